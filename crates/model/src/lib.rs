@@ -1,1 +1,18 @@
-//! model.
+//! The vocabulary: CQL types, value codecs and comparators, keys, tokens, schema. Pure: no I/O,
+//! no async, no clock.
+//!
+//! In reading order: [`types`] (what a column can hold), [`value`] (its bytes: validation, order,
+//! text), [`key`] (partition and clustering keys as bytes), [`token`] (murmur3 and the ring),
+//! [`schema`] (tables, keyspaces, user types and their options).
+
+pub mod key;
+pub mod schema;
+pub mod token;
+pub mod types;
+pub mod value;
+
+pub use key::{ClusteringOrder, DecoratedKey};
+pub use schema::{Column, ColumnId, ColumnKind, Keyspace, TableId, TableSchema, UserType};
+pub use token::Token;
+pub use types::Type;
+pub use uuid::Uuid;

@@ -1,0 +1,141 @@
+//! Tables, keyspaces, user types and their options: plain owned data that can be handed to
+//! another shard, where it is shared as `Rc<TableSchema>`.
+
+use crate::key::ClusteringOrder;
+use crate::types::Type;
+use uuid::Uuid;
+
+/// The identity of a table.
+pub type TableId = Uuid;
+
+/// A column's identity within its table, for life: never reused, not even after a drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u32);
+
+/// The part a column plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColumnKind {
+    PartitionKey,
+    Clustering,
+    Static,
+    Regular,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub id: ColumnId,
+    pub name: String,
+    pub kind: ColumnKind,
+    /// Index within its kind: key position, or rank by name among statics or regulars.
+    pub position: u16,
+    pub ty: Type,
+    /// Clustering columns only: descending.
+    pub reversed: bool,
+}
+
+/// A column that was dropped: SSTables name it, reads hide what is not newer than `dropped_at`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedColumn {
+    pub id: ColumnId,
+    pub name: String,
+    pub ty: Type,
+    pub kind: ColumnKind,
+    /// Microseconds.
+    pub dropped_at: i64,
+}
+
+/// A table. `columns` holds partition key, clustering, static, regular columns in this order, keys
+/// by position, others by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSchema {
+    pub id: TableId,
+    /// Changes with every change of the table.
+    pub version: Uuid,
+    pub keyspace: String,
+    pub name: String,
+    pub columns: Vec<Column>,
+    pub partition_key_count: usize,
+    pub clustering_count: usize,
+    pub static_count: usize,
+    pub next_column_id: u32,
+    pub dropped: Vec<DroppedColumn>,
+    pub options: TableOptions,
+    pub compact_storage: bool,
+    pub order: ClusteringOrder,
+}
+
+impl TableSchema {
+    pub fn partition_key(&self) -> &[Column] {
+        &self.columns[..self.partition_key_count]
+    }
+    pub fn clustering(&self) -> &[Column] {
+        &self.columns[self.partition_key_count..self.partition_key_count + self.clustering_count]
+    }
+    pub fn statics(&self) -> &[Column] {
+        let start = self.partition_key_count + self.clustering_count;
+        &self.columns[start..start + self.static_count]
+    }
+    pub fn regulars(&self) -> &[Column] {
+        &self.columns[self.partition_key_count + self.clustering_count + self.static_count..]
+    }
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+    /// The column of that id, unless it was dropped.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+    /// Whether the table holds counters.
+    pub fn is_counter(&self) -> bool {
+        self.columns.iter().any(|column| column.ty == Type::Counter)
+    }
+}
+
+/// Every option that CREATE TABLE stores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableOptions {
+    pub comment: String,
+    pub gc_grace_seconds: i32,
+    pub bloom_filter_fp_chance: f64,
+    pub default_time_to_live: i32,
+    pub compaction: Vec<(String, String)>,
+    pub compression: Vec<(String, String)>,
+    pub caching: Vec<(String, String)>,
+    pub speculative_retry: String,
+    pub crc_check_chance: f64,
+    pub min_index_interval: i32,
+    pub max_index_interval: i32,
+    pub memtable_flush_period_in_ms: i32,
+    pub read_repair_chance: f64,
+    pub dclocal_read_repair_chance: f64,
+    /// Options that travel as text maps: tombstone_gc, cdc, per_partition_rate_limit, tablets, ...
+    pub extensions: Vec<(String, Vec<u8>)>,
+    pub tombstone_gc: Vec<(String, String)>,
+    pub cdc: Vec<(String, String)>,
+    pub per_partition_rate_limit: Vec<(String, String)>,
+    pub paxos_grace_seconds: Option<i32>,
+    pub tablets: Vec<(String, String)>,
+}
+impl Eq for TableOptions {}
+
+/// A keyspace without its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    pub name: String,
+    /// `class` and its options, as given and expanded.
+    pub replication: Vec<(String, String)>,
+    pub durable_writes: bool,
+    /// `Some(n)`: tables have tablets, at first `n` of them (0: the node decides).
+    pub initial_tablets: Option<u32>,
+    pub storage: Vec<(String, String)>,
+}
+
+/// A user-defined type of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserType {
+    pub keyspace: String,
+    pub name: String,
+    pub fields: Vec<(String, Type)>,
+}
