@@ -1,1 +1,25 @@
-//! mutation.
+//! What a write *is*: cells, rows, tombstones and collections as checked byte views; merging,
+//! expiring and collecting as pure functions; fragments, frozen mutations and result pages.
+//!
+//! Values are encoded once, where they enter, and read through views everywhere. Pure: no I/O,
+//! no async, no clock (`now` is an argument).
+//!
+//! In reading order: [`tombstone`], [`cell`], [`collection`], [`row`], [`range`], [`fragment`],
+//! [`frozen`], [`compact`], [`page`].
+
+pub mod cell;
+pub mod collection;
+pub mod compact;
+pub mod fragment;
+pub mod frozen;
+pub mod page;
+pub mod range;
+pub mod row;
+pub mod tombstone;
+
+pub use cell::Cell;
+pub use fragment::{Fragment, Position};
+pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
+pub use range::{ClusteringPosition, ClusteringRange};
+pub use row::{ColumnData, Marker, RowBuilder, RowView};
+pub use tombstone::Tombstone;
