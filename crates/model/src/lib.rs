@@ -7,12 +7,14 @@
 
 pub mod key;
 pub mod schema;
+pub mod tablet;
 pub mod token;
 pub mod types;
 pub mod value;
 
 pub use key::{ClusteringOrder, DecoratedKey};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, TableId, TableSchema, UserType};
+pub use tablet::TabletMap;
 pub use token::Token;
 pub use types::Type;
 pub use uuid::Uuid;
