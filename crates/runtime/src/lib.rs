@@ -1,1 +1,35 @@
-//! runtime.
+//! The runtime: one pinned reactor per shard, its tasks, timers, files and sockets.
+//!
+//! Nothing above this crate reads a clock, draws a random number, opens a file or a socket, or
+//! starts a thread by any other way. So the same code runs on the machine and, unchanged, as many
+//! nodes of many shards in one thread from one seed ([`sim`]).
+//!
+//! In reading order: [`run`] and [`Config`]; [`task`] and [`group`]; [`time`]; [`sync`];
+//! [`on_shard`]; [`local`]; [`io`]; [`net`]; [`signal`]; [`sim`]; [`testing`].
+//!
+//! Invariants
+//!  - *one-owner*: a task, a file, a socket belongs to one shard and is touched by it alone.
+//!  - *slab-owns*: what the kernel may still read or write (buffers, paths, addresses,
+//!    descriptors) lives in the shard's op slab until the operation's last completion.
+//!  - *word-wakers*: a waker is a word (shard, generation, slot); a stale one is harmless.
+//!
+//! This crate knows no database: it never looks into the bytes that pass through it.
+
+pub mod group;
+pub mod io;
+pub mod local;
+pub mod net;
+pub mod signal;
+pub mod sim;
+pub mod sync;
+pub mod task;
+pub mod testing;
+pub mod time;
+
+mod cross;
+mod random;
+mod shards;
+
+pub use cross::{on_all_shards, on_shard};
+pub use random::{random_u64, with_prng};
+pub use shards::{Backend, Config, DirectIo, Pin, ShardId, StartError, run, shard_count, shard_id};

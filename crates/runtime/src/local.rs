@@ -1,0 +1,29 @@
+//! One slot per type and shard: how code finds the services of the shard it runs on.
+//!
+//! A simulated node shares its thread with others, so a `thread_local!` is no place for these.
+
+use std::rc::Rc;
+
+/// Puts `value` into this shard's slot for `T`, replacing what was there.
+pub fn set<T: 'static>(value: Rc<T>) {
+    let _ = value;
+    todo!()
+}
+
+/// This shard's `T`. Panics, naming the type, when none was set.
+pub fn get<T: 'static>() -> Rc<T> {
+    match try_get() {
+        Some(value) => value,
+        None => panic!("no {} on this shard", std::any::type_name::<T>()),
+    }
+}
+
+/// This shard's `T`, if one was set.
+pub fn try_get<T: 'static>() -> Option<Rc<T>> {
+    todo!()
+}
+
+/// Empties this shard's slot for `T`.
+pub fn clear<T: 'static>() {
+    todo!()
+}

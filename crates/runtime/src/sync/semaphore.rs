@@ -1,0 +1,231 @@
+//! Units to take and give back.
+
+use super::waiters::{Left, WaiterId, Waiters};
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Why units could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireError {
+    /// The semaphore was closed.
+    Closed,
+    /// As many wait already as may.
+    QueueFull,
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AcquireError::Closed => "semaphore closed",
+            AcquireError::QueueFull => "too many wait for this semaphore",
+        })
+    }
+}
+impl std::error::Error for AcquireError {}
+
+#[derive(Debug)]
+struct State {
+    available: usize,
+    waiters: Waiters,
+    waiters_max: usize,
+    closed: bool,
+}
+
+/// Counts units; clones share them. Requests are served in order: a large one is not starved by
+/// small ones.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    state: Rc<RefCell<State>>,
+}
+
+impl Semaphore {
+    /// `units` units, for which at most `waiters_max` may wait.
+    pub fn new(units: usize, waiters_max: usize) -> Semaphore {
+        let waiters = Waiters::default();
+        let state = State { available: units, waiters, waiters_max, closed: false };
+        Semaphore { state: Rc::new(RefCell::new(state)) }
+    }
+
+    /// Units that nobody holds.
+    pub fn available(&self) -> usize {
+        self.state.borrow().available
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.state.borrow().waiters.waiting()
+    }
+
+    /// Takes `units` without waiting, if they are there and nobody waits.
+    pub fn try_acquire(&self, units: usize) -> Option<Permit> {
+        let mut state = self.state.borrow_mut();
+        if state.closed || state.available < units || 0 < state.waiters.waiting() {
+            return None;
+        }
+        state.available -= units;
+        Some(Permit { state: self.state.clone(), units })
+    }
+
+    /// Takes `units`, waiting for them in turn.
+    pub fn acquire(&self, units: usize) -> Acquire<'_> {
+        Acquire { semaphore: self, units, waiter: None }
+    }
+
+    /// Adds units.
+    pub fn add(&self, units: usize) {
+        release(&self.state, units);
+    }
+
+    /// Takes `units` away for good, now or as soon as they come back: the count may not suffice.
+    pub fn forget(&self, units: usize) -> usize {
+        let mut state = self.state.borrow_mut();
+        let taken = state.available.min(units);
+        state.available -= taken;
+        taken
+    }
+
+    /// Refuses all who wait and all who come.
+    pub fn close(&self) {
+        let mut wakers = Vec::new();
+        {
+            let mut state = self.state.borrow_mut();
+            state.closed = true;
+            while let Some(waker) = state.waiters.grant() {
+                wakers.push(waker);
+            }
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Gives `units` back and serves who can be served.
+fn release(state: &RefCell<State>, units: usize) {
+    state.borrow_mut().available += units;
+    serve(state);
+}
+
+fn serve(state: &RefCell<State>) {
+    loop {
+        let waker = {
+            let mut state = state.borrow_mut();
+            match state.waiters.first_units() {
+                Some(units) if !state.closed && units <= state.available => {
+                    state.available -= units;
+                    state.waiters.grant()
+                }
+                _ => None,
+            }
+        };
+        match waker {
+            Some(waker) => waker.wake(),
+            None => return,
+        }
+    }
+}
+
+/// The future of [`Semaphore::acquire`].
+#[derive(Debug)]
+#[must_use = "an acquire does nothing unless awaited"]
+pub struct Acquire<'a> {
+    semaphore: &'a Semaphore,
+    units: usize,
+    waiter: Option<WaiterId>,
+}
+
+impl Future for Acquire<'_> {
+    type Output = Result<Permit, AcquireError>;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(waiter) = self.waiter else {
+            if let Some(permit) = self.semaphore.try_acquire(self.units) {
+                return Poll::Ready(Ok(permit));
+            }
+            let mut state = self.semaphore.state.borrow_mut();
+            if state.closed {
+                return Poll::Ready(Err(AcquireError::Closed));
+            }
+            if state.waiters_max <= state.waiters.waiting() {
+                return Poll::Ready(Err(AcquireError::QueueFull));
+            }
+            let id = state.waiters.push(self.units, cx);
+            drop(state);
+            self.waiter = Some(id);
+            return Poll::Pending;
+        };
+        let mut state = self.semaphore.state.borrow_mut();
+        if !state.waiters.poll(waiter, cx) {
+            return Poll::Pending;
+        }
+        // Whoever was granted by `close` has no units.
+        let closed = state.closed;
+        drop(state);
+        self.waiter = None;
+        if closed {
+            return Poll::Ready(Err(AcquireError::Closed));
+        }
+        Poll::Ready(Ok(Permit { state: self.semaphore.state.clone(), units: self.units }))
+    }
+}
+
+impl Drop for Acquire<'_> {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter else { return };
+        let mut state = self.semaphore.state.borrow_mut();
+        let left = state.waiters.leave(waiter);
+        let closed = state.closed;
+        drop(state);
+        match left {
+            Left::Served(units) if !closed => release(&self.semaphore.state, units),
+            // The one behind may be small enough for what is there.
+            _ => serve(&self.semaphore.state),
+        }
+    }
+}
+
+/// Units that are given back when it is dropped.
+#[derive(Debug)]
+#[must_use = "units are given back when the permit is dropped"]
+pub struct Permit {
+    state: Rc<RefCell<State>>,
+    units: usize,
+}
+
+impl Permit {
+    /// How many units.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Gives all but `units` back. Panics when it holds fewer.
+    pub fn shrink(&mut self, units: usize) {
+        assert!(units <= self.units, "shrink to {units} of {}", self.units);
+        let back = self.units - units;
+        self.units = units;
+        release(&self.state, back);
+    }
+
+    /// Takes `units` out into a permit of its own. Panics when it holds fewer.
+    pub fn split(&mut self, units: usize) -> Permit {
+        assert!(units <= self.units, "split {units} of {}", self.units);
+        self.units -= units;
+        Permit { state: self.state.clone(), units }
+    }
+
+    /// Puts the units of `other`, of the same semaphore, into this one.
+    pub fn merge(&mut self, mut other: Permit) {
+        assert!(Rc::ptr_eq(&self.state, &other.state), "permits of two semaphores");
+        self.units += other.units;
+        other.units = 0;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if 0 < self.units {
+            release(&self.state, self.units);
+        }
+    }
+}

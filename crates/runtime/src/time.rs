@@ -1,0 +1,122 @@
+//! Clocks and timers: virtual in a simulation.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Add, AddAssign, Sub};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A point of the monotonic clock, in nanoseconds since an arbitrary start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The start of the clock.
+    pub const ZERO: Instant = Instant(0);
+
+    /// Now.
+    pub fn now() -> Instant {
+        todo!()
+    }
+
+    /// An instant from its nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Instant {
+        Instant(nanos)
+    }
+
+    /// Nanoseconds since the start of the clock.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago this was; zero for the future.
+    pub fn elapsed(self) -> Duration {
+        Instant::now() - self
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    fn add(self, span: Duration) -> Instant {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_add(nanos))
+    }
+}
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, span: Duration) -> Instant {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_sub(nanos))
+    }
+}
+impl Sub for Instant {
+    type Output = Duration;
+    /// The time from `earlier` to `self`; zero when `earlier` is later.
+    fn sub(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Microseconds since 1970 by the wall clock, which may jump.
+pub fn wall_micros() -> i64 {
+    todo!()
+}
+
+/// Waits for `span`. Wakes up to 0.07 ms late, never early.
+pub fn sleep(span: Duration) -> Sleep {
+    sleep_until(Instant::now() + span)
+}
+
+/// Waits until `deadline`.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep { deadline }
+}
+
+/// The future of [`sleep`]: owns one slot of the shard's timer wheel while it waits.
+#[derive(Debug)]
+#[must_use = "a sleep does nothing unless awaited"]
+pub struct Sleep {
+    deadline: Instant,
+}
+
+impl Sleep {
+    /// When it ends.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+        todo!()
+    }
+}
+
+/// A wait that reached its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline elapsed")
+    }
+}
+impl std::error::Error for Elapsed {}
+
+/// Runs `future` for at most `span`; it is dropped when the time is over.
+pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = std::pin::pin!(future);
+    let mut limit = sleep(span);
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed)),
+    })
+    .await
+}
