@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""Runs everything that proves Nereid.
+
+  ./test.py                    every suite of the default lane
+  ./test.py unit drivers       the suites of these names
+  ./test.py tests/cql          the suites at or below this folder
+  ./test.py tests/cql/test_x.py::test_y     one test of a pytest suite
+  ./test.py -k WORD            only tests whose name holds WORD (pytest and cargo suites)
+  ./test.py --list             the suites, with what they prove
+  ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60)
+  ./test.py --lane nightly     the default lane and the slow suites
+
+A suite is a folder with a suite.toml; nothing else registers it:
+
+  about   = "what it proves, in one line"
+  order   = 50                  # lower runs first
+  kind    = "command"           # "cargo", "command" or "pytest"
+  command = ["cargo", "fmt", "--check"]      # kind command; counts as one test, or prints
+                                             # "N passed, N failed[, N skipped]" itself
+  args    = ["--workspace"]     # kind cargo: arguments of "cargo test"
+  tools   = ["go"]              # programs it needs; the suite is skipped by name without them
+  server  = true                # it needs the release binary
+  lane    = "default"           # or "nightly"
+  seconds = 600                 # it fails when it takes longer
+
+A pytest suite may hold a requirements.txt; what it names is installed into .venv. The last line
+is always "N passed, N failed, N skipped".
+"""
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+WORK = ROOT / ".test"
+CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+PLAIN_RESULT = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
+
+
+class Counts:
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+class Suite:
+    """One folder with a suite.toml."""
+
+    KEYS = {"about", "order", "kind", "command", "args", "tools", "server", "lane", "seconds"}
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = folder.name
+        with open(folder / "suite.toml", "rb") as file:
+            facts = tomllib.load(file)
+        unknown = set(facts) - self.KEYS
+        if unknown or facts.get("kind") not in ("cargo", "command", "pytest"):
+            sys.exit(f"{folder}/suite.toml: unknown keys {sorted(unknown)} or kind {facts.get('kind')}")
+        self.about = facts["about"]
+        self.kind = facts["kind"]
+        self.order = facts.get("order", 50)
+        self.command = facts.get("command", [])
+        self.args = facts.get("args", [])
+        self.tools = facts.get("tools", [])
+        self.server = facts.get("server", self.kind == "pytest")
+        self.lane = facts.get("lane", "default")
+        self.seconds = facts.get("seconds", 900)
+
+    def missing_tools(self):
+        return [tool for tool in self.tools if shutil.which(tool) is None]
+
+
+def all_suites():
+    folders = [path.parent for path in (ROOT / "tests").rglob("suite.toml")]
+    return sorted((Suite(folder) for folder in folders), key=lambda s: (s.order, s.name))
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def run(command, seconds, cwd=ROOT, env=None, on_line=None):
+    """Runs a command in a process group of its own, with a time limit; its exit code and output."""
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               errors="replace", start_new_session=True)
+    late = threading.Event()
+
+    def stop():
+        late.set()
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, stop)
+    timer.start()
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if on_line:
+                on_line(line.rstrip("\n"))
+        code = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        lines.append(f"stopped: it took longer than {seconds} s\n")
+        code = 124
+    return code, "".join(lines)
+
+
+def python_of_venv():
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        say("   making .venv")
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    return python
+
+
+def install(requirements):
+    """Installs a requirements file into .venv, once for each content."""
+    python = python_of_venv()
+    stamp = VENV / (".done-" + hashlib.sha256(requirements.read_bytes()).hexdigest()[:16])
+    if not stamp.exists():
+        say(f"   installing {requirements.relative_to(ROOT)}")
+        command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                   "-r", str(requirements)]
+        code, output = run(command, 900)
+        if code:
+            say(output)
+            sys.exit(f"could not install {requirements}")
+        stamp.touch()
+    return python
+
+
+def build_server():
+    say("   building the server: cargo build --release")
+    code, output = run(["cargo", "build", "--release", "-p", "nereid"], 1800)
+    if code:
+        say(output)
+    return code == 0
+
+
+def progress(line):
+    """Passes on what tells a watcher that work goes on."""
+    if line.startswith(("   Compiling", "     Running", "test result", "error", "warning: unused")):
+        say("   " + line.strip()[:110])
+
+
+def counts_of(output, expression):
+    total, found = Counts(), False
+    for line in output.splitlines():
+        match = expression.match(line.strip())
+        if match:
+            found = True
+            total.add(Counts(*(int(group or 0) for group in match.groups())))
+    return total if found else None
+
+
+def run_cargo(suite, word):
+    command = ["cargo", "test", *suite.args] + ([word] if word else [])
+    code, output = run(command, suite.seconds, on_line=progress)
+    total = counts_of(output, CARGO_RESULT) or Counts()
+    if code and not total.failed:
+        total.failed = 1
+    return total, output
+
+
+def run_command(suite, env):
+    code, output = run(suite.command, suite.seconds, env=env)
+    total = counts_of(output, PLAIN_RESULT) or Counts(passed=int(code == 0))
+    if code and not total.failed:
+        total.failed = 1
+    return total, output
+
+
+def run_pytest(suite, selected, word, env):
+    python = install(ROOT / "tests" / "requirements.txt")
+    own = suite.folder / "requirements.txt"
+    if own.exists():
+        python = install(own)
+    report = WORK / f"{suite.name}.xml"
+    report.unlink(missing_ok=True)
+    command = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
+               "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", str(ROOT / "tests")]
+    command += ["-k", word] if word else []
+    command += selected or [str(suite.folder)]
+    code, output = run(command, suite.seconds, env=env)
+    if code == 5 and word:
+        return Counts(), output
+    try:
+        case = ElementTree.parse(report).getroot().find("testsuite")
+        tests, errors, failures, skipped = (
+            int(case.get(key)) for key in ("tests", "errors", "failures", "skipped"))
+        failed = failures + errors
+        total = Counts(max(tests - failed - skipped, 0), failed, skipped)
+    except (OSError, AttributeError, ElementTree.ParseError):
+        total = Counts(failed=1)
+    if code and not total.failed:
+        total.failed = 1
+    return total, output
+
+
+def run_suite(suite, selected, word, env):
+    missing = suite.missing_tools()
+    if missing:
+        return Counts(skipped=1), f"skipped: {suite.name} needs {', '.join(missing)}\n"
+    if suite.kind == "cargo":
+        return run_cargo(suite, word)
+    if suite.kind == "command":
+        return run_command(suite, env)
+    return run_pytest(suite, selected, word, env)
+
+
+def select(suites, words, lane):
+    """The suites that `words` name, each with the single tests wanted of it."""
+    if not words:
+        return [(s, []) for s in suites if s.lane == "default" or lane == "nightly"]
+    chosen = {}
+    for word in words:
+        path = Path(word.split("::")[0])
+        path = (Path.cwd() / path).resolve()
+        found = False
+        for suite in suites:
+            if word == suite.name or suite.folder == path or path in suite.folder.parents:
+                chosen.setdefault(suite, [])
+                found = True
+            elif suite.folder in path.parents and path.exists():
+                tail = word[len(word.split("::")[0]):]
+                chosen.setdefault(suite, []).append(str(path) + tail)
+                found = True
+        if not found:
+            sys.exit(f"no suite or test is called {word}; ./test.py --list names them")
+    return [(suite, chosen[suite]) for suite in suites if suite in chosen]
+
+
+def fuzz(seconds):
+    """Runs each target of fuzz/ for some seconds."""
+    total = Counts()
+    if shutil.which("cargo-fuzz") is None:
+        say("   installing cargo-fuzz")
+        code, output = run(["cargo", "install", "-q", "--locked", "cargo-fuzz"], 1800)
+        if code:
+            say(output)
+            return Counts(failed=1)
+    targets = sorted(path.stem for path in (ROOT / "fuzz" / "targets").glob("*.rs"))
+    env = dict(os.environ, RUSTC_BOOTSTRAP="1")
+    for target in targets:
+        say(f"== fuzz {target} for {seconds} s")
+        command = ["cargo", "fuzz", "run", "-s", "none", target, "--",
+                   f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
+                   "-max_len=65536"]
+        code, output = run(command, seconds + 1200, env=env)
+        total.add(Counts(passed=int(code == 0), failed=int(code != 0)))
+        if code:
+            say(output[-6000:])
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help="names of suites, folders, or tests")
+    parser.add_argument("-k", dest="word", help="only tests whose name holds this word")
+    parser.add_argument("--list", action="store_true", help="list the suites and stop")
+    parser.add_argument("--fuzz", nargs="?", const=60, type=int, metavar="SECONDS")
+    parser.add_argument("--lane", choices=["default", "nightly"], default="default")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print all output")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    suites = all_suites()
+    if arguments.list:
+        for suite in suites:
+            say(f"{suite.name:12} {suite.lane:8} {suite.about}")
+        return 0
+    WORK.mkdir(exist_ok=True)
+    if arguments.fuzz is not None:
+        total = fuzz(arguments.fuzz)
+        say(str(total))
+        return int(0 < total.failed)
+    chosen = select(suites, arguments.what, arguments.lane)
+    env = dict(os.environ, PYTHONPATH=str(ROOT / "tests"), PYTHONDONTWRITEBYTECODE="1",
+               NEREID=str(ROOT / "target" / "release" / "nereid"))
+    total, server_built, started = Counts(), None, time.monotonic()
+    for number, (suite, selected) in enumerate(chosen, 1):
+        say(f"== [{number}/{len(chosen)}] {suite.name}: {suite.about}")
+        if suite.server and server_built is None:
+            server_built = build_server()
+        if suite.server and not server_built:
+            total.add(Counts(failed=1))
+            say("   failed: the server does not build")
+            continue
+        begun = time.monotonic()
+        counts, output = run_suite(suite, selected, arguments.word, env)
+        total.add(counts)
+        if counts.failed or arguments.verbose:
+            say(output[-20000:])
+        for line in output.splitlines():
+            if line.startswith(("SKIPPED", "skipped:")) and not arguments.verbose:
+                say("   " + line)
+        say(f"   {suite.name}: {counts} ({time.monotonic() - begun:.0f} s)")
+    say(f"all of it took {time.monotonic() - started:.0f} s")
+    say(str(total))
+    return int(0 < total.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
