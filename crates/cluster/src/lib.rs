@@ -1,1 +1,26 @@
-//! cluster.
+//! Who is in the cluster and who owns what: this node's identity, the schema of all tables and
+//! how it changes, the tablets of each table, the tables of the system itself.
+//!
+//! One [`Cluster`] per shard, in `runtime::local`. Moves no user data and knows no statement.
+//!
+//! Invariants
+//!  - *durable-before-visible*: no shard shows a schema that a crash could take back.
+//!  - *one-writer*: the schema changes on shard 0 only, one change after the other.
+//!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
+//!
+//! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`].
+
+pub mod event;
+pub mod node;
+pub mod replication;
+pub mod schema;
+pub mod virtual_tables;
+
+mod registry;
+
+pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
+pub use node::NodeInfo;
+pub use registry::{ChangeError, Cluster};
+pub use replication::Replication;
+pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
+pub use virtual_tables::{VirtualFuture, VirtualRow, VirtualRows};

@@ -1,1 +1,21 @@
-//! replication.
+//! Making copies agree: coordinated reads and writes, consistency levels, batches, counters.
+//!
+//! One [`Coordinator`] per shard, in `runtime::local`. Knows mutations, not statements.
+//!
+//! Invariants
+//!  - *owner-only*: a partition is read and written on the shard that its table's tablet map names,
+//!    nowhere else.
+//!  - *acknowledged-once-durable*: a write is acknowledged when storage has logged it as its sync
+//!    mode promises; a batch when all of it is, or is certain to be.
+//!  - *ring-order*: a range is read tablet by tablet, in token order.
+//!
+//! In reading order: [`options`], [`error`], [`plan`] (pure), [`coordinator`].
+
+pub mod coordinator;
+pub mod error;
+pub mod options;
+pub mod plan;
+
+pub use coordinator::{BatchEntry, Coordinator, Owner};
+pub use error::{ReadError, WriteError};
+pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};

@@ -1,0 +1,124 @@
+//! Why a read or write was not done, with what a client is told.
+
+use crate::options::{Consistency, WriteKind};
+use std::fmt;
+
+/// A write that is not acknowledged. After `Timeout` and `Failure` it may have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// Too few copies are alive.
+    Unavailable {
+        consistency: Consistency,
+        required: u32,
+        alive: u32,
+    },
+    Timeout {
+        consistency: Consistency,
+        received: u32,
+        required: u32,
+        kind: WriteKind,
+    },
+    /// A copy failed: the reason.
+    Failure {
+        consistency: Consistency,
+        received: u32,
+        required: u32,
+        failures: u32,
+        kind: WriteKind,
+        reason: String,
+    },
+    /// Too much is under way; nothing was done.
+    Overloaded(String),
+    /// The write cannot be made: nothing was done.
+    Refused(String),
+}
+
+/// A read without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// Too few copies are alive.
+    Unavailable {
+        consistency: Consistency,
+        required: u32,
+        alive: u32,
+    },
+    Timeout {
+        consistency: Consistency,
+        received: u32,
+        required: u32,
+        data_present: bool,
+    },
+    /// A copy failed: the reason.
+    Failure {
+        consistency: Consistency,
+        received: u32,
+        required: u32,
+        failures: u32,
+        data_present: bool,
+        reason: String,
+    },
+    Overloaded(String),
+    Refused(String),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Unavailable { consistency, required, alive } => {
+                unavailable(f, *consistency, *required, *alive)
+            }
+            WriteError::Timeout { consistency, received, required, kind } => write!(
+                f,
+                "Operation timed out - received only {received} of {required} responses from \
+                 {kind} writes at consistency {level}",
+                kind = kind.name(),
+                level = consistency.name(),
+            ),
+            WriteError::Failure { consistency, received, failures, reason, .. } => write!(
+                f,
+                "Operation failed - received {received} responses and {failures} failures from \
+                 CL={level}: {reason}",
+                level = consistency.name(),
+            ),
+            WriteError::Overloaded(reason) | WriteError::Refused(reason) => f.write_str(reason),
+        }
+    }
+}
+impl std::error::Error for WriteError {}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Unavailable { consistency, required, alive } => {
+                unavailable(f, *consistency, *required, *alive)
+            }
+            ReadError::Timeout { consistency, received, required, .. } => write!(
+                f,
+                "Operation timed out - received only {received} of {required} responses at \
+                 consistency {level}",
+                level = consistency.name(),
+            ),
+            ReadError::Failure { consistency, received, failures, reason, .. } => write!(
+                f,
+                "Operation failed - received {received} responses and {failures} failures from \
+                 CL={level}: {reason}",
+                level = consistency.name(),
+            ),
+            ReadError::Overloaded(reason) | ReadError::Refused(reason) => f.write_str(reason),
+        }
+    }
+}
+impl std::error::Error for ReadError {}
+
+fn unavailable(
+    f: &mut fmt::Formatter<'_>,
+    consistency: Consistency,
+    required: u32,
+    alive: u32,
+) -> fmt::Result {
+    write!(
+        f,
+        "Cannot achieve consistency level for cl {level}. Requires {required}, alive {alive}",
+        level = consistency.name(),
+    )
+}

@@ -1,0 +1,114 @@
+//! What a client asks of a read or write: consistency, time, kind.
+
+use std::time::Duration;
+
+/// How many copies must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    Any,
+    One,
+    Two,
+    Three,
+    Quorum,
+    All,
+    LocalQuorum,
+    EachQuorum,
+    Serial,
+    LocalSerial,
+    LocalOne,
+}
+
+impl Consistency {
+    /// All levels, with their codes in the native protocol and their names in CQL.
+    const ALL: [(Consistency, u16, &'static str); 11] = [
+        (Consistency::Any, 0, "ANY"),
+        (Consistency::One, 1, "ONE"),
+        (Consistency::Two, 2, "TWO"),
+        (Consistency::Three, 3, "THREE"),
+        (Consistency::Quorum, 4, "QUORUM"),
+        (Consistency::All, 5, "ALL"),
+        (Consistency::LocalQuorum, 6, "LOCAL_QUORUM"),
+        (Consistency::EachQuorum, 7, "EACH_QUORUM"),
+        (Consistency::Serial, 8, "SERIAL"),
+        (Consistency::LocalSerial, 9, "LOCAL_SERIAL"),
+        (Consistency::LocalOne, 10, "LOCAL_ONE"),
+    ];
+
+    /// The level with that protocol code.
+    pub fn from_wire(code: u16) -> Option<Consistency> {
+        Consistency::ALL.get(code as usize).map(|(level, _, _)| *level)
+    }
+    /// Its protocol code.
+    pub fn to_wire(self) -> u16 {
+        self as u16
+    }
+    /// Its name: `LOCAL_QUORUM`.
+    pub fn name(self) -> &'static str {
+        Consistency::ALL[self as usize].2
+    }
+    /// Whether it is a level of lightweight transactions.
+    pub fn is_serial(self) -> bool {
+        matches!(self, Consistency::Serial | Consistency::LocalSerial)
+    }
+}
+
+/// What a write is part of, as a timeout tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteKind {
+    Simple,
+    Batch,
+    UnloggedBatch,
+    Counter,
+    Cas,
+    View,
+}
+
+impl WriteKind {
+    /// The name in a write timeout's body.
+    pub fn name(self) -> &'static str {
+        match self {
+            WriteKind::Simple => "SIMPLE",
+            WriteKind::Batch => "BATCH",
+            WriteKind::UnloggedBatch => "UNLOGGED_BATCH",
+            WriteKind::Counter => "COUNTER",
+            WriteKind::Cas => "CAS",
+            WriteKind::View => "VIEW",
+        }
+    }
+}
+
+/// Whether a batch is all or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchKind {
+    Logged,
+    Unlogged,
+}
+
+/// How a write is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    pub consistency: Consistency,
+    pub timeout: Duration,
+    pub kind: WriteKind,
+}
+
+/// How a read is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    pub consistency: Consistency,
+    pub timeout: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_go_both_ways() {
+        for (level, code, name) in Consistency::ALL {
+            assert_eq!(Consistency::from_wire(code), Some(level));
+            assert_eq!((level.to_wire(), level.name()), (code, name));
+        }
+        assert_eq!(Consistency::from_wire(11), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! What a consistency level requires of a keyspace's copies. Pure.
+
+use crate::options::Consistency;
+use cluster::Replication;
+
+/// How many answers are needed, and how many copies could give one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub required: u32,
+    pub alive: u32,
+}
+
+impl Requirement {
+    /// Whether enough copies are alive.
+    pub fn is_met(self) -> bool {
+        self.required <= self.alive
+    }
+}
+
+/// The requirement of `level` on a cluster of one node, which is in `data_center`: more copies
+/// than nodes are wanted but not alive.
+pub fn requirement(level: Consistency, copies: &Replication, data_center: &str) -> Requirement {
+    let local = copies.in_data_center(data_center);
+    let total = copies.total();
+    let required = match level {
+        Consistency::Any | Consistency::One | Consistency::LocalOne => 1,
+        Consistency::Two => 2,
+        Consistency::Three => 3,
+        Consistency::Quorum | Consistency::Serial => total / 2 + 1,
+        Consistency::All => total,
+        Consistency::LocalQuorum | Consistency::LocalSerial => local / 2 + 1,
+        Consistency::EachQuorum => each_quorum(copies),
+    };
+    Requirement { required, alive: local.min(1) }
+}
+
+fn each_quorum(copies: &Replication) -> u32 {
+    match copies {
+        Replication::PerDataCenter(factors) => {
+            factors.iter().filter(|(_, factor)| 0 < *factor).map(|(_, f)| f / 2 + 1).sum()
+        }
+        _ => copies.total() / 2 + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(level: Consistency, copies: &Replication, required: u32, alive: u32) {
+        assert_eq!(requirement(level, copies, "dc1"), Requirement { required, alive }, "{level:?}");
+    }
+
+    #[test]
+    fn more_copies_than_nodes_are_not_alive() {
+        let three = Replication::Simple(3);
+        check(Consistency::Any, &three, 1, 1);
+        check(Consistency::One, &three, 1, 1);
+        check(Consistency::Quorum, &three, 2, 1);
+        check(Consistency::LocalQuorum, &three, 2, 1);
+        check(Consistency::All, &three, 3, 1);
+        check(Consistency::Serial, &three, 2, 1);
+    }
+
+    #[test]
+    fn data_centers_count_apart() {
+        let two = Replication::PerDataCenter(vec![("dc1".into(), 1), ("dc2".into(), 3)]);
+        check(Consistency::LocalQuorum, &two, 1, 1);
+        check(Consistency::Quorum, &two, 3, 1);
+        check(Consistency::EachQuorum, &two, 3, 1);
+        let elsewhere = Replication::PerDataCenter(vec![("dc2".into(), 1)]);
+        check(Consistency::LocalOne, &elsewhere, 1, 0);
+        check(Consistency::One, &Replication::Local, 1, 1);
+        check(Consistency::All, &Replication::Local, 1, 1);
+    }
+}
