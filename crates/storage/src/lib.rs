@@ -1,1 +1,26 @@
-//! storage.
+//! A shard's tables: commitlog, memtables, flush, and reads over memtables and SSTables.
+//!
+//! One [`Storage`] per shard. It knows no other node, no replica set and no consistency level; it
+//! speaks to the other shards of its node during replay alone.
+//!
+//! In reading order: [`Config`], [`Storage`]; [`commitlog`].
+//!
+//! Invariants
+//!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
+//!    the same step; so the memtable's log positions cover all it holds.
+//!  - *acked-is-synced*: in batch mode a write is answered after a sync that covers its entry.
+//!  - *sealed-is-final*: a sealed memtable never changes; what it becomes as an SSTable is all it
+//!    held.
+//!  - *released-after-durable*: a log segment is let go only when the SSTable of every memtable
+//!    with an entry in it is sealed, or its table was truncated or dropped durably.
+
+pub mod commitlog;
+mod config;
+mod error;
+mod locks;
+mod storage;
+
+pub use config::{Config, Log, SyncMode};
+pub use error::{StartError, StorageError, WriteError};
+pub use locks::PartitionGuard;
+pub use storage::{ReplayStats, Storage, TableStats};

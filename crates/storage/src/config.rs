@@ -1,0 +1,69 @@
+//! What a shard's storage is told at start.
+
+use model::Uuid;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// When a write is answered, relative to the sync of its log entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// At once; the log is synced once per `period`, and writes wait when the last sync is older.
+    Periodic {
+        /// Time between syncs.
+        period: Duration,
+    },
+    /// After the sync; the writes that wait at the same time share one.
+    Batch,
+}
+
+/// Which log a table writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Log {
+    /// The data log, one per shard, synced as configured.
+    Data,
+    /// The schema log, on shard 0 alone, always in batch mode.
+    Schema,
+}
+
+/// The configuration of one shard's storage.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Holds `keyspace/table-uuid/`.
+    pub data_dir: PathBuf,
+    /// Segments of the data logs of all shards.
+    pub commitlog_dir: PathBuf,
+    /// Segments of the schema log.
+    pub schema_commitlog_dir: PathBuf,
+    /// Of the data log.
+    pub sync: SyncMode,
+    /// Size of a segment, in bytes; an entry takes at most half of it.
+    pub segment_bytes: usize,
+    /// Size of all segments of this shard's data log, in bytes. At half of it the tables of the
+    /// oldest segments are flushed; at all of it writes wait.
+    pub commitlog_bytes_max: u64,
+    /// Size of all memtables of this shard, in bytes: flushes start at half of it, writes wait
+    /// at all of it.
+    pub memtable_bytes_max: usize,
+    /// How long a write waits for memory or log space before it is refused.
+    pub write_wait_max: Duration,
+    /// Written into SSTables.
+    pub host_id: Uuid,
+}
+
+impl Config {
+    /// Directories under `root`, and defaults.
+    pub fn new(root: impl Into<PathBuf>, host_id: Uuid) -> Config {
+        let root = root.into();
+        Config {
+            data_dir: root.join("data"),
+            commitlog_dir: root.join("commitlog"),
+            schema_commitlog_dir: root.join("commitlog").join("schema"),
+            sync: SyncMode::Periodic { period: Duration::from_secs(10) },
+            segment_bytes: 32 << 20,
+            commitlog_bytes_max: 1 << 30,
+            memtable_bytes_max: 256 << 20,
+            write_wait_max: Duration::from_secs(2),
+            host_id,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What storage refuses, and what it finds broken.
+
+use model::TableId;
+use runtime::io::IoError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why the shard's storage cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// A value of the configuration is out of range.
+    Config(&'static str),
+    /// A directory or log file cannot be used.
+    Io(IoError),
+}
+
+/// Why an operation on a table failed.
+#[derive(Debug)]
+pub enum StorageError {
+    /// No such table on this shard.
+    UnknownTable(TableId),
+    /// A file cannot be used.
+    Io(IoError),
+    /// A file breaks its own rules: which, where, what.
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// The broken rule and its place.
+        what: String,
+    },
+    /// The storage is stopping.
+    Stopped,
+}
+
+/// Why a write was not done. It may be there all the same after [`WriteError::Log`].
+#[derive(Clone, Debug)]
+pub enum WriteError {
+    /// No such table on this shard.
+    UnknownTable(TableId),
+    /// The bytes are no mutation.
+    Damaged(stdx::Damaged),
+    /// An entry over half a segment: its bytes and the limit.
+    TooLarge {
+        /// Bytes of the entry.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Memtables or log are full and did not drain in time: what was waited for.
+    Overloaded(&'static str),
+    /// The disk is full: the file that found no space. Reads go on; writes are tried again.
+    FullDisk(PathBuf),
+    /// The log could not be written; the write may or may not survive a restart.
+    Log(IoError),
+    /// The storage is stopping.
+    Stopped,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Config(what) => write!(f, "storage configuration: {what}"),
+            StartError::Io(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for StartError {}
+impl From<IoError> for StartError {
+    fn from(error: IoError) -> StartError {
+        StartError::Io(error)
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StorageError::UnknownTable(id) => write!(f, "no table {id} on this shard"),
+            StorageError::Io(error) => error.fmt(f),
+            StorageError::Damaged { file, what } => {
+                write!(f, "{} is damaged: {what}", file.display())
+            }
+            StorageError::Stopped => f.write_str("storage is stopping"),
+        }
+    }
+}
+impl std::error::Error for StorageError {}
+impl From<IoError> for StorageError {
+    fn from(error: IoError) -> StorageError {
+        StorageError::Io(error)
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::UnknownTable(id) => write!(f, "no table {id} on this shard"),
+            WriteError::Damaged(damaged) => write!(f, "not a mutation: {damaged}"),
+            WriteError::TooLarge { bytes, bytes_max } => {
+                write!(f, "mutation of {bytes} bytes is too large: at most {bytes_max} bytes")
+            }
+            WriteError::Overloaded(what) => write!(f, "overloaded: waited too long for {what}"),
+            WriteError::FullDisk(path) => write!(f, "no space left on disk for {}", path.display()),
+            WriteError::Log(error) => write!(f, "commitlog: {error}"),
+            WriteError::Stopped => f.write_str("storage is stopping"),
+        }
+    }
+}
+impl std::error::Error for WriteError {}
