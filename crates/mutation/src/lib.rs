@@ -4,12 +4,13 @@
 //! Values are encoded once, where they enter, and read through views everywhere. Pure: no I/O,
 //! no async, no clock (`now` is an argument).
 //!
-//! In reading order: [`tombstone`], [`cell`], [`collection`], [`row`], [`range`], [`fragment`],
+//! In reading order: [`tombstone`], [`cell`], [`counter`], [`collection`], [`row`], [`range`], [`fragment`],
 //! [`frozen`], [`compact`], [`page`].
 
 pub mod cell;
 pub mod collection;
 pub mod compact;
+pub mod counter;
 pub mod fragment;
 pub mod frozen;
 pub mod page;
@@ -17,9 +18,10 @@ pub mod range;
 pub mod row;
 pub mod tombstone;
 
-pub use cell::Cell;
+pub use cell::{Cell, CellState};
+pub use collection::{CollectionView, CollectionWriter};
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
 pub use range::{ClusteringPosition, ClusteringRange};
 pub use row::{ColumnData, Marker, RowBuilder, RowView};
-pub use tombstone::Tombstone;
+pub use tombstone::{Compacted, Purge, Tombstone};

@@ -1,0 +1,99 @@
+//! Two blobs of one column: what both say together, and what one says beyond the other.
+
+use super::{CollectionView, RawElement, RunSink};
+use crate::cell;
+use crate::tombstone::Tombstone;
+use model::{Type, value};
+use std::cmp::Ordering;
+
+/// How the paths of a column compare.
+#[derive(Clone, Copy)]
+enum PathOrder<'t> {
+    Bytes,
+    Typed(&'t Type),
+}
+
+impl<'t> PathOrder<'t> {
+    fn of(ty: Option<&'t Type>) -> PathOrder<'t> {
+        match ty {
+            Some(Type::Map { key, .. }) => PathOrder::Typed(key),
+            Some(Type::Set { element, .. }) => PathOrder::Typed(element),
+            Some(Type::List { .. }) => PathOrder::Typed(&Type::TimeUuid),
+            _ => PathOrder::Bytes,
+        }
+    }
+    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            PathOrder::Bytes => a.cmp(b),
+            PathOrder::Typed(ty) => value::compare(ty, a, b),
+        }
+    }
+}
+
+/// Which of two elements of one path holds. Values may be equal and yet have different bytes
+/// (decimal 1.0 and 1.00), so the path's bytes decide last.
+fn wins(a: &RawElement<'_>, b: &RawElement<'_>) -> bool {
+    Ordering::Less != cell::compare(&a.cell, &b.cell).then_with(|| a.path.cmp(b.path))
+}
+
+/// Merges two blobs of a column of type `ty` (`None`, a column that nobody knows any more: paths
+/// compare as bytes) and appends the result.
+pub fn merge(ty: Option<&Type>, a: CollectionView<'_>, b: CollectionView<'_>, out: &mut Vec<u8>) {
+    let order = PathOrder::of(ty);
+    let mut sink = RunSink::begin(out, a.tomb().merge(b.tomb()));
+    let (mut a_rest, mut b_rest) = (a.raw(), b.raw());
+    let (mut a_next, mut b_next) = (a_rest.next(), b_rest.next());
+    loop {
+        let take = match (&a_next, &b_next) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(x), Some(y)) => order.compare(x.path, y.path),
+        };
+        match (&a_next, &b_next) {
+            (Some(x), Some(y)) if take == Ordering::Equal => {
+                if wins(x, y) {
+                    sink.copy(a, x);
+                } else {
+                    sink.copy(b, y);
+                }
+            }
+            (Some(x), _) if take == Ordering::Less => sink.copy(a, x),
+            (_, Some(y)) => sink.copy(b, y),
+            _ => break,
+        }
+        if take != Ordering::Greater {
+            a_next = a_rest.next();
+        }
+        if take != Ordering::Less {
+            b_next = b_rest.next();
+        }
+    }
+    sink.finish();
+}
+
+/// Appends what `a` says beyond `b`: merged with `b` it gives the same as `a` does. Returns
+/// whether there is anything; if not, nothing was appended.
+pub fn difference(
+    ty: Option<&Type>,
+    a: CollectionView<'_>,
+    b: CollectionView<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let order = PathOrder::of(ty);
+    let tomb = if b.tomb().subsumes(a.tomb()) { Tombstone::NONE } else { a.tomb() };
+    let mut sink = RunSink::begin(out, tomb);
+    let mut b_rest = b.raw();
+    let mut b_next = b_rest.next();
+    for x in a.raw() {
+        while b_next.as_ref().is_some_and(|y| order.compare(y.path, x.path).is_lt()) {
+            b_next = b_rest.next();
+        }
+        let told =
+            b_next.as_ref().is_some_and(|y| order.compare(y.path, x.path).is_eq() && wins(y, &x));
+        if !told && !b.tomb().covers(x.cell.timestamp) {
+            sink.copy(a, &x);
+        }
+    }
+    sink.finish_or_retract()
+}

@@ -1,0 +1,194 @@
+//! The only writer of rows.
+
+use super::*;
+use crate::collection;
+use crate::tombstone::{Compacted, Purge};
+use stdx::Put;
+
+/// Writes a row blob into a buffer: marker and tombstones first, in any order, then columns in
+/// order of id. Drops what the row tombstone covers.
+#[derive(Debug)]
+pub struct RowBuilder {
+    out: Vec<u8>,
+    start: usize,
+    marker: Option<Marker>,
+    tombstone: Tombstone,
+    shadowable: Tombstone,
+    base: Option<i64>,
+    last: Option<ColumnId>,
+}
+
+impl RowBuilder {
+    /// Reuses `out` (cleared).
+    pub fn new(mut out: Vec<u8>) -> RowBuilder {
+        out.clear();
+        RowBuilder::append_to(out)
+    }
+    /// Appends the row to what `out` holds; `finish` gives it back.
+    pub fn append_to(out: Vec<u8>) -> RowBuilder {
+        RowBuilder {
+            start: out.len(),
+            out,
+            marker: None,
+            tombstone: Tombstone::NONE,
+            shadowable: Tombstone::NONE,
+            base: None,
+            last: None,
+        }
+    }
+    /// The row's own liveness. Panics after a column.
+    pub fn marker(&mut self, marker: Marker) {
+        assert!(self.last.is_none(), "a row marker after a column");
+        self.marker = Some(marker);
+    }
+    /// The row tombstone. Panics after a column.
+    pub fn tombstone(&mut self, tombstone: Tombstone) {
+        assert!(self.last.is_none(), "a row tombstone after a column");
+        self.tombstone = tombstone;
+    }
+    /// The shadowable tombstone of a view's row. Panics after a column.
+    pub fn shadowable(&mut self, tombstone: Tombstone) {
+        assert!(self.last.is_none(), "a shadowable tombstone after a column");
+        self.shadowable = tombstone;
+    }
+
+    /// An atomic column. Panics if `column` is not greater than the last one.
+    pub fn cell(&mut self, column: ColumnId, cell: Cell<'_>) {
+        if self.tombstone.covers(cell.timestamp) {
+            return;
+        }
+        self.begin_column(column);
+        let base = match self.base {
+            Some(base) => base,
+            None => {
+                self.out[self.start + 1..self.start + 9]
+                    .copy_from_slice(&cell.timestamp.to_be_bytes());
+                self.base = Some(cell.timestamp);
+                cell.timestamp
+            }
+        };
+        let form = self.form_of(&cell, base);
+        let out = &mut self.out;
+        out.put_vint((column.0 as u64) << FORM_BITS | form as u64);
+        if form != LIVE_AT_BASE && form != EXPIRING_AS_MARKER {
+            out.put_svint(cell.timestamp.wrapping_sub(base));
+        }
+        match cell.state {
+            CellState::Live { value } => out.put_vint_bytes(value),
+            CellState::Expiring { value, expiry, ttl } => {
+                if form == EXPIRING {
+                    out.put_svint(expiry);
+                    out.put_vint(ttl as u32 as u64);
+                }
+                out.put_vint_bytes(value);
+            }
+            CellState::Dead { deletion_time } => out.put_svint(deletion_time),
+            CellState::CounterUpdate { delta } => out.put_svint(delta),
+            CellState::Counter { shards } => out.put_vint_bytes(shards),
+        }
+    }
+
+    /// A collection blob (`CollectionWriter::finish`), which must be well formed; one that says
+    /// nothing is dropped. Panics if `column` is not greater than the last one.
+    pub fn collection(&mut self, column: ColumnId, blob: &[u8]) {
+        let view = CollectionView::trusted(blob);
+        let mut rest = Vec::new();
+        let compacted = if self.tombstone.is_none() && !view.is_void() {
+            Compacted::Unchanged
+        } else {
+            collection::compact(view, self.tombstone, i64::MIN, &Purge::NEVER, &mut rest)
+        };
+        match compacted {
+            Compacted::Unchanged => self.put_collection(column, blob),
+            Compacted::Changed => self.put_collection(column, &rest),
+            Compacted::Empty => {}
+        }
+    }
+
+    /// The blob.
+    pub fn finish(mut self) -> Vec<u8> {
+        if self.last.is_none() {
+            self.write_head();
+        }
+        self.out
+    }
+
+    /// Whether nothing has been added that is not covered.
+    pub fn is_empty(&self) -> bool {
+        let head = self.uncovered_marker().is_none() && self.tombstone.is_none();
+        self.last.is_none() && head && self.shadowable.is_none()
+    }
+
+    fn put_collection(&mut self, column: ColumnId, blob: &[u8]) {
+        self.begin_column(column);
+        self.out.put_vint((column.0 as u64) << FORM_BITS | MULTI as u64);
+        self.out.put_vint_bytes(blob);
+    }
+
+    fn begin_column(&mut self, column: ColumnId) {
+        assert!(self.last < Some(column), "{column:?} after {:?}", self.last);
+        if self.last.is_none() {
+            self.last = Some(column);
+            self.write_head();
+        }
+        self.last = Some(column);
+    }
+
+    fn form_of(&self, cell: &Cell<'_>, base: i64) -> u8 {
+        match cell.state {
+            CellState::Live { .. } if cell.timestamp == base => LIVE_AT_BASE,
+            CellState::Live { .. } => LIVE,
+            CellState::Expiring { expiry, ttl, .. } => {
+                let as_marker = Marker::Expiring { timestamp: cell.timestamp, expiry, ttl };
+                let same = self.uncovered_marker() == Some(as_marker);
+                if same { EXPIRING_AS_MARKER } else { EXPIRING }
+            }
+            CellState::Dead { .. } => DEAD,
+            CellState::CounterUpdate { .. } => COUNTER_UPDATE,
+            CellState::Counter { .. } => COUNTER,
+        }
+    }
+
+    fn uncovered_marker(&self) -> Option<Marker> {
+        self.marker.filter(|marker| !self.tombstone.covers(marker.timestamp()))
+    }
+
+    fn write_head(&mut self) {
+        let marker = self.uncovered_marker();
+        let has_shadowable = !self.tombstone.subsumes(self.shadowable);
+        let mut flags = match marker {
+            None => 0,
+            Some(Marker::Live { .. }) => HAS_MARKER | HAS_BASE,
+            Some(Marker::Expiring { .. }) => HAS_MARKER | MARKER_EXPIRES | HAS_BASE,
+            Some(Marker::Dead { .. }) => HAS_MARKER | MARKER_DEAD | HAS_BASE,
+        };
+        flags |= if self.last.is_some() { HAS_BASE } else { 0 };
+        flags |= if self.tombstone.is_none() { 0 } else { HAS_TOMBSTONE };
+        flags |= if has_shadowable { HAS_SHADOWABLE } else { 0 };
+        self.base = marker.map(|marker| marker.timestamp());
+        let out = &mut self.out;
+        out.put_u8(flags);
+        if flags & HAS_BASE != 0 {
+            out.put_i64(self.base.unwrap_or(0));
+        }
+        match marker {
+            Some(Marker::Expiring { expiry, ttl, .. }) => {
+                out.put_svint(expiry);
+                out.put_vint(ttl as u32 as u64);
+            }
+            Some(Marker::Dead { deletion_time, .. }) => out.put_svint(deletion_time),
+            _ => {}
+        }
+        if !self.tombstone.is_none() {
+            put_tombstone(out, self.tombstone);
+        }
+        if has_shadowable {
+            put_tombstone(out, self.shadowable);
+        }
+    }
+}
+
+fn put_tombstone(out: &mut Vec<u8>, tombstone: Tombstone) {
+    out.put_i64(tombstone.timestamp);
+    out.put_i64(tombstone.deletion_time);
+}

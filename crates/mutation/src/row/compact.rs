@@ -1,0 +1,114 @@
+//! What is left of a row when deletions, time and garbage collection have had their say.
+
+use super::*;
+use crate::collection;
+use crate::tombstone::{Compacted, Purge};
+use model::TableSchema;
+
+/// Drops what `shadow` (range and partition deletions) or the row's own tombstones cover, turns
+/// what has expired at second `now` into deletions, forgets the deletions that `purge` allows.
+/// Appends the result to `out` only if it differs from the input.
+pub fn compact(
+    row: RowView<'_>,
+    shadow: Tombstone,
+    now: i64,
+    purge: &Purge,
+    out: &mut Vec<u8>,
+) -> Compacted {
+    if row.is_empty() {
+        return Compacted::Empty;
+    }
+    let rules = Rules { cover: shadow.merge(row.deletion()), now, purge };
+    let tombstone = rules.tombstone(row.tombstone, shadow);
+    let shadowable = rules.tombstone(row.shadowable, shadow);
+    let same_head = tombstone == row.tombstone && shadowable == row.shadowable;
+    if same_head && rules.leave_unchanged(row) {
+        return Compacted::Unchanged;
+    }
+    let start = out.len();
+    let mut builder = RowBuilder::append_to(std::mem::take(out));
+    builder.tombstone(tombstone);
+    builder.shadowable(shadowable);
+    if let Some(cell) = row.marker.and_then(|marker| rules.cell(marker.cell())) {
+        builder.marker(Marker::of_cell(cell));
+    }
+    let mut scratch = Vec::new();
+    for (id, data) in row.columns() {
+        match data {
+            ColumnData::Atomic(cell) => {
+                if let Some(cell) = rules.cell(cell) {
+                    builder.cell(id, cell);
+                }
+            }
+            ColumnData::Collection(view) => {
+                scratch.clear();
+                match collection::compact(view, rules.cover, now, purge, &mut scratch) {
+                    Compacted::Unchanged => builder.collection(id, view.bytes()),
+                    Compacted::Changed => builder.collection(id, &scratch),
+                    Compacted::Empty => {}
+                }
+            }
+        }
+    }
+    let any = !builder.is_empty();
+    *out = builder.finish();
+    if any {
+        return Compacted::Changed;
+    }
+    out.truncate(start);
+    Compacted::Empty
+}
+
+/// Drops what `tombstone` covers; the tombstone itself is not put into the row.
+pub fn apply_tombstone(row: RowView<'_>, tombstone: Tombstone, out: &mut Vec<u8>) -> Compacted {
+    compact(row, tombstone, i64::MIN, &Purge::NEVER, out)
+}
+
+/// Whether a reader sees the row at second `now`: its marker is live, or a cell of a column that
+/// `schema` still has. `shadow` is what range and partition deletions cover.
+pub fn is_live(schema: &TableSchema, row: RowView<'_>, shadow: Tombstone, now: i64) -> bool {
+    let cover = shadow.merge(row.deletion());
+    let by_marker =
+        row.marker.is_some_and(|marker| !cover.covers(marker.timestamp()) && marker.is_live(now));
+    by_marker
+        || row.columns().any(|(id, data)| {
+            let live = match data {
+                ColumnData::Atomic(cell) => !cover.covers(cell.timestamp) && cell.is_live(now),
+                ColumnData::Collection(view) => collection::is_any_live(view, cover, now),
+            };
+            live && schema.column_by_id(id).is_some()
+        })
+}
+
+struct Rules<'p> {
+    cover: Tombstone,
+    now: i64,
+    purge: &'p Purge,
+}
+
+impl Rules<'_> {
+    fn tombstone(&self, own: Tombstone, shadow: Tombstone) -> Tombstone {
+        if shadow.subsumes(own) { Tombstone::NONE } else { self.purge.retain(own) }
+    }
+
+    fn cell<'c>(&self, cell: Cell<'c>) -> Option<Cell<'c>> {
+        if self.cover.covers(cell.timestamp) {
+            return None;
+        }
+        cell.retained(self.now, self.purge)
+    }
+
+    fn leave_unchanged(&self, row: RowView<'_>) -> bool {
+        let marker = row.marker.map(|marker| marker.cell());
+        marker.is_none_or(|cell| self.cell(cell) == Some(cell))
+            && row.columns().all(|(_, data)| match data {
+                ColumnData::Atomic(cell) => self.cell(cell) == Some(cell),
+                ColumnData::Collection(view) => {
+                    let mut unused = Vec::new();
+                    let (now, purge) = (self.now, self.purge);
+                    let compacted = collection::compact(view, self.cover, now, purge, &mut unused);
+                    compacted == Compacted::Unchanged
+                }
+            })
+    }
+}

@@ -1,0 +1,177 @@
+//! Two rows of one position: what both say together, and what one says beyond the other.
+
+use super::*;
+use crate::{cell, collection};
+use model::{TableSchema, Type};
+use std::cmp::Ordering;
+
+/// Merges two rows of one position and appends the result.
+pub fn merge(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec<u8>) {
+    if a.bytes() == b.bytes() {
+        out.extend_from_slice(a.bytes());
+        return;
+    }
+    let mut builder = RowBuilder::append_to(std::mem::take(out));
+    builder.tombstone(a.tombstone.merge(b.tombstone));
+    builder.shadowable(a.shadowable.merge(b.shadowable));
+    if let Some(marker) = merge_markers(a.marker, b.marker) {
+        builder.marker(marker);
+    }
+    let mut scratch = Vec::new();
+    join(a.columns(), b.columns(), |id, x, y| match (x, y) {
+        (Some(x), Some(y)) => merge_column(schema, id, x, y, &mut scratch, &mut builder),
+        (Some(one), None) | (None, Some(one)) => copy(id, one, &mut builder),
+        (None, None) => {}
+    });
+    *out = builder.finish();
+}
+
+/// Appends what `a` says beyond `b`: merged with `b` it gives the same as `a` does. Returns
+/// whether there is anything; if not, nothing was appended.
+pub fn difference(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let mut builder = RowBuilder::append_to(std::mem::take(out));
+    if !b.tombstone.subsumes(a.tombstone) {
+        builder.tombstone(a.tombstone);
+    }
+    if !b.shadowable().subsumes(a.shadowable) {
+        builder.shadowable(a.shadowable);
+    }
+    let marker = a.marker.filter(|marker| !b.tombstone.covers(marker.timestamp()));
+    if let Some(marker) = marker
+        && merge_markers(a.marker, b.marker) != b.marker
+    {
+        builder.marker(marker);
+    }
+    let mut scratch = Vec::new();
+    join(a.columns(), b.columns(), |id, x, y| {
+        if let Some(x) = x {
+            difference_column(schema, (id, x), (b.tombstone, y), &mut scratch, &mut builder);
+        }
+    });
+    let any = !builder.is_empty();
+    *out = builder.finish();
+    if !any {
+        out.truncate(start);
+    }
+    any
+}
+
+/// The type of a column, dropped ones included.
+fn type_of(schema: &TableSchema, id: ColumnId) -> Option<&Type> {
+    let dropped = || schema.dropped.iter().find(|column| column.id == id);
+    match schema.column_by_id(id) {
+        Some(column) => Some(&column.ty),
+        None => dropped().map(|column| &column.ty),
+    }
+}
+
+fn merge_markers(a: Option<Marker>, b: Option<Marker>) -> Option<Marker> {
+    match (a, b) {
+        (Some(x), Some(y)) => Some(Marker::of_cell(cell::reconcile(x.cell(), y.cell()))),
+        (one, None) | (None, one) => one,
+    }
+}
+
+/// Walks two rows' columns side by side, by id.
+fn join<'a>(
+    a: Columns<'a>,
+    b: Columns<'a>,
+    mut visit: impl FnMut(ColumnId, Option<ColumnData<'a>>, Option<ColumnData<'a>>),
+) {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    loop {
+        let order = match (a.peek(), b.peek()) {
+            (None, None) => return,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((x, _)), Some((y, _))) => x.cmp(y),
+        };
+        let x = if order.is_le() { a.next() } else { None };
+        let y = if order.is_ge() { b.next() } else { None };
+        if let Some((id, _)) = x.or(y) {
+            visit(id, x.map(|(_, data)| data), y.map(|(_, data)| data));
+        }
+    }
+}
+
+fn copy(id: ColumnId, data: ColumnData<'_>, builder: &mut RowBuilder) {
+    match data {
+        ColumnData::Atomic(cell) => builder.cell(id, cell),
+        ColumnData::Collection(view) => builder.collection(id, view.bytes()),
+    }
+}
+
+fn merge_column(
+    schema: &TableSchema,
+    id: ColumnId,
+    x: ColumnData<'_>,
+    y: ColumnData<'_>,
+    scratch: &mut Vec<u8>,
+    builder: &mut RowBuilder,
+) {
+    scratch.clear();
+    match (x, y) {
+        (ColumnData::Atomic(x), ColumnData::Atomic(y)) => match (x.state, y.state) {
+            (CellState::Counter { shards: a }, CellState::Counter { shards: b }) => {
+                counter::merge(a, b, scratch);
+                let timestamp = x.timestamp.max(y.timestamp);
+                let state = CellState::Counter { shards: scratch };
+                builder.cell(id, Cell { timestamp, state });
+            }
+            _ => builder.cell(id, cell::reconcile(x, y)),
+        },
+        (ColumnData::Collection(x), ColumnData::Collection(y)) => {
+            collection::merge(type_of(schema, id), x, y, scratch);
+            builder.collection(id, scratch);
+        }
+        // A column never changes between atomic and multi-cell; if bytes say so, all replicas
+        // must at least agree on what to keep.
+        (one @ ColumnData::Collection(_), ColumnData::Atomic(_))
+        | (ColumnData::Atomic(_), one @ ColumnData::Collection(_)) => copy(id, one, builder),
+    }
+}
+
+fn difference_column(
+    schema: &TableSchema,
+    (id, x): (ColumnId, ColumnData<'_>),
+    (shadow, y): (Tombstone, Option<ColumnData<'_>>),
+    scratch: &mut Vec<u8>,
+    builder: &mut RowBuilder,
+) {
+    scratch.clear();
+    match (x, y) {
+        (ColumnData::Atomic(x), Some(ColumnData::Atomic(y))) => {
+            let told = match (x.state, y.state) {
+                (CellState::Counter { shards: a }, CellState::Counter { shards: b }) => {
+                    counter::merge(a, b, scratch);
+                    scratch.as_slice() == b && x.timestamp <= y.timestamp
+                }
+                _ => cell::reconcile(y, x) == y,
+            };
+            if !told && !shadow.covers(x.timestamp) {
+                builder.cell(id, x);
+            }
+        }
+        (ColumnData::Atomic(x), None) if !shadow.covers(x.timestamp) => builder.cell(id, x),
+        (ColumnData::Atomic(_), _) => {}
+        (ColumnData::Collection(x), y) => {
+            let nothing = CollectionView::trusted(&[0; 5]);
+            let y = match y {
+                Some(ColumnData::Collection(y)) => y,
+                _ => nothing,
+            };
+            let mut beyond = Vec::new();
+            if collection::difference(type_of(schema, id), x, y, &mut beyond) {
+                let beyond = CollectionView::trusted(&beyond);
+                match collection::compact(beyond, shadow, i64::MIN, &Purge::NEVER, scratch) {
+                    Compacted::Unchanged => builder.collection(id, beyond.bytes()),
+                    Compacted::Changed => builder.collection(id, scratch),
+                    Compacted::Empty => {}
+                }
+            }
+        }
+    }
+}
+
+use crate::tombstone::{Compacted, Purge};

@@ -1,0 +1,313 @@
+//! A row as one blob, the same in memtable, commitlog, frozen mutation and message.
+//!
+//! ```text
+//! row    := flags:u8 [base:be64] [expiry:svint ttl:vint | deletion_time:svint]
+//!           [tombstone ts:be64 deletion_time:be64] [shadowable ts:be64 deletion_time:be64]
+//!           column*                                        by id, to the end of the blob
+//! flags  := 01 marker | 02 marker expires | 04 marker is dead | 08 tombstone | 10 shadowable
+//!           | 20 base
+//! column := head:vint = id << 3 | form, then by form
+//!   0 live      value:vint_bytes                  timestamp = base
+//!   1 live      dts:svint value:vint_bytes        timestamp = base + dts
+//!   2 expiring  value:vint_bytes                  timestamp, expiry and ttl of the marker
+//!   3 expiring  dts:svint expiry:svint ttl:vint value:vint_bytes
+//!   4 dead      dts:svint deletion_time:svint
+//!   5 update    dts:svint delta:svint             counter increment
+//!   6 counter   dts:svint shards:vint_bytes
+//!   7 multi     blob:vint_bytes                   `collection`
+//! ```
+//! The base is the marker's timestamp, without a marker that of the first atomic cell, without
+//! one 0; it is there when there is a marker or a column.
+//!
+//! Invariants
+//!  - *column-order*: columns ascend by id.
+//!  - *uncovered*: nothing in a row is covered by the row's own (regular) tombstone: the builder
+//!    drops it. The shadowable tombstone covers only when read (`RowView::deletion`), because a
+//!    newer marker may yet cancel it; so merging stays associative.
+//!  - *canonical*: equal rows that [`RowBuilder`] wrote are equal bytes, fit for hashing.
+
+mod build;
+mod compact;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+pub use build::RowBuilder;
+pub use compact::{apply_tombstone, compact, is_live};
+pub use merge::{difference, merge};
+
+use crate::cell::{Cell, CellState};
+use crate::collection::CollectionView;
+use crate::counter;
+use crate::tombstone::{NO_TIMESTAMP, Tombstone};
+use model::ColumnId;
+use stdx::{Cursor, Damaged};
+
+const HAS_MARKER: u8 = 0x01;
+const MARKER_EXPIRES: u8 = 0x02;
+const MARKER_DEAD: u8 = 0x04;
+const HAS_TOMBSTONE: u8 = 0x08;
+const HAS_SHADOWABLE: u8 = 0x10;
+const HAS_BASE: u8 = 0x20;
+const FLAGS_ALL: u8 = 0x3f;
+
+const FORM_BITS: u32 = 3;
+const LIVE_AT_BASE: u8 = 0;
+const LIVE: u8 = 1;
+const EXPIRING_AS_MARKER: u8 = 2;
+const EXPIRING: u8 = 3;
+const DEAD: u8 = 4;
+const COUNTER_UPDATE: u8 = 5;
+const COUNTER: u8 = 6;
+const MULTI: u8 = 7;
+
+/// The row's own liveness, made by INSERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    Live { timestamp: i64 },
+    Expiring { timestamp: i64, expiry: i64, ttl: i32 },
+    Dead { timestamp: i64, deletion_time: i64 },
+}
+
+impl Marker {
+    /// Microseconds.
+    pub fn timestamp(&self) -> i64 {
+        self.cell().timestamp
+    }
+    /// Whether it keeps its row alive at second `now`.
+    pub fn is_live(&self, now: i64) -> bool {
+        self.cell().is_live(now)
+    }
+    /// The cell without a value that reconciles and expires as the marker does.
+    pub fn cell(&self) -> Cell<'static> {
+        match *self {
+            Marker::Live { timestamp } => Cell::live(timestamp, &[]),
+            Marker::Expiring { timestamp, expiry, ttl } => {
+                Cell::expiring(timestamp, &[], expiry, ttl)
+            }
+            Marker::Dead { timestamp, deletion_time } => Cell::dead(timestamp, deletion_time),
+        }
+    }
+    /// The inverse of [`Marker::cell`].
+    fn of_cell(cell: Cell<'_>) -> Marker {
+        let timestamp = cell.timestamp;
+        match cell.state {
+            CellState::Expiring { expiry, ttl, .. } => Marker::Expiring { timestamp, expiry, ttl },
+            CellState::Dead { deletion_time } => Marker::Dead { timestamp, deletion_time },
+            _ => Marker::Live { timestamp },
+        }
+    }
+}
+
+/// What a column of a row holds.
+#[derive(Clone, Copy, Debug)]
+pub enum ColumnData<'a> {
+    Atomic(Cell<'a>),
+    Collection(CollectionView<'a>),
+}
+
+/// A checked view of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowView<'a> {
+    bytes: &'a [u8],
+    marker: Option<Marker>,
+    tombstone: Tombstone,
+    shadowable: Tombstone,
+    base: i64,
+    columns: &'a [u8],
+}
+
+impl<'a> RowView<'a> {
+    /// Checks all of `bytes`: use it where bytes enter.
+    pub fn parse(bytes: &'a [u8]) -> Result<RowView<'a>, Damaged> {
+        let row = RowView::parse_head(bytes)?;
+        let offset = (bytes.len() - row.columns.len()) as u64;
+        let mut columns = row.columns();
+        let mut last: Option<ColumnId> = None;
+        while !columns.cursor.is_empty() {
+            let at = offset + columns.cursor.offset() as u64;
+            let (id, data) = columns.read().map_err(|damage| damage.from_base(offset))?;
+            if last.is_some_and(|last| id <= last) {
+                return Err(Damaged::new("row columns out of order", at));
+            }
+            last = Some(id);
+            match data {
+                RawData::Atomic(Cell { state: CellState::Counter { shards }, .. }) => {
+                    counter::check(shards).map_err(|damage| damage.from_base(at))?;
+                }
+                RawData::Atomic(_) => {}
+                RawData::Multi(blob) => {
+                    CollectionView::parse(blob).map_err(|damage| damage.from_base(at))?;
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    /// For bytes that `parse` or [`RowBuilder`] has vouched for: reads the head only. Damaged
+    /// bytes give wrong rows, never a panic.
+    pub fn trusted(bytes: &'a [u8]) -> RowView<'a> {
+        RowView::parse_head(bytes).unwrap_or(RowView {
+            bytes: &[0],
+            marker: None,
+            tombstone: Tombstone::NONE,
+            shadowable: Tombstone::NONE,
+            base: 0,
+            columns: &[],
+        })
+    }
+
+    fn parse_head(bytes: &'a [u8]) -> Result<RowView<'a>, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let flags = cursor.u8("row flags")?;
+        let sane = flags & !FLAGS_ALL == 0 && flags & (HAS_MARKER | HAS_BASE) != HAS_MARKER;
+        if !sane {
+            return Err(Damaged::new("row flags that no row has", 0));
+        }
+        let base = if flags & HAS_BASE != 0 { cursor.i64("row base timestamp")? } else { 0 };
+        let marker = match flags & (HAS_MARKER | MARKER_EXPIRES | MARKER_DEAD) {
+            0 => None,
+            HAS_MARKER => Some(Marker::Live { timestamp: base }),
+            marker if marker == HAS_MARKER | MARKER_EXPIRES => {
+                let expiry = cursor.svint("row marker expiry")?;
+                let ttl = cursor.vint("row marker ttl")? as i32;
+                Some(Marker::Expiring { timestamp: base, expiry, ttl })
+            }
+            marker if marker == HAS_MARKER | MARKER_DEAD => {
+                let deletion_time = cursor.svint("row marker deletion time")?;
+                Some(Marker::Dead { timestamp: base, deletion_time })
+            }
+            _ => return Err(Damaged::new("row marker of two kinds", 0)),
+        };
+        let tombstone = read_tombstone(&mut cursor, flags & HAS_TOMBSTONE != 0)?;
+        let shadowable = read_tombstone(&mut cursor, flags & HAS_SHADOWABLE != 0)?;
+        if flags & HAS_BASE == 0 && !cursor.is_empty() {
+            return Err(cursor.damaged("columns of a row without a base"));
+        }
+        let columns = cursor.rest();
+        Ok(RowView { bytes, marker, tombstone, shadowable, base, columns })
+    }
+
+    /// The blob.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+    /// The row's own liveness, as written (it may have expired).
+    pub fn marker(&self) -> Option<Marker> {
+        self.marker
+    }
+    /// The row tombstone ([`Tombstone::NONE`] where there is none).
+    pub fn tombstone(&self) -> Tombstone {
+        self.tombstone
+    }
+    /// The shadowable part, at least the regular one.
+    pub fn shadowable(&self) -> Tombstone {
+        self.tombstone.merge(self.shadowable)
+    }
+    /// What the row's tombstones cover: the shadowable one counts unless a newer marker that is
+    /// not dead has cancelled it.
+    pub fn deletion(&self) -> Tombstone {
+        let cancelled = match self.marker {
+            None | Some(Marker::Dead { .. }) => false,
+            Some(marker) => self.shadowable.timestamp < marker.timestamp(),
+        };
+        if cancelled { self.tombstone } else { self.shadowable() }
+    }
+    /// Whether the row says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        let without = self.tombstone.is_none() && self.shadowable.is_none();
+        self.marker.is_none() && without && self.columns.is_empty()
+    }
+    /// Columns in order of id.
+    pub fn columns(&self) -> Columns<'a> {
+        Columns { cursor: Cursor::new(self.columns), base: self.base, marker: self.marker }
+    }
+    /// One column. Walks over the columns before it.
+    pub fn column(&self, id: ColumnId) -> Option<ColumnData<'a>> {
+        let found = self.columns().find(|(column, _)| id <= *column);
+        found.filter(|(column, _)| *column == id).map(|(_, data)| data)
+    }
+    /// The greatest timestamp of anything in the row.
+    pub fn last_update(&self) -> i64 {
+        let head = self.marker.map_or(NO_TIMESTAMP, |marker| marker.timestamp());
+        let head = head.max(self.shadowable().timestamp);
+        self.columns().fold(head, |newest, (_, data)| {
+            newest.max(match data {
+                ColumnData::Atomic(cell) => cell.timestamp,
+                ColumnData::Collection(view) => crate::collection::last_update(view),
+            })
+        })
+    }
+}
+
+fn read_tombstone(cursor: &mut Cursor<'_>, is_there: bool) -> Result<Tombstone, Damaged> {
+    if !is_there {
+        return Ok(Tombstone::NONE);
+    }
+    let timestamp = cursor.i64("row tombstone timestamp")?;
+    let deletion_time = cursor.i64("row tombstone deletion time")?;
+    Ok(Tombstone { timestamp, deletion_time })
+}
+
+/// Iterator of [`RowView::columns`].
+#[derive(Clone, Debug)]
+pub struct Columns<'a> {
+    cursor: Cursor<'a>,
+    base: i64,
+    marker: Option<Marker>,
+}
+
+/// A column whose collection has not been looked into.
+enum RawData<'a> {
+    Atomic(Cell<'a>),
+    Multi(&'a [u8]),
+}
+
+impl<'a> Columns<'a> {
+    fn read(&mut self) -> Result<(ColumnId, RawData<'a>), Damaged> {
+        let cursor = &mut self.cursor;
+        let head = cursor.vint("column head")?;
+        let id = u32::try_from(head >> FORM_BITS);
+        let id = ColumnId(id.map_err(|_| cursor.damaged("column id over 32 bits"))?);
+        let form = (head & ((1 << FORM_BITS) - 1)) as u8;
+        if form == MULTI {
+            return Ok((id, RawData::Multi(cursor.vint_bytes("collection")?)));
+        }
+        let at_base = form == LIVE_AT_BASE || form == EXPIRING_AS_MARKER;
+        let delta = if at_base { 0 } else { cursor.svint("cell timestamp")? };
+        let timestamp = self.base.wrapping_add(delta);
+        let state = match form {
+            LIVE_AT_BASE | LIVE => CellState::Live { value: cursor.vint_bytes("cell value")? },
+            EXPIRING_AS_MARKER => match self.marker {
+                Some(Marker::Expiring { expiry, ttl, .. }) => {
+                    CellState::Expiring { value: cursor.vint_bytes("cell value")?, expiry, ttl }
+                }
+                _ => return Err(cursor.damaged("a cell that expires as a marker that does not")),
+            },
+            EXPIRING => {
+                let expiry = cursor.svint("cell expiry")?;
+                let ttl = cursor.vint("cell ttl")? as i32;
+                CellState::Expiring { value: cursor.vint_bytes("cell value")?, expiry, ttl }
+            }
+            DEAD => CellState::Dead { deletion_time: cursor.svint("cell deletion time")? },
+            COUNTER_UPDATE => CellState::CounterUpdate { delta: cursor.svint("counter delta")? },
+            _ => CellState::Counter { shards: cursor.vint_bytes("counter shards")? },
+        };
+        Ok((id, RawData::Atomic(Cell { timestamp, state })))
+    }
+}
+
+impl<'a> Iterator for Columns<'a> {
+    type Item = (ColumnId, ColumnData<'a>);
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.cursor.is_empty() {
+            return None;
+        }
+        let (id, data) = self.read().ok()?;
+        let data = match data {
+            RawData::Atomic(cell) => ColumnData::Atomic(cell),
+            RawData::Multi(blob) => ColumnData::Collection(CollectionView::trusted(blob)),
+        };
+        Some((id, data))
+    }
+}
