@@ -3,11 +3,14 @@
 //!
 //! In reading order: [`types`] (what a column can hold), [`value`] (its bytes: validation, order,
 //! text), [`key`] (partition and clustering keys as bytes), [`token`] (murmur3 and the ring),
-//! [`schema`] (tables, keyspaces, user types and their options).
+//! [`schema`] (tables, keyspaces, user types and their options), and `testing` (generators, with
+//! the feature of that name).
 
 pub mod key;
 pub mod schema;
 pub mod tablet;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod token;
 pub mod types;
 pub mod value;

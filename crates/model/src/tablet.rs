@@ -4,7 +4,7 @@
 //!  - *covering*: `last_tokens` ascends strictly and ends with the greatest token, so every token
 //!    belongs to exactly one tablet.
 
-use crate::token::Token;
+use crate::token::{Token, slot_range};
 
 /// The tablets of one table. Tablet `i` covers the tokens after `last_tokens[i - 1]`, up to and
 /// including `last_tokens[i]`.
@@ -18,7 +18,7 @@ impl TabletMap {
     /// `count` equal tablets, dealt to `shards` shards in turn. Panics for a count of 0.
     pub fn tablets(count: u32, shards: u16) -> TabletMap {
         assert!(0 < count && 0 < shards, "a table without tablets or shards");
-        let last_tokens = (0..count).map(|index| last_token(index, count)).collect();
+        let last_tokens = (0..count).map(|index| slot_range(index, count).1).collect();
         let shards = (0..count).map(|index| (index % shards as u32) as u16).collect();
         TabletMap { last_tokens, shards }
     }
@@ -53,12 +53,6 @@ impl TabletMap {
         let start = if index == 0 { Token::MIN } else { self.last_tokens[index - 1] };
         (start, self.last_tokens[index])
     }
-}
-
-/// The greatest token whose slot among `count` is `index`.
-fn last_token(index: u32, count: u32) -> Token {
-    let next = ((index as u128 + 1) << 64).div_ceil(count as u128);
-    Token(((next - 1) as u64 ^ (1 << 63)) as i64)
 }
 
 #[cfg(test)]

@@ -1,38 +1,54 @@
 //! The bytes of a value: validation, order, text. A value is its native-protocol serialization
 //! (v3 and later), everywhere: in frames, rows, keys and files.
 //!
-//! Submodules to come: `compare`, `validate`, `text` (parse and print), `json`, `varint`,
-//! `decimal`, `temporal`, `inet`, `duration`.
+//! Invariants
+//!  - *total-order*: [`compare`] is a total order over all byte strings, valid or not; the empty
+//!    value sorts first and what is invalid sorts last.
+//!  - *literal-parses*: for every scalar type, what [`to_literal`] prints is what
+//!    [`parse_scalar`] reads back (without the quotes of a string literal) to an equal value.
+//!
+//! In reading order: [`scalar`] (Rust values in and out), [`collection`] (the parts of
+//! collections, tuples and vectors), [`decimal`] and [`varint`], [`duration`], [`temporal`]
+//! (dates and times), [`inet`], and the four questions: `compare`, `validate`, `text`, `json`.
 
-use crate::types::Type;
-use std::cmp::Ordering;
+pub mod collection;
+mod compare;
+pub mod decimal;
+pub mod duration;
+pub mod inet;
+pub mod json;
+pub mod scalar;
+pub mod temporal;
+mod text;
+mod validate;
+pub mod varint;
+
+pub use collection::{
+    fields, list_elements, map_entries, normalize, vector_elements, write_collection, write_map,
+    write_tuple, write_vector,
+};
+pub use compare::compare;
+pub use decimal::Decimal;
+pub use duration::Duration;
+pub use json::to_json;
+pub use scalar::*;
+pub use text::{parse_scalar, quote_string, to_literal};
+pub use validate::validate;
+
+use std::fmt;
 
 /// Why bytes or text are not a value of a type; the text that clients see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
 
-/// Compares two valid values of `ty` in its order. Never panics: invalid bytes compare somehow,
-/// but consistently.
-pub fn compare(ty: &Type, a: &[u8], b: &[u8]) -> Ordering {
-    let _ = (ty, a, b);
-    todo!()
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
+impl std::error::Error for Invalid {}
 
-/// Checks that `bytes` is a value of `ty` ("Expected 4 bytes for an int (3)").
-pub fn validate(ty: &Type, bytes: &[u8]) -> Result<(), Invalid> {
-    let _ = (ty, bytes);
-    todo!()
-}
-
-/// The CQL literal of a value: `'text'`, `0xff`, `{1: 'a'}`, `1h30m`.
-pub fn to_literal(ty: &Type, bytes: &[u8]) -> String {
-    let _ = (ty, bytes);
-    todo!()
-}
-
-/// The bytes of a constant's text (the content of a string literal, a number's digits, a uuid,
-/// `true`): what a scalar type accepts from CQL text, from COPY and from JSON strings.
-pub fn parse_scalar(ty: &Type, text: &str) -> Result<Vec<u8>, Invalid> {
-    let _ = (ty, text);
-    todo!()
+/// Shorthand for a refusal with a text.
+fn invalid<T>(text: impl Into<String>) -> Result<T, Invalid> {
+    Err(Invalid(text.into()))
 }
