@@ -1,0 +1,84 @@
+//! What comes with a statement: bound values, consistency, paging.
+
+use replication::Consistency;
+
+/// A bound value, as the frame holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Length -1.
+    Null,
+    /// Length -2: as if the column was not named.
+    Unset,
+    /// The value's bytes.
+    Bytes(&'a [u8]),
+}
+
+/// The values of a statement's bind markers.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// In order of the markers.
+    Positional(&'a [Value<'a>]),
+    /// By the names of the markers.
+    Named(&'a [(&'a str, Value<'a>)]),
+}
+
+impl Values<'_> {
+    /// No values.
+    pub const NONE: Values<'static> = Values::Positional(&[]);
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Positional(values) => values.len(),
+            Values::Named(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The parameters of QUERY, EXECUTE and BATCH.
+#[derive(Clone, Debug)]
+pub struct Parameters<'a> {
+    /// How many copies must answer.
+    pub consistency: Consistency,
+    /// The same for the conditions of lightweight transactions.
+    pub serial_consistency: Option<Consistency>,
+    /// Of the bind markers; a batch's values are with its entries.
+    pub values: Values<'a>,
+    /// Rows per page; none or not positive: all rows in one.
+    pub page_size: Option<i32>,
+    /// Where to go on: what `Rows::paging_state` of the page before said.
+    pub paging_state: Option<&'a [u8]>,
+    /// Microseconds, of writes that do not say `USING TIMESTAMP`.
+    pub timestamp: Option<i64>,
+    /// Version 5: the keyspace of unqualified names.
+    pub keyspace: Option<&'a str>,
+    /// Version 5: seconds since the epoch, instead of the clock.
+    pub now_secs: Option<i32>,
+    /// The client has the result metadata already.
+    pub skip_metadata: bool,
+    /// 3, 4 or 5.
+    pub protocol_version: u8,
+}
+
+impl Parameters<'_> {
+    /// Without values, paging or timestamp.
+    pub const fn plain(consistency: Consistency) -> Parameters<'static> {
+        Parameters {
+            consistency,
+            serial_consistency: None,
+            values: Values::NONE,
+            page_size: None,
+            paging_state: None,
+            timestamp: None,
+            keyspace: None,
+            now_secs: None,
+            skip_metadata: false,
+            protocol_version: 4,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a statement answers: nothing, rows, or what it changed.
+
+use cluster::SchemaEvent;
+use model::{Type, Uuid};
+use std::rc::Rc;
+
+/// The answer to a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// What was answered.
+    pub kind: ResponseKind,
+    /// For the client's log.
+    pub warnings: Vec<String>,
+    /// The tracing session, where tracing was asked for.
+    pub tracing_id: Option<Uuid>,
+}
+
+impl Response {
+    /// Done, nothing to tell.
+    pub const VOID: Response =
+        Response { kind: ResponseKind::Void, warnings: Vec::new(), tracing_id: None };
+
+    /// An answer without warnings.
+    pub const fn of(kind: ResponseKind) -> Response {
+        Response { kind, warnings: Vec::new(), tracing_id: None }
+    }
+}
+
+/// The kinds of RESULT but PREPARED.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResponseKind {
+    /// Done.
+    Void,
+    /// Rows.
+    Rows(Rows),
+    /// `USE` set this keyspace.
+    SetKeyspace(Rc<str>),
+    /// The schema was changed.
+    SchemaChange(SchemaEvent),
+}
+
+/// A page of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    /// Their columns.
+    pub metadata: Rc<ResultMetadata>,
+    /// How many there are.
+    pub row_count: u32,
+    /// Row by row the cells, each `[int length][bytes]`, -1 for null: as the frame wants them.
+    pub body: Vec<u8>,
+    /// Where the next page starts; `None`: this was the last one.
+    pub paging_state: Option<Vec<u8>>,
+}
+
+/// A column of a result, or a bind marker.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnSpec {
+    /// The table's keyspace.
+    pub keyspace: Rc<str>,
+    /// The table.
+    pub table: Rc<str>,
+    /// The column's name or alias; of a marker what it stands for.
+    pub name: Rc<str>,
+    /// The type of its values.
+    pub ty: Type,
+}
+
+/// The columns of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultMetadata {
+    /// Left to right.
+    pub columns: Vec<ColumnSpec>,
+    /// Changes when the columns do (version 5 and SCYLLA_USE_METADATA_ID).
+    pub id: [u8; 16],
+}
+
+impl ResultMetadata {
+    /// Computes the id.
+    pub fn new(columns: Vec<ColumnSpec>) -> ResultMetadata {
+        let id = metadata_id(&columns);
+        ResultMetadata { columns, id }
+    }
+}
+
+/// The bind markers of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindMetadata {
+    /// In order of the values.
+    pub columns: Vec<ColumnSpec>,
+    /// Which values make up the partition key, in order of its columns; empty unless all of its
+    /// columns are bound by a marker each.
+    pub partition_key: Vec<u16>,
+}
+
+fn metadata_id(columns: &[ColumnSpec]) -> [u8; 16] {
+    use md5::{Digest, Md5};
+    let mut hash = Md5::new();
+    for column in columns {
+        for part in [&column.keyspace, &column.table, &column.name] {
+            hash.update((part.len() as u32).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let class = column.ty.to_class_name();
+        hash.update((class.len() as u32).to_be_bytes());
+        hash.update(class);
+    }
+    hash.finalize().into()
+}
