@@ -30,9 +30,9 @@ pub use collection::{
 pub use compare::compare;
 pub use decimal::Decimal;
 pub use duration::Duration;
-pub use json::to_json;
+pub use json::{quote_json, to_json};
 pub use scalar::*;
-pub use text::{parse_scalar, quote_string, to_literal};
+pub use text::{parse_scalar, print_scalar, quote_string, to_literal};
 pub use validate::validate;
 
 use std::fmt;
