@@ -1,6 +1,6 @@
 //! What a stream of ordered data consists of.
 
-use crate::range::ClusteringPosition;
+use crate::range::{ClusteringPosition, TombstoneChange};
 use crate::tombstone::Tombstone;
 use model::DecoratedKey;
 use stdx::Bytes;
@@ -37,4 +37,33 @@ pub enum Position {
     StaticRow,
     Clustered(ClusteringPosition),
     PartitionEnd,
+}
+
+impl From<TombstoneChange> for Fragment {
+    fn from(change: TombstoneChange) -> Fragment {
+        let TombstoneChange { position, tombstone } = change;
+        Fragment::RangeTombstoneChange { position, tombstone }
+    }
+}
+
+impl Fragment {
+    /// About how much memory it takes, for budgets.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Fragment>()
+            + match self {
+                Fragment::PartitionStart { key, .. } => key.key.len(),
+                Fragment::StaticRow { row } => row.len(),
+                Fragment::Row { key, row } => key.len() + row.len(),
+                Fragment::RangeTombstoneChange { position, .. } => position.prefix.len(),
+                Fragment::PartitionEnd => 0,
+            }
+    }
+    /// The clustering position of a row or a tombstone change.
+    pub fn clustering(&self) -> Option<(&[u8], i8)> {
+        match self {
+            Fragment::Row { key, .. } => Some((key, 0)),
+            Fragment::RangeTombstoneChange { position, .. } => Some(position.as_parts()),
+            _ => None,
+        }
+    }
 }

@@ -20,8 +20,13 @@ pub mod tombstone;
 
 pub use cell::{Cell, CellState};
 pub use collection::{CollectionView, CollectionWriter};
+pub use compact::{CompactionFilter, QueryCompactor, Step};
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
-pub use range::{ClusteringPosition, ClusteringRange};
+pub use page::{ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
+pub use range::{
+    ClusteringPosition, ClusteringRange, Direction, RangeTombstone, RangeTombstoneList,
+    TombstoneChange,
+};
 pub use row::{ColumnData, Marker, RowBuilder, RowView};
 pub use tombstone::{Compacted, Purge, Tombstone};

@@ -61,6 +61,8 @@ pub trait Source {
         budget: Budget,
         out: &'a mut Vec<Fragment>,
     ) -> LocalFuture<'a, Result<(), ReadError>>;
-    /// Skips the rest of the present partition.
+    /// Skips the rest of the partition whose start the last fill yielded without yielding its end:
+    /// what comes next is the start of another partition, or the end. Where the last fill ended
+    /// with the end of a partition, or before any fill, nothing changes.
     fn next_partition(&mut self);
 }

@@ -222,6 +222,11 @@ impl<'a> RowView<'a> {
     pub fn columns(&self) -> Columns<'a> {
         Columns { cursor: Cursor::new(self.columns), base: self.base, marker: self.marker }
     }
+    /// Columns from an [`Columns::offset`] on.
+    pub(crate) fn columns_from(&self, offset: usize) -> Columns<'a> {
+        let rest = self.columns.get(offset..).unwrap_or(&[]);
+        Columns { cursor: Cursor::new(rest), base: self.base, marker: self.marker }
+    }
     /// One column. Walks over the columns before it.
     pub fn column(&self, id: ColumnId) -> Option<ColumnData<'a>> {
         let found = self.columns().find(|(column, _)| id <= *column);
@@ -264,6 +269,11 @@ enum RawData<'a> {
 }
 
 impl<'a> Columns<'a> {
+    /// Where the next column starts, from the first one.
+    pub(crate) fn offset(&self) -> usize {
+        self.cursor.offset()
+    }
+
     fn read(&mut self) -> Result<(ColumnId, RawData<'a>), Damaged> {
         let cursor = &mut self.cursor;
         let head = cursor.vint("column head")?;

@@ -1,0 +1,169 @@
+//! The columns of one row in the forms that a command wants, written as a page has them.
+
+use crate::cell::{Cell, CellState};
+use crate::collection::{self, CollectionView};
+use crate::counter;
+use crate::page::ColumnForm;
+use crate::row::{ColumnData, RowView};
+use crate::tombstone::Tombstone;
+use model::{ColumnId, TableSchema};
+use stdx::Put;
+
+const NULL: i32 = -1;
+const ABSENT: u32 = u32::MAX;
+
+/// What is seen of a row: when, and under which deletions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub(super) shadow: Tombstone,
+    pub(super) now: i64,
+}
+
+/// The columns wanted of a row. Rows have theirs by id; if the command's are not, a table of
+/// where each one starts is filled per row.
+pub(super) struct ColumnPlan<'c> {
+    wanted: &'c [(ColumnId, ColumnForm)],
+    /// Indexes into `wanted`, by id; empty if `wanted` is itself by id.
+    by_id: Vec<u32>,
+    /// Offset of each wanted column in the row; as long as `by_id`.
+    offsets: Vec<u32>,
+}
+
+impl<'c> ColumnPlan<'c> {
+    pub(super) fn new(wanted: &'c [(ColumnId, ColumnForm)]) -> ColumnPlan<'c> {
+        if wanted.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return ColumnPlan { wanted, by_id: Vec::new(), offsets: Vec::new() };
+        }
+        let mut by_id: Vec<u32> = (0..wanted.len() as u32).collect();
+        by_id.sort_by_key(|index| wanted[*index as usize].0);
+        ColumnPlan { wanted, by_id, offsets: vec![ABSENT; wanted.len()] }
+    }
+
+    /// Appends every wanted column; whether any is live.
+    pub(super) fn write(
+        &mut self,
+        schema: &TableSchema,
+        row: RowView<'_>,
+        sight: Sight,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut any = false;
+        if self.by_id.is_empty() {
+            let mut columns = row.columns().peekable();
+            for (id, form) in self.wanted {
+                while columns.next_if(|(column, _)| column < id).is_some() {}
+                let data = columns.next_if(|(column, _)| column == id).map(|(_, data)| data);
+                any |= write_column(schema, (*id, *form), data, sight, out);
+            }
+            return any;
+        }
+        self.locate(row);
+        for (index, (id, form)) in self.wanted.iter().enumerate() {
+            let data = match self.offsets[index] {
+                ABSENT => None,
+                offset => row.columns_from(offset as usize).next().map(|(_, data)| data),
+            };
+            any |= write_column(schema, (*id, *form), data, sight, out);
+        }
+        any
+    }
+
+    fn locate(&mut self, row: RowView<'_>) {
+        self.offsets.fill(ABSENT);
+        let mut columns = row.columns();
+        let mut offset = 0;
+        let mut present = columns.next();
+        for index in &self.by_id {
+            let id = self.wanted[*index as usize].0;
+            while present.is_some_and(|(column, _)| column < id) {
+                offset = columns.offset();
+                present = columns.next();
+            }
+            if present.is_some_and(|(column, _)| column == id) {
+                self.offsets[*index as usize] = offset as u32;
+            }
+        }
+    }
+}
+
+/// Appends one column; whether it is live.
+fn write_column(
+    schema: &TableSchema,
+    (id, form): (ColumnId, ColumnForm),
+    data: Option<ColumnData<'_>>,
+    sight: Sight,
+    out: &mut Vec<u8>,
+) -> bool {
+    let live = match data {
+        None => false,
+        Some(ColumnData::Atomic(cell)) => write_cell(form, cell, sight, out),
+        Some(ColumnData::Collection(view)) => {
+            write_collection(schema, (id, form), view, sight, out)
+        }
+    };
+    if !live {
+        out.put_i32(NULL);
+    }
+    live
+}
+
+/// Appends a live cell; appends nothing for one that is not.
+fn write_cell(form: ColumnForm, cell: Cell<'_>, sight: Sight, out: &mut Vec<u8>) -> bool {
+    if sight.shadow.covers(cell.timestamp) || !cell.is_live(sight.now) {
+        return false;
+    }
+    if form == ColumnForm::Blob {
+        out.put_u32(cell.blob_bytes() as u32);
+        cell.write(out);
+        return true;
+    }
+    match cell.state {
+        CellState::Live { value } | CellState::Expiring { value, .. } => out.put_u32_bytes(value),
+        CellState::Counter { shards } => {
+            out.put_u32(8);
+            out.put_i64(counter::total(shards));
+        }
+        CellState::Dead { .. } | CellState::CounterUpdate { .. } => return false,
+    }
+    if form == ColumnForm::ValueWithTimes {
+        let (expiry, ttl) = match cell.state {
+            CellState::Expiring { expiry, ttl, .. } => (expiry, ttl),
+            _ => (0, 0),
+        };
+        put_times(out, cell.timestamp, expiry, ttl);
+    }
+    true
+}
+
+/// Appends a collection with a live element; appends nothing for one without.
+fn write_collection(
+    schema: &TableSchema,
+    (id, form): (ColumnId, ColumnForm),
+    view: CollectionView<'_>,
+    Sight { shadow, now }: Sight,
+    out: &mut Vec<u8>,
+) -> bool {
+    let Some(column) = schema.column_by_id(id) else { return false };
+    let start = out.len();
+    out.put_i32(NULL);
+    let live = match form {
+        ColumnForm::Blob => collection::live_elements(view, shadow, now, out),
+        _ => collection::to_cql(&column.ty, view, shadow, now, out),
+    };
+    if !live {
+        out.truncate(start);
+        return false;
+    }
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    if form == ColumnForm::ValueWithTimes {
+        put_times(out, collection::last_update(view), 0, 0);
+    }
+    true
+}
+
+fn put_times(out: &mut Vec<u8>, timestamp: i64, expiry: i64, ttl: i32) {
+    out.put_i64(timestamp);
+    out.put_i64(expiry);
+    out.put_i32(ttl);
+}

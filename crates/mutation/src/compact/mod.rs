@@ -1,0 +1,14 @@
+//! Compacting a stream: what covers what, what expired, what may be purged; and, for queries, the
+//! limits that end a page. Pure: fragments in, fragments (or a page) out.
+//!
+//! [`QueryCompactor`] writes a [`crate::page::Page`]; [`CompactionFilter`] keeps what flush and
+//! compaction must keep.
+
+mod columns;
+mod filter;
+mod query;
+#[cfg(test)]
+mod tests;
+
+pub use filter::{CompactionFilter, PurgeOf};
+pub use query::{QueryCompactor, Step};
