@@ -1,4 +1,20 @@
-//! The commitlog of a shard.
+//! The commitlog of a shard: what was written, until memtables have become SSTables.
+//!
+//! In reading order: [`SegmentId`] and [`ReplayPosition`]; `layout` (the bytes of a segment);
+//! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with `tasks`
+//! (its disk work) and `files`; `replay`.
+
+mod files;
+mod layout;
+mod parse;
+mod position;
+mod tasks;
+mod writer;
+
+pub use layout::VERSION;
+pub use parse::{SegmentReport, SegmentState, id_in_header, parse_segment};
+pub(crate) use position::HeldEntries;
+pub use position::{ReplayPosition, SegmentId};
 
 /// What a log did and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,82 @@
+//! The files of a log: names, making, recycling, removing.
+//!
+//! Steps of recycling, each durable before the next: the first block is zeroed; the file gets its
+//! new name. So whatever crash falls in between, the file reads as never written, and blocks of
+//! its past name another segment (*old-is-end*).
+
+use super::layout::{BLOCK, VERSION};
+use super::position::SegmentId;
+use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions, fs};
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "CommitLog-";
+
+/// The file of segment `id`.
+pub(crate) fn path_of(dir: &Path, id: SegmentId) -> PathBuf {
+    dir.join(format!("{PREFIX}{VERSION}-{}.log", id.0))
+}
+
+/// The segment that a file name names.
+pub(crate) fn id_of_name(name: &str) -> Option<SegmentId> {
+    let (version, id) = name.strip_prefix(PREFIX)?.strip_suffix(".log")?.split_once('-')?;
+    if version.parse() != Ok(VERSION) {
+        return None;
+    }
+    id.parse().ok().map(SegmentId)
+}
+
+/// The segment whose file is at `path`.
+pub(crate) fn id_of_path(path: &Path) -> Option<SegmentId> {
+    id_of_name(path.file_name()?.to_str()?)
+}
+
+/// The segments in `dir`, by base and shard.
+pub(crate) async fn list(dir: &Path) -> Result<Vec<SegmentId>, IoError> {
+    let entries = fs::list_dir(dir).await?;
+    let mut ids: Vec<_> = entries.iter().filter_map(|entry| id_of_name(&entry.name)).collect();
+    ids.sort_unstable_by_key(|id| (id.base(), id.shard()));
+    Ok(ids)
+}
+
+/// Makes the file of a new segment, with its space.
+pub(crate) async fn create(dir: &Path, id: SegmentId, bytes: usize) -> Result<File, IoError> {
+    let path = path_of(dir, id);
+    let made = async {
+        let file = File::open(&path, OpenOptions::create_new()).await?;
+        file.allocate(0, bytes as u64).await?;
+        file.fdatasync(IoClass::Commitlog).await?;
+        fs::sync_dir(dir).await?;
+        Ok(file)
+    };
+    match made.await {
+        Ok(file) => Ok(file),
+        Err(error) => {
+            // Best effort: an unused file is removed at the next start anyway.
+            let _ = fs::remove_file(&path).await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes a new segment of a released one.
+pub(crate) async fn recycle(dir: &Path, old: SegmentId, id: SegmentId) -> Result<File, IoError> {
+    let path = path_of(dir, id);
+    {
+        let file = File::open(path_of(dir, old), OpenOptions::read_write()).await?;
+        let mut zeros = AlignedBuf::with_capacity(BLOCK);
+        zeros.resize(BLOCK, 0);
+        file.write_at(IoClass::Commitlog, 0, zeros).await?;
+        file.fdatasync(IoClass::Commitlog).await?;
+    }
+    fs::rename(path_of(dir, old), &path).await?;
+    fs::sync_dir(dir).await?;
+    File::open(&path, OpenOptions::read_write()).await
+}
+
+/// Removes a segment; one that is not there is removed already.
+pub(crate) async fn remove(dir: &Path, id: SegmentId) -> Result<(), IoError> {
+    match fs::remove_file(path_of(dir, id)).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}

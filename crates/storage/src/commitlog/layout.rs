@@ -1,0 +1,184 @@
+//! The bytes of a segment.
+//!
+//! ```text
+//! block  := data:4084 segment_id:be64 crc32:be32(the 4092 bytes before)
+//! data of all blocks, joined:
+//! file   := header chunk* [termination]
+//! header := magic:be32 version:be32 id:be64 alignment:be32 crc32:be32(version, id low, id high,
+//!           alignment)                                                          24 bytes
+//! chunk  := next:be32 crc32:be32(id low, id high, offset of this header) item* 0*
+//!           at a block's start (the first one after the file header); `next` is the offset of
+//!           the chunk after it
+//! item   := size:be32 crc32:be32(size) payload          size counts its own 8 bytes too
+//!         | FFFFFFFF total:be32 crc32:be32(FFFFFFFF, total) entry*     total counts all of it
+//! termination := a block whose chunk header is zero
+//! ```
+//! A payload is one frozen mutation. Refers to columns by their ids for life, so it needs no
+//! schema to be read later.
+
+use super::position::SegmentId;
+use runtime::io::AlignedBuf;
+use stdx::Put;
+use stdx::checksum::{crc32, crc32_append};
+
+/// The version of the format, in file names and headers.
+pub const VERSION: u32 = 1;
+/// "NCLG".
+pub(crate) const MAGIC: u32 = 0x4e43_4c47;
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 4096;
+/// Data bytes of a block.
+pub(crate) const BLOCK_DATA: usize = BLOCK - 12;
+pub(crate) const FILE_HEADER: usize = 24;
+pub(crate) const CHUNK_HEADER: usize = 8;
+pub(crate) const ENTRY_HEADER: usize = 8;
+pub(crate) const MULTI_HEADER: usize = 12;
+/// The size field that starts a group of entries.
+pub(crate) const MULTI: u32 = u32::MAX;
+/// The size field kept for parts of entries over half a segment.
+pub(crate) const FRAGMENT: u32 = u32::MAX - 1;
+
+const _: () = assert!(runtime::io::ALIGNMENT == BLOCK);
+
+/// The file header.
+pub(crate) fn file_header(id: SegmentId) -> [u8; FILE_HEADER] {
+    let mut out = Vec::with_capacity(FILE_HEADER);
+    out.put_u32(MAGIC);
+    out.put_u32(VERSION);
+    out.put_u64(id.0);
+    out.put_u32(BLOCK as u32);
+    out.put_u32(file_header_crc(VERSION, id, BLOCK as u32));
+    out.try_into().expect("24 bytes were put")
+}
+
+pub(crate) fn file_header_crc(version: u32, id: SegmentId, alignment: u32) -> u32 {
+    let crc = crc32(&version.to_be_bytes());
+    let crc = crc32_append(crc, &(id.0 as u32).to_be_bytes());
+    let crc = crc32_append(crc, &((id.0 >> 32) as u32).to_be_bytes());
+    crc32_append(crc, &alignment.to_be_bytes())
+}
+
+/// The checksum of a chunk header that lies at `offset`.
+pub(crate) fn chunk_crc(id: SegmentId, offset: u32) -> u32 {
+    let crc = crc32(&(id.0 as u32).to_be_bytes());
+    let crc = crc32_append(crc, &((id.0 >> 32) as u32).to_be_bytes());
+    crc32_append(crc, &offset.to_be_bytes())
+}
+
+/// The checksum of a group's header.
+pub(crate) fn multi_crc(total: u32) -> u32 {
+    crc32_append(crc32(&MULTI.to_be_bytes()), &total.to_be_bytes())
+}
+
+/// Data bytes among the first `physical` bytes of a file.
+fn logical(physical: usize) -> usize {
+    physical / BLOCK * BLOCK_DATA + (physical % BLOCK).min(BLOCK_DATA)
+}
+
+/// The chunk that is being filled. Positions are physical: they count the trailers.
+pub(crate) struct ChunkBuffer {
+    buf: AlignedBuf,
+    /// Where the chunk starts in the file: a multiple of [`BLOCK`].
+    start: u32,
+    /// Bytes before the first item.
+    head: usize,
+}
+
+impl ChunkBuffer {
+    /// An empty chunk at `start`; at 0 it carries the file header.
+    pub(crate) fn new(id: SegmentId, start: u32, mut buf: AlignedBuf) -> ChunkBuffer {
+        buf.clear();
+        let mut head = CHUNK_HEADER;
+        if start == 0 {
+            buf.extend_from_slice(&file_header(id));
+            head += FILE_HEADER;
+        }
+        buf.extend_from_slice(&[0; CHUNK_HEADER]);
+        ChunkBuffer { buf, start, head }
+    }
+
+    /// Whether it holds no item.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buf.len() == self.head
+    }
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.buf.len()
+    }
+    pub(crate) fn start(&self) -> u32 {
+        self.start
+    }
+    /// The offset in the file of the next byte put.
+    pub(crate) fn position(&self) -> u32 {
+        self.start + self.buf.len() as u32
+    }
+    /// The offset in the file of the chunk's end, were `more` data bytes put.
+    pub(crate) fn end_with(&self, more: usize) -> usize {
+        let blocks = (logical(self.buf.len()) + more).div_ceil(BLOCK_DATA);
+        self.start as usize + blocks * BLOCK
+    }
+
+    /// Appends data, leaving room for trailers.
+    pub(crate) fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = BLOCK_DATA - self.buf.len() % BLOCK;
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.buf.extend_from_slice(now);
+            if now.len() == room {
+                self.buf.extend_from_slice(&[0; BLOCK - BLOCK_DATA]);
+            }
+            bytes = later;
+        }
+    }
+
+    /// Appends one entry.
+    pub(crate) fn put_entry(&mut self, payload: &[u8]) {
+        let size = ((payload.len() + ENTRY_HEADER) as u32).to_be_bytes();
+        let mut header = [0; ENTRY_HEADER];
+        header[..4].copy_from_slice(&size);
+        header[4..].copy_from_slice(&crc32(&size).to_be_bytes());
+        self.put(&header);
+        self.put(payload);
+    }
+
+    /// Appends the header of a group of `total` bytes.
+    pub(crate) fn put_multi(&mut self, total: u32) {
+        let mut header = [0; MULTI_HEADER];
+        header[..4].copy_from_slice(&MULTI.to_be_bytes());
+        header[4..8].copy_from_slice(&total.to_be_bytes());
+        header[8..].copy_from_slice(&multi_crc(total).to_be_bytes());
+        self.put(&header);
+    }
+
+    /// Pads to whole blocks, fills header and trailers; with `terminate`, adds the last block of
+    /// the file. Returns what is to be written at [`ChunkBuffer::start`], and the padding in it.
+    pub(crate) fn seal(mut self, id: SegmentId, terminate: Terminate) -> (AlignedBuf, usize) {
+        let used = self.buf.len();
+        let mut end = if self.is_empty() && self.start != 0 { 0 } else { used };
+        end = end.next_multiple_of(BLOCK);
+        self.buf.resize(end, 0);
+        if 0 < end {
+            let at = self.start + (self.head - CHUNK_HEADER) as u32;
+            let header = &mut self.buf[self.head - CHUNK_HEADER..self.head];
+            header[..4].copy_from_slice(&(self.start + end as u32).to_be_bytes());
+            header[4..].copy_from_slice(&chunk_crc(id, at).to_be_bytes());
+        }
+        if terminate == Terminate::Yes {
+            self.buf.resize(end + BLOCK, 0);
+        }
+        for block in self.buf.chunks_exact_mut(BLOCK) {
+            block[BLOCK_DATA..BLOCK - 4].copy_from_slice(&id.0.to_be_bytes());
+            let crc = crc32(&block[..BLOCK - 4]);
+            block[BLOCK - 4..].copy_from_slice(&crc.to_be_bytes());
+        }
+        let slack = self.buf.len().saturating_sub(used);
+        (self.buf, slack)
+    }
+}
+
+/// Whether a sealed chunk is the last one of its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terminate {
+    Yes,
+    No,
+}

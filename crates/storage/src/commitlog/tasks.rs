@@ -1,0 +1,261 @@
+//! What a log does in the background: writes chunks, syncs, keeps segments.
+
+use super::files;
+use super::layout::Terminate;
+use super::position::SegmentId;
+use super::writer::{CHUNK_BYTES_WRITTEN, CHUNK_WAIT, Commitlog, Job, State};
+use crate::SyncMode;
+use runtime::io::{File, IoClass, IoError};
+use runtime::task::{Scope, race};
+use runtime::time::{sleep, sleep_until};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Pause after a segment could not be made.
+const RETRY: Duration = Duration::from_millis(500);
+/// Buffers kept for later chunks, and the size of those worth keeping.
+const SPARE_MAX: usize = 3;
+const SPARE_BYTES_MAX: usize = 2 << 20;
+
+/// Starts the tasks of a log.
+pub(crate) fn start(log: &Rc<Commitlog>, scope: &Scope) {
+    let group = runtime::group::COMMITLOG;
+    let writer = log.clone();
+    scope.spawn_in(group, async move { writer.write_chunks().await });
+    let keeper = log.clone();
+    scope.spawn_in(group, async move { keeper.keep_segments().await });
+    if let SyncMode::Periodic { period } = log.config.sync {
+        let syncer = log.clone();
+        scope.spawn_in(group, async move { syncer.sync_each(period * 3 / 4).await });
+    }
+}
+
+impl Commitlog {
+    async fn write_chunks(&self) {
+        loop {
+            let job = self.next_job().await;
+            self.write(job).await;
+        }
+    }
+
+    async fn next_job(&self) -> Job {
+        loop {
+            let wait_until = {
+                let mut state = self.state.borrow_mut();
+                if let Some(job) = self.pop_job(&mut state) {
+                    return job;
+                }
+                let filled = state.active.as_ref().map_or(0, |active| active.chunk.len());
+                let empty = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
+                let due = state.filling_since + CHUNK_WAIT;
+                let now = self.config.sync == SyncMode::Batch
+                    || CHUNK_BYTES_WRITTEN <= filled
+                    || due <= runtime::time::Instant::now();
+                if !empty && now {
+                    self.seal_chunk(&mut state);
+                    self.room.notify_all();
+                    continue;
+                }
+                (!empty).then_some(due)
+            };
+            match wait_until {
+                Some(due) => {
+                    race(self.work.notified(), sleep_until(due)).await;
+                }
+                None => self.work.notified().await,
+            }
+        }
+    }
+
+    fn pop_job(&self, state: &mut State) -> Option<Job> {
+        let job = state.jobs.pop_front()?;
+        state.writing = Some(job.id);
+        Some(job)
+    }
+
+    async fn write(&self, job: Job) {
+        let bytes = job.buf.len() as u64;
+        let class = IoClass::Commitlog;
+        let sync = self.config.sync == SyncMode::Batch || job.terminate == Terminate::Yes;
+        let mut done = job.file.write_at(class, job.offset, job.buf).await;
+        if done.is_ok()
+            && sync
+            && let Err(error) = job.file.fdatasync(class).await
+        {
+            done = Err(error);
+        }
+        let mut state = self.state.borrow_mut();
+        state.writing = None;
+        match done {
+            Ok(buf) => {
+                state.stats.cycles += 1;
+                state.stats.written_bytes += bytes;
+                if state.spare.len() < SPARE_MAX && buf.capacity() <= SPARE_BYTES_MAX {
+                    state.spare.push(buf);
+                }
+                self.chunk_written(&mut state, job.chunk, job.file, sync);
+            }
+            Err(error) => self.chunk_failed(&mut state, job.chunk, job.id, error),
+        }
+        self.release(&mut state, job.id);
+        drop(state);
+        self.progress.notify_all();
+        self.room.notify_all();
+    }
+
+    async fn sync_each(&self, period: Duration) {
+        loop {
+            sleep(period).await;
+            self.sync().await;
+        }
+    }
+
+    /// Syncs what was written.
+    async fn sync(&self) {
+        let (file, chunk) = {
+            let mut state = self.state.borrow_mut();
+            let idle = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
+            if state.written <= state.synced && idle && state.jobs.is_empty() {
+                state.synced_at = runtime::time::Instant::now();
+                return;
+            }
+            (state.written_file.clone(), state.written)
+        };
+        let Some(file) = file else { return };
+        let done = file.fdatasync(IoClass::Commitlog).await;
+        {
+            let mut state = self.state.borrow_mut();
+            match done {
+                Ok(()) => self.chunks_synced(&mut state, chunk),
+                Err(error) => {
+                    let id = files::id_of_path(file.path());
+                    let id = id.or(state.active.as_ref().map(|active| active.id));
+                    if let Some(id) = id {
+                        self.chunk_failed(&mut state, chunk, id, error);
+                    }
+                }
+            }
+        }
+        self.progress.notify_all();
+    }
+
+    async fn keep_segments(&self) {
+        loop {
+            match self.keep_one().await {
+                Ok(Kept::Something) => {}
+                Ok(Kept::Nothing) => self.keep.notified().await,
+                Err(error) => {
+                    tracing::error!("commitlog: no new segment: {error}");
+                    self.state.borrow_mut().create_error = Some(error);
+                    self.room.notify_all();
+                    race(sleep(RETRY), self.keep.notified()).await;
+                    sleep(RETRY / 10).await;
+                }
+            }
+        }
+    }
+
+    /// Makes the segment that is wanted, or removes one that is not.
+    async fn keep_one(&self) -> Result<Kept, IoError> {
+        enum Step {
+            Make { id: SegmentId, from: Option<SegmentId> },
+            Remove(SegmentId),
+        }
+        let step = {
+            let mut state = self.state.borrow_mut();
+            let made = 1 + state.closed.len() + state.active.is_some() as usize;
+            let fits = made as u64 * self.config.segment_bytes as u64 <= self.config.bytes_max;
+            if state.wanted && state.ready.is_none() && (fits || made <= 2) {
+                let id = self.new_id(&mut state);
+                Step::Make { id, from: state.removable.pop() }
+            } else if state.wanted && state.ready.is_none() {
+                self.ask_for_flushes(&mut state);
+                return Ok(Kept::Nothing);
+            } else if state.removable.is_empty() {
+                return Ok(Kept::Nothing);
+            } else if state.ready.is_none() && !state.stopping {
+                let id = self.new_id(&mut state);
+                Step::Make { id, from: state.removable.pop() }
+            } else {
+                Step::Remove(state.removable.remove(0))
+            }
+        };
+        let dir = &self.config.dir;
+        match step {
+            Step::Remove(id) => files::remove(dir, id).await?,
+            Step::Make { id, from } => {
+                let file = self.make(id, from).await?;
+                let mut state = self.state.borrow_mut();
+                state.ready = Some((id, file));
+                state.wanted = false;
+                state.create_error = None;
+                state.stats.allocations += 1;
+                drop(state);
+                self.room.notify_all();
+            }
+        }
+        Ok(Kept::Something)
+    }
+
+    fn new_id(&self, state: &mut State) -> SegmentId {
+        let id = SegmentId::new(self.config.shard, state.next_base);
+        state.next_base += 1;
+        id
+    }
+
+    async fn make(&self, id: SegmentId, from: Option<SegmentId>) -> Result<File, IoError> {
+        let dir = &self.config.dir;
+        if let Some(old) = from {
+            match files::recycle(dir, old, id).await {
+                Ok(file) => return Ok(file),
+                Err(error) => tracing::warn!("commitlog: a segment cannot be recycled: {error}"),
+            }
+            files::remove(dir, old).await?;
+            files::remove(dir, id).await?;
+        }
+        files::create(dir, id, self.config.segment_bytes).await
+    }
+
+    /// Writes and syncs all, closes the active segment and removes what nobody needs. The tasks
+    /// must be running.
+    pub(crate) async fn stop(&self) {
+        {
+            let mut state = self.state.borrow_mut();
+            state.stopping = true;
+            self.close_active(&mut state);
+            let ids: Vec<_> = state.closed.keys().copied().collect();
+            if let Some((id, _)) = state.ready.take() {
+                state.removable.push(id);
+            }
+            state.wanted = false;
+            for id in ids {
+                self.release(&mut state, id);
+            }
+        }
+        self.keep.notify_one();
+        loop {
+            {
+                let state = self.state.borrow();
+                if state.jobs.is_empty() && state.writing.is_none() {
+                    break;
+                }
+            }
+            self.progress.notified().await;
+        }
+        let removable = std::mem::take(&mut self.state.borrow_mut().removable);
+        for id in removable {
+            if let Err(error) = files::remove(&self.config.dir, id).await {
+                tracing::warn!("commitlog: {error}");
+            }
+        }
+        let left = self.state.borrow().closed.len();
+        if 0 < left {
+            tracing::info!("commitlog: {left} segments are kept for the next start");
+        }
+    }
+}
+
+enum Kept {
+    Something,
+    Nothing,
+}

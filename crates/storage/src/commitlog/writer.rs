@@ -1,0 +1,472 @@
+//! The log of one shard: appending, group commit, rotation, release.
+//!
+//! Decisions are made here, in plain calls on [`Commitlog`]'s state; [`super::tasks`] performs
+//! them on the disk.
+//!
+//! Invariants
+//!  - *chunks-in-order*: chunks are written one after the other, so a chunk that is synced has all
+//!    before it synced.
+//!  - *files-end-synced*: the last chunk of a segment is synced before the next segment is
+//!    written, so what is unsynced lies in one file.
+//!  - *released-after-durable*: see the crate; a segment with a write pending is not released.
+
+use super::LogStats;
+use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
+use super::position::{HeldEntries, ReplayPosition, SegmentId};
+use crate::error::WriteError;
+use crate::{Log, SyncMode};
+use model::TableId;
+use runtime::io::{AlignedBuf, File, IoError};
+use runtime::sync::Notify;
+use runtime::time::Instant;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::{HashMap, HashSet};
+
+/// A chunk of this size is written at once in periodic mode.
+pub(crate) const CHUNK_BYTES_WRITTEN: usize = 128 << 10;
+/// How long a smaller chunk waits for more in periodic mode.
+pub(crate) const CHUNK_WAIT: Duration = Duration::from_millis(5);
+/// Appends wait while the chunk being filled holds this much.
+const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Failed chunks that are remembered for those who wait for them.
+const FAILURES_MAX: usize = 1024;
+/// The smallest segment.
+pub(crate) const SEGMENT_BYTES_MIN: usize = 16 * BLOCK;
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct LogConfig {
+    pub(crate) log: Log,
+    pub(crate) dir: PathBuf,
+    pub(crate) shard: u16,
+    pub(crate) sync: SyncMode,
+    pub(crate) segment_bytes: usize,
+    pub(crate) bytes_max: u64,
+    pub(crate) planted: Option<Planted>,
+}
+
+/// Mistakes that the simulation's own tests plant, to see them caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code, reason = "tests alone plant mistakes"))]
+pub(crate) enum Planted {
+    /// Answers writes before their sync.
+    AckBeforeSync,
+}
+
+/// Entries per table that are only in the log and in memtables.
+pub(crate) type Dirty = HashMap<TableId, u64>;
+
+/// The log of one shard.
+pub(crate) struct Commitlog {
+    pub(crate) config: LogConfig,
+    pub(crate) state: RefCell<State>,
+    /// Tells the writer of chunks.
+    pub(crate) work: Notify,
+    /// Tells those who wait for a sync.
+    pub(crate) progress: Notify,
+    /// Tells those who wait for room.
+    pub(crate) room: Notify,
+    /// Tells the keeper of segments.
+    pub(crate) keep: Notify,
+    /// Tells the flusher to look at [`Commitlog::take_flush_wanted`].
+    pub(crate) pressure: Rc<Notify>,
+}
+
+pub(crate) struct State {
+    pub(crate) active: Option<Active>,
+    /// A segment without data, ready to be the next active one.
+    pub(crate) ready: Option<(SegmentId, File)>,
+    /// Whether the keeper should make one.
+    pub(crate) wanted: bool,
+    pub(crate) closed: BTreeMap<SegmentId, Dirty>,
+    pub(crate) jobs: VecDeque<Job>,
+    /// The segment that the writer is writing to.
+    pub(crate) writing: Option<SegmentId>,
+    /// Segments to be recycled or removed.
+    pub(crate) removable: Vec<SegmentId>,
+    pub(crate) next_base: u64,
+    /// The number of the chunk being filled; chunks count from 1.
+    pub(crate) filling: u64,
+    pub(crate) filling_since: Instant,
+    pub(crate) written: u64,
+    pub(crate) synced: u64,
+    /// Where the last written chunk lies (*files-end-synced*).
+    pub(crate) written_file: Option<File>,
+    pub(crate) synced_at: Instant,
+    failures: VecDeque<(RangeInclusive<u64>, IoError)>,
+    pub(crate) create_error: Option<IoError>,
+    flush_wanted: HashSet<TableId>,
+    pub(crate) spare: Vec<AlignedBuf>,
+    pub(crate) stats: LogStats,
+    pub(crate) stopping: bool,
+}
+
+/// The segment being filled.
+pub(crate) struct Active {
+    pub(crate) id: SegmentId,
+    pub(crate) file: File,
+    pub(crate) chunk: ChunkBuffer,
+    dirty: Dirty,
+}
+
+/// A sealed chunk to be written.
+pub(crate) struct Job {
+    pub(crate) chunk: u64,
+    pub(crate) id: SegmentId,
+    pub(crate) file: File,
+    pub(crate) offset: u64,
+    pub(crate) buf: AlignedBuf,
+    pub(crate) terminate: Terminate,
+}
+
+/// Where an entry (the first of a group) went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Appended {
+    pub(crate) position: ReplayPosition,
+    /// What [`Commitlog::committed`] waits for.
+    pub(crate) chunk: u64,
+}
+
+/// Why an append was not done.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Wait for [`Commitlog::room_for`] and try again.
+    Full(&'static str),
+    Final(WriteError),
+}
+
+impl Commitlog {
+    /// A log that has no segment yet; new ones get bases from `next_base` on.
+    pub(crate) fn new(config: LogConfig, next_base: u64, pressure: Rc<Notify>) -> Commitlog {
+        let state = State {
+            active: None,
+            ready: None,
+            wanted: false,
+            closed: BTreeMap::new(),
+            jobs: VecDeque::new(),
+            writing: None,
+            removable: Vec::new(),
+            next_base,
+            filling: 1,
+            filling_since: Instant::now(),
+            written: 0,
+            synced: 0,
+            written_file: None,
+            synced_at: Instant::now(),
+            failures: VecDeque::new(),
+            create_error: None,
+            flush_wanted: HashSet::default(),
+            spare: Vec::new(),
+            stats: LogStats::default(),
+            stopping: false,
+        };
+        Commitlog {
+            config,
+            state: RefCell::new(state),
+            work: Notify::new(),
+            progress: Notify::new(),
+            room: Notify::new(),
+            keep: Notify::new(),
+            pressure,
+        }
+    }
+
+    /// The largest payload of an entry or group, headers included.
+    pub(crate) fn entry_bytes_max(&self) -> usize {
+        self.config.segment_bytes / 2
+    }
+
+    /// Puts entries into the buffer, all in one segment; several form a group.
+    pub(crate) fn append(&self, entries: &[(TableId, &[u8])]) -> Result<Appended, Refusal> {
+        let bytes = group_bytes(entries);
+        if self.entry_bytes_max() < bytes {
+            let bytes_max = self.entry_bytes_max();
+            return Err(Refusal::Final(WriteError::TooLarge { bytes, bytes_max }));
+        }
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if state.stopping {
+            return Err(Refusal::Final(WriteError::Stopped));
+        }
+        self.make_room(state, bytes)?;
+        let Some(active) = &mut state.active else {
+            unreachable!("make_room leaves an active segment");
+        };
+        let was_empty = active.chunk.is_empty();
+        let position = ReplayPosition { segment: active.id, offset: active.chunk.position() };
+        if 1 < entries.len() {
+            active.chunk.put_multi(bytes as u32);
+        }
+        for (table, payload) in entries {
+            active.chunk.put_entry(payload);
+            *active.dirty.entry(*table).or_insert(0) += 1;
+        }
+        let len = active.chunk.len();
+        let full = CHUNK_BYTES_WRITTEN <= len && len - bytes < CHUNK_BYTES_WRITTEN;
+        if was_empty {
+            state.filling_since = Instant::now();
+        }
+        state.stats.entry_bytes += bytes as u64;
+        if was_empty || full {
+            self.work.notify_one();
+        }
+        Ok(Appended { position, chunk: state.filling })
+    }
+
+    /// Sees to it that `bytes` fit the active segment.
+    fn make_room(&self, state: &mut State, bytes: usize) -> Result<(), Refusal> {
+        if let Some(active) = &state.active {
+            if CHUNK_BYTES_MAX <= active.chunk.len() {
+                return Err(Refusal::Full("the commitlog's buffer"));
+            }
+            let end = active.chunk.end_with(bytes);
+            if end + BLOCK <= self.config.segment_bytes {
+                if !state.wanted && self.config.segment_bytes / 2 < end && state.ready.is_none() {
+                    state.wanted = true;
+                    self.keep.notify_one();
+                }
+                return Ok(());
+            }
+        }
+        if state.ready.is_none() {
+            if let Some(error) = &state.create_error {
+                return Err(Refusal::Final(log_error(error)));
+            }
+            state.stats.blocked += 1;
+            state.wanted = true;
+            self.keep.notify_one();
+            return Err(Refusal::Full("a commitlog segment"));
+        }
+        self.rotate(state);
+        Ok(())
+    }
+
+    /// Closes the active segment and makes the ready one active.
+    fn rotate(&self, state: &mut State) {
+        self.close_active(state);
+        if let Some((id, file)) = state.ready.take() {
+            let chunk = ChunkBuffer::new(id, 0, state.spare.pop().unwrap_or_default());
+            state.active = Some(Active { id, file, chunk, dirty: Dirty::default() });
+        }
+        self.ask_for_flushes(state);
+    }
+
+    /// Queues the last chunk of the active segment.
+    pub(crate) fn close_active(&self, state: &mut State) {
+        let Some(active) = state.active.take() else { return };
+        let Active { id, file, chunk, dirty } = active;
+        self.queue(state, id, file, chunk, Terminate::Yes);
+        state.closed.insert(id, dirty);
+    }
+
+    /// Queues the chunk being filled, if it holds anything.
+    pub(crate) fn seal_chunk(&self, state: &mut State) {
+        let Some(active) = &mut state.active else { return };
+        if active.chunk.is_empty() {
+            return;
+        }
+        let next = active.chunk.end_with(0) as u32;
+        let fresh = ChunkBuffer::new(active.id, next, state.spare.pop().unwrap_or_default());
+        let chunk = std::mem::replace(&mut active.chunk, fresh);
+        let (id, file) = (active.id, active.file.clone());
+        self.queue(state, id, file, chunk, Terminate::No);
+    }
+
+    fn queue(
+        &self,
+        state: &mut State,
+        id: SegmentId,
+        file: File,
+        chunk: ChunkBuffer,
+        terminate: Terminate,
+    ) {
+        let offset = chunk.start() as u64;
+        let (buf, slack) = chunk.seal(id, terminate);
+        state.stats.slack_bytes += slack as u64;
+        let number = state.filling;
+        state.filling += 1;
+        state.jobs.push_back(Job { chunk: number, id, file, offset, buf, terminate });
+        self.work.notify_one();
+    }
+
+    /// Marks the tables of the oldest segments for flushing when the log holds too much.
+    pub(crate) fn ask_for_flushes(&self, state: &mut State) {
+        let segment = self.config.segment_bytes as u64;
+        let held = state.closed.len() as u64 + 1;
+        let excess = (held * segment).saturating_sub(self.config.bytes_max / 2);
+        let oldest = excess.div_ceil(segment) as usize;
+        let before = state.flush_wanted.len();
+        for dirty in state.closed.values().take(oldest) {
+            state.flush_wanted.extend(dirty.keys());
+        }
+        if before < state.flush_wanted.len() {
+            state.stats.flush_requests += 1;
+            self.pressure.notify_one();
+        }
+    }
+
+    /// Tables that should be flushed so that log space comes free.
+    pub(crate) fn take_flush_wanted(&self) -> Vec<TableId> {
+        let mut wanted: Vec<_> = self.state.borrow_mut().flush_wanted.drain().collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
+    /// Waits until the chunk is as durable as the mode promises at the time of an answer.
+    pub(crate) async fn committed(&self, chunk: u64) -> Result<(), WriteError> {
+        loop {
+            {
+                let state = self.state.borrow();
+                let failed = state.failures.iter().find(|(chunks, _)| chunks.contains(&chunk));
+                if let Some((_, error)) = failed {
+                    return Err(log_error(error));
+                }
+                let enough = match self.config.sync {
+                    SyncMode::Batch => chunk <= state.synced,
+                    SyncMode::Periodic { period } => {
+                        chunk <= state.synced || state.synced_at.elapsed() <= period
+                    }
+                };
+                if enough || self.config.planted == Some(Planted::AckBeforeSync) {
+                    return Ok(());
+                }
+            }
+            self.progress.notified().await;
+        }
+    }
+
+    /// Waits until an append that was refused as [`Refusal::Full`] may be tried again.
+    pub(crate) async fn room_made(&self) {
+        self.room.notified().await;
+    }
+
+    /// A chunk was written, and synced where `synced`.
+    pub(crate) fn chunk_written(&self, state: &mut State, chunk: u64, file: File, synced: bool) {
+        state.written = state.written.max(chunk);
+        if synced {
+            self.chunks_synced(state, chunk);
+        }
+        state.written_file = Some(file);
+    }
+
+    /// All chunks up to `chunk` are synced.
+    pub(crate) fn chunks_synced(&self, state: &mut State, chunk: u64) {
+        state.synced = state.synced.max(chunk);
+        state.synced_at = Instant::now();
+        state.stats.syncs += 1;
+    }
+
+    /// Segment `id` cannot be written: whoever waits for `chunk`, or for what goes to the same
+    /// file, is told; what follows goes to another segment.
+    pub(crate) fn chunk_failed(&self, state: &mut State, chunk: u64, id: SegmentId, why: IoError) {
+        tracing::error!("commitlog segment {} is given up: {why}", id.0);
+        remember(state, state.synced + 1..=chunk, why.clone());
+        while let Some(at) = state.jobs.iter().position(|job| job.id == id) {
+            if let Some(job) = state.jobs.remove(at) {
+                remember(state, job.chunk..=job.chunk, why.clone());
+            }
+        }
+        if let Some(active) = state.active.take_if(|active| active.id == id) {
+            let number = state.filling;
+            remember(state, number..=number, why);
+            state.filling += 1;
+            state.closed.insert(id, active.dirty);
+        }
+        state.written = state.written.max(chunk);
+        state.synced = state.synced.max(chunk);
+        let tables: Vec<_> = state.closed.get(&id).into_iter().flat_map(|d| d.keys()).collect();
+        state.flush_wanted.extend(tables);
+        self.pressure.notify_one();
+    }
+
+    /// What `held` counts is durable elsewhere, or gone for good.
+    pub(crate) fn discard(&self, table: TableId, held: &HeldEntries) {
+        let mut state = self.state.borrow_mut();
+        for (id, count) in &held.counts {
+            let active = state.active.as_mut().filter(|active| active.id == *id);
+            let dirty = match active {
+                Some(active) => Some(&mut active.dirty),
+                None => state.closed.get_mut(id),
+            };
+            let Some(dirty) = dirty else { continue };
+            if let Some(left) = dirty.get_mut(&table) {
+                assert!(*count <= *left, "released-after-durable: more released than held");
+                *left -= count;
+                if *left == 0 {
+                    dirty.remove(&table);
+                }
+            }
+            self.release(&mut state, *id);
+        }
+    }
+
+    /// Lets segment `id` go if nothing needs it.
+    pub(crate) fn release(&self, state: &mut State, id: SegmentId) {
+        let pending = state.writing == Some(id) || state.jobs.iter().any(|job| job.id == id);
+        let clean = state.closed.get(&id).is_some_and(|dirty| dirty.is_empty());
+        if clean && !pending {
+            state.closed.remove(&id);
+            state.removable.push(id);
+            state.stats.released += 1;
+            self.keep.notify_one();
+        }
+    }
+
+    /// Before this place lie all entries appended so far, after it all later ones.
+    pub(crate) fn position(&self) -> ReplayPosition {
+        let state = self.state.borrow();
+        match (&state.active, &state.ready) {
+            (Some(active), _) => {
+                ReplayPosition { segment: active.id, offset: active.chunk.position() }
+            }
+            (None, Some((id, _))) => ReplayPosition { segment: *id, offset: 0 },
+            (None, None) => {
+                let segment = SegmentId::new(self.config.shard, state.next_base);
+                ReplayPosition { segment, offset: 0 }
+            }
+        }
+    }
+
+    /// The segments of this run.
+    pub(crate) fn own_segments(&self) -> Vec<SegmentId> {
+        let state = self.state.borrow();
+        let mut ids: Vec<_> = state.closed.keys().copied().collect();
+        ids.extend(state.active.iter().map(|active| active.id));
+        ids.extend(state.ready.iter().map(|(id, _)| *id));
+        ids.extend(&state.removable);
+        ids
+    }
+
+    pub(crate) fn stats(&self) -> LogStats {
+        let state = self.state.borrow();
+        let segments = state.closed.len() as u64 + state.active.is_some() as u64;
+        let idle = state.removable.len() as u64 + state.ready.is_some() as u64;
+        let disk_bytes = (segments + idle) * self.config.segment_bytes as u64;
+        LogStats { segments, disk_bytes, ..state.stats }
+    }
+}
+
+fn remember(state: &mut State, chunks: RangeInclusive<u64>, why: IoError) {
+    if FAILURES_MAX <= state.failures.len() {
+        state.failures.pop_front();
+    }
+    state.failures.push_back((chunks, why));
+}
+
+/// Data bytes of entries with their headers, and of the group's if there are several.
+pub(crate) fn group_bytes(entries: &[(TableId, &[u8])]) -> usize {
+    let data: usize = entries.iter().map(|(_, payload)| payload.len() + ENTRY_HEADER).sum();
+    if 1 < entries.len() { data + MULTI_HEADER } else { data }
+}
+
+fn log_error(error: &IoError) -> WriteError {
+    match error.is_full_disk() {
+        true => WriteError::FullDisk(error.path.clone()),
+        false => WriteError::Log(error.clone()),
+    }
+}
