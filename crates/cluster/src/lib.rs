@@ -14,6 +14,9 @@ pub mod event;
 pub mod node;
 pub mod replication;
 pub mod schema;
+pub mod system_tables;
+pub mod tablets;
+pub mod uuids;
 pub mod virtual_tables;
 
 mod registry;

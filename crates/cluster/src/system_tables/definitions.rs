@@ -188,12 +188,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "service_levels_v2",
         "service_level text p; shares int; timeout duration; workload_type text",
     ),
-    computed("cdc_streams", "keyspace_name text p; table_name text p; timestamp timestamp c; \
-         stream_state tinyint c; stream_id blob c"),
     computed(
-        "cdc_timestamps",
-        "keyspace_name text p; table_name text p; timestamp timestamp d",
+        "cdc_streams",
+        "keyspace_name text p; table_name text p; timestamp timestamp c; \
+         stream_state tinyint c; stream_id blob c",
     ),
+    computed("cdc_timestamps", "keyspace_name text p; table_name text p; timestamp timestamp d"),
     computed("cdc_local", "key text p; streams_timestamp timestamp; uuid uuid"),
     computed(
         "sstable_activity",
@@ -207,10 +207,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     computed("peer_events", "peer inet p; hints_dropped map<uuid,int>"),
     computed("range_xfers", "token_bytes blob p; requested_at timestamp"),
     computed("available_ranges", "keyspace_name text p; ranges set<blob>"),
-    computed(
-        "hints",
-        "target_id uuid p; hint_id timeuuid c; message_version int c; mutation blob",
-    ),
+    computed("hints", "target_id uuid p; hint_id timeuuid c; message_version int c; mutation blob"),
     computed("batches", "id timeuuid p; mutations list<blob>; version int"),
     computed(
         "repair_history",
@@ -328,10 +325,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "session_id uuid p; event_id timeuuid c; activity text; scylla_parent_id bigint; \
          scylla_span_id bigint; source inet; source_elapsed int; thread text",
     ),
-    traces(
-        "sessions_time_idx",
-        "minute timestamp p; started_at timestamp c; session_id uuid c",
-    ),
+    traces("sessions_time_idx", "minute timestamp p; started_at timestamp c; session_id uuid c"),
     traces(
         "node_slow_log",
         "node_ip inet p; shard int p; session_id uuid c; date timestamp; command text; \

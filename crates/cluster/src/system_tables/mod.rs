@@ -54,9 +54,8 @@ pub fn tables() -> Vec<(TableSchema, Home)> {
 
 /// One system table. Panics when there is none of that name: names are literals of this program.
 pub fn table(keyspace: &str, name: &str) -> TableSchema {
-    let named = |definition: &&Definition| {
-        definition.keyspace == keyspace && definition.name == name
-    };
+    let named =
+        |definition: &&Definition| definition.keyspace == keyspace && definition.name == name;
     match DEFINITIONS.iter().find(named) {
         Some(definition) => build(definition),
         None => panic!("no system table {keyspace}.{name}"),
@@ -142,11 +141,8 @@ pub(crate) fn arrange(mut table: TableSchema) -> TableSchema {
         a.kind.cmp(&b.kind).then(names)
     });
     let count = |kind| table.columns.iter().filter(|column| column.kind == kind).count();
-    let counts = [
-        count(ColumnKind::PartitionKey),
-        count(ColumnKind::Clustering),
-        count(ColumnKind::Static),
-    ];
+    let counts =
+        [count(ColumnKind::PartitionKey), count(ColumnKind::Clustering), count(ColumnKind::Static)];
     [table.partition_key_count, table.clustering_count, table.static_count] = counts;
     let starts = [0, counts[0], counts[0] + counts[1], counts.iter().sum()];
     for (index, column) in table.columns.iter_mut().enumerate() {
