@@ -14,6 +14,7 @@ pub mod event;
 pub mod node;
 pub mod replication;
 pub mod schema;
+pub mod schema_tables;
 pub mod system_tables;
 pub mod tablets;
 pub mod uuids;
