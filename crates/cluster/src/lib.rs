@@ -21,6 +21,8 @@ pub mod uuids;
 pub mod virtual_tables;
 
 mod registry;
+#[cfg(test)]
+mod rows_testing;
 
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::NodeInfo;

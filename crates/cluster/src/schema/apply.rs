@@ -6,7 +6,7 @@
 
 use super::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
 use crate::replication::Replication;
-use crate::system_tables::arrange;
+use crate::system_tables::{self, Home, arrange};
 use crate::tablets;
 use crate::uuids::time_uuid;
 use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
@@ -170,6 +170,21 @@ impl Schema {
                 self.with_keyspace(keyspace, |entry| entry.types.remove(name));
             }
         }
+    }
+
+    /// The keyspaces and tables of the system alone.
+    pub(crate) fn of_system(version: Uuid, shards: u16) -> Schema {
+        let mut schema = Schema::empty(version);
+        system_tables::keyspaces().into_iter().for_each(|it| schema.insert_keyspace(it));
+        for (table, home) in system_tables::tables() {
+            let (map, kind) = match home {
+                Home::SchemaLog => (TabletMap::single(0), TableKind::Stored),
+                Home::DataLog => (TabletMap::static_map(shards), TableKind::Stored),
+                Home::Virtual => (TabletMap::single(0), TableKind::Virtual),
+            };
+            schema.insert_table(table, map, kind);
+        }
+        schema
     }
 
     /// Adds a keyspace. Its replication is valid.

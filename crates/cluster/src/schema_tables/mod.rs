@@ -11,4 +11,35 @@
 
 pub(crate) mod partition;
 pub(crate) mod read;
+pub(crate) mod rows;
 pub(crate) mod write;
+
+pub use read::DamagedSchema;
+
+use crate::schema::{Schema, SchemaChange};
+use mutation::FrozenMutation;
+use write::{Owner, Writer};
+
+/// The mutations of complete changes, the first after `timestamp`, the others later; and the
+/// last timestamp used.
+pub(crate) fn mutations(
+    schema: &Schema,
+    changes: &[SchemaChange],
+    owner: Owner,
+    timestamp: i64,
+) -> (Vec<FrozenMutation>, i64) {
+    let mut out = Vec::new();
+    let mut timestamp = timestamp;
+    let mut before = schema.clone();
+    for change in changes {
+        timestamp += 2;
+        let mut writer = Writer::new(&before, owner);
+        writer.change(change, timestamp);
+        out.append(&mut writer.finish());
+        before = before.apply(std::slice::from_ref(change), before.version, owner.shards);
+    }
+    (out, timestamp)
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,24 +12,67 @@ use std::collections::BTreeMap;
 /// A row's values by column name, keys among them; nulls are missing.
 pub(crate) type Row = BTreeMap<String, Vec<u8>>;
 
-/// The rows of the schema's tables.
+/// The tables that [`load`] reads; those of `system_schema` but for the last one.
+pub(crate) const TABLES: [&str; 8] = [
+    "keyspaces",
+    "scylla_keyspaces",
+    "types",
+    "tables",
+    "scylla_tables",
+    "columns",
+    "nereid_columns",
+    "tablets",
+];
+
+/// The keyspace of one of [`TABLES`].
+pub(crate) fn keyspace_of(table: &str) -> &'static str {
+    if table == "tablets" { "system" } else { "system_schema" }
+}
+
+/// Keyspace and table, as their rows name them; the table's id in place of both for tablets.
+type Owner = (Vec<u8>, Vec<u8>);
+
+/// The rows of the schema's tables, by table and owner, in clustering order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
-    pub(crate) keyspaces: Vec<Row>,
-    pub(crate) scylla_keyspaces: Vec<Row>,
-    pub(crate) types: Vec<Row>,
-    pub(crate) tables: Vec<Row>,
-    pub(crate) scylla_tables: Vec<Row>,
-    pub(crate) columns: Vec<Row>,
-    pub(crate) nereid_columns: Vec<Row>,
-    /// Of `system.tablets`, in order of the last token.
-    pub(crate) tablets: Vec<Row>,
+    rows: BTreeMap<&'static str, BTreeMap<Owner, Vec<Row>>>,
+}
+
+impl Stored {
+    /// Adds the rows of one of [`TABLES`].
+    pub(crate) fn add(&mut self, table: &'static str, rows: Vec<Row>) {
+        let by_owner = self.rows.entry(table).or_default();
+        for row in rows {
+            let get = |name: &str| row.get(name).cloned().unwrap_or_default();
+            let owner = match table {
+                "tablets" => (get("table_id"), Vec::new()),
+                "keyspaces" | "scylla_keyspaces" | "types" => (get("keyspace_name"), Vec::new()),
+                _ => (get("keyspace_name"), get("table_name")),
+            };
+            by_owner.entry(owner).or_default().push(row);
+        }
+    }
+
+    fn all(&self, table: &str) -> impl Iterator<Item = &Row> {
+        self.rows.get(table).into_iter().flat_map(|owners| owners.values().flatten())
+    }
+
+    fn of(
+        &self,
+        table: &'static str,
+        owner: &[u8],
+        name: &str,
+    ) -> impl Iterator<Item = Reader<'_>> {
+        let owner = (owner.to_vec(), name.as_bytes().to_vec());
+        let rows = self.rows.get(table).and_then(|owners| owners.get(&owner));
+        rows.into_iter().flatten().map(move |row| Reader { row, table })
+    }
 }
 
 /// A row that is not what it should be: of which table, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSchema {
-    pub table: &'static str,
+    pub table: String,
     pub what: String,
 }
 
@@ -43,16 +86,14 @@ type Read<T> = Result<T, DamagedSchema>;
 
 /// Adds the stored user keyspaces, with types and tables, to `schema`.
 pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()> {
-    for row in &stored.keyspaces {
-        let row = Reader { row, table: "system_schema.keyspaces" };
+    for row in stored.all("keyspaces") {
+        let row = Reader { row, table: "keyspaces" };
         let name = row.text("keyspace_name")?;
         if Schema::is_system(&name) {
             continue;
         }
         let mut keyspace = read_keyspace(&row, &name)?;
-        let extra = rows_of(&stored.scylla_keyspaces, "keyspace_name", &name).next();
-        if let Some(row) = extra {
-            let row = Reader { row, table: "system_schema.scylla_keyspaces" };
+        if let Some(row) = stored.of("scylla_keyspaces", name.as_bytes(), "").next() {
             keyspace.initial_tablets = row.optional_int("initial_tablets")?.map(|n| n as u32);
             keyspace.storage = row.map("storage_options")?;
         }
@@ -61,8 +102,8 @@ pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()
         schema.insert_keyspace(keyspace);
         load_types(schema, stored, &name)?;
     }
-    for row in &stored.tables {
-        let row = Reader { row, table: "system_schema.tables" };
+    for row in stored.all("tables") {
+        let row = Reader { row, table: "tables" };
         let keyspace = row.text("keyspace_name")?;
         if Schema::is_system(&keyspace) {
             continue;
@@ -80,15 +121,6 @@ pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()
     Ok(())
 }
 
-/// The rows whose column `name` is the text `value`.
-fn rows_of<'a>(
-    rows: &'a [Row],
-    name: &'static str,
-    value: &'a str,
-) -> impl Iterator<Item = &'a Row> {
-    rows.iter().filter(move |row| row.get(name).is_some_and(|bytes| bytes == value.as_bytes()))
-}
-
 fn read_keyspace(row: &Reader<'_>, name: &str) -> Read<Keyspace> {
     Ok(Keyspace {
         name: name.to_owned(),
@@ -102,8 +134,7 @@ fn read_keyspace(row: &Reader<'_>, name: &str) -> Read<Keyspace> {
 /// Types may mention each other in any order, but not in circles.
 fn load_types(schema: &mut Schema, stored: &Stored, keyspace: &str) -> Read<()> {
     let mut texts = BTreeMap::new();
-    for row in rows_of(&stored.types, "keyspace_name", keyspace) {
-        let row = Reader { row, table: "system_schema.types" };
+    for row in stored.of("types", keyspace.as_bytes(), "") {
         let name = row.text("type_name")?;
         let fields: Vec<_> =
             row.texts("field_names")?.into_iter().zip(row.texts("field_types")?).collect();
@@ -112,7 +143,7 @@ fn load_types(schema: &mut Schema, stored: &Stored, keyspace: &str) -> Read<()> 
     for name in texts.keys() {
         let Some(user) = resolve(&texts, keyspace, name, texts.len()) else {
             let what = format!("type {keyspace}.{name} has a field of an unknown type");
-            return Err(DamagedSchema { table: "system_schema.types", what });
+            return Err(damaged("types", what));
         };
         schema.insert_type(user);
     }
@@ -141,11 +172,9 @@ fn read_table(
 ) -> Read<TableSchema> {
     let name = row.text("table_name")?;
     let mut options = read_options(row)?;
-    let of_table = |row: &&Row| row.get("table_name").is_some_and(|it| it == name.as_bytes());
-    let extra = rows_of(&stored.scylla_tables, "keyspace_name", keyspace).find(of_table);
+    let of_table = |table| stored.of(table, keyspace.as_bytes(), &name);
     let mut version = None;
-    if let Some(row) = extra {
-        let row = Reader { row, table: "system_schema.scylla_tables" };
+    if let Some(row) = of_table("scylla_tables").next() {
         options.cdc = row.map("cdc")?;
         options.paxos_grace_seconds = row.optional_int("paxos_grace_seconds")?;
         options.per_partition_rate_limit = row.map("per_partition_rate_limit")?;
@@ -171,14 +200,10 @@ fn read_table(
         compact_storage: is("dense") || !is("compound"),
         order: ClusteringOrder { columns: Vec::new() },
     };
-    let ids = rows_of(&stored.nereid_columns, "keyspace_name", keyspace).filter(of_table);
-    for row in ids {
-        let row = Reader { row, table: "system_schema.nereid_columns" };
+    for row in of_table("nereid_columns") {
         read_column_id(schema, &row, &mut table)?;
     }
-    let shapes = rows_of(&stored.columns, "keyspace_name", keyspace).filter(of_table);
-    for row in shapes {
-        let row = Reader { row, table: "system_schema.columns" };
+    for row in of_table("columns") {
         read_column_shape(&row, &mut table)?;
     }
     table.columns.sort_by_key(|column| (column.kind, column.position));
@@ -252,9 +277,7 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
 /// The stored tablet map of a table; `None` when it has none.
 fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletMap>> {
     let mut map = TabletMap { last_tokens: Vec::new(), shards: Vec::new() };
-    let of_table = |row: &&Row| row.get("table_id").is_some_and(|it| it == id.as_bytes());
-    for row in stored.tablets.iter().filter(of_table) {
-        let row = Reader { row, table: "system.tablets" };
+    for row in stored.of("tablets", id.as_bytes(), "") {
         map.last_tokens.push(Token(row.bigint("last_token")?));
         map.shards.push(row.shard()?);
     }
@@ -263,9 +286,13 @@ fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletMap>> {
         Some(last) if *last == Token::MAX && map.last_tokens.is_sorted() => Ok(Some(map)),
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");
-            Err(DamagedSchema { table: "system.tablets", what })
+            Err(damaged("tablets", what))
         }
     }
+}
+
+fn damaged(table: &str, what: String) -> DamagedSchema {
+    DamagedSchema { table: format!("{}.{table}", keyspace_of(table)), what }
 }
 
 /// Checked access to one row.
@@ -276,7 +303,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn damaged(&self, what: String) -> DamagedSchema {
-        DamagedSchema { table: self.table, what }
+        damaged(self.table, what)
     }
     fn optional(&self, name: &str) -> Option<&[u8]> {
         self.row.get(name).map(Vec::as_slice)
