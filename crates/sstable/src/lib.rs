@@ -1,1 +1,32 @@
-//! sstable.
+//! SSTables of the m family (`mc`, `md`, `me`): files in, files out. Knows no table, let alone a
+//! cluster: it writes the files it is told to, and reads the files it is given.
+//!
+//! In reading order: [`store`] (files of a directory), [`mx`] (rows in Data.db, with the
+//! [`Writer`] and the [`TableSource`]), [`index`], [`filter`], [`compress`], [`statistics`],
+//! [`scylla`] (what else is known of a file), [`table`] (an open SSTable).
+//!
+//! Invariants
+//!  - *ordered*: partitions ascend in ring order, rows and tombstone changes in clustering order:
+//!    the writer asserts it, the reader reports it.
+//!  - *sealed-is-final*: a sealed SSTable is never written again.
+//!  - *bounded-by-file*: no length in a file makes a reader allocate more than that file has.
+//!  - *verified*: chunks are used only after their checksum was found right.
+
+pub mod compress;
+pub mod filter;
+pub mod index;
+pub mod mx;
+pub mod scylla;
+pub mod statistics;
+pub mod store;
+pub mod table;
+pub mod testing;
+
+pub use compress::{Algorithm, Compression};
+pub use index::reader::Lookup;
+pub use mx::layout::Bases;
+pub use mx::reader::{Scope, TableSource};
+pub use mx::writer::{Sealed, Writer, WriterOptions};
+pub use statistics::CommitlogPosition;
+pub use store::{Component, Descriptor, Generation, Version};
+pub use table::Table;

@@ -15,8 +15,6 @@ pub struct Property {
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PropertyValue {
-    /// `NULL`
-    Null,
     /// A constant. A bare word counts as a string.
     Scalar(Literal),
     /// `{k: v}`, also `{}`.

@@ -1,0 +1,94 @@
+//! The schema of all keyspaces as one immutable snapshot, and the changes it can undergo.
+
+use crate::replication::Replication;
+use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use stdx::HashMap;
+
+/// Where a table's rows come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// From storage.
+    Stored,
+    /// Computed when they are asked for; cannot be written.
+    Virtual,
+}
+
+/// A table with all that the way to its data needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableEntry {
+    pub schema: Rc<TableSchema>,
+    pub tablets: Rc<TabletMap>,
+    pub replication: Rc<Replication>,
+    pub kind: TableKind,
+}
+
+/// A keyspace with its tables and types, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceEntry {
+    pub keyspace: Keyspace,
+    pub replication: Rc<Replication>,
+    pub tables: BTreeMap<String, Rc<TableEntry>>,
+    pub types: BTreeMap<String, Rc<UserType>>,
+}
+
+/// A snapshot of the schema. Entries that did not change are shared between snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Changes with every change of the schema; what drivers compare.
+    pub version: Uuid,
+    pub keyspaces: BTreeMap<String, Rc<KeyspaceEntry>>,
+    pub(crate) by_id: HashMap<TableId, Rc<TableEntry>>,
+}
+
+impl Schema {
+    /// The keyspace of that name.
+    pub fn keyspace(&self, name: &str) -> Option<&Rc<KeyspaceEntry>> {
+        self.keyspaces.get(name)
+    }
+    /// The table of that name.
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Rc<TableEntry>> {
+        self.keyspaces.get(keyspace)?.tables.get(name)
+    }
+    /// The table of that id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Rc<TableEntry>> {
+        self.by_id.get(&id)
+    }
+    /// The user type of that name.
+    pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&Rc<UserType>> {
+        self.keyspaces.get(keyspace)?.types.get(name)
+    }
+    /// Whether the keyspace is part of the system: not to be altered or dropped.
+    pub fn is_system(keyspace: &str) -> bool {
+        matches!(
+            keyspace,
+            "system" | "system_schema" | "system_distributed" | "system_traces" | "system_auth"
+        )
+    }
+}
+
+/// One change of the schema, complete: the registry adds nothing but a table's new version.
+///
+/// Who creates a table gives it an id ([`crate::Cluster::new_table_id`]) and column ids; who
+/// alters one takes the present `TableSchema`, changes it, and never uses a column id again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaChange {
+    CreateKeyspace(Keyspace),
+    AlterKeyspace(Keyspace),
+    /// With all its tables and types.
+    DropKeyspace(String),
+    CreateTable(TableSchema),
+    AlterTable(TableSchema),
+    DropTable {
+        keyspace: String,
+        name: String,
+    },
+    CreateType(UserType),
+    /// Tables and types that use it follow.
+    AlterType(UserType),
+    DropType {
+        keyspace: String,
+        name: String,
+    },
+}

@@ -1,0 +1,7 @@
+//! Where partitions are: Index.db ([`entry`], [`promoted`]) and its sample in memory
+//! ([`summary`]).
+
+pub mod entry;
+pub mod promoted;
+pub mod reader;
+pub mod summary;

@@ -1,0 +1,188 @@
+//! The promoted index: where blocks of rows start within a large partition (storage-format
+//! reference, section 5).
+//!
+//! Invariants
+//!  - *relative*: offsets of blocks count from the start of the partition; widths are written as
+//!    the difference to 64 KiB.
+
+use crate::mx::clustering::{BoundKind, put_position, read_position};
+use crate::mx::layout::{put_deletion, read_deletion};
+use model::ClusteringOrder;
+use mutation::Tombstone;
+use std::cmp::Ordering;
+use stdx::{Cursor, Damaged, Put};
+
+/// What widths are written relative to, whatever the block size.
+const WIDTH_BASE: i64 = 65536;
+
+/// Builds the promoted index of one partition at a time.
+#[derive(Debug, Default)]
+pub struct PromotedBuilder {
+    blocks: Vec<u8>,
+    offsets: Vec<u32>,
+}
+
+/// A position as the row format has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockBound {
+    /// Row or kind of bound.
+    pub kind: BoundKind,
+    /// The clustering prefix.
+    pub prefix: Vec<u8>,
+}
+
+impl PromotedBuilder {
+    /// Adds a block.
+    pub fn push(
+        &mut self,
+        first: &BlockBound,
+        last: &BlockBound,
+        (offset, width): (u64, u64),
+        open: Tombstone,
+        fixed: &[Option<usize>],
+    ) {
+        self.offsets.push(self.blocks.len() as u32);
+        put_position(first.kind, &first.prefix, fixed, &mut self.blocks);
+        put_position(last.kind, &last.prefix, fixed, &mut self.blocks);
+        self.blocks.put_vint(offset);
+        self.blocks.put_svint(width as i64 - WIDTH_BASE);
+        self.blocks.put_u8(!open.is_none() as u8);
+        if !open.is_none() {
+            put_deletion(open, &mut self.blocks);
+        }
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Bytes of the blocks.
+    pub fn block_bytes(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Appends the promoted index, unless there are fewer than two blocks; forgets the blocks.
+    pub fn finish(&mut self, header_bytes: u64, tombstone: Tombstone, out: &mut Vec<u8>) {
+        if 2 <= self.offsets.len() {
+            out.put_vint(header_bytes);
+            put_deletion(tombstone, out);
+            out.put_vint(self.offsets.len() as u64);
+            out.put(&self.blocks);
+            self.offsets.iter().for_each(|offset| out.put_u32(*offset));
+        }
+        self.blocks.clear();
+        self.offsets.clear();
+    }
+}
+
+/// The promoted index of a partition, in memory as on disk; blocks are parsed as needed.
+#[derive(Clone, Debug)]
+pub struct PromotedIndex {
+    bytes: Vec<u8>,
+    /// Bytes of the partition's key, deletion time and static row.
+    pub header_bytes: u64,
+    /// Of the partition.
+    pub tombstone: Tombstone,
+    /// Where the blocks start in `bytes`.
+    blocks_at: usize,
+    /// Where the map of their offsets starts.
+    map_at: usize,
+    count: usize,
+}
+
+/// A parsed block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Prefix and weight of the first element.
+    pub first: (Vec<u8>, i8),
+    /// Prefix and weight of the last element.
+    pub last: (Vec<u8>, i8),
+    /// From the start of the partition, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub width: u64,
+    /// The range tombstone that is open behind the last element.
+    pub open: Tombstone,
+}
+
+impl PromotedIndex {
+    /// Takes the bytes of a promoted index.
+    pub fn parse(bytes: Vec<u8>) -> Result<PromotedIndex, Damaged> {
+        let mut cursor = Cursor::new(&bytes);
+        let header_bytes = cursor.vint("promoted index cut short")?;
+        let tombstone = read_deletion(&mut cursor)?;
+        let count = cursor.vint("promoted index cut short")?;
+        let blocks_at = cursor.offset();
+        if cursor.remaining() as u64 / 4 < count || count == 0 {
+            return Err(cursor.damaged("promoted index with no or too many blocks"));
+        }
+        let count = count as usize;
+        let map_at = bytes.len() - 4 * count;
+        Ok(PromotedIndex { bytes, header_bytes, tombstone, blocks_at, map_at, count })
+    }
+
+    /// How many blocks there are: at least one.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    fn block_cursor(&self, index: usize) -> Result<Cursor<'_>, Damaged> {
+        assert!(index < self.count, "a block past the last");
+        let map = &self.bytes[self.map_at + 4 * index..];
+        let offset = Cursor::new(map).u32("offset of a block cut short")? as usize;
+        let block = self.bytes[self.blocks_at..self.map_at].get(offset..);
+        let at = (self.map_at + 4 * index) as u64;
+        Ok(Cursor::new(block.ok_or(Damaged::new("offset of a block past the blocks", at))?))
+    }
+
+    /// Parses a block.
+    pub fn block(&self, index: usize, fixed: &[Option<usize>]) -> Result<Block, Damaged> {
+        let mut cursor = self.block_cursor(index)?;
+        let cursor = &mut cursor;
+        let mut first = (Vec::new(), 0);
+        let mut last = (Vec::new(), 0);
+        first.1 = read_position(cursor, fixed, &mut first.0)?;
+        last.1 = read_position(cursor, fixed, &mut last.0)?;
+        let offset = cursor.vint("block offset cut short")?;
+        let width = cursor.svint("block width cut short")?.checked_add(WIDTH_BASE);
+        let width = width.and_then(|width| u64::try_from(width).ok());
+        let width = width.ok_or_else(|| cursor.damaged("impossible width of a block"))?;
+        if offset.checked_add(width).is_none() {
+            return Err(cursor.damaged("impossible width of a block"));
+        }
+        let open = match cursor.u8("open marker cut short")? {
+            0 => Tombstone::NONE,
+            _ => read_deletion(cursor)?,
+        };
+        Ok(Block { first, last, offset, width, open })
+    }
+
+    /// How many blocks start before (or, with `or_at`, at) a position.
+    pub fn blocks_before(
+        &self,
+        order: &ClusteringOrder,
+        fixed: &[Option<usize>],
+        position: (&[u8], i8),
+        or_at: bool,
+    ) -> Result<usize, Damaged> {
+        let (mut low, mut high) = (0, self.count);
+        let mut prefix = Vec::new();
+        while low < high {
+            let middle = low + (high - low) / 2;
+            prefix.clear();
+            let weight = read_position(&mut self.block_cursor(middle)?, fixed, &mut prefix)?;
+            let before = match order.compare((&prefix, weight), position) {
+                Ordering::Less => true,
+                Ordering::Equal => or_at,
+                Ordering::Greater => false,
+            };
+            if before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}

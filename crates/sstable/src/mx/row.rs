@@ -1,0 +1,474 @@
+//! Rows on disk: liveness, tombstones, which columns are missing, and the columns themselves
+//! (storage-format reference, 4.3 to 4.8).
+//!
+//! What this module calls the body is what follows `prev_size`.
+
+use crate::mx::cell::{RowTimes, counter_shards, put_cell, read_cell};
+use crate::mx::header::{FileColumn, FileColumns};
+use crate::mx::layout::{Bases, DEAD_MARKER_TTL, cap_deletion_time, ext_flags, flags};
+use crate::statistics::Collector;
+use mutation::cell::CellState;
+use mutation::collection::{CollectionView, CollectionWriter};
+use mutation::{Cell, ColumnData, Marker, RowBuilder, RowView, Tombstone};
+use stdx::{Cursor, Damaged, Put};
+
+/// Up to this many columns the missing ones are a bitmap.
+const BITMAP_COLUMNS: usize = 64;
+
+/// Writes rows of one file; keeps its memory between rows.
+#[derive(Debug, Default)]
+pub struct RowEncoder {
+    /// The body of the row encoded last.
+    pub body: Vec<u8>,
+    /// Columns of the row: index in file order, data. Empty between rows.
+    present: Vec<(u32, ColumnData<'static>)>,
+}
+
+/// The flag bytes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFlags {
+    /// [`flags`].
+    pub flags: u8,
+    /// [`ext_flags`]; 0 where there are none.
+    pub ext: u8,
+}
+
+impl RowEncoder {
+    /// Encodes the body of `row` into `self.body`; what it holds goes into `stats`. Columns that
+    /// the file does not have (dropped ones) are left out.
+    pub fn encode(
+        &mut self,
+        row: RowView<'_>,
+        columns: &FileColumns,
+        bases: &Bases,
+        stats: &mut Collector,
+    ) -> RowFlags {
+        let mut present: Vec<(u32, ColumnData<'_>)> = recycle(std::mem::take(&mut self.present));
+        collect_present(row, columns, &mut present);
+        let body = &mut self.body;
+        body.clear();
+        let mut head = RowFlags { flags: 0, ext: 0 };
+        let times = put_marker(row.marker(), bases, &mut head, stats, body);
+        put_tombstones(row, bases, &mut head, stats, body);
+        if present.len() == columns.list.len() {
+            head.flags |= flags::HAS_ALL_COLUMNS;
+        } else {
+            put_missing(&present, columns.list.len(), body);
+        }
+        let has_complex_deletion = present.iter().any(|(_, data)| match data {
+            ColumnData::Collection(view) => !view.tomb().is_none(),
+            ColumnData::Atomic(_) => false,
+        });
+        if has_complex_deletion {
+            head.flags |= flags::HAS_COMPLEX_DELETION;
+        }
+        for (index, data) in &present {
+            let column = &columns.list[*index as usize];
+            match data {
+                ColumnData::Atomic(cell) => {
+                    stats.cell(cell);
+                    put_cell(*cell, None, column, &times, bases, body);
+                }
+                ColumnData::Collection(view) => {
+                    if has_complex_deletion {
+                        bases.put_tombstone(view.tomb(), body);
+                    }
+                    put_collection(*view, column, &times, bases, stats, body);
+                }
+            }
+        }
+        self.present = recycle(present);
+        head
+    }
+}
+
+/// An empty vector in the memory of another.
+fn recycle<'a>(mut from: Vec<(u32, ColumnData<'_>)>) -> Vec<(u32, ColumnData<'a>)> {
+    from.clear();
+    from.into_iter().map(|_| unreachable!("the vector is empty")).collect()
+}
+
+fn collect_present<'a>(
+    row: RowView<'a>,
+    columns: &FileColumns,
+    present: &mut Vec<(u32, ColumnData<'a>)>,
+) {
+    let mut known = columns.by_id.iter().peekable();
+    for (id, data) in row.columns() {
+        while known.next_if(|(other, _)| *other < id).is_some() {}
+        if let Some((_, index)) = known.next_if(|(other, _)| *other == id) {
+            present.push((*index, data));
+        }
+    }
+    if !columns.in_id_order {
+        present.sort_unstable_by_key(|(index, _)| *index);
+    }
+}
+
+fn put_marker(
+    marker: Option<Marker>,
+    bases: &Bases,
+    head: &mut RowFlags,
+    stats: &mut Collector,
+    body: &mut Vec<u8>,
+) -> RowTimes {
+    let (timestamp, expiry, shared) = match marker {
+        None => return RowTimes::default(),
+        Some(Marker::Live { timestamp }) => {
+            stats.live_marker(timestamp);
+            (timestamp, None, None)
+        }
+        Some(Marker::Expiring { timestamp, expiry, ttl }) => {
+            let expiry = cap_deletion_time(expiry);
+            stats.expiring(timestamp, expiry, ttl);
+            (timestamp, Some((expiry, ttl)), Some((expiry, ttl)))
+        }
+        Some(Marker::Dead { timestamp, deletion_time }) => {
+            let deletion_time = cap_deletion_time(deletion_time);
+            stats.dead(timestamp, deletion_time);
+            (timestamp, Some((deletion_time, DEAD_MARKER_TTL)), None)
+        }
+    };
+    head.flags |= flags::HAS_TIMESTAMP;
+    bases.put_timestamp(timestamp, body);
+    if let Some((expiry, ttl)) = expiry {
+        head.flags |= flags::HAS_TTL;
+        bases.put_ttl(ttl, body);
+        bases.put_deletion_time(expiry, body);
+    }
+    RowTimes { timestamp: Some(timestamp), expiry: shared }
+}
+
+fn put_tombstones(
+    row: RowView<'_>,
+    bases: &Bases,
+    head: &mut RowFlags,
+    stats: &mut Collector,
+    body: &mut Vec<u8>,
+) {
+    let (regular, shadowable) = (row.tombstone(), row.shadowable());
+    if !regular.is_none() {
+        head.flags |= flags::HAS_DELETION;
+        bases.put_tombstone(regular, body);
+        stats.tombstone(regular);
+    }
+    if shadowable > regular && !shadowable.is_none() {
+        head.flags |= flags::EXTENSION;
+        head.ext |= ext_flags::HAS_SHADOWABLE;
+        bases.put_tombstone(shadowable, body);
+        stats.tombstone(shadowable);
+    }
+}
+
+fn put_missing(present: &[(u32, ColumnData<'_>)], total: usize, body: &mut Vec<u8>) {
+    if total < BITMAP_COLUMNS {
+        let all = (1u64 << total) - 1;
+        let here = present.iter().fold(0u64, |bits, (index, _)| bits | 1 << index);
+        return body.put_vint(all & !here);
+    }
+    body.put_vint((total - present.len()) as u64);
+    if present.len() < total / 2 {
+        present.iter().for_each(|(index, _)| body.put_vint(*index as u64));
+        return;
+    }
+    let mut here = present.iter().map(|(index, _)| *index).peekable();
+    for index in 0..total as u32 {
+        if here.next_if_eq(&index).is_none() {
+            body.put_vint(index as u64);
+        }
+    }
+}
+
+fn put_collection(
+    view: CollectionView<'_>,
+    column: &FileColumn,
+    times: &RowTimes,
+    bases: &Bases,
+    stats: &mut Collector,
+    body: &mut Vec<u8>,
+) {
+    if !view.tomb().is_none() {
+        stats.tombstone(view.tomb());
+    }
+    body.put_vint(view.len() as u64);
+    for (path, cell) in view.iter() {
+        stats.cell(&cell);
+        put_cell(cell, Some(path), column, times, bases, body);
+    }
+    stats.collection(view.len() as u64);
+}
+
+/// Reads rows of one file; keeps its memory between rows.
+#[derive(Debug, Default)]
+pub struct RowDecoder {
+    row: Vec<u8>,
+    counter: Vec<u8>,
+    /// Where the columns of a row stand, when they do not stand by id: id, index, offset.
+    places: Vec<(model::ColumnId, u32, usize)>,
+    /// Whether the row has a marker, tombstone, cell or collection.
+    any: bool,
+}
+
+impl RowDecoder {
+    /// Decodes a body that must end with its slice. `None`: the row holds nothing (any more).
+    pub fn decode(
+        &mut self,
+        head: RowFlags,
+        body: &[u8],
+        columns: &FileColumns,
+        bases: &Bases,
+    ) -> Result<Option<&[u8]>, Damaged> {
+        let mut cursor = Cursor::new(body);
+        let mut builder = RowBuilder::new(std::mem::take(&mut self.row));
+        self.any = head.flags & (flags::HAS_TIMESTAMP | flags::HAS_DELETION) != 0
+            || head.ext & ext_flags::HAS_SHADOWABLE != 0;
+        let times = read_head(head, &mut cursor, bases, &mut builder)?;
+        let missing = match head.flags & flags::HAS_ALL_COLUMNS {
+            0 => Missing::read(&mut cursor, columns.list.len())?,
+            _ => Missing::None,
+        };
+        let context = Context { head, times: &times, bases };
+        if columns.in_id_order {
+            for (index, column) in columns.list.iter().enumerate() {
+                if !missing.has(index) {
+                    self.read_column(column, &context, &mut cursor, Some(&mut builder))?;
+                }
+            }
+        } else {
+            self.read_unordered(columns, &missing, &context, &mut cursor, &mut builder)?;
+        }
+        if !cursor.is_empty() {
+            return Err(cursor.damaged("row shorter than its size says"));
+        }
+        self.row = builder.finish();
+        Ok(self.any.then_some(&self.row))
+    }
+
+    /// Two passes: where each column stands, then the columns by id.
+    fn read_unordered<'a>(
+        &mut self,
+        columns: &FileColumns,
+        missing: &Missing,
+        context: &Context<'_>,
+        cursor: &mut Cursor<'a>,
+        builder: &mut RowBuilder,
+    ) -> Result<(), Damaged> {
+        let body = *cursor;
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        for (index, column) in columns.list.iter().enumerate() {
+            if !missing.has(index) {
+                if let Some(id) = column.id {
+                    places.push((id, index as u32, cursor.offset() - body.offset()));
+                }
+                self.read_column(column, context, cursor, None)?;
+            }
+        }
+        places.sort_unstable();
+        for (_, index, offset) in &places {
+            let mut there = body;
+            there.take(*offset, "column past its row")?;
+            let column = &columns.list[*index as usize];
+            self.read_column(column, context, &mut there, Some(builder))?;
+        }
+        self.places = places;
+        Ok(())
+    }
+
+    fn read_column(
+        &mut self,
+        column: &FileColumn,
+        context: &Context<'_>,
+        cursor: &mut Cursor<'_>,
+        out: Option<&mut RowBuilder>,
+    ) -> Result<(), Damaged> {
+        if column.complex {
+            return self.read_collection(column, context, cursor, out);
+        }
+        let (_, cell) = read_cell(cursor, column, context.times, context.bases)?;
+        let (Some(id), Some(builder)) = (column.id, out) else {
+            return Ok(());
+        };
+        if hidden(column, cell.timestamp) {
+            return Ok(());
+        }
+        self.any = true;
+        if let CellState::Counter { shards } = cell.state {
+            let at = (cursor.offset() - shards.len()) as u64;
+            counter_shards(shards, &mut self.counter).map_err(|error| error.from_base(at))?;
+            let state = CellState::Counter { shards: &self.counter };
+            builder.cell(id, Cell { timestamp: cell.timestamp, state });
+        } else {
+            builder.cell(id, cell);
+        }
+        Ok(())
+    }
+
+    fn read_collection(
+        &mut self,
+        column: &FileColumn,
+        context: &Context<'_>,
+        cursor: &mut Cursor<'_>,
+        out: Option<&mut RowBuilder>,
+    ) -> Result<(), Damaged> {
+        let mut tombstone = match context.head.flags & flags::HAS_COMPLEX_DELETION {
+            0 => Tombstone::NONE,
+            _ => context.bases.tombstone(cursor)?,
+        };
+        if hidden(column, tombstone.timestamp) {
+            tombstone = Tombstone::NONE;
+        }
+        let count = cursor.vint("element count cut short")?;
+        let (Some(id), Some(builder)) = (column.id, out) else {
+            for _ in 0..count {
+                read_cell(cursor, column, context.times, context.bases)?;
+            }
+            return Ok(());
+        };
+        let mut writer = CollectionWriter::new(tombstone);
+        let mut any = !tombstone.is_none();
+        for _ in 0..count {
+            let (path, cell) = read_cell(cursor, column, context.times, context.bases)?;
+            if !hidden(column, cell.timestamp) {
+                writer.push(path, cell);
+                any = true;
+            }
+        }
+        if any {
+            self.any = true;
+            builder.collection(id, &writer.finish());
+        }
+        Ok(())
+    }
+}
+
+struct Context<'a> {
+    head: RowFlags,
+    times: &'a RowTimes,
+    bases: &'a Bases,
+}
+
+/// Whether what was written to `column` at `timestamp` belongs to a dropped column.
+fn hidden(column: &FileColumn, timestamp: i64) -> bool {
+    column.dropped_at.is_some_and(|dropped_at| timestamp <= dropped_at)
+}
+
+fn read_head(
+    head: RowFlags,
+    cursor: &mut Cursor<'_>,
+    bases: &Bases,
+    builder: &mut RowBuilder,
+) -> Result<RowTimes, Damaged> {
+    let mut times = RowTimes::default();
+    if head.flags & flags::HAS_TIMESTAMP != 0 {
+        let timestamp = bases.timestamp(cursor)?;
+        times.timestamp = Some(timestamp);
+        let marker = match head.flags & flags::HAS_TTL {
+            0 => Marker::Live { timestamp },
+            _ => {
+                let ttl = bases.ttl(cursor)?;
+                let expiry = bases.deletion_time(cursor)?;
+                if expiry < 0 || ttl < 0 {
+                    return Err(cursor.damaged("negative expiry or ttl of a row"));
+                }
+                if ttl == DEAD_MARKER_TTL {
+                    Marker::Dead { timestamp, deletion_time: expiry as i64 }
+                } else {
+                    times.expiry = Some((expiry, ttl));
+                    Marker::Expiring { timestamp, expiry: expiry as i64, ttl }
+                }
+            }
+        };
+        builder.marker(marker);
+    } else if head.flags & flags::HAS_TTL != 0 {
+        return Err(cursor.damaged("row with a ttl and no timestamp"));
+    }
+    if head.flags & flags::HAS_DELETION != 0 {
+        builder.tombstone(bases.tombstone(cursor)?);
+    }
+    if head.ext & ext_flags::HAS_SHADOWABLE != 0 {
+        builder.shadowable(bases.tombstone(cursor)?);
+    }
+    Ok(times)
+}
+
+/// Which columns a row lacks.
+enum Missing {
+    None,
+    Bits(u64),
+    /// Sorted indices of the present columns.
+    AllBut(Vec<u32>),
+    /// Sorted indices.
+    These(Vec<u32>),
+}
+
+impl Missing {
+    fn read(cursor: &mut Cursor<'_>, total: usize) -> Result<Missing, Damaged> {
+        let first = cursor.vint("missing columns cut short")?;
+        if total < BITMAP_COLUMNS {
+            if first >> total != 0 {
+                return Err(cursor.damaged("unknown missing columns"));
+            }
+            return Ok(Missing::Bits(first));
+        }
+        if total as u64 <= first {
+            // All are missing: the list of the present ones is empty.
+            return match first == total as u64 {
+                true => Ok(Missing::AllBut(Vec::new())),
+                false => Err(cursor.damaged("more missing columns than columns")),
+            };
+        }
+        let (missing, present) = (first as usize, total - first as usize);
+        let of_present = present < total / 2;
+        let count = if of_present { present } else { missing };
+        let mut list: Vec<u32> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let index = cursor.vint("missing columns cut short")?;
+            if total as u64 <= index || list.last().is_some_and(|last| index <= *last as u64) {
+                return Err(cursor.damaged("missing columns out of order"));
+            }
+            list.push(index as u32);
+        }
+        Ok(if of_present { Missing::AllBut(list) } else { Missing::These(list) })
+    }
+
+    fn has(&self, index: usize) -> bool {
+        match self {
+            Missing::None => false,
+            Missing::Bits(bits) => bits >> index & 1 != 0,
+            Missing::AllBut(list) => list.binary_search(&(index as u32)).is_err(),
+            Missing::These(list) => list.binary_search(&(index as u32)).is_ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn missing_columns_round_trip(total in 1usize..200, seed: u64, density in 1u64..9) {
+            let mut prng = stdx::Prng::from_seed(seed);
+            let cell = Cell { timestamp: 0, state: CellState::Live { value: &[] } };
+            let present: Vec<(u32, ColumnData<'_>)> = (0..total as u32)
+                .filter(|_| prng.one_in(density))
+                .map(|index| (index, ColumnData::Atomic(cell)))
+                .collect();
+            prop_assume!(present.len() < total);
+            let mut out = Vec::new();
+            put_missing(&present, total, &mut out);
+            let mut cursor = Cursor::new(&out);
+            let missing = Missing::read(&mut cursor, total).unwrap();
+            prop_assert!(cursor.is_empty());
+            for index in 0..total {
+                let here = present.iter().any(|(other, _)| *other as usize == index);
+                prop_assert_eq!(missing.has(index), !here);
+            }
+            for cut in 0..out.len() {
+                prop_assert!(Missing::read(&mut Cursor::new(&out[..cut]), total).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Scylla.db: what else is known of a file, as tagged parts (storage-format reference,
+//! section 11).
+
+use crate::statistics::collector::Large;
+use model::{ColumnKind, TableSchema, Uuid};
+use stdx::checksum::crc32;
+use stdx::{Cursor, Damaged, Put};
+
+/// What the writer promises of a file.
+pub mod features {
+    /// All that this project's writer promises: every one that is known.
+    pub const ALL: u64 = 0x7f;
+    /// Widths of promoted index blocks end before the end-of-partition byte.
+    pub const LAST_BLOCK_WIDTH: u64 = 1 << 6;
+}
+
+mod tag {
+    pub(super) const SHARDING: u32 = 1;
+    pub(super) const FEATURES: u32 = 2;
+    pub(super) const RUN_ID: u32 = 4;
+    pub(super) const LARGE_DATA: u32 = 5;
+    pub(super) const ORIGIN: u32 = 6;
+    pub(super) const VERSION: u32 = 8;
+    pub(super) const TIMESTAMPS: u32 = 9;
+    pub(super) const SSTABLE_ID: u32 = 10;
+    pub(super) const SCHEMA: u32 = 11;
+    pub(super) const DIGESTS: u32 = 12;
+}
+
+/// The parts that are written and read; other tags are skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// First and last token.
+    pub tokens: Option<(i64, i64)>,
+    /// Bits of [`features`].
+    pub features: u64,
+    /// Shared by the files of one run, whose tokens do not overlap.
+    pub run_id: Option<Uuid>,
+    /// Kind and numbers: 1 partition bytes, 2 row bytes, 3 cell bytes, 4 rows, 5 elements.
+    pub large_data: Vec<(u32, LargeData)>,
+    /// What made it: "memtable", "compaction".
+    pub origin: String,
+    /// Of the program that wrote it.
+    pub version: String,
+    /// 1: least timestamp of live data, 2: of live row markers.
+    pub timestamps: Vec<(u32, i64)>,
+    /// Kept when the file moves.
+    pub sstable_id: Option<Uuid>,
+    /// Serialized form of the schema, see [`schema_part`].
+    pub schema: Vec<u8>,
+    /// Component number and CRC32 of its file.
+    pub digests: Vec<(u32, u32)>,
+}
+
+/// Numbers of one kind of large data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargeData {
+    /// The greatest value.
+    pub max: u64,
+    /// From which on a value counts as large.
+    pub threshold: u64,
+    /// How many were above the threshold.
+    pub above: u32,
+}
+impl From<Large> for LargeData {
+    fn from(large: Large) -> LargeData {
+        LargeData { max: large.max, threshold: large.threshold, above: large.above }
+    }
+}
+
+impl Metadata {
+    /// The serialized form; ends with its checksum if there are component digests.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut part = |tag: u32, write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            parts.push((tag, out));
+        };
+        if let Some((first, last)) = self.tokens {
+            part(tag::SHARDING, &|out| put_sharding(first, last, out));
+        }
+        part(tag::FEATURES, &|out| out.put_u64(self.features));
+        if let Some(id) = self.run_id {
+            part(tag::RUN_ID, &|out| out.put(id.as_bytes()));
+        }
+        part(tag::LARGE_DATA, &|out| put_large_data(&self.large_data, out));
+        part(tag::ORIGIN, &|out| out.put_u32_bytes(self.origin.as_bytes()));
+        part(tag::VERSION, &|out| out.put_u32_bytes(self.version.as_bytes()));
+        part(tag::TIMESTAMPS, &|out| {
+            out.put_u32(self.timestamps.len() as u32);
+            for (kind, timestamp) in &self.timestamps {
+                out.put_u32(*kind);
+                out.put_i64(*timestamp);
+            }
+        });
+        if let Some(id) = self.sstable_id {
+            part(tag::SSTABLE_ID, &|out| out.put(id.as_bytes()));
+        }
+        if !self.schema.is_empty() {
+            part(tag::SCHEMA, &|out| out.put(&self.schema));
+        }
+        if !self.digests.is_empty() {
+            part(tag::DIGESTS, &|out| {
+                out.put_u32(self.digests.len() as u32);
+                for (component, digest) in &self.digests {
+                    out.put_u32(*component);
+                    out.put_u32(*digest);
+                }
+            });
+        }
+        let mut out = Vec::new();
+        out.put_u32(parts.len() as u32);
+        for (tag, part) in &parts {
+            out.put_u32(*tag);
+            out.put_u32_bytes(part);
+        }
+        if !self.digests.is_empty() {
+            out.put_u32(crc32(&out));
+        }
+        out
+    }
+
+    /// Reads the serialized form; checks its checksum if it has one.
+    pub fn parse(bytes: &[u8]) -> Result<Metadata, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let count = cursor.u32("tag count cut short")?;
+        let mut metadata = Metadata::default();
+        let mut has_digests = false;
+        for _ in 0..count {
+            let tag = cursor.u32("tag cut short")?;
+            let part = cursor.u32_bytes("tagged part cut short")?;
+            let base = (cursor.offset() - part.len()) as u64;
+            has_digests |= tag == tag::DIGESTS;
+            metadata.read_part(tag, part).map_err(|error| error.from_base(base))?;
+        }
+        if has_digests {
+            let expected = crc32(&bytes[..cursor.offset()]);
+            if cursor.u32("checksum cut short")? != expected {
+                return Err(cursor.damaged("checksum does not match"));
+            }
+        }
+        Ok(metadata)
+    }
+
+    fn read_part(&mut self, tag: u32, part: &[u8]) -> Result<(), Damaged> {
+        let mut cursor = Cursor::new(part);
+        let c = &mut cursor;
+        match tag {
+            tag::FEATURES => self.features = c.u64("features cut short")?,
+            tag::RUN_ID => self.run_id = Some(Uuid::from_bytes(c.array("run id cut short")?)),
+            tag::SSTABLE_ID => {
+                self.sstable_id = Some(Uuid::from_bytes(c.array("identifier cut short")?));
+            }
+            tag::ORIGIN => self.origin = text(c)?,
+            tag::VERSION => self.version = text(c)?,
+            tag::SCHEMA => self.schema = part.to_vec(),
+            tag::TIMESTAMPS => {
+                for _ in 0..c.u32("timestamps cut short")? {
+                    let kind = c.u32("timestamps cut short")?;
+                    self.timestamps.push((kind, c.i64("timestamps cut short")?));
+                }
+            }
+            tag::DIGESTS => {
+                for _ in 0..c.u32("digests cut short")? {
+                    let component = c.u32("digests cut short")?;
+                    self.digests.push((component, c.u32("digests cut short")?));
+                }
+            }
+            tag::LARGE_DATA => {
+                for _ in 0..c.u32("large data cut short")? {
+                    let kind = c.u32("large data cut short")?;
+                    let max = c.u64("large data cut short")?;
+                    let threshold = c.u64("large data cut short")?;
+                    let above = c.u32("large data cut short")?;
+                    self.large_data.push((kind, LargeData { max, threshold, above }));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The digest of a component, where it is known.
+    pub fn digest_of(&self, component: crate::Component) -> Option<u32> {
+        let number = component.number()?;
+        self.digests.iter().find(|(other, _)| *other == number).map(|(_, digest)| *digest)
+    }
+}
+
+fn text(cursor: &mut Cursor<'_>) -> Result<String, Damaged> {
+    let bytes = cursor.u32_bytes("text cut short")?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// One range, both ends included.
+fn put_sharding(first: i64, last: i64, out: &mut Vec<u8>) {
+    out.put_u32(1);
+    for token in [first, last] {
+        out.put_u8(0);
+        out.put_u16_bytes(&token.to_be_bytes());
+    }
+}
+
+fn put_large_data(list: &[(u32, LargeData)], out: &mut Vec<u8>) {
+    out.put_u32(list.len() as u32);
+    for (kind, large) in list {
+        out.put_u32(*kind);
+        out.put_u64(large.max);
+        out.put_u64(large.threshold);
+        out.put_u32(large.above);
+    }
+}
+
+/// The serialized schema: ids, names, and per column its kind, name and class.
+pub fn schema_part(schema: &TableSchema) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put(schema.id.as_bytes());
+    out.put(schema.version.as_bytes());
+    out.put_u32_bytes(schema.keyspace.as_bytes());
+    out.put_u32_bytes(schema.name.as_bytes());
+    out.put_u32(schema.columns.len() as u32);
+    for column in &schema.columns {
+        out.put_u8(match column.kind {
+            ColumnKind::PartitionKey => 1,
+            ColumnKind::Clustering => 2,
+            ColumnKind::Static => 3,
+            ColumnKind::Regular => 4,
+        });
+        out.put_u32_bytes(column.name.as_bytes());
+        out.put_u32_bytes(column.ty.to_class_name().as_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_round_trip_and_a_flipped_bit_is_seen() {
+        let metadata = Metadata {
+            tokens: None,
+            features: features::ALL,
+            run_id: Some(Uuid::from_u128(7)),
+            large_data: vec![(1, LargeData { max: 5, threshold: 3, above: 1 })],
+            origin: "memtable".into(),
+            version: "1".into(),
+            timestamps: vec![(1, -5), (2, 6)],
+            sstable_id: Some(Uuid::from_u128(8)),
+            schema: vec![1, 2, 3],
+            digests: vec![(0, 5), (4, 6)],
+        };
+        let bytes = metadata.to_bytes();
+        assert_eq!(Metadata::parse(&bytes).unwrap(), metadata);
+        for at in 0..bytes.len() {
+            assert!(Metadata::parse(&bytes[..at]).is_err(), "{at}");
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x10;
+            assert_ne!(Metadata::parse(&flipped).ok(), Some(metadata.clone()), "{at}");
+        }
+        let with_tokens = Metadata { tokens: Some((-1, 1)), ..metadata };
+        assert_eq!(Metadata::parse(&with_tokens.to_bytes()).unwrap().digests.len(), 2);
+    }
+}

@@ -1,0 +1,186 @@
+//! Histograms of Statistics.db: of sizes with growing buckets, and of the times at which
+//! tombstones can be dropped with a bounded number of moving bins.
+
+use stdx::{Cursor, Damaged, Put};
+
+/// A histogram whose bucket bounds grow by a fifth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstimatedHistogram {
+    /// Inclusive upper bounds, ascending.
+    bounds: Vec<i64>,
+    /// One more than bounds: the last counts what is above all of them.
+    counts: Vec<u64>,
+}
+
+impl EstimatedHistogram {
+    /// An empty histogram with that many bounds.
+    pub fn new(bound_count: usize) -> EstimatedHistogram {
+        let next = |bound: &i64| Some(((*bound as f64 * 1.2).round() as i64).max(bound + 1));
+        let bounds = std::iter::successors(Some(1i64), next).take(bound_count).collect();
+        EstimatedHistogram { bounds, counts: vec![0; bound_count + 1] }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: u64) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        let index = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[index] += 1;
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The mean of the values, each taken for the bound of its bucket.
+    pub fn mean(&self) -> f64 {
+        let bounds = self.bounds.iter().chain(self.bounds.last());
+        let sum: f64 = bounds.zip(&self.counts).map(|(b, count)| *b as f64 * *count as f64).sum();
+        sum / self.count().max(1) as f64
+    }
+
+    /// Appends the serialized form: each count with the bound of the bucket before it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.counts.len() as u32);
+        for (index, count) in self.counts.iter().enumerate() {
+            out.put_i64(self.bounds[index.saturating_sub(1)]);
+            out.put_u64(*count);
+        }
+    }
+
+    /// Reads the serialized form.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<EstimatedHistogram, Damaged> {
+        let count = cursor.u32("histogram cut short")? as usize;
+        if count == 0 || cursor.remaining() / 16 < count {
+            return Err(cursor.damaged("histogram without buckets or cut short"));
+        }
+        let mut bounds = Vec::with_capacity(count);
+        let mut counts = Vec::with_capacity(count);
+        for index in 0..count {
+            let bound = cursor.i64("histogram cut short")?;
+            // The first element repeats the first bound.
+            if index != 0 || count == 1 {
+                bounds.push(bound);
+            }
+            counts.push(cursor.u64("histogram cut short")?);
+        }
+        Ok(EstimatedHistogram { bounds, counts })
+    }
+}
+
+/// Bins of a [`TombstoneHistogram`] at most.
+const BINS_MAX: usize = 100;
+
+/// Counts by point in time; when there are too many bins, the two closest become one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TombstoneHistogram {
+    bins_max: u32,
+    /// Point (seconds since 1970) and count, ascending.
+    bins: Vec<(f64, u64)>,
+}
+
+impl Default for TombstoneHistogram {
+    fn default() -> Self {
+        TombstoneHistogram { bins_max: BINS_MAX as u32, bins: Vec::new() }
+    }
+}
+
+impl TombstoneHistogram {
+    /// Counts a point, in seconds.
+    pub fn add(&mut self, seconds: i32) {
+        let point = seconds as f64;
+        match self.bins.binary_search_by(|(other, _)| other.total_cmp(&point)) {
+            Ok(index) => self.bins[index].1 += 1,
+            Err(index) => {
+                self.bins.insert(index, (point, 1));
+                if BINS_MAX < self.bins.len() {
+                    self.merge_closest();
+                }
+            }
+        }
+    }
+
+    fn merge_closest(&mut self) {
+        let gaps = self.bins.windows(2).map(|pair| pair[1].0 - pair[0].0).enumerate();
+        let Some((index, _)) = gaps.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        let ((p, n), (q, m)) = (self.bins[index], self.bins.remove(index + 1));
+        let point = (p * n as f64 + q * m as f64) / (n + m) as f64;
+        self.bins[index] = (point, n + m);
+    }
+
+    /// How many points are at or before `seconds`, about.
+    pub fn count_until(&self, seconds: i64) -> u64 {
+        let before = self.bins.iter().take_while(|(point, _)| *point <= seconds as f64);
+        before.map(|(_, count)| *count).sum()
+    }
+
+    /// Point and count of each bin.
+    pub fn bins(&self) -> &[(f64, u64)] {
+        &self.bins
+    }
+
+    /// Appends the serialized form.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.bins_max);
+        out.put_u32(self.bins.len() as u32);
+        for (point, count) in &self.bins {
+            out.put_u64(point.to_bits());
+            out.put_u64(*count);
+        }
+    }
+
+    /// Reads the serialized form.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Result<TombstoneHistogram, Damaged> {
+        let bins_max = cursor.u32("tombstone histogram cut short")?;
+        let count = cursor.u32("tombstone histogram cut short")? as usize;
+        if cursor.remaining() / 16 < count {
+            return Err(cursor.damaged("tombstone histogram cut short"));
+        }
+        let mut bins = Vec::with_capacity(count);
+        for _ in 0..count {
+            let point = f64::from_bits(cursor.u64("tombstone histogram cut short")?);
+            bins.push((point, cursor.u64("tombstone histogram cut short")?));
+        }
+        Ok(TombstoneHistogram { bins_max, bins })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_grow_by_a_fifth() {
+        let histogram = EstimatedHistogram::new(150);
+        assert_eq!(histogram.bounds[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(histogram.bounds[8..14], [10, 12, 14, 17, 20, 24]);
+        assert_eq!(histogram.counts.len(), 151);
+    }
+
+    #[test]
+    fn sizes_round_trip() {
+        let mut histogram = EstimatedHistogram::new(114);
+        [0, 1, 2, 9, 10, 11, u64::MAX].iter().for_each(|value| histogram.add(*value));
+        assert_eq!((histogram.counts[0], histogram.counts[1]), (2, 1));
+        assert_eq!((histogram.counts[8], histogram.counts[9], histogram.counts[114]), (2, 1, 1));
+        let mut out = Vec::new();
+        histogram.put(&mut out);
+        assert_eq!(EstimatedHistogram::parse(&mut Cursor::new(&out)).unwrap(), histogram);
+        for cut in 0..out.len() {
+            assert!(EstimatedHistogram::parse(&mut Cursor::new(&out[..cut])).is_err());
+        }
+    }
+
+    #[test]
+    fn too_many_points_merge_and_none_is_lost() {
+        let mut histogram = TombstoneHistogram::default();
+        (0..1000).for_each(|point| histogram.add(point * 7 % 1000));
+        assert_eq!(histogram.bins.len(), BINS_MAX);
+        assert_eq!(histogram.count_until(i64::MAX), 1000);
+        let half = histogram.count_until(500);
+        assert!((400..600).contains(&half), "{half}");
+        let mut out = Vec::new();
+        histogram.put(&mut out);
+        assert_eq!(TombstoneHistogram::parse(&mut Cursor::new(&out)).unwrap(), histogram);
+    }
+}

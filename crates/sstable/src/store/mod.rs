@@ -1,0 +1,17 @@
+//! SSTables as files of a directory: their names, what makes a set of files an SSTable, how one
+//! comes and goes (storage-format reference, section 1).
+//!
+//! In reading order: [`name`], [`toc`], [`dir`], [`output`].
+//!
+//! Invariants
+//!  - *toc-last*: an SSTable exists while its `TOC.txt` does; everything else is synced before.
+//!  - *garbage-is-marked*: files of an SSTable that does not exist have a temporary TOC beside
+//!    them, so that a start can tell them from damage and remove them.
+
+pub mod dir;
+pub mod name;
+pub mod output;
+pub mod toc;
+
+pub use dir::{Found, State, clean_up, list, remove};
+pub use name::{Component, Descriptor, Generation, Version};

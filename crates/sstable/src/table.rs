@@ -1,0 +1,315 @@
+//! An open SSTable: what of it stays in memory, and its files.
+//!
+//! Invariants
+//!  - *checked-at-open*: components that are held in memory were parsed whole, and their digests
+//!    compared where Scylla.db has them.
+
+use crate::compress::{Chunks, ChunksError};
+use crate::filter::Filter;
+use crate::index::reader::{Lookup, rebuild_summary};
+use crate::index::summary::Summary;
+use crate::mx::header::Shape;
+use crate::mx::reader::{Scope, TableSource};
+use crate::scylla::{Metadata, features};
+use crate::statistics::{PARTITIONER, Statistics, Stats};
+use crate::store::name::{Component, Descriptor, Version};
+use crate::store::toc::Toc;
+use model::{DecoratedKey, TableSchema};
+use reader::{ReadError, Slice};
+use runtime::io::{File, IoClass, OpenOptions, fs};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stdx::Damaged;
+use stdx::checksum::crc32;
+
+/// How the rows of a file map to a version of its table's schema.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The schema.
+    pub schema: Rc<TableSchema>,
+    /// The columns of the file in it.
+    pub shape: Shape,
+}
+
+/// An open SSTable.
+#[derive(Debug)]
+pub struct Table {
+    dir: PathBuf,
+    descriptor: Descriptor,
+    components: Toc,
+    mapping: RefCell<Rc<Mapping>>,
+    statistics: Statistics,
+    scylla: Metadata,
+    summary: Summary,
+    filter: Option<Filter>,
+    pub(crate) chunks: Option<Chunks>,
+    pub(crate) data: File,
+    pub(crate) data_file_bytes: u64,
+    pub(crate) index: File,
+    pub(crate) index_bytes: u64,
+}
+
+impl Table {
+    /// Opens a sealed SSTable. What is wrong with one is [`ReadError::Damaged`], which names file
+    /// and rule; so is what cannot be read (a version, a compressor, a column that the table
+    /// does not have).
+    pub async fn open(
+        dir: &Path,
+        descriptor: Descriptor,
+        schema: Rc<TableSchema>,
+    ) -> Result<Rc<Table>, ReadError> {
+        let toc = read_component(dir, descriptor, Component::Toc).await?;
+        let components = Toc::parse(&toc).ok_or_else(|| {
+            error_at(dir, descriptor, Component::Toc, Damaged::new("not a TOC", 0))
+        })?;
+        let scylla = open_scylla(dir, descriptor, &components).await?;
+        let load = async |component| {
+            let bytes = read_component(dir, descriptor, component).await?;
+            check_digest(dir, descriptor, component, &bytes, &scylla)?;
+            Ok::<_, ReadError>(bytes)
+        };
+        let at = |component| move |damaged| error_at(dir, descriptor, component, damaged);
+        let statistics = load(Component::Statistics).await?;
+        let statistics = Statistics::parse(&statistics, descriptor.version)
+            .map_err(at(Component::Statistics))?;
+        let mapping = map(dir, descriptor, &statistics, schema)?;
+        let filter = match components.has(Component::Filter) {
+            true => Some(
+                Filter::parse(&load(Component::Filter).await?).map_err(at(Component::Filter))?,
+            ),
+            false => None,
+        };
+        let (data, data_file_bytes) = open_file(dir, descriptor, Component::Data).await?;
+        let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
+        let chunks = match components.has(Component::CompressionInfo) {
+            true => {
+                let bytes = load(Component::CompressionInfo).await?;
+                let chunks = Chunks::parse(&bytes, data_file_bytes);
+                Some(chunks.map_err(|error| chunks_error(dir, descriptor, error))?)
+            }
+            false => None,
+        };
+        let summary = match components.has(Component::Summary) {
+            true => {
+                let summary = Summary::parse(&load(Component::Summary).await?, index_bytes);
+                summary.map_err(at(Component::Summary))?
+            }
+            false => rebuild_summary(&index, index_bytes, chunks.as_ref()).await?,
+        };
+        Ok(Rc::new(Table {
+            dir: dir.to_path_buf(),
+            descriptor,
+            components,
+            mapping: RefCell::new(Rc::new(mapping)),
+            statistics,
+            scylla,
+            summary,
+            filter,
+            chunks,
+            data,
+            data_file_bytes,
+            index,
+            index_bytes,
+        }))
+    }
+
+    /// Reads one partition or a range of them. Errors come from the source.
+    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, class: IoClass) -> TableSource {
+        TableSource::new(self.clone(), scope, slice, class)
+    }
+
+    /// Whether the key may be here: false is certain.
+    pub fn may_contain(&self, lookup: &Lookup) -> bool {
+        self.first_key() <= &lookup.key
+            && &lookup.key <= self.last_key()
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(lookup.hash))
+    }
+
+    /// From now on rows are read as rows of this version of the schema. Reads that are under way
+    /// go on with theirs.
+    pub fn set_schema(&self, schema: Rc<TableSchema>) -> Result<(), ReadError> {
+        let mapping = map(&self.dir, self.descriptor, &self.statistics, schema)?;
+        self.mapping.replace(Rc::new(mapping));
+        Ok(())
+    }
+
+    /// The present schema and the columns of the file in it.
+    pub fn mapping(&self) -> Rc<Mapping> {
+        self.mapping.borrow().clone()
+    }
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+    /// Which SSTable of the directory.
+    pub fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+    /// The files that it consists of.
+    pub fn components(&self) -> &Toc {
+        &self.components
+    }
+    /// The first partition.
+    pub fn first_key(&self) -> &DecoratedKey {
+        &self.summary.first
+    }
+    /// The last partition.
+    pub fn last_key(&self) -> &DecoratedKey {
+        &self.summary.last
+    }
+    /// Statistics of the data.
+    pub fn stats(&self) -> &Stats {
+        &self.statistics.stats
+    }
+    /// All of Statistics.db.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+    /// All of Scylla.db; empty where there is none.
+    pub fn scylla(&self) -> &Metadata {
+        &self.scylla
+    }
+    /// The sample of the index.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+    /// The oldest and the newest timestamp, in microseconds.
+    pub fn timestamps(&self) -> (i64, i64) {
+        (self.stats().min_timestamp, self.stats().max_timestamp)
+    }
+    /// How many partitions there are, about.
+    pub fn partition_count(&self) -> u64 {
+        self.stats().partition_sizes.count()
+    }
+    /// Uncompressed bytes of the data.
+    pub fn data_bytes(&self) -> u64 {
+        self.chunks.as_ref().map_or(self.data_file_bytes, |chunks| chunks.data_bytes)
+    }
+    /// Bytes of Data.db and Index.db on the disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.data_file_bytes + self.index_bytes
+    }
+    /// Bytes of memory that summary and filter take.
+    pub fn memory_bytes(&self) -> usize {
+        self.summary.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+    }
+    /// Whether widths of promoted index blocks can be trusted.
+    pub(crate) fn has_exact_widths(&self) -> bool {
+        self.scylla.features & features::LAST_BLOCK_WIDTH != 0
+    }
+
+    /// Damage of one of its files.
+    pub(crate) fn damaged(&self, component: Component, damaged: Damaged) -> ReadError {
+        error_at(&self.dir, self.descriptor, component, damaged)
+    }
+}
+
+fn error_at(
+    dir: &Path,
+    descriptor: Descriptor,
+    component: Component,
+    damaged: Damaged,
+) -> ReadError {
+    let file = descriptor.path(dir, component).display().to_string();
+    ReadError::Damaged { file, what: damaged.what.to_string(), at: damaged.at }
+}
+
+async fn read_component(
+    dir: &Path,
+    descriptor: Descriptor,
+    component: Component,
+) -> Result<Vec<u8>, ReadError> {
+    let path = descriptor.path(dir, component);
+    match fs::read_file(&path).await {
+        Ok(bytes) => Ok(bytes),
+        Err(error) if error.is_not_found() => {
+            Err(error_at(dir, descriptor, component, Damaged::new("the file is missing", 0)))
+        }
+        Err(error) => Err(ReadError::Io(error)),
+    }
+}
+
+async fn open_file(
+    dir: &Path,
+    descriptor: Descriptor,
+    component: Component,
+) -> Result<(File, u64), ReadError> {
+    let path = descriptor.path(dir, component);
+    match File::open(&path, OpenOptions::read_only()).await {
+        Ok(file) => {
+            let bytes = file.len().await.map_err(ReadError::Io)?;
+            Ok((file, bytes))
+        }
+        Err(error) if error.is_not_found() => {
+            Err(error_at(dir, descriptor, component, Damaged::new("the file is missing", 0)))
+        }
+        Err(error) => Err(ReadError::Io(error)),
+    }
+}
+
+async fn open_scylla(
+    dir: &Path,
+    descriptor: Descriptor,
+    components: &Toc,
+) -> Result<Metadata, ReadError> {
+    if !components.has(Component::Scylla) {
+        return Ok(Metadata::default());
+    }
+    let bytes = read_component(dir, descriptor, Component::Scylla).await?;
+    Metadata::parse(&bytes).map_err(|error| error_at(dir, descriptor, Component::Scylla, error))
+}
+
+fn check_digest(
+    dir: &Path,
+    descriptor: Descriptor,
+    component: Component,
+    bytes: &[u8],
+    scylla: &Metadata,
+) -> Result<(), ReadError> {
+    match scylla.digest_of(component) {
+        Some(digest) if digest != crc32(bytes) => {
+            let damaged = Damaged::new("digest of the component does not match", 0);
+            Err(error_at(dir, descriptor, component, damaged))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn chunks_error(dir: &Path, descriptor: Descriptor, error: ChunksError) -> ReadError {
+    match error {
+        ChunksError::Damaged(damaged) => {
+            error_at(dir, descriptor, Component::CompressionInfo, damaged)
+        }
+        ChunksError::Unsupported(name) => ReadError::Damaged {
+            file: descriptor.path(dir, Component::CompressionInfo).display().to_string(),
+            what: format!("the compressor {name} is not supported"),
+            at: 0,
+        },
+    }
+}
+
+fn map(
+    dir: &Path,
+    descriptor: Descriptor,
+    statistics: &Statistics,
+    schema: Rc<TableSchema>,
+) -> Result<Mapping, ReadError> {
+    let wrong = |what: String| ReadError::Damaged {
+        file: descriptor.path(dir, Component::Statistics).display().to_string(),
+        what,
+        at: 0,
+    };
+    if statistics.partitioner != PARTITIONER {
+        return Err(wrong(format!("the partitioner {} is not supported", statistics.partitioner)));
+    }
+    let shape = Shape::new(&statistics.header, &schema).map_err(wrong)?;
+    Ok(Mapping { schema, shape })
+}
+
+impl Version {
+    /// Whether bounds of clustering keys in its statistics can be trusted.
+    pub fn has_clustering_bounds(self) -> bool {
+        Version::Md <= self
+    }
+}
