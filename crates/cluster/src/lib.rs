@@ -14,9 +14,15 @@ pub mod event;
 pub mod node;
 pub mod replication;
 pub mod schema;
+pub mod schema_tables;
+pub mod system_tables;
+pub mod tablets;
+pub mod uuids;
 pub mod virtual_tables;
 
 mod registry;
+#[cfg(test)]
+mod rows_testing;
 
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::NodeInfo;

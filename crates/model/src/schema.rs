@@ -1,8 +1,26 @@
 //! Tables, keyspaces, user types and their options: plain owned data that can be handed to
 //! another shard, where it is shared as `Rc<TableSchema>`.
+//!
+//! Invariants
+//!  - *ids-for-life*: a column id is given once per table and never again, so a row blob can be
+//!    read with every later schema. `next_column_id` is above all ids given, those of dropped
+//!    columns too.
+//!  - *ordered-columns*: `columns` holds the kinds one after the other, keys by position, statics
+//!    and regulars by the bytes of their names; the counts, positions and `order` agree with it.
+//!    [`TableBuilder`] establishes this; nothing else should make a table.
+//!  - *version-is-content*: equal tables have equal versions, on every node; see
+//!    [`TableSchema::content_version`].
+//!
+//! In reading order: [`TableBuilder`] (making and altering), `describe` (CQL text).
+
+mod builder;
+mod describe;
+
+pub use builder::TableBuilder;
+pub use describe::{Internals, cql_map};
 
 use crate::key::ClusteringOrder;
-use crate::types::Type;
+use crate::types::{Type, UserTypeRef};
 use uuid::Uuid;
 
 /// The identity of a table.
@@ -87,6 +105,10 @@ impl TableSchema {
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
         self.columns.iter().find(|column| column.id == id)
     }
+    /// Whether there is a static column.
+    pub fn has_statics(&self) -> bool {
+        0 < self.static_count
+    }
     /// Whether the table holds counters.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(|column| column.ty == Type::Counter)
@@ -120,6 +142,49 @@ pub struct TableOptions {
 }
 impl Eq for TableOptions {}
 
+/// The class of the default compressor, as `compression` names it.
+pub const LZ4_COMPRESSOR: &str = "org.apache.cassandra.io.compress.LZ4Compressor";
+
+impl TableOptions {
+    /// What a table has when CREATE TABLE says nothing (storage-format reference, section 13).
+    pub fn new() -> TableOptions {
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+        };
+        TableOptions {
+            comment: String::new(),
+            gc_grace_seconds: 864_000,
+            bloom_filter_fp_chance: 0.01,
+            default_time_to_live: 0,
+            compaction: pairs(&[("class", "IncrementalCompactionStrategy")]),
+            compression: pairs(&[
+                ("sstable_compression", LZ4_COMPRESSOR),
+                ("chunk_length_in_kb", "4"),
+            ]),
+            caching: pairs(&[("keys", "ALL"), ("rows_per_partition", "ALL")]),
+            speculative_retry: "99.0PERCENTILE".to_owned(),
+            crc_check_chance: 1.0,
+            min_index_interval: 128,
+            max_index_interval: 2048,
+            memtable_flush_period_in_ms: 0,
+            read_repair_chance: 0.0,
+            dclocal_read_repair_chance: 0.0,
+            extensions: Vec::new(),
+            tombstone_gc: Vec::new(),
+            cdc: Vec::new(),
+            per_partition_rate_limit: Vec::new(),
+            paxos_grace_seconds: None,
+            tablets: Vec::new(),
+        }
+    }
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions::new()
+    }
+}
+
 /// A keyspace without its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyspace {
@@ -138,4 +203,17 @@ pub struct UserType {
     pub keyspace: String,
     pub name: String,
     pub fields: Vec<(String, Type)>,
+}
+
+impl UserType {
+    /// The type as it stands in a column, not frozen.
+    pub fn to_type(&self) -> Type {
+        let UserType { keyspace, name, fields } = self.clone();
+        Type::User(Box::new(UserTypeRef { keyspace, name, fields, frozen: false }))
+    }
+
+    /// The index of the field of that name.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|(field, _)| field == name)
+    }
 }

@@ -113,7 +113,16 @@ impl Type {
 
     /// Whether this is one of [`Type::natives`].
     pub fn is_native(&self) -> bool {
-        self.native_names().is_some()
+        !matches!(
+            self,
+            Type::List { .. }
+                | Type::Set { .. }
+                | Type::Map { .. }
+                | Type::Tuple(_)
+                | Type::User(_)
+                | Type::Vector { .. }
+                | Type::Custom(_)
+        )
     }
 
     /// The CQL name and the class of a scalar type.
@@ -320,6 +329,12 @@ mod tests {
         let (keyspace, name) = ("ks".into(), "t".into());
         let changed = UserType { keyspace, name, fields: fields.clone() };
         assert_eq!(old.with_user_type(&changed), list(user(fields)));
+    }
+
+    #[test]
+    fn natives_are_those_with_names() {
+        assert!(Type::natives().all(|ty| ty.is_native() && Type::native(&ty.to_cql()) == Some(ty)));
+        assert!(!list(Type::Int).is_native() && !Type::Custom("x".into()).is_native());
     }
 
     #[test]

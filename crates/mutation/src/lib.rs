@@ -16,6 +16,8 @@ pub mod frozen;
 pub mod page;
 pub mod range;
 pub mod row;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tombstone;
 
 pub use cell::{Cell, CellState};

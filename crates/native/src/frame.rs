@@ -59,7 +59,10 @@ pub(crate) enum Parsed {
     Incomplete,
     Header(Header),
     /// A version that we do not speak, with the stream to answer on.
-    UnsupportedVersion { version: u8, stream: i16 },
+    UnsupportedVersion {
+        version: u8,
+        stream: i16,
+    },
     /// The direction bit is that of a response.
     NotARequest,
 }

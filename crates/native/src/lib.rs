@@ -1,1 +1,23 @@
-//! native.
+//! The CQL binary protocol, versions 3 to 5: frames, segments, connections, events, shard
+//! awareness. The only crate that knows the wire formats and error codes of CQL clients.
+//!
+//! In reading order: [`server`] (listeners, where a connection goes), `connection` (one client),
+//! `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries them).
+//!
+//! Invariants
+//!  - *nobody-else-notices*: what one client sends wrong ends in an error to it, or the end of its
+//!    connection; never more.
+//!  - *answered-once*: each request gets one response on its stream, or the connection ends.
+
+mod compress;
+mod connection;
+mod frame;
+mod outbox;
+mod request;
+mod response;
+mod segment;
+pub mod server;
+mod supported;
+mod wire;
+
+pub use server::{Bound, Config, Server};

@@ -11,6 +11,7 @@
 //!  - *bounded*: a payload holds at most 128 KiB - 1, so a segment never needs more.
 
 use crate::compress;
+use crate::frame::HEADER_BYTES;
 use stdx::checksum::{crc24, crc32_append};
 
 /// The most bytes of one payload.
@@ -69,13 +70,36 @@ pub(crate) fn decode(
     Ok(Some(header_bytes + 3 + length + TRAILER_BYTES))
 }
 
-/// Appends `envelopes` as segments: one self-contained segment where all fits, several otherwise.
-/// `whole` tells that the bytes are whole envelopes.
+/// Appends whole envelopes as segments: as many as fit together into one self-contained segment;
+/// one that fits into none goes alone, in several.
 pub(crate) fn encode(packing: Packing, envelopes: &[u8], out: &mut Vec<u8>) {
-    let contained = envelopes.len() <= PAYLOAD_BYTES_MAX;
-    for payload in envelopes.chunks(PAYLOAD_BYTES_MAX) {
-        encode_one(packing, payload, contained, out);
+    let mut rest = envelopes;
+    while !rest.is_empty() {
+        let fitting = fitting_bytes(rest);
+        let (now, later) = rest.split_at(fitting);
+        let contained = now.len() <= PAYLOAD_BYTES_MAX;
+        for payload in now.chunks(PAYLOAD_BYTES_MAX) {
+            encode_one(packing, payload, contained, out);
+        }
+        rest = later;
     }
+}
+
+/// The bytes of the first envelopes that fit into one payload; of the first one if it does not.
+fn fitting_bytes(envelopes: &[u8]) -> usize {
+    let mut end = 0;
+    loop {
+        let envelope = &envelopes[end..];
+        let Some(header) = envelope.first_chunk::<HEADER_BYTES>() else { break };
+        let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        let next = end + HEADER_BYTES + length as usize;
+        assert!(next <= envelopes.len(), "an envelope of ours is whole");
+        if end != 0 && PAYLOAD_BYTES_MAX < next {
+            break;
+        }
+        end = next;
+    }
+    end
 }
 
 fn encode_one(packing: Packing, payload: &[u8], contained: bool, out: &mut Vec<u8>) {
@@ -90,9 +114,7 @@ fn encode_one(packing: Packing, payload: &[u8], contained: bool, out: &mut Vec<u
     let header_bytes = packing.header_bytes();
     let header = match packing {
         Packing::Plain => body.len() as u64 | (contained as u64) << 17,
-        Packing::Lz4 => {
-            body.len() as u64 | (unpacked as u64) << 17 | (contained as u64) << 34
-        }
+        Packing::Lz4 => body.len() as u64 | (unpacked as u64) << 17 | (contained as u64) << 34,
     };
     out.extend_from_slice(&header.to_le_bytes()[..header_bytes]);
     out.extend_from_slice(&crc24(header, header_bytes).to_le_bytes()[..3]);
@@ -111,11 +133,23 @@ fn little_endian(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{self, opcode};
     use proptest::prelude::*;
 
-    fn round_trip(packing: Packing, envelopes: &[u8]) {
+    fn envelopes(bodies: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for body in bodies {
+            let start = frame::begin(&mut out, 5, 0, 1, opcode::RESULT);
+            out.extend_from_slice(body);
+            frame::finish(&mut out, start);
+        }
+        out
+    }
+
+    fn round_trip(packing: Packing, bodies: &[Vec<u8>]) {
+        let envelopes = envelopes(bodies);
         let mut wire = Vec::new();
-        encode(packing, envelopes, &mut wire);
+        encode(packing, &envelopes, &mut wire);
         let mut out = Vec::new();
         let mut at = 0;
         while at < wire.len() {
@@ -125,30 +159,34 @@ mod tests {
     }
 
     #[test]
-    fn large_payloads_are_split() {
-        let large: Vec<u8> = (0..400_000u32).map(|i| (i * i >> 7) as u8).collect();
-        round_trip(Packing::Plain, &large);
-        round_trip(Packing::Lz4, &large);
+    fn a_large_envelope_goes_alone() {
+        let noise: Vec<u8> = (0..400_000u32).map(|i| (i * i >> 7) as u8).collect();
+        round_trip(Packing::Plain, &[vec![1; 10], noise.clone(), vec![2; 10]]);
+        round_trip(Packing::Lz4, &[noise, vec![2; 10]]);
+        let large = envelopes(&[vec![1; 10], vec![3; 300_000], vec![2; 10]]);
+        assert_eq!(fitting_bytes(&large), 10 + HEADER_BYTES);
+        assert_eq!(fitting_bytes(&large[10 + HEADER_BYTES..]), 300_000 + HEADER_BYTES);
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_decodes(bytes in proptest::collection::vec(0u8..4, 0..2000)) {
-            round_trip(Packing::Plain, &bytes);
-            round_trip(Packing::Lz4, &bytes);
+        fn what_is_encoded_decodes(
+            bodies in proptest::collection::vec(proptest::collection::vec(0u8..4, 0..900), 0..9),
+        ) {
+            round_trip(Packing::Plain, &bodies);
+            round_trip(Packing::Lz4, &bodies);
         }
 
         #[test]
         fn a_flipped_bit_is_noticed(
-            bytes in proptest::collection::vec(any::<u8>(), 1..200), bit in 0usize..100_000,
+            body in proptest::collection::vec(any::<u8>(), 1..200), bit in 0usize..100_000,
         ) {
             let mut wire = Vec::new();
-            encode(Packing::Lz4, &bytes, &mut wire);
+            encode(Packing::Lz4, &envelopes(&[body]), &mut wire);
             let bit = bit % (wire.len() * 8);
             wire[bit / 8] ^= 1 << (bit % 8);
-            let mut out = Vec::new();
             // A longer length may also ask for more input; it never yields other bytes.
-            if let Ok(Some(_)) = decode(Packing::Lz4, &wire, &mut out) {
+            if let Ok(Some(_)) = decode(Packing::Lz4, &wire, &mut Vec::new()) {
                 prop_assert!(false, "accepted a damaged segment");
             }
         }

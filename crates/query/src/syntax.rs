@@ -12,8 +12,12 @@
 //! exists or a constant fits is decided by whoever reads the tree.
 
 pub mod ast;
+mod keyword;
+mod lexer;
+mod parser;
 mod position;
 
+use parser::Parser;
 pub use position::{Position, SyntaxError};
 
 /// A statement and its bind markers.
@@ -36,15 +40,42 @@ pub struct Marker {
 
 /// Parses one statement, which may end with `;`.
 pub fn parse(text: &str) -> Result<Parsed, SyntaxError> {
-    todo!("{text}")
+    let mut parser = Parser::new(text)?;
+    let statement = parser.statement()?;
+    parser.end_of_statement()?;
+    Ok(Parsed { statement, markers: parser.markers })
 }
 
 /// Parses a type, as the schema tables hold it.
 pub fn parse_type(text: &str) -> Result<ast::Type, SyntaxError> {
-    todo!("{text}")
+    let mut parser = Parser::new(text)?;
+    let parsed = parser.type_name()?;
+    parser.end_of_text()?;
+    Ok(parsed)
 }
 
 /// Parses a value without bind markers.
 pub fn parse_term(text: &str) -> Result<ast::Expr, SyntaxError> {
-    todo!("{text}")
+    let mut parser = Parser::new(text)?;
+    let parsed = parser.term()?;
+    parser.end_of_text()?;
+    match parser.markers.first() {
+        None => Ok(parsed),
+        Some(marker) => Err(misplaced(marker)),
+    }
+}
+
+/// Parses conditions joined by `AND`, without bind markers, as the definition of a view has them.
+pub fn parse_filter(text: &str) -> Result<Vec<ast::Relation>, SyntaxError> {
+    let mut parser = Parser::new(text)?;
+    let parsed = parser.relations()?;
+    parser.end_of_text()?;
+    match parser.markers.first() {
+        None => Ok(parsed),
+        Some(marker) => Err(misplaced(marker)),
+    }
+}
+
+fn misplaced(marker: &Marker) -> SyntaxError {
+    SyntaxError { message: "a bind marker cannot be here".to_owned(), at: marker.at }
 }

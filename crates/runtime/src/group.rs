@@ -6,6 +6,8 @@
 //!  - *same-number*: a group has the same number on every shard of a node.
 //!  - *no-hoarding*: a group that was idle joins at the least virtual runtime of the others.
 
+use crate::core::waker::TaskId;
+use crate::core::{Shard, try_with, with};
 use std::future::Future;
 
 /// A scheduling group.
@@ -31,6 +33,21 @@ pub const RAFT: Group = GOSSIP;
 /// What nobody waits for.
 pub const BACKGROUND: Group = Group(7);
 
+/// At most so many groups.
+pub(crate) const COUNT_MAX: usize = 64;
+
+/// The groups that every node has, in the order of their numbers, with their first shares.
+pub(crate) const FIXED: [(&str, u32); 8] = [
+    ("main", 200),
+    ("statement", 1000),
+    ("commitlog", 1000),
+    ("flush", 400),
+    ("compaction", 200),
+    ("streaming", 200),
+    ("gossip", 1000),
+    ("background", 50),
+];
+
 /// What a group did on this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupStats {
@@ -46,34 +63,76 @@ pub struct GroupStats {
 
 /// The group called `name`, created with `shares` where it did not exist yet. At most 64 groups.
 pub fn create(name: &str, shares: u32) -> Group {
-    let _ = (name, shares);
-    todo!()
+    with(|shard| {
+        let group = shard.node.group(name, shares);
+        sync_groups(shard);
+        shard.tasks.borrow_mut().set_shares(group, shares);
+        group
+    })
 }
 
 /// Sets the shares of a group on this shard (at least 1).
 pub fn set_shares(group: Group, shares: u32) {
-    let _ = (group, shares);
-    todo!()
+    with(|shard| {
+        sync_groups(shard);
+        shard.tasks.borrow_mut().set_shares(group, shares);
+    });
 }
 
 /// The group of the running task; [`MAIN`] outside of one.
 pub fn current() -> Group {
-    todo!()
+    try_with(|shard| Group(shard.current_group.get())).unwrap_or(MAIN)
 }
 
 /// Runs `future` in `group`, in the same task, which moves there and back.
 pub async fn with_group<F: Future>(group: Group, future: F) -> F::Output {
-    let _ = (group, future);
-    todo!()
+    let _back = with(|shard| {
+        sync_groups(shard);
+        Back { task: shard.current_task.get(), group: shard.move_to_group(group) }
+    });
+    // The next poll comes by the new group's turn.
+    crate::task::yield_now().await;
+    future.await
+}
+
+/// Moves the task back when its work in another group ends, or is dropped.
+struct Back {
+    task: Option<TaskId>,
+    group: Group,
+}
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        try_with(|shard| {
+            // Otherwise the task itself is being dropped, perhaps by another one.
+            if self.task == shard.current_task.get() {
+                shard.move_to_group(self.group);
+            }
+        });
+    }
+}
+
+/// Learns of groups that other shards made.
+pub(crate) fn sync_groups(shard: &Shard) {
+    let mut tasks = shard.tasks.borrow_mut();
+    if tasks.group_count() < shard.node.group_count() {
+        for (group, shares) in shard.node.groups().into_iter().skip(tasks.group_count()) {
+            tasks.set_shares(group, shares);
+        }
+    }
 }
 
 /// What `group` did on this shard.
 pub fn stats(group: Group) -> GroupStats {
-    let _ = group;
-    todo!()
+    with(|shard| shard.tasks.borrow().stats(group))
 }
 
 /// The names and figures of all groups of this shard.
 pub fn all_stats() -> Vec<(String, GroupStats)> {
-    todo!()
+    with(|shard| {
+        sync_groups(shard);
+        let tasks = shard.tasks.borrow();
+        let names = shard.node.group_names().into_iter().take(tasks.group_count());
+        names.enumerate().map(|(n, name)| (name, tasks.stats(Group(n as u8)))).collect()
+    })
 }

@@ -26,7 +26,9 @@ pub mod task;
 pub mod testing;
 pub mod time;
 
+mod core;
 mod cross;
+mod driver;
 mod random;
 mod shards;
 

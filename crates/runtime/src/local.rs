@@ -2,12 +2,15 @@
 //!
 //! A simulated node shares its thread with others, so a `thread_local!` is no place for these.
 
+use crate::core::with;
+use std::any::{Any, TypeId};
 use std::rc::Rc;
 
 /// Puts `value` into this shard's slot for `T`, replacing what was there.
 pub fn set<T: 'static>(value: Rc<T>) {
-    let _ = value;
-    todo!()
+    let old = with(|shard| shard.locals.borrow_mut().insert(TypeId::of::<T>(), value));
+    // Dropped here, where no cell of the shard is borrowed.
+    drop(old);
 }
 
 /// This shard's `T`. Panics, naming the type, when none was set.
@@ -20,10 +23,12 @@ pub fn get<T: 'static>() -> Rc<T> {
 
 /// This shard's `T`, if one was set.
 pub fn try_get<T: 'static>() -> Option<Rc<T>> {
-    todo!()
+    let value: Rc<dyn Any> = with(|shard| shard.locals.borrow().get(&TypeId::of::<T>()).cloned())?;
+    value.downcast().ok()
 }
 
 /// Empties this shard's slot for `T`.
 pub fn clear<T: 'static>() {
-    todo!()
+    let old = with(|shard| shard.locals.borrow_mut().remove(&TypeId::of::<T>()));
+    drop(old);
 }

@@ -1,7 +1,16 @@
 //! TCP.
 
+use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};
+use crate::core::with;
+use crate::sim::port;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::IntoRawFd;
+use std::rc::Rc;
+
+/// The room a read makes where its buffer has none.
+const READ_BYTES_MIN: usize = 4096;
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +33,10 @@ pub struct NetError {
 }
 
 impl NetError {
+    fn new(op: &'static str, addr: Option<SocketAddr>, error: &std::io::Error) -> NetError {
+        NetError { op, addr, errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> std::io::ErrorKind {
         std::io::Error::from_raw_os_error(self.errno).kind()
@@ -43,48 +56,131 @@ impl std::error::Error for NetError {}
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct TcpListener {}
+pub struct TcpListener {
+    fd: Rc<Fd>,
+    local: SocketAddr,
+}
 
 impl TcpListener {
     /// Listens on `addr`; port 0 takes a free one.
     pub fn bind(addr: SocketAddr, options: ListenOptions) -> Result<TcpListener, NetError> {
-        let _ = (addr, options);
-        todo!()
+        if let Some(port) = port::current() {
+            let (fd, local) = port.bind(addr, options.reuse_port)?;
+            return Ok(TcpListener { fd: Fd::new(fd, FdKind::Simulated), local });
+        }
+        let bound = bind_real(addr, options);
+        let (fd, local) = bound.map_err(|error| NetError::new("bind", Some(addr), &error))?;
+        Ok(TcpListener { fd: Fd::new(fd, FdKind::Socket), local })
     }
 
     /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
-        todo!()
+        self.local
     }
 
     /// The next connection, with TCP_NODELAY set.
     pub async fn accept(&self) -> Result<(TcpStream, SocketAddr), NetError> {
-        todo!()
+        let (result, _) = submit(Op::Accept { fd: self.fd.clone() }, None).await;
+        if result < 0 {
+            return Err(NetError { op: "accept", addr: Some(self.local), errno: -result });
+        }
+        let stream = if self.fd.is_simulated() {
+            TcpStream::simulated(Fd::new(result, FdKind::Simulated))
+        } else {
+            TcpStream::real(Fd::new(result, FdKind::Socket))?
+        };
+        let peer = stream.peer;
+        Ok((stream, peer))
     }
+}
+
+fn bind_real(addr: SocketAddr, options: ListenOptions) -> std::io::Result<(i32, SocketAddr)> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if options.reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(options.backlog.min(i32::MAX as u32) as i32)?;
+    let local = socket.local_addr()?.as_socket().unwrap_or(addr);
+    Ok((socket.into_raw_fd(), local))
 }
 
 /// A connection. Reading and writing may go on at once; two reads, or two writes, may not.
 #[derive(Debug)]
-pub struct TcpStream {}
+pub struct TcpStream {
+    fd: Rc<Fd>,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
 
 impl TcpStream {
     /// Connects to `addr`, with TCP_NODELAY set.
     pub async fn connect(addr: SocketAddr) -> Result<TcpStream, NetError> {
-        let _ = addr;
-        todo!()
+        let refused = |error: &std::io::Error| NetError::new("connect", Some(addr), error);
+        let fd = match port::current() {
+            Some(port) => Fd::new(port.socket(), FdKind::Simulated),
+            None => {
+                let domain = Domain::for_address(addr);
+                let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+                Fd::new(socket.map_err(|e| refused(&e))?.into_raw_fd(), FdKind::Socket)
+            }
+        };
+        let address = Box::new(SockAddr::from(addr));
+        let (result, _) = submit(Op::Connect { fd: fd.clone(), address }, None).await;
+        if result < 0 {
+            return Err(NetError { op: "connect", addr: Some(addr), errno: -result });
+        }
+        if fd.is_simulated() {
+            return Ok(TcpStream::simulated(fd));
+        }
+        TcpStream::real(fd)
+    }
+
+    fn simulated(fd: Rc<Fd>) -> TcpStream {
+        let port = port::current().expect("a simulated socket is used on a simulated shard");
+        let (local, peer) = port.addresses(fd.raw());
+        TcpStream { fd, local, peer }
+    }
+
+    fn real(fd: Rc<Fd>) -> Result<TcpStream, NetError> {
+        let socket = borrow(&fd);
+        let looked = socket
+            .set_tcp_nodelay(true)
+            .and_then(|()| Ok((socket.local_addr()?.as_socket(), socket.peer_addr()?.as_socket())));
+        match looked {
+            Ok((Some(local), Some(peer))) => Ok(TcpStream { fd, local, peer }),
+            Ok(_) => Err(NetError { op: "getsockname", addr: None, errno: libc::EAFNOSUPPORT }),
+            // The peer may be gone already.
+            Err(error) => Err(NetError::new("getpeername", None, &error)),
+        }
     }
 
     /// Appends what has arrived, at least one byte, to the spare capacity of `buf` (at least 4 KiB
     /// are made where it has none); 0 when the peer has ended. The buffer comes back in any case.
-    pub async fn read(&self, buf: Vec<u8>) -> (Result<usize, NetError>, Vec<u8>) {
-        let _ = buf;
-        todo!()
+    pub async fn read(&self, mut buf: Vec<u8>) -> (Result<usize, NetError>, Vec<u8>) {
+        if buf.capacity() == buf.len() {
+            buf.reserve(READ_BYTES_MIN);
+        }
+        let (result, op) = submit(Op::Receive { fd: self.fd.clone(), buf }, None).await;
+        let Op::Receive { buf, .. } = op else { unreachable!("an operation comes back") };
+        // The length was moved as the operation came back.
+        (self.check("read", result), buf)
     }
 
     /// Sends all of `buf`. The buffer comes back in any case.
-    pub async fn write_all(&self, buf: Vec<u8>) -> (Result<(), NetError>, Vec<u8>) {
-        let _ = buf;
-        todo!()
+    pub async fn write_all(&self, mut buf: Vec<u8>) -> (Result<(), NetError>, Vec<u8>) {
+        let mut skip = 0;
+        while skip < buf.len() {
+            let (result, op) = submit(Op::Send { fd: self.fd.clone(), buf, skip }, None).await;
+            let Op::Send { buf: back, .. } = op else { unreachable!("an operation comes back") };
+            buf = back;
+            match self.check("write", result) {
+                Ok(sent) => skip += sent,
+                Err(error) => return (Err(error), buf),
+            }
+        }
+        (Ok(()), buf)
     }
 
     /// Sends all of `bufs`, in order, in as few packets as possible.
@@ -92,50 +188,110 @@ impl TcpStream {
         &self,
         bufs: Vec<Vec<u8>>,
     ) -> (Result<(), NetError>, Vec<Vec<u8>>) {
-        let _ = bufs;
-        todo!()
+        let total: usize = bufs.iter().map(Vec::len).sum();
+        let mut parts = SendParts::new(bufs);
+        let mut sent = 0;
+        while sent < total {
+            parts.aim(sent);
+            let (result, op) = submit(Op::SendParts { fd: self.fd.clone(), parts }, None).await;
+            let Op::SendParts { parts: back, .. } = op else { unreachable!("it comes back") };
+            parts = back;
+            match self.check("write", result) {
+                Ok(more) => sent += more,
+                Err(error) => return (Err(error), parts.bufs),
+            }
+        }
+        (Ok(()), parts.bufs)
     }
 
-    /// Ends our side: the peer reads to the end. With `shutdown_both`, pending reads end too.
+    /// Ends our side: the peer reads to the end.
     pub fn shutdown(&self) -> Result<(), NetError> {
-        todo!()
+        self.shut(Shutdown::Write)
     }
 
     /// Ends both sides: pending reads and writes of this connection end.
     pub fn shutdown_both(&self) -> Result<(), NetError> {
-        todo!()
+        self.shut(Shutdown::Both)
+    }
+
+    fn shut(&self, how: Shutdown) -> Result<(), NetError> {
+        if self.fd.is_simulated() {
+            let port = port::current().expect("a simulated socket is used on a simulated shard");
+            return self.check("shutdown", port.shutdown(self.fd.raw(), how)).map(drop);
+        }
+        let done = borrow(&self.fd).shutdown(how);
+        done.map_err(|error| NetError::new("shutdown", Some(self.peer), &error))
     }
 
     /// Sends small packets at once (the default), or waits to fill them.
     pub fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
-        let _ = nodelay;
-        todo!()
+        if self.fd.is_simulated() {
+            return Ok(());
+        }
+        let done = borrow(&self.fd).set_tcp_nodelay(nodelay);
+        done.map_err(|error| NetError::new("setsockopt", Some(self.peer), &error))
     }
 
     /// The address of the peer.
     pub fn peer_addr(&self) -> SocketAddr {
-        todo!()
+        self.peer
     }
 
     /// Our address.
     pub fn local_addr(&self) -> SocketAddr {
-        todo!()
+        self.local
     }
 
     /// Takes the connection off this shard, so that another one can [`DetachedStream::attach`]
-    /// it. Nothing may be reading or writing it.
+    /// it. Panics when a read or write of it is under way, an abandoned one included.
     pub fn detach(self) -> DetachedStream {
-        todo!()
+        let kind = if self.fd.is_simulated() { FdKind::Simulated } else { FdKind::Socket };
+        if kind == FdKind::Socket {
+            with(|shard| shard.driver.borrow_mut().forget_socket(self.fd.raw()));
+        }
+        let Ok(raw) = Fd::into_owned(self.fd) else {
+            panic!("{} is detached while it is read or written", self.peer)
+        };
+        DetachedStream { raw, kind, local: self.local, peer: self.peer }
     }
+
+    fn check(&self, op: &'static str, result: i32) -> Result<usize, NetError> {
+        let addr = Some(self.peer);
+        usize::try_from(result).map_err(|_| NetError { op, addr, errno: -result })
+    }
+}
+
+/// A real descriptor as a socket, for calls that do not block.
+fn borrow(fd: &Rc<Fd>) -> SockRef<'_> {
+    SockRef::from(&**fd)
 }
 
 /// A connection that belongs to no shard; dropping it closes it.
 #[derive(Debug)]
-pub struct DetachedStream {}
+pub struct DetachedStream {
+    raw: i32,
+    kind: FdKind,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
 
 impl DetachedStream {
     /// Makes it a connection of this shard.
     pub fn attach(self) -> TcpStream {
-        todo!()
+        let fd = Fd::new(self.raw, self.kind);
+        let (local, peer) = (self.local, self.peer);
+        std::mem::forget(self);
+        TcpStream { fd, local, peer }
+    }
+
+    /// The address of the peer.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+}
+
+impl Drop for DetachedStream {
+    fn drop(&mut self) {
+        crate::core::ops::close(self.raw, self.kind);
     }
 }

@@ -1,5 +1,6 @@
 //! Random numbers: seeded from the operating system on real shards, from the world's seed in sim.
 
+use crate::core::with;
 use stdx::Prng;
 
 /// 64 random bits. Not for secrets.
@@ -9,6 +10,5 @@ pub fn random_u64() -> u64 {
 
 /// Draws from this shard's generator.
 pub fn with_prng<R>(draw: impl FnOnce(&mut Prng) -> R) -> R {
-    let _ = draw;
-    todo!()
+    with(|shard| draw(&mut shard.prng.borrow_mut()))
 }

@@ -1,5 +1,8 @@
 //! Clocks and timers: virtual in a simulation.
 
+use crate::core::clock::Clock;
+use crate::core::wheel::TimerKey;
+use crate::core::{try_with, with};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
@@ -17,7 +20,7 @@ impl Instant {
 
     /// Now.
     pub fn now() -> Instant {
-        todo!()
+        Instant(try_with(|shard| shard.clock.now_ns()).unwrap_or_else(|| Clock::Real.now_ns()))
     }
 
     /// An instant from its nanoseconds.
@@ -65,7 +68,7 @@ impl Sub for Instant {
 
 /// Microseconds since 1970 by the wall clock, which may jump.
 pub fn wall_micros() -> i64 {
-    todo!()
+    try_with(|shard| shard.clock.wall_micros()).unwrap_or_else(|| Clock::Real.wall_micros())
 }
 
 /// Waits for `span`. Wakes up to 0.07 ms late, never early.
@@ -75,7 +78,7 @@ pub fn sleep(span: Duration) -> Sleep {
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { deadline }
+    Sleep { deadline, timer: None }
 }
 
 /// The future of [`sleep`]: owns one slot of the shard's timer wheel while it waits.
@@ -83,6 +86,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "a sleep does nothing unless awaited"]
 pub struct Sleep {
     deadline: Instant,
+    timer: Option<TimerKey>,
 }
 
 impl Sleep {
@@ -94,8 +98,31 @@ impl Sleep {
 
 impl Future for Sleep {
     type Output = ();
-    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
-        todo!()
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        with(|shard| {
+            let mut wheel = shard.wheel.borrow_mut();
+            if let Some(timer) = self.timer {
+                if wheel.refresh(timer, cx.waker()) {
+                    return Poll::Pending;
+                }
+                // It fired: never early.
+                self.timer = None;
+                return Poll::Ready(());
+            }
+            if self.deadline.0 <= shard.clock.now_ns() {
+                return Poll::Ready(());
+            }
+            self.timer = Some(wheel.arm(self.deadline.0, cx.waker().clone()));
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            try_with(|shard| shard.wheel.borrow_mut().cancel(timer));
+        }
     }
 }
 

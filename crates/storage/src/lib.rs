@@ -18,7 +18,10 @@ pub mod commitlog;
 mod config;
 mod error;
 mod locks;
+pub mod memtable;
 mod storage;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};

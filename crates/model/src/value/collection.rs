@@ -219,7 +219,7 @@ pub fn write_vector<'a>(
 /// Sorts the elements of a set by the order of their type and keeps one of equal ones (the last).
 pub fn sort_set(element: &Type, elements: &mut Vec<&[u8]>) {
     elements.sort_by(|a, b| compare(element, a, b));
-    elements.dedup_by(|later, kept| equal_and_replace(element, *later, kept));
+    elements.dedup_by(|later, kept| equal_and_replace(element, later, kept));
 }
 
 /// Sorts the entries of a map by the order of their keys and keeps one of equal keys (the last).

@@ -376,7 +376,10 @@ mod tests {
         }
 
         #[test]
-        fn any_text_and_bytes_are_read_or_refused(text in "[-P0-9TyYmMowdDhs:]{0,20}", bytes: Vec<u8>) {
+        fn any_input_is_read_or_refused(
+            text in "[-P0-9TyYmMowdDhs:]{0,20}",
+            bytes: Vec<u8>,
+        ) {
             let _ = Duration::parse(&text);
             let _ = Duration::decode(&bytes);
         }

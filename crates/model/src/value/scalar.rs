@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn times_of_timeuuids() {
         let uuid = Uuid::try_parse("d2177dd0-eaa2-11de-a572-001b779c76e3").unwrap();
-        assert_eq!(timeuuid_millis(&uuid), Some(1_261_006_909_421));
+        assert_eq!(timeuuid_millis(&uuid), Some(1_261_009_589_805));
         let clock = [0xa5, 0x72, 0, 0x1b, 0x77, 0x9c, 0x76, 0xe3];
         assert_eq!(timeuuid_from_ticks(timeuuid_ticks(&uuid).unwrap(), clock), uuid);
-        let (least, greatest) = timeuuid_bounds(1_261_006_909_421);
+        let (least, greatest) = timeuuid_bounds(1_261_009_589_805);
         let order = |a: &Uuid, b: &Uuid| compare(&Type::TimeUuid, a.as_bytes(), b.as_bytes());
         assert!(order(&least, &uuid).is_le() && order(&uuid, &greatest).is_le());
-        assert!(order(&timeuuid_bounds(1_261_006_909_420).1, &least).is_lt());
+        assert!(order(&timeuuid_bounds(1_261_009_589_804).1, &least).is_lt());
         let random = Uuid::try_parse("d2177dd0-eaa2-41de-a572-001b779c76e3").unwrap();
         assert_eq!(timeuuid_millis(&random), None);
     }

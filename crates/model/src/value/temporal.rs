@@ -287,7 +287,6 @@ mod tests {
         check("9223372036854775807", i64::MAX);
         let refused = [
             "",
-            "2011",
             "2011-02",
             "2011-02-30",
             "2011-13-01",
@@ -302,7 +301,7 @@ mod tests {
             "99999999999999999999",
             "999999999-01-01",
         ];
-        for text in refused.into_iter().filter(|text| *text != "2011") {
+        for text in refused {
             let expected = format!("Unable to parse a date/time from '{text}'");
             assert_eq!(parse_timestamp(text), Err(Invalid(expected)));
         }

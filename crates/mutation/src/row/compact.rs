@@ -20,7 +20,11 @@ pub fn compact(
     }
     let rules = Rules { cover: shadow.merge(row.deletion()), now, purge };
     let tombstone = rules.tombstone(row.tombstone, shadow);
-    let shadowable = rules.tombstone(row.shadowable, shadow);
+    // A marker that has cancelled the shadowable tombstone may itself turn into a deletion here;
+    // what it cancelled stays cancelled.
+    let cancelled = row.deletion() != row.shadowable();
+    let shadowable = if cancelled { Tombstone::NONE } else { row.shadowable };
+    let shadowable = rules.tombstone(shadowable, shadow);
     let same_head = tombstone == row.tombstone && shadowable == row.shadowable;
     if same_head && rules.leave_unchanged(row) {
         return Compacted::Unchanged;

@@ -1,5 +1,7 @@
 //! I/O classes and what each did.
 
+use crate::core::with;
+
 /// On whose behalf a disk request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoClass {
@@ -66,17 +68,28 @@ pub struct IoStats {
 
 /// What `class` did on this shard.
 pub fn stats(class: IoClass) -> IoStats {
-    let _ = class;
-    todo!()
+    with(|shard| shard.ops.borrow().queue.stats(class))
 }
 
 /// What all classes did on this shard.
 pub fn total_stats() -> IoStats {
-    todo!()
+    let mut total = IoStats::default();
+    for class in IoClass::ALL {
+        let of = stats(class);
+        total.reads += of.reads;
+        total.read_bytes += of.read_bytes;
+        total.writes += of.writes;
+        total.write_bytes += of.write_bytes;
+        total.syncs += of.syncs;
+        total.in_flight += of.in_flight;
+        total.queued += of.queued;
+        total.queue_ns += of.queue_ns;
+        total.service_ns += of.service_ns;
+    }
+    total
 }
 
 /// Sets the shares of a class on this shard (at least 1).
 pub fn set_shares(class: IoClass, shares: u32) {
-    let _ = (class, shares);
-    todo!()
+    with(|shard| shard.ops.borrow_mut().queue.set_shares(class, shares));
 }

@@ -1,7 +1,14 @@
 //! A file of one shard: positioned reads and writes, syncs, sizes.
 
 use super::{ALIGNMENT, AlignedBuf, DmaBuf, IoClass, IoError};
-use std::path::Path;
+use crate::DirectIo;
+use crate::core::ops::{Fd, FdKind, Op, submit};
+use crate::core::with;
+use crate::driver::sys;
+use crate::sim::port;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// How to open a file.
@@ -52,6 +59,20 @@ impl OpenOptions {
     pub const fn buffered(self) -> OpenOptions {
         OpenOptions { direct: false, ..self }
     }
+
+    /// As the kernel's flags, without O_DIRECT.
+    fn flags(self) -> i32 {
+        let access = match (self.read, self.write) {
+            (true, false) => libc::O_RDONLY,
+            _ => libc::O_RDWR,
+        };
+        let flag = |on, flag| if on { flag } else { 0 };
+        access
+            | libc::O_CLOEXEC
+            | flag(self.create, libc::O_CREAT)
+            | flag(self.exclusive, libc::O_EXCL)
+            | flag(self.truncate, libc::O_TRUNC)
+    }
 }
 
 /// An open file. Clones share it; it is closed with the last one.
@@ -62,15 +83,30 @@ pub struct File {
 
 #[derive(Debug)]
 struct Inner {
-    path: std::path::PathBuf,
+    fd: Rc<Fd>,
+    path: PathBuf,
     direct: bool,
 }
 
 impl File {
     /// Opens `path`.
     pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<File, IoError> {
-        let _ = (path.as_ref(), options);
-        todo!()
+        let path = path.as_ref();
+        let wanted = with(|shard| shard.node.config.direct_io) == DirectIo::Auto;
+        if options.direct && wanted {
+            match open(path, options.flags() | libc::O_DIRECT).await {
+                // The file system knows no direct I/O; it may have created the file all the same.
+                Err(error) if error.errno == libc::EINVAL => {}
+                opened => return Ok(File::new(opened?, path, true)),
+            }
+            let fd = open(path, options.flags() & !libc::O_EXCL).await?;
+            return Ok(File::new(fd, path, false));
+        }
+        Ok(File::new(open(path, options.flags()).await?, path, false))
+    }
+
+    fn new(fd: Rc<Fd>, path: &Path, direct: bool) -> File {
+        File { inner: Rc::new(Inner { fd, path: path.to_path_buf(), direct }) }
     }
 
     /// Reads up to `len` bytes at `offset`, both of any alignment, by exactly one request; short
@@ -90,10 +126,25 @@ impl File {
         class: IoClass,
         offset: u64,
         len: usize,
-        buf: AlignedBuf,
+        mut buf: AlignedBuf,
     ) -> Result<DmaBuf, IoError> {
-        let _ = (class, offset, len, buf);
-        todo!()
+        buf.clear();
+        if len == 0 {
+            return Ok(DmaBuf::new(buf, 0, 0));
+        }
+        let alignment = self.alignment() as u64;
+        let start = offset - offset % alignment;
+        let end = (offset + len as u64).next_multiple_of(alignment);
+        let span = (end - start) as usize;
+        buf.reserve(span);
+        let op = Op::Read { fd: self.inner.fd.clone(), buf, offset: start, len: span };
+        let (result, op) = submit(op, Some(class)).await;
+        let Op::Read { mut buf, .. } = op else { unreachable!("an operation comes back") };
+        let read = self.check("read", result)? as usize;
+        assert!(read <= span, "the kernel read more than asked for");
+        buf.set_len(read);
+        let skip = ((offset - start) as usize).min(read);
+        Ok(DmaBuf::new(buf, skip, len.min(read - skip)))
     }
 
     /// Writes the whole buffer at `offset` and gives it back. For a direct file, offset and
@@ -102,10 +153,26 @@ impl File {
         &self,
         class: IoClass,
         offset: u64,
-        buf: AlignedBuf,
+        mut buf: AlignedBuf,
     ) -> Result<AlignedBuf, IoError> {
-        let _ = (class, offset, buf);
-        todo!()
+        let alignment = self.alignment();
+        let aligned = offset % alignment as u64 == 0 && buf.len() % alignment == 0;
+        assert!(aligned, "unaligned direct write: {} bytes at {offset}", buf.len());
+        let mut skip = 0;
+        while skip < buf.len() {
+            let op = Op::Write { fd: self.inner.fd.clone(), buf, offset, skip };
+            let (result, op) = submit(op, Some(class)).await;
+            let Op::Write { buf: back, .. } = op else { unreachable!("an operation comes back") };
+            buf = back;
+            let written = self.check("write", result)? as usize;
+            // A nearly full disk takes a part first and refuses the rest.
+            let written = written - written % alignment;
+            if written == 0 {
+                return Err(self.error("write", libc::ENOSPC));
+            }
+            skip += written;
+        }
+        Ok(buf)
     }
 
     /// Writes a buffer of any length at an aligned offset, as the end of the file: whole blocks
@@ -114,38 +181,57 @@ impl File {
         &self,
         class: IoClass,
         offset: u64,
-        buf: AlignedBuf,
+        mut buf: AlignedBuf,
     ) -> Result<AlignedBuf, IoError> {
-        let _ = (class, offset, buf);
-        todo!()
+        let len = buf.len();
+        buf.resize(len.next_multiple_of(self.alignment()), 0);
+        let mut buf = self.write_at(class, offset, buf).await?;
+        buf.truncate(len);
+        self.truncate(offset + len as u64).await?;
+        Ok(buf)
     }
 
     /// Makes content and size durable. Covers the writes that had ended when it was called.
     pub async fn fdatasync(&self, class: IoClass) -> Result<(), IoError> {
-        let _ = class;
-        todo!()
+        if with(|shard| shard.node.config.bypass_fsync) {
+            return Ok(());
+        }
+        let (result, _) = submit(Op::Sync { fd: self.inner.fd.clone() }, Some(class)).await;
+        self.check("fdatasync", result).map(drop)
     }
 
     /// Sets the size of the file.
     pub async fn truncate(&self, len: u64) -> Result<(), IoError> {
-        let _ = len;
-        todo!()
+        let (result, _) = submit(Op::Truncate { fd: self.inner.fd.clone(), len }, None).await;
+        self.check("truncate", result).map(drop)
     }
 
     /// Reserves space on the disk and grows the file to at least `offset + len` bytes.
     pub async fn allocate(&self, offset: u64, len: u64) -> Result<(), IoError> {
-        let _ = (offset, len);
-        todo!()
+        let op = Op::Allocate { fd: self.inner.fd.clone(), offset, len };
+        let (result, _) = submit(op, None).await;
+        self.check("allocate", result).map(drop)
     }
 
     /// The size of the file, in bytes.
     pub async fn len(&self) -> Result<u64, IoError> {
-        todo!()
+        let fd = self.inner.fd.raw();
+        if let Some(port) = port::current() {
+            return Ok(port.file_len(fd));
+        }
+        // The inode of an open file is in memory: this does not block.
+        sys::file_len(fd).map_err(|errno| self.error("stat", errno))
     }
 
     /// Closes the file, reporting what the kernel says; other clones keep it open.
     pub async fn close(self) -> Result<(), IoError> {
-        todo!()
+        let Ok(inner) = Rc::try_unwrap(self.inner) else { return Ok(()) };
+        let Ok(fd) = Fd::into_owned(inner.fd) else { return Ok(()) };
+        let (result, _) = submit(Op::Close { fd }, None).await;
+        match result {
+            0.. => Ok(()),
+            errno => Err(IoError::from_errno("close", &inner.path, -errno)),
+        }
     }
 
     /// Offsets and lengths of writes are multiples of this; 1 for a buffered file.
@@ -157,4 +243,25 @@ impl File {
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
+
+    fn error(&self, op: &'static str, errno: i32) -> IoError {
+        IoError::from_errno(op, &self.inner.path, errno)
+    }
+
+    fn check(&self, op: &'static str, result: i32) -> Result<u32, IoError> {
+        u32::try_from(result).map_err(|_| self.error(op, -result))
+    }
+}
+
+/// Opens `path` with the kernel's flags.
+async fn open(path: &Path, flags: i32) -> Result<Rc<Fd>, IoError> {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+        return Err(IoError::from_errno("open", path, libc::EINVAL));
+    };
+    let (result, _) = submit(Op::Open { path: name, flags, mode: 0o644 }, None).await;
+    if result < 0 {
+        return Err(IoError::from_errno("open", path, -result));
+    }
+    let simulated = port::current().is_some();
+    Ok(Fd::new(result, if simulated { FdKind::Simulated } else { FdKind::File }))
 }

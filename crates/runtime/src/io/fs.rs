@@ -2,8 +2,18 @@
 //!
 //! Nothing here is durable before [`sync_dir`] on the directory that changed.
 
-use super::IoError;
-use std::path::Path;
+use super::fs_op::{FsOp, FsOutput};
+use super::{AlignedBuf, File, IoClass, IoError, OpenOptions};
+use crate::core::offload::offload;
+use crate::core::ops::{Fd, FdKind};
+use crate::core::with;
+use crate::sim::port;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The largest single request of [`read_file`].
+const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,38 +39,38 @@ pub struct Metadata {
 
 /// Creates a directory and those above it that are missing.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = path.as_ref();
-    todo!()
+    perform(FsOp::CreateDirAll(path.as_ref().into())).await.map(drop)
 }
 
 /// Makes the entries of a directory durable.
 pub async fn sync_dir(path: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = path.as_ref();
-    todo!()
+    if with(|shard| shard.node.config.bypass_fsync) {
+        return Ok(());
+    }
+    perform(FsOp::SyncDir(path.as_ref().into())).await.map(drop)
 }
 
 /// Renames a file or directory, replacing a file at `to`.
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = (from.as_ref(), to.as_ref());
-    todo!()
+    perform(FsOp::Rename(from.as_ref().into(), to.as_ref().into())).await.map(drop)
 }
 
 /// Removes a file.
 pub async fn remove_file(path: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = path.as_ref();
-    todo!()
+    perform(FsOp::RemoveFile(path.as_ref().into())).await.map(drop)
 }
 
 /// Removes a directory and all it holds.
 pub async fn remove_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = path.as_ref();
-    todo!()
+    perform(FsOp::RemoveDirAll(path.as_ref().into())).await.map(drop)
 }
 
 /// The entries of a directory, sorted by name.
 pub async fn list_dir(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, IoError> {
-    let _ = path.as_ref();
-    todo!()
+    match perform(FsOp::ListDir(path.as_ref().into())).await? {
+        FsOutput::Entries(entries) => Ok(entries),
+        other => unreachable!("listing gives entries, not {other:?}"),
+    }
 }
 
 /// Whether the path names something.
@@ -74,8 +84,10 @@ pub async fn exists(path: impl AsRef<Path>) -> Result<bool, IoError> {
 
 /// What is known of a path.
 pub async fn metadata(path: impl AsRef<Path>) -> Result<Metadata, IoError> {
-    let _ = path.as_ref();
-    todo!()
+    match perform(FsOp::Metadata(path.as_ref().into())).await? {
+        FsOutput::Metadata(metadata) => Ok(metadata),
+        other => unreachable!("stat gives metadata, not {other:?}"),
+    }
 }
 
 /// The size of a file, in bytes.
@@ -85,26 +97,50 @@ pub async fn len(path: impl AsRef<Path>) -> Result<u64, IoError> {
 
 /// The whole content of a file, for small ones.
 pub async fn read_file(path: impl AsRef<Path>) -> Result<Vec<u8>, IoError> {
-    let _ = path.as_ref();
-    todo!()
+    let file = File::open(path, OpenOptions::read_only().buffered()).await?;
+    let mut bytes = Vec::new();
+    loop {
+        let len = file.len().await?.saturating_sub(bytes.len() as u64).clamp(1, READ_BYTES_MAX);
+        let part = file.read_at(IoClass::System, bytes.len() as u64, len as usize).await?;
+        if part.is_empty() {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(&part);
+        // The usual case: one request brought all there is.
+        if file.len().await? == bytes.len() as u64 {
+            return Ok(bytes);
+        }
+    }
 }
 
 /// Replaces a file by `bytes` such that a crash leaves the old or the new content: writes a
 /// temporary file beside it, syncs, renames, syncs the directory.
 pub async fn write_file_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), IoError> {
-    let _ = (path.as_ref(), bytes);
-    todo!()
+    let path = path.as_ref();
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let file = File::open(&temporary, OpenOptions::create().truncate().buffered()).await?;
+    file.write_at(IoClass::System, 0, AlignedBuf::copy_from(bytes)).await?;
+    file.fdatasync(IoClass::System).await?;
+    file.close().await?;
+    rename(&temporary, path).await?;
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => sync_dir(parent).await,
+        _ => sync_dir(".").await,
+    }
 }
 
 /// Gives the file `existing` a second name.
 pub async fn hard_link(existing: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<(), IoError> {
-    let _ = (existing.as_ref(), new.as_ref());
-    todo!()
+    perform(FsOp::HardLink(existing.as_ref().into(), new.as_ref().into())).await.map(drop)
 }
 
 /// An exclusive lock, held until dropped or until the process ends.
 #[derive(Debug)]
-pub struct FileLock {}
+pub struct FileLock {
+    _fd: Rc<Fd>,
+}
 
 /// Why a lock could not be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,9 +151,36 @@ pub enum LockError {
     Io(IoError),
 }
 
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::Held(Some(pid)) => write!(f, "held by process {pid}"),
+            LockError::Held(None) => f.write_str("held by another process"),
+            LockError::Io(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for LockError {}
+
 /// Locks `path` (created when missing) against every other process and writes our process id
 /// into it. Does not wait.
 pub async fn lock_exclusive(path: impl AsRef<Path>) -> Result<FileLock, LockError> {
-    let _ = path.as_ref();
-    todo!()
+    match perform(FsOp::Lock(path.as_ref().into())).await {
+        Ok(FsOutput::Locked(fd)) => {
+            let simulated = port::current().is_some();
+            let kind = if simulated { FdKind::Simulated } else { FdKind::File };
+            Ok(FileLock { _fd: Fd::new(fd, kind) })
+        }
+        Ok(FsOutput::Held(pid)) => Err(LockError::Held(pid)),
+        Ok(other) => unreachable!("locking gives a lock, not {other:?}"),
+        Err(error) => Err(LockError::Io(error)),
+    }
+}
+
+/// Carries a path operation out where it belongs.
+async fn perform(op: FsOp) -> Result<FsOutput, IoError> {
+    match port::current() {
+        Some(port) => port.fs(op).await,
+        None => offload(move || op.perform()).await,
+    }
 }

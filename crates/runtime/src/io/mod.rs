@@ -8,6 +8,7 @@ mod class;
 mod error;
 mod file;
 pub mod fs;
+pub(crate) mod fs_op;
 
 pub use buffer::{ALIGNMENT, AlignedBuf, DmaBuf};
 pub use class::{IoClass, IoStats, set_shares, stats, total_stats};

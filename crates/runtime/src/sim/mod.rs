@@ -12,6 +12,8 @@
 //!    other create, rename or unlink may be kept or undone.
 //!  - *one-seed*: nothing but the seed and the program decides what happens.
 
+pub(crate) mod port;
+
 use crate::{ShardId, signal::Signal};
 use std::future::Future;
 use std::net::IpAddr;

@@ -15,6 +15,8 @@ pub struct Property {
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PropertyValue {
+    /// `NULL`
+    Null,
     /// A constant. A bare word counts as a string.
     Scalar(Literal),
     /// `{k: v}`, also `{}`.

@@ -183,7 +183,7 @@ fn other_files_are_refused_by_name_of_the_rule() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn what_is_put_is_read(

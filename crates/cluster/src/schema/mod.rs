@@ -1,5 +1,11 @@
 //! The schema of all keyspaces as one immutable snapshot, and the changes it can undergo.
 
+mod apply;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) use apply::normalize_table;
+
 use crate::replication::Replication;
 use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};
 use std::collections::BTreeMap;

@@ -1,0 +1,297 @@
+//! From one snapshot to the next. Pure: every shard computes the same.
+//!
+//! Invariants
+//!  - *indexed*: `by_id` holds exactly the tables that `keyspaces` holds.
+//!  - *followed*: no table or type mentions a user type with other fields than it has.
+
+use super::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
+use crate::replication::Replication;
+use crate::system_tables::{self, Home, arrange};
+use crate::tablets;
+use crate::uuids::time_uuid;
+use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+impl Schema {
+    /// Without keyspaces.
+    pub(crate) fn empty(version: Uuid) -> Schema {
+        Schema { version, keyspaces: BTreeMap::new(), by_id: stdx::HashMap::default() }
+    }
+
+    /// Completes changes before they are stored: tables get versions that begin with `micros`,
+    /// columns and options their order, and what a changed user type touches follows it. Says
+    /// why when a change cannot be made.
+    pub(crate) fn complete(
+        &self,
+        changes: Vec<SchemaChange>,
+        micros: i64,
+        shards: u16,
+    ) -> Result<Vec<SchemaChange>, String> {
+        let mut next = self.clone();
+        let mut complete = Vec::with_capacity(changes.len());
+        for change in changes {
+            let start = complete.len();
+            match change {
+                SchemaChange::AlterType(changed) => next.follow(changed, &mut complete),
+                change => complete.push(change),
+            }
+            for change in &mut complete[start..] {
+                normalize(change, micros);
+                next.check(change)?;
+                next.apply_one(change, shards);
+            }
+        }
+        Ok(complete)
+    }
+
+    /// The next snapshot. The changes are complete.
+    pub(crate) fn apply(&self, changes: &[SchemaChange], version: Uuid, shards: u16) -> Schema {
+        let mut next = Schema { version, ..self.clone() };
+        changes.iter().for_each(|change| next.apply_one(change, shards));
+        next
+    }
+
+    /// Pushes the change of a type and of all that mentions it.
+    fn follow(&self, changed: UserType, out: &mut Vec<SchemaChange>) {
+        let (keyspace, name) = (changed.keyspace.clone(), changed.name.clone());
+        let Some(entry) = self.keyspaces.get(&keyspace) else {
+            out.push(SchemaChange::AlterType(changed));
+            return;
+        };
+        let mentions = |ty: &model::Type| ty.mentions_user_type(&keyspace, &name);
+        let mut followers = Vec::new();
+        for user in entry.types.values().filter(|user| user.name != name) {
+            if user.fields.iter().any(|(_, ty)| mentions(ty)) {
+                let mut user = (**user).clone();
+                user.fields.iter_mut().for_each(|(_, ty)| *ty = ty.with_user_type(&changed));
+                followers.push(SchemaChange::AlterType(user));
+            }
+        }
+        for table in entry.tables.values() {
+            if table.schema.columns.iter().any(|column| mentions(&column.ty)) {
+                let mut schema = (*table.schema).clone();
+                for column in &mut schema.columns {
+                    column.ty = column.ty.with_user_type(&changed);
+                }
+                followers.push(SchemaChange::AlterTable(schema));
+            }
+        }
+        out.push(SchemaChange::AlterType(changed));
+        out.append(&mut followers);
+    }
+
+    /// Says why `change` cannot be applied.
+    fn check(&self, change: &SchemaChange) -> Result<(), String> {
+        match change {
+            SchemaChange::CreateKeyspace(keyspace) => {
+                Replication::parse(&keyspace.replication)?;
+                match self.keyspaces.get(&keyspace.name) {
+                    Some(_) => Err(format!("keyspace {} already exists", keyspace.name)),
+                    None => Ok(()),
+                }
+            }
+            SchemaChange::AlterKeyspace(keyspace) => {
+                Replication::parse(&keyspace.replication)?;
+                self.need_keyspace(&keyspace.name).map(drop)
+            }
+            SchemaChange::DropKeyspace(name) => self.need_keyspace(name).map(drop),
+            SchemaChange::CreateTable(table) => self.check_new_table(table),
+            SchemaChange::AlterTable(table) => {
+                let present = self.need_table(&table.keyspace, &table.name)?;
+                let same = present.schema.id == table.id;
+                same.then_some(()).ok_or_else(|| "the table's id changed".to_owned())
+            }
+            SchemaChange::DropTable { keyspace, name } => self.need_table(keyspace, name).map(drop),
+            SchemaChange::CreateType(user) => {
+                let entry = self.need_keyspace(&user.keyspace)?;
+                match entry.types.get(&user.name) {
+                    Some(_) => Err(format!("type {}.{} already exists", user.keyspace, user.name)),
+                    None => Ok(()),
+                }
+            }
+            SchemaChange::AlterType(UserType { keyspace, name, .. })
+            | SchemaChange::DropType { keyspace, name } => {
+                let present = self.need_keyspace(keyspace)?.types.get(name);
+                present.map(drop).ok_or_else(|| format!("no type {keyspace}.{name}"))
+            }
+        }
+    }
+
+    fn need_keyspace(&self, name: &str) -> Result<&Rc<KeyspaceEntry>, String> {
+        self.keyspaces.get(name).ok_or_else(|| format!("no keyspace {name}"))
+    }
+
+    fn need_table(&self, keyspace: &str, name: &str) -> Result<&Rc<TableEntry>, String> {
+        self.table(keyspace, name).ok_or_else(|| format!("no table {keyspace}.{name}"))
+    }
+
+    fn check_new_table(&self, table: &TableSchema) -> Result<(), String> {
+        let TableSchema { keyspace, name, .. } = table;
+        if self.need_keyspace(keyspace)?.tables.contains_key(name) {
+            return Err(format!("table {keyspace}.{name} already exists"));
+        }
+        if self.by_id.contains_key(&table.id) {
+            return Err(format!("a table with id {} already exists", table.id));
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, change: &SchemaChange, shards: u16) {
+        match change {
+            SchemaChange::CreateKeyspace(keyspace) => self.insert_keyspace(keyspace.clone()),
+            SchemaChange::AlterKeyspace(keyspace) => self.alter_keyspace(keyspace.clone()),
+            SchemaChange::DropKeyspace(name) => {
+                let dropped = self.keyspaces.remove(name);
+                for table in dropped.iter().flat_map(|keyspace| keyspace.tables.values()) {
+                    self.by_id.remove(&table.schema.id);
+                }
+            }
+            SchemaChange::CreateTable(table) => {
+                let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
+                let map = tablets::map_for(&keyspace.keyspace, shards);
+                self.insert_table(table.clone(), map, TableKind::Stored);
+            }
+            SchemaChange::AlterTable(table) => {
+                let Some(present) = self.by_id.get(&table.id).cloned() else { return };
+                let entry = TableEntry { schema: Rc::new(table.clone()), ..(*present).clone() };
+                self.put_entry(Rc::new(entry));
+            }
+            SchemaChange::DropTable { keyspace, name } => {
+                let removed = self.with_keyspace(keyspace, |entry| entry.tables.remove(name));
+                if let Some(table) = removed.flatten() {
+                    self.by_id.remove(&table.schema.id);
+                }
+            }
+            SchemaChange::CreateType(user) | SchemaChange::AlterType(user) => {
+                self.insert_type(user.clone());
+            }
+            SchemaChange::DropType { keyspace, name } => {
+                self.with_keyspace(keyspace, |entry| entry.types.remove(name));
+            }
+        }
+    }
+
+    /// The keyspaces and tables of the system alone.
+    pub(crate) fn of_system(version: Uuid, shards: u16) -> Schema {
+        let mut schema = Schema::empty(version);
+        system_tables::keyspaces().into_iter().for_each(|it| schema.insert_keyspace(it));
+        for (table, home) in system_tables::tables() {
+            let (map, kind) = match home {
+                Home::SchemaLog => (TabletMap::single(0), TableKind::Stored),
+                Home::DataLog => (TabletMap::static_map(shards), TableKind::Stored),
+                Home::Virtual => (TabletMap::single(0), TableKind::Virtual),
+            };
+            schema.insert_table(table, map, kind);
+        }
+        schema
+    }
+
+    /// Adds a keyspace. Its replication is valid.
+    pub(crate) fn insert_keyspace(&mut self, keyspace: Keyspace) {
+        let replication = Rc::new(parse_checked(&keyspace));
+        let name = keyspace.name.clone();
+        let (tables, types) = (BTreeMap::new(), BTreeMap::new());
+        let entry = KeyspaceEntry { keyspace, replication, tables, types };
+        self.keyspaces.insert(name, Rc::new(entry));
+    }
+
+    fn alter_keyspace(&mut self, keyspace: Keyspace) {
+        let replication = Rc::new(parse_checked(&keyspace));
+        let Some(present) = self.keyspaces.get(&keyspace.name) else { return };
+        let tables: BTreeMap<_, _> = present
+            .tables
+            .iter()
+            .map(|(name, table)| {
+                let replication = replication.clone();
+                let entry = Rc::new(TableEntry { replication, ..(**table).clone() });
+                (name.clone(), entry)
+            })
+            .collect();
+        for table in tables.values() {
+            self.by_id.insert(table.schema.id, table.clone());
+        }
+        let (name, types) = (keyspace.name.clone(), present.types.clone());
+        let entry = KeyspaceEntry { keyspace, replication, tables, types };
+        self.keyspaces.insert(name, Rc::new(entry));
+    }
+
+    /// Adds a table to a keyspace that is there.
+    pub(crate) fn insert_table(&mut self, table: TableSchema, map: TabletMap, kind: TableKind) {
+        let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
+        let replication = keyspace.replication.clone();
+        let (schema, tablets) = (Rc::new(table), Rc::new(map));
+        self.put_entry(Rc::new(TableEntry { schema, tablets, replication, kind }));
+    }
+
+    pub(crate) fn insert_type(&mut self, user: UserType) {
+        let keyspace = user.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            entry.types.insert(user.name.clone(), Rc::new(user));
+        });
+    }
+
+    fn put_entry(&mut self, table: Rc<TableEntry>) {
+        self.by_id.insert(table.schema.id, table.clone());
+        let keyspace = table.schema.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            entry.tables.insert(table.schema.name.clone(), table);
+        });
+    }
+
+    /// Changes a keyspace in place, or in a copy where older snapshots share it.
+    fn with_keyspace<R>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut KeyspaceEntry) -> R,
+    ) -> Option<R> {
+        self.keyspaces.get_mut(name).map(|entry| change(Rc::make_mut(entry)))
+    }
+}
+
+/// The replication of a keyspace that was checked when it came.
+fn parse_checked(keyspace: &Keyspace) -> Replication {
+    Replication::parse(&keyspace.replication).expect("replication is checked where it enters")
+}
+
+/// Brings what is equal into the same form, so that memory and disk agree: maps sorted by key,
+/// columns in order, versions set.
+fn normalize(change: &mut SchemaChange, micros: i64) {
+    match change {
+        SchemaChange::CreateKeyspace(keyspace) | SchemaChange::AlterKeyspace(keyspace) => {
+            sort_map(&mut keyspace.replication);
+            sort_map(&mut keyspace.storage);
+        }
+        SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table) => {
+            normalize_table(table);
+            table.version = time_uuid(micros, table.id.as_u64_pair().1);
+        }
+        _ => {}
+    }
+}
+
+/// See [`normalize`].
+pub(crate) fn normalize_table(table: &mut TableSchema) {
+    let options = &mut table.options;
+    let maps = [
+        &mut options.compaction,
+        &mut options.compression,
+        &mut options.caching,
+        &mut options.tombstone_gc,
+        &mut options.cdc,
+        &mut options.per_partition_rate_limit,
+        &mut options.tablets,
+    ];
+    maps.into_iter().for_each(|map| sort_map(map));
+    sort_map(&mut options.extensions);
+    table.dropped.sort_by_key(|column| column.id);
+    *table = arrange(table.clone());
+}
+
+fn sort_map<V>(map: &mut [(String, V)]) {
+    map.sort_by(|(a, _), (b, _)| a.cmp(b));
+}
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

@@ -1,0 +1,162 @@
+//! Building a mutation of one partition of a system table, by column names.
+
+use model::key::{compose_partition_key, push_clustering};
+use model::value::collection::{write_collection, write_map};
+use model::{ColumnId, ColumnKind, TableSchema};
+use mutation::cell::CellState;
+use mutation::collection::CollectionWriter;
+use mutation::range::RangeTombstone;
+use mutation::{Cell, ClusteringRange, FrozenMutation, Marker, MutationBuilder};
+use mutation::{RowBuilder, Tombstone};
+use stdx::Bytes;
+
+/// What a column is to hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// A value, frozen where it is a collection.
+    Atomic(Vec<u8>),
+    /// The elements of a set that is not frozen, instead of what it held.
+    Set(Vec<Vec<u8>>),
+}
+
+/// Columns by name; what is `None` stays as it was.
+pub(crate) type Cells<'a> = Vec<(&'a str, Option<Value>)>;
+
+/// Collects the changes of one partition, all with one timestamp; deletions have the one before,
+/// so that they spare what is written with them.
+pub(crate) struct PartitionWriter<'s> {
+    schema: &'s TableSchema,
+    builder: MutationBuilder<'s>,
+    timestamp: i64,
+}
+
+impl<'s> PartitionWriter<'s> {
+    /// Of the partition with these key components, at `timestamp` microseconds.
+    pub(crate) fn new(schema: &'s TableSchema, key: &[&[u8]], timestamp: i64) -> Self {
+        let mut bytes = Vec::new();
+        compose_partition_key(key.iter().copied(), &mut bytes);
+        PartitionWriter { schema, builder: MutationBuilder::new(schema, &bytes), timestamp }
+    }
+
+    /// Writes a row with these clustering components.
+    pub(crate) fn row(&mut self, clustering: &[&[u8]], cells: Cells<'_>) {
+        let row = self.encode(ColumnKind::Regular, cells);
+        self.builder.row(&prefix(clustering), &row);
+    }
+
+    /// Writes static columns.
+    pub(crate) fn statics(&mut self, cells: Cells<'_>) {
+        let row = self.encode(ColumnKind::Static, cells);
+        self.builder.static_row(&row);
+    }
+
+    /// Deletes the rows that begin with these clustering components; all of them for none.
+    pub(crate) fn delete_rows(&mut self, clustering: &[&[u8]]) {
+        let tombstone = self.tombstone();
+        if clustering.is_empty() {
+            self.builder.delete_partition(tombstone);
+            return;
+        }
+        let range = ClusteringRange::of_prefix(Bytes::from(prefix(clustering)));
+        self.builder.delete_range(RangeTombstone { range, tombstone });
+    }
+
+    /// The mutation.
+    pub(crate) fn freeze(self) -> FrozenMutation {
+        self.builder.freeze()
+    }
+
+    fn tombstone(&self) -> Tombstone {
+        Tombstone {
+            timestamp: self.timestamp - 1,
+            deletion_time: self.timestamp.div_euclid(1_000_000),
+        }
+    }
+
+    fn encode(&self, kind: ColumnKind, cells: Cells<'_>) -> Vec<u8> {
+        let mut row = RowBuilder::new(Vec::new());
+        if kind == ColumnKind::Regular {
+            row.marker(Marker::Live { timestamp: self.timestamp });
+        }
+        let mut values: Vec<(ColumnId, Value)> = Vec::with_capacity(cells.len());
+        for (name, value) in cells {
+            let Some(value) = value else { continue };
+            let column = self.schema.column(name).filter(|column| column.kind == kind);
+            let Some(column) = column else { panic!("no column {name} in {}", self.schema.name) };
+            values.push((column.id, value));
+        }
+        values.sort_by_key(|(id, _)| *id);
+        for (id, value) in values {
+            self.put(&mut row, id, value);
+        }
+        row.finish()
+    }
+
+    fn put(&self, row: &mut RowBuilder, column: ColumnId, value: Value) {
+        match value {
+            Value::Atomic(value) => {
+                let state = CellState::Live { value: &value };
+                row.cell(column, Cell { timestamp: self.timestamp, state });
+            }
+            Value::Set(mut elements) => {
+                elements.sort();
+                let mut writer = CollectionWriter::new(self.tombstone());
+                for element in &elements {
+                    let state = CellState::Live { value: &[] };
+                    writer.push(element, Cell { timestamp: self.timestamp, state });
+                }
+                row.collection(column, &writer.finish());
+            }
+        }
+    }
+}
+
+fn prefix(components: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    components.iter().for_each(|component| push_clustering(component, &mut bytes));
+    bytes
+}
+
+/// A text.
+pub(crate) fn text(value: &str) -> Option<Value> {
+    Some(Value::Atomic(value.as_bytes().to_vec()))
+}
+/// An int.
+pub(crate) fn int(value: i32) -> Option<Value> {
+    Some(Value::Atomic(value.to_be_bytes().to_vec()))
+}
+/// A bigint or timestamp.
+pub(crate) fn bigint(value: i64) -> Option<Value> {
+    Some(Value::Atomic(value.to_be_bytes().to_vec()))
+}
+/// A double.
+pub(crate) fn double(value: f64) -> Option<Value> {
+    Some(Value::Atomic(value.to_be_bytes().to_vec()))
+}
+/// A boolean.
+pub(crate) fn boolean(value: bool) -> Option<Value> {
+    Some(Value::Atomic(vec![value as u8]))
+}
+/// A uuid or timeuuid.
+pub(crate) fn uuid(value: model::Uuid) -> Option<Value> {
+    Some(Value::Atomic(value.as_bytes().to_vec()))
+}
+/// An inet.
+pub(crate) fn inet(value: std::net::IpAddr) -> Option<Value> {
+    Some(Value::Atomic(match value {
+        std::net::IpAddr::V4(address) => address.octets().to_vec(),
+        std::net::IpAddr::V6(address) => address.octets().to_vec(),
+    }))
+}
+/// A frozen map of texts, sorted already, to texts or blobs.
+pub(crate) fn map<V: AsRef<[u8]>>(entries: &[(String, V)]) -> Option<Value> {
+    let mut bytes = Vec::new();
+    write_map(entries.iter().map(|(key, value)| (key.as_bytes(), value.as_ref())), &mut bytes);
+    Some(Value::Atomic(bytes))
+}
+/// A frozen list, or a frozen set that is sorted already, of texts.
+pub(crate) fn texts<'a>(elements: impl ExactSizeIterator<Item = &'a str>) -> Option<Value> {
+    let mut bytes = Vec::new();
+    write_collection(elements.map(str::as_bytes), &mut bytes);
+    Some(Value::Atomic(bytes))
+}

@@ -1,0 +1,58 @@
+//! Which tablets a table gets. Pure.
+
+use model::{Keyspace, TabletMap};
+
+/// Tablets of one table at most.
+pub const TABLETS_MAX: u32 = 1 << 16;
+
+/// The tablets of a new table: a static map of one tablet per shard, or, in a keyspace with
+/// tablets, a power of two of them: as many as it says, or one or two per shard.
+pub fn map_for(keyspace: &Keyspace, shards: u16) -> TabletMap {
+    match keyspace.initial_tablets {
+        None => TabletMap::static_map(shards),
+        Some(0) => TabletMap::tablets((shards as u32).next_power_of_two(), shards),
+        Some(count) => TabletMap::tablets(count.min(TABLETS_MAX).next_power_of_two(), shards),
+    }
+}
+
+/// The map as it was stored, on as many shards as there are now: where a shard is gone, the
+/// tablets are dealt anew.
+pub fn adapt(stored: TabletMap, shards: u16) -> TabletMap {
+    if stored.shards.iter().all(|shard| *shard < shards) {
+        return stored;
+    }
+    let dealt = (0..stored.shards.len()).map(|index| (index % shards as usize) as u16).collect();
+    TabletMap { shards: dealt, ..stored }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(initial_tablets: Option<u32>, shards: u16, count: usize) {
+        let keyspace = Keyspace {
+            name: "ks".into(),
+            replication: Vec::new(),
+            durable_writes: true,
+            initial_tablets,
+            storage: Vec::new(),
+        };
+        assert_eq!(map_for(&keyspace, shards).count(), count);
+    }
+
+    #[test]
+    fn counts_are_powers_of_two_or_the_shards() {
+        check(None, 3, 3);
+        check(Some(0), 3, 4);
+        check(Some(1), 3, 1);
+        check(Some(5), 3, 8);
+    }
+
+    #[test]
+    fn tablets_of_shards_that_are_gone_are_dealt_anew() {
+        let map = TabletMap::tablets(8, 4);
+        assert_eq!(adapt(map.clone(), 4), map);
+        assert_eq!(adapt(map.clone(), 5), map);
+        assert_eq!(adapt(map, 3).shards, [0, 1, 2, 0, 1, 2, 0, 1]);
+    }
+}

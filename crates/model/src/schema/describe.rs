@@ -1,0 +1,250 @@
+//! The CQL text that makes a keyspace, a type or a table again, as DESCRIBE prints it.
+
+use super::{ColumnKind, Keyspace, TableOptions, TableSchema, UserType};
+use crate::types::quote_identifier;
+use crate::value::quote_string;
+use std::fmt::Write;
+
+/// Whether a description holds what a restore needs and a reader does not: ids and dropped columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Internals {
+    Shown,
+    Hidden,
+}
+
+/// A map of texts as CQL: `{'class': 'SimpleStrategy', 'replication_factor': '1'}`.
+pub fn cql_map(entries: &[(String, String)]) -> String {
+    let entry =
+        |(key, value): &(String, String)| format!("{}: {}", quote_string(key), quote_string(value));
+    format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+}
+
+impl Keyspace {
+    /// `CREATE KEYSPACE ..;`
+    pub fn to_cql_create(&self) -> String {
+        let mut out = format!(
+            "CREATE KEYSPACE {} WITH replication = {} AND durable_writes = {}",
+            quote_identifier(&self.name),
+            cql_map(&self.replication),
+            self.durable_writes
+        );
+        if !self.storage.is_empty() {
+            let _ = write!(out, " AND storage = {}", cql_map(&self.storage));
+        }
+        out.push_str(&match self.initial_tablets {
+            None => " AND tablets = {'enabled': false};".to_owned(),
+            Some(0) => " AND tablets = {'enabled': true};".to_owned(),
+            Some(initial) => format!(" AND tablets = {{'initial': {initial}}};"),
+        });
+        out
+    }
+}
+
+impl UserType {
+    /// `CREATE TYPE ..;`
+    pub fn to_cql_create(&self) -> String {
+        let field = |(name, ty): &(String, crate::types::Type)| {
+            format!("    {} {}", quote_identifier(name), ty.to_cql())
+        };
+        let fields: Vec<String> = self.fields.iter().map(field).collect();
+        let name = qualified(&self.keyspace, &self.name);
+        format!("CREATE TYPE {name} (\n{}\n);", fields.join(",\n"))
+    }
+}
+
+impl TableSchema {
+    /// `CREATE TABLE ..;` with every option.
+    pub fn to_cql_create(&self) -> String {
+        self.describe(Internals::Hidden)
+    }
+
+    /// The same with its id; and with its dropped columns, as statements that drop them again.
+    pub fn describe(&self, internals: Internals) -> String {
+        let dropped: &[_] = match internals {
+            Internals::Shown => &self.dropped,
+            Internals::Hidden => &[],
+        };
+        let name = qualified(&self.keyspace, &self.name);
+        let mut out = format!("CREATE TABLE {name} (\n");
+        for column in &self.columns {
+            out.push_str(&definition(&column.name, &column.ty.to_cql(), column.kind));
+        }
+        let gone = |name: &str| self.column(name).is_none();
+        for column in dropped.iter().filter(|column| gone(&column.name)) {
+            out.push_str(&definition(&column.name, &column.ty.to_cql(), column.kind));
+        }
+        let _ = write!(out, "    PRIMARY KEY ({})\n) WITH ", self.primary_key());
+        let mut options = Vec::new();
+        if internals == Internals::Shown {
+            options.push(format!("ID = {}", self.id.hyphenated()));
+        }
+        options.extend(self.clustering_order());
+        if self.compact_storage {
+            options.push("COMPACT STORAGE".to_owned());
+        }
+        options.extend(self.options.to_cql());
+        out.push_str(&options.join("\n    AND "));
+        out.push(';');
+        for column in dropped {
+            let column_name = quote_identifier(&column.name);
+            let at = column.dropped_at;
+            let _ = write!(out, "\nALTER TABLE {name} DROP {column_name} USING TIMESTAMP {at};");
+        }
+        for column in dropped.iter().filter_map(|column| self.column(&column.name)) {
+            let added = definition(&column.name, &column.ty.to_cql(), column.kind);
+            let added = added.trim().trim_end_matches(',');
+            let _ = write!(out, "\nALTER TABLE {name} ADD {added};");
+        }
+        out
+    }
+
+    fn primary_key(&self) -> String {
+        let names = |columns: &[super::Column]| {
+            let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
+            names.join(", ")
+        };
+        let partition = match self.partition_key_count {
+            1 => names(self.partition_key()),
+            _ => format!("({})", names(self.partition_key())),
+        };
+        if self.clustering_count == 0 {
+            return partition;
+        }
+        format!("{partition}, {}", names(self.clustering()))
+    }
+
+    fn clustering_order(&self) -> Option<String> {
+        let direction = |column: &super::Column| {
+            let direction = if column.reversed { "DESC" } else { "ASC" };
+            format!("{} {direction}", quote_identifier(&column.name))
+        };
+        let columns: Vec<String> = self.clustering().iter().map(direction).collect();
+        (!columns.is_empty()).then(|| format!("CLUSTERING ORDER BY ({})", columns.join(", ")))
+    }
+}
+
+impl TableOptions {
+    /// `name = value` of every option that CREATE TABLE takes and that is not simply absent.
+    pub fn to_cql(&self) -> Vec<String> {
+        let mut out = vec![
+            format!("bloom_filter_fp_chance = {}", self.bloom_filter_fp_chance),
+            format!("caching = {}", cql_map(&self.caching)),
+        ];
+        let maps = |name: &str, entries: &[(String, String)]| {
+            (!entries.is_empty()).then(|| format!("{name} = {}", cql_map(entries)))
+        };
+        out.extend(maps("cdc", &self.cdc));
+        out.push(format!("comment = {}", quote_string(&self.comment)));
+        out.push(format!("compaction = {}", cql_map(&self.compaction)));
+        out.push(format!("compression = {}", cql_map(&self.compression)));
+        out.push(format!("crc_check_chance = {}", self.crc_check_chance));
+        let chance =
+            |name: &str, chance: f64| (chance != 0.0).then(|| format!("{name} = {chance}"));
+        out.extend(chance("dclocal_read_repair_chance", self.dclocal_read_repair_chance));
+        let number = |name: &str, value: i32| format!("{name} = {value}");
+        out.push(number("default_time_to_live", self.default_time_to_live));
+        out.push(number("gc_grace_seconds", self.gc_grace_seconds));
+        out.push(number("max_index_interval", self.max_index_interval));
+        out.push(number("memtable_flush_period_in_ms", self.memtable_flush_period_in_ms));
+        out.push(number("min_index_interval", self.min_index_interval));
+        out.extend(self.paxos_grace_seconds.map(|secs| number("paxos_grace_seconds", secs)));
+        out.extend(maps("per_partition_rate_limit", &self.per_partition_rate_limit));
+        out.extend(chance("read_repair_chance", self.read_repair_chance));
+        out.push(format!("speculative_retry = {}", quote_string(&self.speculative_retry)));
+        out.extend(maps("tablets", &self.tablets));
+        out.extend(maps("tombstone_gc", &self.tombstone_gc));
+        out
+    }
+}
+
+fn qualified(keyspace: &str, name: &str) -> String {
+    format!("{}.{}", quote_identifier(keyspace), quote_identifier(name))
+}
+
+fn definition(name: &str, ty: &str, kind: ColumnKind) -> String {
+    let role = if kind == ColumnKind::Static { " static" } else { "" };
+    format!("    {} {ty}{role},\n", quote_identifier(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Type;
+    use uuid::Uuid;
+
+    const OPTIONS: &str = "\
+bloom_filter_fp_chance = 0.01
+    AND caching = {'keys': 'ALL', 'rows_per_partition': 'ALL'}
+    AND comment = ''
+    AND compaction = {'class': 'IncrementalCompactionStrategy'}
+    AND compression = {'sstable_compression': 'org.apache.cassandra.io.compress.LZ4Compressor', \
+        'chunk_length_in_kb': '4'}
+    AND crc_check_chance = 1
+    AND default_time_to_live = 0
+    AND gc_grace_seconds = 864000
+    AND max_index_interval = 2048
+    AND memtable_flush_period_in_ms = 0
+    AND min_index_interval = 128
+    AND speculative_retry = '99.0PERCENTILE';";
+
+    #[test]
+    fn a_small_table() {
+        let table = TableSchema::builder("ks", "T", Uuid::nil()).partition_key("p", Type::Int);
+        let text = "CREATE TABLE ks.\"T\" (\n    p int,\n    PRIMARY KEY (p)\n) WITH ";
+        assert_eq!(table.build().unwrap().to_cql_create(), format!("{text}{OPTIONS}"));
+    }
+
+    #[test]
+    fn a_table_with_everything() {
+        let mut options = TableOptions::new();
+        options.comment = "it's".into();
+        options.cdc = vec![("enabled".into(), "true".into())];
+        options.paxos_grace_seconds = Some(5);
+        let table = TableSchema::builder("ks", "t", Uuid::nil())
+            .partition_key("p", Type::Int)
+            .partition_key("q", Type::Text)
+            .clustering_descending("c", Type::Int)
+            .clustering("Select", Type::Int)
+            .static_column("s", Type::Int)
+            .regular("v", Type::Int)
+            .regular("old", Type::Int)
+            .options(options)
+            .drop_column("v", 5)
+            .drop_column("old", 6)
+            .regular("v", Type::Text)
+            .build()
+            .unwrap();
+        let text = table.describe(Internals::Shown);
+        let expected = [
+            "CREATE TABLE ks.t (\n    p int,\n    q text,\n    c int,\n    \"Select\" int,\n",
+            "    s int static,\n    v text,\n    old int,\n",
+            "    PRIMARY KEY ((p, q), c, \"Select\")\n) WITH ID = 00000000-",
+            "\n    AND CLUSTERING ORDER BY (c DESC, \"Select\" ASC)\n    AND bloom",
+            " AND cdc = {'enabled': 'true'}\n    AND comment = 'it''s'\n",
+            " AND paxos_grace_seconds = 5\n",
+            "\nALTER TABLE ks.t DROP v USING TIMESTAMP 5;\nALTER TABLE ks.t DROP old",
+            "\nALTER TABLE ks.t ADD v text;",
+        ];
+        expected.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
+        assert!(!table.to_cql_create().contains("old"));
+    }
+
+    #[test]
+    fn keyspaces_and_types() {
+        let mut keyspace = Keyspace {
+            name: "ks".into(),
+            replication: vec![("class".into(), "NetworkTopologyStrategy".into())],
+            durable_writes: true,
+            initial_tablets: None,
+            storage: Vec::new(),
+        };
+        let text = "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy'} \
+                    AND durable_writes = true AND tablets = ";
+        assert_eq!(keyspace.to_cql_create(), format!("{text}{{'enabled': false}};"));
+        keyspace.initial_tablets = Some(8);
+        assert_eq!(keyspace.to_cql_create(), format!("{text}{{'initial': 8}};"));
+        let fields = vec![("a".into(), Type::Int), ("B".into(), Type::Text)];
+        let ty = UserType { keyspace: "ks".into(), name: "t".into(), fields };
+        assert_eq!(ty.to_cql_create(), "CREATE TYPE ks.t (\n    a int,\n    \"B\" text\n);");
+    }
+}

@@ -1,0 +1,182 @@
+//! What a connection has still to send: one buffer that requests append to while the previous one
+//! is on its way, so that answers which are ready together leave together.
+//!
+//! Invariants
+//!  - *whole-envelopes*: the buffer holds whole envelopes; nobody awaits while appending one.
+//!  - *bounded*: who adds requests waits while more than `BYTES_MAX` are unsent.
+
+use crate::compress::Compression;
+use crate::frame::{HEADER_BYTES, flag};
+use crate::segment::{self, Packing};
+use runtime::net::TcpStream;
+use runtime::sync::Notify;
+use std::cell::{Cell, RefCell};
+
+/// Unsent bytes that a client may let pile up before its requests are left unread.
+const BYTES_MAX: usize = 8 << 20;
+/// Buffers above this are given back to the allocator once they are sent.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// How envelopes leave: the choice of STARTUP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carriage {
+    /// As they are, with bodies compressed or not (versions 3 and 4).
+    Envelopes(Option<Compression>),
+    /// In segments (version 5).
+    Segments(Packing),
+}
+
+/// The unsent answers of one connection.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pending: RefCell<Vec<u8>>,
+    carriage: Cell<Carriage>,
+    /// Bytes at the start of `pending` that leave as they are, whatever the carriage: the answer
+    /// to STARTUP is the last one before segments begin.
+    plain_bytes: Cell<usize>,
+    closed: Cell<bool>,
+    filled: Notify,
+    drained: Notify,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Outbox {
+        Outbox {
+            pending: RefCell::new(Vec::new()),
+            carriage: Cell::new(Carriage::Envelopes(None)),
+            plain_bytes: Cell::new(0),
+            closed: Cell::new(false),
+            filled: Notify::new(),
+            drained: Notify::new(),
+        }
+    }
+
+    /// Appends one envelope that `encode` writes.
+    pub(crate) fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.closed.get() {
+            return;
+        }
+        let mut pending = self.pending.borrow_mut();
+        let start = pending.len();
+        encode(&mut pending);
+        if let Carriage::Envelopes(Some(compression)) = self.carriage.get() {
+            compress(compression, &mut pending, start);
+        }
+        if start == 0 && !pending.is_empty() {
+            drop(pending);
+            self.filled.notify_one();
+        }
+    }
+
+    /// Changes the carriage of all that is appended from now on.
+    pub(crate) fn carry(&self, carriage: Carriage) {
+        if let Carriage::Segments(_) = carriage {
+            self.plain_bytes.set(self.pending.borrow().len());
+        }
+        self.carriage.set(carriage);
+    }
+
+    /// Waits while the client does not read what it asked for.
+    pub(crate) async fn wait_for_room(&self) {
+        while BYTES_MAX < self.pending.borrow().len() && !self.closed.get() {
+            self.drained.notified().await;
+        }
+    }
+
+    /// Nothing is appended any more; what is pending still leaves.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.filled.notify_one();
+        self.drained.notify_all();
+    }
+
+    /// Sends what is appended, until the outbox is closed and empty or the client is gone.
+    pub(crate) async fn send_all(&self, stream: &TcpStream) {
+        let mut spare = Vec::new();
+        loop {
+            if self.pending.borrow().is_empty() {
+                if self.closed.get() {
+                    return;
+                }
+                self.filled.notified().await;
+                // Requests that are ready in this turn add their answers first.
+                runtime::task::yield_now().await;
+                continue;
+            }
+            let ready = std::mem::replace(&mut *self.pending.borrow_mut(), spare);
+            let ready = self.carried(ready);
+            let (sent, mut buffer) = stream.write_all(ready).await;
+            self.drained.notify_all();
+            if sent.is_err() {
+                self.closed.set(true);
+                self.pending.borrow_mut().clear();
+                return;
+            }
+            buffer.clear();
+            spare = if buffer.capacity() <= KEPT_BYTES_MAX { buffer } else { Vec::new() };
+        }
+    }
+
+    fn carried(&self, ready: Vec<u8>) -> Vec<u8> {
+        let Carriage::Segments(packing) = self.carriage.get() else { return ready };
+        let (plain, envelopes) = ready.split_at(self.plain_bytes.take());
+        let mut out = plain.to_vec();
+        segment::encode(packing, envelopes, &mut out);
+        out
+    }
+}
+
+/// Compresses the body of the envelope at `start`.
+fn compress(compression: Compression, pending: &mut Vec<u8>, start: usize) {
+    let body_start = start + HEADER_BYTES;
+    if pending.len() <= body_start {
+        return;
+    }
+    let body = pending.split_off(body_start);
+    compression.pack(&body, pending);
+    let length = (pending.len() - body_start) as u32;
+    pending[start + 5..body_start].copy_from_slice(&length.to_be_bytes());
+    pending[start + 1] |= flag::COMPRESSED;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{self, opcode};
+
+    fn envelope(out: &mut Vec<u8>, body: &[u8]) {
+        let start = frame::begin(out, 5, 0, 1, opcode::RESULT);
+        out.extend_from_slice(body);
+        frame::finish(out, start);
+    }
+
+    #[test]
+    fn the_answer_to_startup_leaves_before_segments_begin() {
+        let outbox = Outbox::new();
+        outbox.push(|out| envelope(out, b"ready"));
+        outbox.carry(Carriage::Segments(Packing::Plain));
+        outbox.push(|out| envelope(out, b"rows"));
+        let carried = outbox.carried(outbox.pending.take());
+        let plain = HEADER_BYTES + 5;
+        assert_eq!(&carried[HEADER_BYTES..plain], b"ready");
+        let mut payload = Vec::new();
+        let used = segment::decode(Packing::Plain, &carried[plain..], &mut payload).unwrap();
+        assert_eq!(used, Some(carried.len() - plain));
+        assert_eq!(&payload[HEADER_BYTES..], b"rows");
+    }
+
+    #[test]
+    fn compression_touches_the_new_envelope_only() {
+        let outbox = Outbox::new();
+        outbox.push(|out| envelope(out, b"plain"));
+        outbox.carry(Carriage::Envelopes(Some(Compression::Lz4)));
+        outbox.push(|out| envelope(out, &[7; 1000]));
+        let pending = outbox.pending.take();
+        assert_eq!(&pending[HEADER_BYTES..HEADER_BYTES + 5], b"plain");
+        let second = &pending[HEADER_BYTES + 5..];
+        assert_eq!(second[1], flag::COMPRESSED);
+        assert!(second.len() < 100);
+        let body = Compression::Lz4.unpack(&second[HEADER_BYTES..], 2000).unwrap();
+        assert_eq!(body, [7; 1000]);
+    }
+}

@@ -1,0 +1,338 @@
+//! Responses: what the processor answers, as envelopes of one protocol version.
+
+use crate::frame::{self, flag, opcode};
+use crate::request::Dialect;
+use crate::wire;
+use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
+use query::{ColumnSpec, CqlError, Prepared, Response, ResponseKind, ResultMetadata, Rows};
+use std::net::SocketAddr;
+use stdx::Put;
+
+/// Kinds of RESULT.
+mod kind {
+    pub(super) const VOID: u32 = 1;
+    pub(super) const ROWS: u32 = 2;
+    pub(super) const SET_KEYSPACE: u32 = 3;
+    pub(super) const PREPARED: u32 = 4;
+    pub(super) const SCHEMA_CHANGE: u32 = 5;
+}
+
+/// Flags of result metadata.
+mod metadata {
+    pub(super) const GLOBAL_TABLE: u32 = 0x01;
+    pub(super) const MORE_PAGES: u32 = 0x02;
+    pub(super) const NONE: u32 = 0x04;
+    pub(super) const CHANGED: u32 = 0x08;
+    /// An extension: the prepared statement is conditional.
+    pub(super) const LWT: u32 = 0x8000_0000;
+}
+
+/// What a client knows already of the rows it asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known<'a> {
+    pub(crate) skip_metadata: bool,
+    pub(crate) metadata_id: Option<&'a [u8]>,
+}
+
+/// Appends the envelope of an answer.
+pub(crate) fn result(
+    out: &mut Vec<u8>,
+    dialect: Dialect,
+    stream: i16,
+    known: Known<'_>,
+    response: &Response,
+) {
+    let mut flags = 0;
+    if response.tracing_id.is_some() {
+        flags |= flag::TRACING;
+    }
+    let warns = 4 <= dialect.version && !response.warnings.is_empty();
+    if warns {
+        flags |= flag::WARNING;
+    }
+    let start = frame::begin(out, dialect.version, flags, stream, opcode::RESULT);
+    if let Some(id) = response.tracing_id {
+        out.put(id.as_bytes());
+    }
+    if warns {
+        wire::string_list(out, &response.warnings);
+    }
+    match &response.kind {
+        ResponseKind::Void => out.put_u32(kind::VOID),
+        ResponseKind::Rows(page) => rows(out, dialect, known, page),
+        ResponseKind::SetKeyspace(keyspace) => {
+            out.put_u32(kind::SET_KEYSPACE);
+            wire::string(out, keyspace);
+        }
+        ResponseKind::SchemaChange(event) => {
+            out.put_u32(kind::SCHEMA_CHANGE);
+            schema_change(out, event);
+        }
+    }
+    frame::finish(out, start);
+}
+
+fn rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
+    out.reserve(page.body.len() + 256);
+    out.put_u32(kind::ROWS);
+    let changed = known.metadata_id.is_some_and(|id| *id != page.metadata.id);
+    let skip = known.skip_metadata && !changed;
+    let shared = shared_table(&page.metadata.columns);
+    let mut flags = 0;
+    if page.paging_state.is_some() {
+        flags |= metadata::MORE_PAGES;
+    }
+    if changed {
+        flags |= metadata::CHANGED;
+    }
+    if skip {
+        flags |= metadata::NONE;
+    } else if shared.is_some() {
+        flags |= metadata::GLOBAL_TABLE;
+    }
+    out.put_u32(flags);
+    out.put_u32(page.metadata.columns.len() as u32);
+    if let Some(state) = &page.paging_state {
+        out.put_u32_bytes(state);
+    }
+    if changed {
+        out.put_u16_bytes(&page.metadata.id);
+    }
+    if !skip {
+        columns(out, dialect.version, shared, &page.metadata.columns);
+    }
+    out.put_u32(page.row_count);
+    out.put(&page.body);
+}
+
+/// Appends the envelope of a PREPARED result. `marks_lwt`: the client has asked to be told of
+/// conditional statements.
+pub(crate) fn prepared(
+    out: &mut Vec<u8>,
+    dialect: Dialect,
+    stream: i16,
+    marks_lwt: bool,
+    statement: &Prepared,
+) {
+    let start = frame::begin(out, dialect.version, 0, stream, opcode::RESULT);
+    out.put_u32(kind::PREPARED);
+    out.put_u16_bytes(statement.id());
+    let result = statement.result();
+    if dialect.metadata_ids {
+        match &result {
+            Some(result) => out.put_u16_bytes(&result.id),
+            None => out.put_u16_bytes(&[0; 16]),
+        }
+    }
+    let bind = statement.bind();
+    let shared = shared_table(&bind.columns);
+    let mut flags = if shared.is_some() { metadata::GLOBAL_TABLE } else { 0 };
+    if marks_lwt && statement.is_lwt() {
+        flags |= metadata::LWT;
+    }
+    out.put_u32(flags);
+    out.put_u32(bind.columns.len() as u32);
+    if 4 <= dialect.version {
+        out.put_u32(bind.partition_key.len() as u32);
+        bind.partition_key.iter().for_each(|index| out.put_u16(*index));
+    }
+    columns(out, dialect.version, shared, &bind.columns);
+    result_metadata(out, dialect.version, result.as_deref());
+    frame::finish(out, start);
+}
+
+fn result_metadata(out: &mut Vec<u8>, version: u8, result: Option<&ResultMetadata>) {
+    let Some(result) = result else {
+        out.put_u32(metadata::NONE);
+        out.put_u32(0);
+        return;
+    };
+    let shared = shared_table(&result.columns);
+    out.put_u32(if shared.is_some() { metadata::GLOBAL_TABLE } else { 0 });
+    out.put_u32(result.columns.len() as u32);
+    columns(out, version, shared, &result.columns);
+}
+
+/// The table that all columns belong to, so that it need be said once only.
+fn shared_table(columns: &[ColumnSpec]) -> Option<(&str, &str)> {
+    let first = columns.first()?;
+    let same = |spec: &ColumnSpec| spec.keyspace == first.keyspace && spec.table == first.table;
+    columns.iter().all(same).then_some((&*first.keyspace, &*first.table))
+}
+
+fn columns(out: &mut Vec<u8>, version: u8, shared: Option<(&str, &str)>, specs: &[ColumnSpec]) {
+    if let Some((keyspace, table)) = shared {
+        wire::string(out, keyspace);
+        wire::string(out, table);
+    }
+    for spec in specs {
+        if shared.is_none() {
+            wire::string(out, &spec.keyspace);
+            wire::string(out, &spec.table);
+        }
+        wire::string(out, &spec.name);
+        wire::type_option(out, version, &spec.ty);
+    }
+}
+
+fn schema_change(out: &mut Vec<u8>, event: &SchemaEvent) {
+    let kind = match event.kind {
+        SchemaEventKind::Created => "CREATED",
+        SchemaEventKind::Updated => "UPDATED",
+        SchemaEventKind::Dropped => "DROPPED",
+    };
+    let target = match event.target {
+        SchemaTarget::Keyspace => "KEYSPACE",
+        SchemaTarget::Table => "TABLE",
+        SchemaTarget::Type => "TYPE",
+        SchemaTarget::Function => "FUNCTION",
+        SchemaTarget::Aggregate => "AGGREGATE",
+    };
+    wire::string(out, kind);
+    wire::string(out, target);
+    wire::string(out, &event.keyspace);
+    match event.target {
+        SchemaTarget::Keyspace => {}
+        SchemaTarget::Table | SchemaTarget::Type => wire::string(out, &event.name),
+        SchemaTarget::Function | SchemaTarget::Aggregate => {
+            wire::string(out, &event.name);
+            wire::string_list(out, &event.arguments);
+        }
+    }
+}
+
+/// Event types that a connection may register for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Registered {
+    pub(crate) schema: bool,
+    pub(crate) status: bool,
+    pub(crate) topology: bool,
+}
+
+impl Registered {
+    /// Adds the type of that name; false when there is none.
+    pub(crate) fn add(&mut self, name: &str) -> bool {
+        match name {
+            "SCHEMA_CHANGE" => self.schema = true,
+            "STATUS_CHANGE" => self.status = true,
+            "TOPOLOGY_CHANGE" => self.topology = true,
+            // Known to newer drivers; nothing on this node ever changes client routes.
+            "CLIENT_ROUTES_CHANGE" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn wants(self, event: &Event) -> bool {
+        match event {
+            Event::Schema(_) => self.schema,
+            Event::Status { .. } => self.status,
+            Event::Topology { .. } => self.topology,
+        }
+    }
+}
+
+/// Appends the envelope of an event, if the connection has registered for it.
+pub(crate) fn event(out: &mut Vec<u8>, version: u8, registered: Registered, event: &Event) {
+    if !registered.wants(event) {
+        return;
+    }
+    let start = frame::begin(out, version, 0, -1, opcode::EVENT);
+    match event {
+        Event::Schema(event) => {
+            wire::string(out, "SCHEMA_CHANGE");
+            schema_change(out, event);
+        }
+        Event::Status { up, address, port } => {
+            wire::string(out, "STATUS_CHANGE");
+            wire::string(out, if *up { "UP" } else { "DOWN" });
+            wire::inet(out, SocketAddr::new(*address, *port));
+        }
+        Event::Topology { joined, address, port } => {
+            wire::string(out, "TOPOLOGY_CHANGE");
+            wire::string(out, if *joined { "NEW_NODE" } else { "REMOVED_NODE" });
+            wire::inet(out, SocketAddr::new(*address, *port));
+        }
+    }
+    frame::finish(out, start);
+}
+
+/// Appends an envelope without a body.
+pub(crate) fn empty(out: &mut Vec<u8>, version: u8, stream: i16, code: u8) {
+    let start = frame::begin(out, version, 0, stream, code);
+    frame::finish(out, start);
+}
+
+/// Appends the envelope of an error. Version 3 knows no failures: they become timeouts.
+pub(crate) fn error(out: &mut Vec<u8>, version: u8, stream: i16, error: &CqlError) {
+    let start = frame::begin(out, version, 0, stream, opcode::ERROR);
+    let code = match (error, version) {
+        (CqlError::ReadFailure { .. }, 3) => 0x1200,
+        (CqlError::WriteFailure { .. }, 3) => 0x1100,
+        (CqlError::FunctionFailure { .. }, 3) => 0x2200,
+        _ => error.code(),
+    };
+    out.put_u32(code);
+    wire::string(out, &error.message());
+    error_body(out, version, error);
+    frame::finish(out, start);
+}
+
+fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
+    match error {
+        CqlError::Unavailable { consistency, required, alive } => {
+            out.put_u16(consistency.to_wire());
+            out.put_u32(*required);
+            out.put_u32(*alive);
+        }
+        CqlError::WriteTimeout { consistency, received, required, kind } => {
+            counts(out, consistency.to_wire(), *received, *required);
+            wire::string(out, kind.name());
+        }
+        CqlError::ReadTimeout { consistency, received, required, data_present } => {
+            counts(out, consistency.to_wire(), *received, *required);
+            out.put_u8(u8::from(*data_present));
+        }
+        CqlError::ReadFailure {
+            consistency, received, required, failures, data_present, ..
+        } => {
+            counts(out, consistency.to_wire(), *received, *required);
+            failure_count(out, version, *failures);
+            out.put_u8(u8::from(*data_present));
+        }
+        CqlError::WriteFailure { consistency, received, required, failures, kind, .. } => {
+            counts(out, consistency.to_wire(), *received, *required);
+            failure_count(out, version, *failures);
+            wire::string(out, kind.name());
+        }
+        CqlError::FunctionFailure { keyspace, function, arguments, .. } if 4 <= version => {
+            wire::string(out, keyspace);
+            wire::string(out, function);
+            wire::string_list(out, arguments);
+        }
+        CqlError::AlreadyExists { keyspace, table } => {
+            wire::string(out, keyspace);
+            wire::string(out, table);
+        }
+        CqlError::Unprepared { id } => out.put_u16_bytes(id),
+        _ => {}
+    }
+}
+
+fn counts(out: &mut Vec<u8>, consistency: u16, received: u32, required: u32) {
+    out.put_u16(consistency);
+    out.put_u32(received);
+    out.put_u32(required);
+}
+
+/// Version 4 counts failures; version 5 has a map of reasons by node, which we leave empty.
+fn failure_count(out: &mut Vec<u8>, version: u8, failures: u32) {
+    match version {
+        ..4 => {}
+        4 => out.put_u32(failures),
+        _ => out.put_u32(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use super::*;
+use model::Type;
+use replication::{Consistency, WriteKind};
+use std::rc::Rc;
+
+const V4: Dialect = Dialect { version: 4, metadata_ids: false };
+const V5: Dialect = Dialect { version: 5, metadata_ids: true };
+
+/// The body as text: printable runs as they are, the rest in hexadecimal.
+fn body(envelope: &[u8]) -> String {
+    let length = u32::from_be_bytes([envelope[5], envelope[6], envelope[7], envelope[8]]);
+    assert_eq!(length as usize, envelope.len() - frame::HEADER_BYTES);
+    let mut text = String::new();
+    for byte in &envelope[frame::HEADER_BYTES..] {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b' ' => text.push(*byte as char),
+            _ => text.push_str(&format!("<{byte:x}>")),
+        }
+    }
+    text
+}
+
+fn page(paging_state: Option<Vec<u8>>) -> Rows {
+    let spec = |name: &str, ty| ColumnSpec {
+        keyspace: "ks".into(),
+        table: "t".into(),
+        name: name.into(),
+        ty,
+    };
+    let columns = vec![spec("a", Type::Int), spec("b", Type::Text)];
+    let metadata = Rc::new(ResultMetadata::new(columns));
+    Rows { metadata, row_count: 1, body: vec![0xff; 3], paging_state }
+}
+
+fn rows_body(dialect: Dialect, known: Known<'_>, page: Rows) -> String {
+    let mut out = Vec::new();
+    let response = Response::of(ResponseKind::Rows(page));
+    result(&mut out, dialect, 1, known, &response);
+    body(&out)
+}
+
+#[test]
+fn rows_carry_metadata_unless_the_client_has_it() {
+    assert_eq!(
+        rows_body(V4, Known::default(), page(None)),
+        "<0><0><0><2><0><0><0><1><0><0><0><2><0><2>ks<0><1>t<0><1>a<0><9><0><1>b<0><d>\
+         <0><0><0><1><ff><ff><ff>"
+    );
+    let known = Known { skip_metadata: true, metadata_id: None };
+    assert_eq!(
+        rows_body(V4, known, page(Some(b"s".to_vec()))),
+        "<0><0><0><2><0><0><0><6><0><0><0><2><0><0><0><1>s<0><0><0><1><ff><ff><ff>"
+    );
+}
+
+#[test]
+fn a_changed_result_is_told_with_its_new_id() {
+    let known = Known { skip_metadata: true, metadata_id: Some(b"old") };
+    let text = rows_body(V5, known, page(None));
+    assert!(text.starts_with("<0><0><0><2><0><0><0><9><0><0><0><2><0><10>"), "{text}");
+    assert!(text.contains("ks<0><1>t<0><1>a"), "{text}");
+    let current = page(None).metadata.id;
+    let known = Known { skip_metadata: true, metadata_id: Some(&current) };
+    assert!(!rows_body(V5, known, page(None)).contains("ks"));
+}
+
+#[test]
+fn warnings_and_tracing_stand_before_the_body() {
+    let mut response = Response::VOID;
+    response.warnings.push("careful".to_string());
+    let mut out = Vec::new();
+    result(&mut out, V4, 1, Known::default(), &response);
+    assert_eq!(out[1], flag::WARNING);
+    assert_eq!(body(&out), "<0><1><0><7>careful<0><0><0><1>");
+    let mut out = Vec::new();
+    let dialect = Dialect { version: 3, metadata_ids: false };
+    result(&mut out, dialect, 1, Known::default(), &response);
+    assert_eq!((out[1], body(&out).as_str()), (0, "<0><0><0><1>"));
+}
+
+#[test]
+fn errors_by_version() {
+    let failure = CqlError::WriteFailure {
+        consistency: Consistency::Quorum,
+        received: 1,
+        required: 2,
+        failures: 1,
+        kind: WriteKind::Batch,
+        reason: "x".to_string(),
+    };
+    let ends = |version: u8| {
+        let mut out = Vec::new();
+        error(&mut out, version, 0, &failure);
+        let text = body(&out);
+        let code = text.chars().take(16).collect::<String>();
+        (code, text[text.len() - 41..].to_string())
+    };
+    let tail = "<0><0><0><1><0><0><0><2>".len() + "<0><5>BATCH".len();
+    assert!(tail < 41);
+    assert_eq!(ends(3).0, "<0><0><11><0><0>");
+    assert!(ends(3).1.ends_with("<0><0><0><1><0><0><0><2><0><5>BATCH"));
+    assert_eq!(ends(4).0, "<0><0><15><0><0>");
+    assert!(ends(4).1.ends_with("<0><0><0><2><0><0><0><1><0><5>BATCH"));
+    assert!(ends(5).1.ends_with("<0><0><0><2><0><0><0><0><0><5>BATCH"));
+}
+
+#[test]
+fn only_registered_events_are_told() {
+    let created = Event::Schema(SchemaEvent {
+        kind: SchemaEventKind::Created,
+        target: SchemaTarget::Table,
+        keyspace: "ks".to_string(),
+        name: "t".to_string(),
+        arguments: Vec::new(),
+    });
+    let mut registered = Registered::default();
+    assert!(registered.add("STATUS_CHANGE") && !registered.add("WEATHER"));
+    let mut out = Vec::new();
+    event(&mut out, 4, registered, &created);
+    assert!(out.is_empty());
+    assert!(registered.add("SCHEMA_CHANGE"));
+    event(&mut out, 4, registered, &created);
+    assert_eq!(out[2..5], [0xff, 0xff, opcode::EVENT]);
+    assert_eq!(body(&out), "<0><d>SCHEMA_CHANGE<0><7>CREATED<0><5>TABLE<0><2>ks<0><1>t");
+}

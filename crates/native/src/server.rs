@@ -1,0 +1,213 @@
+//! The listeners of CQL, and which shard serves which connection.
+//!
+//! Shard 0 accepts. On the plain port connections go to the shards in turn, so that a driver that
+//! opens one per shard gets one per shard; on the shard-aware port the client's source port says
+//! which: `port mod shards`.
+//!
+//! Invariants
+//!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
+
+use crate::connection::Connection;
+use crate::supported::Facts;
+use cluster::Cluster;
+use query::Processor;
+use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener};
+use runtime::task::Scope;
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::HashMap;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// The settings of CQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The plain port; port 0 takes a free one. `None`: not served.
+    pub plain: Option<SocketAddr>,
+    /// The port where the source port chooses the shard.
+    pub shard_aware: Option<SocketAddr>,
+    /// Whether drivers are told of shards.
+    pub tells_shards: bool,
+    /// The largest request.
+    pub body_bytes_max: usize,
+}
+
+/// The addresses that are listened on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    pub plain: Option<SocketAddr>,
+    pub shard_aware: Option<SocketAddr>,
+}
+
+/// The connections of one shard. Lives in `runtime::local`.
+pub struct Server {
+    config: Config,
+    shard_aware_port: Cell<Option<u16>>,
+    cluster: Rc<Cluster>,
+    processor: Rc<Processor>,
+    connections: RefCell<HashMap<u64, Rc<Connection>>>,
+    next_connection: Cell<u64>,
+    next_shard: Cell<u16>,
+    serving: Scope,
+    listening: Scope,
+}
+
+impl Server {
+    /// Starts the server of this shard; every shard has one before any listens. The shard's
+    /// cluster and processor must be in `runtime::local`.
+    pub fn start(config: Config) -> Rc<Server> {
+        let server = Rc::new(Server {
+            config,
+            shard_aware_port: Cell::new(None),
+            cluster: runtime::local::get::<Cluster>(),
+            processor: runtime::local::get::<Processor>(),
+            connections: RefCell::new(HashMap::default()),
+            next_connection: Cell::new(1),
+            next_shard: Cell::new(0),
+            serving: Scope::new(),
+            listening: Scope::new(),
+        });
+        runtime::local::set(server.clone());
+        server
+    }
+
+    /// Listens, on shard 0, and accepts until [`Server::stop`]. The error names the address.
+    pub async fn listen(self: &Rc<Self>) -> Result<Bound, NetError> {
+        assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
+        let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+        let bind = |addr: Option<SocketAddr>| {
+            addr.map(|addr| TcpListener::bind(addr, options)).transpose()
+        };
+        let (plain, shard_aware) = (bind(self.config.plain)?, bind(self.config.shard_aware)?);
+        let bound = Bound {
+            plain: plain.as_ref().map(TcpListener::local_addr),
+            shard_aware: shard_aware.as_ref().map(TcpListener::local_addr),
+        };
+        let port = bound.shard_aware.map(|addr| addr.port()).filter(|_| self.config.tells_shards);
+        runtime::on_all_shards(move || async move {
+            runtime::local::get::<Server>().shard_aware_port.set(port);
+        })
+        .await;
+        if let Some(listener) = plain {
+            let server = self.clone();
+            self.listening.spawn(async move { server.accept(listener, Choice::InTurn).await });
+        }
+        if let Some(listener) = shard_aware {
+            let server = self.clone();
+            self.listening.spawn(async move { server.accept(listener, Choice::SourcePort).await });
+        }
+        Ok(bound)
+    }
+
+    /// Accepts no more connections on this shard, and lets those that it has answer what they were
+    /// asked, for at most `patience`.
+    pub async fn stop(&self, patience: Duration) {
+        self.listening.cancel().await;
+        let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
+        connections.iter().for_each(|connection| connection.stop());
+        if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
+            tracing::warn!(target: "cql_server", "some requests did not end in time");
+            self.serving.cancel().await;
+        }
+    }
+
+    /// What SUPPORTED says on this shard.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            host_id: self.cluster.node().host_id.to_string(),
+            shard: runtime::shard_id(),
+            shards: runtime::shard_count(),
+            shard_aware_port: self.shard_aware_port.get(),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(crate) fn processor(&self) -> &Processor {
+        &self.processor
+    }
+
+    async fn accept(self: Rc<Self>, listener: TcpListener, choice: Choice) {
+        loop {
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, most likely: those in use go on.
+                    tracing::warn!(target: "cql_server", "cannot accept a connection: {error}");
+                    runtime::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let shards = runtime::shard_count();
+            let shard = match choice {
+                Choice::SourcePort => peer.port() % shards,
+                Choice::InTurn => {
+                    let shard = self.next_shard.get();
+                    self.next_shard.set((shard + 1) % shards);
+                    shard
+                }
+            };
+            let stream = stream.detach();
+            runtime::on_shard(shard, move || async move {
+                runtime::local::get::<Server>().serve(stream);
+            })
+            .await;
+        }
+    }
+
+    fn serve(self: &Rc<Self>, stream: DetachedStream) {
+        let number = self.next_connection.get();
+        self.next_connection.set(number + 1);
+        let connection = Rc::new(Connection::new(self.clone(), stream.attach()));
+        self.connections.borrow_mut().insert(number, connection.clone());
+        let server = self.clone();
+        self.serving.spawn_in(runtime::group::STATEMENT, async move {
+            connection.serve().await;
+            server.connections.borrow_mut().remove(&number);
+        });
+    }
+
+    /// The clients of this shard, for `system.clients`.
+    pub fn clients(&self) -> Vec<Client> {
+        let connections = self.connections.borrow();
+        let clients = connections.values().filter_map(|connection| {
+            Some(Client {
+                address: connection.session.client?,
+                version: connection.version(),
+                started: connection.is_started(),
+                options: connection.options.borrow().clone(),
+                shard: runtime::shard_id(),
+            })
+        });
+        clients.collect()
+    }
+}
+
+/// How a connection's shard is chosen.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    InTurn,
+    SourcePort,
+}
+
+/// A client, as `system.clients` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub address: SocketAddr,
+    /// Unknown until its first request.
+    pub version: Option<u8>,
+    /// Whether STARTUP is done.
+    pub started: bool,
+    /// What STARTUP said.
+    pub options: Vec<(String, String)>,
+    pub shard: u16,
+}

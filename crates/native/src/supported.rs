@@ -1,0 +1,65 @@
+//! What a connection is told of this node in SUPPORTED, so that shard-aware drivers route each
+//! request to the shard that owns its token.
+//!
+//! Source: cql-surface reference, section 7.2.
+
+/// What SUPPORTED says of the shard and its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) host_id: String,
+    pub(crate) shard: u16,
+    pub(crate) shards: u16,
+    /// `None`: drivers are not told of shards.
+    pub(crate) shard_aware_port: Option<u16>,
+}
+
+/// Extension keys that a client may echo in STARTUP.
+pub(crate) const LWT_MARK: &str = "SCYLLA_LWT_ADD_METADATA_MARK";
+pub(crate) const METADATA_ID: &str = "SCYLLA_USE_METADATA_ID";
+
+/// The entries of SUPPORTED.
+pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
+    let one = |text: &str| vec![text.to_string()];
+    let mut entries = vec![
+        ("CQL_VERSION", one(cluster::node::CQL_VERSION)),
+        ("COMPRESSION", vec!["lz4".to_string(), "snappy".to_string()]),
+        ("PROTOCOL_VERSIONS", vec!["3/v3".into(), "4/v4".into(), "5/v5".into()]),
+        ("CLIENT_OPTIONS", Vec::new()),
+        ("SCYLLA_HOST_ID", one(&facts.host_id)),
+        (LWT_MARK, one("LWT_OPTIMIZATION_META_BIT_MASK=2147483648")),
+        (METADATA_ID, Vec::new()),
+    ];
+    if let Some(port) = facts.shard_aware_port {
+        entries.extend([
+            ("SCYLLA_SHARD", one(&facts.shard.to_string())),
+            ("SCYLLA_NR_SHARDS", one(&facts.shards.to_string())),
+            ("SCYLLA_SHARDING_ALGORITHM", one("biased-token-round-robin")),
+            ("SCYLLA_SHARDING_IGNORE_MSB", one("0")),
+            ("SCYLLA_PARTITIONER", one(cluster::node::PARTITIONER)),
+            ("SCYLLA_SHARD_AWARE_PORT", one(&port.to_string())),
+        ]);
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_told_of_where_drivers_may_use_them() {
+        let facts = |shard_aware_port| Facts {
+            host_id: "h".to_string(),
+            shard: 1,
+            shards: 2,
+            shard_aware_port,
+        };
+        let find = |entries: &[(&str, Vec<String>)], key| {
+            entries.iter().find(|(name, _)| *name == key).map(|(_, values)| values.join(","))
+        };
+        let aware = entries(&facts(Some(19042)));
+        assert_eq!(find(&aware, "SCYLLA_SHARD_AWARE_PORT").as_deref(), Some("19042"));
+        assert_eq!(find(&aware, "SCYLLA_SHARD").as_deref(), Some("1"));
+        assert_eq!(find(&entries(&facts(None)), "SCYLLA_NR_SHARDS"), None);
+    }
+}

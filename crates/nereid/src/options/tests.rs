@@ -1,0 +1,78 @@
+use super::*;
+
+#[test]
+fn a_later_source_wins_and_is_named() {
+    let mut values = Values::default();
+    assert_eq!(values.text("native_transport_port"), "9042");
+    assert_eq!(values.source("native_transport_port"), Source::Default);
+    values.set("native-transport-port", vec!["9999".into()], Source::CommandLine).unwrap();
+    values.read_file("native_transport_port: 9043\nrpc_address: 127.0.0.2\n").unwrap();
+    assert_eq!(values.text("native_transport_port"), "9999");
+    assert_eq!(values.text("rpc_address"), "127.0.0.2");
+    assert_eq!(values.source("rpc_address").name(), "config");
+}
+
+#[test]
+fn refusals_name_the_option_and_the_place() {
+    let mut values = Values::default();
+    let check = |result: Result<(), Refused>, expected: &str| {
+        assert_eq!(result.unwrap_err().0, expected);
+    };
+    check(
+        values.set("rpc_adress", vec!["x".into()], Source::CommandLine),
+        "unknown option rpc_adress; did you mean rpc_address?",
+    );
+    check(
+        values.set("native_transport_port", vec!["many".into()], Source::CommandLine),
+        "option native_transport_port: not a whole number: many",
+    );
+    check(
+        values.set("developer_mode", vec!["perhaps".into()], Source::CommandLine),
+        "option developer_mode: not a boolean: perhaps",
+    );
+    check(
+        values.read_file("rpc_address: [unclosed").map(|_| ()),
+        values.clone().read_file("rpc_address: [unclosed").unwrap_err().0.as_str(),
+    );
+}
+
+#[test]
+fn a_file_gives_scalars_lists_and_maps() {
+    let mut values = Values::default();
+    let text = "data_file_directories:\n  - /a\n  - /b\nseed_provider:\n  - class_name: X\n    \
+                parameters:\n      - seeds: 1.2.3.4\nclient_encryption_options:\n  enabled: true\n\
+                key_cache_save_period: 3\n";
+    let warnings = values.read_file(text).unwrap();
+    assert_eq!(values.list("data_file_directories"), ["/a", "/b"]);
+    assert_eq!(values.list("client_encryption_options"), ["enabled=true"]);
+    assert_eq!(warnings, ["option key_cache_save_period has no effect and is ignored"]);
+}
+
+#[test]
+fn sizes() {
+    let check = |text, expected| assert_eq!(parse_bytes(text), expected, "{text}");
+    check("1G", Some(1 << 30));
+    check("200M", Some(200 << 20));
+    check("64k", Some(64 << 10));
+    check("77", Some(77));
+    check("1GiB", Some(1 << 30));
+    check("G", None);
+    check("12Q", None);
+}
+
+#[test]
+fn a_command_line_is_read_as_launchers_write_it() {
+    let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
+    let line = "--smp 2 -m 1G --overprovisioned --kernel-page-cache=1 --developer-mode 1 \
+                --logger-log-level compaction=warn --logger-log-level x=info --workdir /tmp/w \
+                --client-encryption-options enabled=true --client-encryption-options keyfile=/k";
+    let Ok(Invocation::Serve(values)) = parse_line(&words(line)) else { panic!("not accepted") };
+    assert_eq!(values.integer("smp"), 2);
+    assert_eq!(values.text("memory"), "1G");
+    assert!(values.flag("overprovisioned"));
+    assert_eq!(values.list("logger_log_level"), ["compaction=warn", "x=info"]);
+    assert_eq!(values.list("client_encryption_options"), ["enabled=true", "keyfile=/k"]);
+    assert!(matches!(parse_line(&words("--version")), Ok(Invocation::Print(_))));
+    let error = parse_line(&words("--smpp 2")).unwrap_err();
+    assert_eq!(error.0, "unknown option --smpp; did you mean smp?");
+}

@@ -1,0 +1,166 @@
+//! Which disk request goes next: a fair queue over the classes of one shard, and its figures.
+//!
+//! A request costs 4096 plus its bytes, written ones twice; the class with the least cost per
+//! share goes next. With room at the disk and nobody waiting a request passes at once.
+//!
+//! Invariants
+//!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
+
+use super::ops::{Op, OpId};
+use crate::io::{IoClass, IoStats};
+use std::collections::VecDeque;
+
+/// What a disk request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskKind {
+    Read,
+    Write,
+    Sync,
+}
+
+impl Op {
+    pub(crate) fn disk_kind(&self) -> DiskKind {
+        match self {
+            Op::Read { .. } => DiskKind::Read,
+            Op::Write { .. } => DiskKind::Write,
+            _ => DiskKind::Sync,
+        }
+    }
+}
+
+struct ClassState {
+    waiting: VecDeque<(OpId, u64)>,
+    /// Cost x 1024 / shares.
+    used: u64,
+    shares: u64,
+    stats: IoStats,
+}
+
+pub(crate) struct IoQueue {
+    classes: [ClassState; IoClass::ALL.len()],
+    in_flight: usize,
+    in_flight_max: usize,
+    waiting: usize,
+    floor: u64,
+}
+
+impl IoQueue {
+    pub(crate) fn new(in_flight_max: usize) -> IoQueue {
+        let state = |shares| ClassState {
+            waiting: VecDeque::new(),
+            used: 0,
+            shares,
+            stats: IoStats::default(),
+        };
+        // In the order of the classes: commitlog, flush, compaction, query, streaming, system.
+        let classes = [1000, 400, 200, 1000, 200, 400].map(state);
+        let in_flight_max = in_flight_max.max(1);
+        IoQueue { classes, in_flight: 0, in_flight_max, waiting: 0, floor: 0 }
+    }
+
+    /// Counts a request; whether it may go to the kernel at once.
+    pub(crate) fn admit(&mut self, class: IoClass, kind: DiskKind, bytes: usize) -> bool {
+        let free = self.in_flight < self.in_flight_max && self.waiting == 0;
+        let floor = self.floor;
+        let class = &mut self.classes[class as usize];
+        count(&mut class.stats, kind, bytes);
+        if free {
+            class.used = class.used.max(floor) + cost(kind, bytes) * 1024 / class.shares;
+            class.stats.in_flight += 1;
+            self.in_flight += 1;
+        }
+        free
+    }
+
+    /// Lets a counted request wait.
+    pub(crate) fn push(&mut self, class: IoClass, id: OpId, kind: DiskKind, bytes: usize) {
+        let floor = self.floor;
+        let class = &mut self.classes[class as usize];
+        if class.waiting.is_empty() {
+            class.used = class.used.max(floor);
+        }
+        class.waiting.push_back((id, cost(kind, bytes)));
+        class.stats.queued += 1;
+        self.waiting += 1;
+    }
+
+    /// The next request that may go, counted as in flight.
+    pub(crate) fn pop(&mut self) -> Option<(IoClass, OpId)> {
+        if self.in_flight_max <= self.in_flight || self.waiting == 0 {
+            return None;
+        }
+        let ready =
+            IoClass::ALL.into_iter().filter(|c| !self.classes[*c as usize].waiting.is_empty());
+        let class = ready.min_by_key(|class| self.classes[*class as usize].used)?;
+        let state = &mut self.classes[class as usize];
+        let (id, cost) = state.waiting.pop_front()?;
+        self.floor = self.floor.max(state.used);
+        state.used += cost * 1024 / state.shares;
+        state.stats.queued -= 1;
+        state.stats.in_flight += 1;
+        self.waiting -= 1;
+        self.in_flight += 1;
+        Some((class, id))
+    }
+
+    /// A popped request waited for so long.
+    pub(crate) fn waited(&mut self, class: IoClass, ns: u64) {
+        self.classes[class as usize].stats.queue_ns += ns;
+    }
+
+    /// A popped request was given up before it went: as if it had never been.
+    pub(crate) fn abandon(&mut self, class: IoClass, kind: DiskKind, bytes: usize) {
+        let stats = &mut self.classes[class as usize].stats;
+        stats.in_flight -= 1;
+        self.in_flight -= 1;
+        match kind {
+            DiskKind::Read => {
+                (stats.reads, stats.read_bytes) = (stats.reads - 1, stats.read_bytes - bytes as u64)
+            }
+            DiskKind::Write => {
+                (stats.writes, stats.write_bytes) =
+                    (stats.writes - 1, stats.write_bytes - bytes as u64)
+            }
+            DiskKind::Sync => stats.syncs -= 1,
+        }
+    }
+
+    /// A request has ended.
+    pub(crate) fn ended(&mut self, class: IoClass, service_ns: u64) {
+        let stats = &mut self.classes[class as usize].stats;
+        stats.in_flight -= 1;
+        stats.service_ns += service_ns;
+        self.in_flight -= 1;
+    }
+
+    pub(crate) fn stats(&self, class: IoClass) -> IoStats {
+        self.classes[class as usize].stats
+    }
+
+    pub(crate) fn set_shares(&mut self, class: IoClass, shares: u32) {
+        self.classes[class as usize].shares = shares.max(1) as u64;
+    }
+}
+
+fn count(stats: &mut IoStats, kind: DiskKind, bytes: usize) {
+    match kind {
+        DiskKind::Read => {
+            stats.reads += 1;
+            stats.read_bytes += bytes as u64;
+        }
+        DiskKind::Write => {
+            stats.writes += 1;
+            stats.write_bytes += bytes as u64;
+        }
+        DiskKind::Sync => stats.syncs += 1,
+    }
+}
+
+fn cost(kind: DiskKind, bytes: usize) -> u64 {
+    let bytes = bytes as u64;
+    match kind {
+        DiskKind::Read => 4096 + bytes,
+        DiskKind::Write => 4096 + 2 * bytes,
+        DiskKind::Sync => 4096,
+    }
+}

@@ -1,0 +1,132 @@
+//! A shard's insides: tasks, timers, operations, and the way in from other shards.
+//!
+//! Invariants
+//!  - *current-shard*: while code of a shard runs, that shard is the thread's current one.
+//!  - *no-borrow-across*: no cell of a shard is borrowed while a future is polled or dropped.
+
+pub(crate) mod clock;
+pub(crate) mod io_queue;
+pub(crate) mod mesh;
+pub(crate) mod node;
+pub(crate) mod offload;
+pub(crate) mod ops;
+pub(crate) mod reactor;
+pub(crate) mod stall;
+pub(crate) mod tasks;
+pub(crate) mod waker;
+pub(crate) mod wheel;
+
+use crate::ShardId;
+use crate::driver::Driver;
+use clock::Clock;
+use mesh::Calls;
+use node::Node;
+use ops::Ops;
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::{HashMap, Prng};
+use tasks::Tasks;
+use waker::{Remote, TaskId};
+use wheel::Wheel;
+
+/// Everything of one shard.
+pub(crate) struct Shard {
+    pub(crate) id: ShardId,
+    pub(crate) node: Arc<Node>,
+    pub(crate) remote: Arc<Remote>,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: RefCell<Tasks>,
+    pub(crate) wheel: RefCell<Wheel>,
+    pub(crate) ops: RefCell<Ops>,
+    pub(crate) driver: RefCell<Driver>,
+    pub(crate) calls: RefCell<Calls>,
+    pub(crate) locals: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
+    pub(crate) prng: RefCell<Prng>,
+    pub(crate) root: crate::task::Scope,
+    pub(crate) current_task: Cell<Option<TaskId>>,
+    pub(crate) current_group: Cell<u8>,
+    pub(crate) preempt_at: Cell<u64>,
+    pub(crate) quota_ns: u64,
+    /// A crashed simulated shard: what its destructors ask for does not happen.
+    pub(crate) dead: Cell<bool>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Shard>>> = const { RefCell::new(None) };
+}
+
+impl Shard {
+    pub(crate) fn new(
+        id: ShardId,
+        node: Arc<Node>,
+        clock: Clock,
+        driver: Driver,
+        prng: Prng,
+    ) -> Rc<Shard> {
+        let config = &node.config;
+        let mut tasks = Tasks::new();
+        for (group, shares) in node.groups() {
+            tasks.set_shares(group, shares);
+        }
+        Rc::new(Shard {
+            id,
+            remote: node.remotes[id as usize].clone(),
+            wheel: RefCell::new(Wheel::new(clock.now_ns())),
+            clock,
+            tasks: RefCell::new(tasks),
+            ops: RefCell::new(Ops::new(config.disk_requests_max)),
+            driver: RefCell::new(driver),
+            calls: RefCell::new(Calls::new(config.shards)),
+            locals: RefCell::new(HashMap::default()),
+            prng: RefCell::new(prng),
+            root: crate::task::Scope::new(),
+            current_task: Cell::new(None),
+            current_group: Cell::new(crate::group::MAIN.0),
+            preempt_at: Cell::new(u64::MAX),
+            quota_ns: config.task_quota.as_nanos() as u64,
+            dead: Cell::new(false),
+            node,
+        })
+    }
+
+    /// Fires the timers that are due.
+    pub(crate) fn fire_timers(&self) {
+        let now = self.clock.now_ns();
+        let mut wheel = self.wheel.borrow_mut();
+        if wheel.len() != 0 {
+            // Waking touches the ready queues alone.
+            wheel.advance(now, |waker| waker.wake());
+        }
+    }
+
+    /// Empties the shard: tasks, then services, then what their ends made.
+    pub(crate) fn clear(&self) {
+        self.cancel_all();
+        loop {
+            let Some(key) = self.locals.borrow().keys().next().copied() else { break };
+            let value = self.locals.borrow_mut().remove(&key);
+            drop(value);
+        }
+        self.cancel_all();
+    }
+}
+
+/// Makes `shard` the current one of this thread; returns the one before.
+pub(crate) fn enter(shard: Option<Rc<Shard>>) -> Option<Rc<Shard>> {
+    CURRENT.with(|current| current.replace(shard))
+}
+
+/// Calls `f` with the current shard, if there is one.
+pub(crate) fn try_with<R>(f: impl FnOnce(&Rc<Shard>) -> R) -> Option<R> {
+    CURRENT.try_with(|current| current.borrow().as_ref().map(f)).ok().flatten()
+}
+
+/// Calls `f` with the current shard. Panics outside of a shard.
+pub(crate) fn with<R>(f: impl FnOnce(&Rc<Shard>) -> R) -> R {
+    match try_with(f) {
+        Some(value) => value,
+        None => panic!("this call needs a shard: it works inside of runtime::run only"),
+    }
+}

@@ -1,0 +1,101 @@
+//! What the shards of one node share: configuration, group names, wake handles, shutdown.
+
+use super::mesh::Ring;
+use super::offload::Pool;
+use super::waker::Remote;
+use crate::group::{self, Group};
+use crate::{Config, ShardId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[allow(clippy::disallowed_types)] // Group names: written at start, off every hot path.
+type Mutex<T> = std::sync::Mutex<T>;
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) remotes: Vec<Arc<Remote>>,
+    /// From shard `f` to shard `t`: `rings[f * shards + t]`.
+    rings: Vec<Ring>,
+    groups: Mutex<Vec<(String, u32)>>,
+    pub(crate) pool: Pool,
+    /// Shards whose `main` has not ended.
+    running: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Node {
+    pub(crate) fn new(config: Config, remotes: Vec<Arc<Remote>>, pool: Pool) -> Arc<Node> {
+        let shards = config.shards as usize;
+        assert!(0 < shards && shards == remotes.len(), "a remote per shard");
+        let groups = group::FIXED.map(|(name, shares)| (name.to_string(), shares)).to_vec();
+        Arc::new(Node {
+            rings: (0..shards * shards).map(|_| Ring::new()).collect(),
+            groups: Mutex::new(groups),
+            pool,
+            running: AtomicUsize::new(shards),
+            stop: AtomicBool::new(false),
+            config,
+            remotes,
+        })
+    }
+
+    pub(crate) fn shards(&self) -> u16 {
+        self.config.shards
+    }
+
+    pub(crate) fn ring(&self, from: ShardId, to: ShardId) -> &Ring {
+        &self.rings[from as usize * self.config.shards as usize + to as usize]
+    }
+
+    /// The groups and their first shares.
+    pub(crate) fn groups(&self) -> Vec<(Group, u32)> {
+        let groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        groups.iter().enumerate().map(|(n, (_, shares))| (Group(n as u8), *shares)).collect()
+    }
+
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
+    }
+
+    /// The names of the groups, in the order of their numbers.
+    pub(crate) fn group_names(&self) -> Vec<String> {
+        let groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        groups.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The group called `name`, made if need be.
+    pub(crate) fn group(&self, name: &str, shares: u32) -> Group {
+        let mut groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(at) = groups.iter().position(|(known, _)| known == name) {
+            return Group(at as u8);
+        }
+        assert!(groups.len() < group::COUNT_MAX, "more than 64 scheduling groups");
+        groups.push((name.to_string(), shares));
+        Group((groups.len() - 1) as u8)
+    }
+
+    /// The `main` of a shard has ended; the last one stops all shards.
+    pub(crate) fn main_ended(&self) {
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.stop_all();
+        }
+    }
+
+    /// Whether some `main` is still running.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) != 0
+    }
+
+    /// Ends all shards.
+    pub(crate) fn stop_all(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        for remote in &self.remotes {
+            remote.ring();
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}

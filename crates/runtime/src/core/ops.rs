@@ -1,0 +1,491 @@
+#![allow(unsafe_code)]
+//! Operations on their way through the kernel, and the futures that wait for them.
+//!
+//! Invariants
+//!  - *slab-owns*: what an operation points to lives in its slot of the slab, on the heap, from
+//!    submission until its completion was taken in. Dropping the future does not touch it.
+//!  - *fd-outlives-ops*: an operation holds its descriptor, so no descriptor is closed, and its
+//!    number used again, while an operation on it is anywhere.
+//!  - *orphans-close*: when nobody waits for an operation that makes a descriptor, the
+//!    descriptor is closed as it arrives.
+
+use super::io_queue::IoQueue;
+use super::{Shard, try_with, with};
+use crate::io::{AlignedBuf, IoClass};
+use slab::Slab;
+use std::ffi::CString;
+use std::fmt;
+use std::future::Future;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// An open descriptor, real or simulated; closed with its last holder.
+#[derive(Debug)]
+pub(crate) struct Fd {
+    raw: i32,
+    kind: FdKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FdKind {
+    /// A file of the kernel: closing may block, so the ring does it.
+    File,
+    /// A socket of the kernel.
+    Socket,
+    /// A number in a simulated world.
+    Simulated,
+}
+
+impl Fd {
+    pub(crate) fn new(raw: i32, kind: FdKind) -> Rc<Fd> {
+        Rc::new(Fd { raw, kind })
+    }
+
+    pub(crate) fn raw(&self) -> i32 {
+        self.raw
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.kind == FdKind::Simulated
+    }
+
+    /// Takes the descriptor out, if nobody else holds it.
+    pub(crate) fn into_owned(this: Rc<Fd>) -> Result<i32, Rc<Fd>> {
+        let fd = Rc::try_unwrap(this)?;
+        let raw = fd.raw;
+        std::mem::forget(fd);
+        Ok(raw)
+    }
+}
+
+impl AsFd for Fd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        assert!(!self.is_simulated(), "a simulated descriptor reached the kernel");
+        // SAFETY: *fd-outlives-ops*: it stays open while we live.
+        unsafe { BorrowedFd::borrow_raw(self.raw) }
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        close(self.raw, self.kind);
+    }
+}
+
+/// Closes a descriptor that nobody uses any more.
+pub(crate) fn close(raw: i32, kind: FdKind) {
+    let on_shard = try_with(|shard| match kind {
+        FdKind::Socket => {
+            shard.driver.borrow_mut().forget_socket(raw);
+            false
+        }
+        FdKind::File | FdKind::Simulated => {
+            shard.submit_orphan(Op::Close { fd: raw });
+            true
+        }
+    });
+    if on_shard != Some(true) && kind != FdKind::Simulated {
+        // SAFETY: *fd-outlives-ops*: we were the last to know this open descriptor.
+        drop(unsafe { OwnedFd::from_raw_fd(raw) });
+    }
+}
+
+/// An address as the kernel reads it.
+pub(crate) type Address = Box<socket2::SockAddr>;
+
+/// The parts of a vectored send, as the kernel reads them.
+pub(crate) struct SendParts {
+    pub(crate) bufs: Vec<Vec<u8>>,
+    iovecs: Vec<libc::iovec>,
+    header: libc::msghdr,
+}
+
+impl SendParts {
+    /// Everything of `bufs` after the first `skip` bytes.
+    pub(crate) fn new(bufs: Vec<Vec<u8>>) -> Box<SendParts> {
+        // SAFETY: a `msghdr` of zeros is a valid empty message.
+        let header = unsafe { std::mem::zeroed() };
+        Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header })
+    }
+
+    /// Aims the message at what follows the first `skip` bytes.
+    pub(crate) fn aim(&mut self, mut skip: usize) {
+        self.iovecs.clear();
+        for buf in &self.bufs {
+            let from = skip.min(buf.len());
+            skip -= from;
+            let rest = &buf[from..];
+            if !rest.is_empty() && self.iovecs.len() < libc::UIO_MAXIOV as usize {
+                let iov_base = rest.as_ptr() as *mut libc::c_void;
+                self.iovecs.push(libc::iovec { iov_base, iov_len: rest.len() });
+            }
+        }
+        self.header.msg_iov = self.iovecs.as_mut_ptr();
+        self.header.msg_iovlen = self.iovecs.len();
+    }
+
+    pub(crate) fn header(&self) -> *const libc::msghdr {
+        &self.header
+    }
+}
+
+/// An operation, with everything it needs (*slab-owns*). Results are as the kernel's: a count,
+/// a descriptor or 0, or a negated error number.
+pub(crate) enum Op {
+    /// Reads `len` bytes at `offset` to the start of `buf`, whose capacity suffices.
+    Read {
+        fd: Rc<Fd>,
+        buf: AlignedBuf,
+        offset: u64,
+        len: usize,
+    },
+    /// Writes the bytes of `buf` after `skip` at `offset + skip`.
+    Write {
+        fd: Rc<Fd>,
+        buf: AlignedBuf,
+        offset: u64,
+        skip: usize,
+    },
+    Sync {
+        fd: Rc<Fd>,
+    },
+    Truncate {
+        fd: Rc<Fd>,
+        len: u64,
+    },
+    Allocate {
+        fd: Rc<Fd>,
+        offset: u64,
+        len: u64,
+    },
+    Open {
+        path: CString,
+        flags: i32,
+        mode: u32,
+    },
+    Close {
+        fd: i32,
+    },
+    Accept {
+        fd: Rc<Fd>,
+    },
+    Connect {
+        fd: Rc<Fd>,
+        address: Address,
+    },
+    /// Appends to the spare capacity of `buf`.
+    Receive {
+        fd: Rc<Fd>,
+        buf: Vec<u8>,
+    },
+    /// Sends the bytes of `buf` after `skip`.
+    Send {
+        fd: Rc<Fd>,
+        buf: Vec<u8>,
+        skip: usize,
+    },
+    SendParts {
+        fd: Rc<Fd>,
+        parts: Box<SendParts>,
+    },
+    /// Waits until the descriptor is readable.
+    Readable {
+        fd: Rc<Fd>,
+    },
+}
+
+impl Op {
+    /// Whether its result is a descriptor, and of which kind.
+    fn makes(&self) -> Option<FdKind> {
+        match self {
+            Op::Open { .. } => Some(FdKind::File),
+            Op::Accept { .. } => Some(FdKind::Socket),
+            _ => None,
+        }
+    }
+
+    /// Bytes moved by a disk request.
+    pub(crate) fn disk_bytes(&self) -> usize {
+        match self {
+            Op::Read { len, .. } => *len,
+            Op::Write { buf, skip, .. } => buf.len() - skip,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Op::Read { .. } => "read",
+            Op::Write { .. } => "write",
+            Op::Sync { .. } => "sync",
+            Op::Truncate { .. } => "truncate",
+            Op::Allocate { .. } => "allocate",
+            Op::Open { .. } => "open",
+            Op::Close { .. } => "close",
+            Op::Accept { .. } => "accept",
+            Op::Connect { .. } => "connect",
+            Op::Receive { .. } => "receive",
+            Op::Send { .. } => "send",
+            Op::SendParts { .. } => "send parts",
+            Op::Readable { .. } => "readable",
+        })
+    }
+}
+
+/// An operation's name: its slot and the slot's generation. What the kernel hands back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OpId(pub(crate) u64);
+
+impl OpId {
+    fn new(slot: usize, generation: u32) -> OpId {
+        OpId((generation as u64) << 32 | slot as u64)
+    }
+    fn slot(self) -> usize {
+        (self.0 & u32::MAX as u64) as usize
+    }
+}
+
+enum State {
+    /// In the I/O queue, not yet at the kernel.
+    Queued(Option<Waker>),
+    /// At the kernel.
+    Submitted(Option<Waker>),
+    /// The result waits for the future.
+    Done(i32),
+    /// At the kernel or in the queue; nobody waits.
+    Orphan { queued: bool },
+}
+
+struct Slot {
+    id: OpId,
+    op: Op,
+    state: State,
+    class: Option<IoClass>,
+    since_ns: u64,
+}
+
+/// The operations of a shard.
+pub(crate) struct Ops {
+    slots: Slab<Slot>,
+    generation: u32,
+    pub(crate) queue: IoQueue,
+}
+
+impl Ops {
+    pub(crate) fn new(disk_requests_max: usize) -> Ops {
+        Ops { slots: Slab::new(), generation: 0, queue: IoQueue::new(disk_requests_max) }
+    }
+
+    /// The number of operations that have not been taken in.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The operations that are at the kernel.
+    pub(crate) fn in_flight(&self) -> Vec<OpId> {
+        let slots = self.slots.iter().map(|(_, slot)| slot);
+        let submitted =
+            |s: &&Slot| matches!(s.state, State::Submitted(_) | State::Orphan { queued: false });
+        slots.filter(submitted).map(|slot| slot.id).collect()
+    }
+
+    /// An operation that is at the kernel.
+    pub(crate) fn get_mut(&mut self, id: OpId) -> Option<&mut Op> {
+        let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.id == id)?;
+        Some(&mut slot.op)
+    }
+
+    fn insert(&mut self, op: Op, state: State, class: Option<IoClass>, since_ns: u64) -> OpId {
+        self.generation = self.generation.wrapping_add(1) & 0x3fff_ffff;
+        let entry = self.slots.vacant_entry();
+        let id = OpId::new(entry.key(), self.generation);
+        entry.insert(Slot { id, op, state, class, since_ns });
+        id
+    }
+}
+
+impl Shard {
+    /// Starts an operation of a class, or outside of all classes.
+    pub(crate) fn submit(&self, op: Op, class: Option<IoClass>) -> OpFuture {
+        let now = self.clock.now_ns();
+        let mut ops = self.ops.borrow_mut();
+        let Some(class) = class else {
+            let id = ops.insert(op, State::Submitted(None), None, now);
+            self.start(&mut ops, id);
+            return OpFuture { id: Some(id) };
+        };
+        let kind = op.disk_kind();
+        let bytes = op.disk_bytes();
+        if ops.queue.admit(class, kind, bytes) {
+            let id = ops.insert(op, State::Submitted(None), Some(class), now);
+            self.start(&mut ops, id);
+            OpFuture { id: Some(id) }
+        } else {
+            let id = ops.insert(op, State::Queued(None), Some(class), now);
+            ops.queue.push(class, id, kind, bytes);
+            OpFuture { id: Some(id) }
+        }
+    }
+
+    /// Starts an operation whose result interests nobody.
+    pub(crate) fn submit_orphan(&self, op: Op) {
+        let mut ops = self.ops.borrow_mut();
+        let now = self.clock.now_ns();
+        let id = ops.insert(op, State::Orphan { queued: false }, None, now);
+        self.start(&mut ops, id);
+    }
+
+    fn start(&self, ops: &mut Ops, id: OpId) {
+        if self.dead.get() {
+            return;
+        }
+        let op = ops.get_mut(id).expect("an operation was just inserted");
+        self.driver.borrow_mut().submit(id, op);
+    }
+
+    /// Starts what the I/O queue lets through.
+    fn dispatch(&self, ops: &mut Ops, dropped: &mut Vec<Op>) {
+        let now = self.clock.now_ns();
+        while let Some((class, id)) = ops.queue.pop() {
+            let slot = ops.slots.get_mut(id.slot()).expect("a queued operation has a slot");
+            let waited = now - slot.since_ns;
+            slot.since_ns = now;
+            match &mut slot.state {
+                State::Queued(waker) => slot.state = State::Submitted(waker.take()),
+                State::Orphan { .. } => {
+                    let slot = ops.slots.remove(id.slot());
+                    ops.queue.abandon(class, slot.op.disk_kind(), slot.op.disk_bytes());
+                    dropped.push(slot.op);
+                    continue;
+                }
+                _ => unreachable!("a queued operation is queued or orphaned"),
+            }
+            ops.queue.waited(class, waited);
+            self.start(ops, id);
+        }
+    }
+
+    /// Takes in the completion of an operation.
+    pub(crate) fn complete(&self, id: u64, result: i32) {
+        let id = OpId(id);
+        let mut dropped = Vec::new();
+        let mut ops = self.ops.borrow_mut();
+        let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };
+        let (class, since_ns) = (slot.class, slot.since_ns);
+        let mut close_fd = None;
+        let waker = match std::mem::replace(&mut slot.state, State::Done(result)) {
+            State::Submitted(waker) => waker,
+            State::Orphan { queued: false } => {
+                let slot = ops.slots.remove(id.slot());
+                if 0 <= result {
+                    close_fd = slot.op.makes().map(|kind| (result, kind));
+                }
+                dropped.push(slot.op);
+                None
+            }
+            _ => unreachable!("an operation completes once, after its submission"),
+        };
+        if let Some(class) = class {
+            let now = self.clock.now_ns();
+            ops.queue.ended(class, now - since_ns);
+            self.dispatch(&mut ops, &mut dropped);
+        }
+        drop(ops);
+        drop(dropped);
+        if let Some((raw, kind)) = close_fd {
+            let simulated = self.driver.borrow().is_simulated();
+            close(raw, if simulated { FdKind::Simulated } else { kind });
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll_op(&self, id: OpId, cx: &Context<'_>) -> Poll<(i32, Op)> {
+        let mut ops = self.ops.borrow_mut();
+        let slot = ops.slots.get_mut(id.slot()).expect("an awaited operation has a slot");
+        assert!(slot.id == id, "an operation's slot was taken");
+        match &mut slot.state {
+            State::Done(result) => {
+                let result = *result;
+                let mut slot = ops.slots.remove(id.slot());
+                if let Op::Receive { buf, fd } = &mut slot.op
+                    && 0 < result
+                    && !fd.is_simulated()
+                {
+                    let len = buf.len() + result as usize;
+                    assert!(len <= buf.capacity(), "the kernel wrote past a buffer");
+                    // SAFETY: the kernel wrote `result` bytes after the old ones.
+                    unsafe { buf.set_len(len) };
+                }
+                Poll::Ready((result, slot.op))
+            }
+            State::Queued(waker) | State::Submitted(waker) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            State::Orphan { .. } => unreachable!("an awaited operation is no orphan"),
+        }
+    }
+
+    /// Nobody waits any more.
+    fn orphan(&self, id: OpId) {
+        let mut ops = self.ops.borrow_mut();
+        let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };
+        match slot.state {
+            State::Queued(_) => slot.state = State::Orphan { queued: true },
+            State::Submitted(_) => {
+                slot.state = State::Orphan { queued: false };
+                if !self.dead.get() {
+                    self.driver.borrow_mut().cancel(id);
+                }
+            }
+            State::Done(result) => {
+                let slot = ops.slots.remove(id.slot());
+                drop(ops);
+                let kind = slot.op.makes().filter(|_| 0 <= result);
+                if let Some(kind) = kind {
+                    let simulated = self.driver.borrow().is_simulated();
+                    close(result, if simulated { FdKind::Simulated } else { kind });
+                }
+                drop(slot);
+            }
+            State::Orphan { .. } => {}
+        }
+    }
+}
+
+/// Waits for an operation; gives its result, and the operation back for its buffers.
+#[derive(Debug)]
+pub(crate) struct OpFuture {
+    id: Option<OpId>,
+}
+
+impl Future for OpFuture {
+    type Output = (i32, Op);
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(i32, Op)> {
+        let id = self.id.expect("an operation is not polled after its end");
+        let poll = with(|shard| shard.poll_op(id, cx));
+        if poll.is_ready() {
+            self.id = None;
+        }
+        poll
+    }
+}
+
+impl Drop for OpFuture {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            try_with(|shard| shard.orphan(id));
+        }
+    }
+}
+
+/// Starts an operation on the current shard.
+pub(crate) fn submit(op: Op, class: Option<IoClass>) -> OpFuture {
+    with(|shard| shard.submit(op, class))
+}

@@ -1,0 +1,331 @@
+//! The task slab and the ready queues of the groups.
+//!
+//! Invariants
+//!  - *future-in-slot*: a task's future is in its slot, except while it is being polled.
+//!  - *queued-once*: a task is in at most one ready queue, at most once.
+//!  - *no-hoarding*: a group that becomes ready starts at the least virtual runtime of now.
+
+use super::Shard;
+use super::waker::{ID_BITS, TaskId};
+use crate::group::{self, Group, GroupStats};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::Context;
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Who is told that a task has ended.
+pub(crate) trait Owner {
+    /// The task that had this key has ended or was cancelled.
+    fn ended(&self, key: usize);
+}
+
+struct Slot {
+    generation: u32,
+    group: u8,
+    queued: bool,
+    polling: bool,
+    cancelled: bool,
+    future: Option<BoxFuture>,
+    owner: Option<(Rc<dyn Owner>, usize)>,
+}
+
+struct GroupState {
+    ready: VecDeque<TaskId>,
+    /// Nanoseconds x 1024 / shares.
+    runtime: u64,
+    shares: u32,
+    cpu_ns: u64,
+    polls: u64,
+}
+
+pub(crate) struct Tasks {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    groups: Vec<GroupState>,
+    ready: usize,
+    alive: usize,
+    /// The virtual runtime of the group that ran last: nobody starts below it.
+    floor: u64,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        let groups = Vec::with_capacity(group::COUNT_MAX);
+        Tasks { slots: Vec::new(), free: Vec::new(), groups, ready: 0, alive: 0, floor: 0 }
+    }
+
+    /// The number of tasks that wait to be polled.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// The number of tasks.
+    pub(crate) fn alive(&self) -> usize {
+        self.alive
+    }
+
+    /// Adds the group of this number, or gives it these shares.
+    pub(crate) fn set_shares(&mut self, group: Group, shares: u32) {
+        let index = group.0 as usize;
+        while self.groups.len() <= index {
+            let shares = shares.max(1);
+            let ready = VecDeque::new();
+            self.groups.push(GroupState { ready, runtime: 0, shares, cpu_ns: 0, polls: 0 });
+        }
+        self.groups[index].shares = shares.max(1);
+    }
+
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub(crate) fn stats(&self, group: Group) -> GroupStats {
+        let state = &self.groups[group.0 as usize];
+        GroupStats {
+            cpu_ns: state.cpu_ns,
+            polls: state.polls,
+            queue_length: state.ready.len(),
+            shares: state.shares,
+        }
+    }
+
+    fn insert(&mut self, group: Group, owner: (Rc<dyn Owner>, usize), future: BoxFuture) -> TaskId {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                assert!(self.slots.len() < 1 << ID_BITS, "more than 2^24 tasks on a shard");
+                self.slots.push(Slot {
+                    generation: 0,
+                    group: 0,
+                    queued: false,
+                    polling: false,
+                    cancelled: false,
+                    future: None,
+                    owner: None,
+                });
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slot = &mut self.slots[index as usize];
+        (slot.group, slot.queued, slot.cancelled) = (group.0, false, false);
+        (slot.future, slot.owner) = (Some(future), Some(owner));
+        self.alive += 1;
+        TaskId { index, generation: self.slots[index as usize].generation }
+    }
+
+    /// Puts a task into the ready queue of its group, unless it is gone or there already.
+    pub(crate) fn enqueue(&mut self, task: TaskId) {
+        let Some(slot) = self.slots.get_mut(task.index as usize) else { return };
+        if slot.generation != task.generation || slot.queued || slot.owner.is_none() {
+            return;
+        }
+        slot.queued = true;
+        let group = &mut self.groups[slot.group as usize];
+        if group.ready.is_empty() {
+            group.runtime = group.runtime.max(self.floor);
+        }
+        group.ready.push_back(task);
+        self.ready += 1;
+    }
+
+    /// The ready group with the least virtual runtime.
+    fn next_group(&self) -> Option<usize> {
+        let ready = self.groups.iter().enumerate().filter(|(_, group)| !group.ready.is_empty());
+        ready.min_by_key(|(_, group)| group.runtime).map(|(index, _)| index)
+    }
+
+    fn pop(&mut self, group: usize) -> Option<TaskId> {
+        let task = self.groups[group].ready.pop_front()?;
+        self.ready -= 1;
+        Some(task)
+    }
+
+    fn charge(&mut self, group: usize, ns: u64, polls: u64) {
+        let group = &mut self.groups[group];
+        group.runtime += ns * 1024 / group.shares as u64;
+        group.cpu_ns += ns;
+        group.polls += polls;
+    }
+
+    /// Takes the future of a task out, to poll it.
+    fn begin_poll(&mut self, task: TaskId) -> Option<(BoxFuture, u8)> {
+        let slot = &mut self.slots[task.index as usize];
+        if slot.generation != task.generation {
+            return None;
+        }
+        slot.queued = false;
+        let future = slot.future.take()?;
+        slot.polling = true;
+        Some((future, slot.group))
+    }
+
+    /// Puts the future back, or hands it out again if the task was cancelled meanwhile.
+    fn end_poll(&mut self, task: TaskId, future: BoxFuture) -> Option<BoxFuture> {
+        let slot = &mut self.slots[task.index as usize];
+        slot.polling = false;
+        if slot.cancelled {
+            return Some(future);
+        }
+        slot.future = Some(future);
+        None
+    }
+
+    /// Frees a slot whose future is gone.
+    fn remove(&mut self, index: u32) -> Option<(Rc<dyn Owner>, usize)> {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = TaskId::next_generation(slot.generation);
+        slot.polling = false;
+        // Its place in a ready queue, if any, stays: the generation tells that it is stale.
+        slot.queued = false;
+        self.free.push(index);
+        self.alive -= 1;
+        slot.owner.take()
+    }
+}
+
+impl Shard {
+    /// Starts a task.
+    pub(crate) fn spawn(
+        &self,
+        group: Group,
+        owner: (Rc<dyn Owner>, usize),
+        future: BoxFuture,
+    ) -> TaskId {
+        let mut tasks = self.tasks.borrow_mut();
+        let task = tasks.insert(group, owner, future);
+        tasks.enqueue(task);
+        task
+    }
+
+    /// Makes a task ready.
+    pub(crate) fn wake(&self, task: TaskId) {
+        self.tasks.borrow_mut().enqueue(task);
+    }
+
+    /// Drops a task. One that is being polled is dropped after that poll.
+    pub(crate) fn cancel(&self, task: TaskId) {
+        let mut tasks = self.tasks.borrow_mut();
+        let Some(slot) = tasks.slots.get_mut(task.index as usize) else { return };
+        if slot.generation != task.generation {
+            return;
+        }
+        if slot.polling {
+            slot.cancelled = true;
+            return;
+        }
+        let future = slot.future.take();
+        drop(tasks);
+        drop(future);
+        self.finish(task.index);
+    }
+
+    /// Moves the running task to another group; returns the old one.
+    pub(crate) fn move_to_group(&self, group: Group) -> Group {
+        let old = Group(self.current_group.replace(group.0));
+        if let Some(task) = self.current_task.get() {
+            self.tasks.borrow_mut().slots[task.index as usize].group = group.0;
+        }
+        old
+    }
+
+    fn finish(&self, index: u32) {
+        let owner = self.tasks.borrow_mut().remove(index);
+        if let Some((owner, key)) = owner {
+            owner.ended(key);
+        }
+    }
+
+    /// Polls one task.
+    fn poll_task(&self, task: TaskId) {
+        let Some((mut future, group)) = self.tasks.borrow_mut().begin_poll(task) else { return };
+        self.current_task.set(Some(task));
+        self.current_group.set(group);
+        let polls = self.remote.polls.load(Ordering::Relaxed);
+        self.remote.polls.store(polls + 1, Ordering::Relaxed);
+        let waker = ManuallyDrop::new(self.waker(task));
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.remote.polls.store(polls + 2, Ordering::Relaxed);
+        if poll.is_ready() {
+            drop(future);
+            self.finish(task.index);
+        } else {
+            let cancelled = self.tasks.borrow_mut().end_poll(task, future);
+            if let Some(future) = cancelled {
+                drop(future);
+                self.finish(task.index);
+            }
+        }
+        self.current_task.set(None);
+        self.current_group.set(group::MAIN.0);
+    }
+
+    /// Runs the group whose turn it is, for at most the quota; whether there was one.
+    pub(crate) fn run_group(&self) -> bool {
+        let Some(group) = self.tasks.borrow().next_group() else { return false };
+        let start = self.clock.now_ns();
+        let end = start + self.quota_ns;
+        self.preempt_at.set(end);
+        let mut polls = 0;
+        let mut now = start;
+        loop {
+            let task = self.tasks.borrow_mut().pop(group);
+            let Some(task) = task else { break };
+            self.poll_task(task);
+            polls += 1;
+            // Every fourth poll: a clock costs as much as a short poll.
+            if polls % 4 == 0 {
+                now = self.clock.now_ns();
+                if end <= now {
+                    break;
+                }
+            }
+        }
+        if polls % 4 != 0 {
+            now = self.clock.now_ns();
+        }
+        let mut tasks = self.tasks.borrow_mut();
+        tasks.floor = tasks.groups[group].runtime;
+        tasks.charge(group, now - start, polls);
+        true
+    }
+
+    /// Polls the `nth` ready task, whatever its group: for the simulation.
+    pub(crate) fn run_nth(&self, mut nth: usize) -> TaskId {
+        let mut tasks = self.tasks.borrow_mut();
+        let mut found = None;
+        for (index, group) in tasks.groups.iter_mut().enumerate() {
+            if nth < group.ready.len() {
+                found = group.ready.remove(nth).map(|task| (index, task));
+                break;
+            }
+            nth -= group.ready.len();
+        }
+        let (group, task) = found.expect("the task to run is ready");
+        tasks.ready -= 1;
+        tasks.charge(group, 1000, 1);
+        drop(tasks);
+        self.poll_task(task);
+        task
+    }
+
+    /// Drops every task.
+    pub(crate) fn cancel_all(&self) {
+        // A task that is dropped may spawn others, so until none is left.
+        loop {
+            let tasks = self.tasks.borrow();
+            let next = tasks.slots.iter().enumerate().find(|(_, slot)| slot.owner.is_some());
+            let next = next
+                .map(|(index, slot)| TaskId { index: index as u32, generation: slot.generation });
+            drop(tasks);
+            match next {
+                Some(task) => self.cancel(task),
+                None => return,
+            }
+        }
+    }
+}

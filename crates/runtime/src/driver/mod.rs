@@ -1,0 +1,98 @@
+//! The back ends: who carries operations out.
+//!
+//! A driver is told of an operation once (`submit`) and reports each exactly once, later, by a
+//! completion, cancelled ones too; simulated crashes excepted.
+
+mod epoll;
+pub(crate) mod sys;
+mod uring;
+
+use crate::core::ops::{Op, OpId};
+use crate::sim::port::SimPort;
+use crate::{Backend, StartError};
+pub(crate) use epoll::Epoll;
+use std::os::fd::RawFd;
+use std::time::Duration;
+pub(crate) use uring::Uring;
+
+/// How long a driver may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Not at all.
+    Not,
+    /// Until something happens, or for so long.
+    AtMost(Option<Duration>),
+}
+
+/// Completed operations and their results.
+pub(crate) type Completions = Vec<(u64, i32)>;
+
+/// The driver of a shard.
+pub(crate) enum Driver {
+    Uring(Box<Uring>),
+    Epoll(Box<Epoll>),
+    Sim(SimPort),
+}
+
+impl Driver {
+    /// The driver that `backend` asks for; `eventfd` wakes it up.
+    pub(crate) fn new(backend: Backend, eventfd: RawFd) -> Result<Driver, StartError> {
+        if backend == Backend::Epoll {
+            return Ok(Driver::Epoll(Box::new(Epoll::new(eventfd)?)));
+        }
+        let uring = Uring::new(eventfd);
+        Ok(Driver::Uring(Box::new(uring.map_err(|e| StartError::Kernel("io_uring_setup", e))?)))
+    }
+
+    /// Starts an operation. It stays where it is until it completes (*slab-owns*).
+    pub(crate) fn submit(&mut self, id: OpId, op: &mut Op) {
+        match self {
+            Driver::Uring(uring) => uring.submit(id, op),
+            Driver::Epoll(epoll) => epoll.submit(id, op),
+            Driver::Sim(port) => port.submit(id, op),
+        }
+    }
+
+    /// Asks for an early end of an operation, which completes all the same.
+    pub(crate) fn cancel(&mut self, id: OpId) {
+        match self {
+            Driver::Uring(uring) => uring.cancel(id),
+            Driver::Epoll(epoll) => epoll.cancel(id),
+            Driver::Sim(port) => port.cancel(id),
+        }
+    }
+
+    /// A socket is about to be closed.
+    pub(crate) fn forget_socket(&mut self, fd: RawFd) {
+        if let Driver::Epoll(epoll) = self {
+            epoll.forget(fd);
+        }
+    }
+
+    /// Lets the kernel work and collects completions.
+    pub(crate) fn poll(&mut self, wait: Wait, completions: &mut Completions) {
+        match self {
+            Driver::Uring(uring) => uring.poll(wait, completions),
+            Driver::Epoll(epoll) => epoll.poll(wait, completions),
+            Driver::Sim(_) => {}
+        }
+    }
+
+    /// Whether a `poll` that does not wait might find something.
+    pub(crate) fn wants_poll(&mut self) -> bool {
+        match self {
+            Driver::Uring(uring) => uring.wants_poll(),
+            Driver::Epoll(epoll) => epoll.wants_poll(),
+            Driver::Sim(_) => false,
+        }
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self, Driver::Sim(_))
+    }
+}
+
+/// Whether the kernel lets this process use io_uring.
+pub(crate) fn uring_refusal() -> Option<std::io::Error> {
+    uring::refusal()
+}

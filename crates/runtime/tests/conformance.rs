@@ -1,0 +1,226 @@
+//! The same bodies on every back end.
+
+#![allow(clippy::disallowed_methods)]
+
+use runtime::io::{AlignedBuf, File, IoClass, OpenOptions, fs};
+use runtime::net::{ListenOptions, TcpListener, TcpStream};
+use runtime::task::Scope;
+use runtime::time::{Instant, sleep, timeout};
+use runtime::{Backend, Config, on_all_shards, on_shard, shard_id};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const LISTEN: ListenOptions = ListenOptions { reuse_port: false, backlog: 16 };
+
+/// A directory of this test's own.
+fn directory(name: &str) -> PathBuf {
+    let directory =
+        std::env::temp_dir().join(format!("nereid-runtime-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    directory
+}
+
+async fn files(root: PathBuf) {
+    fs::create_dir_all(root.join("a/b")).await.unwrap();
+    fs::create_dir_all(root.join("a/b")).await.unwrap();
+    let path = root.join("a/b/data");
+    let file = File::open(&path, OpenOptions::create_new()).await.unwrap();
+    let again = File::open(&path, OpenOptions::create_new()).await.unwrap_err();
+    assert!(again.is_already_exists(), "{again}");
+    let bytes: Vec<u8> = (0..3 * 4096u32).map(|n| (n % 251) as u8).collect();
+    let buf = file.write_at(IoClass::Flush, 0, AlignedBuf::copy_from(&bytes)).await.unwrap();
+    assert_eq!(&*buf, &bytes[..]);
+    file.write_tail(IoClass::Flush, 3 * 4096, AlignedBuf::copy_from(b"tail")).await.unwrap();
+    file.fdatasync(IoClass::Flush).await.unwrap();
+    assert_eq!(file.len().await.unwrap(), 3 * 4096 + 4);
+    let before = runtime::io::stats(IoClass::Query);
+    for (offset, len, expected) in [
+        (0u64, 10usize, &bytes[..10]),
+        (4095, 2, &bytes[4095..4097]),
+        (100, 9000, &bytes[100..9100]),
+        (3 * 4096, 100, &b"tail"[..]),
+        (3 * 4096 + 3, 1, &b"l"[..]),
+        (3 * 4096 + 4, 5, &b""[..]),
+        (1 << 20, 5, &b""[..]),
+        (7, 0, &b""[..]),
+    ] {
+        let read = file.read_at(IoClass::Query, offset, len).await.unwrap();
+        assert_eq!(&*read, expected, "{len} at {offset}");
+    }
+    assert_eq!(runtime::io::stats(IoClass::Query).reads - before.reads, 7);
+    file.truncate(5).await.unwrap();
+    assert_eq!(fs::len(&path).await.unwrap(), 5);
+    file.allocate(0, 8192).await.unwrap();
+    assert_eq!(file.len().await.unwrap(), 8192);
+    file.close().await.unwrap();
+    fs::hard_link(&path, root.join("link")).await.unwrap();
+    fs::rename(&path, root.join("a/moved")).await.unwrap();
+    assert!(!fs::exists(&path).await.unwrap());
+    fs::write_file_atomic(root.join("small"), b"one").await.unwrap();
+    fs::write_file_atomic(root.join("small"), b"two!").await.unwrap();
+    assert_eq!(fs::read_file(root.join("small")).await.unwrap(), b"two!");
+    fs::sync_dir(&root).await.unwrap();
+    let names: Vec<_> = fs::list_dir(&root).await.unwrap();
+    let names: Vec<_> = names.iter().map(|e| (e.name.as_str(), e.is_dir, e.len)).collect();
+    assert_eq!(names, [("a", true, 0), ("link", false, 8192), ("small", false, 4)]);
+    let missing = fs::read_file(root.join("missing")).await.unwrap_err();
+    assert!(missing.is_not_found());
+    assert!(missing.to_string().contains("missing"), "{missing}");
+    fs::remove_file(root.join("link")).await.unwrap();
+    let lock = fs::lock_exclusive(root.join("lock")).await.unwrap();
+    let held = fs::lock_exclusive(root.join("lock")).await.unwrap_err();
+    assert!(matches!(held, fs::LockError::Held(Some(_))), "{held}");
+    drop(lock);
+    while fs::lock_exclusive(root.join("lock")).await.is_err() {
+        runtime::task::yield_now().await;
+    }
+    fs::remove_dir_all(&root).await.unwrap();
+    assert!(!fs::exists(&root).await.unwrap());
+}
+
+async fn sockets() {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    let addr = listener.local_addr();
+    let scope = Scope::new();
+    scope.spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut buf = Vec::with_capacity(1000);
+        loop {
+            let (read, back) = stream.read(buf).await;
+            buf = back;
+            if read.unwrap() == 0 {
+                break;
+            }
+            let (sent, back) = stream.write_all(buf).await;
+            sent.unwrap();
+            buf = back;
+            buf.clear();
+        }
+        stream.shutdown().unwrap();
+    });
+    let stream = TcpStream::connect(addr).await.unwrap();
+    assert_eq!(stream.peer_addr(), addr);
+    let message: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
+    let ours = [message[..7].to_vec(), Vec::new(), message[7..].to_vec()].to_vec();
+    let echoed = async {
+        let mut buf = Vec::new();
+        while buf.len() < message.len() {
+            let (read, back) = stream.read(buf).await;
+            buf = back;
+            assert!(0 < read.unwrap());
+        }
+        buf
+    };
+    let ((sent, _), echoed) = runtime::task::join(stream.write_all_vectored(ours), echoed).await;
+    sent.unwrap();
+    assert!(echoed == message);
+    stream.shutdown().unwrap();
+    let (end, _) = stream.read(Vec::new()).await;
+    assert_eq!(end.unwrap(), 0);
+    scope.join().await;
+    let refused = TcpStream::connect(addr).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+async fn moved_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    let addr = listener.local_addr();
+    let client = TcpStream::connect(addr).await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    let detached = server.detach();
+    let there = on_shard(1, move || async move {
+        let stream = detached.attach();
+        let (sent, _) = stream.write_all(b"from shard 1".to_vec()).await;
+        sent.unwrap();
+        shard_id()
+    });
+    assert_eq!(there.await, 1);
+    let mut buf = Vec::new();
+    loop {
+        let (read, back) = client.read(buf).await;
+        buf = back;
+        if read.unwrap() == 0 {
+            break;
+        }
+    }
+    assert_eq!(buf, b"from shard 1");
+}
+
+async fn timers() {
+    let start = Instant::now();
+    sleep(Duration::from_millis(3)).await;
+    assert!(Duration::from_millis(3) <= start.elapsed());
+    assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
+    assert_eq!(timeout(Duration::from_secs(100), async { 5 }).await, Ok(5));
+    let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let scope = Scope::new();
+    for n in [5u64, 1, 3] {
+        let order = order.clone();
+        scope.spawn(async move {
+            sleep(Duration::from_millis(n * 10)).await;
+            order.borrow_mut().push(n);
+        });
+    }
+    scope.join().await;
+    assert_eq!(*order.borrow(), [1, 3, 5]);
+}
+
+async fn shards() {
+    assert_eq!(on_shard(1, || async { shard_id() }).await, 1);
+    assert_eq!(on_shard(0, || async { shard_id() }).await, 0);
+    assert_eq!(on_all_shards(|| async { shard_id() }).await, [0, 1]);
+    // More calls than a ring holds, and calls back from there.
+    let calls = (0..2000u64).map(|n| {
+        on_shard(1, move || async move { n + on_shard(0, move || async move { n }).await })
+    });
+    let sums = runtime::task::join_all(calls).await;
+    assert!(sums.into_iter().eq((0..2000).map(|n| 2 * n)));
+    let group = runtime::group::create("travelling", 100);
+    let there = runtime::group::with_group(group, async {
+        on_shard(1, || async { runtime::group::current() }).await
+    });
+    assert_eq!(there.await, group);
+    assert_eq!(runtime::group::current(), runtime::group::MAIN);
+}
+
+/// Futures that are dropped while their operations are at the kernel leave nothing behind.
+async fn dropped_in_flight() {
+    let before = runtime::testing::operations_in_flight();
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    for _ in 0..50 {
+        let _ = timeout(Duration::ZERO, server.read(vec![0; 10])).await;
+        let _ = timeout(Duration::ZERO, listener.accept()).await;
+    }
+    let big = vec![7u8; 1 << 24];
+    assert!(timeout(Duration::from_millis(1), client.write_all(big)).await.is_err());
+    drop(client);
+    drop(server);
+    drop(listener);
+    while runtime::testing::operations_in_flight() != before {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn config(backend: Backend) -> Config {
+    Config { backend, idle_poll: Duration::ZERO, ..Config::new(2) }
+}
+
+fn on_real(name: &str, backend: Backend) {
+    let root = directory(name);
+    runtime::testing::block_on_with(config(backend), move || async move {
+        let limit = Duration::from_secs(60);
+        timeout(limit, files(root)).await.expect("files");
+        timeout(limit, timers()).await.expect("timers");
+        timeout(limit, shards()).await.expect("shards");
+        timeout(limit, sockets()).await.expect("sockets");
+        timeout(limit, moved_connection()).await.expect("moved connection");
+        timeout(limit, dropped_in_flight()).await.expect("dropped in flight");
+    });
+}
+
+#[test]
+fn on_io_uring() {
+    on_real("uring", Backend::Auto);
+}

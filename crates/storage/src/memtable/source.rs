@@ -1,0 +1,255 @@
+//! Reading a memtable as a stream.
+//!
+//! Between two fills the memtable may change. The source keeps no pointer into it, only where it
+//! stands: the key, the position and the range tombstone that is open. What is written behind
+//! that place is not seen, what is written ahead of it is; the stream stays well-formed.
+
+use super::{Memtable, Partition};
+use model::DecoratedKey;
+use mutation::{
+    ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone, TombstoneChange,
+};
+use reader::{Budget, LocalFuture, ReadError, Slice, Source};
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+
+/// Which partitions a source yields.
+#[derive(Clone, Debug)]
+pub enum KeyRange {
+    /// One partition.
+    One(DecoratedKey),
+    /// Those between two bounds.
+    Between(RingBound, RingBound),
+}
+
+/// A stream of a memtable's fragments.
+pub struct MemtableSource {
+    memtable: Rc<Memtable>,
+    keys: KeyRange,
+    slice: Slice,
+    at: At,
+}
+
+/// Where the stream stands.
+enum At {
+    /// Before the first partition.
+    Start,
+    /// Inside a partition: in the range of that index (in the direction of the stream), beyond
+    /// `beyond` if it is set, with the tombstone `open`.
+    Inside {
+        key: DecoratedKey,
+        range: usize,
+        beyond: Option<ClusteringPosition>,
+        open: Tombstone,
+    },
+    /// After that partition.
+    After(DecoratedKey),
+    End,
+}
+
+/// Appends within a budget.
+struct Output<'a> {
+    out: &'a mut Vec<Fragment>,
+    fragments_left: usize,
+    bytes_left: usize,
+}
+
+impl Output<'_> {
+    fn push(&mut self, fragment: Fragment) {
+        self.fragments_left = self.fragments_left.saturating_sub(1);
+        self.bytes_left = self.bytes_left.saturating_sub(fragment.size_bytes());
+        self.out.push(fragment);
+    }
+    fn is_full(&self) -> bool {
+        self.fragments_left == 0 || self.bytes_left == 0
+    }
+}
+
+impl MemtableSource {
+    /// The partitions `keys` of `memtable`, in each what `slice` says.
+    pub fn new(memtable: Rc<Memtable>, keys: KeyRange, slice: Slice) -> MemtableSource {
+        MemtableSource { memtable, keys, slice, at: At::Start }
+    }
+
+    /// Appends at least one fragment, unless at the end.
+    fn advance(&mut self, output: &mut Output<'_>) {
+        let memtable = self.memtable.clone();
+        let partitions = memtable.partitions.borrow();
+        while !output.is_full() {
+            if let At::Inside { key, .. } = &self.at {
+                let Some(partition) = partitions.get(key) else {
+                    unreachable!("a memtable loses no partition");
+                };
+                self.inside(partition, output);
+                continue;
+            }
+            let next = match (&self.at, &self.keys) {
+                (At::End, _) | (At::After(_), KeyRange::One(_)) => None,
+                (_, KeyRange::One(key)) => partitions.get_key_value(key),
+                (At::After(key), KeyRange::Between(_, end)) => {
+                    let after = (Bound::Excluded(key), Bound::Unbounded);
+                    partitions.range(after).next().filter(|(key, _)| before(key, end))
+                }
+                (_, KeyRange::Between(start, end)) => {
+                    let mut from = partitions.range(first_key(start)..);
+                    let first = from.find(|(key, _)| !before(key, start));
+                    first.filter(|(key, _)| before(key, end))
+                }
+            };
+            let Some((key, partition)) = next else {
+                self.at = At::End;
+                return;
+            };
+            self.enter(key.clone(), partition, output);
+        }
+    }
+
+    fn enter(&mut self, key: DecoratedKey, partition: &Partition, output: &mut Output<'_>) {
+        let tombstone = partition.tombstone;
+        output.push(Fragment::PartitionStart { key: key.clone(), tombstone });
+        if self.slice.with_static && !partition.static_row.is_empty() {
+            output.push(Fragment::StaticRow { row: partition.static_row.clone() });
+        }
+        self.at = At::Inside { key, range: 0, beyond: None, open: Tombstone::NONE };
+    }
+
+    /// Goes on in the partition at hand, up to its end or until the output is full.
+    fn inside(&mut self, partition: &Partition, output: &mut Output<'_>) {
+        let At::Inside { key, range, beyond, open } = &mut self.at else { return };
+        let direction = Direction::of(self.slice.reversed);
+        let count = self.slice.ranges.len();
+        while *range < count {
+            let index = match direction {
+                Direction::Forward => *range,
+                Direction::Reversed => count - 1 - *range,
+            };
+            let left = rest(&self.slice.ranges[index], beyond.as_ref(), direction);
+            let order = &self.memtable.order;
+            let mut walk = Walk { order, direction, output, beyond, open };
+            if walk.range(partition, &left).is_break() {
+                return;
+            }
+            *range += 1;
+            *beyond = None;
+            if output.is_full() {
+                return;
+            }
+        }
+        output.push(Fragment::PartitionEnd);
+        self.at = At::After(key.clone());
+    }
+}
+
+/// One pass over what is left of a range.
+struct Walk<'w, 'o> {
+    order: &'w Rc<model::ClusteringOrder>,
+    direction: Direction,
+    output: &'w mut Output<'o>,
+    beyond: &'w mut Option<ClusteringPosition>,
+    open: &'w mut Tombstone,
+}
+
+impl Walk<'_, '_> {
+    fn range(&mut self, partition: &Partition, left: &ClusteringRange) -> ControlFlow<()> {
+        let (order, direction) = (self.order, self.direction);
+        let mut changes = Vec::new();
+        if !partition.ranges.is_empty() {
+            changes = partition.ranges.changes(order, left, direction);
+        }
+        let first = match direction {
+            Direction::Forward => &left.start,
+            Direction::Reversed => &left.end,
+        };
+        let opens = changes.first().filter(|change| change.position.compare(order, first).is_eq());
+        let at_first = opens.map_or(Tombstone::NONE, |change| change.tombstone);
+        if opens.is_some() {
+            changes.remove(0);
+        }
+        if at_first != *self.open {
+            self.change(TombstoneChange { position: first.clone(), tombstone: at_first })?;
+        }
+        let mut changes = changes.into_iter().peekable();
+        partition.rows.visit(order, left, direction, |key, row| {
+            let before = |change: &TombstoneChange| {
+                let place = order.compare(change.position.as_parts(), (key, 0));
+                direction.apply(place).is_lt()
+            };
+            while let Some(change) = changes.next_if(before) {
+                self.change(change)?;
+            }
+            self.output.push(Fragment::Row { key: key.clone(), row: row.clone() });
+            let key = key.clone();
+            *self.beyond = Some(match direction {
+                Direction::Forward => ClusteringPosition::after(key),
+                Direction::Reversed => ClusteringPosition::before(key),
+            });
+            self.go_on()
+        })?;
+        changes.try_for_each(|change| self.change(change))
+    }
+
+    fn change(&mut self, change: TombstoneChange) -> ControlFlow<()> {
+        *self.open = change.tombstone;
+        *self.beyond = Some(change.position.clone());
+        self.output.push(change.into());
+        self.go_on()
+    }
+
+    fn go_on(&self) -> ControlFlow<()> {
+        if self.output.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// What of `range` lies beyond a position, in that direction.
+fn rest(
+    range: &ClusteringRange,
+    beyond: Option<&ClusteringPosition>,
+    direction: Direction,
+) -> ClusteringRange {
+    let mut left = range.clone();
+    if let Some(beyond) = beyond {
+        match direction {
+            Direction::Forward => left.start = beyond.clone(),
+            Direction::Reversed => left.end = beyond.clone(),
+        }
+    }
+    left
+}
+
+fn before(key: &DecoratedKey, bound: &RingBound) -> bool {
+    bound.place(key.token, &key.key).is_lt()
+}
+
+/// A key at or before every key after `bound`, and after most before it.
+fn first_key(bound: &RingBound) -> DecoratedKey {
+    let key = bound.key.as_deref().map(stdx::Bytes::copy_from).unwrap_or_default();
+    DecoratedKey { token: bound.token, key }
+}
+
+impl Source for MemtableSource {
+    fn try_fill(
+        &mut self,
+        budget: Budget,
+        out: &mut Vec<Fragment>,
+    ) -> Option<Result<(), ReadError>> {
+        let fragments_left = budget.fragments_max.max(1);
+        let bytes_left = budget.bytes_max.max(1);
+        self.advance(&mut Output { out, fragments_left, bytes_left });
+        Some(Ok(()))
+    }
+
+    fn fill<'a>(
+        &'a mut self,
+        budget: Budget,
+        out: &'a mut Vec<Fragment>,
+    ) -> LocalFuture<'a, Result<(), ReadError>> {
+        let done = self.try_fill(budget, out).unwrap_or(Ok(()));
+        Box::pin(std::future::ready(done))
+    }
+
+    fn next_partition(&mut self) {
+        if let At::Inside { key, .. } = &self.at {
+            self.at = At::After(key.clone());
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A memtable reads as the merge of what was applied, whole, in slices, and while it changes.
+
+use super::*;
+use crate::testing::{self, Shape, random_mutation, random_range};
+use model::Token;
+use mutation::{
+    ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound,
+};
+use proptest::prelude::*;
+use reader::{Budget, Slice, Source};
+use stdx::Prng;
+
+const SHAPE: Shape = Shape { keys: 4, rows: 6, timestamps: 30 };
+
+fn whole_ring() -> KeyRange {
+    let bound = |token, after| RingBound { token, key: None, after };
+    KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true))
+}
+
+/// The merged mutation of each partition, in ring order.
+type Model = BTreeMap<DecoratedKey, FrozenMutation>;
+
+fn apply(schema: &TableSchema, memtable: &Memtable, model: &mut Model, new: FrozenMutation) {
+    let view = new.view().unwrap();
+    memtable.apply(schema, &view);
+    let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+    let merged = match model.get(&key) {
+        Some(old) => mutation::frozen::merge(schema, old.view().unwrap(), view),
+        None => new,
+    };
+    model.insert(key, merged);
+}
+
+fn drain(mut source: MemtableSource, budget: Budget, between: &mut dyn FnMut()) -> Vec<Fragment> {
+    let mut out = Vec::new();
+    loop {
+        let before = out.len();
+        source.try_fill(budget, &mut out).unwrap().unwrap();
+        assert!(out.len() - before <= budget.fragments_max + 1, "bounded");
+        if out.len() == before {
+            return out;
+        }
+        between();
+    }
+}
+
+/// What the stream of a partition should be, by the mutation's own definition.
+fn expected(schema: &TableSchema, frozen: &FrozenMutation, slice: &Slice) -> Vec<Fragment> {
+    let order = &schema.order;
+    let view = frozen.view().unwrap();
+    let mut list = RangeTombstoneList::new();
+    view.ranges().for_each(|range| list.insert(order, range));
+    let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+    let mut out = vec![Fragment::PartitionStart { key, tombstone: view.tombstone() }];
+    if let Some(row) = view.static_row().filter(|_| slice.with_static) {
+        out.push(Fragment::StaticRow { row: Bytes::copy_from(row.bytes()) });
+    }
+    let direction = Direction::of(slice.reversed);
+    let mut ranges = slice.ranges.clone();
+    if slice.reversed {
+        ranges.reverse();
+    }
+    for range in &ranges {
+        let changes = list.changes(order, range, direction);
+        let mut placed: Vec<Fragment> = changes.into_iter().map(Fragment::from).collect();
+        let rows = view.rows().filter(|(key, _)| range.contains(order, (key, 0)));
+        placed.extend(rows.map(|(key, row)| Fragment::Row {
+            key: Bytes::copy_from(key),
+            row: Bytes::copy_from(row.bytes()),
+        }));
+        placed.sort_by(|a, b| {
+            let (a, b) = (a.clustering().unwrap(), b.clustering().unwrap());
+            direction.apply(order.compare(a, b))
+        });
+        out.extend(placed);
+    }
+    out.push(Fragment::PartitionEnd);
+    out
+}
+
+/// Disjoint ranges in table order, some that touch.
+fn random_slice(prng: &mut Prng, schema: &TableSchema) -> Slice {
+    let mut ranges: Vec<ClusteringRange> = Vec::new();
+    for _ in 0..prng.below(4) {
+        let new = random_range(prng, &schema.order, SHAPE);
+        let apart = |old: &ClusteringRange| old.intersect(&schema.order, &new).is_none();
+        if ranges.iter().all(apart) {
+            ranges.push(new);
+        }
+    }
+    if ranges.is_empty() {
+        ranges.push(ClusteringRange::full());
+    }
+    ranges.sort_by(|a, b| a.start.compare(&schema.order, &b.start));
+    Slice { ranges, reversed: prng.one_in(2), with_static: !prng.one_in(3) }
+}
+
+fn random_budget(prng: &mut Prng) -> Budget {
+    Budget { fragments_max: 1 + prng.below(6) as usize, bytes_max: 1 + prng.below(4000) as usize }
+}
+
+/// Checks order and that what is opened is closed.
+fn check_well_formed(schema: &TableSchema, slice: &Slice, fragments: &[Fragment]) {
+    let direction = Direction::of(slice.reversed);
+    let mut last_key: Option<DecoratedKey> = None;
+    let mut last: Option<ClusteringPosition> = None;
+    let mut open = Tombstone::NONE;
+    for fragment in fragments {
+        match fragment {
+            Fragment::PartitionStart { key, .. } => {
+                assert!(last_key.as_ref().is_none_or(|last| last < key), "ordered");
+                last_key = Some(key.clone());
+                last = None;
+            }
+            Fragment::PartitionEnd => assert!(open.is_none(), "closed"),
+            Fragment::StaticRow { .. } => assert!(last.is_none()),
+            Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. } => {
+                let (prefix, weight) = fragment.clustering().unwrap();
+                let place = ClusteringPosition { prefix: Bytes::copy_from(prefix), weight };
+                if let Some(last) = &last {
+                    let order = direction.apply(last.compare(&schema.order, &place));
+                    assert!(order.is_lt() || (order.is_eq() && weight != 0), "ordered");
+                }
+                last = Some(place);
+                if let Fragment::RangeTombstoneChange { tombstone, .. } = fragment {
+                    open = *tombstone;
+                }
+            }
+        }
+    }
+}
+
+fn check_reads(seed: u64) {
+    let mut prng = Prng::from_seed(seed);
+    let schema = testing::schema(1, "t");
+    let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+    let mut model = Model::new();
+    for _ in 0..prng.below(60) {
+        apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, SHAPE));
+        assert_eq!(memtable.partition_count(), model.len());
+    }
+    for _ in 0..6 {
+        let slice = random_slice(&mut prng, &schema);
+        let budget = random_budget(&mut prng);
+        let source = MemtableSource::new(memtable.clone(), whole_ring(), slice.clone());
+        let seen = drain(source, budget, &mut || {});
+        check_well_formed(&schema, &slice, &seen);
+        let all: Vec<_> = model.values().flat_map(|one| expected(&schema, one, &slice)).collect();
+        assert_eq!(seen, all, "seed {seed}");
+        for (key, one) in &model {
+            let one_key = KeyRange::One(key.clone());
+            let source = MemtableSource::new(memtable.clone(), one_key, slice.clone());
+            let seen = drain(source, budget, &mut || {});
+            assert_eq!(seen, expected(&schema, one, &slice), "seed {seed}");
+        }
+    }
+}
+
+fn check_changing(seed: u64) {
+    let mut prng = Prng::from_seed(seed);
+    let schema = testing::schema(1, "t");
+    let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+    let mut model = Model::new();
+    for _ in 0..20 {
+        apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, SHAPE));
+    }
+    let slice = random_slice(&mut prng, &schema);
+    let budget = random_budget(&mut prng);
+    let source = MemtableSource::new(memtable.clone(), whole_ring(), slice.clone());
+    let mut left = 200;
+    let seen = drain(source, budget, &mut || {
+        left -= 1;
+        if 0 < left {
+            apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, SHAPE));
+        }
+    });
+    check_well_formed(&schema, &slice, &seen);
+}
+
+#[test]
+fn partitions_between_bounds() {
+    let mut prng = Prng::from_seed(9);
+    let schema = testing::schema(1, "t");
+    let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+    let mut model = Model::new();
+    let shape = Shape { keys: 40, ..SHAPE };
+    for _ in 0..100 {
+        apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, shape));
+    }
+    let keys: Vec<_> = model.keys().cloned().collect();
+    let slice = Slice { ranges: Vec::new(), reversed: false, with_static: false };
+    for _ in 0..300 {
+        let mut bound = || {
+            let key = prng.pick(&keys).unwrap().clone();
+            let with_key = prng.one_in(2);
+            let key_bytes = with_key.then(|| key.key.to_vec());
+            RingBound { token: key.token, key: key_bytes, after: prng.one_in(2) }
+        };
+        let (start, end) = (bound(), bound());
+        let inside = |key: &&DecoratedKey| {
+            start.place(key.token, &key.key).is_gt() && end.place(key.token, &key.key).is_lt()
+        };
+        let wanted: Vec<_> = keys.iter().filter(inside).cloned().collect();
+        let range = KeyRange::Between(start.clone(), end.clone());
+        let mut source = MemtableSource::new(memtable.clone(), range, slice.clone());
+        let (mut out, mut seen) = (Vec::new(), Vec::new());
+        let budget = Budget { fragments_max: 1, bytes_max: 1 };
+        while source.try_fill(budget, &mut out).is_some() && !out.is_empty() {
+            for fragment in out.drain(..) {
+                if let Fragment::PartitionStart { key, .. } = fragment {
+                    seen.push(key);
+                    source.next_partition();
+                }
+            }
+        }
+        assert_eq!(seen, wanted);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn reads_are_the_merge_of_what_was_applied(seed: u64) {
+        check_reads(seed);
+    }
+
+    #[test]
+    fn a_stream_stays_well_formed_while_the_memtable_changes(seed: u64) {
+        check_changing(seed);
+    }
+}

@@ -1,0 +1,111 @@
+"""Nodes as tests see them: real processes on addresses of 127.0.0.0/8."""
+import itertools
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NEREID = os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid"))
+_numbers = itertools.count(1)
+
+
+def free_address():
+    """An address of its own for each node of this process."""
+    pid = os.getpid()
+    number = next(_numbers)
+    return f"127.{1 + (pid >> 8) % 200}.{pid % 250}.{1 + number % 250}"
+
+
+class Node:
+    """One server process with a data directory that outlives it."""
+
+    def __init__(self, *options, address=None, workdir=None, env=None):
+        self.address = address or free_address()
+        self.port = 9042
+        self.options = [str(option) for option in options]
+        self._temporary = None if workdir else tempfile.TemporaryDirectory(prefix="nereid-")
+        self.workdir = Path(workdir or self._temporary.name)
+        self.log = self.workdir / "log"
+        self.env = env
+        self.process = None
+
+    def command(self):
+        return [NEREID, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
+                "--listen-address", self.address, "--smp", "2", "--overprovisioned",
+                "--developer-mode", "1", *self.options]
+
+    def start(self, seconds=30):
+        """Starts the process and waits until it says that it serves."""
+        offset = self.log.stat().st_size if self.log.exists() else 0
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=self.env)
+        self.wait_for_log("init - serving", offset, seconds)
+        return self
+
+    def wait_for_log(self, text, offset=0, seconds=30):
+        deadline = time.monotonic() + seconds
+        while True:
+            log = self.log.read_bytes()[offset:].decode(errors="replace")
+            if text in log:
+                return log
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the node ended with {self.process.returncode}:\n{log[-3000:]}")
+            if deadline < time.monotonic():
+                raise TimeoutError(f"no {text!r} within {seconds} s:\n{log[-3000:]}")
+            time.sleep(0.01)
+
+    def stop(self, seconds=30):
+        """Asks the process to end, and returns its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def kill(self):
+        """Ends the process as a power cut would, but for the kernel's own caches."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def connect(self, **facts):
+        """A session of the Python driver; the cluster is closed with the node's context."""
+        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+        from cassandra.policies import WhiteListRoundRobinPolicy
+        profile = ExecutionProfile(
+            load_balancing_policy=WhiteListRoundRobinPolicy([self.address]), request_timeout=60)
+        facts.setdefault("protocol_version", 4)
+        cluster = Cluster([self.address], port=self.port,
+                          execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
+        self._clusters = getattr(self, "_clusters", [])
+        self._clusters.append(cluster)
+        return cluster.connect()
+
+    def disconnect(self):
+        for cluster in getattr(self, "_clusters", []):
+            cluster.shutdown()
+        self._clusters = []
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.disconnect()
+        if self.is_running():
+            self.kill()
+        if self._temporary:
+            self._temporary.cleanup()
+
+
+def ephemeral(*options):
+    """A throw-away node; (process, what it said about itself)."""
+    process = subprocess.Popen([NEREID, "--ephemeral", *options], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(process.stderr.read())
+    return process, json.loads(line)
