@@ -8,13 +8,14 @@
 use crate::cell::{Cell, CellState};
 use crate::collection::CollectionWriter;
 use crate::frozen::{FrozenMutation, MutationBuilder};
+use crate::page::{ColumnForm, Partitions, ReadCommand, RingBound, SendRange};
 use crate::range::{ClusteringPosition, ClusteringRange, RangeTombstone};
 use crate::row::{Marker, RowBuilder};
 use crate::tombstone::Tombstone;
 use model::key::push_clustering;
 use model::schema::{Column, TableOptions};
 use model::types::UserTypeRef;
-use model::{ClusteringOrder, ColumnId, ColumnKind, TableSchema, Type, Uuid};
+use model::{ClusteringOrder, ColumnId, ColumnKind, TableSchema, Token, Type, Uuid};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -344,20 +345,21 @@ pub fn partition_key(k: i32) -> Vec<u8> {
     k.to_be_bytes().to_vec()
 }
 
+type AnyMutation = (Tombstone, Option<Vec<u8>>, Vec<RangeTombstone>, Vec<(Vec<u8>, Vec<u8>)>);
+
 /// Any mutation of the partition `key`. May be empty.
 pub fn mutation_of(key: Vec<u8>) -> BoxedStrategy<FrozenMutation> {
     let rows = vec((clustering_key(), row()), 0..6);
     let ranges = vec(range_tombstone(), 0..3);
     let deletion = prop_oneof![5 => Just(Tombstone::NONE), 1 => tombstone()];
     let any = (deletion, proptest::option::of(static_row()), ranges, rows);
-    let freeze = move |(deletion, static_row, ranges, rows): (_, Option<Vec<u8>>, _, _)| {
+    let freeze = move |(deletion, static_row, ranges, rows): AnyMutation| {
         let schema = schema();
         let mut builder = MutationBuilder::new(&schema, &key);
         builder.delete_partition(deletion);
         if let Some(row) = static_row {
             builder.static_row(&row);
         }
-        let (ranges, rows): (Vec<RangeTombstone>, Vec<(Vec<u8>, Vec<u8>)>) = (ranges, rows);
         ranges.into_iter().for_each(|range| builder.delete_range(range));
         rows.iter().for_each(|(key, row)| builder.row(key, row));
         builder.freeze()
@@ -368,4 +370,30 @@ pub fn mutation_of(key: Vec<u8>) -> BoxedStrategy<FrozenMutation> {
 /// Any mutation of one of four partitions.
 pub fn mutation() -> BoxedStrategy<FrozenMutation> {
     (0i32..4).prop_flat_map(|k| mutation_of(partition_key(k))).boxed()
+}
+
+/// A command that reads all of [`schema`], every column as a value, without limits.
+pub fn read_all() -> ReadCommand {
+    let schema = schema();
+    let wanted = schema.statics().iter().chain(schema.regulars());
+    ReadCommand {
+        table: schema.id,
+        partitions: Partitions::Range {
+            start: RingBound { token: Token::MIN, key: None, after: false },
+            end: RingBound { token: Token::MAX, key: None, after: true },
+        },
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns: wanted.map(|column| (column.id, ColumnForm::Value)).collect(),
+        static_count: schema.static_count,
+        row_limit: u64::MAX,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: usize::MAX,
+        static_only_rows: true,
+        tombstone_limit: u64::MAX,
+        now: NOW,
+        bypass_cache: false,
+        resume: None,
+    }
 }

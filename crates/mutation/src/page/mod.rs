@@ -20,8 +20,6 @@
 //!  - *only-answers*: a partition stands in a page only if it has rows in it, or (no rows) if its
 //!    static row alone makes one.
 
-#[cfg(test)]
-mod tests;
 mod view;
 
 pub use view::{
