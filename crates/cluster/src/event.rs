@@ -1,5 +1,8 @@
 //! What happens to schema and nodes, as clients are told that have asked for it.
 
+use crate::schema::SchemaChange;
+use runtime::sync::{Receiver, Sender, channel};
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 /// Something that a connection may have registered for.
@@ -50,11 +53,32 @@ pub struct SchemaEvent {
     pub arguments: Vec<String>,
 }
 
+impl SchemaEvent {
+    /// How a change is told.
+    pub fn of(change: &SchemaChange) -> SchemaEvent {
+        use SchemaEventKind::{Created, Dropped, Updated};
+        use SchemaTarget::{Keyspace, Table, Type};
+        let (kind, target, keyspace, name) = match change {
+            SchemaChange::CreateKeyspace(it) => (Created, Keyspace, &it.name, ""),
+            SchemaChange::AlterKeyspace(it) => (Updated, Keyspace, &it.name, ""),
+            SchemaChange::DropKeyspace(name) => (Dropped, Keyspace, name, ""),
+            SchemaChange::CreateTable(it) => (Created, Table, &it.keyspace, it.name.as_str()),
+            SchemaChange::AlterTable(it) => (Updated, Table, &it.keyspace, it.name.as_str()),
+            SchemaChange::DropTable { keyspace, name } => (Dropped, Table, keyspace, name.as_str()),
+            SchemaChange::CreateType(it) => (Created, Type, &it.keyspace, it.name.as_str()),
+            SchemaChange::AlterType(it) => (Updated, Type, &it.keyspace, it.name.as_str()),
+            SchemaChange::DropType { keyspace, name } => (Dropped, Type, keyspace, name.as_str()),
+        };
+        let (keyspace, name) = (keyspace.clone(), name.to_owned());
+        SchemaEvent { kind, target, keyspace, name, arguments: Vec::new() }
+    }
+}
+
 /// The events of one subscriber, in order. One that lets [`Events::BACKLOG_MAX`] events pile up is
 /// cut off, so that it can start anew.
 #[derive(Debug)]
 pub struct Events {
-    _private: (),
+    receiver: Receiver<Event>,
 }
 
 impl Events {
@@ -63,6 +87,25 @@ impl Events {
 
     /// The next event; `None` when this subscriber was cut off or the node stops.
     pub async fn next(&mut self) -> Option<Event> {
-        todo!()
+        self.receiver.recv().await
+    }
+}
+
+/// The subscribers of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers {
+    senders: RefCell<Vec<Sender<Event>>>,
+}
+
+impl Subscribers {
+    pub(crate) fn subscribe(&self) -> Events {
+        let (sender, receiver) = channel(Events::BACKLOG_MAX);
+        self.senders.borrow_mut().push(sender);
+        Events { receiver }
+    }
+
+    /// Tells all; forgets those who are gone or too slow.
+    pub(crate) fn publish(&self, event: &Event) {
+        self.senders.borrow_mut().retain(|sender| sender.try_send(event.clone()).is_ok());
     }
 }

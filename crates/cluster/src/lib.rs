@@ -20,6 +20,7 @@ pub mod tablets;
 pub mod uuids;
 pub mod virtual_tables;
 
+mod local_rows;
 mod registry;
 #[cfg(test)]
 mod rows_testing;

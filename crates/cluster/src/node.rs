@@ -31,3 +31,27 @@ pub struct NodeInfo {
     pub shards: u16,
     pub release_version: &'static str,
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// A node for tests.
+    pub(crate) fn node(tokens: Vec<Token>) -> NodeInfo {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        NodeInfo {
+            host_id: Uuid::from_u128(9),
+            cluster_name: "test".to_owned(),
+            data_center: "datacenter1".to_owned(),
+            rack: "rack1".to_owned(),
+            listen_address: address,
+            broadcast_address: address,
+            rpc_address: address,
+            tokens,
+            generation: 1,
+            shards: 1,
+            release_version: RELEASE_VERSION,
+        }
+    }
+}

@@ -1,13 +1,27 @@
 //! The schema registry of one shard: the present snapshot, and the way to the next.
+//!
+//! A change goes through shard 0: decided and completed under the lock, its tables made known to
+//! storage (nobody can name them yet), its rows written as one entry of the schema log, then shown
+//! on all shards, then told. What a crash interrupts is either in the log or not.
 
-use crate::event::{Events, SchemaEvent};
+use crate::event::{Event, Events, SchemaEvent, Subscribers};
+use crate::local_rows;
 use crate::node::NodeInfo;
 use crate::schema::{Schema, SchemaChange};
+use crate::schema_tables::{self, write::Owner};
+use crate::uuids::{time_uuid, time_uuid_now};
 use crate::virtual_tables::VirtualRows;
-use model::{TableId, Uuid};
-use std::cell::RefCell;
+use model::{TableId, TableSchema, TabletMap, Uuid};
+use runtime::sync::Semaphore;
+use runtime::task::Scope;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+use stdx::HashMap;
+use storage::{Log, Storage};
+
+/// Schema changes that wait for their turn at most.
+const WAITING_MAX: usize = 4096;
 
 /// Why a schema change did not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +45,29 @@ impl<E: fmt::Display> fmt::Display for ChangeError<E> {
 pub struct Cluster {
     node: NodeInfo,
     schema: RefCell<Rc<Schema>>,
+    subscribers: Subscribers,
+    providers: RefCell<HashMap<TableId, VirtualRows>>,
+    /// Shard 0: whose turn it is to change the schema.
+    turn: Semaphore,
+    /// Shard 0: the timestamp of the last change; the next one has a later one.
+    last_timestamp: Cell<i64>,
+    /// Changes run here, so that a client who leaves does not stop one halfway.
+    changes: Scope,
 }
 
 impl Cluster {
+    pub(crate) fn new(node: NodeInfo, schema: Schema, last_timestamp: i64) -> Cluster {
+        Cluster {
+            node,
+            schema: RefCell::new(Rc::new(schema)),
+            subscribers: Subscribers::default(),
+            providers: RefCell::new(HashMap::default()),
+            turn: Semaphore::new(1, WAITING_MAX),
+            last_timestamp: Cell::new(last_timestamp),
+            changes: Scope::new(),
+        }
+    }
+
     /// Who this node is.
     pub fn node(&self) -> &NodeInfo {
         &self.node
@@ -48,35 +82,207 @@ impl Cluster {
     /// it returns is made durable as one, then carried out and shown on every shard, then told to
     /// subscribers. Returns the events, one per change, when all shards show the new schema.
     /// No changes: nothing happens, `Ok` with an empty list.
+    ///
+    /// Once begun it runs to its end, also when the returned future is dropped.
     pub async fn change_schema<E, F>(&self, decide: F) -> Result<Vec<SchemaEvent>, ChangeError<E>>
     where
         F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
         E: Send + 'static,
     {
-        let _ = decide;
-        todo!()
+        let change = move || async move {
+            let cluster = runtime::local::get::<Cluster>();
+            let running = cluster.clone();
+            let task = cluster.changes.spawn(async move { running.change_in_turn(decide).await });
+            task.await.unwrap_or_else(|_| Err(ChangeError::Failed("the node stops".to_owned())))
+        };
+        runtime::on_shard(0, change).await
     }
 
     /// Events from now on.
     pub fn subscribe(&self) -> Events {
-        todo!()
+        self.subscribers.subscribe()
+    }
+
+    /// Tells the subscribers of this shard.
+    pub fn publish(&self, event: &Event) {
+        self.subscribers.publish(event);
     }
 
     /// Gives the virtual table `system.name` its rows on this shard (every shard must). Panics
     /// when there is no such virtual table.
     pub fn provide(&self, name: &str, rows: VirtualRows) {
-        let _ = (name, rows);
-        todo!()
+        let id = match self.schema.borrow().table("system", name) {
+            Some(entry) if entry.kind == crate::TableKind::Virtual => entry.schema.id,
+            _ => panic!("no virtual table system.{name}"),
+        };
+        self.providers.borrow_mut().insert(id, rows);
     }
 
     /// How the rows of a virtual table are computed; `None` when nobody provides them: no rows.
     pub fn virtual_rows(&self, id: TableId) -> Option<VirtualRows> {
-        let _ = id;
-        todo!()
+        self.providers.borrow().get(&id).cloned()
     }
 
     /// An id for a new table: a time-based UUID, never given twice.
     pub fn new_table_id() -> Uuid {
-        todo!()
+        time_uuid_now()
     }
+
+    /// Waits for changes under way, refuses new ones.
+    pub(crate) async fn stop(&self) {
+        self.turn.close();
+        self.changes.join().await;
+    }
+
+    async fn change_in_turn<E, F>(&self, decide: F) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    where
+        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E>,
+    {
+        let turn = self.turn.acquire(1).await;
+        let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
+        let before = self.schema();
+        let changes = decide(&before).map_err(ChangeError::Refused)?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events: Vec<SchemaEvent> = changes.iter().map(SchemaEvent::of).collect();
+        let micros = runtime::time::wall_micros().max(self.last_timestamp.get() + 1);
+        let shards = self.node.shards;
+        let changes = before.complete(changes, micros, shards).map_err(ChangeError::Failed)?;
+        self.carry_out(&before, changes, micros).await.map_err(ChangeError::Failed)?;
+        tell(events.clone()).await;
+        Ok(events)
+    }
+
+    /// Makes complete changes durable and visible.
+    async fn carry_out(
+        &self,
+        before: &Schema,
+        changes: Vec<SchemaChange>,
+        micros: i64,
+    ) -> Result<(), String> {
+        let shards = self.node.shards;
+        let owner = Owner { host_id: self.node.host_id, shards };
+        let (mut mutations, last) = schema_tables::mutations(before, &changes, owner, micros);
+        self.last_timestamp.set(last);
+        let version = time_uuid(last, runtime::random_u64());
+        mutations.extend(local_rows::version(before, version, last));
+        let steps = Steps::between(before, &before.apply(&changes, version, shards), &changes);
+
+        let storage = runtime::local::get::<Storage>();
+        if let Err(reason) = add_tables(steps.created.clone()).await {
+            drop_tables(steps.created_ids()).await;
+            return Err(reason);
+        }
+        if let Err(error) = storage.apply_all(mutations).await {
+            drop_tables(steps.created_ids()).await;
+            return Err(error.to_string());
+        }
+        show(changes, version, steps.altered).await;
+        drop_tables(steps.dropped).await;
+        tracing::info!(target: "schema", %version, "schema changed");
+        Ok(())
+    }
+
+    /// Replaces this shard's snapshot.
+    fn install(&self, changes: &[SchemaChange], version: Uuid) {
+        let next = self.schema.borrow().apply(changes, version, self.node.shards);
+        *self.schema.borrow_mut() = Rc::new(next);
+    }
+}
+
+/// What changes mean for storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Steps {
+    created: Vec<(TableSchema, TabletMap)>,
+    altered: Vec<TableSchema>,
+    dropped: Vec<TableId>,
+}
+
+impl Steps {
+    /// Only what is there in the end is created, only what was there before is dropped.
+    fn between(before: &Schema, after: &Schema, changes: &[SchemaChange]) -> Steps {
+        let mut steps = Steps { created: Vec::new(), altered: Vec::new(), dropped: Vec::new() };
+        for change in changes {
+            match change {
+                SchemaChange::CreateTable(table) => {
+                    if let Some(entry) = after.table_by_id(table.id) {
+                        let made = ((*entry.schema).clone(), (*entry.tablets).clone());
+                        steps.created.push(made);
+                    }
+                }
+                SchemaChange::AlterTable(table) if before.table_by_id(table.id).is_some() => {
+                    steps.altered.push(table.clone());
+                }
+                SchemaChange::DropTable { keyspace, name } => {
+                    steps.dropped.extend(before.table(keyspace, name).map(|it| it.schema.id));
+                }
+                SchemaChange::DropKeyspace(name) => {
+                    let tables = before.keyspace(name).into_iter().flat_map(|it| &it.tables);
+                    steps.dropped.extend(tables.map(|(_, table)| table.schema.id));
+                }
+                _ => {}
+            }
+        }
+        steps
+    }
+
+    fn created_ids(&self) -> Vec<TableId> {
+        self.created.iter().map(|(table, _)| table.id).collect()
+    }
+}
+
+/// Makes new tables known to the storage of every shard.
+async fn add_tables(tables: Vec<(TableSchema, TabletMap)>) -> Result<(), String> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let add = move || async move {
+        let storage = runtime::local::get::<Storage>();
+        for (table, map) in tables {
+            let name = format!("{}.{}", table.keyspace, table.name);
+            let added = storage.add_table(Rc::new(table), map, Log::Data).await;
+            added.map_err(|error| format!("table {name}: {error}"))?;
+        }
+        Ok(())
+    };
+    runtime::on_all_shards(add).await.into_iter().collect()
+}
+
+/// Removes dropped tables from the storage of every shard. That they are dropped is durable
+/// already, so what cannot be removed is only said.
+async fn drop_tables(ids: Vec<TableId>) {
+    if ids.is_empty() {
+        return;
+    }
+    let remove = move || async move {
+        let storage = runtime::local::get::<Storage>();
+        for id in ids {
+            if let Err(error) = storage.drop_table(id, None).await {
+                tracing::warn!(target: "schema", %id, %error, "files of a dropped table remain");
+            }
+        }
+    };
+    runtime::on_all_shards(remove).await;
+}
+
+/// Shows a durable change on every shard.
+async fn show(changes: Vec<SchemaChange>, version: Uuid, altered: Vec<TableSchema>) {
+    let show = move || async move {
+        if !altered.is_empty() {
+            let storage = runtime::local::get::<Storage>();
+            altered.into_iter().for_each(|table| storage.alter_table(Rc::new(table)));
+        }
+        runtime::local::get::<Cluster>().install(&changes, version);
+    };
+    runtime::on_all_shards(show).await;
+}
+
+/// Tells the subscribers of every shard.
+async fn tell(events: Vec<SchemaEvent>) {
+    let tell = move || async move {
+        let cluster = runtime::local::get::<Cluster>();
+        events.into_iter().for_each(|event| cluster.publish(&Event::Schema(event)));
+    };
+    runtime::on_all_shards(tell).await;
 }

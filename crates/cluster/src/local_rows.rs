@@ -1,0 +1,118 @@
+//! The rows of `system.local` and `system.scylla_local`: what the node says of itself, and what it
+//! remembers across restarts.
+
+use crate::node::{CQL_VERSION, NodeInfo, PARTITIONER};
+use crate::schema::Schema;
+use crate::schema_tables::partition::{PartitionWriter, Value, inet, int, text, uuid};
+use crate::schema_tables::read::Row;
+use model::{Token, Uuid};
+use mutation::FrozenMutation;
+
+/// The key of the only row of `system.local`.
+const LOCAL_KEY: &[u8] = b"local";
+/// The protocol that drivers are told to speak; they may negotiate a newer one.
+const NATIVE_PROTOCOL_VERSION: &str = "4";
+
+/// What `system.local` remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) host_id: Option<Uuid>,
+    pub(crate) schema_version: Option<Uuid>,
+    pub(crate) generation: i32,
+    pub(crate) tokens: Vec<Token>,
+}
+
+/// Reads the rows of `system.local`. What is missing or malformed is not remembered.
+pub(crate) fn remembered(rows: &[Row]) -> Remembered {
+    let Some(row) = rows.first() else { return Remembered::default() };
+    let uuid = |name: &str| Uuid::from_slice(row.get(name)?).ok();
+    let generation =
+        row.get("gossip_generation").and_then(|bytes| <[u8; 4]>::try_from(&bytes[..]).ok());
+    let token = |part: Result<Option<&[u8]>, stdx::Damaged>| {
+        std::str::from_utf8(part.ok()??).ok()?.parse().ok().map(Token)
+    };
+    let tokens = row
+        .get("tokens")
+        .map(|bytes| model::value::collection::list_elements(bytes).filter_map(token).collect());
+    let mut tokens: Vec<Token> = tokens.unwrap_or_default();
+    tokens.sort();
+    Remembered {
+        host_id: uuid("host_id"),
+        schema_version: uuid("schema_version"),
+        generation: generation.map_or(0, i32::from_be_bytes),
+        tokens,
+    }
+}
+
+/// The new version of the schema, for both tables.
+pub(crate) fn version(schema: &Schema, version: Uuid, timestamp: i64) -> [FrozenMutation; 2] {
+    let local = &schema.table("system", "local").expect("a system table").schema;
+    let mut partition = PartitionWriter::new(local, &[LOCAL_KEY], timestamp);
+    partition.row(&[], vec![("schema_version", uuid(version))]);
+    let version = version.to_string();
+    [partition.freeze(), fact(schema, "group0_schema_version", &version, timestamp)]
+}
+
+/// A row of `system.scylla_local`.
+pub(crate) fn fact(schema: &Schema, key: &str, value: &str, timestamp: i64) -> FrozenMutation {
+    let table = &schema.table("system", "scylla_local").expect("a system table").schema;
+    let mut partition = PartitionWriter::new(table, &[key.as_bytes()], timestamp);
+    partition.row(&[], vec![("value", text(value))]);
+    partition.freeze()
+}
+
+/// All that the node says of itself.
+pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
+    let local = &schema.table("system", "local").expect("a system table").schema;
+    let mut partition = PartitionWriter::new(local, &[LOCAL_KEY], timestamp);
+    let tokens = node.tokens.iter().map(|token| token.0.to_string().into_bytes()).collect();
+    partition.row(
+        &[],
+        vec![
+            ("bootstrapped", text("COMPLETED")),
+            ("broadcast_address", inet(node.broadcast_address)),
+            ("cluster_name", text(&node.cluster_name)),
+            ("cql_version", text(CQL_VERSION)),
+            ("data_center", text(&node.data_center)),
+            ("gossip_generation", int(node.generation)),
+            ("host_id", uuid(node.host_id)),
+            ("listen_address", inet(node.listen_address)),
+            ("native_protocol_version", text(NATIVE_PROTOCOL_VERSION)),
+            ("partitioner", text(PARTITIONER)),
+            ("rack", text(&node.rack)),
+            ("release_version", text(node.release_version)),
+            ("rpc_address", inet(node.rpc_address)),
+            ("schema_version", uuid(schema.version)),
+            ("supported_features", text("")),
+            ("tokens", Some(Value::Set(tokens))),
+        ],
+    );
+    partition.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows_testing::rows;
+
+    #[test]
+    fn what_the_node_says_is_remembered() {
+        let version = Uuid::from_u128(42);
+        let schema = Schema::of_system(version, 1);
+        let info = crate::node::testing::node(vec![Token(-7), Token(5)]);
+        let local = &schema.table("system", "local").expect("a system table").schema;
+        let mut mutations = vec![node(&schema, &info, 100)];
+        let expected = Remembered {
+            host_id: Some(info.host_id),
+            schema_version: Some(version),
+            generation: info.generation,
+            tokens: info.tokens.clone(),
+        };
+        assert_eq!(remembered(&rows(local, &mutations)), expected);
+        let next = Uuid::from_u128(43);
+        mutations.extend(super::version(&schema, next, 200));
+        let expected = Remembered { schema_version: Some(next), ..expected };
+        assert_eq!(remembered(&rows(local, &mutations)), expected);
+        assert_eq!(remembered(&[]), Remembered::default());
+    }
+}
