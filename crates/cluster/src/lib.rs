@@ -20,13 +20,15 @@ pub mod tablets;
 pub mod uuids;
 pub mod virtual_tables;
 
+mod boot;
 mod local_rows;
 mod registry;
 #[cfg(test)]
 mod rows_testing;
 
+pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
-pub use node::NodeInfo;
+pub use node::{NodeConfig, NodeInfo};
 pub use registry::{ChangeError, Cluster};
 pub use replication::Replication;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};

@@ -61,6 +61,13 @@ pub(crate) fn fact(schema: &Schema, key: &str, value: &str, timestamp: i64) -> F
     partition.freeze()
 }
 
+/// The value of a row of `system.scylla_local`; empty when there is none.
+pub(crate) fn find_fact(rows: &[Row], key: &str) -> String {
+    let row = rows.iter().find(|row| row.get("key").is_some_and(|it| it == key.as_bytes()));
+    let value = row.and_then(|row| row.get("value"));
+    value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
 /// All that the node says of itself.
 pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
     let local = &schema.table("system", "local").expect("a system table").schema;

@@ -1,5 +1,6 @@
 //! This node: its names, addresses and tokens, fixed from boot to stop.
 
+use crate::local_rows::Remembered;
 use model::{Token, Uuid};
 use std::net::IpAddr;
 
@@ -30,6 +31,51 @@ pub struct NodeInfo {
     pub generation: i32,
     pub shards: u16,
     pub release_version: &'static str,
+}
+
+/// What an operator says of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    pub cluster_name: String,
+    pub data_center: String,
+    pub rack: String,
+    pub listen_address: IpAddr,
+    pub broadcast_address: IpAddr,
+    pub rpc_address: IpAddr,
+    /// Random tokens of a new node, where none are given.
+    pub num_tokens: u32,
+    /// The tokens of a new node.
+    pub initial_tokens: Vec<Token>,
+}
+
+impl NodeConfig {
+    /// The node, with what it remembers of earlier starts: tokens and host id are for life.
+    pub(crate) fn resolve(self, host_id: Uuid, before: &Remembered, shards: u16) -> NodeInfo {
+        let mut tokens = match before.tokens.is_empty() {
+            true => self.initial_tokens,
+            false => before.tokens.clone(),
+        };
+        if tokens.is_empty() {
+            let random = |_| Token(runtime::random_u64() as i64).max(Token(i64::MIN + 1));
+            tokens.extend((0..self.num_tokens.max(1)).map(random));
+        }
+        tokens.sort();
+        let seconds = runtime::time::wall_micros().div_euclid(1_000_000);
+        let generation = i32::try_from(seconds).unwrap_or(i32::MAX);
+        NodeInfo {
+            host_id,
+            cluster_name: self.cluster_name,
+            data_center: self.data_center,
+            rack: self.rack,
+            listen_address: self.listen_address,
+            broadcast_address: self.broadcast_address,
+            rpc_address: self.rpc_address,
+            tokens,
+            generation: generation.max(before.generation.saturating_add(1)),
+            shards,
+            release_version: RELEASE_VERSION,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,14 @@
 //! Tables whose rows are computed when they are read.
 
+use crate::node::RELEASE_VERSION;
+use crate::registry::Cluster;
+use crate::schema::TableKind;
+use crate::schema_tables::partition::{self, Value};
+use model::{TableId, TableSchema, Token};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use storage::{Storage, TableStats};
 
 /// A row: one value (`None`: null) per column of the schema, in the schema's order.
 pub type VirtualRow = Vec<Option<Vec<u8>>>;
@@ -12,3 +18,173 @@ pub type VirtualFuture = Pin<Box<dyn Future<Output = Vec<VirtualRow>>>>;
 
 /// Computes all rows of a table, in any order.
 pub type VirtualRows = Rc<dyn Fn() -> VirtualFuture>;
+
+/// A row by column names; what is not named is null. Panics on a name that the table lacks: names
+/// are literals of this program.
+pub fn row(schema: &TableSchema, values: Vec<(&str, Vec<u8>)>) -> VirtualRow {
+    let mut row: VirtualRow = vec![None; schema.columns.len()];
+    for (name, value) in values {
+        let index = schema.columns.iter().position(|column| column.name == name);
+        let Some(index) = index else { panic!("no column {name} in {}", schema.name) };
+        row[index] = Some(value);
+    }
+    row
+}
+
+/// Provides the tables that this crate knows the rows of.
+pub(crate) fn provide_own(cluster: &Cluster) {
+    cluster.provide("cluster_status", Rc::new(|| Box::pin(cluster_status())));
+    cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
+    cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
+    cluster.provide("topology", Rc::new(|| Box::pin(topology())));
+}
+
+/// This shard's cluster and one of its virtual tables.
+fn own(name: &str) -> (Rc<Cluster>, Rc<TableSchema>) {
+    let cluster = runtime::local::get::<Cluster>();
+    let entry = cluster.schema().table("system", name).cloned();
+    let schema = entry.map(|entry| entry.schema.clone());
+    (cluster, schema.unwrap_or_else(|| panic!("no virtual table {name}")))
+}
+
+fn bytes(value: Option<Value>) -> Vec<u8> {
+    match value {
+        Some(Value::Atomic(bytes)) => bytes,
+        _ => Vec::new(),
+    }
+}
+
+async fn cluster_status() -> Vec<VirtualRow> {
+    let (cluster, schema) = own("cluster_status");
+    let node = cluster.node();
+    let load: u64 = all_stats(&cluster).await.iter().map(|(_, stats)| stats.sstable_bytes).sum();
+    vec![row(
+        &schema,
+        vec![
+            ("peer", bytes(partition::inet(node.broadcast_address))),
+            ("dc", node.data_center.clone().into_bytes()),
+            ("draining", vec![0]),
+            ("excluded", vec![0]),
+            ("host_id", node.host_id.as_bytes().to_vec()),
+            ("load", load.to_string().into_bytes()),
+            ("owns", 1f32.to_be_bytes().to_vec()),
+            ("rack", node.rack.clone().into_bytes()),
+            ("status", b"NORMAL".to_vec()),
+            ("tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
+            ("up", vec![1]),
+        ],
+    )]
+}
+
+/// A row per token range and keyspace; per table where tables have tablets.
+async fn token_ring() -> Vec<VirtualRow> {
+    let (cluster, schema) = own("token_ring");
+    let node = cluster.node();
+    let mut rows = Vec::new();
+    let mut push = |keyspace: &str, table: &str, start: Token, end: Token| {
+        let values = vec![
+            ("keyspace_name", keyspace.as_bytes().to_vec()),
+            ("table_name", table.as_bytes().to_vec()),
+            ("start_token", start.0.to_string().into_bytes()),
+            ("endpoint", bytes(partition::inet(node.broadcast_address))),
+            ("dc", node.data_center.clone().into_bytes()),
+            ("end_token", end.0.to_string().into_bytes()),
+            ("rack", node.rack.clone().into_bytes()),
+        ];
+        rows.push(row(&schema, values));
+    };
+    for (name, keyspace) in &cluster.schema().keyspaces {
+        if *keyspace.replication == crate::Replication::Local {
+            continue;
+        }
+        if keyspace.keyspace.initial_tablets.is_none() {
+            let before = node.tokens.iter().cycle().skip(node.tokens.len() - 1);
+            for (start, end) in before.zip(&node.tokens) {
+                push(name, "", *start, *end);
+            }
+            continue;
+        }
+        for (table, entry) in &keyspace.tables {
+            for index in 0..entry.tablets.count() {
+                let (start, end) = entry.tablets.range(index);
+                push(name, table, start, end);
+            }
+        }
+    }
+    rows
+}
+
+/// One range per user table: the whole ring.
+async fn size_estimates() -> Vec<VirtualRow> {
+    let (cluster, schema) = own("size_estimates");
+    let present = cluster.schema();
+    let mut rows = Vec::new();
+    for (id, stats) in all_stats(&cluster).await {
+        let Some(entry) = present.table_by_id(id) else { continue };
+        if crate::Schema::is_system(&entry.schema.keyspace) {
+            continue;
+        }
+        let held = stats.sstable_bytes + stats.memtable_bytes;
+        let mean = held.checked_div(stats.partitions).unwrap_or(0) as i64;
+        let values = vec![
+            ("keyspace_name", entry.schema.keyspace.clone().into_bytes()),
+            ("table_name", entry.schema.name.clone().into_bytes()),
+            ("range_start", Token::MIN.0.to_string().into_bytes()),
+            ("range_end", Token::MAX.0.to_string().into_bytes()),
+            ("mean_partition_size", mean.to_be_bytes().to_vec()),
+            ("partitions_count", (stats.partitions as i64).to_be_bytes().to_vec()),
+        ];
+        rows.push(row(&schema, values));
+    }
+    rows
+}
+
+async fn topology() -> Vec<VirtualRow> {
+    let (cluster, schema) = own("topology");
+    let node = cluster.node();
+    let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
+    let set = partition::texts(tokens.iter().map(String::as_str));
+    vec![row(
+        &schema,
+        vec![
+            ("key", b"topology".to_vec()),
+            ("host_id", node.host_id.as_bytes().to_vec()),
+            ("tablet_balancing_enabled", vec![1]),
+            ("upgrade_state", b"done".to_vec()),
+            ("version", 1i64.to_be_bytes().to_vec()),
+            ("cleanup_status", b"clean".to_vec()),
+            ("datacenter", node.data_center.clone().into_bytes()),
+            ("ignore_msb", 0i32.to_be_bytes().to_vec()),
+            ("node_state", b"normal".to_vec()),
+            ("num_tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
+            ("rack", node.rack.clone().into_bytes()),
+            ("release_version", RELEASE_VERSION.as_bytes().to_vec()),
+            ("shard_count", (node.shards as i32).to_be_bytes().to_vec()),
+            ("tokens", bytes(set)),
+        ],
+    )]
+}
+
+/// What the storage of all shards says of every table.
+async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
+    let schema = cluster.schema();
+    let stored = |entry: &&Rc<crate::TableEntry>| entry.kind == TableKind::Stored;
+    let ids: Vec<TableId> =
+        schema.by_id.values().filter(stored).map(|entry| entry.schema.id).collect();
+    let asked = ids.clone();
+    let ask = move || async move {
+        let storage = runtime::local::get::<Storage>();
+        let stats = asked.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
+        stats.collect::<Vec<TableStats>>()
+    };
+    let mut sums = vec![TableStats::default(); ids.len()];
+    for of_shard in runtime::on_all_shards(ask).await {
+        for (sum, stats) in sums.iter_mut().zip(of_shard) {
+            sum.memtable_bytes += stats.memtable_bytes;
+            sum.sstables += stats.sstables;
+            sum.sstable_bytes += stats.sstable_bytes;
+            sum.partitions += stats.partitions;
+        }
+    }
+    ids.into_iter().zip(sums).collect()
+}

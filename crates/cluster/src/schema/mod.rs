@@ -1,10 +1,12 @@
 //! The schema of all keyspaces as one immutable snapshot, and the changes it can undergo.
 
 mod apply;
+mod image;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub(crate) use apply::normalize_table;
+pub(crate) use image::SchemaImage;
 
 use crate::replication::Replication;
 use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};

@@ -102,7 +102,8 @@ impl<'s> Writer<'s> {
         self.out.push(partition.freeze());
     }
 
-    fn keyspace(&mut self, keyspace: &Keyspace, timestamp: i64) {
+    /// The rows of a keyspace itself.
+    pub(crate) fn keyspace(&mut self, keyspace: &Keyspace, timestamp: i64) {
         let mut partition = self.partition("keyspaces", &keyspace.name, timestamp);
         let cells = vec![
             ("durable_writes", boolean(keyspace.durable_writes)),
@@ -125,12 +126,17 @@ impl<'s> Writer<'s> {
         self.push(partition);
     }
 
-    fn drop_keyspace(&mut self, name: &str, timestamp: i64) {
+    /// Deletes all rows of a keyspace but those of its tablets.
+    pub(crate) fn forget_keyspace(&mut self, name: &str, timestamp: i64) {
         for table in PER_KEYSPACE {
             let mut partition = self.partition(table, name, timestamp);
             partition.delete_rows(&[]);
             self.push(partition);
         }
+    }
+
+    fn drop_keyspace(&mut self, name: &str, timestamp: i64) {
+        self.forget_keyspace(name, timestamp);
         let tables = self.schema.keyspace(name).into_iter().flat_map(|entry| entry.tables.values());
         for table in tables {
             self.delete_tablets(table.schema.id, timestamp);

@@ -11,6 +11,7 @@
 
 mod definitions;
 
+use crate::uuids::time_uuid;
 use definitions::DEFINITIONS;
 use model::schema::TableOptions;
 use model::{ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
@@ -60,6 +61,25 @@ pub fn table(keyspace: &str, name: &str) -> TableSchema {
         Some(definition) => build(definition),
         None => panic!("no system table {keyspace}.{name}"),
     }
+}
+
+/// Where the rows of the system table of that id are kept; `None` for other tables.
+pub fn home(id: Uuid) -> Option<Home> {
+    let same = |definition: &&Definition| table_id(definition.keyspace, definition.name) == id;
+    DEFINITIONS.iter().find(same).map(|definition| definition.home)
+}
+
+/// Changes when a definition does.
+pub(crate) fn digest() -> String {
+    use md5::{Digest, Md5};
+    let mut digest = Md5::new();
+    for definition in DEFINITIONS {
+        for part in [definition.keyspace, definition.name, definition.columns] {
+            digest.update(part);
+            digest.update([0]);
+        }
+    }
+    uuid_v3(digest.finalize().into()).to_string()
 }
 
 /// The id of a system table: UUID version 3 of keyspace and name.
@@ -114,7 +134,7 @@ fn build(definition: &Definition) -> TableSchema {
     let next_column_id = columns.len() as u32;
     arrange(TableSchema {
         id,
-        version: id,
+        version: time_uuid(0, id.as_u64_pair().1),
         keyspace: definition.keyspace.to_owned(),
         name: definition.name.to_owned(),
         columns,
