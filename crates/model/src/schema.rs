@@ -81,7 +81,39 @@ pub struct TableSchema {
     pub options: TableOptions,
     pub compact_storage: bool,
     pub order: ClusteringOrder,
+    /// Derived from `columns`; only makes `column_by_id` fast.
+    pub index: ColumnIndex,
 }
+
+/// Where in a table's `columns` each id stands. A hint: a stale or empty one costs time, never
+/// correctness. All are equal, for they are no content of the table.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnIndex(Vec<u16>);
+
+/// Ids from here on are searched for.
+const INDEXED_IDS_MAX: usize = 4096;
+
+impl ColumnIndex {
+    /// The index of these columns.
+    pub fn of(columns: &[Column]) -> ColumnIndex {
+        let id = |column: &Column| column.id.0 as usize;
+        let ids = columns.iter().map(id).filter(|id| *id < INDEXED_IDS_MAX);
+        let mut places = vec![u16::MAX; ids.max().map_or(0, |id| id + 1)];
+        for (place, column) in columns.iter().enumerate() {
+            if let (Some(entry), Ok(place)) = (places.get_mut(id(column)), u16::try_from(place)) {
+                *entry = place;
+            }
+        }
+        ColumnIndex(places)
+    }
+}
+
+impl PartialEq for ColumnIndex {
+    fn eq(&self, _: &ColumnIndex) -> bool {
+        true
+    }
+}
+impl Eq for ColumnIndex {}
 
 impl TableSchema {
     pub fn partition_key(&self) -> &[Column] {
@@ -103,7 +135,12 @@ impl TableSchema {
     }
     /// The column of that id, unless it was dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().find(|column| column.id == id)
+        let place = self.index.0.get(id.0 as usize);
+        let hinted = place.and_then(|place| self.columns.get(*place as usize));
+        match hinted {
+            Some(column) if column.id == id => Some(column),
+            _ => self.columns.iter().find(|column| column.id == id),
+        }
     }
     /// Whether there is a static column.
     pub fn has_statics(&self) -> bool {

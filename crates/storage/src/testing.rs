@@ -66,6 +66,7 @@ pub(crate) fn schema(id: u128, name: &str) -> TableSchema {
         options: options(),
         compact_storage: false,
         order: ClusteringOrder { columns: vec![(Type::Int, false), (Type::Int, true)] },
+        index: Default::default(),
     }
 }
 

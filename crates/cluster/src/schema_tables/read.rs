@@ -199,6 +199,7 @@ fn read_table(
         options,
         compact_storage: is("dense") || !is("compound"),
         order: ClusteringOrder { columns: Vec::new() },
+        index: Default::default(),
     };
     for row in of_table("nereid_columns") {
         read_column_id(schema, &row, &mut table)?;

@@ -13,7 +13,7 @@ mod definitions;
 
 use crate::uuids::time_uuid;
 use definitions::DEFINITIONS;
-use model::schema::TableOptions;
+use model::schema::{ColumnIndex, TableOptions};
 use model::{ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
 
 /// Where the rows of a system table are kept.
@@ -146,6 +146,7 @@ fn build(definition: &Definition) -> TableSchema {
         options: options(),
         compact_storage: false,
         order: ClusteringOrder { columns: Vec::new() },
+        index: Default::default(),
     })
 }
 
@@ -170,6 +171,7 @@ pub(crate) fn arrange(mut table: TableSchema) -> TableSchema {
     }
     let order = table.clustering().iter().map(|column| (column.ty.clone(), column.reversed));
     table.order = ClusteringOrder { columns: order.collect() };
+    table.index = ColumnIndex::of(&table.columns);
     table
 }
 

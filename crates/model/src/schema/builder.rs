@@ -1,6 +1,6 @@
 //! How tables come about: from CREATE TABLE, from ALTER TABLE, from what was stored.
 
-use super::{Column, ColumnId, ColumnKind, DroppedColumn, TableOptions, TableSchema};
+use super::{Column, ColumnId, ColumnIndex, ColumnKind, DroppedColumn, TableOptions, TableSchema};
 use crate::key::ClusteringOrder;
 use crate::token::murmur3;
 use crate::types::Type;
@@ -34,6 +34,7 @@ impl TableSchema {
             options: TableOptions::new(),
             compact_storage: false,
             order: ClusteringOrder { columns: Vec::new() },
+            index: ColumnIndex::default(),
         };
         TableBuilder { table, version: None }
     }
@@ -210,6 +211,7 @@ impl TableBuilder {
         table.static_count = statics;
         let ordered = table.clustering().iter().map(|column| (column.ty.clone(), column.reversed));
         table.order = ClusteringOrder { columns: ordered.collect() };
+        table.index = ColumnIndex::of(&table.columns);
         table.version = version.unwrap_or_else(|| table.content_version());
         Ok(table)
     }
@@ -274,6 +276,19 @@ mod tests {
         assert_eq!(table.column_by_id(ColumnId(0)).unwrap().name, "z");
         assert_eq!(table.column("s").unwrap().id, ColumnId(4));
         assert!(table.has_statics() && !table.is_counter());
+    }
+
+    #[test]
+    fn a_stale_index_finds_every_column() {
+        let mut table = table().build().unwrap();
+        table.columns.remove(0);
+        table.columns[1].id = ColumnId(u32::MAX);
+        for column in &table.columns {
+            assert_eq!(table.column_by_id(column.id), Some(column));
+        }
+        assert_eq!(table.column_by_id(ColumnId(2)), None);
+        assert_eq!(table.column_by_id(ColumnId(77)), None);
+        assert_eq!(ColumnIndex::of(&table.columns).0.len(), 6);
     }
 
     #[test]
