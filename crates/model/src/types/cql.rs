@@ -54,13 +54,13 @@ const RESERVED: [&str; 60] = [
     "by",
     "columnfamily",
     "create",
-    "default",
     "delete",
     "desc",
     "describe",
     "drop",
     "entries",
     "execute",
+    "false",
     "from",
     "full",
     "grant",
@@ -74,8 +74,6 @@ const RESERVED: [&str; 60] = [
     "keyspace",
     "limit",
     "materialized",
-    "mbean",
-    "mbeans",
     "modify",
     "nan",
     "norecursive",
@@ -95,13 +93,15 @@ const RESERVED: [&str; 60] = [
     "table",
     "to",
     "token",
+    "true",
     "truncate",
     "unlogged",
-    "unset",
     "update",
     "use",
     "using",
     "view",
+    "where",
+    "with",
 ];
 
 fn frozen_if(frozen: bool, name: &str, parameters: &[&Type]) -> String {
@@ -220,6 +220,8 @@ mod tests {
         check("1a", "\"1a\"");
         check("a\"b", "\"a\"\"b\"");
         check("select", "\"select\"");
+        check("with", "\"with\"");
+        check("true", "\"true\"");
         check("", "\"\"");
         check("key", "key");
     }
