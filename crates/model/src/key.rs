@@ -266,6 +266,8 @@ mod tests {
         let positions: Vec<(Vec<u8>, i8)> = vec![
             (vec![], -1),
             (int(1), -1),
+            // A shorter key of its own, as tables WITH COMPACT STORAGE have.
+            (int(1), 0),
             (ints(1, 9), -1),
             (ints(1, 9), 0),
             (ints(1, 9), 1),

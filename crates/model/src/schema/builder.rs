@@ -305,6 +305,16 @@ mod tests {
     }
 
     #[test]
+    fn stored_ids_are_not_given_again() {
+        let (id, name) = (ColumnId(40), "old".to_owned());
+        let (ty, kind) = (Type::Int, ColumnKind::Regular);
+        let dropped = DroppedColumn { id, name, ty, kind, dropped_at: 1 };
+        let table = table().stored_drop(dropped).regular("new", Type::Int).build().unwrap();
+        assert_eq!(table.column("new").unwrap().id, ColumnId(41));
+        assert_eq!(table.next_column_id, 42);
+    }
+
+    #[test]
     fn refusals() {
         let check = |builder: TableBuilder, expected: &str| {
             let found = builder.build().unwrap_err().0;

@@ -97,6 +97,7 @@ mod tests {
         check("map<int, blob>", "map<int, int>", true, false);
         check("map<blob, int>", "map<int, int>", false, false);
         check("set<text>", "set<ascii>", true, true);
+        check("set<blob>", "set<int>", false, false);
         check("tuple<int, int>", "tuple<int>", true, true);
         check("tuple<int>", "tuple<int, int>", false, false);
     }

@@ -149,6 +149,8 @@ mod tests {
         let order = |a: &Uuid, b: &Uuid| compare(&Type::TimeUuid, a.as_bytes(), b.as_bytes());
         assert!(order(&least, &uuid).is_le() && order(&uuid, &greatest).is_le());
         assert!(order(&timeuuid_bounds(1_261_009_589_804).1, &least).is_lt());
+        let early = timeuuid_from_ticks(-1, [0x80; 8]);
+        assert_eq!(timeuuid_millis(&early), Some(-1));
         let random = Uuid::try_parse("d2177dd0-eaa2-41de-a572-001b779c76e3").unwrap();
         assert_eq!(timeuuid_millis(&random), None);
     }
