@@ -16,9 +16,13 @@ mod keyword;
 mod lexer;
 mod parser;
 mod position;
+mod print;
+#[cfg(test)]
+mod tests;
 
 use parser::Parser;
 pub use position::{Position, SyntaxError};
+pub use print::{quote_name, quote_string};
 
 /// A statement and its bind markers.
 #[derive(Clone, Debug, PartialEq)]
