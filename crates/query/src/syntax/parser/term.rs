@@ -259,16 +259,16 @@ impl Parser<'_> {
         None
     }
 
-    /// Whether what is here can follow `(type)`. `(a) - 1` and `(a)[1]` are about a column `a`.
+    /// Whether what is here can follow `(type)`. `(a) - 1`, `(a)[1]` and
+    /// `{(a): 1}` are about a column `a`.
     fn begins_hinted(&self, ty: &Type, place: Place) -> bool {
         let maybe_column = place == Place::Selector && matches!(ty.kind, TypeKind::User(_));
         match self.token.kind {
             TokenKind::Minus => !maybe_column && Self::is_signable(self.peek()),
-            TokenKind::Open(Bracket::Square) => !maybe_column,
+            TokenKind::Open(Bracket::Square) | TokenKind::Colon => !maybe_column,
             TokenKind::Keyword(Keyword::AS) => false,
             TokenKind::Keyword(Keyword::NULL | Keyword::TOKEN)
             | TokenKind::Question
-            | TokenKind::Colon
             | TokenKind::Open(_) => true,
             kind => is_name(kind) || self.literal_kind().is_some(),
         }
