@@ -37,9 +37,12 @@ pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
 /// A text that is being parsed.
 pub(super) struct Parser<'a> {
     text: &'a str,
-    lexer: Lexer<'a>,
     /// The token here, which is not yet taken.
     token: Token,
+    /// The token behind it.
+    next: Token,
+    /// Behind both.
+    lexer: Lexer<'a>,
     /// The bind markers so far.
     pub(super) markers: Vec<Marker>,
     /// How many calls of `nested` are under way.
@@ -56,8 +59,8 @@ impl<'a> Parser<'a> {
             return Err(SyntaxError { message, at: Position { line: 1, column: 0, offset: 0 } });
         }
         let mut lexer = Lexer::new(text);
-        let token = lexer.token();
-        Ok(Parser { text, lexer, token, markers: Vec::new(), depth: 0, height: 0 })
+        let (token, next) = (lexer.token(), lexer.token());
+        Ok(Parser { text, token, next, lexer, markers: Vec::new(), depth: 0, height: 0 })
     }
 
     /// A statement.
@@ -109,20 +112,20 @@ impl<'a> Parser<'a> {
 
     /// The token behind the one here.
     fn peek(&self) -> TokenKind {
-        let mut ahead = self.lexer;
-        ahead.token().kind
+        self.next.kind
     }
 
     /// The two tokens behind the one here.
     fn peek_two(&self) -> (TokenKind, TokenKind) {
         let mut ahead = self.lexer;
-        (ahead.token().kind, ahead.token().kind)
+        (self.next.kind, ahead.token().kind)
     }
 
     /// Takes the token here, whatever it is.
     fn advance(&mut self) -> Token {
         let taken = self.token;
-        self.token = self.lexer.token();
+        self.token = self.next;
+        self.next = self.lexer.token();
         taken
     }
 

@@ -104,32 +104,31 @@ impl Parser<'_> {
             let of = self.nested(|parser| parser.operand(place))?;
             return Ok(Expr { kind: ExprKind::Negate(Box::new(of)), at });
         }
-        let mut expr = self.primary(place)?;
-        while place == Place::Selector {
+        let whole = self.primary(place)?;
+        if place == Place::Selector { self.part(whole) } else { Ok(whole) }
+    }
+
+    /// The part of `whole` that `.field`, `[index]` and so on select.
+    fn part(&mut self, whole: Expr) -> Result<Expr> {
+        let at = whole.at;
+        let mut part = whole;
+        loop {
             let kind = match self.token.kind {
                 TokenKind::Dot => {
-                    self.grow()?;
                     self.advance();
-                    let at = expr.at;
-                    expr = Expr { kind: ExprKind::Field(Box::new(expr), self.name()?), at };
-                    continue;
+                    ExprKind::Field(Box::new(part), self.name()?)
                 }
-                TokenKind::Open(Bracket::Square) => {
-                    self.grow()?;
-                    self.subscript(&mut expr)?
-                }
-                _ => break,
+                TokenKind::Open(Bracket::Square) => self.subscript(Box::new(part))?,
+                _ => return Ok(part),
             };
-            expr.kind = kind;
+            self.grow()?;
+            part = Expr { kind, at };
         }
-        Ok(expr)
     }
 
     /// `[index]` or `[from..to]` after what is selected.
-    fn subscript(&mut self, of: &mut Expr) -> Result<ExprKind> {
+    fn subscript(&mut self, of: Box<Expr>) -> Result<ExprKind> {
         self.open(Bracket::Square)?;
-        let of = Expr { kind: std::mem::replace(&mut of.kind, ExprKind::Null), at: of.at };
-        let of = Box::new(of);
         let mut from = None;
         if self.token.kind != TokenKind::DotDot {
             let index = Box::new(self.child(Place::Value)?);
@@ -249,13 +248,13 @@ impl Parser<'_> {
         if !can_be_type {
             return None;
         }
-        let (lexer, token) = (self.lexer, self.token);
+        let (lexer, token, next) = (self.lexer, self.token, self.next);
         let hint = self.type_name().ok();
         let closed = self.take(TokenKind::Close(Bracket::Round));
         if let Some(ty) = hint.filter(|ty| closed && self.begins_hinted(ty, place)) {
             return Some(ty);
         }
-        (self.lexer, self.token) = (lexer, token);
+        (self.lexer, self.token, self.next) = (lexer, token, next);
         None
     }
 
@@ -278,10 +277,11 @@ impl Parser<'_> {
     fn named(&mut self, place: Place) -> Result<ExprKind> {
         let round = TokenKind::Open(Bracket::Round);
         let next = self.peek();
-        if place == Place::Selector && next == round {
-            if let Some(special) = self.special_call()? {
-                return Ok(special);
-            }
+        if place == Place::Selector
+            && next == round
+            && let Some(special) = self.special_call()?
+        {
+            return Ok(special);
         }
         let token = self.advance();
         let name = Name { text: self.name_text(token), at: token.at };
@@ -354,7 +354,7 @@ impl Parser<'_> {
     /// `COUNT(*)` or `COUNT(1)`. If another count is here, nothing is taken.
     fn count_rows(&mut self) -> Option<ExprKind> {
         let mut ahead = self.lexer;
-        let (_, argument) = (ahead.token(), ahead.token());
+        let argument = ahead.token();
         let all = match argument.kind {
             TokenKind::Star => true,
             TokenKind::Integer => self.text_of(argument) == "1",
@@ -365,6 +365,7 @@ impl Parser<'_> {
         }
         self.lexer = ahead;
         self.token = self.lexer.token();
+        self.next = self.lexer.token();
         Some(ExprKind::CountRows)
     }
 
