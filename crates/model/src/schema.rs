@@ -116,16 +116,20 @@ impl PartialEq for ColumnIndex {
 impl Eq for ColumnIndex {}
 
 impl TableSchema {
+    /// The columns of the partition key, in its order.
     pub fn partition_key(&self) -> &[Column] {
         &self.columns[..self.partition_key_count]
     }
+    /// The clustering columns, in their order.
     pub fn clustering(&self) -> &[Column] {
         &self.columns[self.partition_key_count..self.partition_key_count + self.clustering_count]
     }
+    /// The static columns, by name.
     pub fn statics(&self) -> &[Column] {
         let start = self.partition_key_count + self.clustering_count;
         &self.columns[start..start + self.static_count]
     }
+    /// The regular columns, by name.
     pub fn regulars(&self) -> &[Column] {
         &self.columns[self.partition_key_count + self.clustering_count + self.static_count..]
     }

@@ -1,6 +1,6 @@
 //! The CQL text that makes a keyspace, a type or a table again, as DESCRIBE prints it.
 
-use super::{ColumnKind, Keyspace, TableOptions, TableSchema, UserType};
+use super::{ColumnKind, DroppedColumn, Keyspace, TableOptions, TableSchema, UserType};
 use crate::types::quote_identifier;
 use crate::value::quote_string;
 use std::fmt::Write;
@@ -60,9 +60,9 @@ impl TableSchema {
 
     /// The same with its id; and with its dropped columns, as statements that drop them again.
     pub fn describe(&self, internals: Internals) -> String {
-        let dropped: &[_] = match internals {
-            Internals::Shown => &self.dropped,
-            Internals::Hidden => &[],
+        let dropped = match internals {
+            Internals::Shown => self.last_drops(),
+            Internals::Hidden => Vec::new(),
         };
         let name = qualified(&self.keyspace, &self.name);
         let mut out = format!("CREATE TABLE {name} (\n");
@@ -85,7 +85,7 @@ impl TableSchema {
         options.extend(self.options.to_cql());
         out.push_str(&options.join("\n    AND "));
         out.push(';');
-        for column in dropped {
+        for column in &dropped {
             let column_name = quote_identifier(&column.name);
             let at = column.dropped_at;
             let _ = write!(out, "\nALTER TABLE {name} DROP {column_name} USING TIMESTAMP {at};");
@@ -96,6 +96,19 @@ impl TableSchema {
             let _ = write!(out, "\nALTER TABLE {name} ADD {added};");
         }
         out
+    }
+
+    /// The last drop of each name: earlier ones hide nothing more.
+    fn last_drops(&self) -> Vec<&DroppedColumn> {
+        let mut last: Vec<&DroppedColumn> = Vec::new();
+        for column in &self.dropped {
+            match last.iter_mut().find(|known| known.name == column.name) {
+                Some(known) if known.dropped_at < column.dropped_at => *known = column,
+                Some(_) => {}
+                None => last.push(column),
+            }
+        }
+        last
     }
 
     fn primary_key(&self) -> String {
@@ -211,6 +224,8 @@ bloom_filter_fp_chance = 0.01
             .options(options)
             .drop_column("v", 5)
             .drop_column("old", 6)
+            .regular("old", Type::Int)
+            .drop_column("old", 7)
             .regular("v", Type::Text)
             .build()
             .unwrap();
@@ -222,10 +237,12 @@ bloom_filter_fp_chance = 0.01
             "\n    AND CLUSTERING ORDER BY (c DESC, \"Select\" ASC)\n    AND bloom",
             " AND cdc = {'enabled': 'true'}\n    AND comment = 'it''s'\n",
             " AND paxos_grace_seconds = 5\n",
-            "\nALTER TABLE ks.t DROP v USING TIMESTAMP 5;\nALTER TABLE ks.t DROP old",
+            "\nALTER TABLE ks.t DROP v USING TIMESTAMP 5;\n",
+            "\nALTER TABLE ks.t DROP old USING TIMESTAMP 7;\n",
             "\nALTER TABLE ks.t ADD v text;",
         ];
         expected.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
+        assert_eq!(text.matches("DROP old").count(), 1);
         assert!(!table.to_cql_create().contains("old"));
     }
 

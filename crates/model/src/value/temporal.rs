@@ -131,8 +131,8 @@ pub fn parse_time(text: &str) -> Result<i64, Invalid> {
 }
 
 /// Parses a timestamp: milliseconds, or a date, then perhaps a T or spaces and a time `hh:mm`,
-/// `hh:mm:ss` or `hh:mm:ss.f` (no decimals beyond milliseconds: they would be lost), then perhaps a zone: `Z`,
-/// `UTC`, `GMT`, `+hh`, `+hhmm` or `+hh:mm`.
+/// `hh:mm:ss` or `hh:mm:ss.f` (no decimals beyond milliseconds: they would be lost), then perhaps
+/// a zone: `Z`, `UTC`, `GMT`, `+hh`, `+hhmm` or `+hh:mm`.
 pub fn parse_timestamp(text: &str) -> Result<i64, Invalid> {
     if let Some(Some(millis)) = integer(text) {
         return Ok(millis);
