@@ -100,18 +100,20 @@ pub(crate) struct SendParts {
     pub(crate) bufs: Vec<Vec<u8>>,
     iovecs: Vec<libc::iovec>,
     header: libc::msghdr,
+    skip: usize,
 }
 
 impl SendParts {
-    /// Everything of `bufs` after the first `skip` bytes.
+    /// The message of `bufs`, to be aimed.
     pub(crate) fn new(bufs: Vec<Vec<u8>>) -> Box<SendParts> {
         // SAFETY: a `msghdr` of zeros is a valid empty message.
         let header = unsafe { std::mem::zeroed() };
-        Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header })
+        Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header, skip: 0 })
     }
 
     /// Aims the message at what follows the first `skip` bytes.
     pub(crate) fn aim(&mut self, mut skip: usize) {
+        self.skip = skip;
         self.iovecs.clear();
         for buf in &self.bufs {
             let from = skip.min(buf.len());
@@ -124,6 +126,11 @@ impl SendParts {
         }
         self.header.msg_iov = self.iovecs.as_mut_ptr();
         self.header.msg_iovlen = self.iovecs.len();
+    }
+
+    /// How many bytes lie before what it is aimed at.
+    pub(crate) fn aimed_past(&self) -> usize {
+        self.skip
     }
 
     pub(crate) fn header(&self) -> *const libc::msghdr {

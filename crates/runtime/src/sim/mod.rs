@@ -12,12 +12,30 @@
 //!    other create, rename or unlink may be kept or undone.
 //!  - *one-seed*: nothing but the seed and the program decides what happens.
 
+mod disk;
+mod network;
 pub(crate) mod port;
+mod state;
 
-use crate::{ShardId, signal::Signal};
+use crate::core::Shard;
+use crate::core::clock::Clock;
+use crate::core::node::Node;
+use crate::core::offload::Pool;
+use crate::core::waker::Remote;
+use crate::driver::Driver;
+use crate::io::fs_op::FsOp;
+use crate::signal::Signal;
+use crate::{Config, ShardId};
+use disk::SimDisk;
+use port::SimPort;
+use state::{Event, ShardKey, State, Waiter};
+use std::cell::RefCell;
+use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The knobs of a world.
@@ -50,42 +68,120 @@ impl Options {
 pub struct NodeId(pub usize);
 
 /// The world.
-#[derive(Debug)]
-pub struct World {}
+pub struct World {
+    state: Rc<RefCell<State>>,
+    nodes: Vec<NodeShards>,
+}
+
+/// The shards of a node, in its present life.
+struct NodeShards {
+    count: u16,
+    shared: Option<Arc<Node>>,
+    shards: Vec<Rc<Shard>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "World(seed {}, {:?})", self.state.borrow().options.seed, self.now())
+    }
+}
 
 impl World {
     /// A world without nodes.
     pub fn new(options: Options) -> World {
-        let _ = options;
-        todo!()
+        if options.buggify {
+            stdx::check::set_buggify(Some(buggify));
+        }
+        World { state: Rc::new(RefCell::new(State::new(options))), nodes: Vec::new() }
     }
 
     /// Adds a node with an empty disk; it does nothing until started.
     pub fn add_node(&mut self, shards: u16) -> NodeId {
-        let _ = shards;
-        todo!()
+        assert!(0 < shards, "a node without shards");
+        let index = self.state.borrow_mut().add_node();
+        self.nodes.push(NodeShards { count: shards, shared: None, shards: Vec::new() });
+        NodeId(index)
     }
 
     /// The address of a node.
     pub fn ip(&self, node: NodeId) -> IpAddr {
-        let _ = node;
-        todo!()
+        State::ip(node.0)
     }
 
-    /// Starts a node (again): `main` is called once per shard, on it.
+    /// Starts a node (again): `main` is called once per shard, on it. The node must not be
+    /// running.
     pub fn start<F, Fut>(&mut self, node: NodeId, main: F)
     where
         F: Fn(ShardId) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let _ = (node, main);
-        todo!()
+        assert!(!self.is_running(node), "node {} runs already", node.0);
+        self.make_shards(node);
+        for shard in self.nodes[node.0].shards.clone() {
+            crate::core::enter(Some(shard.clone()));
+            let (future, shared) = (main(shard.id), shard.node.clone());
+            let root = async move {
+                future.await;
+                shared.main_ended();
+            };
+            shard.root.start(crate::group::MAIN, Box::pin(root));
+        }
+        crate::core::enter(None);
+    }
+
+    fn make_shards(&mut self, node: NodeId) {
+        let at = &mut self.nodes[node.0];
+        let remotes: Vec<_> = (0..at.count).map(|_| Remote::register(None)).collect();
+        let shared = Node::new(Config::new(at.count), remotes, Pool::new(0));
+        let mut state = self.state.borrow_mut();
+        let life = state.nodes[node.0].life;
+        let now_ns = state.now_ns.clone();
+        let skew_micros = state.nodes[node.0].skew_micros.clone();
+        let clock = Clock::Virtual { now_ns, skew_micros };
+        at.shards = (0..at.count)
+            .map(|shard| {
+                let key = ShardKey { node: node.0, life, shard };
+                let driver = Driver::Sim(SimPort { state: self.state.clone(), shard: key });
+                Shard::new(shard, shared.clone(), clock.clone(), driver, state.prng.fork())
+            })
+            .collect();
+        at.shared = Some(shared);
     }
 
     /// Kills a node: its tasks are gone and its disk keeps what it must and what it likes.
     pub fn crash(&mut self, node: NodeId) {
-        let _ = node;
-        todo!()
+        for shard in &self.nodes[node.0].shards {
+            shard.dead.set(true);
+            let mut ops = shard.ops.borrow_mut();
+            for id in ops.in_flight() {
+                if let Some(op) = ops.get_mut(id) {
+                    self.state.borrow_mut().interrupt(node.0, op);
+                }
+            }
+        }
+        self.end_life(node);
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.nodes[node.0].disk.crash(&mut state.prng);
+        state.trace(node.0 as u64 ^ 0xdead);
+    }
+
+    /// Drops what a node's process had.
+    fn end_life(&mut self, node: NodeId) {
+        let orderly = self.nodes[node.0].shards.iter().all(|shard| !shard.dead.get());
+        if !orderly {
+            self.state.borrow_mut().end_life(node.0);
+        }
+        for shard in std::mem::take(&mut self.nodes[node.0].shards) {
+            crate::core::enter(Some(shard.clone()));
+            shard.clear();
+            crate::core::enter(None);
+            shard.remote.unregister();
+        }
+        if orderly {
+            self.state.borrow_mut().end_life(node.0);
+        }
+        self.nodes[node.0].shared = None;
     }
 
     /// [`World::crash`], then [`World::start`].
@@ -100,14 +196,22 @@ impl World {
 
     /// Whether `main` is still running on some shard of the node.
     pub fn is_running(&self, node: NodeId) -> bool {
-        let _ = node;
-        todo!()
+        self.nodes[node.0].shared.as_ref().is_some_and(|shared| shared.is_running())
     }
 
     /// Runs until `condition` holds: whether it did within `limit` of virtual time.
-    pub fn run_until(&mut self, condition: impl FnMut() -> bool, limit: Duration) -> bool {
-        let _ = (condition, limit);
-        todo!()
+    pub fn run_until(&mut self, mut condition: impl FnMut() -> bool, limit: Duration) -> bool {
+        let deadline = self.now_ns() + limit.as_nanos() as u64;
+        let held = loop {
+            if condition() {
+                break true;
+            }
+            if deadline <= self.now_ns() || !self.step(deadline) {
+                break condition();
+            }
+        };
+        crate::core::enter(None);
+        held
     }
 
     /// Runs for `span` of virtual time.
@@ -126,108 +230,303 @@ impl World {
     where
         F::Output: 'static,
     {
-        let _ = (node, shard, future);
-        todo!()
+        if !self.is_running(node) {
+            self.start(node, |_| std::future::pending());
+        }
+        let output = Rc::new(RefCell::new(None));
+        let theirs = output.clone();
+        let shard = self.nodes[node.0].shards[shard as usize].clone();
+        crate::core::enter(Some(shard.clone()));
+        let task = async move {
+            let value = future.await;
+            *theirs.borrow_mut() = Some(value);
+        };
+        shard.root.start(crate::group::MAIN, Box::pin(task));
+        drop(shard);
+        crate::core::enter(None);
+        let ended = self.run_until(|| output.borrow().is_some(), BLOCK_ON_MAX);
+        let seed = self.state.borrow().options.seed;
+        assert!(ended, "simulation, seed {seed}: the future does not end");
+        let value = output.borrow_mut().take();
+        value.expect("the future has ended")
     }
 
     /// The disk of a node.
     pub fn disk(&mut self, node: NodeId) -> Disk<'_> {
-        let _ = node;
-        todo!()
+        Disk { world: self, node: node.0 }
     }
 
     /// Cuts (or joins) the packets from one node to another, in this direction.
     pub fn set_cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
-        let _ = (from, to, cut);
-        todo!()
+        self.state.borrow_mut().network.set_cut(from.0, to.0, cut);
     }
 
     /// Resets every connection between two nodes.
     pub fn reset_connections(&mut self, a: NodeId, b: NodeId) {
-        let _ = (a, b);
-        todo!()
+        self.state.borrow_mut().reset_connections(a.0, |peer| peer == b.0);
     }
 
     /// Shifts the wall clock of a node.
     pub fn skew_wall_clock(&mut self, node: NodeId, micros: i64) {
-        let _ = (node, micros);
-        todo!()
+        self.state.borrow_mut().nodes[node.0].skew_micros.set(micros);
     }
 
     /// Sends a signal to the process of a node.
     pub fn signal(&mut self, node: NodeId, signal: Signal) {
-        let _ = (node, signal);
-        todo!()
+        let mut state = self.state.borrow_mut();
+        state.nodes[node.0].signals.push_back(signal);
+        let waker = state.nodes[node.0].signal_waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Virtual time since the world began.
     pub fn now(&self) -> Duration {
-        todo!()
+        Duration::from_nanos(self.now_ns())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.state.borrow().now_ns.get()
     }
 
     /// A number of the world's own sequence, for the test to draw from.
     pub fn random_u64(&mut self) -> u64 {
-        todo!()
+        self.state.borrow_mut().prng.next_u64()
     }
 
     /// A hash over every poll and event so far: equal for equal runs.
     pub fn trace_hash(&self) -> u64 {
-        todo!()
+        self.state.borrow().hash
     }
+
+    /// Runs one task, or moves time to what comes next before `deadline`; false when nothing
+    /// does, time then being the deadline.
+    fn step(&mut self, deadline_ns: u64) -> bool {
+        self.deliver_messages();
+        self.run_due();
+        self.stop_ended();
+        let ready = |shard: &Rc<Shard>| shard.tasks.borrow().ready();
+        let total: usize = self.nodes.iter().flat_map(|node| &node.shards).map(ready).sum();
+        if 0 < total {
+            self.run_one(total);
+            return true;
+        }
+        let timers = self.nodes.iter().flat_map(|node| &node.shards);
+        let timers = timers.filter_map(|shard| shard.wheel.borrow().next_ns()).min();
+        let state = self.state.borrow();
+        let next = timers.into_iter().chain(state.next_ns()).min();
+        let now = state.now_ns.get();
+        match next {
+            Some(next) if next <= deadline_ns => {
+                state.now_ns.set(next.max(now));
+                true
+            }
+            _ => {
+                state.now_ns.set(deadline_ns.max(now));
+                false
+            }
+        }
+    }
+
+    /// Polls one of the `total` ready tasks of all shards, drawn by the seed.
+    fn run_one(&mut self, total: usize) {
+        let mut nth = self.state.borrow_mut().prng.below(total as u64) as usize;
+        for (index, node) in self.nodes.iter().enumerate() {
+            for shard in &node.shards {
+                let ready = shard.tasks.borrow().ready();
+                if ready <= nth {
+                    nth -= ready;
+                    continue;
+                }
+                crate::core::enter(Some(shard.clone()));
+                let task = shard.run_nth(nth);
+                let mut state = self.state.borrow_mut();
+                let took = state.prng.between(100, 2_000);
+                state.now_ns.set(state.now_ns.get() + took);
+                let place = (index as u64) << 48 | (shard.id as u64) << 32;
+                state.trace(place | task.index as u64);
+                return;
+            }
+        }
+        unreachable!("the ready tasks were counted");
+    }
+
+    /// Hands what shards sent each other to their queues.
+    fn deliver_messages(&mut self) {
+        for shard in self.nodes.iter().flat_map(|node| &node.shards) {
+            if shard.has_messages() || shard.remote.has_foreign() || shard.holds_messages() {
+                crate::core::enter(Some(shard.clone()));
+                shard.drain_mesh();
+                shard.flush_mesh();
+            }
+        }
+    }
+
+    /// Fires the timers and events that are due.
+    fn run_due(&mut self) {
+        let now = self.now_ns();
+        for shard in self.nodes.iter().flat_map(|node| &node.shards) {
+            if shard.wheel.borrow().next_ns().is_some_and(|next| next <= now) {
+                crate::core::enter(Some(shard.clone()));
+                shard.fire_timers();
+            }
+        }
+        loop {
+            let event = self.state.borrow_mut().pop();
+            match event {
+                None => return,
+                Some(Event::Perform { waiter, mark }) => self.perform(waiter, Some(mark)),
+                Some(Event::Cancel(waiter)) => self.perform(waiter, None),
+                Some(Event::Arrive(end)) => self.state.borrow_mut().arrive(end),
+            }
+        }
+    }
+
+    /// Carries an operation out, or (without a mark) ends it early if that can be.
+    fn perform(&mut self, waiter: Waiter, mark: Option<u64>) {
+        let key = waiter.shard;
+        if self.state.borrow().nodes[key.node].life != key.life {
+            return;
+        }
+        let Some(shard) = self.nodes[key.node].shards.get(key.shard as usize).cloned() else {
+            return;
+        };
+        let mut ops = shard.ops.borrow_mut();
+        let Some(op) = ops.get_mut(waiter.op) else { return };
+        let result = match mark {
+            Some(mark) => self.state.borrow_mut().perform(waiter, op, mark),
+            None => State::is_cancellable(op).then_some(-libc::ECANCELED),
+        };
+        drop(ops);
+        if let Some(result) = result {
+            crate::core::enter(Some(shard.clone()));
+            shard.complete(waiter.op.0, result);
+        }
+    }
+
+    /// Ends the processes whose every `main` has ended; their disks stay as they see them.
+    fn stop_ended(&mut self) {
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].shared.as_ref().is_some_and(|shared| shared.is_stopping()) {
+                self.end_life(NodeId(node));
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        stdx::check::set_buggify(None);
+        crate::core::enter(None);
+        if std::thread::panicking() {
+            eprintln!("simulation seed: {}", self.state.borrow().options.seed);
+            // Destructors of half-run tasks could panic again: memory is not the worry now.
+            std::mem::take(&mut self.nodes).into_iter().for_each(std::mem::forget);
+            return;
+        }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].shards.iter().for_each(|shard| shard.dead.set(true));
+            self.end_life(NodeId(node));
+        }
+    }
+}
+
+/// The longest virtual time of [`World::block_on`].
+const BLOCK_ON_MAX: Duration = Duration::from_secs(3600);
+
+/// The `buggify!` of the world whose shard runs.
+fn buggify(_name: &'static str, one_in: u32) -> bool {
+    crate::core::try_with(|shard| match &*shard.driver.borrow() {
+        Driver::Sim(port) => port.buggify(one_in),
+        Driver::Uring(_) | Driver::Epoll(_) => false,
+    })
+    .unwrap_or(false)
 }
 
 /// The disk of a node, for the test to look at and to break.
 #[derive(Debug)]
 pub struct Disk<'a> {
     world: &'a mut World,
+    node: usize,
 }
 
 impl Disk<'_> {
-    /// The content of a file, as the node sees it.
-    pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        let _ = (path.as_ref(), &self.world);
-        todo!()
+    fn with<R>(&self, f: impl FnOnce(&mut SimDisk) -> R) -> R {
+        f(&mut self.world.state.borrow_mut().nodes[self.node].disk)
     }
 
-    /// Puts a file there, durably, with the directories above it.
+    /// The file of a path. Panics when there is none.
+    fn edit(&mut self, path: &Path, edit: impl Fn(&mut Vec<u8>)) {
+        self.with(|disk| match disk.find_file(path) {
+            Some(inode) => disk.edit(inode, edit),
+            None => panic!("no file {} on the simulated disk", path.display()),
+        });
+    }
+
+    /// The content of a file, as the node sees it.
+    pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.with(|disk| {
+            let inode = disk.find_file(path.as_ref())?;
+            Some(disk.read(inode, 0, usize::MAX).to_vec())
+        })
+    }
+
+    /// Puts a file there, durably, with the directories above it; everything else on the disk
+    /// becomes durable too.
     pub fn write(&mut self, path: impl AsRef<Path>, bytes: &[u8]) {
-        let _ = (path.as_ref(), bytes);
-        todo!()
+        let path = path.as_ref();
+        self.with(|disk| {
+            if let Some(parent) = path.parent() {
+                let made = disk.perform(&FsOp::CreateDirAll(parent.into()));
+                assert!(made.is_ok(), "no directory for {}", path.display());
+            }
+            let inode = disk.open(path, libc::O_CREAT | libc::O_TRUNC);
+            let Ok(inode) = inode else { panic!("{} is no file", path.display()) };
+            let written = disk.write(inode, 0, bytes, 0);
+            assert!(written.is_ok(), "no room for {}", path.display());
+            disk.sync_all();
+        });
     }
 
     /// The paths of all files, sorted.
     pub fn files(&self) -> Vec<String> {
-        todo!()
+        self.with(|disk| disk.files())
     }
 
     /// Flips the bits of `mask` in one byte of a file, durably.
     pub fn corrupt(&mut self, path: impl AsRef<Path>, offset: u64, mask: u8) {
-        let _ = (path.as_ref(), offset, mask);
-        todo!()
+        self.edit(path.as_ref(), |bytes| {
+            if let Some(byte) = bytes.get_mut(offset as usize) {
+                *byte ^= mask;
+            }
+        });
     }
 
     /// Cuts a file to `len` bytes, durably.
     pub fn truncate(&mut self, path: impl AsRef<Path>, len: u64) {
-        let _ = (path.as_ref(), len);
-        todo!()
+        self.edit(path.as_ref(), |bytes| bytes.truncate(len as usize));
+    }
+
+    /// Makes everything that was written durable.
+    pub fn sync_all(&mut self) {
+        self.with(SimDisk::sync_all);
     }
 
     /// Limits the bytes of all files together; `None` lifts the limit.
     pub fn set_capacity(&mut self, bytes: Option<u64>) {
-        let _ = bytes;
-        todo!()
+        self.with(|disk| disk.capacity = bytes);
     }
 
-    /// Makes every `one_in`-th request (on average) fail with EIO; 0 for none.
+    /// Makes one in so many requests (on average) fail with EIO; 0 for none.
     pub fn set_error_rate(&mut self, one_in: u64) {
-        let _ = one_in;
-        todo!()
+        self.with(|disk| disk.error_one_in = one_in);
     }
 
     /// Makes every request take `factor` times as long.
     pub fn set_slowness(&mut self, factor: u32) {
-        let _ = factor;
-        todo!()
+        self.with(|disk| disk.slowness = factor.max(1));
     }
 }
 

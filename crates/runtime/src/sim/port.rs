@@ -1,5 +1,8 @@
 //! A simulated shard's way into its world.
+//!
+//! What a crashed shard's destructors ask for is refused: its life is over.
 
+use super::state::{ShardKey, State, Waiter};
 use crate::core::ops::{Op, OpId};
 use crate::core::with;
 use crate::driver::Driver;
@@ -7,12 +10,18 @@ use crate::io::IoError;
 use crate::io::fs_op::{FsOp, FsOutput};
 use crate::net::NetError;
 use crate::signal::Signal;
+use std::cell::RefCell;
 use std::net::{Shutdown, SocketAddr};
+use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// The way of one shard.
 #[derive(Clone)]
-pub(crate) struct SimPort {}
+pub(crate) struct SimPort {
+    pub(super) state: Rc<RefCell<State>>,
+    pub(super) shard: ShardKey,
+}
 
 /// The current shard's way, if it is a simulated one.
 pub(crate) fn current() -> Option<SimPort> {
@@ -23,40 +32,86 @@ pub(crate) fn current() -> Option<SimPort> {
 }
 
 impl SimPort {
-    pub(crate) fn submit(&mut self, _id: OpId, _op: &mut Op) {}
-    pub(crate) fn cancel(&mut self, _id: OpId) {}
-
-    pub(crate) fn file_len(&self, _fd: i32) -> u64 {
-        todo!()
+    fn node(&self) -> usize {
+        self.shard.node
     }
 
-    pub(crate) async fn fs(&self, _op: FsOp) -> Result<FsOutput, IoError> {
-        todo!()
+    fn is_over(&self) -> bool {
+        self.state.borrow().nodes[self.node()].life != self.shard.life
+    }
+
+    pub(crate) fn submit(&mut self, id: OpId, op: &mut Op) {
+        self.state.borrow_mut().submit(Waiter { shard: self.shard, op: id }, op);
+    }
+
+    pub(crate) fn cancel(&mut self, id: OpId) {
+        self.state.borrow_mut().cancel(Waiter { shard: self.shard, op: id });
+    }
+
+    /// The node's disk and clock decide whether a `buggify!` point fires.
+    pub(crate) fn buggify(&self, one_in: u32) -> bool {
+        self.state.borrow_mut().prng.one_in(one_in.max(1) as u64)
+    }
+
+    pub(crate) fn file_len(&self, fd: i32) -> u64 {
+        let state = self.state.borrow();
+        let inode = state.file(self.node(), fd);
+        inode.map_or(0, |inode| state.nodes[self.node()].disk.len(inode))
+    }
+
+    pub(crate) async fn fs(&self, op: FsOp) -> Result<FsOutput, IoError> {
+        let is_sync = matches!(op, FsOp::SyncDir(_));
+        let time = self.state.borrow_mut().disk_time(self.node(), is_sync);
+        crate::time::sleep(Duration::from_nanos(time)).await;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let disk = &mut state.nodes[self.node()].disk;
+        let failure = |errno| IoError::from_errno(op.name(), op.path(), errno);
+        if is_sync && disk.fails(&mut state.prng) {
+            return Err(failure(libc::EIO));
+        }
+        match disk.perform(&op).map_err(failure)? {
+            Ok(output) => Ok(output),
+            Err(locked) => Ok(FsOutput::Locked(state.lock(self.node(), locked))),
+        }
     }
 
     pub(crate) fn bind(
         &self,
-        _addr: SocketAddr,
-        _reuse: bool,
+        addr: SocketAddr,
+        shared: bool,
     ) -> Result<(i32, SocketAddr), NetError> {
-        todo!()
+        let bound = self.state.borrow_mut().bind(self.node(), addr, shared);
+        bound.ok_or(NetError { op: "bind", addr: Some(addr), errno: libc::EADDRINUSE })
     }
 
     /// A new socket to connect with.
     pub(crate) fn socket(&self) -> i32 {
-        todo!()
+        self.state.borrow_mut().socket(self.node())
     }
 
     /// Our and the peer's address of a connection.
-    pub(crate) fn addresses(&self, _fd: i32) -> (SocketAddr, SocketAddr) {
-        todo!()
+    pub(crate) fn addresses(&self, fd: i32) -> (SocketAddr, SocketAddr) {
+        let addresses = self.state.borrow_mut().addresses(self.node(), fd);
+        addresses.expect("a connected socket has addresses")
     }
 
-    pub(crate) fn shutdown(&self, _fd: i32, _how: Shutdown) -> i32 {
-        todo!()
+    pub(crate) fn shutdown(&self, fd: i32, how: Shutdown) -> i32 {
+        if self.is_over() {
+            return -libc::ENOTCONN;
+        }
+        self.state.borrow_mut().shutdown(self.node(), fd, how == Shutdown::Both)
     }
 
-    pub(crate) fn poll_signal(&self, _cx: &mut Context<'_>) -> Poll<Signal> {
-        todo!()
+    pub(crate) fn poll_signal(&self, cx: &mut Context<'_>) -> Poll<Signal> {
+        let mut state = self.state.borrow_mut();
+        let node = &mut state.nodes[self.shard.node];
+        match node.signals.pop_front() {
+            Some(signal) => Poll::Ready(signal),
+            None => {
+                node.signal_waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
     }
 }

@@ -1,0 +1,566 @@
+//! A simulated disk: a tree of files as the node sees it, and as a crash would leave it.
+//!
+//! Invariants
+//!  - *synced-survives*, *unsynced-may-not*: see [`crate::sim`].
+//!  - *live-is-durable-plus-pending*: applying all pending changes, in order, to the durable image
+//!    gives the live one, unless a sync failed.
+
+use crate::io::fs::{DirEntry, Metadata};
+use crate::io::fs_op::{FsOp, FsOutput};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Component, Path};
+use stdx::Prng;
+
+/// What a disk loses or keeps as one.
+const SECTOR: usize = 512;
+
+/// A file or directory, by its place in the list; never used again.
+pub(super) type Inode = usize;
+
+const ROOT: Inode = 0;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Resize(usize),
+}
+
+#[derive(Debug, Default)]
+struct FileNode {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    pending: VecDeque<Change>,
+    /// The number of changes that were made durable or forgotten.
+    settled: u64,
+    modified_micros: i64,
+}
+
+#[derive(Debug, Default)]
+struct DirNode {
+    live: BTreeMap<String, Inode>,
+    durable: BTreeMap<String, Inode>,
+}
+
+#[derive(Debug)]
+enum Node {
+    File(FileNode),
+    Dir(DirNode),
+}
+
+/// A name in a directory.
+type Place = (Inode, String);
+
+#[derive(Clone, Debug)]
+enum DirChange {
+    Set { at: Place, inode: Inode },
+    Remove { at: Place, inode: Inode },
+    Rename { from: Place, to: Place, inode: Inode },
+}
+
+impl DirChange {
+    fn concerns(&self, dir: Inode) -> bool {
+        match self {
+            DirChange::Set { at, .. } | DirChange::Remove { at, .. } => at.0 == dir,
+            DirChange::Rename { from, to, .. } => from.0 == dir || to.0 == dir,
+        }
+    }
+}
+
+/// The result of a disk operation: a value, or an error number.
+pub(super) type Outcome<T> = Result<T, i32>;
+
+#[derive(Debug)]
+pub(super) struct SimDisk {
+    nodes: Vec<Node>,
+    pending: Vec<DirChange>,
+    locked: Vec<Inode>,
+    pub(super) capacity: Option<u64>,
+    pub(super) error_one_in: u64,
+    pub(super) slowness: u32,
+}
+
+impl SimDisk {
+    pub(super) fn new() -> SimDisk {
+        SimDisk {
+            nodes: vec![Node::Dir(DirNode::default())],
+            pending: Vec::new(),
+            locked: Vec::new(),
+            capacity: None,
+            error_one_in: 0,
+            slowness: 1,
+        }
+    }
+
+    /// Whether this request fails.
+    pub(super) fn fails(&self, prng: &mut Prng) -> bool {
+        self.error_one_in != 0 && prng.one_in(self.error_one_in)
+    }
+
+    // Files.
+
+    /// Opens a file by the kernel's flags.
+    pub(super) fn open(&mut self, path: &Path, flags: i32) -> Outcome<Inode> {
+        let (dir, name) = self.parent(path)?;
+        match self.lookup(dir, &name)? {
+            Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Err(libc::EEXIST),
+            Some(inode) => {
+                if matches!(self.nodes[inode], Node::Dir(_)) {
+                    return Err(libc::EISDIR);
+                }
+                if flags & libc::O_TRUNC != 0 {
+                    self.resize(inode, 0);
+                }
+                Ok(inode)
+            }
+            None if flags & libc::O_CREAT == 0 => Err(libc::ENOENT),
+            None => {
+                let inode = self.add(Node::File(FileNode::default()));
+                self.link((dir, name), inode);
+                Ok(inode)
+            }
+        }
+    }
+
+    pub(super) fn len(&self, inode: Inode) -> u64 {
+        self.file(inode).live.len() as u64
+    }
+
+    /// Up to `len` bytes at `offset`.
+    pub(super) fn read(&self, inode: Inode, offset: u64, len: usize) -> &[u8] {
+        let live = &self.file(inode).live;
+        let start = (offset as usize).min(live.len());
+        &live[start..(start.saturating_add(len)).min(live.len())]
+    }
+
+    pub(super) fn write(
+        &mut self,
+        inode: Inode,
+        offset: u64,
+        bytes: &[u8],
+        now_micros: i64,
+    ) -> Outcome<usize> {
+        let end = offset as usize + bytes.len();
+        self.check_room(inode, end)?;
+        let file = self.file_mut(inode);
+        let change = Change::Write { offset: offset as usize, bytes: bytes.to_vec() };
+        apply(&mut file.live, &change);
+        file.pending.push_back(change);
+        file.modified_micros = now_micros;
+        Ok(bytes.len())
+    }
+
+    /// A write that was under way when the node died: any of its sectors may have arrived.
+    pub(super) fn write_interrupted(
+        &mut self,
+        inode: Inode,
+        offset: u64,
+        bytes: &[u8],
+        prng: &mut Prng,
+    ) {
+        let change = Change::Write { offset: offset as usize, bytes: bytes.to_vec() };
+        apply_torn(&mut self.file_mut(inode).durable, &change, prng);
+    }
+
+    pub(super) fn resize(&mut self, inode: Inode, len: u64) {
+        let file = self.file_mut(inode);
+        let change = Change::Resize(len as usize);
+        apply(&mut file.live, &change);
+        file.pending.push_back(change);
+    }
+
+    pub(super) fn allocate(&mut self, inode: Inode, end: u64) -> Outcome<()> {
+        self.check_room(inode, end as usize)?;
+        if self.len(inode) < end {
+            self.resize(inode, end);
+        }
+        Ok(())
+    }
+
+    /// How many changes a sync that starts now covers.
+    pub(super) fn sync_mark(&self, inode: Inode) -> u64 {
+        let file = self.file(inode);
+        file.settled + file.pending.len() as u64
+    }
+
+    /// Makes the changes up to `mark` durable.
+    pub(super) fn sync(&mut self, inode: Inode, mark: u64) {
+        let file = self.file_mut(inode);
+        while file.settled < mark {
+            let Some(change) = file.pending.pop_front() else { break };
+            apply(&mut file.durable, &change);
+            file.settled += 1;
+        }
+    }
+
+    /// A sync that fails: of the changes up to `mark` some are durable, and no later sync will
+    /// care for the others.
+    pub(super) fn sync_failed(&mut self, inode: Inode, mark: u64, prng: &mut Prng) {
+        let file = self.file_mut(inode);
+        while file.settled < mark {
+            let Some(change) = file.pending.pop_front() else { break };
+            if prng.one_in(2) {
+                apply(&mut file.durable, &change);
+            }
+            file.settled += 1;
+        }
+    }
+
+    pub(super) fn unlock(&mut self, inode: Inode) {
+        self.locked.retain(|locked| *locked != inode);
+    }
+
+    // Paths.
+
+    /// Carries a path operation out. A lock gives the inode that is locked.
+    pub(super) fn perform(&mut self, op: &FsOp) -> Outcome<Result<FsOutput, Inode>> {
+        match op {
+            FsOp::CreateDirAll(path) => self.create_dir_all(path)?,
+            FsOp::SyncDir(path) => {
+                let dir = self.resolve_dir(path)?;
+                self.sync_dir(dir);
+            }
+            FsOp::Rename(from, to) => self.rename(from, to)?,
+            FsOp::RemoveFile(path) => {
+                let (dir, name) = self.parent(path)?;
+                let inode = self.lookup(dir, &name)?.ok_or(libc::ENOENT)?;
+                if matches!(self.nodes[inode], Node::Dir(_)) {
+                    return Err(libc::EISDIR);
+                }
+                self.unlink((dir, name), inode);
+            }
+            FsOp::RemoveDirAll(path) => {
+                let (dir, name) = self.parent(path)?;
+                let inode = self.lookup(dir, &name)?.ok_or(libc::ENOENT)?;
+                self.remove_tree((dir, name), inode)?;
+            }
+            FsOp::ListDir(path) => return self.list(path).map(|list| Ok(FsOutput::Entries(list))),
+            FsOp::Metadata(path) => {
+                let inode = self.resolve(path)?;
+                return Ok(Ok(FsOutput::Metadata(self.metadata(inode))));
+            }
+            FsOp::HardLink(existing, new) => {
+                let inode = self.resolve(existing)?;
+                let (dir, name) = self.parent(new)?;
+                if self.lookup(dir, &name)?.is_some() {
+                    return Err(libc::EEXIST);
+                }
+                self.link((dir, name), inode);
+            }
+            FsOp::Lock(path) => {
+                let inode = self.open(path, libc::O_CREAT)?;
+                if self.locked.contains(&inode) {
+                    return Ok(Ok(FsOutput::Held(Some(1))));
+                }
+                self.locked.push(inode);
+                return Ok(Err(inode));
+            }
+        }
+        Ok(Ok(FsOutput::Done))
+    }
+
+    /// The paths of all files.
+    pub(super) fn files(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut dirs = vec![(ROOT, String::new())];
+        while let Some((dir, path)) = dirs.pop() {
+            let Node::Dir(node) = &self.nodes[dir] else { continue };
+            for (name, inode) in &node.live {
+                let path = format!("{path}/{name}");
+                match self.nodes[*inode] {
+                    Node::Dir(_) => dirs.push((*inode, path)),
+                    Node::File(_) => found.push(path),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// The file of a path.
+    pub(super) fn find_file(&self, path: &Path) -> Option<Inode> {
+        let inode = self.resolve(path).ok()?;
+        matches!(self.nodes[inode], Node::File(_)).then_some(inode)
+    }
+
+    /// Changes the content of a file durably.
+    pub(super) fn edit(&mut self, inode: Inode, edit: impl Fn(&mut Vec<u8>)) {
+        let file = self.file_mut(inode);
+        edit(&mut file.live);
+        edit(&mut file.durable);
+        for change in &mut file.pending {
+            // What is still pending must not undo the edit: the live content is the truth now.
+            if let Change::Write { offset, bytes } = change {
+                let end = (*offset + bytes.len()).min(file.live.len());
+                let start = (*offset).min(end);
+                *bytes = file.live[start..end].to_vec();
+            }
+        }
+    }
+
+    /// Makes everything durable.
+    pub(super) fn sync_all(&mut self) {
+        for inode in 0..self.nodes.len() {
+            if matches!(self.nodes[inode], Node::File(_)) {
+                self.sync(inode, u64::MAX);
+            } else {
+                self.sync_dir(inode);
+            }
+        }
+    }
+
+    /// The machine dies: keeps what was synced, and of the rest what it likes.
+    pub(super) fn crash(&mut self, prng: &mut Prng) {
+        // Journals keep a prefix; nothing promises it.
+        let pending = std::mem::take(&mut self.pending);
+        let kept = match prng.one_in(2) {
+            true => prng.below(pending.len() as u64 + 1) as usize,
+            false => usize::MAX,
+        };
+        for (index, change) in pending.into_iter().enumerate() {
+            if index < kept && (kept != usize::MAX || prng.one_in(2)) {
+                self.settle(&change);
+            }
+        }
+        self.locked.clear();
+        for node in &mut self.nodes {
+            match node {
+                Node::Dir(dir) => dir.live = dir.durable.clone(),
+                Node::File(file) => {
+                    file.settled += file.pending.len() as u64;
+                    for change in std::mem::take(&mut file.pending) {
+                        match prng.below(3) {
+                            0 => {}
+                            1 => apply(&mut file.durable, &change),
+                            _ => apply_torn(&mut file.durable, &change, prng),
+                        }
+                    }
+                    file.live = file.durable.clone();
+                }
+            }
+        }
+    }
+
+    fn create_dir_all(&mut self, path: &Path) -> Outcome<()> {
+        let mut dir = ROOT;
+        for name in names(path)? {
+            dir = match self.lookup(dir, &name)? {
+                Some(inode) => inode,
+                None => {
+                    let inode = self.add(Node::Dir(DirNode::default()));
+                    self.link((dir, name), inode);
+                    inode
+                }
+            };
+        }
+        if matches!(self.nodes[dir], Node::Dir(_)) { Ok(()) } else { Err(libc::ENOTDIR) }
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> Outcome<()> {
+        let (from, to) = (self.parent(from)?, self.parent(to)?);
+        let inode = self.lookup(from.0, &from.1)?.ok_or(libc::ENOENT)?;
+        if let Some(replaced) = self.lookup(to.0, &to.1)?
+            && let Node::Dir(dir) = &self.nodes[replaced]
+            && !dir.live.is_empty()
+        {
+            return Err(libc::ENOTEMPTY);
+        }
+        self.dir_mut(from.0).live.remove(&from.1);
+        self.dir_mut(to.0).live.insert(to.1.clone(), inode);
+        self.pending.push(DirChange::Rename { from, to, inode });
+        Ok(())
+    }
+
+    fn remove_tree(&mut self, at: Place, inode: Inode) -> Outcome<()> {
+        if let Node::Dir(dir) = &self.nodes[inode] {
+            for (name, child) in dir.live.clone() {
+                self.remove_tree((inode, name), child)?;
+            }
+        }
+        self.unlink(at, inode);
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> Outcome<Vec<DirEntry>> {
+        let dir = self.resolve_dir(path)?;
+        let Node::Dir(dir) = &self.nodes[dir] else { return Err(libc::ENOTDIR) };
+        let entry = |(name, inode): (&String, &Inode)| {
+            let Metadata { is_dir, len, .. } = self.metadata(*inode);
+            DirEntry { name: name.clone(), is_dir, len }
+        };
+        Ok(dir.live.iter().map(entry).collect())
+    }
+
+    fn metadata(&self, inode: Inode) -> Metadata {
+        match &self.nodes[inode] {
+            Node::Dir(_) => Metadata { is_dir: true, len: 0, modified_micros: 0 },
+            Node::File(file) => {
+                let (len, modified_micros) = (file.live.len() as u64, file.modified_micros);
+                Metadata { is_dir: false, len, modified_micros }
+            }
+        }
+    }
+
+    fn sync_dir(&mut self, dir: Inode) {
+        let pending = std::mem::take(&mut self.pending);
+        for change in pending {
+            if change.concerns(dir) {
+                self.settle(&change);
+            } else {
+                self.pending.push(change);
+            }
+        }
+    }
+
+    /// Makes a change of a directory durable.
+    fn settle(&mut self, change: &DirChange) {
+        match change {
+            DirChange::Set { at, inode } => {
+                self.dir_mut(at.0).durable.insert(at.1.clone(), *inode);
+            }
+            DirChange::Remove { at, inode } => self.forget(at, *inode),
+            DirChange::Rename { from, to, inode } => {
+                self.forget(from, *inode);
+                self.dir_mut(to.0).durable.insert(to.1.clone(), *inode);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: &Place, inode: Inode) {
+        let durable = &mut self.dir_mut(at.0).durable;
+        if durable.get(&at.1) == Some(&inode) {
+            durable.remove(&at.1);
+        }
+    }
+
+    fn link(&mut self, at: Place, inode: Inode) {
+        self.dir_mut(at.0).live.insert(at.1.clone(), inode);
+        self.pending.push(DirChange::Set { at, inode });
+    }
+
+    fn unlink(&mut self, at: Place, inode: Inode) {
+        self.dir_mut(at.0).live.remove(&at.1);
+        self.pending.push(DirChange::Remove { at, inode });
+    }
+
+    fn add(&mut self, node: Node) -> Inode {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn check_room(&self, inode: Inode, end: usize) -> Outcome<()> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let grows = end.saturating_sub(self.file(inode).live.len()) as u64;
+        if grows == 0 {
+            return Ok(());
+        }
+        let files = self.files();
+        let sizes = files.iter().filter_map(|path| self.find_file(Path::new(path)));
+        let used: u64 = sizes.map(|inode| self.len(inode)).sum();
+        if used + grows <= capacity { Ok(()) } else { Err(libc::ENOSPC) }
+    }
+
+    fn parent(&self, path: &Path) -> Outcome<Place> {
+        let mut names = names(path)?;
+        let name = names.pop().ok_or(libc::EISDIR)?;
+        let mut dir = ROOT;
+        for name in names {
+            dir = self.lookup(dir, &name)?.ok_or(libc::ENOENT)?;
+        }
+        match self.nodes[dir] {
+            Node::Dir(_) => Ok((dir, name)),
+            Node::File(_) => Err(libc::ENOTDIR),
+        }
+    }
+
+    fn resolve(&self, path: &Path) -> Outcome<Inode> {
+        let mut inode = ROOT;
+        for name in names(path)? {
+            inode = self.lookup(inode, &name)?.ok_or(libc::ENOENT)?;
+        }
+        Ok(inode)
+    }
+
+    fn resolve_dir(&self, path: &Path) -> Outcome<Inode> {
+        let inode = self.resolve(path)?;
+        if matches!(self.nodes[inode], Node::Dir(_)) { Ok(inode) } else { Err(libc::ENOTDIR) }
+    }
+
+    fn lookup(&self, dir: Inode, name: &str) -> Outcome<Option<Inode>> {
+        match &self.nodes[dir] {
+            Node::Dir(dir) => Ok(dir.live.get(name).copied()),
+            Node::File(_) => Err(libc::ENOTDIR),
+        }
+    }
+
+    fn file(&self, inode: Inode) -> &FileNode {
+        match &self.nodes[inode] {
+            Node::File(file) => file,
+            Node::Dir(_) => unreachable!("a file's inode is a file"),
+        }
+    }
+
+    fn file_mut(&mut self, inode: Inode) -> &mut FileNode {
+        match &mut self.nodes[inode] {
+            Node::File(file) => file,
+            Node::Dir(_) => unreachable!("a file's inode is a file"),
+        }
+    }
+
+    fn dir_mut(&mut self, inode: Inode) -> &mut DirNode {
+        match &mut self.nodes[inode] {
+            Node::Dir(dir) => dir,
+            Node::File(_) => unreachable!("a directory's inode is a directory"),
+        }
+    }
+}
+
+/// The names of a path; relative paths start at the root.
+fn names(path: &Path) -> Outcome<Vec<String>> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir => drop(names.pop()),
+            Component::Prefix(_) => return Err(libc::EINVAL),
+        }
+    }
+    Ok(names)
+}
+
+fn apply(content: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Write { offset, bytes } => write_at(content, *offset, bytes),
+        Change::Resize(len) => content.resize(*len, 0),
+    }
+}
+
+/// Applies any of the sectors of a write; a change of size wholly or not at all.
+fn apply_torn(content: &mut Vec<u8>, change: &Change, prng: &mut Prng) {
+    match change {
+        Change::Write { offset, bytes } => {
+            let mut at = 0;
+            while at < bytes.len() {
+                let end = ((offset + at) / SECTOR + 1) * SECTOR - offset;
+                let end = end.min(bytes.len());
+                if prng.one_in(2) {
+                    write_at(content, offset + at, &bytes[at..end]);
+                }
+                at = end;
+            }
+        }
+        Change::Resize(_) if prng.one_in(2) => apply(content, change),
+        Change::Resize(_) => {}
+    }
+}
+
+fn write_at(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset..end].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests;

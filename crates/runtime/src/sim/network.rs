@@ -1,0 +1,309 @@
+//! A simulated network: connections that deliver in order, late, or not at all.
+//!
+//! Invariants
+//!  - *in-order*: what one end sends arrives at the other in that order, or the connection is
+//!    reset.
+//!  - *bounded-window*: at most `WINDOW` bytes of one end are on their way or unread.
+//!
+//! Decides and keeps; never waits: who must wait is told so and asked again.
+
+use super::state::Waiter;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+const WINDOW: usize = 256 << 10;
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndId {
+    pub(super) conn: usize,
+    pub(super) side: usize,
+}
+
+impl EndId {
+    pub(super) fn peer(self) -> EndId {
+        EndId { side: 1 - self.side, ..self }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Packet {
+    Data(Vec<u8>),
+    End,
+    Reset,
+}
+
+#[derive(Debug)]
+struct End {
+    node: usize,
+    addr: SocketAddr,
+    /// On their way to this end.
+    arriving: VecDeque<Packet>,
+    /// The latest arrival so far, so that none overtakes another.
+    last_ns: u64,
+    inbox: VecDeque<u8>,
+    /// Bytes sent by this end that the peer has not read.
+    unread: usize,
+    peer_ended: bool,
+    ended: bool,
+    reset: bool,
+    closed: bool,
+    reader: Option<Waiter>,
+    writer: Option<Waiter>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    node: usize,
+    addr: SocketAddr,
+    backlog: VecDeque<EndId>,
+    waiting: Vec<Waiter>,
+    closed: bool,
+}
+
+/// What an end can do now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// So many bytes, or an error.
+    Now(i32),
+    /// Nothing: the waiter is told when that changes.
+    Wait,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    conns: Vec<[End; 2]>,
+    listeners: Vec<Listener>,
+    cuts: BTreeSet<(usize, usize)>,
+    next_port: u16,
+}
+
+impl Network {
+    fn end(&mut self, id: EndId) -> &mut End {
+        &mut self.conns[id.conn][id.side]
+    }
+
+    pub(super) fn set_cut(&mut self, from: usize, to: usize, cut: bool) {
+        if cut {
+            self.cuts.insert((from, to));
+        } else {
+            self.cuts.remove(&(from, to));
+        }
+    }
+
+    pub(super) fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cuts.contains(&(from, to))
+    }
+
+    fn free_port(&mut self) -> u16 {
+        self.next_port = if self.next_port < 32768 { 32768 } else { self.next_port + 1 };
+        self.next_port
+    }
+
+    /// Listens; `None` when the address is taken.
+    pub(super) fn bind(
+        &mut self,
+        node: usize,
+        mut addr: SocketAddr,
+        shared: bool,
+    ) -> Option<(usize, SocketAddr)> {
+        if addr.port() == 0 {
+            addr.set_port(self.free_port());
+        }
+        let taken = self.listeners.iter().any(|l| !l.closed && l.node == node && l.addr == addr);
+        if taken && !shared {
+            return None;
+        }
+        let (backlog, waiting) = (VecDeque::new(), Vec::new());
+        self.listeners.push(Listener { node, addr, backlog, waiting, closed: false });
+        Some((self.listeners.len() - 1, addr))
+    }
+
+    /// The listeners of a node that take connections to `addr`.
+    pub(super) fn listeners(&self, node: usize, addr: SocketAddr) -> Vec<usize> {
+        let takes = |l: &Listener| {
+            let ip = l.addr.ip() == addr.ip() || l.addr.ip().is_unspecified();
+            !l.closed && l.node == node && l.addr.port() == addr.port() && ip
+        };
+        let all = self.listeners.iter().enumerate();
+        all.filter(|(_, listener)| takes(listener)).map(|(index, _)| index).collect()
+    }
+
+    /// Makes a connection: the client's end, and whom to tell at the listener.
+    pub(super) fn connect(
+        &mut self,
+        node: usize,
+        mut from: SocketAddr,
+        listener: usize,
+        to: SocketAddr,
+    ) -> (EndId, Vec<Waiter>) {
+        from.set_port(self.free_port());
+        let end = |node, addr| End {
+            node,
+            addr,
+            arriving: VecDeque::new(),
+            last_ns: 0,
+            inbox: VecDeque::new(),
+            unread: 0,
+            peer_ended: false,
+            ended: false,
+            reset: false,
+            closed: false,
+            reader: None,
+            writer: None,
+        };
+        let at = &mut self.listeners[listener];
+        self.conns.push([end(node, from), end(at.node, to)]);
+        let client = EndId { conn: self.conns.len() - 1, side: 0 };
+        at.backlog.push_back(client.peer());
+        (client, std::mem::take(&mut at.waiting))
+    }
+
+    /// The next connection of a listener.
+    pub(super) fn accept(&mut self, listener: usize, waiter: Waiter) -> Option<EndId> {
+        let listener = &mut self.listeners[listener];
+        let end = listener.backlog.pop_front();
+        if end.is_none() {
+            listener.waiting.push(waiter);
+        }
+        end
+    }
+
+    pub(super) fn close_listener(&mut self, listener: usize) -> Vec<EndId> {
+        let listener = &mut self.listeners[listener];
+        listener.closed = true;
+        listener.backlog.drain(..).collect()
+    }
+
+    pub(super) fn addresses(&mut self, end: EndId) -> (SocketAddr, SocketAddr) {
+        (self.end(end).addr, self.end(end.peer()).addr)
+    }
+
+    /// The nodes of an end and of its peer.
+    pub(super) fn nodes(&mut self, end: EndId) -> (usize, usize) {
+        (self.end(end).node, self.end(end.peer()).node)
+    }
+
+    /// How many bytes an end may send now: zero means to wait.
+    pub(super) fn may_send(&mut self, id: EndId, waiter: Waiter) -> Flow {
+        let end = self.end(id);
+        if end.reset || end.ended || end.closed {
+            return Flow::Now(-libc::EPIPE);
+        }
+        match WINDOW.saturating_sub(end.unread) {
+            0 => {
+                end.writer = Some(waiter);
+                Flow::Wait
+            }
+            room => Flow::Now(room as i32),
+        }
+    }
+
+    /// Sends a packet to `to`, arriving not before `at_ns`; returns when it does arrive.
+    pub(super) fn send(&mut self, to: EndId, packet: Packet, at_ns: u64) -> u64 {
+        match &packet {
+            Packet::Data(bytes) => self.end(to.peer()).unread += bytes.len(),
+            Packet::End | Packet::Reset => self.end(to.peer()).ended = true,
+        }
+        let end = self.end(to);
+        end.last_ns = at_ns.max(end.last_ns + 1);
+        end.arriving.push_back(packet);
+        end.last_ns
+    }
+
+    /// The first packet on its way to `to` arrives: whom to tell, and whether the sender learns
+    /// that nobody is there.
+    pub(super) fn arrive(&mut self, to: EndId) -> (Vec<Waiter>, bool) {
+        let end = self.end(to);
+        let Some(packet) = end.arriving.pop_front() else { return (Vec::new(), false) };
+        if end.closed || end.reset {
+            return (Vec::new(), matches!(packet, Packet::Data(_)));
+        }
+        match packet {
+            Packet::Data(bytes) => end.inbox.extend(bytes),
+            Packet::End => end.peer_ended = true,
+            Packet::Reset => return (self.reset(to), false),
+        }
+        (self.end(to).reader.take().into_iter().collect(), false)
+    }
+
+    /// An end learns that the connection is no more.
+    pub(super) fn reset(&mut self, id: EndId) -> Vec<Waiter> {
+        let end = self.end(id);
+        end.reset = true;
+        end.inbox.clear();
+        end.reader.take().into_iter().chain(end.writer.take()).collect()
+    }
+
+    /// What an end can read now, and whether it was already asked to wait.
+    pub(super) fn may_read(&mut self, id: EndId, waiter: Waiter) -> Flow {
+        let end = self.end(id);
+        if end.reset {
+            return Flow::Now(-libc::ECONNRESET);
+        }
+        if !end.inbox.is_empty() {
+            return Flow::Now(end.inbox.len() as i32);
+        }
+        if end.peer_ended || end.closed {
+            return Flow::Now(0);
+        }
+        end.reader = Some(waiter);
+        Flow::Wait
+    }
+
+    /// Takes `count` bytes; tells the peer's writer that there is room.
+    pub(super) fn take(&mut self, id: EndId, count: usize) -> (Vec<u8>, Option<Waiter>) {
+        let bytes = self.end(id).inbox.drain(..count).collect();
+        let peer = self.end(id.peer());
+        peer.unread -= count;
+        (bytes, peer.writer.take())
+    }
+
+    /// Whether the end may still say that it has ended; from now on it has.
+    pub(super) fn end_writing(&mut self, id: EndId) -> bool {
+        let end = self.end(id);
+        let first = !end.ended && !end.reset;
+        end.ended = true;
+        first
+    }
+
+    /// Ends pending reads of an end; whom to tell.
+    pub(super) fn end_reading(&mut self, id: EndId) -> Vec<Waiter> {
+        let end = self.end(id);
+        end.peer_ended = true;
+        end.reader.take().into_iter().chain(end.writer.take()).collect()
+    }
+
+    /// An end is closed: what its peer is told, if anything.
+    pub(super) fn close(&mut self, id: EndId) -> Option<Packet> {
+        let end = self.end(id);
+        if std::mem::replace(&mut end.closed, true) || end.reset {
+            return None;
+        }
+        if !end.inbox.is_empty() {
+            return Some(Packet::Reset);
+        }
+        self.end_writing(id).then_some(Packet::End)
+    }
+
+    /// The open ends at a node.
+    pub(super) fn ends_at(&self, node: usize) -> Vec<EndId> {
+        let mut ends = Vec::new();
+        for (conn, pair) in self.conns.iter().enumerate() {
+            for (side, end) in pair.iter().enumerate() {
+                if end.node == node && !end.closed {
+                    ends.push(EndId { conn, side });
+                }
+            }
+        }
+        ends
+    }
+
+    /// Closes all listeners of a node.
+    pub(super) fn close_listeners(&mut self, node: usize) {
+        for listener in self.listeners.iter_mut().filter(|listener| listener.node == node) {
+            listener.closed = true;
+            listener.backlog.clear();
+        }
+    }
+}
