@@ -4,7 +4,7 @@
 //! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with `tasks`
 //! (its disk work) and `files`; `replay`.
 
-mod files;
+pub(crate) mod files;
 mod layout;
 mod parse;
 mod position;
@@ -14,6 +14,8 @@ mod writer;
 pub use layout::VERSION;
 pub use parse::{SegmentReport, SegmentState, id_in_header, parse_segment};
 pub(crate) use position::HeldEntries;
+pub(crate) use tasks::start;
+pub(crate) use writer::{Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN};
 pub use position::{ReplayPosition, SegmentId};
 
 /// What a log did and holds.
