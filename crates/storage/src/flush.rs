@@ -107,8 +107,7 @@ impl Shard {
 
     async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
         let tablets = tables.iter().flat_map(|table| &table.tablets);
-        let waiting: Vec<_> =
-            tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
+        let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
         waiting.iter().for_each(|memtable| memtable.retry());
         self.retry_now.notify_all();
         for memtable in waiting {
@@ -177,8 +176,10 @@ impl Shard {
             Written::Nothing => {}
             Written::Durable(sstable) => tablet.add_sstable(sstable),
         }
-        tablet.remove_sealed(memtable);
-        self.let_go(table, memtable);
+        // A table that was dropped meanwhile has let go of it already.
+        if tablet.remove_sealed(memtable) {
+            self.let_go(table, memtable);
+        }
         *self.full_disk.borrow_mut() = None;
         Ok(())
     }

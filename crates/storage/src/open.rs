@@ -62,6 +62,7 @@ impl Shard {
                 store::remove(&table.dir, found.descriptor).await?;
             }
         }
+        drop(gone);
         table.dir_synced.set(!kept.is_empty());
         *table.truncations.borrow_mut() = truncations;
         for some in kept.chunks(OPENING_MAX) {

@@ -42,8 +42,26 @@ impl Shard {
                 sources.between(&table, &start, end, &slice(command, command.clustering_ranges()));
             }
         }
-        let _ = sources.all.len();
-        todo!()
+        let Some(mut source) = sources.all.pop() else { return Ok(Page::default()) };
+        assert!(sources.all.is_empty(), "merging is not there yet");
+        let mut compactor = mutation::QueryCompactor::new(&schema, command);
+        let budget = reader::Budget { fragments_max: 64, bytes_max: 64 << 10 };
+        let mut batch = Vec::new();
+        'page: loop {
+            batch.clear();
+            if source.try_fill(budget, &mut batch).is_none() {
+                source.fill(budget, &mut batch).await?;
+            }
+            if batch.is_empty() {
+                break;
+            }
+            for fragment in &batch {
+                if compactor.consume(fragment) == mutation::Step::Stop {
+                    break 'page;
+                }
+            }
+        }
+        Ok(compactor.finish())
     }
 }
 

@@ -85,11 +85,7 @@ fn own_segments(log: Log) -> Vec<SegmentId> {
 }
 
 /// All of a segment; nothing for none, and of a file whose size is not durable yet.
-async fn read(
-    dir: &Path,
-    id: Option<&SegmentId>,
-    buf: AlignedBuf,
-) -> Result<DmaBuf, IoError> {
+async fn read(dir: &Path, id: Option<&SegmentId>, buf: AlignedBuf) -> Result<DmaBuf, IoError> {
     let Some(id) = id else { return Ok(DmaBuf::default()) };
     let file = File::open(files::path_of(dir, *id), OpenOptions::read_only()).await?;
     let len = file.len().await?;
@@ -109,19 +105,19 @@ fn sort_out(
 ) -> Vec<Batch> {
     let mut batches = vec![Batch::new(); shard_count() as usize];
     let mut seen = ReplayStats::default();
-    let report = parse_segment(id, bytes, &mut |position, payload| {
-        match owner(shard, log, position, payload) {
-            Owner::Shard(owner) => {
-                if let Some(batch) = batches.get_mut(owner as usize) {
-                    batch.put_u32_bytes(payload);
-                }
+    let report = parse_segment(id, bytes, &mut |position, payload| match owner(
+        shard, log, position, payload,
+    ) {
+        Owner::Shard(owner) => {
+            if let Some(batch) = batches.get_mut(owner as usize) {
+                batch.put_u32_bytes(payload);
             }
-            Owner::Unknown => seen.unknown_table += 1,
-            Owner::Truncated => seen.truncated += 1,
-            Owner::Invalid(damaged) => {
-                tracing::warn!("commitlog entry {position} is skipped: {damaged}");
-                seen.invalid += 1;
-            }
+        }
+        Owner::Unknown => seen.unknown_table += 1,
+        Owner::Truncated => seen.truncated += 1,
+        Owner::Invalid(damaged) => {
+            tracing::warn!("commitlog entry {position} is skipped: {damaged}");
+            seen.invalid += 1;
         }
     });
     stats.segments += 1;

@@ -7,14 +7,23 @@ use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
 use reader::ReadError;
-use runtime::{group, local, on_all_shards, task::Scope};
+use runtime::task::{JoinHandle, Scope, join_all};
+use runtime::time::timeout;
+use runtime::{group, local, on_all_shards};
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// One shard's storage.
 pub struct Storage {
     shard: Rc<Shard>,
     scope: Scope,
+    /// On shard 0: ends when the segments of earlier runs are removed.
+    removals: RefCell<Vec<JoinHandle<()>>>,
 }
+
+/// How long a stop waits for the removal of replayed segments.
+const REMOVAL_MAX: Duration = Duration::from_secs(2);
 
 /// What a replay found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +74,7 @@ impl Storage {
             let worker = shard.clone();
             scope.spawn_in(group::FLUSH, async move { worker.flush_sealed().await });
         }
-        let storage = Rc::new(Storage { shard, scope });
+        let storage = Rc::new(Storage { shard, scope, removals: RefCell::default() });
         local::set(storage.clone());
         Ok(storage)
     }
@@ -121,7 +130,8 @@ impl Storage {
             })
             .await;
         }
-        self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
+        let removal = self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
+        self.removals.borrow_mut().push(removal);
         Ok(stats)
     }
 
@@ -165,6 +175,11 @@ impl Storage {
         let flushed = self.shard.flush_all().await;
         for log in self.shard.logs() {
             log.stop().await;
+        }
+        if flushed.is_ok() {
+            let removals = self.removals.take();
+            // Segments that stay are replayed at the next start, to no effect.
+            let _ = timeout(REMOVAL_MAX, join_all(removals)).await;
         }
         self.scope.cancel().await;
         local::clear::<Storage>();

@@ -139,8 +139,7 @@ impl Tablet {
     /// Whether an SSTable may have partitions of this tablet.
     pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
-        table.first_key().token <= last
-            && (after < table.last_key().token || after == Token::MIN)
+        table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
     }
 
     pub(crate) fn add_sstable(&self, table: Rc<sstable::Table>) {

@@ -31,7 +31,10 @@ impl Shard {
             at_micros,
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
-            sstables: sstables.iter().map(|one| one.descriptor().file_name(Component::Data)).collect(),
+            sstables: sstables
+                .iter()
+                .map(|one| one.descriptor().file_name(Component::Data))
+                .collect(),
         };
         truncation::store(&table.dir, &record).await?;
         for (tablet, memtables) in table.tablets.iter().zip(&memtables) {

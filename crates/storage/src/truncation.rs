@@ -58,7 +58,12 @@ impl Truncation {
         let before = ReplayPosition { segment, offset: offset.parse().ok()? };
         let old_base_max = lines.next()?.strip_prefix("old ")?.parse().ok()?;
         let names = lines.map(|line| Some(line.strip_prefix("sstable ")?.to_string()));
-        Some(Truncation { at_micros, before, old_base_max, sstables: names.collect::<Option<_>>()? })
+        Some(Truncation {
+            at_micros,
+            before,
+            old_base_max,
+            sstables: names.collect::<Option<_>>()?,
+        })
     }
 }
 

@@ -14,9 +14,9 @@ mod writer;
 pub use layout::VERSION;
 pub use parse::{SegmentReport, SegmentState, id_in_header, parse_segment};
 pub(crate) use position::HeldEntries;
+pub use position::{ReplayPosition, SegmentId};
 pub(crate) use tasks::start;
 pub(crate) use writer::{Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN};
-pub use position::{ReplayPosition, SegmentId};
 
 /// What a log did and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,9 +13,9 @@
 use super::LogStats;
 use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
+use crate::SyncMode;
 use crate::config::Planted;
 use crate::error::WriteError;
-use crate::SyncMode;
 use model::TableId;
 use runtime::io::{AlignedBuf, File, IoError};
 use runtime::sync::Notify;

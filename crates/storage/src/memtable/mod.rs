@@ -139,12 +139,7 @@ impl Memtable {
 
     /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
     /// by how many bytes the memtable has grown.
-    pub fn apply(
-        &self,
-        schema: &TableSchema,
-        key: DecoratedKey,
-        view: &FrozenView<'_>,
-    ) -> usize {
+    pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> usize {
         assert!(!self.sealed.get(), "sealed-is-final");
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
