@@ -16,7 +16,7 @@ use crate::schema_tables::read::{self, Row, Stored};
 use crate::schema_tables::write::{Owner, Writer};
 use crate::schema_tables::{rows, write};
 use crate::system_tables::{self, Home};
-use crate::uuids::{time_of, time_uuid};
+use crate::uuids::{random_uuid, time_of, time_uuid};
 use crate::virtual_tables;
 use model::{TableSchema, TabletMap, Uuid};
 use mutation::FrozenMutation;
@@ -147,14 +147,6 @@ async fn agree_on_identity(
         }
         _ => Ok(host_id),
     }
-}
-
-/// A random UUID (version 4).
-fn random_uuid() -> Uuid {
-    let (high, low) = (runtime::random_u64(), runtime::random_u64());
-    let high = (high & !0xf000) | 0x4000;
-    let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-    Uuid::from_u64_pair(high, low)
 }
 
 async fn open_storage(config: storage::Config) -> Result<(), BootError> {

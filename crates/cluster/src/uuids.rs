@@ -1,4 +1,4 @@
-//! Time-based UUIDs (version 1): ids of tables, versions of schema, ids of events.
+//! UUIDs: time-based ones (version 1) for tables, versions of schema and events; random ones.
 
 use model::Uuid;
 
@@ -31,6 +31,14 @@ pub fn time_of(uuid: Uuid) -> Option<i64> {
 /// A time-based UUID of now.
 pub fn time_uuid_now() -> Uuid {
     time_uuid(runtime::time::wall_micros(), runtime::random_u64())
+}
+
+/// A random UUID (version 4).
+pub fn random_uuid() -> Uuid {
+    let (high, low) = (runtime::random_u64(), runtime::random_u64());
+    let high = (high & !0xf000) | 0x4000;
+    let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+    Uuid::from_u64_pair(high, low)
 }
 
 #[cfg(test)]

@@ -1,15 +1,34 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
 
-use crate::error::{ReadError, WriteError};
-use crate::options::{BatchKind, ReadOptions, WriteOptions};
-use cluster::TableEntry;
+use crate::batch;
+use crate::counter;
+use crate::error::{ReadError, WriteError, read_failed, write_failed};
+use crate::options::{BatchKind, Consistency, ReadOptions, WriteOptions};
+use crate::plan::{Requirement, requirement};
+use crate::range;
+use crate::virtual_read;
+use cluster::{Cluster, Replication, TableEntry, TableKind};
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
-use mutation::page::{Page, ReadCommand};
+use mutation::page::{Page, Partitions, ReadCommand};
+use runtime::task::Scope;
+use runtime::time::timeout;
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
+use storage::{PartitionGuard, Storage};
+
+/// How coordinators behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How long a batch of several shards is remembered after it was applied: at least the time
+    /// after which an applied write is durable (nothing in batch sync mode, otherwise more than
+    /// the period).
+    pub batch_memory: Duration,
+}
 
 /// One mutation of a batch with its place.
+#[derive(Clone, Debug)]
 pub struct BatchEntry {
     pub table: Rc<TableEntry>,
     pub token: Token,
@@ -18,11 +37,44 @@ pub struct BatchEntry {
 
 /// Coordinates this shard's requests. Lives in `runtime::local`.
 pub struct Coordinator {
-    _private: (),
+    pub(crate) config: Config,
+    pub(crate) cluster: Rc<Cluster>,
+    pub(crate) storage: Rc<Storage>,
+    pub(crate) shard: u16,
+    /// What goes on after a request was answered.
+    pub(crate) background: Scope,
 }
 
 impl Coordinator {
-    /// Writes one mutation of the partition at `token`.
+    /// Puts a coordinator on every shard, then finishes the batches that an earlier run has left
+    /// half done. Runs on shard 0, after `cluster::boot`.
+    pub async fn start(config: Config) -> Result<(), WriteError> {
+        let set = move || async move {
+            runtime::local::set(Rc::new(Coordinator {
+                config,
+                cluster: runtime::local::get(),
+                storage: runtime::local::get(),
+                shard: runtime::shard_id(),
+                background: Scope::new(),
+            }));
+        };
+        runtime::on_all_shards(set).await;
+        let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
+        tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
+        Ok(())
+    }
+
+    /// Takes the coordinators off every shard; requests under way go on. Runs on shard 0.
+    pub async fn stop() {
+        let stop = || async {
+            let coordinator = runtime::local::get::<Coordinator>();
+            runtime::local::clear::<Coordinator>();
+            coordinator.background.cancel().await;
+        };
+        runtime::on_all_shards(stop).await;
+    }
+
+    /// Writes one mutation of the partition at `token`. On its own shard this allocates nothing.
     pub async fn write(
         &self,
         table: &TableEntry,
@@ -30,20 +82,27 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let _ = (table, token, mutation, options);
-        todo!()
+        self.admit_write(table, options)?;
+        let shard = table.tablets.shard_of(token);
+        let applied = timeout(options.timeout, self.apply(shard, mutation)).await;
+        self.answer(table, options, applied)
     }
 
     /// Writes many. Logged: all or nothing, also across a crash. Unlogged: what belongs to one
-    /// partition is written as one, the rest independently; the first error is returned.
+    /// shard is written as one, the rest independently; the first error is returned.
     pub async fn write_batch(
         &self,
         kind: BatchKind,
         entries: Vec<BatchEntry>,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let _ = (kind, entries, options);
-        todo!()
+        let Some(first) = entries.first().map(|entry| entry.table.clone()) else { return Ok(()) };
+        for entry in &entries {
+            self.admit_write(&entry.table, options)?;
+        }
+        let groups = batch::by_shard(entries);
+        let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
+        self.answer(&first, options, written)
     }
 
     /// Adds to counters: cells of `mutation` are `CellState::CounterUpdate`.
@@ -54,13 +113,17 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let _ = (table, token, mutation, options);
-        todo!()
+        self.admit_write(table, options)?;
+        let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
+        let lead = move || async move { lead_counter(id, host_id.into_bytes(), mutation).await };
+        let shard = table.tablets.shard_of(token);
+        let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;
+        self.answer(table, options, led)
     }
 
     /// Reads one page: of one partition from its shard, of a range tablet by tablet until a limit
     /// of the command is reached. `token` is that of the key, for `Partitions::Key`; a range
-    /// ignores it.
+    /// ignores it. On the partition's own shard this allocates nothing.
     pub async fn read(
         &self,
         table: &TableEntry,
@@ -68,17 +131,42 @@ impl Coordinator {
         command: ReadCommand,
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
-        let _ = (table, token, command, options);
-        todo!()
+        let needed = self.requirement(&table.replication, options.consistency);
+        let Requirement { required, alive } = needed;
+        let consistency = options.consistency;
+        if !needed.is_met() {
+            return Err(ReadError::Unavailable { consistency, required, alive });
+        }
+        let timed = match (table.kind, &command.partitions) {
+            (TableKind::Stored, Partitions::Key(_)) => {
+                let shard = table.tablets.shard_of(token);
+                timeout(options.timeout, self.read_on(shard, command)).await
+            }
+            (TableKind::Stored, Partitions::Range { .. }) => {
+                timeout(options.timeout, self.read_range(table, command)).await
+            }
+            (TableKind::Virtual, _) => {
+                timeout(options.timeout, self.read_virtual(&table.schema, command)).await
+            }
+        };
+        match timed {
+            Ok(Ok(page)) => Ok(page),
+            Ok(Err(error)) => Err(read_failed(error, consistency, required)),
+            Err(_) => {
+                let (received, data_present) = (0, false);
+                Err(ReadError::Timeout { consistency, received, required, data_present })
+            }
+        }
     }
 
-    /// Runs a read-modify-write of the partition at `token` on the shard that owns it, while no
-    /// other one of the same partition runs. The closure finds the services of that shard in
-    /// `runtime::local`.
+    /// Runs a read-modify-write of the partition `key` at `token` on the shard that owns it, while
+    /// no other one of the same partition runs. The closure finds the services of that shard in
+    /// `runtime::local`. Once it began it runs to its end, also when the time is over.
     pub async fn on_owner<F, Fut, R>(
         &self,
         table: &TableEntry,
         token: Token,
+        key: &[u8],
         options: &WriteOptions,
         change: F,
     ) -> Result<R, WriteError>
@@ -87,35 +175,191 @@ impl Coordinator {
         Fut: Future<Output = R> + 'static,
         R: Send + 'static,
     {
-        let _ = (table, token, options, change);
-        todo!()
+        self.admit_write(table, options)?;
+        let (id, key) = (table.schema.id, key.to_vec());
+        let work = move || async move {
+            let coordinator = runtime::local::get::<Coordinator>();
+            let owner = Owner::lock(&coordinator, id, &key).await?;
+            // A task of its own: it must not stop halfway because the caller went.
+            let task = coordinator.background.spawn(change(owner));
+            task.await.map_err(|_| storage::WriteError::Stopped)
+        };
+        let shard = table.tablets.shard_of(token);
+        let done = timeout(options.timeout, runtime::on_shard(shard, work)).await;
+        self.answer(table, options, done)
     }
 
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted.
     pub async fn truncate(&self, table: TableId) -> Result<(), WriteError> {
-        let _ = table;
-        todo!()
+        let at = runtime::time::wall_micros();
+        let truncate = move || async move {
+            let storage = runtime::local::get::<Storage>();
+            let truncated = storage.truncate(table, at).await;
+            truncated.map_err(|error| format!("shard {}: {error}", runtime::shard_id()))
+        };
+        let truncated = runtime::on_all_shards(truncate).await;
+        truncated.into_iter().collect::<Result<(), String>>().map_err(|reason| {
+            WriteError::Failure {
+                consistency: Consistency::All,
+                received: 0,
+                required: 1,
+                failures: 1,
+                kind: crate::WriteKind::Simple,
+                reason,
+            }
+        })
+    }
+
+    fn requirement(&self, copies: &Replication, level: Consistency) -> Requirement {
+        requirement(level, copies, &self.cluster.node().data_center)
+    }
+
+    /// Refuses what cannot be written or has too few copies.
+    fn admit_write(&self, table: &TableEntry, options: &WriteOptions) -> Result<(), WriteError> {
+        if table.kind == TableKind::Virtual {
+            let name = &table.schema.name;
+            return Err(WriteError::Refused(format!("table {name} is virtual: not writable")));
+        }
+        let needed = self.requirement(&table.replication, options.consistency);
+        let Requirement { required, alive } = needed;
+        if !needed.is_met() {
+            let consistency = options.consistency;
+            return Err(WriteError::Unavailable { consistency, required, alive });
+        }
+        Ok(())
+    }
+
+    /// What the client is told of a write.
+    fn answer<R>(
+        &self,
+        table: &TableEntry,
+        options: &WriteOptions,
+        done: Result<Result<R, storage::WriteError>, runtime::time::Elapsed>,
+    ) -> Result<R, WriteError> {
+        let WriteOptions { consistency, kind, .. } = *options;
+        let required = || self.requirement(&table.replication, consistency).required;
+        match done {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(write_failed(error, consistency, kind, required())),
+            Err(_) => {
+                let (received, required) = (0, required());
+                Err(WriteError::Timeout { consistency, received, required, kind })
+            }
+        }
+    }
+
+    /// Applies one mutation on the shard that owns it.
+    pub(crate) async fn apply(
+        &self,
+        shard: u16,
+        mutation: FrozenMutation,
+    ) -> Result<(), storage::WriteError> {
+        if shard == self.shard {
+            return self.storage.apply(mutation).await;
+        }
+        let apply = move || async move { runtime::local::get::<Storage>().apply(mutation).await };
+        runtime::on_shard(shard, apply).await
+    }
+
+    async fn read_on(&self, shard: u16, command: ReadCommand) -> Result<Page, reader::ReadError> {
+        if shard == self.shard {
+            return self.storage.read(&command).await;
+        }
+        let read = move || async move { runtime::local::get::<Storage>().read(&command).await };
+        runtime::on_shard(shard, read).await
+    }
+
+    async fn read_range(
+        &self,
+        table: &TableEntry,
+        command: ReadCommand,
+    ) -> Result<Page, reader::ReadError> {
+        let command = range::settle(command);
+        let tablets = &table.tablets;
+        let mut answer = Page::default();
+        for index in range::first_tablet(&command, tablets)..tablets.count() {
+            let Some(part) = range::part(&command, tablets, index, &answer) else { break };
+            let page = self.read_on(tablets.shards[index], part).await?;
+            range::append(&mut answer, page);
+            if answer.resume.is_some() {
+                break;
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn read_virtual(
+        &self,
+        schema: &TableSchema,
+        command: ReadCommand,
+    ) -> Result<Page, reader::ReadError> {
+        let Some(rows) = self.cluster.virtual_rows(schema.id) else { return Ok(Page::default()) };
+        let rows = rows().await;
+        Ok(virtual_read::answer(schema, rows, &range::settle(command)))
     }
 }
 
-/// A partition held for a read-modify-write, on the shard that owns it.
+/// A partition held for a read-modify-write, on the shard that owns it. Held until dropped.
 pub struct Owner {
     schema: Rc<TableSchema>,
+    storage: Rc<Storage>,
+    _guard: PartitionGuard,
 }
 
 impl Owner {
+    async fn lock(
+        coordinator: &Coordinator,
+        table: TableId,
+        key: &[u8],
+    ) -> Result<Owner, storage::WriteError> {
+        let storage = coordinator.storage.clone();
+        let guard = storage.lock_partition(table, key).await;
+        let schema = coordinator.cluster.schema();
+        let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+        Ok(Owner { schema: entry.schema.clone(), storage, _guard: guard })
+    }
+
     /// The table, as this shard shows it now.
     pub fn schema(&self) -> &Rc<TableSchema> {
         &self.schema
     }
+
     /// Reads the partition as it is now.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        let _ = command;
-        todo!()
+        let page = self.storage.read(command).await;
+        page.map_err(|error| read_failed(error, Consistency::One, 1))
     }
+
     /// Writes to the partition.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        let _ = mutation;
-        todo!()
+        let applied = self.storage.apply(mutation).await;
+        applied.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
+    }
+}
+
+/// Makes an increment the counter's next state, on the shard that owns it.
+async fn lead_counter(
+    table: TableId,
+    leader: mutation::counter::ShardId,
+    update: FrozenMutation,
+) -> Result<(), storage::WriteError> {
+    let coordinator = runtime::local::get::<Coordinator>();
+    let view = update.view().map_err(storage::WriteError::Damaged)?;
+    let owner = Owner::lock(&coordinator, table, view.key()).await?;
+    let now = runtime::time::wall_micros();
+    let command = counter::read_command(&owner.schema, view, now.div_euclid(1_000_000));
+    let page = owner.storage.read(&command).await.map_err(unreadable)?;
+    let resolved = counter::resolve(&owner.schema, view, &command, &page, leader, now);
+    owner.storage.apply(resolved.map_err(storage::WriteError::Damaged)?).await
+}
+
+/// A read that a write needed has failed.
+fn unreadable(error: reader::ReadError) -> storage::WriteError {
+    match error {
+        reader::ReadError::Io(error) => storage::WriteError::Log(error),
+        reader::ReadError::Damaged { at, .. } => {
+            storage::WriteError::Damaged(stdx::Damaged::new("the counter's stored state", at))
+        }
+        _ => storage::WriteError::Overloaded("the read before a counter's write"),
     }
 }

@@ -122,3 +122,42 @@ fn unavailable(
         level = consistency.name(),
     )
 }
+
+/// What storage's refusal of a write means for its client.
+pub(crate) fn write_failed(
+    error: storage::WriteError,
+    consistency: Consistency,
+    kind: WriteKind,
+    required: u32,
+) -> WriteError {
+    use storage::WriteError as Cause;
+    match error {
+        Cause::Overloaded(what) => {
+            WriteError::Overloaded(format!("Too many writes: waited too long for {what}"))
+        }
+        Cause::TooLarge { .. } | Cause::Damaged(_) => WriteError::Refused(error.to_string()),
+        Cause::UnknownTable(_) | Cause::FullDisk(_) | Cause::Log(_) | Cause::Stopped => {
+            let (received, failures, reason) = (0, 1, error.to_string());
+            WriteError::Failure { consistency, received, required, failures, kind, reason }
+        }
+    }
+}
+
+/// What storage's refusal of a read means for its client.
+pub(crate) fn read_failed(
+    error: reader::ReadError,
+    consistency: Consistency,
+    required: u32,
+) -> ReadError {
+    use reader::ReadError as Cause;
+    let (received, failures, data_present) = (0, 1, false);
+    let reason = match error {
+        Cause::TimedOut => {
+            return ReadError::Timeout { consistency, received, required, data_present };
+        }
+        Cause::Overloaded(reason) => return ReadError::Overloaded(reason),
+        Cause::Io(error) => error.to_string(),
+        Cause::Damaged { file, what, at } => format!("{file} is damaged: {what} at offset {at}"),
+    };
+    ReadError::Failure { consistency, received, required, failures, data_present, reason }
+}

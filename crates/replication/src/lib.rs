@@ -9,13 +9,19 @@
 //!    mode promises; a batch when all of it is, or is certain to be.
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
-//! In reading order: [`options`], [`error`], [`plan`] (pure), [`coordinator`].
+//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`] (pure),
+//! [`coordinator`].
 
+mod batch;
+mod batchlog;
 pub mod coordinator;
+pub mod counter;
 pub mod error;
 pub mod options;
 pub mod plan;
+pub mod range;
+mod virtual_read;
 
-pub use coordinator::{BatchEntry, Coordinator, Owner};
+pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};

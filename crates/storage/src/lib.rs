@@ -17,19 +17,11 @@
 pub mod commitlog;
 mod config;
 mod error;
-mod flush;
 mod locks;
 pub mod memtable;
-mod open;
-mod read;
-mod replay;
-mod shard;
 mod storage;
-mod table;
 #[cfg(test)]
 mod testing;
-mod truncate;
-mod truncation;
 
 pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};

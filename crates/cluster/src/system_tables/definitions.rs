@@ -53,6 +53,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          replicas frozen<list<frozen<tuple<uuid,int>>>>; session uuid; \
          sstables_repaired_at bigint; stage text; transition text",
     ),
+    // Batches of several shards: in the log that is always synced, and before the data log.
+    core("batchlog", "id uuid p; data blob; version int; written_at timestamp"),
     stored(
         "peers",
         "peer inet p; data_center text; host_id uuid; preferred_ip inet; rack text; \
@@ -64,7 +66,6 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "table_uuid uuid p; shard int c; position int; segment_id bigint; \
          truncated_at timestamp s",
     ),
-    stored("batchlog", "id uuid p; data blob; version int; written_at timestamp"),
     stored(
         "paxos",
         "row_key blob p; cf_id uuid c; most_recent_commit blob; most_recent_commit_at timeuuid; \

@@ -1,0 +1,183 @@
+//! Writing batches: split by shard, remembered where they must be whole.
+
+use crate::batchlog::{self, Logged};
+use crate::coordinator::{BatchEntry, Coordinator};
+use crate::error::{WriteError, write_failed};
+use crate::options::{BatchKind, Consistency, WriteKind};
+use cluster::TableEntry;
+use model::{Token, Uuid};
+use mutation::FrozenMutation;
+use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use runtime::task::join_all;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storage::Storage;
+
+/// The mutations of a batch by owning shard.
+pub(crate) type Groups = BTreeMap<u16, Vec<FrozenMutation>>;
+
+/// Splits a batch; what one shard owns keeps its order.
+pub(crate) fn by_shard(entries: Vec<BatchEntry>) -> Groups {
+    let mut groups = Groups::new();
+    for entry in entries {
+        let shard = entry.table.tablets.shard_of(entry.token);
+        groups.entry(shard).or_default().push(entry.mutation);
+    }
+    groups
+}
+
+/// Writes all groups. Logged, and of several shards: remembered first.
+pub(crate) async fn write(
+    coordinator: &Coordinator,
+    kind: BatchKind,
+    groups: Groups,
+) -> Result<(), storage::WriteError> {
+    if kind == BatchKind::Unlogged || groups.len() < 2 {
+        return apply(coordinator, groups).await;
+    }
+    let table = batchlog::table(&coordinator.cluster.schema());
+    let logged =
+        Logged { id: cluster::uuids::random_uuid(), written_at: runtime::time::wall_micros() };
+    let all: Vec<FrozenMutation> = groups.values().flatten().cloned().collect();
+    let row = logged.row(&table.schema, &all);
+    drop(all);
+    coordinator.apply(owner_of(&table, logged.id), row).await?;
+    apply(coordinator, groups).await?;
+    forget_later(coordinator, table, logged);
+    Ok(())
+}
+
+/// Applies every group on its shard at once; the first error is returned when all have ended.
+async fn apply(coordinator: &Coordinator, groups: Groups) -> Result<(), storage::WriteError> {
+    let applied =
+        groups.into_iter().map(|(shard, mutations)| apply_on(coordinator, shard, mutations));
+    join_all(applied).await.into_iter().collect()
+}
+
+async fn apply_on(
+    coordinator: &Coordinator,
+    shard: u16,
+    mutations: Vec<FrozenMutation>,
+) -> Result<(), storage::WriteError> {
+    if shard == coordinator.shard {
+        return coordinator.storage.apply_all(mutations).await;
+    }
+    let apply = move || async move { runtime::local::get::<Storage>().apply_all(mutations).await };
+    runtime::on_shard(shard, apply).await
+}
+
+/// Removes a batch's row when all of the batch is durable. A batch that is not removed, because
+/// the node stops first, is applied again at the next start.
+fn forget_later(coordinator: &Coordinator, table: Rc<TableEntry>, logged: Logged) {
+    let memory = coordinator.config.batch_memory;
+    coordinator.background.spawn(async move {
+        if !memory.is_zero() {
+            runtime::time::sleep(memory).await;
+        }
+        let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
+        let removal = logged.removal(&table.schema);
+        if let Err(error) = coordinator.apply(owner_of(&table, logged.id), removal).await {
+            tracing::warn!(target: "batchlog", id = %logged.id, %error, "a batch stays remembered");
+        }
+    });
+}
+
+fn owner_of(table: &TableEntry, id: Uuid) -> u16 {
+    table.tablets.shard_of(Token::of(id.as_bytes()))
+}
+
+/// Applies the batches that an earlier run remembered, and forgets them. Returns their number.
+pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, WriteError> {
+    let table = batchlog::table(&coordinator.cluster.schema());
+    let mut finished = 0;
+    for (logged, data) in remembered(coordinator, &table).await? {
+        match batchlog::mutations(&data) {
+            Ok(mutations) => finish(coordinator, mutations).await.map_err(failed)?,
+            Err(damaged) => {
+                tracing::warn!(target: "batchlog", id = %logged.id, %damaged, "a damaged batch");
+                continue;
+            }
+        }
+        forget_later(coordinator, table.clone(), logged);
+        finished += 1;
+    }
+    Ok(finished)
+}
+
+/// Applies the mutations of a batch whose tables are still there.
+async fn finish(
+    coordinator: &Coordinator,
+    mutations: Vec<FrozenMutation>,
+) -> Result<(), storage::WriteError> {
+    let schema = coordinator.cluster.schema();
+    let mut groups = Groups::new();
+    for mutation in mutations {
+        let view = mutation.view().map_err(storage::WriteError::Damaged)?;
+        let Some(table) = schema.table_by_id(view.table()) else { continue };
+        let shard = table.tablets.shard_of(Token::of(view.key()));
+        groups.entry(shard).or_default().push(mutation);
+    }
+    apply(coordinator, groups).await
+}
+
+fn failed(error: storage::WriteError) -> WriteError {
+    write_failed(error, Consistency::One, WriteKind::Batch, 1)
+}
+
+/// All remembered batches: what is needed to forget them, and their blobs.
+async fn remembered(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+) -> Result<Vec<(Logged, Vec<u8>)>, WriteError> {
+    let options = crate::ReadOptions {
+        consistency: Consistency::One,
+        timeout: std::time::Duration::from_secs(600),
+    };
+    let mut command = read_all(table);
+    let mut found = Vec::new();
+    loop {
+        let page = coordinator.read(table, Token::MIN, command.clone(), &options).await;
+        let page = page.map_err(|error| WriteError::Refused(format!("the batchlog: {error}")))?;
+        collect(&command, &page, &mut found);
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn read_all(table: &TableEntry) -> ReadCommand {
+    let bound = |token, after| RingBound { token, key: None, after };
+    let data = table.schema.column("data").expect("a column of system.batchlog");
+    ReadCommand {
+        table: table.schema.id,
+        partitions: Partitions::Range {
+            start: bound(Token::MIN, false),
+            end: bound(Token::MAX, true),
+        },
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns: vec![(data.id, ColumnForm::ValueWithTimes)],
+        static_count: 0,
+        row_limit: u64::MAX,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: 1 << 20,
+        static_only_rows: false,
+        tombstone_limit: u64::MAX,
+        now: runtime::time::wall_micros().div_euclid(1_000_000),
+        bypass_cache: true,
+        resume: None,
+    }
+}
+
+fn collect(command: &ReadCommand, page: &Page, found: &mut Vec<(Logged, Vec<u8>)>) {
+    for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
+        let Ok(id) = Uuid::from_slice(partition.key()) else { continue };
+        for column in partition.rows().flat_map(|row| row.columns()) {
+            if let (Some(data), Some(times)) = (column.value, column.times) {
+                found.push((Logged { id, written_at: times.timestamp }, data.to_vec()));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Batches that must be all or nothing although several shards hold them.
+//!
+//! Such a batch is first written as one row of `system.batchlog`, which is durable before any part
+//! of it is applied, and removed only when all of it is durable. At start the batches that are
+//! left are applied again: with their own timestamps, so twice is once.
+//!
+//! The blob of a batch: version u8 = 1, then per mutation a vint length and its bytes.
+
+use cluster::TableEntry;
+use model::{TableSchema, Uuid};
+use mutation::cell::CellState;
+use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
+use std::rc::Rc;
+use stdx::{Cursor, Damaged, Put};
+
+const VERSION: u8 = 1;
+
+/// A batch on its way to several shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) id: Uuid,
+    /// Microseconds.
+    pub(crate) written_at: i64,
+}
+
+impl Logged {
+    /// The row that remembers `mutations`.
+    pub(crate) fn row(&self, table: &TableSchema, mutations: &[FrozenMutation]) -> FrozenMutation {
+        let mut data = Vec::with_capacity(mutations.iter().map(|it| it.0.len() + 9).sum());
+        data.put_u8(VERSION);
+        mutations.iter().for_each(|mutation| data.put_vint_bytes(&mutation.0));
+        let values: [(&str, Vec<u8>); 3] = [
+            ("data", data),
+            ("version", (VERSION as i32).to_be_bytes().to_vec()),
+            ("written_at", self.written_at.div_euclid(1000).to_be_bytes().to_vec()),
+        ];
+        let mut cells: Vec<_> = values
+            .iter()
+            .map(|(name, value)| {
+                let column = table.column(name).expect("a column of system.batchlog");
+                (column.id, value.as_slice())
+            })
+            .collect();
+        cells.sort_by_key(|(id, _)| *id);
+        let mut row = RowBuilder::new(Vec::new());
+        row.marker(Marker::Live { timestamp: self.written_at });
+        for (id, value) in cells {
+            row.cell(id, Cell { timestamp: self.written_at, state: CellState::Live { value } });
+        }
+        let mut builder = MutationBuilder::new(table, self.id.as_bytes());
+        builder.row(&[], &row.finish());
+        builder.freeze()
+    }
+
+    /// The removal of the row.
+    pub(crate) fn removal(&self, table: &TableSchema) -> FrozenMutation {
+        let mut builder = MutationBuilder::new(table, self.id.as_bytes());
+        let deletion_time = self.written_at.div_euclid(1_000_000);
+        builder.delete_partition(Tombstone { timestamp: self.written_at, deletion_time });
+        builder.freeze()
+    }
+}
+
+/// The mutations of a batch's blob.
+pub(crate) fn mutations(data: &[u8]) -> Result<Vec<FrozenMutation>, Damaged> {
+    let mut cursor = Cursor::new(data);
+    if cursor.u8("version of a batch")? != VERSION {
+        return Err(Damaged::new("unknown version of a batch", 0));
+    }
+    let mut mutations = Vec::new();
+    while !cursor.is_empty() {
+        let at = cursor.offset() as u64;
+        let mutation = FrozenMutation(cursor.vint_bytes("mutation of a batch")?.into());
+        mutation.view().map_err(|damaged| damaged.from_base(at))?;
+        mutations.push(mutation);
+    }
+    Ok(mutations)
+}
+
+/// The table of the batches.
+pub(crate) fn table(schema: &cluster::Schema) -> Rc<TableEntry> {
+    schema.table("system", "batchlog").cloned().expect("system.batchlog is a system table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_read_back_and_damage_is_found() {
+        let table = cluster::system_tables::table("system", "batchlog");
+        let logged = Logged { id: Uuid::from_u128(5), written_at: 1_000_000 };
+        let inner = vec![logged.removal(&table), logged.row(&table, &[])];
+        let row = logged.row(&table, &inner);
+        let view = row.view().unwrap();
+        let data = table.column("data").unwrap().id;
+        let cell = view.rows().next().unwrap().1.column(data);
+        let Some(mutation::ColumnData::Atomic(cell)) = cell else { panic!("no data") };
+        let data = cell.value().unwrap();
+        assert_eq!(mutations(data), Ok(inner));
+        for cut in 0..data.len() {
+            if let Ok(mutations) = mutations(&data[..cut]) {
+                assert!(mutations.len() < 2);
+            }
+        }
+        let merged = mutation::frozen::merge(&table, view, logged.removal(&table).view().unwrap());
+        assert!(merged.view().unwrap().tombstone().covers(logged.written_at));
+    }
+}

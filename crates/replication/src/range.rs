@@ -1,0 +1,205 @@
+//! Reading a range of the ring tablet by tablet. Pure.
+//!
+//! Invariants
+//!  - *no-gap*: the parts of a range are its tablets in token order; the next part is read only
+//!    when the one before has nothing left, and with what is left of the limits.
+
+use model::{TabletMap, Token};
+use mutation::page::{Page, Partitions, ReadCommand, RingBound};
+use std::cmp::Ordering;
+
+/// Prepares a command to be cut into parts: where it resumes, its range starts.
+pub fn settle(mut command: ReadCommand) -> ReadCommand {
+    let Some(resume) = command.resume.take() else { return command };
+    if let Partitions::Range { start, .. } = &mut command.partitions {
+        let after = resume.after.is_none();
+        let token = Token::of(&resume.key);
+        let bound = RingBound { token, key: Some(resume.key.clone()), after };
+        if compare(start, &bound) == Ordering::Less {
+            *start = bound;
+        }
+        if after {
+            return command;
+        }
+    }
+    command.resume = Some(resume);
+    command
+}
+
+/// The tablet in which a settled command begins.
+pub fn first_tablet(command: &ReadCommand, tablets: &TabletMap) -> usize {
+    match &command.partitions {
+        Partitions::Range { start, .. } => tablets.tablet_of(start.token),
+        Partitions::Key(key) => tablets.tablet_of(Token::of(key)),
+    }
+}
+
+/// The part of a settled command that lies in tablet `index`, with what `answer` leaves of the
+/// limits; `None` when the range ends before the tablet.
+pub fn part(
+    command: &ReadCommand,
+    tablets: &TabletMap,
+    index: usize,
+    answer: &Page,
+) -> Option<ReadCommand> {
+    let Partitions::Range { start, end } = &command.partitions else { return None };
+    let (before, last) = tablets.range(index);
+    let tablet_start = RingBound { token: before, key: None, after: 0 < index };
+    let tablet_end = RingBound { token: last, key: None, after: true };
+    if compare(end, &tablet_start) != Ordering::Greater {
+        return None;
+    }
+    let start = later(start, tablet_start).clone();
+    let end = earlier(end, tablet_end);
+    let is_first = index == first_tablet(command, tablets);
+    Some(ReadCommand {
+        partitions: Partitions::Range { start, end },
+        row_limit: command.row_limit.saturating_sub(answer.row_count),
+        partition_limit: command.partition_limit.saturating_sub(answer.partition_count),
+        bytes_max: command.bytes_max.saturating_sub(answer.bytes.len()),
+        tombstone_limit: command.tombstone_limit.saturating_sub(answer.tombstones_seen),
+        resume: if is_first { command.resume.clone() } else { None },
+        ..command.clone()
+    })
+}
+
+/// Adds the page of a part to the answer.
+pub fn append(answer: &mut Page, mut page: Page) {
+    if answer.bytes.is_empty() {
+        answer.bytes = page.bytes;
+    } else {
+        answer.bytes.append(&mut page.bytes);
+    }
+    answer.row_count += page.row_count;
+    answer.partition_count += page.partition_count;
+    answer.tombstones_seen += page.tombstones_seen;
+    answer.resume = page.resume;
+}
+
+/// The order of bounds on the ring.
+fn compare(a: &RingBound, b: &RingBound) -> Ordering {
+    a.token.cmp(&b.token).then_with(|| match (&a.key, &b.key) {
+        (Some(x), Some(y)) => x.cmp(y).then(a.after.cmp(&b.after)),
+        (None, None) => a.after.cmp(&b.after),
+        // A bound without a key lies before or after all keys of its token.
+        (None, Some(_)) if a.after => Ordering::Greater,
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) if b.after => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+    })
+}
+
+fn later(a: &RingBound, b: RingBound) -> RingBound {
+    if compare(a, &b) == Ordering::Less { b } else { a.clone() }
+}
+
+fn earlier(a: &RingBound, b: RingBound) -> RingBound {
+    if compare(a, &b) == Ordering::Greater { b } else { a.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mutation::page::{Resume, SendRange};
+    use proptest::prelude::*;
+
+    fn command(start: RingBound, end: RingBound) -> ReadCommand {
+        ReadCommand {
+            table: model::Uuid::from_u128(1),
+            partitions: Partitions::Range { start, end },
+            ranges: vec![SendRange::full()],
+            reversed: false,
+            columns: Vec::new(),
+            static_count: 0,
+            row_limit: 10,
+            per_partition_limit: 10,
+            partition_limit: 10,
+            bytes_max: 1000,
+            static_only_rows: true,
+            tombstone_limit: 1000,
+            now: 0,
+            bypass_cache: false,
+            resume: None,
+        }
+    }
+
+    fn holds(command: &ReadCommand, token: Token, key: &[u8]) -> bool {
+        let Partitions::Range { start, end } = &command.partitions else { return false };
+        start.place(token, key).is_gt() && end.place(token, key).is_lt()
+    }
+
+    fn any_token() -> impl Strategy<Value = Token> {
+        prop_oneof![
+            any::<i64>().prop_map(|token| Token(token.max(i64::MIN + 1))),
+            (0usize..8).prop_map(|index| TabletMap::tablets(8, 3).last_tokens[index]),
+        ]
+    }
+
+    fn any_bound() -> impl Strategy<Value = RingBound> {
+        let key = proptest::option::of(proptest::collection::vec(0u8..3, 0..2));
+        (any_token(), key, any::<bool>()).prop_map(|(token, key, after)| RingBound {
+            token,
+            key,
+            after,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_the_range(
+            start in any_bound(),
+            end in any_bound(),
+            tokens in proptest::collection::vec(any_token(), 1..20),
+        ) {
+            let tablets = TabletMap::tablets(8, 3);
+            let whole = settle(command(start, end));
+            for token in tokens {
+                let key = b"\x01";
+                let first = first_tablet(&whole, &tablets);
+                let parts: Vec<usize> = (first..tablets.count())
+                    .filter(|index| {
+                        let part = part(&whole, &tablets, *index, &Page::default());
+                        part.is_some_and(|part| holds(&part, token, key))
+                    })
+                    .collect();
+                let owner = tablets.tablet_of(token);
+                let expected = if holds(&whole, token, key) { vec![owner] } else { vec![] };
+                prop_assert_eq!(parts, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn limits_shrink_and_only_the_first_part_resumes() {
+        let tablets = TabletMap::tablets(4, 2);
+        let bound = |token, after| RingBound { token, key: None, after };
+        let mut read = command(bound(Token::MIN, false), bound(Token::MAX, true));
+        let key = b"key".to_vec();
+        let place = Token::of(&key);
+        let after = Some((vec![1], 1));
+        read.resume = Some(Resume { key: key.clone(), after, rows_in_partition: 2 });
+        let read = settle(read);
+        let first = first_tablet(&read, &tablets);
+        assert_eq!(first, tablets.tablet_of(place));
+        let answer = Page { row_count: 4, bytes: vec![0; 100], ..Page::default() };
+        let part = |index| part(&read, &tablets, index, &answer);
+        assert_eq!(part(first).and_then(|part| part.resume), read.resume);
+        assert!(holds(&read, place, &key));
+        if first + 1 < tablets.count() {
+            let next = part(first + 1).expect("the range goes on");
+            assert_eq!((next.resume, next.row_limit, next.bytes_max), (None, 6, 900));
+        }
+    }
+
+    #[test]
+    fn a_partition_that_is_done_is_left_out() {
+        let bound = |token, after| RingBound { token, key: None, after };
+        let mut read = command(bound(Token::MIN, false), bound(Token::MAX, true));
+        let key = b"key".to_vec();
+        read.resume = Some(Resume { key: key.clone(), after: None, rows_in_partition: 0 });
+        let read = settle(read);
+        assert_eq!(read.resume, None);
+        assert!(!holds(&read, Token::of(&key), &key));
+        assert!(holds(&read, Token::of(&key), b"kez"));
+    }
+}
