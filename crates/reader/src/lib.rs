@@ -3,13 +3,39 @@
 //!
 //! A [`Source`] yields [`mutation::Fragment`]s of partitions in ring order, in batches:
 //!  - *ordered*: fragments come as [`mutation::Fragment`] says, partitions by `DecoratedKey`.
+//!    Positions ascend, except that several tombstone changes may come at one position. See
+//!    [`Validator`].
 //!  - *bounded*: a batch holds at most what `Budget` allows, at least one fragment unless the
 //!    source is at its end.
 //!  - *sliced*: within a partition only what intersects the slice, plus the range tombstones that
-//!    cover it, opened and closed at the slice's bounds.
-//!  - *reversed*: rows come in descending order, and positions of tombstone changes with them.
+//!    cover it, opened and closed at the slice's bounds. A partition of which nothing is left may
+//!    come empty or not at all.
+//!  - *reversed*: rows come in descending order, and positions of tombstone changes with them: a
+//!    change says what holds for positions before it in table order.
+//!
+//! In reading order: [`Source`]; [`VecSource`] (the reference), [`MergeSource`], [`ChainSource`];
+//! [`read_page`]; [`Validator`]; `testing` (the conformance suite).
 
-use mutation::{ClusteringRange, Fragment};
+mod chain;
+mod merge;
+mod page;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod vec;
+
+pub use chain::ChainSource;
+pub use merge::{MergeSource, merge};
+pub use page::{read_page, read_page_now};
+pub use validate::Validator;
+pub use vec::VecSource;
+
+use model::ClusteringOrder;
+use mutation::page::ReadCommand;
+use mutation::{ClusteringRange, Direction, Fragment};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -28,6 +54,25 @@ pub enum ReadError {
     Overloaded(String),
 }
 
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Damaged { file, what, at } => {
+                write!(f, "{file} is damaged: {what} at offset {at}")
+            }
+            ReadError::Io(error) => error.fmt(f),
+            ReadError::TimedOut => f.write_str("the read timed out"),
+            ReadError::Overloaded(what) => write!(f, "overloaded: {what}"),
+        }
+    }
+}
+impl std::error::Error for ReadError {}
+impl From<runtime::io::IoError> for ReadError {
+    fn from(error: runtime::io::IoError) -> ReadError {
+        ReadError::Io(error)
+    }
+}
+
 /// What a reader wants from each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -37,11 +82,46 @@ pub struct Slice {
     pub with_static: bool,
 }
 
+impl Slice {
+    /// All of each partition, in table order.
+    pub fn full() -> Slice {
+        Slice { ranges: vec![ClusteringRange::full()], reversed: false, with_static: true }
+    }
+    /// What a command wants of each partition, but for the one in which it resumes.
+    pub fn of(command: &ReadCommand) -> Slice {
+        Slice::with(command, command.clustering_ranges())
+    }
+    /// What a command wants of the partition in which it resumes (of each, if it does not).
+    pub fn resumed(command: &ReadCommand, order: &ClusteringOrder) -> Slice {
+        Slice::with(command, command.resumed_ranges(order))
+    }
+    fn with(command: &ReadCommand, ranges: Vec<ClusteringRange>) -> Slice {
+        Slice { ranges, reversed: command.reversed, with_static: command.needs_static() }
+    }
+    /// The order in which rows come.
+    pub fn direction(&self) -> Direction {
+        Direction::of(self.reversed)
+    }
+}
+
 /// Limits of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     pub fragments_max: usize,
     pub bytes_max: usize,
+}
+
+impl Budget {
+    /// What a reader without better knowledge asks for: enough to amortise a call, little enough
+    /// to stay far from a stall.
+    pub const BATCH: Budget = Budget { fragments_max: 64, bytes_max: 128 << 10 };
+
+    /// Takes a fragment off the budget; whether anything is left for another one.
+    pub fn spend(&mut self, fragment: &Fragment) -> bool {
+        self.fragments_max = self.fragments_max.saturating_sub(1);
+        self.bytes_max = self.bytes_max.saturating_sub(fragment.size_bytes());
+        0 < self.fragments_max && 0 < self.bytes_max
+    }
 }
 
 /// A boxed, shard-local future.

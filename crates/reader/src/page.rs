@@ -1,0 +1,93 @@
+//! From a source to a page of an answer.
+
+use crate::{Budget, ReadError, Source};
+use model::TableSchema;
+use mutation::page::{Page, ReadCommand};
+use mutation::{Fragment, QueryCompactor, Step};
+
+/// Reads one page: what `source` (which is sliced as `command` says, from its resume point on)
+/// holds, compacted at the command's time, up to its limits. Yields to other tasks between
+/// batches. A row from a source that need not wait costs two allocations here.
+pub async fn read_page(
+    source: &mut dyn Source,
+    schema: &TableSchema,
+    command: &ReadCommand,
+) -> Result<Page, ReadError> {
+    let mut reading = Reading::new(schema, command);
+    loop {
+        match source.try_fill(reading.budget, &mut reading.batch) {
+            Some(filled) => filled?,
+            None => source.fill(reading.budget, &mut reading.batch).await?,
+        }
+        if let Demand::Nothing = reading.digest(source) {
+            return Ok(reading.compactor.finish());
+        }
+        runtime::task::yield_if_needed().await;
+    }
+}
+
+/// As [`read_page`], for a source that never has to wait; `None` when it has to.
+pub fn read_page_now(
+    source: &mut dyn Source,
+    schema: &TableSchema,
+    command: &ReadCommand,
+) -> Option<Result<Page, ReadError>> {
+    let mut reading = Reading::new(schema, command);
+    loop {
+        if let Err(error) = source.try_fill(reading.budget, &mut reading.batch)? {
+            return Some(Err(error));
+        }
+        if let Demand::Nothing = reading.digest(source) {
+            return Some(Ok(reading.compactor.finish()));
+        }
+    }
+}
+
+/// A page in the making.
+struct Reading<'c> {
+    compactor: QueryCompactor<'c>,
+    budget: Budget,
+    batch: Vec<Fragment>,
+}
+
+enum Demand {
+    More,
+    Nothing,
+}
+
+impl<'c> Reading<'c> {
+    fn new(schema: &'c TableSchema, command: &'c ReadCommand) -> Reading<'c> {
+        // Few rows wanted: no need to prepare many. Start, static row and end come beside them.
+        let rows = usize::try_from(command.row_limit).unwrap_or(usize::MAX);
+        let fragments_max = rows.saturating_add(3).min(Budget::BATCH.fragments_max);
+        let budget = Budget { fragments_max, ..Budget::BATCH };
+        let compactor = QueryCompactor::new(schema, command);
+        Reading { compactor, budget, batch: Vec::new() }
+    }
+
+    /// Consumes a batch; an empty one is the end of the source.
+    fn digest(&mut self, source: &mut dyn Source) -> Demand {
+        if self.batch.is_empty() {
+            return Demand::Nothing;
+        }
+        let mut skipping = false;
+        for fragment in self.batch.drain(..) {
+            if skipping {
+                match fragment {
+                    Fragment::PartitionEnd => skipping = false,
+                    _ => continue,
+                }
+                continue;
+            }
+            match self.compactor.consume(&fragment) {
+                Step::Continue => {}
+                Step::NextPartition => skipping = true,
+                Step::Stop => return Demand::Nothing,
+            }
+        }
+        if skipping {
+            source.next_partition();
+        }
+        Demand::More
+    }
+}
