@@ -99,6 +99,9 @@ impl<'c> QueryCompactor<'c> {
         assert!(self.partition.is_none(), "a partition started inside another one");
         let resume = self.command.resume.as_ref();
         let resume = resume.filter(|resume| resume.key[..] == key[..]);
+        if resume.is_some_and(|resume| resume.after.is_none()) {
+            return Step::NextPartition; // It was answered in full.
+        }
         let start = self.page.bytes.len();
         self.page.bytes.put_vint_bytes(&key);
         let static_at = self.page.bytes.len();

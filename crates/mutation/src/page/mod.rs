@@ -117,6 +117,18 @@ impl ReadCommand {
     pub fn needs_static(&self) -> bool {
         0 < self.static_count || self.static_only_rows
     }
+    /// The partitions after the one in which this command resumes; `None`: there are none.
+    pub fn partitions_after_resume(&self) -> Option<Partitions> {
+        let resume = self.resume.as_ref()?;
+        match &self.partitions {
+            Partitions::Key(_) => None,
+            Partitions::Range { end, .. } => {
+                let (token, key) = (Token::of(&resume.key), Some(resume.key.clone()));
+                let start = RingBound { token, key, after: true };
+                Some(Partitions::Range { start, end: end.clone() })
+            }
+        }
+    }
     /// The clustering ranges, in table order.
     pub fn clustering_ranges(&self) -> Vec<ClusteringRange> {
         self.ranges.iter().map(SendRange::range).collect()
