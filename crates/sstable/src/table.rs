@@ -4,6 +4,7 @@
 //!  - *checked-at-open*: components that are held in memory were parsed whole, and their digests
 //!    compared where Scylla.db has them.
 
+use crate::compress::data::ReadFile;
 use crate::compress::{Chunks, ChunksError};
 use crate::filter::Filter;
 use crate::index::reader::{Lookup, rebuild_summary};
@@ -43,11 +44,8 @@ pub struct Table {
     scylla: Metadata,
     summary: Summary,
     filter: Option<Filter>,
-    pub(crate) chunks: Option<Chunks>,
-    pub(crate) data: File,
-    pub(crate) data_file_bytes: u64,
-    pub(crate) index: File,
-    pub(crate) index_bytes: u64,
+    pub(crate) data: Rc<ReadFile>,
+    pub(crate) index: Rc<ReadFile>,
 }
 
 impl Table {
@@ -80,22 +78,24 @@ impl Table {
             ),
             false => None,
         };
-        let (data, data_file_bytes) = open_file(dir, descriptor, Component::Data).await?;
+        let (data, data_bytes) = open_file(dir, descriptor, Component::Data).await?;
         let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
         let chunks = match components.has(Component::CompressionInfo) {
             true => {
                 let bytes = load(Component::CompressionInfo).await?;
-                let chunks = Chunks::parse(&bytes, data_file_bytes);
+                let chunks = Chunks::parse(&bytes, data_bytes);
                 Some(chunks.map_err(|error| chunks_error(dir, descriptor, error))?)
             }
             false => None,
         };
+        let data = Rc::new(ReadFile::new(data, data_bytes, chunks));
+        let index = Rc::new(ReadFile::new(index, index_bytes, None));
         let summary = match components.has(Component::Summary) {
             true => {
                 let summary = Summary::parse(&load(Component::Summary).await?, index_bytes);
                 summary.map_err(at(Component::Summary))?
             }
-            false => rebuild_summary(&index, index_bytes, chunks.as_ref()).await?,
+            false => rebuild_summary(index.clone(), &data).await?,
         };
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),
@@ -106,11 +106,8 @@ impl Table {
             scylla,
             summary,
             filter,
-            chunks,
             data,
-            data_file_bytes,
             index,
-            index_bytes,
         }))
     }
 
@@ -184,24 +181,51 @@ impl Table {
     }
     /// Uncompressed bytes of the data.
     pub fn data_bytes(&self) -> u64 {
-        self.chunks.as_ref().map_or(self.data_file_bytes, |chunks| chunks.data_bytes)
+        self.data.len()
     }
     /// Bytes of Data.db and Index.db on the disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.data_file_bytes + self.index_bytes
+        self.data.file_bytes() + self.index.file_bytes()
     }
     /// Bytes of memory that summary and filter take.
     pub fn memory_bytes(&self) -> usize {
         self.summary.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
     /// Whether widths of promoted index blocks can be trusted.
-    pub(crate) fn has_exact_widths(&self) -> bool {
+    pub fn has_exact_widths(&self) -> bool {
         self.scylla.features & features::LAST_BLOCK_WIDTH != 0
     }
 
-    /// Damage of one of its files.
-    pub(crate) fn damaged(&self, component: Component, damaged: Damaged) -> ReadError {
-        error_at(&self.dir, self.descriptor, component, damaged)
+    /// Reads all of the data and compares every checksum that there is.
+    pub async fn verify(&self, class: IoClass) -> Result<(), ReadError> {
+        let mut digest = None;
+        if self.components.has(Component::Digest) {
+            let bytes = self.component(Component::Digest).await?;
+            let text = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
+            let wrong = Damaged::new("the digest is no number", 0);
+            let wrong = error_at(&self.dir, self.descriptor, Component::Digest, wrong);
+            digest = Some(text.ok_or(wrong)?);
+        }
+        let checksums = match self.components.has(Component::Crc) {
+            true => Some(self.component(Component::Crc).await?),
+            false => None,
+        };
+        self.data.verify(class, digest, checksums.as_deref()).await?;
+        self.index.verify(class, self.scylla.digest_of(Component::Index), None).await?;
+        if self.data.chunks().is_some() {
+            let (mut position, mut chunk) = (0, Vec::new());
+            while position < self.data.len() {
+                let end = self.data.round_up(position + 1).min(self.data.len());
+                chunk.clear();
+                self.data.read(class, position..end, &mut chunk).await?;
+                position = end;
+            }
+        }
+        Ok(())
+    }
+
+    async fn component(&self, component: Component) -> Result<Vec<u8>, ReadError> {
+        read_component(&self.dir, self.descriptor, component).await
     }
 }
 

@@ -1,5 +1,8 @@
 //! Chunk compression: CompressionInfo.db and the algorithms (storage-format reference,
-//! section 9).
+//! section 9). [`output`] writes Data.db, [`data`] reads it.
+
+pub mod data;
+pub mod output;
 
 use stdx::{Cursor, Damaged, Put};
 

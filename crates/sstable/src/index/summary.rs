@@ -124,7 +124,8 @@ impl Summary {
         builder.finish(first, last).filter(|summary| summary.is_ordered(index_bytes)).ok_or(damaged)
     }
 
-    fn is_ordered(&self, index_bytes: u64) -> bool {
+    /// *sampled-in-order*.
+    pub(super) fn is_ordered(&self, index_bytes: u64) -> bool {
         let keys = (1..self.len())
             .all(|i| (self.tokens[i - 1], self.key(i - 1)) < (self.tokens[i], self.key(i)));
         let positions = self.positions.first() == Some(&0)
@@ -152,7 +153,7 @@ fn read_entry(entries: &[u8], index: usize, count: usize) -> Result<(&[u8], u64)
 }
 
 /// Samples entries of an index while it is written or scanned.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SummaryBuilder {
     tokens: Vec<i64>,
     key_starts: Vec<u32>,

@@ -7,10 +7,14 @@
 
 pub mod cell;
 pub mod clustering;
+mod elements;
 pub mod header;
 pub mod layout;
 pub mod marker;
 pub mod partition;
 pub mod reader;
 pub mod row;
+mod seal;
+pub mod slicer;
+pub mod window;
 pub mod writer;

@@ -1,14 +1,35 @@
 //! Writing partitions to a new SSTable.
+//!
+//! Memory: one row, the promoted index of one partition, the summary, and 16 bytes per partition
+//! for the filter (up to [`HASHES_MAX`] partitions).
 
 use crate::compress::Compression;
-use crate::mx::layout::Bases;
-use crate::statistics::CommitlogPosition;
-use crate::store::Descriptor;
-use model::{DecoratedKey, TableSchema, Uuid};
-use mutation::Fragment;
+use crate::compress::output::DataOutput;
+use crate::filter::Filter;
+use crate::index::entry::EntryHead;
+use crate::index::promoted::{BlockBound, PromotedBuilder};
+use crate::index::summary::SummaryBuilder;
+use crate::mx::clustering::{BoundKind, put_blocks};
+use crate::mx::header::{SerializationHeader, Shape};
+use crate::mx::layout::{Bases, ext_flags, flags, put_deletion};
+use crate::mx::marker::{kind_of_change, put_marker_body};
+use crate::mx::row::{RowEncoder, RowFlags};
+use crate::mx::seal::{self, Written};
+use crate::statistics::cardinality::Cardinality;
+use crate::statistics::{Collector, CommitlogPosition};
+use crate::store::output::Output;
+use crate::store::{self, Component, Descriptor, Generation, Version};
+use model::key::clustering_components;
+use model::{DecoratedKey, TableSchema, Uuid, token};
+use mutation::{Fragment, RowView, Tombstone};
 use runtime::io::{IoClass, IoError};
-use std::path::Path;
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use stdx::{Put, vint};
+
+/// Partitions whose hashes are kept until the filter's size is known.
+const HASHES_MAX: usize = 1 << 20;
 
 /// How an SSTable is written.
 #[derive(Clone, Debug)]
@@ -80,40 +101,378 @@ pub struct Sealed {
     pub timestamps: (i64, i64),
 }
 
-/// Writes one SSTable.
-pub struct Writer {}
+/// Writes one SSTable. Dropped without [`Writer::finish`], it leaves garbage that is marked as such;
+/// [`Writer::abort`] removes it.
+#[derive(Debug)]
+pub struct Writer {
+    dir: PathBuf,
+    descriptor: Descriptor,
+    schema: Rc<TableSchema>,
+    header: SerializationHeader,
+    shape: Shape,
+    options: WriterOptions,
+    class: IoClass,
+    data: DataOutput,
+    index: Output,
+    summary: SummaryBuilder,
+    keys: Keys,
+    cardinality: Cardinality,
+    stats: Collector,
+    encoder: RowEncoder,
+    promoted: PromotedBuilder,
+    /// Head of an element, or an index entry.
+    scratch: Vec<u8>,
+    partition: Option<Partition>,
+    first: Option<DecoratedKey>,
+    last: Option<DecoratedKey>,
+    partitions: u64,
+}
+
+/// The partition that is being written.
+#[derive(Debug)]
+struct Partition {
+    key: DecoratedKey,
+    tombstone: Tombstone,
+    /// Where it starts, and where its latest element does.
+    start: u64,
+    latest_start: u64,
+    /// Bytes of key, deletion time and static row; 0 until the first element.
+    header_bytes: u64,
+    /// The latest element.
+    position: Option<(BlockBound, i8)>,
+    /// The range tombstone that is open.
+    open: Tombstone,
+    block: Option<OpenBlock>,
+    /// Bytes of a block, and of promoted index at which they double.
+    block_bytes: u64,
+    scale_at: usize,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    first: BlockBound,
+    start: u64,
+}
+
+/// Hashes of the partition keys, or the filter made of them.
+#[derive(Debug)]
+enum Keys {
+    Hashes(Vec<(u64, u64)>),
+    Filter(Option<Filter>),
+}
 
 impl Writer {
     /// Starts an SSTable of version `me`.
     pub async fn create(
         dir: &Path,
-        generation: crate::Generation,
+        generation: Generation,
         schema: Rc<TableSchema>,
         options: WriterOptions,
         class: IoClass,
     ) -> Result<Writer, IoError> {
-        let _ = (dir, generation, schema, options, class);
-        todo!()
+        let descriptor = Descriptor { version: Version::Me, generation };
+        let header = SerializationHeader::of_schema(&schema, options.bases);
+        let shape = Shape::new(&header, &schema).expect("a header made of a schema fits it");
+        let components = seal::components(&options);
+        let path = |component| descriptor.path(dir, component);
+        let toc = store::toc::to_bytes(&components);
+        store::output::write_whole(&path(Component::TemporaryToc), &toc, class).await?;
+        runtime::io::fs::sync_dir(dir).await?;
+        let data = DataOutput::create(&path(Component::Data), options.compression, class).await?;
+        let index = Output::create(&path(Component::Index), class).await?;
+        Ok(Writer {
+            dir: dir.to_path_buf(),
+            descriptor,
+            schema,
+            header,
+            shape,
+            options,
+            class,
+            data,
+            index,
+            summary: SummaryBuilder::default(),
+            keys: Keys::Hashes(Vec::new()),
+            cardinality: Cardinality::new(),
+            stats: Collector::new(),
+            encoder: RowEncoder::default(),
+            promoted: PromotedBuilder::default(),
+            scratch: Vec::new(),
+            partition: None,
+            first: None,
+            last: None,
+            partitions: 0,
+        })
     }
 
     /// Writes a fragment. Panics on fragments out of order (*ordered*).
     pub async fn write(&mut self, fragment: &Fragment) -> Result<(), IoError> {
-        let _ = fragment;
-        todo!()
+        match fragment {
+            Fragment::PartitionStart { key, tombstone } => self.start(key, *tombstone),
+            Fragment::StaticRow { row } => self.static_row(RowView::trusted(row)),
+            Fragment::Row { key, row } => self.row(key, RowView::trusted(row)),
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                self.change(&position.prefix, position.weight, *tombstone);
+            }
+            Fragment::PartitionEnd => self.end(),
+        }
+        self.data.flush().await?;
+        self.index.flush().await
     }
 
     /// Bytes of data written so far, before compression.
     pub fn data_bytes(&self) -> u64 {
-        todo!()
+        self.data.len()
     }
 
     /// Seals the SSTable: from now on it exists. `None`, and no files, when nothing was written.
     pub async fn finish(self) -> Result<Option<Sealed>, IoError> {
-        todo!()
+        assert!(self.partition.is_none(), "a partition without its end");
+        let (Some(first), Some(last)) = (self.first.clone(), self.last.clone()) else {
+            self.abort().await?;
+            return Ok(None);
+        };
+        let filter = match self.keys {
+            Keys::Filter(filter) => filter,
+            Keys::Hashes(hashes) => filter_of(hashes.len() as u64, &hashes, &self.options),
+        };
+        let index_crc = self.index.crc();
+        let index_bytes = self.index.len();
+        let data = self.data.finish().await?;
+        self.index.finish().await?;
+        let written = Written {
+            dir: self.dir,
+            descriptor: self.descriptor,
+            schema: self.schema,
+            header: self.header,
+            options: self.options,
+            class: self.class,
+            data,
+            index_crc,
+            index_bytes,
+            summary: self.summary,
+            filter,
+            cardinality: self.cardinality,
+            stats: self.stats,
+            first,
+            last,
+            partitions: self.partitions,
+        };
+        seal::seal(written).await.map(Some)
     }
 
     /// Removes what was written.
     pub async fn abort(self) -> Result<(), IoError> {
-        todo!()
+        let Writer { dir, descriptor, data, index, .. } = self;
+        drop((data, index));
+        store::remove(&dir, descriptor).await
     }
+
+    fn start(&mut self, key: &DecoratedKey, tombstone: Tombstone) {
+        assert!(self.partition.is_none(), "a partition inside a partition");
+        assert!(self.last.as_ref() < Some(key), "{key:?} after {:?}", self.last);
+        let start = self.data.len();
+        self.scratch.clear();
+        self.scratch.put_u16_bytes(&key.key);
+        put_deletion(tombstone, &mut self.scratch);
+        self.summary.offer(&key.key, self.index.len(), self.data.disk_len());
+        self.data.put(&self.scratch);
+        if !tombstone.is_none() {
+            self.stats.partition_tombstone(tombstone);
+        }
+        self.keys.add(token::murmur3(&key.key), &self.options);
+        self.cardinality.add(&key.key);
+        self.first.get_or_insert_with(|| key.clone());
+        self.partition = Some(Partition {
+            key: key.clone(),
+            tombstone,
+            start,
+            latest_start: start,
+            header_bytes: 0,
+            position: None,
+            open: Tombstone::NONE,
+            block: None,
+            block_bytes: self.options.column_index_bytes.max(1) as u64,
+            scale_at: self.options.column_index_scale_bytes.max(1),
+        });
+    }
+
+    fn static_row(&mut self, row: RowView<'_>) {
+        let partition = self.partition.as_mut().expect("a static row in a partition");
+        assert!(partition.header_bytes == 0, "a static row after other rows");
+        if self.shape.statics.list.is_empty() {
+            return;
+        }
+        let columns = &self.shape.statics;
+        let head = self.encoder.encode(row, columns, &self.shape.bases, &mut self.stats);
+        let ext = head.ext | ext_flags::IS_STATIC;
+        self.scratch.clear();
+        self.scratch.put(&[head.flags | flags::EXTENSION, ext]);
+        put_sizes(self.encoder.body.len(), 0, &mut self.scratch);
+        self.data.put(&self.scratch);
+        self.data.put(&self.encoder.body);
+        self.stats.static_row((self.scratch.len() + self.encoder.body.len()) as u64);
+        partition.header_bytes = self.data.len() - partition.start;
+    }
+
+    /// Before the first element and before the end: a table with static columns has a static row
+    /// in every partition.
+    fn end_header(&mut self) {
+        let header_bytes = self.partition.as_ref().expect("inside a partition").header_bytes;
+        if header_bytes == 0 && !self.shape.statics.list.is_empty() {
+            self.static_row(RowView::trusted(&mutation::RowBuilder::new(Vec::new()).finish()));
+        }
+        let partition = self.partition.as_mut().expect("inside a partition");
+        if partition.header_bytes == 0 {
+            partition.header_bytes = self.data.len() - partition.start;
+        }
+    }
+
+    fn row(&mut self, key: &[u8], row: RowView<'_>) {
+        self.end_header();
+        let columns = &self.shape.regulars;
+        let head = self.encoder.encode(row, columns, &self.shape.bases, &mut self.stats);
+        self.scratch.clear();
+        put_row_flags(head, &mut self.scratch);
+        let fixed = &self.shape.clustering;
+        put_blocks(key, fixed, fixed.len(), &mut self.scratch);
+        self.put_element(BoundKind::Row, key, 0);
+    }
+
+    fn change(&mut self, prefix: &[u8], weight: i8, tombstone: Tombstone) {
+        self.end_header();
+        let partition = self.partition.as_mut().expect("inside a partition");
+        let before = std::mem::replace(&mut partition.open, tombstone);
+        let Some(kind) = kind_of_change(before, tombstone, weight) else { return };
+        self.encoder.body.clear();
+        put_marker_body(kind, before, tombstone, &self.shape.bases, &mut self.encoder.body);
+        for tombstone in [before, tombstone].iter().filter(|tombstone| !tombstone.is_none()) {
+            self.stats.tombstone(*tombstone);
+        }
+        let count = clustering_components(prefix).count();
+        self.scratch.clear();
+        self.scratch.put(&[flags::IS_MARKER, kind as u8]);
+        self.scratch.put_u16(count as u16);
+        put_blocks(prefix, &self.shape.clustering, count, &mut self.scratch);
+        self.put_element(kind, prefix, weight);
+    }
+
+    /// Writes the element whose flags and clustering values are in `scratch` and whose body the
+    /// encoder has.
+    fn put_element(&mut self, kind: BoundKind, prefix: &[u8], weight: i8) {
+        let partition = self.partition.as_mut().expect("inside a partition");
+        let order = &self.schema.order;
+        let body = &self.encoder.body;
+        let start = self.data.len();
+        put_sizes(body.len(), start - partition.latest_start, &mut self.scratch);
+        self.data.put(&self.scratch);
+        self.data.put(body);
+        self.stats.row(&self.schema, prefix, (self.scratch.len() + body.len()) as u64);
+        partition.latest_start = start;
+        partition.block.get_or_insert_with(|| OpenBlock {
+            first: BlockBound { kind, prefix: prefix.to_vec() },
+            start,
+        });
+        partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
+        let block = partition.block.as_ref().expect("a block was opened above");
+        if block.start + partition.block_bytes <= self.data.len() {
+            self.end_block();
+        }
+    }
+
+    fn end_block(&mut self) {
+        let partition = self.partition.as_mut().expect("inside a partition");
+        let (Some(block), Some((last, _))) = (partition.block.take(), &partition.position) else {
+            return;
+        };
+        let place = (block.start - partition.start, self.data.len() - block.start);
+        let fixed = &self.shape.clustering;
+        self.promoted.push(&block.first, last, place, partition.open, fixed);
+        if partition.scale_at <= self.promoted.block_bytes() {
+            partition.block_bytes = partition.block_bytes.saturating_mul(2);
+            partition.scale_at =
+                partition.scale_at.saturating_add(self.options.column_index_scale_bytes.max(1));
+        }
+    }
+
+    fn end(&mut self) {
+        self.end_header();
+        if 0 < self.promoted.len() {
+            self.end_block();
+        }
+        let partition = self.partition.take().expect("the end of a partition in one");
+        assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
+        self.data.put_u8(flags::END_OF_PARTITION);
+        self.stats.partition_end(self.data.len() - partition.start);
+        let promoted = &mut self.scratch;
+        promoted.clear();
+        self.promoted.finish(partition.header_bytes, partition.tombstone, promoted);
+        let mut head = std::mem::take(&mut self.encoder.body);
+        head.clear();
+        let promoted_bytes = promoted.len() as u64;
+        EntryHead { key: &partition.key.key, position: partition.start, promoted_bytes }
+            .put(&mut head);
+        self.index.put(&head);
+        self.index.put(promoted);
+        self.encoder.body = head;
+        self.last = Some(partition.key);
+        self.partitions += 1;
+    }
+}
+
+impl Partition {
+    /// Takes note of the element at a position, which must be after the latest.
+    fn advance(
+        &mut self,
+        kind: BoundKind,
+        prefix: &[u8],
+        weight: i8,
+        compare: impl Fn((&[u8], i8), (&[u8], i8)) -> Ordering,
+    ) {
+        let Some((bound, latest)) = &mut self.position else {
+            self.position = Some((BlockBound { kind, prefix: prefix.to_vec() }, weight));
+            return;
+        };
+        let order = compare((&bound.prefix, *latest), (prefix, weight));
+        let in_order = order == Ordering::Less || (order == Ordering::Equal && weight != 0);
+        assert!(in_order, "{prefix:?} {weight} after {:?} {latest}", bound.prefix);
+        bound.kind = kind;
+        bound.prefix.clear();
+        bound.prefix.extend_from_slice(prefix);
+        *latest = weight;
+    }
+}
+
+impl Keys {
+    fn add(&mut self, hash: (u64, u64), options: &WriterOptions) {
+        match self {
+            Keys::Filter(Some(filter)) => filter.add(hash),
+            Keys::Filter(None) => {}
+            Keys::Hashes(hashes) => {
+                hashes.push(hash);
+                if HASHES_MAX <= hashes.len() {
+                    let expected = options.estimated_partitions.max(4 * HASHES_MAX as u64);
+                    *self = Keys::Filter(filter_of(expected, hashes, options));
+                }
+            }
+        }
+    }
+}
+
+fn filter_of(keys: u64, hashes: &[(u64, u64)], options: &WriterOptions) -> Option<Filter> {
+    let mut filter = Filter::new(keys, options.bloom_fp_chance)?;
+    hashes.iter().for_each(|hash| filter.add(*hash));
+    Some(filter)
+}
+
+fn put_row_flags(head: RowFlags, out: &mut Vec<u8>) {
+    out.put_u8(head.flags);
+    if head.flags & flags::EXTENSION != 0 {
+        out.put_u8(head.ext);
+    }
+}
+
+/// Appends body size, which includes the other, and distance to the previous element.
+fn put_sizes(body_bytes: usize, prev_bytes: u64, out: &mut Vec<u8>) {
+    out.put_vint((body_bytes + vint::size(prev_bytes)) as u64);
+    out.put_vint(prev_bytes);
 }

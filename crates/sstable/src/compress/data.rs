@@ -1,0 +1,207 @@
+//! Reading Data.db and Index.db: ranges of the uncompressed bytes, each chunk *verified*.
+
+use crate::compress::output::CRC_CHUNK_BYTES;
+use crate::compress::{CHUNK_CRC_BYTES, Chunks};
+use reader::ReadError;
+use runtime::io::{File, IoClass};
+use std::ops::Range;
+use stdx::checksum::{crc32, crc32_append};
+use stdx::{Cursor, Damaged};
+
+/// Bytes that a check of a whole file reads at once.
+const SCAN_BYTES: u64 = 128 << 10;
+/// Chunks that one read of compressed data takes at most.
+const CHUNK_READ_BYTES_MAX: u64 = 1 << 20;
+
+/// A file that ranges are read of, compressed or not.
+#[derive(Debug)]
+pub struct ReadFile {
+    file: File,
+    file_bytes: u64,
+    chunks: Option<Chunks>,
+}
+
+impl ReadFile {
+    /// A file of `file_bytes`, whose content is compressed if there are chunks.
+    pub fn new(file: File, file_bytes: u64, chunks: Option<Chunks>) -> ReadFile {
+        ReadFile { file, file_bytes, chunks }
+    }
+
+    /// Uncompressed bytes.
+    pub fn len(&self) -> u64 {
+        self.chunks.as_ref().map_or(self.file_bytes, |chunks| chunks.data_bytes)
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes on the disk.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+    /// How it is compressed.
+    pub fn chunks(&self) -> Option<&Chunks> {
+        self.chunks.as_ref()
+    }
+
+    /// Where on the disk an uncompressed position is, about.
+    pub fn disk_position(&self, position: u64) -> u64 {
+        let Some(chunks) = &self.chunks else { return position };
+        let index = (position / chunks.chunk_bytes as u64) as usize;
+        chunks.offsets.get(index).copied().unwrap_or(self.file_bytes)
+    }
+
+    /// The least end of a read at or after `end` that decompresses no chunk in vain.
+    pub fn round_up(&self, end: u64) -> u64 {
+        let Some(chunks) = &self.chunks else { return end };
+        end.div_ceil(chunks.chunk_bytes as u64).saturating_mul(chunks.chunk_bytes as u64)
+    }
+
+    /// Appends the uncompressed bytes of a range that lies within the file.
+    pub async fn read(
+        &self,
+        class: IoClass,
+        range: Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        assert!(range.start <= range.end && range.end <= self.len(), "a read past the end");
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Some(chunks) = &self.chunks else {
+            let length = (range.end - range.start) as usize;
+            let bytes =
+                self.file.read_at(class, range.start, length).await.map_err(ReadError::Io)?;
+            if bytes.len() < length {
+                return Err(self.damaged("the file is shorter than it was", range.start));
+            }
+            out.extend_from_slice(&bytes);
+            return Ok(());
+        };
+        let chunk_bytes = chunks.chunk_bytes as u64;
+        let end = range.end.div_ceil(chunk_bytes) as usize;
+        let mut next = (range.start / chunk_bytes) as usize;
+        while next < end {
+            let start = chunks.offsets[next];
+            let mut last = next;
+            while last + 1 < end
+                && chunks.end_of(last + 1, self.file_bytes) - start <= CHUNK_READ_BYTES_MAX
+            {
+                last += 1;
+            }
+            self.read_chunks(chunks, class, next..last + 1, &range, out).await?;
+            next = last + 1;
+        }
+        Ok(())
+    }
+
+    /// Reads chunks by one request and appends what they have of `wanted`.
+    async fn read_chunks(
+        &self,
+        chunks: &Chunks,
+        class: IoClass,
+        indices: Range<usize>,
+        wanted: &Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let base = chunks.offsets[indices.start];
+        let length = (chunks.end_of(indices.end - 1, self.file_bytes) - base) as usize;
+        let bytes = self.file.read_at(class, base, length).await.map_err(ReadError::Io)?;
+        for index in indices {
+            let start = chunks.offsets[index];
+            let end = chunks.end_of(index, self.file_bytes);
+            let chunk = bytes.get((start - base) as usize..(end - base) as usize);
+            let chunk =
+                chunk.ok_or_else(|| self.damaged("the file is shorter than it was", start))?;
+            let (body, crc) = chunk
+                .split_last_chunk::<{ CHUNK_CRC_BYTES as usize }>()
+                .ok_or_else(|| self.damaged("chunk without its checksum", start))?;
+            if crc32(body) != u32::from_be_bytes(*crc) {
+                return Err(self.damaged("checksum of a chunk does not match", start));
+            }
+            let at = out.len();
+            chunks
+                .algorithm
+                .decompress(body, chunks.length_of(index), out)
+                .map_err(|error| self.damaged(error.what, start))?;
+            let position = index as u64 * chunks.chunk_bytes as u64;
+            keep(position, wanted, at, out);
+        }
+        Ok(())
+    }
+
+    /// Damage of this file.
+    pub fn damaged(&self, what: &str, at: u64) -> ReadError {
+        ReadError::Damaged {
+            file: self.file.path().display().to_string(),
+            what: what.to_string(),
+            at,
+        }
+    }
+
+    /// Reads the whole file and compares its digest, and the checksums of CRC.db where given.
+    pub async fn verify(
+        &self,
+        class: IoClass,
+        digest: Option<u32>,
+        checksums: Option<&[u8]>,
+    ) -> Result<(), ReadError> {
+        let checksums = checksums.map(Checksums::parse).transpose();
+        let checksums = checksums.map_err(|error| self.damaged(error.what, error.at))?;
+        let mut whole = 0;
+        let mut position = 0;
+        while position < self.file_bytes {
+            let step = checksums.as_ref().map_or(SCAN_BYTES, |checksums| checksums.chunk_bytes);
+            let length = step.min(self.file_bytes - position) as usize;
+            let bytes = self.file.read_at(class, position, length).await.map_err(ReadError::Io)?;
+            if bytes.len() < length {
+                return Err(self.damaged("the file is shorter than it was", position));
+            }
+            if let Some(checksums) = &checksums
+                && checksums.get(position / step) != Some(crc32(&bytes))
+            {
+                return Err(self.damaged("checksum of CRC.db does not match", position));
+            }
+            whole = crc32_append(whole, &bytes);
+            position += length as u64;
+        }
+        match digest {
+            Some(digest) if digest != whole => {
+                Err(self.damaged("the digest of the file does not match", 0))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Of the chunk that stands in `out` from `at` on and starts at `position`, keeps what is wanted.
+fn keep(position: u64, wanted: &Range<u64>, at: usize, out: &mut Vec<u8>) {
+    let end = position + (out.len() - at) as u64;
+    if wanted.end < end {
+        out.truncate(out.len() - (end - wanted.end) as usize);
+    }
+    if position < wanted.start {
+        out.drain(at..at + (wanted.start - position) as usize);
+    }
+}
+
+/// CRC.db.
+struct Checksums<'a> {
+    chunk_bytes: u64,
+    words: &'a [[u8; 4]],
+}
+
+impl<'a> Checksums<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Checksums<'a>, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let chunk_bytes = cursor.u32("CRC.db cut short")?;
+        if chunk_bytes == 0 || 256 * CRC_CHUNK_BYTES < chunk_bytes as usize {
+            return Err(cursor.damaged("impossible chunk length of CRC.db"));
+        }
+        Ok(Checksums { chunk_bytes: chunk_bytes as u64, words: cursor.rest().as_chunks::<4>().0 })
+    }
+
+    fn get(&self, index: u64) -> Option<u32> {
+        self.words.get(index as usize).map(|word| u32::from_be_bytes(*word))
+    }
+}

@@ -1,0 +1,169 @@
+//! Writing Data.db: compressed chunk by chunk, or plain with checksums beside it
+//! (storage-format reference, sections 9 and 10).
+
+use crate::compress::{Algorithm, Chunks, Compression};
+use crate::store::output::Output;
+use runtime::io::{IoClass, IoError};
+use std::path::Path;
+use stdx::Put;
+use stdx::checksum::{crc32, crc32_append};
+
+/// Bytes of Data.db per checksum in CRC.db.
+pub const CRC_CHUNK_BYTES: usize = 64 << 10;
+
+/// Data.db while it is written.
+#[derive(Debug)]
+pub struct DataOutput {
+    output: Output,
+    form: Form,
+    /// Uncompressed bytes put.
+    len: u64,
+}
+
+#[derive(Debug)]
+enum Form {
+    Plain {
+        checksums: Vec<u32>,
+        crc: u32,
+        gathered: usize,
+    },
+    Chunked {
+        algorithm: Algorithm,
+        chunk: Vec<u8>,
+        chunk_bytes: usize,
+        offsets: Vec<u64>,
+        out: Vec<u8>,
+    },
+}
+
+/// What is known of a finished Data.db.
+#[derive(Debug)]
+pub struct DataSummary {
+    /// CRC32 of the whole file.
+    pub digest: u32,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Uncompressed bytes.
+    pub data_bytes: u64,
+    /// What goes to CompressionInfo.db, or the checksums that go to CRC.db.
+    pub side: Result<Chunks, Vec<u32>>,
+}
+
+impl DataOutput {
+    /// Creates the file.
+    pub async fn create(
+        path: &Path,
+        compression: Compression,
+        class: IoClass,
+    ) -> Result<DataOutput, IoError> {
+        let form = match compression {
+            Compression::None => Form::Plain { checksums: Vec::new(), crc: 0, gathered: 0 },
+            Compression::Chunks { algorithm, chunk_bytes } => Form::Chunked {
+                algorithm,
+                chunk: Vec::with_capacity(chunk_bytes as usize),
+                chunk_bytes: chunk_bytes as usize,
+                offsets: Vec::new(),
+                out: Vec::new(),
+            },
+        };
+        Ok(DataOutput { output: Output::create(path, class).await?, form, len: 0 })
+    }
+
+    /// Uncompressed bytes put so far: where the next byte stands.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of the file so far.
+    pub fn disk_len(&self) -> u64 {
+        self.output.len()
+    }
+
+    /// Writes out what is gathered, if it is much. To be called between puts.
+    pub async fn flush(&mut self) -> Result<(), IoError> {
+        self.output.flush().await
+    }
+
+    fn put_plain(&mut self, mut bytes: &[u8]) {
+        let Form::Plain { checksums, crc, gathered } = &mut self.form else { return };
+        self.output.put(bytes);
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(CRC_CHUNK_BYTES - *gathered));
+            *crc = crc32_append(*crc, now);
+            *gathered += now.len();
+            if *gathered == CRC_CHUNK_BYTES {
+                checksums.push(*crc);
+                (*crc, *gathered) = (0, 0);
+            }
+            bytes = rest;
+        }
+    }
+
+    fn put_chunked(&mut self, mut bytes: &[u8]) {
+        let Form::Chunked { chunk, chunk_bytes, .. } = &mut self.form else { return };
+        let chunk_bytes = *chunk_bytes;
+        let mut room = chunk_bytes - chunk.len();
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(room));
+            let Form::Chunked { chunk, .. } = &mut self.form else { return };
+            chunk.extend_from_slice(now);
+            if chunk.len() == chunk_bytes {
+                self.end_chunk();
+            }
+            room = chunk_bytes;
+            bytes = rest;
+        }
+    }
+
+    fn end_chunk(&mut self) {
+        let Form::Chunked { algorithm, chunk, offsets, out, .. } = &mut self.form else { return };
+        if chunk.is_empty() {
+            return;
+        }
+        out.clear();
+        algorithm.compress(chunk, out);
+        chunk.clear();
+        out.put_u32(crc32(out));
+        offsets.push(self.output.len());
+        self.output.put(out);
+    }
+
+    /// Writes out the rest and makes the file durable.
+    pub async fn finish(mut self) -> Result<DataSummary, IoError> {
+        self.end_chunk();
+        let digest = self.output.crc();
+        let file_bytes = self.output.len();
+        let data_bytes = self.len;
+        self.output.finish().await?;
+        let side = match self.form {
+            Form::Plain { mut checksums, crc, gathered } => {
+                if 0 < gathered {
+                    checksums.push(crc);
+                }
+                Err(checksums)
+            }
+            Form::Chunked { algorithm, chunk_bytes, offsets, .. } => {
+                Ok(Chunks { algorithm, chunk_bytes: chunk_bytes as u32, data_bytes, offsets })
+            }
+        };
+        Ok(DataSummary { digest, file_bytes, data_bytes, side })
+    }
+}
+
+impl Put for DataOutput {
+    fn put(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        match self.form {
+            Form::Plain { .. } => self.put_plain(bytes),
+            Form::Chunked { .. } => self.put_chunked(bytes),
+        }
+    }
+}
+
+/// The content of CRC.db.
+pub fn crc_file(checksums: &[u32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + checksums.len() * 4);
+    out.put_u32(CRC_CHUNK_BYTES as u32);
+    checksums.iter().for_each(|checksum| out.put_u32(*checksum));
+    out
+}

@@ -1,0 +1,190 @@
+//! Sealing: the components that are written when the data is complete, and the rename that makes
+//! an SSTable of them (storage-format reference, section 1.1).
+
+use crate::compress::Compression;
+use crate::compress::output::{DataSummary, crc_file};
+use crate::filter::Filter;
+use crate::index::summary::SummaryBuilder;
+use crate::mx::header::SerializationHeader;
+use crate::mx::layout::NO_DELETION_TIME;
+use crate::mx::writer::{Sealed, WriterOptions};
+use crate::scylla::{Metadata, features, schema_part};
+use crate::statistics::cardinality::Cardinality;
+use crate::statistics::{Collector, CommitlogPosition, PARTITIONER, Statistics, Stats};
+use crate::store::output::write_whole;
+use crate::store::{Component, Descriptor, Generation};
+use model::{DecoratedKey, TableSchema};
+use runtime::io::{IoClass, IoError, fs};
+use std::path::PathBuf;
+use std::rc::Rc;
+use stdx::checksum::crc32;
+
+/// What a writer leaves behind when data and index are durable.
+pub(super) struct Written {
+    pub(super) dir: PathBuf,
+    pub(super) descriptor: Descriptor,
+    pub(super) schema: Rc<TableSchema>,
+    pub(super) header: SerializationHeader,
+    pub(super) options: WriterOptions,
+    pub(super) class: IoClass,
+    pub(super) data: DataSummary,
+    pub(super) index_crc: u32,
+    pub(super) index_bytes: u64,
+    pub(super) summary: SummaryBuilder,
+    pub(super) filter: Option<Filter>,
+    pub(super) cardinality: Cardinality,
+    pub(super) stats: Collector,
+    pub(super) first: DecoratedKey,
+    pub(super) last: DecoratedKey,
+    pub(super) partitions: u64,
+}
+
+/// The components of an SSTable that is written with these options.
+pub(super) fn components(options: &WriterOptions) -> Vec<Component> {
+    let mut components = vec![
+        Component::Data,
+        Component::Index,
+        Component::Summary,
+        Component::Statistics,
+        Component::Digest,
+        Component::Toc,
+        Component::Scylla,
+    ];
+    components.push(match options.compression {
+        Compression::None => Component::Crc,
+        Compression::Chunks { .. } => Component::CompressionInfo,
+    });
+    if options.bloom_fp_chance < 1.0 {
+        components.push(Component::Filter);
+    }
+    components
+}
+
+/// Writes the remaining components and makes the SSTable exist.
+pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
+    let Written { dir, descriptor, options, class, data, .. } = &written;
+    let mut small: Vec<(Component, Vec<u8>)> = Vec::new();
+    small.push((Component::Digest, data.digest.to_string().into_bytes()));
+    match &data.side {
+        Err(checksums) => small.push((Component::Crc, crc_file(checksums))),
+        Ok(chunks) => {
+            let mut out = Vec::new();
+            chunks.put(&mut out);
+            small.push((Component::CompressionInfo, out));
+        }
+    }
+    if let Some(filter) = &written.filter {
+        let mut out = Vec::new();
+        filter.put(&mut out);
+        small.push((Component::Filter, out));
+    }
+    let statistics = statistics(&written).to_bytes();
+    small.push((Component::Statistics, statistics));
+    let mut out = Vec::new();
+    let stats = &written.stats;
+    let summary = written.summary.clone().finish(&written.first.key, &written.last.key);
+    summary.expect("a file with partitions has a summary").put(&mut out);
+    small.push((Component::Summary, out));
+    let toc = crate::store::toc::to_bytes(&components(options));
+    let metadata = metadata(&written, &small, crc32(&toc)).to_bytes();
+    small.push((Component::Scylla, metadata));
+    let mut disk_bytes = data.file_bytes + written.index_bytes + toc.len() as u64;
+    for (component, bytes) in &small {
+        write_whole(&descriptor.path(dir, *component), bytes, *class).await?;
+        disk_bytes += bytes.len() as u64;
+    }
+    fs::sync_dir(dir).await?;
+    let temporary = descriptor.path(dir, Component::TemporaryToc);
+    fs::rename(&temporary, descriptor.path(dir, Component::Toc)).await?;
+    fs::sync_dir(dir).await?;
+    Ok(Sealed {
+        descriptor: *descriptor,
+        first: written.first.clone(),
+        last: written.last.clone(),
+        partitions: written.partitions,
+        rows: stats.rows,
+        data_file_bytes: data.file_bytes,
+        disk_bytes,
+        timestamps: (stats.timestamps.min_or(0), stats.timestamps.max_or(0)),
+    })
+}
+
+fn statistics(written: &Written) -> Statistics {
+    let Written { stats, options, data, .. } = written;
+    let (min_clustering, max_clustering) = stats.clustering_bounds();
+    let none = CommitlogPosition::NONE;
+    let (commitlog_lower, commitlog_upper) = options.commitlog.unwrap_or((none, none));
+    let compression_ratio = match data.side {
+        Ok(_) => data.file_bytes as f64 / data.data_bytes.max(1) as f64,
+        Err(_) => -1.0,
+    };
+    Statistics {
+        partitioner: PARTITIONER.to_string(),
+        bloom_fp_chance: options.bloom_fp_chance,
+        cardinality: written.cardinality.to_bytes(),
+        stats: Stats {
+            partition_sizes: stats.partition_sizes.clone(),
+            cell_counts: stats.cell_counts.clone(),
+            commitlog_upper,
+            min_timestamp: stats.timestamps.min_or(0),
+            max_timestamp: stats.timestamps.max_or(0),
+            min_deletion_time: stats.deletion_times.min_or(NO_DELETION_TIME),
+            max_deletion_time: stats.deletion_times.max_or(NO_DELETION_TIME),
+            min_ttl: stats.ttls.min_or(0),
+            max_ttl: stats.ttls.max_or(0),
+            compression_ratio,
+            tombstones: stats.tombstones.clone(),
+            level: options.level,
+            repaired_at: options.repaired_at,
+            min_clustering,
+            max_clustering,
+            legacy_counter_shards: false,
+            columns_count: stats.cells,
+            rows_count: stats.rows,
+            commitlog_lower,
+            commitlog_intervals: options.commitlog.into_iter().collect(),
+            host_id: options.host_id,
+        },
+        header: written.header.clone(),
+    }
+}
+
+fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> Metadata {
+    let Written { stats, options, .. } = written;
+    let identifier = match written.descriptor.generation {
+        Generation::Time(uuid) => Some(uuid),
+        Generation::Number(_) => None,
+    };
+    let mut digests: Vec<(u32, u32)> = small
+        .iter()
+        .filter_map(|(component, bytes)| Some((component.number()?, crc32(bytes))))
+        .collect();
+    for (component, crc) in [
+        (Component::Index, written.index_crc),
+        (Component::Data, written.data.digest),
+        (Component::Toc, toc_crc),
+    ] {
+        digests.extend(component.number().map(|number| (number, crc)));
+    }
+    digests.sort_unstable();
+    let mut timestamps = vec![(1, stats.live_timestamps.min_or(i64::MAX))];
+    timestamps.push((2, stats.marker_timestamps.min_or(i64::MAX)));
+    Metadata {
+        tokens: Some((written.first.token.0, written.last.token.0)),
+        features: features::ALL,
+        run_id: options.run_id.or(identifier),
+        large_data: vec![
+            (1, stats.large_partition.into()),
+            (2, stats.large_row.into()),
+            (3, stats.large_cell.into()),
+            (4, stats.many_rows.into()),
+            (5, stats.many_elements.into()),
+        ],
+        origin: options.origin.clone(),
+        version: concat!("Nereid ", env!("CARGO_PKG_VERSION")).to_string(),
+        timestamps,
+        sstable_id: identifier,
+        schema: schema_part(&written.schema),
+        digests,
+    }
+}

@@ -1,0 +1,217 @@
+//! Cuts the elements of a partition to clustering ranges, and its range tombstones with them.
+//!
+//! Invariants
+//!  - *closed*: every tombstone that is opened in a range is closed at its end, at the latest.
+
+use model::ClusteringOrder;
+use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
+use std::cmp::Ordering;
+
+/// Where an element lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before the next range.
+    Before,
+    /// In a range.
+    Inside,
+    /// After all ranges.
+    Done,
+}
+
+/// The state of slicing one partition.
+#[derive(Clone, Debug)]
+pub struct Slicer {
+    ranges: Vec<ClusteringRange>,
+    next: usize,
+    inside: bool,
+    /// The range tombstone that holds in the partition.
+    current: Tombstone,
+    /// The one that holds in the output.
+    emitted: Tombstone,
+}
+
+impl Slicer {
+    /// Slices to disjoint ranges in table order.
+    pub fn new(ranges: Vec<ClusteringRange>) -> Slicer {
+        Slicer {
+            ranges,
+            next: 0,
+            inside: false,
+            current: Tombstone::NONE,
+            emitted: Tombstone::NONE,
+        }
+    }
+
+    /// Goes to the start of a partition.
+    pub fn restart(&mut self) {
+        self.next = 0;
+        self.inside = false;
+        self.current = Tombstone::NONE;
+        self.emitted = Tombstone::NONE;
+    }
+
+    /// Goes to the place behind `position`, where `open` holds, as if all before had passed.
+    pub fn resume(&mut self, order: &ClusteringOrder, position: (&[u8], i8), open: Tombstone) {
+        self.restart();
+        self.step(order, position, false, &mut Vec::new());
+        self.current = open;
+        self.emitted = if self.inside { open } else { Tombstone::NONE };
+    }
+
+    /// The range tombstone that holds in the partition.
+    pub fn current(&self) -> Tombstone {
+        self.current
+    }
+    /// The range tombstone that holds in the output.
+    pub fn emitted(&self) -> Tombstone {
+        self.emitted
+    }
+
+    /// A row comes.
+    pub fn row(&mut self, order: &ClusteringOrder, key: &[u8], out: &mut Vec<Fragment>) -> Place {
+        self.step(order, (key, 0), false, out)
+    }
+
+    /// A tombstone change comes.
+    pub fn change(
+        &mut self,
+        order: &ClusteringOrder,
+        position: (&[u8], i8),
+        tombstone: Tombstone,
+        out: &mut Vec<Fragment>,
+    ) -> Place {
+        let place = self.step(order, position, true, out);
+        self.current = tombstone;
+        if place == Place::Inside && self.emitted != tombstone {
+            let position = ClusteringPosition { prefix: position.0.into(), weight: position.1 };
+            self.set(position, tombstone, out);
+        }
+        place
+    }
+
+    /// Nothing comes any more: what holds, holds to the end of the ranges.
+    pub fn finish(&mut self, out: &mut Vec<Fragment>) {
+        while let Some(range) = self.ranges.get(self.next).cloned() {
+            if !self.inside {
+                self.set(range.start, self.current, out);
+            }
+            self.set(range.end, Tombstone::NONE, out);
+            self.inside = false;
+            self.next += 1;
+        }
+    }
+
+    fn step(
+        &mut self,
+        order: &ClusteringOrder,
+        position: (&[u8], i8),
+        is_change: bool,
+        out: &mut Vec<Fragment>,
+    ) -> Place {
+        while let Some(range) = self.ranges.get(self.next) {
+            let (start, end) = (&range.start, &range.end);
+            if !self.inside {
+                let at = order.compare((&start.prefix, start.weight), position);
+                if at == Ordering::Greater {
+                    return Place::Before;
+                }
+                self.inside = true;
+                // A change right at the start replaces what would be opened there.
+                if !(is_change && at == Ordering::Equal) && self.emitted != self.current {
+                    let start = start.clone();
+                    self.set(start, self.current, out);
+                    continue;
+                }
+            }
+            if order.compare(position, (&end.prefix, end.weight)) == Ordering::Less {
+                return Place::Inside;
+            }
+            let end = end.clone();
+            self.set(end, Tombstone::NONE, out);
+            self.inside = false;
+            self.next += 1;
+        }
+        Place::Done
+    }
+
+    fn set(&mut self, position: ClusteringPosition, tombstone: Tombstone, out: &mut Vec<Fragment>) {
+        if self.emitted != tombstone {
+            self.emitted = tombstone;
+            out.push(Fragment::RangeTombstoneChange { position, tombstone });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Type;
+    use stdx::Bytes;
+
+    fn order() -> ClusteringOrder {
+        ClusteringOrder { columns: vec![(Type::Int, false)] }
+    }
+    fn prefix(value: i32) -> Bytes {
+        let mut out = Vec::new();
+        model::key::push_clustering(&value.to_be_bytes(), &mut out);
+        out.into()
+    }
+    fn range(start: i32, end: i32) -> ClusteringRange {
+        ClusteringRange {
+            start: ClusteringPosition { prefix: prefix(start), weight: -1 },
+            end: ClusteringPosition { prefix: prefix(end), weight: 1 },
+        }
+    }
+
+    /// Elements: `r5` a row, `-5:t` and `+5:t` changes before and after 5; output likewise.
+    fn check(ranges: &[(i32, i32)], elements: &str, expected: &str) {
+        let mut slicer = Slicer::new(ranges.iter().map(|(a, b)| range(*a, *b)).collect());
+        let mut out = Vec::new();
+        let mut text: Vec<String> = Vec::new();
+        let render = |out: &mut Vec<Fragment>, text: &mut Vec<String>| {
+            for fragment in out.drain(..) {
+                let Fragment::RangeTombstoneChange { position, tombstone } = fragment else {
+                    panic!("only changes");
+                };
+                let value = i32::from_be_bytes(position.prefix[2..].try_into().unwrap());
+                let sign = if position.weight < 0 { '-' } else { '+' };
+                text.push(format!("{sign}{value}:{}", tombstone.timestamp.max(0)));
+            }
+        };
+        for element in elements.split_whitespace() {
+            if let Some(key) = element.strip_prefix('r') {
+                let place = slicer.row(&order(), &prefix(key.parse().unwrap()), &mut out);
+                render(&mut out, &mut text);
+                if place == Place::Inside {
+                    text.push(element.to_string());
+                }
+                continue;
+            }
+            let (position, timestamp) = element[1..].split_once(':').unwrap();
+            let weight = if element.starts_with('-') { -1 } else { 1 };
+            let tombstone = match timestamp.parse().unwrap() {
+                0 => Tombstone::NONE,
+                timestamp => Tombstone { timestamp, deletion_time: 0 },
+            };
+            let key = prefix(position.parse().unwrap());
+            slicer.change(&order(), (&key, weight), tombstone, &mut out);
+            render(&mut out, &mut text);
+        }
+        slicer.finish(&mut out);
+        render(&mut out, &mut text);
+        assert_eq!(text.join(" "), expected, "{elements}");
+    }
+
+    #[test]
+    fn rows_and_tombstones_are_cut() {
+        check(&[(1, 9)], "r1 r5 r9 r10", "r1 r5 r9");
+        check(&[(2, 3), (6, 7)], "r1 r2 r4 r6 r8", "r2 r6");
+        check(&[(4, 6)], "-1:7 r2 +9:0", "-4:7 +6:0");
+        check(&[(4, 6)], "-1:7 r5 +9:0", "-4:7 r5 +6:0");
+        check(&[(4, 6)], "-1:7 -4:8 r5 +5:0", "-4:8 r5 +5:0");
+        check(&[(4, 6)], "-1:7 -4:0 r5", "r5");
+        check(&[(4, 6)], "-4:7 +6:0", "-4:7 +6:0");
+        check(&[(2, 3), (6, 7)], "-1:5 r2 r6 +9:0", "-2:5 r2 +3:0 -6:5 r6 +7:0");
+        check(&[(2, 3), (6, 7)], "-1:5 +4:0 r6", "-2:5 +3:0 r6");
+    }
+}
