@@ -48,6 +48,16 @@ pub struct Config {
     pub write_wait_max: Duration,
     /// Written into SSTables.
     pub host_id: Uuid,
+    /// A mistake that tests want to see caught.
+    pub(crate) planted: Option<Planted>,
+}
+
+/// Mistakes that the simulation's own tests plant, to see them caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code, reason = "tests alone plant mistakes"))]
+pub(crate) enum Planted {
+    /// Writes are answered before their sync.
+    AckBeforeSync,
 }
 
 impl Config {
@@ -64,6 +74,7 @@ impl Config {
             memtable_bytes_max: 256 << 20,
             write_wait_max: Duration::from_secs(2),
             host_id,
+            planted: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use model::TableId;
 use runtime::io::IoError;
 use std::fmt;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Why the shard's storage cannot start.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub enum StartError {
     Config(&'static str),
     /// A directory or log file cannot be used.
     Io(IoError),
+    /// Another shard could not do its part: its words.
+    Shard(String),
 }
 
 /// Why an operation on a table failed.
@@ -28,6 +31,8 @@ pub enum StorageError {
         /// The broken rule and its place.
         what: String,
     },
+    /// A memtable could not be written; it stays in memory and is tried again.
+    Flush(Rc<reader::ReadError>),
     /// The storage is stopping.
     Stopped,
 }
@@ -61,6 +66,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Config(what) => write!(f, "storage configuration: {what}"),
             StartError::Io(error) => error.fmt(f),
+            StartError::Shard(what) => f.write_str(what),
         }
     }
 }
@@ -79,6 +85,7 @@ impl fmt::Display for StorageError {
             StorageError::Damaged { file, what } => {
                 write!(f, "{} is damaged: {what}", file.display())
             }
+            StorageError::Flush(error) => write!(f, "flush: {error:?}"),
             StorageError::Stopped => f.write_str("storage is stopping"),
         }
     }

@@ -17,11 +17,21 @@
 pub mod commitlog;
 mod config;
 mod error;
+mod flush;
 mod locks;
 pub mod memtable;
+mod open;
+mod read;
+mod replay;
+mod shard;
 mod storage;
+mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
+mod truncate;
+mod truncation;
 
 pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};

@@ -2,9 +2,112 @@
 //!
 //! Invariants
 //!  - *bounded-by-waiters*: the map holds the keys that somebody holds or waits for, no others.
+//!  - *fifo*: who asks first is served first.
+
+use model::TableId;
+use runtime::sync::{Permit, Semaphore};
+use std::cell::RefCell;
+use std::rc::Rc;
+use stdx::HashMap;
+
+type Key = (TableId, Box<[u8]>);
+
+/// More than ever wait: callers are bounded by the requests that a shard admits.
+const WAITERS_MAX: usize = usize::MAX;
+
+/// The locks of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct PartitionLocks {
+    locks: Rc<RefCell<HashMap<Key, Entry>>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    lock: Semaphore,
+    /// Those who hold or wait.
+    users: usize,
+}
 
 /// Holds a partition; it is let go on drop.
 #[derive(Debug)]
 pub struct PartitionGuard {
-    _private: (),
+    /// Given back before the use is counted off.
+    permit: Option<Permit>,
+    user: User,
+}
+
+/// One use of an entry, counted off on drop.
+#[derive(Debug)]
+struct User {
+    locks: Rc<RefCell<HashMap<Key, Entry>>>,
+    key: Key,
+}
+
+impl PartitionLocks {
+    pub(crate) async fn lock(&self, table: TableId, key: &[u8]) -> PartitionGuard {
+        let key: Key = (table, key.into());
+        let lock = {
+            let mut locks = self.locks.borrow_mut();
+            let new = || Entry { lock: Semaphore::new(1, WAITERS_MAX), users: 0 };
+            let entry = locks.entry(key.clone()).or_insert_with(new);
+            entry.users += 1;
+            entry.lock.clone()
+        };
+        let user = User { locks: self.locks.clone(), key };
+        let permit = lock.acquire(1).await.ok();
+        PartitionGuard { permit, user }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.locks.borrow().len()
+    }
+}
+
+impl Drop for PartitionGuard {
+    fn drop(&mut self) {
+        let _ = &self.user;
+        self.permit = None;
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let mut locks = self.locks.borrow_mut();
+        if let Some(entry) = locks.get_mut(&self.key) {
+            entry.users -= 1;
+            if entry.users == 0 {
+                locks.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn one_holds_and_the_map_empties() {
+        let locks = PartitionLocks::default();
+        let table = TableId::from_u128(1);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut first = pin!(locks.lock(table, b"a"));
+        let Poll::Ready(held) = first.as_mut().poll(&mut cx) else { panic!("free") };
+        let mut second = pin!(locks.lock(table, b"a"));
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        let mut other = pin!(locks.lock(table, b"b"));
+        assert!(other.as_mut().poll(&mut cx).is_ready());
+        {
+            let mut given_up = pin!(locks.lock(table, b"a"));
+            assert!(given_up.as_mut().poll(&mut cx).is_pending());
+        }
+        assert_eq!(locks.len(), 1);
+        drop(held);
+        assert!(second.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(locks.len(), 0);
+    }
 }

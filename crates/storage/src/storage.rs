@@ -1,17 +1,29 @@
 //! The door of the crate: one shard's tables and logs behind one object.
 
-use crate::commitlog::LogStats;
-use crate::{Config, Log, PartitionGuard, StartError, StorageError, WriteError};
+use crate::commitlog::{self, LogStats};
+use crate::shard::Shard;
+use crate::{Config, Log, PartitionGuard, StartError, StorageError, WriteError, flush, replay};
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
 use reader::ReadError;
+use runtime::task::{JoinHandle, Scope, join_all};
+use runtime::time::timeout;
+use runtime::{group, local, on_all_shards};
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// One shard's storage.
 pub struct Storage {
-    config: Config,
+    shard: Rc<Shard>,
+    scope: Scope,
+    /// On shard 0: ends when the segments of earlier runs are removed.
+    removals: RefCell<Vec<JoinHandle<()>>>,
 }
+
+/// How long a stop waits for the removal of replayed segments.
+const REMOVAL_MAX: Duration = Duration::from_secs(2);
 
 /// What a replay found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,32 +60,44 @@ pub struct TableStats {
 }
 
 impl Storage {
-    /// Creates missing directories and lists the segments left by earlier runs. Also puts itself
-    /// into this shard's slot of [`runtime::local`], where the replay finds it.
+    /// Creates missing directories and starts the shard's background tasks. Also puts itself
+    /// into this shard's slot of [`runtime::local`], where replays find it.
     pub async fn open(config: Config) -> Result<Rc<Storage>, StartError> {
-        let _ = &config;
-        todo!()
+        let shard = Rc::new(Shard::open(config).await?);
+        let scope = Scope::new();
+        for log in shard.logs() {
+            commitlog::start(log, &scope);
+        }
+        let watcher = shard.clone();
+        scope.spawn_in(group::FLUSH, async move { watcher.watch_pressure().await });
+        for _ in 0..flush::WORKERS {
+            let worker = shard.clone();
+            scope.spawn_in(group::FLUSH, async move { worker.flush_sealed().await });
+        }
+        let storage = Rc::new(Storage { shard, scope, removals: RefCell::default() });
+        local::set(storage.clone());
+        Ok(storage)
+    }
+
+    pub(crate) fn shard(&self) -> &Rc<Shard> {
+        &self.shard
     }
 
     /// Makes a table known: creates its directory, opens its SSTables that intersect the tablets
-    /// of this shard.
-    ///
-    /// A damaged SSTable is set aside with its name in the log; the table is served without it
-    /// only if the configuration says so, and is otherwise refused here, the others not.
+    /// of this shard. An SSTable that cannot be opened is reported, and makes reads of this table
+    /// fail with its name; its writes and all other tables go on.
     pub async fn add_table(
         &self,
         schema: Rc<TableSchema>,
         tablets: TabletMap,
         log: Log,
     ) -> Result<(), StorageError> {
-        let _ = (schema, tablets, log, &self.config);
-        todo!()
+        self.shard.add_table(schema, tablets, log).await
     }
 
     /// Later writes and flushes use `schema`. An unknown table is ignored.
     pub fn alter_table(&self, schema: Rc<TableSchema>) {
-        let _ = schema;
-        todo!()
+        self.shard.alter_table(schema);
     }
 
     /// Forgets a table and removes its files on this shard. The caller has made the drop durable.
@@ -83,80 +107,113 @@ impl Storage {
         id: TableId,
         snapshot: Option<&str>,
     ) -> Result<(), StorageError> {
-        let _ = (id, snapshot);
-        todo!()
+        self.shard.drop_table(id, snapshot).await
     }
 
     /// Removes what the table holds on this shard, for good once this returns.
     pub async fn truncate(&self, id: TableId, at_micros: i64) -> Result<(), StorageError> {
-        let _ = (id, at_micros);
-        todo!()
+        self.shard.truncate(id, at_micros).await
     }
 
     /// Applies what earlier runs logged; called once per log, on shard 0, when its tables are
     /// known on all shards and before anything is written to them. The old segments are removed
     /// when what they hold is flushed.
     pub async fn replay(&self, log: Log) -> Result<ReplayStats, StartError> {
-        let _ = log;
-        todo!()
+        let (stats, old) = replay::replay(&self.shard, log).await?;
+        let shards = runtime::shard_count() as u64;
+        let config = &self.shard.config;
+        let old_bytes = old.ids.len() as u64 * config.segment_bytes as u64;
+        if config.commitlog_bytes_max * shards / 4 < old_bytes {
+            on_all_shards(|| async {
+                let shard = local::get::<Storage>().shard.clone();
+                shard.seal_replayed();
+            })
+            .await;
+        }
+        let removal = self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
+        self.removals.borrow_mut().push(removal);
+        Ok(stats)
     }
 
     /// Writes one mutation of a partition of this shard.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        let _ = mutation;
-        todo!()
+        self.shard.apply(&mutation).await
     }
 
     /// Writes mutations of partitions of this shard whose tables share a log: after a crash all
-    /// are there, or none.
+    /// are there, or none. Panics when they do not share one.
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
-        let _ = mutations;
-        todo!()
+        self.shard.apply_all(&mutations).await
     }
 
     /// Answers a page from memtables and SSTables of this shard.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        let _ = command;
-        todo!()
+        self.shard.read(command).await
     }
 
     /// Waits for the partition's lock. Serializes those who ask for it, nobody else.
     pub async fn lock_partition(&self, table: TableId, key: &[u8]) -> PartitionGuard {
-        let _ = (table, key);
-        todo!()
+        self.shard.locks.lock(table, key).await
     }
 
-    /// Writes the table's memtables to SSTables.
+    /// Writes the table's memtables to SSTables. An error is the first that a memtable met; it is
+    /// tried again in the background.
     pub async fn flush(&self, id: TableId) -> Result<(), StorageError> {
-        let _ = id;
-        todo!()
+        let table = self.shard.table(id).ok_or(StorageError::UnknownTable(id))?;
+        self.shard.flush_table(&table).await
     }
 
     /// Flushes all tables.
     pub async fn flush_all(&self) -> Result<(), StorageError> {
-        todo!()
+        self.shard.flush_all().await
     }
 
-    /// Flushes, syncs and closes; later calls are refused. Empties the slot of
+    /// Flushes, syncs and closes; later writes are refused. Empties the slot of
     /// [`runtime::local`].
     pub async fn stop(&self) -> Result<(), StorageError> {
-        todo!()
+        self.shard.stopping.set(true);
+        let flushed = self.shard.flush_all().await;
+        for log in self.shard.logs() {
+            log.stop().await;
+        }
+        if flushed.is_ok() {
+            let removals = self.removals.take();
+            // Segments that stay are replayed at the next start, to no effect.
+            let _ = timeout(REMOVAL_MAX, join_all(removals)).await;
+        }
+        self.scope.cancel().await;
+        local::clear::<Storage>();
+        flushed
     }
 
     /// The state of a table.
     pub fn table_stats(&self, id: TableId) -> Option<TableStats> {
-        let _ = id;
-        todo!()
+        let table = self.shard.table(id)?;
+        let mut stats = TableStats::default();
+        for tablet in &table.tablets {
+            for memtable in tablet.memtables() {
+                stats.memtable_bytes += memtable.bytes() as u64;
+                stats.partitions += memtable.partition_count() as u64;
+            }
+        }
+        for one in table.sstables() {
+            stats.sstables += 1;
+            stats.sstable_bytes += one.disk_bytes();
+            stats.partitions += one.partition_count();
+        }
+        Some(stats)
     }
 
     /// Bytes of all memtables.
     pub fn dirty_bytes(&self) -> usize {
-        todo!()
+        self.shard.dirty_bytes.get()
     }
 
     /// The state of a log; `None` for the schema log of a shard other than 0.
     pub fn log_stats(&self, log: Log) -> Option<LogStats> {
-        let _ = log;
-        todo!()
+        match log {
+            Log::Data => Some(self.shard.data_log.stats()),
+            Log::Schema => self.shard.schema_log.as_ref().map(|log| log.stats()),
+        }
     }
 }

@@ -80,3 +80,11 @@ pub(crate) async fn remove(dir: &Path, id: SegmentId) -> Result<(), IoError> {
         _ => Ok(()),
     }
 }
+
+/// Gives a damaged segment a name under which it is neither replayed nor removed.
+pub(crate) async fn set_aside(dir: &Path, id: SegmentId) -> Result<(), IoError> {
+    let path = path_of(dir, id);
+    let mut aside = path.clone().into_os_string();
+    aside.push(".damaged");
+    fs::rename(&path, PathBuf::from(aside)).await
+}

@@ -4,7 +4,7 @@
 //! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with `tasks`
 //! (its disk work) and `files`; `replay`.
 
-mod files;
+pub(crate) mod files;
 mod layout;
 mod parse;
 mod position;
@@ -15,6 +15,8 @@ pub use layout::VERSION;
 pub use parse::{SegmentReport, SegmentState, id_in_header, parse_segment};
 pub(crate) use position::HeldEntries;
 pub use position::{ReplayPosition, SegmentId};
+pub(crate) use tasks::start;
+pub(crate) use writer::{Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN};
 
 /// What a log did and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

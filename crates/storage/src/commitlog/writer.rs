@@ -13,8 +13,9 @@
 use super::LogStats;
 use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
+use crate::SyncMode;
+use crate::config::Planted;
 use crate::error::WriteError;
-use crate::{Log, SyncMode};
 use model::TableId;
 use runtime::io::{AlignedBuf, File, IoError};
 use runtime::sync::Notify;
@@ -41,21 +42,12 @@ pub(crate) const SEGMENT_BYTES_MIN: usize = 16 * BLOCK;
 /// How a log is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct LogConfig {
-    pub(crate) log: Log,
     pub(crate) dir: PathBuf,
     pub(crate) shard: u16,
     pub(crate) sync: SyncMode,
     pub(crate) segment_bytes: usize,
     pub(crate) bytes_max: u64,
     pub(crate) planted: Option<Planted>,
-}
-
-/// Mistakes that the simulation's own tests plant, to see them caught.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), allow(dead_code, reason = "tests alone plant mistakes"))]
-pub(crate) enum Planted {
-    /// Answers writes before their sync.
-    AckBeforeSync,
 }
 
 /// Entries per table that are only in the log and in memtables.

@@ -20,6 +20,7 @@ pub use source::{KeyRange, MemtableSource};
 use crate::commitlog::{HeldEntries, SegmentId};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{FrozenView, RangeTombstoneList, RowView, Tombstone};
+use reader::ReadError;
 use rows::Rows;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -42,6 +43,22 @@ pub struct Memtable {
     bytes: Cell<usize>,
     sealed: Cell<bool>,
     held: RefCell<HeldEntries>,
+    /// Whether it holds what an earlier run logged.
+    replayed: Cell<bool>,
+    /// How its flush went so far.
+    flush: RefCell<FlushState>,
+}
+
+/// How the flush of a memtable stands.
+#[derive(Debug, Default)]
+pub(crate) enum FlushState {
+    /// Not tried, or being tried.
+    #[default]
+    Due,
+    /// Failed; it will be tried again.
+    Failed(Rc<ReadError>),
+    /// It has left memory for good.
+    Done,
 }
 
 struct Partition {
@@ -61,6 +78,8 @@ impl Memtable {
             bytes: Cell::new(0),
             sealed: Cell::new(false),
             held: RefCell::new(HeldEntries::default()),
+            replayed: Cell::new(false),
+            flush: RefCell::default(),
         }
     }
 
@@ -89,11 +108,39 @@ impl Memtable {
         self.held.borrow_mut().add(segment, 1);
     }
 
-    /// Merges a checked mutation of one of this tablet's partitions. Returns by how many bytes
-    /// the memtable has grown.
-    pub fn apply(&self, schema: &TableSchema, view: &FrozenView<'_>) -> usize {
+    /// Notes that it holds what an earlier run logged; whether that is news.
+    pub(crate) fn mark_replayed(&self) -> bool {
+        !self.replayed.replace(true)
+    }
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.replayed.get()
+    }
+    pub(crate) fn fail(&self, error: ReadError) {
+        *self.flush.borrow_mut() = FlushState::Failed(Rc::new(error));
+    }
+    pub(crate) fn finish(&self) {
+        *self.flush.borrow_mut() = FlushState::Done;
+    }
+    /// Forgets an earlier failure.
+    pub(crate) fn retry(&self) {
+        let mut state = self.flush.borrow_mut();
+        if matches!(*state, FlushState::Failed(_)) {
+            *state = FlushState::Due;
+        }
+    }
+    /// How its flush ended, if it did.
+    pub(crate) fn flushed(&self) -> Option<Result<(), Rc<ReadError>>> {
+        match &*self.flush.borrow() {
+            FlushState::Due => None,
+            FlushState::Failed(error) => Some(Err(error.clone())),
+            FlushState::Done => Some(Ok(())),
+        }
+    }
+
+    /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
+    /// by how many bytes the memtable has grown.
+    pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> usize {
         assert!(!self.sealed.get(), "sealed-is-final");
-        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = 0;

@@ -22,8 +22,8 @@ type Model = BTreeMap<DecoratedKey, FrozenMutation>;
 
 fn apply(schema: &TableSchema, memtable: &Memtable, model: &mut Model, new: FrozenMutation) {
     let view = new.view().unwrap();
-    memtable.apply(schema, &view);
     let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+    memtable.apply(schema, key.clone(), &view);
     let merged = match model.get(&key) {
         Some(old) => mutation::frozen::merge(schema, old.view().unwrap(), view),
         None => new,

@@ -1,0 +1,274 @@
+//! Memtables to SSTables.
+//!
+//! A few workers take sealed memtables from one queue. When a file cannot be written they try
+//! again, later and later: a memtable leaves memory by being durable, truncated or dropped, never
+//! by an error.
+//!
+//! Invariants
+//!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
+//!    in one step it joins the set and the memtable leaves; then the log entries are discarded.
+
+use crate::error::StorageError;
+use crate::memtable::{KeyRange, Memtable, MemtableSource};
+use crate::shard::Shard;
+use crate::table::{GATE_UNITS, Table, Tablet};
+use model::Token;
+use mutation::{ClusteringRange, Fragment, RingBound};
+use reader::{Budget, ReadError, Slice, Source};
+use runtime::io::{IoClass, IoError, fs};
+use runtime::sync::Permit;
+use runtime::task::race;
+use runtime::time::sleep;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Memtables that are written at the same time.
+pub(crate) const WORKERS: usize = 4;
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// One batch from the memtable.
+const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
+
+/// A sealed memtable that waits for a worker.
+pub(crate) struct Pending {
+    pub(crate) table: Rc<Table>,
+    pub(crate) tablet: Rc<Tablet>,
+    pub(crate) memtable: Rc<Memtable>,
+}
+
+/// What a worker made of a memtable.
+enum Written {
+    /// Nothing: it was truncated or dropped meanwhile.
+    Obsolete,
+    /// It says nothing.
+    Nothing,
+    Durable(Rc<sstable::Table>),
+}
+
+impl Shard {
+    /// Seals the active memtable of a tablet and queues it.
+    pub(crate) fn seal(&self, table: &Rc<Table>, tablet: &Rc<Tablet>) -> Option<Rc<Memtable>> {
+        let memtable = table.seal(tablet)?;
+        self.active_bytes.set(self.active_bytes.get() - memtable.bytes());
+        let (table, tablet) = (table.clone(), tablet.clone());
+        let pending = Pending { table, tablet, memtable: memtable.clone() };
+        self.flush_queue.borrow_mut().push_back(pending);
+        self.flush_wake.notify_one();
+        Some(memtable)
+    }
+
+    /// Picks what should be flushed for lack of log space or memory.
+    pub(crate) async fn watch_pressure(&self) {
+        loop {
+            for log in self.logs() {
+                for id in log.take_flush_wanted() {
+                    let table = self.tables.borrow().get(&id).cloned();
+                    if let Some(table) = table {
+                        self.seal_all(&table);
+                    }
+                }
+            }
+            while self.config.memtable_bytes_max / 2 < self.active_bytes.get() {
+                let Some((table, tablet)) = self.largest() else { break };
+                self.seal(&table, &tablet);
+            }
+            self.pressure.notified().await;
+        }
+    }
+
+    /// Seals all memtables of a table.
+    pub(crate) fn seal_all(&self, table: &Rc<Table>) -> Vec<Rc<Memtable>> {
+        table.tablets.iter().filter_map(|tablet| self.seal(table, tablet)).collect()
+    }
+
+    /// Seals the memtables that hold what was replayed.
+    pub(crate) fn seal_replayed(&self) {
+        let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
+        for table in &tables {
+            let held = |tablet: &&Rc<Tablet>| tablet.active.borrow().is_replayed();
+            for tablet in table.tablets.iter().filter(held) {
+                self.seal(table, tablet);
+            }
+        }
+    }
+
+    /// Seals what a table holds and waits until all of it is durable.
+    pub(crate) async fn flush_table(&self, table: &Rc<Table>) -> Result<(), StorageError> {
+        self.seal_all(table);
+        self.await_flushes(std::slice::from_ref(table)).await
+    }
+
+    /// Seals what all tables hold and waits until all of it is durable.
+    pub(crate) async fn flush_all(&self) -> Result<(), StorageError> {
+        let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
+        tables.iter().for_each(|table| drop(self.seal_all(table)));
+        self.await_flushes(&tables).await
+    }
+
+    async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
+        let tablets = tables.iter().flat_map(|table| &table.tablets);
+        let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
+        waiting.iter().for_each(|memtable| memtable.retry());
+        self.retry_now.notify_all();
+        for memtable in waiting {
+            loop {
+                match memtable.flushed() {
+                    Some(Ok(())) => break,
+                    Some(Err(error)) => return Err(StorageError::Flush(error)),
+                    None => self.drained.notified().await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn largest(&self) -> Option<(Rc<Table>, Rc<Tablet>)> {
+        let tables = self.tables.borrow();
+        let pairs = tables.values().flat_map(|table| {
+            table.tablets.iter().map(move |tablet| (table.clone(), tablet.clone()))
+        });
+        let full = pairs.filter(|(_, tablet)| !tablet.active.borrow().is_empty());
+        full.max_by_key(|(table, tablet)| (tablet.active.borrow().bytes(), table.id, tablet.index))
+    }
+
+    /// The life of a worker.
+    pub(crate) async fn flush_sealed(&self) {
+        loop {
+            let pending = self.flush_queue.borrow_mut().pop_front();
+            let Some(pending) = pending else {
+                self.flush_wake.notified().await;
+                continue;
+            };
+            // Another worker may find more.
+            self.flush_wake.notify_one();
+            self.flush_until_done(pending).await;
+        }
+    }
+
+    async fn flush_until_done(&self, pending: Pending) {
+        let mut pause = RETRY_MIN;
+        loop {
+            match self.flush_once(&pending).await {
+                Ok(()) => return,
+                Err(error) => {
+                    let name = pending.table.dir.display().to_string();
+                    tracing::error!("flush of {name} failed, to be tried again: {error:?}");
+                    if let ReadError::Io(io) = &error
+                        && io.is_full_disk()
+                    {
+                        *self.full_disk.borrow_mut() = Some(io.path.clone());
+                    }
+                    pending.memtable.fail(error);
+                    self.drained.notify_all();
+                    race(sleep(pause), self.retry_now.notified()).await;
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+            }
+        }
+    }
+
+    async fn flush_once(&self, pending: &Pending) -> Result<(), ReadError> {
+        let Pending { table, tablet, memtable } = pending;
+        let _gate = pass_gate(table, 1).await;
+        let written = write(self, table, tablet, memtable).await?;
+        match written {
+            Written::Obsolete => return Ok(()),
+            Written::Nothing => {}
+            Written::Durable(sstable) => tablet.add_sstable(sstable),
+        }
+        // A table that was dropped meanwhile has let go of it already.
+        if tablet.remove_sealed(memtable) {
+            self.let_go(table, memtable);
+        }
+        *self.full_disk.borrow_mut() = None;
+        Ok(())
+    }
+
+    /// A sealed memtable has left its tablet: memory and log entries come free.
+    pub(crate) fn let_go(&self, table: &Table, memtable: &Memtable) {
+        self.dirty_bytes.set(self.dirty_bytes.get() - memtable.bytes());
+        self.log_of(table.log).discard(table.id, &memtable.held());
+        if memtable.is_replayed() {
+            self.replayed_released(table.log);
+        }
+        memtable.finish();
+        self.drained.notify_all();
+    }
+}
+
+/// Enters the flush gate of a table with that many units.
+pub(crate) async fn pass_gate(table: &Table, units: usize) -> Option<Permit> {
+    assert!(units <= GATE_UNITS, "more units than the gate has");
+    table.gate.acquire(units).await.ok()
+}
+
+/// Writes a memtable and opens what was written.
+async fn write(
+    shard: &Shard,
+    table: &Rc<Table>,
+    tablet: &Tablet,
+    memtable: &Rc<Memtable>,
+) -> Result<Written, ReadError> {
+    if !tablet.sealed.borrow().iter().any(|one| Rc::ptr_eq(one, memtable)) {
+        return Ok(Written::Obsolete);
+    }
+    prepare_dir(shard, table).await.map_err(ReadError::Io)?;
+    let schema = table.schema();
+    let options = sstable::WriterOptions::of_schema(&schema, "memtable");
+    let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
+    options.host_id = Some(shard.config.host_id);
+    options.estimated_partitions = memtable.partition_count() as u64;
+    let generation = sstable::Generation::generate();
+    let class = IoClass::Flush;
+    let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);
+    let mut writer = created.await.map_err(ReadError::Io)?;
+    if let Err(error) = copy(memtable, &mut writer).await {
+        // What is left is garbage that the next start removes.
+        let _ = writer.abort().await;
+        return Err(error);
+    }
+    let sealed = writer.finish().await.map_err(ReadError::Io)?;
+    let Some(sealed) = sealed else { return Ok(Written::Nothing) };
+    let opened = sstable::Table::open(&table.dir, sealed.descriptor, schema).await;
+    match opened {
+        Ok(opened) => Ok(Written::Durable(opened)),
+        Err(error) => {
+            let _ = sstable::store::remove(&table.dir, sealed.descriptor).await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the table's directory, durably, before its first SSTable.
+async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoError> {
+    if table.dir_synced.get() {
+        return Ok(());
+    }
+    fs::create_dir_all(&table.dir).await?;
+    if let Some(keyspace) = table.dir.parent() {
+        fs::sync_dir(keyspace).await?;
+    }
+    fs::sync_dir(&shard.config.data_dir).await?;
+    table.dir_synced.set(true);
+    Ok(())
+}
+
+async fn copy(memtable: &Rc<Memtable>, writer: &mut sstable::Writer) -> Result<(), ReadError> {
+    let bound = |token, after| RingBound { token, key: None, after };
+    let keys = KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true));
+    let ranges = vec![ClusteringRange::full()];
+    let slice = Slice { ranges, reversed: false, with_static: true };
+    let mut source = MemtableSource::new(memtable.clone(), keys, slice);
+    let mut batch: Vec<Fragment> = Vec::new();
+    loop {
+        batch.clear();
+        source.fill(BATCH, &mut batch).await?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for fragment in &batch {
+            writer.write(fragment).await.map_err(ReadError::Io)?;
+        }
+        runtime::task::yield_if_needed().await;
+    }
+}

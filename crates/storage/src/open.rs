@@ -1,0 +1,119 @@
+//! Making a table known: its directory, its truncations, its SSTables.
+//!
+//! Policy on damage: an SSTable that cannot be opened makes the reads of its table fail with the
+//! file's name; the table's writes and all other tables go on.
+
+use crate::config::Log;
+use crate::error::StorageError;
+use crate::shard::Shard;
+use crate::table::Table;
+use crate::truncation;
+use model::{TableSchema, TabletMap};
+use reader::ReadError;
+use runtime::io::fs;
+use runtime::task::join_all;
+use sstable::store::{self, Component, State};
+use sstable::{Descriptor, Table as SsTable};
+use std::rc::Rc;
+use stdx::HashSet;
+
+/// SSTables that are opened at the same time.
+const OPENING_MAX: usize = 16;
+
+/// What opening one SSTable came to.
+enum Opened {
+    Good(Rc<SsTable>),
+    Bad(ReadError),
+}
+
+impl Shard {
+    pub(crate) async fn add_table(
+        &self,
+        schema: Rc<TableSchema>,
+        tablets: TabletMap,
+        log: Log,
+    ) -> Result<(), StorageError> {
+        if self.stopping.get() {
+            return Err(StorageError::Stopped);
+        }
+        let shard = runtime::shard_id();
+        let data_dir = &self.config.data_dir;
+        let table = Table::new(schema.clone(), tablets, log, data_dir, shard);
+        assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
+        fs::create_dir_all(&table.dir).await?;
+        let truncations = truncation::load(&table.dir).await?;
+        let listing = match shard {
+            0 => store::clean_up(&table.dir).await?,
+            _ => store::list(&table.dir).await?,
+        };
+        if let Some(name) = listing.unreadable.first() {
+            let file = table.dir.join(name).display().to_string();
+            let what = "a version that cannot be read".to_string();
+            *table.broken.borrow_mut() = Some((file, what, 0));
+        }
+        let gone: HashSet<&str> =
+            truncations.iter().flat_map(|one| &one.sstables).map(String::as_str).collect();
+        let mut kept = Vec::new();
+        for found in listing.tables.iter().filter(|found| found.state == State::Complete) {
+            let name = found.descriptor.file_name(Component::Data);
+            if !gone.contains(name.as_str()) {
+                kept.push(found.descriptor);
+            } else if shard == 0 {
+                store::remove(&table.dir, found.descriptor).await?;
+            }
+        }
+        drop(gone);
+        table.dir_synced.set(!kept.is_empty());
+        *table.truncations.borrow_mut() = truncations;
+        for some in kept.chunks(OPENING_MAX) {
+            let opening = some.iter().map(|one| open(&table, *one, schema.clone()));
+            for opened in join_all(opening).await {
+                place(&table, opened);
+            }
+        }
+        self.tables.borrow_mut().insert(schema.id, Rc::new(table));
+        Ok(())
+    }
+}
+
+impl Shard {
+    pub(crate) fn alter_table(&self, schema: Rc<TableSchema>) {
+        let Some(table) = self.table(schema.id) else { return };
+        *table.schema.borrow_mut() = schema.clone();
+        for one in table.sstables() {
+            if let Err(error) = one.set_schema(schema.clone()) {
+                tracing::error!("an SSTable does not fit the altered schema: {error:?}");
+                break_reads(&table, error);
+            }
+        }
+    }
+}
+
+async fn open(table: &Table, descriptor: Descriptor, schema: Rc<TableSchema>) -> Opened {
+    match SsTable::open(&table.dir, descriptor, schema).await {
+        Ok(opened) => Opened::Good(opened),
+        Err(error) => Opened::Bad(error),
+    }
+}
+
+/// Gives an SSTable to the tablets that it concerns.
+fn place(table: &Table, opened: Opened) {
+    match opened {
+        Opened::Good(opened) => {
+            for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {
+                tablet.add_sstable(opened.clone());
+            }
+        }
+        Opened::Bad(error) => break_reads(table, error),
+    }
+}
+
+/// From now on reads fail with this error.
+fn break_reads(table: &Table, error: ReadError) {
+    let broken = match error {
+        ReadError::Damaged { file, what, at } => (file, what, at),
+        other => (table.dir.display().to_string(), format!("{other:?}"), 0),
+    };
+    tracing::error!("{} is damaged: {} at {}", broken.0, broken.1, broken.2);
+    *table.broken.borrow_mut() = Some(broken);
+}

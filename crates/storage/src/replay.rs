@@ -1,0 +1,264 @@
+//! Applying what earlier runs logged.
+//!
+//! Shard 0 reads the segments one after the other, whatever shards wrote them, and hands each
+//! shard what belongs to it. What is applied is not logged again: the old segments stay until
+//! every memtable with something of them has become an SSTable, on every shard; then they are
+//! removed. A crash before that replays them again, which changes nothing: timestamps decide.
+//!
+//! Invariants
+//!  - *removed-after-durable*: an old segment is removed only when no shard holds a memtable that
+//!    was replayed into.
+
+use crate::commitlog::files;
+use crate::commitlog::{ReplayPosition, SegmentId, SegmentState, parse_segment};
+use crate::config::Log;
+use crate::error::StartError;
+use crate::shard::Shard;
+use crate::storage::{ReplayStats, Storage};
+use model::{DecoratedKey, Token};
+use mutation::FrozenView;
+use runtime::io::{AlignedBuf, DmaBuf, File, IoClass, IoError, OpenOptions};
+use runtime::task::{join, join_all};
+use runtime::{local, on_all_shards, on_shard, shard_count, shard_id};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stdx::{Bytes, Cursor, Damaged, HashSet, Put};
+
+/// Entries for one shard: each a 32-bit length and a frozen mutation.
+type Batch = Vec<u8>;
+
+/// Applies the segments of a log that this run did not write.
+pub(crate) async fn replay(
+    shard: &Rc<Shard>,
+    log: Log,
+) -> Result<(ReplayStats, OldSegments), StartError> {
+    assert!(shard_id() == 0, "a replay is started on shard 0");
+    let dir = shard.log_dir(log);
+    let own: HashSet<SegmentId> = on_all_shards(move || async move { own_segments(log) })
+        .await
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut old = files::list(&dir).await?;
+    old.retain(|id| !own.contains(id));
+    let base_max = old.iter().map(|id| id.base()).max().unwrap_or(0);
+    on_all_shards(move || async move {
+        local::get::<Storage>().shard().replay_state(log).old_base_max.set(base_max);
+    })
+    .await;
+    let mut stats = ReplayStats::default();
+    let mut damaged = HashSet::default();
+    let mut next = read(&dir, old.first(), AlignedBuf::new()).await?;
+    for (index, id) in old.iter().enumerate() {
+        let before = (stats.broken_files, stats.corrupt_bytes);
+        let batches = sort_out(shard, log, *id, &next, &mut stats);
+        if before != (stats.broken_files, stats.corrupt_bytes) {
+            damaged.insert(*id);
+        }
+        let ahead = read(&dir, old.get(index + 1), next.into_buffer());
+        let (applied, ahead) = join(hand_out(log, batches), ahead).await;
+        for (applied, invalid) in applied {
+            stats.applied += applied;
+            stats.invalid += invalid;
+        }
+        next = ahead?;
+    }
+    Ok((stats, OldSegments { log, dir, ids: old, damaged }))
+}
+
+/// What a replay leaves to be removed.
+pub(crate) struct OldSegments {
+    log: Log,
+    dir: PathBuf,
+    pub(crate) ids: Vec<SegmentId>,
+    /// Not all of these could be read: they are kept under another name.
+    damaged: HashSet<SegmentId>,
+}
+
+fn own_segments(log: Log) -> Vec<SegmentId> {
+    let storage = local::get::<Storage>();
+    let shard = storage.shard();
+    match log {
+        Log::Data => shard.data_log.own_segments(),
+        Log::Schema => shard.schema_log.iter().flat_map(|log| log.own_segments()).collect(),
+    }
+}
+
+/// All of a segment; nothing for none, and of a file whose size is not durable yet.
+async fn read(dir: &Path, id: Option<&SegmentId>, buf: AlignedBuf) -> Result<DmaBuf, IoError> {
+    let Some(id) = id else { return Ok(DmaBuf::default()) };
+    let file = File::open(files::path_of(dir, *id), OpenOptions::read_only()).await?;
+    let len = file.len().await?;
+    if len == 0 {
+        return Ok(DmaBuf::default());
+    }
+    file.read_into(IoClass::Commitlog, 0, len as usize, buf).await
+}
+
+/// Divides a segment's entries among the shards.
+fn sort_out(
+    shard: &Shard,
+    log: Log,
+    id: SegmentId,
+    bytes: &[u8],
+    stats: &mut ReplayStats,
+) -> Vec<Batch> {
+    let mut batches = vec![Batch::new(); shard_count() as usize];
+    let mut seen = ReplayStats::default();
+    let report = parse_segment(id, bytes, &mut |position, payload| match owner(
+        shard, log, position, payload,
+    ) {
+        Owner::Shard(owner) => {
+            if let Some(batch) = batches.get_mut(owner as usize) {
+                batch.put_u32_bytes(payload);
+            }
+        }
+        Owner::Unknown => seen.unknown_table += 1,
+        Owner::Truncated => seen.truncated += 1,
+        Owner::Invalid(damaged) => {
+            tracing::warn!("commitlog entry {position} is skipped: {damaged}");
+            seen.invalid += 1;
+        }
+    });
+    stats.segments += 1;
+    stats.bytes += bytes.len() as u64;
+    stats.unknown_table += seen.unknown_table;
+    stats.truncated += seen.truncated;
+    stats.invalid += seen.invalid;
+    stats.corrupt_bytes += report.corrupt_bytes;
+    let path = files::path_of(&shard.log_dir(log), id);
+    let path = path.display();
+    let damage = report.damage.map(|damage| damage.to_string()).unwrap_or_default();
+    if report.state == SegmentState::Broken {
+        stats.broken_files += 1;
+        tracing::error!("commitlog: {path} cannot be read: {damage}");
+    } else if 0 < report.corrupt_bytes {
+        let lost = report.corrupt_bytes;
+        tracing::error!("commitlog: {path} has {lost} corrupt bytes, skipped: {damage}");
+    } else if 0 < report.torn_bytes {
+        tracing::info!("commitlog: {path} ends with an unfinished write: {damage}");
+    }
+    batches
+}
+
+enum Owner {
+    Shard(u16),
+    Unknown,
+    Truncated,
+    Invalid(Damaged),
+}
+
+fn owner(shard: &Shard, log: Log, position: ReplayPosition, payload: &[u8]) -> Owner {
+    let view = match FrozenView::trusted(payload) {
+        Ok(view) => view,
+        Err(damaged) => return Owner::Invalid(damaged),
+    };
+    let tables = shard.tables.borrow();
+    match tables.get(&view.table()).filter(|table| table.log == log) {
+        None => Owner::Unknown,
+        Some(table) if table.is_truncated(position) => Owner::Truncated,
+        Some(table) => Owner::Shard(table.map.shard_of(Token::of(view.key()))),
+    }
+}
+
+/// Has each shard apply its batch; entries applied and invalid, per shard.
+async fn hand_out(log: Log, batches: Vec<Batch>) -> Vec<(u64, u64)> {
+    let busy = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
+    join_all(busy.map(|(owner, batch)| {
+        on_shard(owner as u16, move || async move {
+            let shard = local::get::<Storage>().shard().clone();
+            shard.apply_batch(log, &batch).await
+        })
+    }))
+    .await
+}
+
+impl Shard {
+    pub(crate) fn log_dir(&self, log: Log) -> PathBuf {
+        match log {
+            Log::Data => self.config.commitlog_dir.clone(),
+            Log::Schema => self.config.schema_commitlog_dir.clone(),
+        }
+    }
+
+    /// Applies replayed entries, waiting for memory where it is short.
+    async fn apply_batch(&self, log: Log, batch: &[u8]) -> (u64, u64) {
+        let mut cursor = Cursor::new(batch);
+        let (mut applied, mut invalid) = (0, 0);
+        while let Ok(payload) = cursor.u32_bytes("replayed entry") {
+            while self.config.memtable_bytes_max <= self.dirty_bytes.get() {
+                self.pressure.notify_one();
+                self.drained.notified().await;
+            }
+            match self.apply_replayed(log, payload) {
+                Ok(()) => applied += 1,
+                Err(damaged) => {
+                    tracing::warn!("a commitlog entry is skipped: {damaged}");
+                    invalid += 1;
+                }
+            }
+            runtime::task::yield_if_needed().await;
+        }
+        (applied, invalid)
+    }
+
+    fn apply_replayed(&self, log: Log, payload: &[u8]) -> Result<(), Damaged> {
+        let view = FrozenView::parse(payload)?;
+        let table = self.table(view.table());
+        let Some(table) = table else { return Ok(()) };
+        view.check_order(&table.schema.borrow().order)?;
+        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+        let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
+        let memtable = tablet.active.borrow().clone();
+        let grown = memtable.apply(&table.schema.borrow(), key, &view);
+        if memtable.mark_replayed() {
+            let held = &self.replay_state(log).memtables;
+            held.set(held.get() + 1);
+        }
+        self.grow(grown);
+        Ok(())
+    }
+
+    /// A memtable that was replayed into is durable, truncated or dropped.
+    pub(crate) fn replayed_released(&self, log: Log) {
+        let held = &self.replay_state(log).memtables;
+        held.set(held.get() - 1);
+        if held.get() == 0 {
+            self.replay_state(log).released.notify_one();
+        }
+    }
+
+    /// Waits until this shard holds no memtable that was replayed into.
+    pub(crate) async fn replayed_is_durable(&self, log: Log) {
+        let state = self.replay_state(log);
+        while 0 < state.memtables.get() {
+            state.released.notified().await;
+        }
+    }
+}
+
+impl OldSegments {
+    /// Waits until every shard has let go of what was replayed, then removes the segments.
+    pub(crate) async fn remove_when_durable(self) {
+        let OldSegments { log, dir, ids, damaged } = self;
+        let durable = on_all_shards(move || async move {
+            let Some(storage) = local::try_get::<Storage>() else { return false };
+            let shard = storage.shard().clone();
+            drop(storage);
+            shard.replayed_is_durable(log).await;
+            true
+        });
+        if durable.await.contains(&false) {
+            return;
+        }
+        for id in ids {
+            let removed = match damaged.contains(&id) {
+                true => files::set_aside(&dir, id).await,
+                false => files::remove(&dir, id).await,
+            };
+            if let Err(error) = removed {
+                tracing::warn!("commitlog: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The state of a shard's storage, and writing to it.
+
+use crate::commitlog::{
+    Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
+};
+use crate::config::{Config, Log, SyncMode};
+use crate::error::{StartError, WriteError};
+use crate::flush::Pending;
+use crate::locks::PartitionLocks;
+use crate::table::{Table, Tablet};
+use model::{DecoratedKey, TableId};
+use mutation::{FrozenMutation, FrozenView};
+use runtime::io::fs;
+use runtime::sync::Notify;
+use runtime::time::{Instant, timeout};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+use stdx::{Bytes, HashMap};
+
+/// What the tasks and the door of a shard's storage share.
+pub(crate) struct Shard {
+    pub(crate) config: Config,
+    pub(crate) tables: RefCell<HashMap<TableId, Rc<Table>>>,
+    pub(crate) data_log: Rc<Commitlog>,
+    /// On shard 0 alone.
+    pub(crate) schema_log: Option<Rc<Commitlog>>,
+    pub(crate) locks: PartitionLocks,
+    /// Bytes of all memtables, and of those that are written to.
+    pub(crate) dirty_bytes: Cell<usize>,
+    pub(crate) active_bytes: Cell<usize>,
+    pub(crate) flush_queue: RefCell<VecDeque<Pending>>,
+    /// Tells a worker of the queue.
+    pub(crate) flush_wake: Notify,
+    /// Tells workers that pause after an error.
+    pub(crate) retry_now: Notify,
+    /// Tells [`Shard::watch_pressure`].
+    pub(crate) pressure: Rc<Notify>,
+    /// Tells those who wait for memory, or for a flush.
+    pub(crate) drained: Notify,
+    /// The file that the last flush found no space for.
+    pub(crate) full_disk: RefCell<Option<PathBuf>>,
+    /// What replays left behind: one for each log.
+    pub(crate) replays: [ReplayState; 2],
+    pub(crate) stopping: Cell<bool>,
+}
+
+/// What the replay of a log left behind on this shard.
+#[derive(Default)]
+pub(crate) struct ReplayState {
+    /// Memtables that hold what was replayed.
+    pub(crate) memtables: Cell<usize>,
+    /// The greatest base of the segments found at the start.
+    pub(crate) old_base_max: Cell<u64>,
+    /// On shard 0: tells that some shard has let go of its last such memtable.
+    pub(crate) released: Notify,
+}
+
+/// A mutation and where it goes.
+struct Target<'m> {
+    table: Rc<Table>,
+    tablet: Rc<Tablet>,
+    key: DecoratedKey,
+    view: FrozenView<'m>,
+}
+
+impl Shard {
+    pub(crate) async fn open(config: Config) -> Result<Shard, StartError> {
+        check(&config)?;
+        let first_shard = runtime::shard_id() == 0;
+        for dir in [&config.data_dir, &config.commitlog_dir, &config.schema_commitlog_dir] {
+            fs::create_dir_all(dir).await?;
+            if let Some(parent) = dir.parent() {
+                fs::sync_dir(parent).await?;
+            }
+        }
+        let pressure = Rc::new(Notify::new());
+        let data_log = open_log(&config, Log::Data, &pressure).await?;
+        let schema_log = match first_shard {
+            true => Some(open_log(&config, Log::Schema, &pressure).await?),
+            false => None,
+        };
+        Ok(Shard {
+            config,
+            tables: RefCell::default(),
+            data_log,
+            schema_log,
+            locks: PartitionLocks::default(),
+            dirty_bytes: Cell::new(0),
+            active_bytes: Cell::new(0),
+            flush_queue: RefCell::default(),
+            flush_wake: Notify::new(),
+            retry_now: Notify::new(),
+            pressure,
+            drained: Notify::new(),
+            full_disk: RefCell::new(None),
+            replays: Default::default(),
+            stopping: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn logs(&self) -> impl Iterator<Item = &Rc<Commitlog>> {
+        std::iter::once(&self.data_log).chain(&self.schema_log)
+    }
+
+    /// The log of that kind. Panics for the schema log of a shard that has none: no table there
+    /// is of it.
+    pub(crate) fn log_of(&self, log: Log) -> &Rc<Commitlog> {
+        match (log, &self.schema_log) {
+            (Log::Data, _) => &self.data_log,
+            (Log::Schema, Some(schema_log)) => schema_log,
+            (Log::Schema, None) => panic!("a table of the schema log on a shard other than 0"),
+        }
+    }
+
+    pub(crate) fn replay_state(&self, log: Log) -> &ReplayState {
+        match log {
+            Log::Data => &self.replays[0],
+            Log::Schema => &self.replays[1],
+        }
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> Option<Rc<Table>> {
+        self.tables.borrow().get(&id).cloned()
+    }
+
+    fn target<'m>(&self, mutation: &'m FrozenMutation) -> Result<Target<'m>, WriteError> {
+        let view = mutation.view().map_err(WriteError::Damaged)?;
+        let id = view.table();
+        let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
+        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+        let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
+        Ok(Target { table, tablet, key, view })
+    }
+
+    /// Logs and applies one mutation.
+    pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
+        let target = self.target(mutation)?;
+        let log = target.table.log;
+        let entries = [(target.table.id, &mutation.0[..])];
+        let appended = self.append(log, &entries, |at| self.enter(&target, at)).await?;
+        self.log_of(log).committed(appended.chunk).await
+    }
+
+    /// Logs mutations as one group and applies them.
+    pub(crate) async fn apply_all(&self, mutations: &[FrozenMutation]) -> Result<(), WriteError> {
+        let targets: Result<Vec<_>, _> = mutations.iter().map(|one| self.target(one)).collect();
+        let targets = targets?;
+        let Some(first) = targets.first() else { return Ok(()) };
+        let log = first.table.log;
+        assert!(targets.iter().all(|target| target.table.log == log), "a group in two logs");
+        let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
+        let entries: Vec<_> = targets.iter().map(|target| target.table.id).zip(bytes).collect();
+        let apply = |at| targets.iter().for_each(|target| self.enter(target, at));
+        let appended = self.append(log, &entries, apply).await?;
+        self.log_of(log).committed(appended.chunk).await
+    }
+
+    /// Appends, waiting for room where there is none, and calls `apply` in the same step
+    /// (*logged-first*).
+    async fn append(
+        &self,
+        log: Log,
+        entries: &[(TableId, &[u8])],
+        apply: impl Fn(SegmentId),
+    ) -> Result<Appended, WriteError> {
+        let log = self.log_of(log);
+        let mut deadline = None;
+        loop {
+            let waits_for = if self.config.memtable_bytes_max <= self.dirty_bytes.get() {
+                if let Some(path) = &*self.full_disk.borrow() {
+                    return Err(WriteError::FullDisk(path.clone()));
+                }
+                self.pressure.notify_one();
+                Wait::Memory
+            } else {
+                match log.append(entries) {
+                    Ok(appended) => {
+                        apply(appended.position.segment);
+                        return Ok(appended);
+                    }
+                    Err(Refusal::Final(error)) => return Err(error),
+                    Err(Refusal::Full(what)) => Wait::Log(what),
+                }
+            };
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + self.config.write_wait_max);
+            let waited = match waits_for {
+                Wait::Memory => timeout(deadline - now, self.drained.notified()).await,
+                Wait::Log(_) => timeout(deadline - now, log.room_made()).await,
+            };
+            if waited.is_err() {
+                return Err(WriteError::Overloaded(match waits_for {
+                    Wait::Memory => "memtables to be flushed",
+                    Wait::Log(what) => what,
+                }));
+            }
+        }
+    }
+
+    /// Puts a mutation logged in `segment` into its memtable.
+    fn enter(&self, target: &Target<'_>, segment: SegmentId) {
+        let Target { table, tablet, key, view } = target;
+        let memtable = tablet.active.borrow().clone();
+        let grown = memtable.apply(&table.schema.borrow(), key.clone(), view);
+        memtable.hold(segment);
+        self.grow(grown);
+    }
+
+    /// Accounts for memory that active memtables took.
+    pub(crate) fn grow(&self, bytes: usize) {
+        self.dirty_bytes.set(self.dirty_bytes.get() + bytes);
+        let active = self.active_bytes.get();
+        self.active_bytes.set(active + bytes);
+        let limit = self.config.memtable_bytes_max / 2;
+        if active <= limit && limit < active + bytes {
+            self.pressure.notify_one();
+        }
+    }
+}
+
+/// What an append waits for.
+#[derive(Clone, Copy)]
+enum Wait {
+    Memory,
+    Log(&'static str),
+}
+
+/// Refuses a configuration that cannot work.
+fn check(config: &Config) -> Result<(), StartError> {
+    let wrong = |what| Err(StartError::Config(what));
+    if config.segment_bytes < SEGMENT_BYTES_MIN || !config.segment_bytes.is_multiple_of(4096) {
+        return wrong("segment_bytes is at least 65536 and a multiple of 4096");
+    }
+    if (1 << 31) < config.segment_bytes {
+        return wrong("segment_bytes is at most 2 GiB");
+    }
+    if config.memtable_bytes_max == 0 {
+        return wrong("memtable_bytes_max is not 0");
+    }
+    if let SyncMode::Periodic { period } = config.sync
+        && period.is_zero()
+    {
+        return wrong("the sync period is not 0");
+    }
+    Ok(())
+}
+
+/// A log whose new segments come after all that are there (*ids-ascend*).
+async fn open_log(
+    config: &Config,
+    log: Log,
+    pressure: &Rc<Notify>,
+) -> Result<Rc<Commitlog>, StartError> {
+    let segment_bytes = config.segment_bytes;
+    let (dir, sync, bytes_max) = match log {
+        Log::Data => (&config.commitlog_dir, config.sync, config.commitlog_bytes_max),
+        Log::Schema => (&config.schema_commitlog_dir, SyncMode::Batch, 4 * segment_bytes as u64),
+    };
+    let found = files::list(dir).await?;
+    let above = found.iter().map(|id| id.base() + 1).max().unwrap_or(1);
+    let now = (runtime::time::wall_micros() / 1000).max(1) as u64;
+    let log_config = LogConfig {
+        dir: dir.clone(),
+        shard: runtime::shard_id(),
+        sync,
+        segment_bytes,
+        bytes_max,
+        planted: config.planted,
+    };
+    Ok(Rc::new(Commitlog::new(log_config, above.max(now), pressure.clone())))
+}

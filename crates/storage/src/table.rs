@@ -1,0 +1,163 @@
+//! One table on one shard: its tablets, each with memtables and SSTables.
+//!
+//! Invariants
+//!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
+//!    together, so that a flush in between is seen neither twice nor not at all.
+
+use crate::commitlog::ReplayPosition;
+use crate::config::Log;
+use crate::memtable::Memtable;
+use crate::truncation::Truncation;
+use model::{ClusteringOrder, TableId, TableSchema, TabletMap, Token};
+use runtime::sync::Semaphore;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Units of a table's flush gate: a flush takes one, who needs quiet takes all.
+pub(crate) const GATE_UNITS: usize = 64;
+
+/// A table.
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    pub(crate) schema: RefCell<Rc<TableSchema>>,
+    order: Rc<ClusteringOrder>,
+    pub(crate) map: TabletMap,
+    pub(crate) log: Log,
+    pub(crate) dir: PathBuf,
+    /// Those of this shard, in ring order.
+    pub(crate) tablets: Vec<Rc<Tablet>>,
+    pub(crate) truncations: RefCell<Vec<Truncation>>,
+    /// A file that could not be opened, and why: reads are refused.
+    pub(crate) broken: RefCell<Option<(String, String, u64)>>,
+    pub(crate) dropped: Cell<bool>,
+    /// Whether the directory is durable.
+    pub(crate) dir_synced: Cell<bool>,
+    pub(crate) gate: Semaphore,
+}
+
+/// The part of a table's ring that one tablet covers.
+pub(crate) struct Tablet {
+    pub(crate) index: usize,
+    /// After the first token, up to and including the second.
+    pub(crate) range: (Token, Token),
+    pub(crate) active: RefCell<Rc<Memtable>>,
+    /// Oldest first.
+    pub(crate) sealed: RefCell<Vec<Rc<Memtable>>>,
+    pub(crate) sstables: RefCell<Rc<Vec<Rc<sstable::Table>>>>,
+}
+
+impl Table {
+    /// A table without SSTables; `shard` decides which tablets it has here.
+    pub(crate) fn new(
+        schema: Rc<TableSchema>,
+        map: TabletMap,
+        log: Log,
+        data_dir: &Path,
+        shard: u16,
+    ) -> Table {
+        let order = Rc::new(schema.order.clone());
+        let mine = (0..map.count()).filter(|index| map.shards[*index] == shard);
+        let tablets = mine.map(|index| Rc::new(Tablet::new(index, map.range(index), &order)));
+        let tablets = tablets.collect();
+        Table {
+            id: schema.id,
+            dir: directory(data_dir, &schema),
+            schema: RefCell::new(schema),
+            order,
+            map,
+            log,
+            tablets,
+            truncations: RefCell::default(),
+            broken: RefCell::new(None),
+            dropped: Cell::new(false),
+            dir_synced: Cell::new(false),
+            gate: Semaphore::new(GATE_UNITS, usize::MAX),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> Rc<TableSchema> {
+        self.schema.borrow().clone()
+    }
+
+    /// The tablet of a token, if it is here.
+    pub(crate) fn tablet_of(&self, token: Token) -> Option<&Rc<Tablet>> {
+        let index = self.map.tablet_of(token);
+        let at = self.tablets.binary_search_by_key(&index, |tablet| tablet.index).ok()?;
+        self.tablets.get(at)
+    }
+
+    /// Whether a truncation covers a log entry.
+    pub(crate) fn is_truncated(&self, position: ReplayPosition) -> bool {
+        self.truncations.borrow().iter().any(|truncation| truncation.covers(position))
+    }
+
+    /// Makes the tablet's active memtable a sealed one, unless it is empty.
+    pub(crate) fn seal(&self, tablet: &Tablet) -> Option<Rc<Memtable>> {
+        if tablet.active.borrow().is_empty() {
+            return None;
+        }
+        let fresh = Rc::new(Memtable::new(self.order.clone()));
+        let full = tablet.active.replace(fresh);
+        full.seal();
+        tablet.sealed.borrow_mut().push(full.clone());
+        Some(full)
+    }
+
+    /// The SSTables of all tablets here, each once.
+    pub(crate) fn sstables(&self) -> Vec<Rc<sstable::Table>> {
+        let mut all: Vec<Rc<sstable::Table>> = Vec::new();
+        for tablet in &self.tablets {
+            for table in tablet.sstables.borrow().iter() {
+                if !all.iter().any(|seen| Rc::ptr_eq(seen, table)) {
+                    all.push(table.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Tablet {
+    fn new(index: usize, range: (Token, Token), order: &Rc<ClusteringOrder>) -> Tablet {
+        Tablet {
+            index,
+            range,
+            active: RefCell::new(Rc::new(Memtable::new(order.clone()))),
+            sealed: RefCell::default(),
+            sstables: RefCell::default(),
+        }
+    }
+
+    /// All memtables that hold something, the newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = Rc<Memtable>> + use<> {
+        let mut all = vec![self.active.borrow().clone()];
+        all.extend(self.sealed.borrow().iter().rev().cloned());
+        all.into_iter().filter(|memtable| !memtable.is_empty())
+    }
+
+    /// Whether an SSTable may have partitions of this tablet.
+    pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
+        let (after, last) = self.range;
+        table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
+    }
+
+    pub(crate) fn add_sstable(&self, table: Rc<sstable::Table>) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.push(table);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
+    /// Takes `memtable` out of those that are being flushed; whether it was there.
+    pub(crate) fn remove_sealed(&self, memtable: &Rc<Memtable>) -> bool {
+        let mut sealed = self.sealed.borrow_mut();
+        let before = sealed.len();
+        sealed.retain(|one| !Rc::ptr_eq(one, memtable));
+        sealed.len() < before
+    }
+}
+
+/// `data/keyspace/table-<id without dashes>`.
+pub(crate) fn directory(data_dir: &Path, schema: &TableSchema) -> PathBuf {
+    data_dir.join(&schema.keyspace).join(format!("{}-{}", schema.name, schema.id.simple()))
+}

@@ -1,0 +1,1 @@
+//! Crashes at random moments.

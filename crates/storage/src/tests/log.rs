@@ -1,0 +1,199 @@
+//! The log as part of a storage: what survives a restart, what is released, what is refused.
+
+use super::*;
+use crate::WriteError;
+use runtime::sim::{NodeId, Options, World};
+use std::cell::Cell;
+
+const NODE: NodeId = NodeId(0);
+
+fn world(seed: u64, shards: u16) -> World {
+    let mut world = World::new(Options::new(seed));
+    assert_eq!(world.add_node(shards), NODE);
+    world
+}
+
+fn segments(world: &mut World) -> Vec<String> {
+    let files = world.disk(NODE).files();
+    files.into_iter().filter(|path| path.contains("/commitlog/CommitLog-")).collect()
+}
+
+#[test]
+fn what_was_acked_in_batch_mode_survives_a_crash() {
+    let mut world = world(1, 1);
+    world.block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        let schema = schema(1, "t1");
+        for row in 0..300 {
+            let value = vec![row as u8; 500];
+            storage.apply(write(&schema, row as u64 % 7, row, row as i64, &value)).await.unwrap();
+        }
+        assert!(1 < storage.log_stats(Log::Data).unwrap().segments);
+    });
+    for _ in 0..2 {
+        world.crash(NODE);
+        world.block_on(NODE, 0, async {
+            let storage = open(config()).await;
+            let stats = storage.replay(Log::Data).await.unwrap();
+            assert_eq!((stats.applied, stats.corrupt_bytes, stats.broken_files), (300, 0, 0));
+            let schema = schema(1, "t1");
+            for partition in 0..7u64 {
+                let seen = rows(&storage, &schema, partition).await;
+                let expected = (0..300u32).filter(|row| *row as u64 % 7 == partition);
+                assert_eq!(seen.keys().copied().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                for (row, (timestamp, value)) in seen {
+                    assert_eq!((timestamp, value), (row as i64, vec![row as u8; 500]));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_periodic_log_is_written_promptly_and_synced_each_period() {
+    let periodic = || {
+        let sync = SyncMode::Periodic { period: Duration::from_secs(1) };
+        Config { sync, ..config() }
+    };
+    for (wait, survives) in [(Duration::from_secs(2), true), (Duration::ZERO, false)] {
+        let mut world = world(3, 1);
+        world.block_on(NODE, 0, async move {
+            let storage = open(periodic()).await;
+            storage.apply(write(&schema(1, "t1"), 1, 1, 1, b"x")).await.unwrap();
+            runtime::time::sleep(wait).await;
+            let stats = storage.log_stats(Log::Data).unwrap();
+            assert_eq!((0 < stats.cycles, 0 < stats.syncs), (survives, survives));
+        });
+        world.crash(NODE);
+        world.block_on(NODE, 0, async move {
+            let storage = open(periodic()).await;
+            let stats = storage.replay(Log::Data).await.unwrap();
+            assert_eq!(stats.applied, survives as u64);
+        });
+    }
+}
+
+#[test]
+fn entries_over_half_a_segment_are_refused_by_size() {
+    world(4, 1).block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        let large = write(&schema(1, "t1"), 1, 1, 1, &vec![0; SEGMENT]);
+        let refused = storage.apply(large).await;
+        let Err(WriteError::TooLarge { bytes_max, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(bytes_max, SEGMENT / 2);
+        let fits = write(&schema(1, "t1"), 1, 1, 1, &vec![0; SEGMENT / 2 - 200]);
+        storage.apply(fits).await.unwrap();
+        storage.apply(write(&schema(1, "t1"), 1, 2, 1, b"next")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_dropped_table_is_skipped_and_counted() {
+    let mut world = world(5, 1);
+    world.block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        for id in [1, 2] {
+            storage.apply(write(&schema(id, "t"), 1, 1, 1, b"x")).await.unwrap();
+        }
+        let group = [1, 2].map(|id| write(&schema(id, "t"), 2, 1, 1, b"y"));
+        storage.apply_all(group.to_vec()).await.unwrap();
+    });
+    world.crash(NODE);
+    world.block_on(NODE, 0, async {
+        let storage = Storage::open(config()).await.unwrap();
+        let schema = Rc::new(schema(2, "t2"));
+        storage.add_table(schema.clone(), TabletMap::single(0), Log::Data).await.unwrap();
+        let stats = storage.replay(Log::Data).await.unwrap();
+        assert_eq!((stats.applied, stats.unknown_table), (2, 2));
+        assert_eq!(rows(&storage, &schema, 2).await.len(), 1);
+    });
+}
+
+#[test]
+fn a_clock_that_goes_back_repeats_no_segment() {
+    let mut world = world(6, 1);
+    for round in 0..3 {
+        world.skew_wall_clock(NODE, -1_000_000_000 * (round as i64 + 1));
+        world.block_on(NODE, 0, async move {
+            let storage = open(config()).await;
+            storage.replay(Log::Data).await.unwrap();
+            storage.apply(write(&schema(1, "t1"), 1, round, 1, b"x")).await.unwrap();
+            let all = rows(&storage, &schema(1, "t1"), 1).await;
+            assert_eq!(all.len(), round as usize + 1);
+        });
+        assert_eq!(segments(&mut world).len(), round as usize + 1);
+        world.crash(NODE);
+    }
+}
+
+#[test]
+fn other_shard_counts_read_the_same_log() {
+    let mut old = world(7, 3);
+    for shard in 0..3 {
+        old.block_on(NODE, shard, async move {
+            let storage = open(config()).await;
+            for partition in 0..60 {
+                let map = TabletMap::static_map(3);
+                if map.shard_of(model::Token::of(&key(partition))) == shard {
+                    let new = write(&schema(1, "t1"), partition, 1, 1, b"x");
+                    storage.apply(new).await.unwrap();
+                }
+            }
+        });
+    }
+    for shards in [1, 2, 5] {
+        let mut new = world(8, shards);
+        for path in old.disk(NODE).files() {
+            let bytes = old.disk(NODE).read(&path).unwrap();
+            new.disk(NODE).write(&path, &bytes);
+        }
+        for shard in (0..shards).rev() {
+            new.block_on(NODE, shard, async move { drop(open(config()).await) });
+        }
+        new.block_on(NODE, 0, async {
+            let storage = runtime::local::get::<Storage>();
+            assert_eq!(storage.replay(Log::Data).await.unwrap().applied, 60);
+            let counts = runtime::on_all_shards(|| async {
+                let storage = runtime::local::get::<Storage>();
+                let mut count = 0;
+                for partition in 0..60 {
+                    count += rows(&storage, &schema(1, "t1"), partition).await.len();
+                }
+                count
+            });
+            assert_eq!(counts.await.into_iter().sum::<usize>(), 60);
+        });
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_serves_reads() {
+    let mut world = world(9, 1);
+    let written = Rc::new(Cell::new(0));
+    let count = written.clone();
+    world.disk(NODE).set_capacity(Some(3 * SEGMENT as u64 + 9000));
+    let refusal = world.block_on(NODE, 0, async move {
+        let storage = open(Config { memtable_bytes_max: 1 << 30, ..config() }).await;
+        loop {
+            let row = count.get();
+            let new = write(&schema(1, "t1"), 1, row, 1, &[7; 3000]);
+            match storage.apply(new).await {
+                Ok(()) => count.set(row + 1),
+                Err(error) => break error,
+            }
+        }
+    });
+    let WriteError::FullDisk(path) = refusal else { panic!("{refusal:?}") };
+    assert!(path.starts_with("/n/commitlog"), "{path:?}");
+    let seen = world.block_on(NODE, 0, async {
+        let storage = runtime::local::get::<Storage>();
+        rows(&storage, &schema(1, "t1"), 1).await.len()
+    });
+    assert!(seen == written.get() as usize && 20 < seen, "{seen}");
+    world.disk(NODE).set_capacity(None);
+    world.run_for(Duration::from_secs(5));
+    world.block_on(NODE, 0, async {
+        let storage = runtime::local::get::<Storage>();
+        storage.apply(write(&schema(1, "t1"), 1, 0, 2, b"again")).await.unwrap();
+    });
+}

@@ -1,0 +1,99 @@
+//! Whole-storage tests on the simulated machine.
+
+mod crash;
+mod log;
+
+use crate::testing::{V, clustering, key, schema};
+use crate::{Config, Log, Storage, SyncMode};
+use model::{TableSchema, TabletMap, Uuid};
+use mutation::page::{Page, PageView};
+use mutation::{
+    Cell, CellState, ColumnForm, FrozenMutation, Marker, MutationBuilder, Partitions, ReadCommand,
+    RowBuilder, SendRange,
+};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(crate) const SEGMENT: usize = 64 << 10;
+
+/// Small segments and memtables, batch mode.
+pub(crate) fn config() -> Config {
+    Config {
+        sync: SyncMode::Batch,
+        segment_bytes: SEGMENT,
+        commitlog_bytes_max: 16 * SEGMENT as u64,
+        memtable_bytes_max: 256 << 10,
+        write_wait_max: Duration::from_secs(30),
+        ..Config::new("/n", Uuid::from_u128(7))
+    }
+}
+
+/// Opens this shard's storage with tables 1 and 2.
+pub(crate) async fn open(config: Config) -> Rc<Storage> {
+    let storage = Storage::open(config).await.unwrap();
+    for id in [1, 2] {
+        let map = TabletMap::static_map(runtime::shard_count());
+        let schema = Rc::new(schema(id, &format!("t{id}")));
+        storage.add_table(schema, map, Log::Data).await.unwrap();
+    }
+    storage
+}
+
+/// A write of `value` to one row.
+pub(crate) fn write(
+    schema: &TableSchema,
+    partition: u64,
+    row: u32,
+    timestamp: i64,
+    value: &[u8],
+) -> FrozenMutation {
+    let mut builder = MutationBuilder::new(schema, &key(partition));
+    let mut blob = RowBuilder::new(Vec::new());
+    blob.marker(Marker::Live { timestamp });
+    blob.cell(V, Cell { timestamp, state: CellState::Live { value } });
+    builder.row(&clustering(&[row, 0]), &blob.finish());
+    builder.freeze()
+}
+
+pub(crate) fn command(schema: &TableSchema, partitions: Partitions) -> ReadCommand {
+    ReadCommand {
+        table: schema.id,
+        partitions,
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns: vec![(V, ColumnForm::ValueWithTimes)],
+        static_count: 0,
+        row_limit: u64::MAX,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: 1 << 20,
+        static_only_rows: false,
+        tombstone_limit: u64::MAX,
+        now: 1_000,
+        bypass_cache: false,
+        resume: None,
+    }
+}
+
+/// The first clustering value, and timestamp and value of `v`, of each row of a partition.
+pub(crate) async fn rows(
+    storage: &Storage,
+    schema: &TableSchema,
+    partition: u64,
+) -> BTreeMap<u32, (i64, Vec<u8>)> {
+    let command = command(schema, Partitions::Key(key(partition)));
+    let page: Page = storage.read(&command).await.unwrap();
+    assert_eq!(page.resume, None);
+    let view = PageView::parse(&page.bytes, command.layout()).unwrap();
+    let mut out = BTreeMap::new();
+    for partition in view.partitions() {
+        for row in partition.rows() {
+            let number = row.clustering()[2..6].try_into().map(u32::from_be_bytes).unwrap();
+            let column = row.columns().next().unwrap();
+            let timestamp = column.times.unwrap().timestamp;
+            out.insert(number, (timestamp, column.value.unwrap_or_default().to_vec()));
+        }
+    }
+    out
+}

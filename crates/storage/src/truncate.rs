@@ -1,0 +1,124 @@
+//! Truncating and dropping tables.
+//!
+//! Order of a truncation: writers are cut off from what is there by sealing it; the record of the
+//! truncation becomes durable; then memtables, log entries and SSTables go. A crash before the
+//! record leaves all, a crash after it leaves nothing.
+
+use crate::error::StorageError;
+use crate::flush::pass_gate;
+use crate::shard::Shard;
+use crate::table::{GATE_UNITS, Table};
+use crate::truncation::{self, Truncation};
+use model::TableId;
+use runtime::io::{IoError, fs};
+use sstable::store::{self, Component};
+use std::path::Path;
+use std::rc::Rc;
+
+impl Shard {
+    pub(crate) async fn truncate(&self, id: TableId, at_micros: i64) -> Result<(), StorageError> {
+        let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
+        if table.tablets.is_empty() {
+            return Ok(());
+        }
+        let _quiet = pass_gate(&table, GATE_UNITS).await;
+        let before = self.log_of(table.log).position();
+        self.seal_all(&table);
+        let memtables: Vec<_> =
+            table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
+        let sstables = table.sstables();
+        let record = Truncation {
+            at_micros,
+            before,
+            old_base_max: self.replay_state(table.log).old_base_max.get(),
+            sstables: sstables
+                .iter()
+                .map(|one| one.descriptor().file_name(Component::Data))
+                .collect(),
+        };
+        truncation::store(&table.dir, &record).await?;
+        for (tablet, memtables) in table.tablets.iter().zip(&memtables) {
+            for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {
+                self.let_go(&table, memtable);
+            }
+            *tablet.sstables.borrow_mut() = Rc::default();
+        }
+        table.truncations.borrow_mut().push(record);
+        *table.broken.borrow_mut() = None;
+        for one in &sstables {
+            if let Err(error) = store::remove(&table.dir, one.descriptor()).await {
+                tracing::warn!("a truncated SSTable is removed at the next start: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn drop_table(
+        &self,
+        id: TableId,
+        snapshot: Option<&str>,
+    ) -> Result<(), StorageError> {
+        let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
+        if let Some(name) = snapshot {
+            self.flush_table(&table).await?;
+            let _quiet = pass_gate(&table, GATE_UNITS).await;
+            for one in table.sstables() {
+                link(&table.dir, &one, name).await?;
+            }
+        }
+        self.tables.borrow_mut().remove(&id);
+        table.dropped.set(true);
+        self.seal_all(&table);
+        for tablet in &table.tablets {
+            let sealed = std::mem::take(&mut *tablet.sealed.borrow_mut());
+            sealed.iter().for_each(|memtable| self.let_go(&table, memtable));
+        }
+        // A flush that pauses after an error sees that it is not wanted any more.
+        self.retry_now.notify_all();
+        let _quiet = pass_gate(&table, GATE_UNITS).await;
+        let sstables = table.sstables();
+        for tablet in &table.tablets {
+            *tablet.sstables.borrow_mut() = Rc::default();
+        }
+        self.remove_files(&table, &sstables, snapshot.is_some()).await;
+        Ok(())
+    }
+
+    /// Best effort: what stays is in the directory of a table that is not known any more.
+    async fn remove_files(&self, table: &Table, sstables: &[Rc<sstable::Table>], keep_dir: bool) {
+        let removed = if keep_dir {
+            let mut removed = Ok(());
+            for one in sstables {
+                removed = removed.and(store::remove(&table.dir, one.descriptor()).await);
+            }
+            removed
+        } else {
+            match fs::remove_dir_all(&table.dir).await {
+                Err(error) if error.is_not_found() => Ok(()),
+                other => other,
+            }
+        };
+        if let Err(error) = removed {
+            tracing::warn!("files of a dropped table stay: {error}");
+        }
+    }
+}
+
+/// Links the files of an SSTable into `snapshots/<name>/`.
+async fn link(dir: &Path, one: &sstable::Table, name: &str) -> Result<(), IoError> {
+    let target = dir.join("snapshots").join(name);
+    fs::create_dir_all(&target).await?;
+    for found in store::list(dir).await?.tables {
+        if found.descriptor != one.descriptor() {
+            continue;
+        }
+        for suffix in &found.suffixes {
+            let file = found.descriptor.file_name_of(suffix);
+            match fs::hard_link(dir.join(&file), target.join(&file)).await {
+                Err(error) if !error.is_already_exists() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    fs::sync_dir(&target).await
+}

@@ -1,0 +1,129 @@
+//! What makes a truncation durable: one small text file per shard in the table's directory.
+//!
+//! ```text
+//! nereid-truncation 1
+//! at <microseconds>
+//! before <segment> <offset>
+//! old <base>
+//! sstable <name of its Data file>       one line each
+//! ```
+//! Gone are: log entries of the writing shard before the position, log entries of any shard in
+//! segments with a base up to `old` (those that the run had found at its start), and the SSTables.
+
+use crate::commitlog::{ReplayPosition, SegmentId};
+use crate::error::StorageError;
+use runtime::io::fs;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+const FIRST_LINE: &str = "nereid-truncation 1";
+const PREFIX: &str = "truncated-";
+
+/// One truncation of a table, on one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Truncation {
+    pub(crate) at_micros: i64,
+    pub(crate) before: ReplayPosition,
+    pub(crate) old_base_max: u64,
+    pub(crate) sstables: Vec<String>,
+}
+
+impl Truncation {
+    /// Whether an entry at that position is gone.
+    pub(crate) fn covers(&self, position: ReplayPosition) -> bool {
+        let segment = position.segment;
+        segment.base() <= self.old_base_max
+            || (segment.shard() == self.before.segment.shard() && position < self.before)
+    }
+
+    fn print(&self) -> String {
+        let mut out = format!("{FIRST_LINE}\nat {}\n", self.at_micros);
+        let ReplayPosition { segment, offset } = self.before;
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "before {} {offset}\nold {}", segment.0, self.old_base_max);
+        for name in &self.sstables {
+            let _ = writeln!(out, "sstable {name}");
+        }
+        out
+    }
+
+    fn parse(text: &str) -> Option<Truncation> {
+        let mut lines = text.lines();
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
+        let at_micros = lines.next()?.strip_prefix("at ")?.parse().ok()?;
+        let (segment, offset) = lines.next()?.strip_prefix("before ")?.split_once(' ')?;
+        let segment = SegmentId(segment.parse().ok()?);
+        let before = ReplayPosition { segment, offset: offset.parse().ok()? };
+        let old_base_max = lines.next()?.strip_prefix("old ")?.parse().ok()?;
+        let names = lines.map(|line| Some(line.strip_prefix("sstable ")?.to_string()));
+        Some(Truncation {
+            at_micros,
+            before,
+            old_base_max,
+            sstables: names.collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn path(dir: &Path, log_shard: u16) -> PathBuf {
+    dir.join(format!("{PREFIX}{log_shard}"))
+}
+
+/// Makes a truncation durable.
+pub(crate) async fn store(dir: &Path, new: &Truncation) -> Result<(), StorageError> {
+    let path = path(dir, new.before.segment.shard());
+    Ok(fs::write_file_atomic(&path, new.print().as_bytes()).await?)
+}
+
+/// The truncations that a directory records.
+pub(crate) async fn load(dir: &Path) -> Result<Vec<Truncation>, StorageError> {
+    let mut found = Vec::new();
+    for entry in fs::list_dir(dir).await? {
+        let number = entry.name.strip_prefix(PREFIX).and_then(|rest| rest.parse::<u16>().ok());
+        let Some(number) = number else { continue };
+        let file = path(dir, number);
+        let bytes = fs::read_file(&file).await?;
+        let parsed = std::str::from_utf8(&bytes).ok().and_then(Truncation::parse);
+        let what = || "not a record of a truncation".to_string();
+        found.push(parsed.ok_or_else(|| StorageError::Damaged { file, what: what() })?);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Truncation {
+        Truncation {
+            at_micros: -5,
+            before: ReplayPosition { segment: SegmentId::new(2, 50), offset: 4096 },
+            old_base_max: 40,
+            sstables: vec!["me-1-big-Data.db".into(), "me-2-big-Data.db".into()],
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_parsed() {
+        assert_eq!(Truncation::parse(&sample().print()), Some(sample()));
+        for cut in ["", "nereid-truncation 2\n", "nereid-truncation 1\nat x\n"] {
+            assert_eq!(Truncation::parse(cut), None);
+        }
+    }
+
+    #[test]
+    fn what_is_old_or_before_is_covered() {
+        let check = |shard, base, offset, covered| {
+            let position = ReplayPosition { segment: SegmentId::new(shard, base), offset };
+            assert_eq!(sample().covers(position), covered, "{shard} {base} {offset}");
+        };
+        check(0, 40, 9999, true);
+        check(0, 41, 0, false);
+        check(2, 49, 9999, true);
+        check(2, 50, 4095, true);
+        check(2, 50, 4096, false);
+        check(3, 45, 0, false);
+    }
+}
