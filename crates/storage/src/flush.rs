@@ -13,7 +13,7 @@ use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use crate::shard::Shard;
 use crate::table::{GATE_UNITS, Table, Tablet};
 use model::Token;
-use mutation::{ClusteringRange, Fragment, RingBound};
+use mutation::{Fragment, RingBound};
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::io::{IoClass, IoError, fs};
 use runtime::sync::Permit;
@@ -152,7 +152,7 @@ impl Shard {
                 Ok(()) => return,
                 Err(error) => {
                     let name = pending.table.dir.display().to_string();
-                    tracing::error!("flush of {name} failed, to be tried again: {error:?}");
+                    tracing::error!("flush of {name} failed, to be tried again: {error}");
                     if let ReadError::Io(io) = &error
                         && io.is_full_disk()
                     {
@@ -256,9 +256,7 @@ async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoError> {
 async fn copy(memtable: &Rc<Memtable>, writer: &mut sstable::Writer) -> Result<(), ReadError> {
     let bound = |token, after| RingBound { token, key: None, after };
     let keys = KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true));
-    let ranges = vec![ClusteringRange::full()];
-    let slice = Slice { ranges, reversed: false, with_static: true };
-    let mut source = MemtableSource::new(memtable.clone(), keys, slice);
+    let mut source = MemtableSource::new(memtable.clone(), keys, Slice::full());
     let mut batch: Vec<Fragment> = Vec::new();
     loop {
         batch.clear();

@@ -3,10 +3,10 @@
 use crate::memtable::{KeyRange, MemtableSource};
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
-use model::{DecoratedKey, Token};
-use mutation::page::{Page, Partitions, ReadCommand};
-use mutation::{ClusteringRange, RingBound};
-use reader::{ReadError, Slice, Source};
+use model::{DecoratedKey, TableSchema, Token};
+use mutation::RingBound;
+use mutation::page::{Page, Partitions, ReadCommand, Resume};
+use reader::{ChainSource, ReadError, Slice, Source};
 use runtime::io::IoClass;
 use sstable::{Lookup, Scope};
 use std::rc::Rc;
@@ -16,62 +16,89 @@ impl Shard {
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         let table = self.table(command.table);
         let Some(table) = table else {
-            return Err(ReadError::Overloaded(format!("no table {} on this shard", command.table)));
+            let what = format!("no table {} on this shard", command.table);
+            return Err(ReadError::Overloaded(what));
         };
         if let Some((file, what, at)) = &*table.broken.borrow() {
             return Err(ReadError::Damaged { file: file.clone(), what: what.clone(), at: *at });
         }
         let schema = table.schema();
-        let mut sources = Sources { all: Vec::new() };
         match &command.partitions {
             Partitions::Key(key) => {
+                let done = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
                 let lookup = Lookup::new(Bytes::copy_from(key));
-                let ranges = command.resumed_ranges(&schema.order);
-                if let Some(tablet) = table.tablet_of(lookup.key.token) {
-                    sources.one(tablet, &lookup, &slice(command, ranges));
+                match table.tablet_of(lookup.key.token).filter(|_| !done) {
+                    Some(tablet) => read_one(tablet, &schema, &lookup, command).await,
+                    None => Ok(Page::default()),
                 }
             }
             Partitions::Range { start, end } => {
-                let mut start = start.clone();
-                if let Some(resume) = &command.resume {
-                    let key = Bytes::copy_from(&resume.key);
-                    let lookup = Lookup::new(key);
-                    start = after(&lookup.key);
-                    let _ = &lookup;
-                }
-                sources.between(&table, &start, end, &slice(command, command.clustering_ranges()));
+                let mut source = open_range(&table, &schema, (start, end), command);
+                reader::read_page(&mut *source, &schema, command).await
             }
         }
-        let Some(mut source) = sources.all.pop() else { return Ok(Page::default()) };
-        assert!(sources.all.is_empty(), "merging is not there yet");
-        let mut compactor = mutation::QueryCompactor::new(&schema, command);
-        let budget = reader::Budget { fragments_max: 64, bytes_max: 64 << 10 };
-        let mut batch = Vec::new();
-        'page: loop {
-            batch.clear();
-            if source.try_fill(budget, &mut batch).is_none() {
-                source.fill(budget, &mut batch).await?;
-            }
-            if batch.is_empty() {
-                break;
-            }
-            for fragment in &batch {
-                if compactor.consume(fragment) == mutation::Step::Stop {
-                    break 'page;
-                }
-            }
-        }
-        Ok(compactor.finish())
     }
 }
 
-/// The bound just after a partition.
-fn after(key: &DecoratedKey) -> RingBound {
-    RingBound { token: key.token, key: Some(key.key.to_vec()), after: true }
+/// Reads one partition; from a single memtable without a merge, at once.
+async fn read_one(
+    tablet: &Tablet,
+    schema: &Rc<TableSchema>,
+    lookup: &Lookup,
+    command: &ReadCommand,
+) -> Result<Page, ReadError> {
+    let slice = Slice::resumed(command, &schema.order);
+    let only_memtable = tablet.sealed.borrow().is_empty()
+        && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup));
+    if only_memtable {
+        let memtable = tablet.active.borrow().clone();
+        let keys = KeyRange::One(lookup.key.clone());
+        let mut source = MemtableSource::new(memtable, keys, slice);
+        if let Some(page) = reader::read_page_now(&mut source, schema, command) {
+            return page;
+        }
+        unreachable!("a memtable never has to wait");
+    }
+    let direction = slice.direction();
+    let mut sources = Sources { all: Vec::new() };
+    sources.one(tablet, lookup, &slice);
+    let mut source = reader::merge(schema.clone(), direction, sources.all);
+    reader::read_page(&mut *source, schema, command).await
 }
 
-fn slice(command: &ReadCommand, ranges: Vec<ClusteringRange>) -> Slice {
-    Slice { ranges, reversed: command.reversed, with_static: command.needs_static() }
+/// What of a ring range is on this shard, from the command's resume point on.
+fn open_range(
+    table: &Table,
+    schema: &Rc<TableSchema>,
+    (start, end): (&RingBound, &RingBound),
+    command: &ReadCommand,
+) -> Box<dyn Source> {
+    let direction = command.direction();
+    let mut chain = Vec::new();
+    let mut start = start.clone();
+    if let Some(Resume { key, after, .. }) = &command.resume {
+        let lookup = Lookup::new(Bytes::copy_from(key));
+        let tablet = table.tablet_of(lookup.key.token);
+        if let Some(tablet) = tablet.filter(|_| after.is_some()) {
+            let mut sources = Sources { all: Vec::new() };
+            sources.one(tablet, &lookup, &Slice::resumed(command, &schema.order));
+            chain.push(reader::merge(schema.clone(), direction, sources.all));
+        }
+        start = just_after(&lookup.key);
+    }
+    let mut sources = Sources { all: Vec::new() };
+    sources.between(table, &start, end, &Slice::of(command));
+    let rest = reader::merge(schema.clone(), direction, sources.all);
+    if chain.is_empty() {
+        return rest;
+    }
+    chain.push(rest);
+    Box::new(ChainSource::new(chain))
+}
+
+/// The bound just after a partition.
+fn just_after(key: &DecoratedKey) -> RingBound {
+    RingBound { token: key.token, key: Some(key.key.to_vec()), after: true }
 }
 
 /// Sources of one read, opened in one step (*one-view*).
@@ -100,8 +127,7 @@ impl Sources {
                 let keys = KeyRange::Between(start.clone(), end.clone());
                 self.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
             }
-            let tables: Rc<Vec<_>> = tablet.sstables.borrow().clone();
-            for one in tables.iter().filter(|one| meets(one, &start, &end)) {
+            for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
                 let scope = Scope::Range { start: start.clone(), end: end.clone() };
                 self.all.push(Box::new(one.read(scope, slice.clone(), IoClass::Query)));
             }

@@ -34,10 +34,11 @@ pub struct MemtableSource {
 enum At {
     /// Before the first partition.
     Start,
-    /// Inside a partition: in the range of that index (in the direction of the stream), beyond
-    /// `beyond` if it is set, with the tombstone `open`.
+    /// Inside a partition: before its static row if that is due; in the range of that index (in
+    /// the direction of the stream), beyond `beyond` if it is set, with the tombstone `open`.
     Inside {
         key: DecoratedKey,
+        static_due: bool,
         range: usize,
         beyond: Option<ClusteringPosition>,
         open: Tombstone,
@@ -107,15 +108,19 @@ impl MemtableSource {
     fn enter(&mut self, key: DecoratedKey, partition: &Partition, output: &mut Output<'_>) {
         let tombstone = partition.tombstone;
         output.push(Fragment::PartitionStart { key: key.clone(), tombstone });
-        if self.slice.with_static && !partition.static_row.is_empty() {
-            output.push(Fragment::StaticRow { row: partition.static_row.clone() });
-        }
-        self.at = At::Inside { key, range: 0, beyond: None, open: Tombstone::NONE };
+        let static_due = self.slice.with_static;
+        self.at = At::Inside { key, static_due, range: 0, beyond: None, open: Tombstone::NONE };
     }
 
     /// Goes on in the partition at hand, up to its end or until the output is full.
     fn inside(&mut self, partition: &Partition, output: &mut Output<'_>) {
-        let At::Inside { key, range, beyond, open } = &mut self.at else { return };
+        let At::Inside { key, static_due, range, beyond, open } = &mut self.at else { return };
+        if std::mem::take(static_due) && !partition.static_row.is_empty() {
+            output.push(Fragment::StaticRow { row: partition.static_row.clone() });
+            if output.is_full() {
+                return;
+            }
+        }
         let direction = Direction::of(self.slice.reversed);
         let count = self.slice.ranges.len();
         while *range < count {

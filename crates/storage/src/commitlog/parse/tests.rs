@@ -100,7 +100,7 @@ fn a_cut_at_any_byte_leaves_the_entries_before_it() {
 fn a_flipped_bit_loses_its_chunk_at_most_and_is_counted() {
     let payloads = payloads();
     let bytes = segment(ID, &one_per_chunk(&payloads), Terminate::Yes);
-    for bit in (0..bytes.len() * 8).step_by(3) {
+    for bit in (0..bytes.len() * 8).step_by(11) {
         let (block, mut broken) = (bit / 8 / BLOCK, bytes.clone());
         broken[bit / 8] ^= 1 << (bit % 8);
         let (seen, report) = read(ID, &broken);
