@@ -394,7 +394,8 @@ fn read_modify_writes_of_a_partition_exclude_each_other() {
                     let update = put(&table, 5, present + 1, present as i64 + 1);
                     owner.apply(update).await.expect("a write");
                 };
-                let done = coordinator.on_owner(&table, token(5), &key(5), &options, change);
+                let key = key(5);
+                let done = coordinator.on_owner(&table, token(5), &key, &options, change);
                 done.await.expect("a change");
             }
         });
