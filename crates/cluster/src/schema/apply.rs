@@ -293,5 +293,4 @@ fn sort_map<V>(map: &mut [(String, V)]) {
 }
 
 #[cfg(test)]
-#[path = "apply_tests.rs"]
 mod tests;
