@@ -67,7 +67,8 @@ pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     assert!(runtime::shard_id() == 0, "boot runs on shard 0");
     let shards = runtime::shard_count();
     let host_id = identity(&config.storage.data_dir).await.map_err(at("identify the node"))?;
-    let storage_config = storage::Config { host_id, ..config.storage };
+    let mut storage_config = config.storage.clone();
+    storage_config.host_id = host_id;
     open_storage(storage_config.clone()).await?;
     let storage = runtime::local::get::<Storage>();
 
