@@ -4,8 +4,8 @@
 //! Values are encoded once, where they enter, and read through views everywhere. Pure: no I/O,
 //! no async, no clock (`now` is an argument).
 //!
-//! In reading order: [`tombstone`], [`cell`], [`counter`], [`collection`], [`row`], [`range`], [`fragment`],
-//! [`frozen`], [`compact`], [`page`].
+//! In reading order: [`tombstone`], [`cell`], [`counter`], [`collection`], [`row`], [`range`],
+//! [`fragment`], [`frozen`], [`page`], [`compact`]; `testing` (generators).
 
 pub mod cell;
 pub mod collection;

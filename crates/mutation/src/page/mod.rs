@@ -7,9 +7,9 @@
 //!              row_count:be32 rows_bytes:be32 row*
 //! row       := clustering:vint_bytes columns_bytes:be32 column*
 //! column    := length:be32 = -1 (null)
-//!            | length:be32 value                                         ColumnForm::Value
-//!            | length:be32 value ts:be64 expiry:be64 ttl:be32            ColumnForm::ValueWithTimes
-//!            | length:be32 blob                                          ColumnForm::Blob
+//!            | length:be32 value                                  ColumnForm::Value
+//!            | length:be32 value ts:be64 expiry:be64 ttl:be32     ColumnForm::ValueWithTimes
+//!            | length:be32 blob                                   ColumnForm::Blob
 //! ```
 //! A column in the form `Value` is a `[bytes]` of the native protocol, so that the columns of a
 //! row can go into a response frame in one copy. Without an expiry `expiry` and `ttl` are 0.
