@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_large_envelope_goes_alone() {
-        let noise: Vec<u8> = (0..400_000u32).map(|i| (i * i >> 7) as u8).collect();
+        let noise: Vec<u8> = (0..400_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
         round_trip(Packing::Plain, &[vec![1; 10], noise.clone(), vec![2; 10]]);
         round_trip(Packing::Lz4, &[noise, vec![2; 10]]);
         let large = envelopes(&[vec![1; 10], vec![3; 300_000], vec![2; 10]]);
