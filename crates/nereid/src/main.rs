@@ -1,1 +1,89 @@
-fn main() {}
+//! Nereid: one binary. Without arguments it serves CQL on 127.0.0.1:9042 from `./nereid-data`.
+//!
+//! In reading order: [`options`] (what the operator wants), [`server`] (a node as a process),
+//! [`node`] (the parts of a node, in their order), [`perf`] and [`tools`] (other sub-commands),
+//! [`logging`], [`version`].
+//!
+//! No decision about data is made here.
+
+mod ephemeral;
+mod logging;
+mod node;
+mod notify;
+mod options;
+mod perf;
+mod server;
+mod tools;
+mod version;
+
+use options::{Invocation, Source, Values};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: memory::Allocator = memory::Allocator;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (tool, rest) = match words.split_first() {
+        Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
+        _ => ("server", &words[..]),
+    };
+    match tool {
+        "server" => serve(rest),
+        "perf-simple-query" => perf::simple_query::main(rest),
+        other => {
+            eprintln!("unknown tool {other}; the tools are:\n{}", tools::list());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn serve(words: &[String]) -> ExitCode {
+    let mut values = match options::parse_line(words) {
+        Ok(Invocation::Serve(values)) => *values,
+        Ok(Invocation::Print(text)) => {
+            println!("{}", text.trim_end());
+            return ExitCode::SUCCESS;
+        }
+        Err(refused) => {
+            eprintln!("{refused}");
+            return ExitCode::from(2);
+        }
+    };
+    let warnings = match read_options_file(&mut values) {
+        Ok(warnings) => warnings,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    server::main(&values, &warnings)
+}
+
+/// Reads the options file, where there is one: the one named, or the usual places. Returns
+/// warnings.
+fn read_options_file(values: &mut Values) -> Result<Vec<String>, String> {
+    let named = values.source("options_file") != Source::Default;
+    let path = match named {
+        true => PathBuf::from(values.text("options_file")),
+        false => match usual_options_file() {
+            Some(path) => path,
+            None => return Ok(Vec::new()),
+        },
+    };
+    let text = options::read_text(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    values.read_file(&text).map_err(|refused| format!("{}: {refused}", path.display()))
+}
+
+fn usual_options_file() -> Option<PathBuf> {
+    let below = |variable: &str, tail: &str| {
+        std::env::var_os(variable).map(|folder| Path::new(&folder).join(tail))
+    };
+    let places = [
+        below("SCYLLA_CONF", "scylla.yaml"),
+        below("SCYLLA_HOME", "conf/scylla.yaml"),
+        Some(PathBuf::from("conf/scylla.yaml")),
+    ];
+    places.into_iter().flatten().find(|path| path.is_file())
+}

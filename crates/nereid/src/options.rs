@@ -141,6 +141,12 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// The text of an options file. Read before any shard runs, so blocking harms nobody.
+#[allow(clippy::disallowed_methods, reason = "no shard runs yet")]
+pub(crate) fn read_text(path: &std::path::Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
 /// Bytes of a size as people write it: `200M`, `1G`, `64k`, `1073741824`.
 pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

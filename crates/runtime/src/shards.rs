@@ -271,6 +271,11 @@ pub fn shard_id() -> ShardId {
     core::with(|shard| shard.id)
 }
 
+/// The same, or `None` outside of a shard: for what may run anywhere, such as a log line.
+pub fn current_shard() -> Option<ShardId> {
+    core::try_with(|shard| shard.id)
+}
+
 /// The number of shards of this node. Panics outside of a shard.
 pub fn shard_count() -> u16 {
     core::with(|shard| shard.node.shards())

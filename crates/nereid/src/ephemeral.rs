@@ -1,0 +1,82 @@
+//! `--ephemeral`: a node for other programs' tests. A temporary folder, free ports, one JSON line
+//! on stdout that names them; everything goes when the node ends, and the node ends when its
+//! parent process does.
+
+use crate::options::{Source, Values};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the parent is looked for.
+const PARENT_PERIOD: Duration = Duration::from_millis(100);
+
+/// A temporary folder that goes with this value.
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes a folder below the system's temporary one.
+    #[allow(clippy::disallowed_methods, reason = "no shard runs yet")]
+    pub(crate) fn make() -> std::io::Result<Folder> {
+        let base = std::env::temp_dir();
+        for attempt in 0..1000 {
+            let path = base.join(format!("nereid-{}-{attempt}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Folder { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(std::io::Error::other("no free name for a temporary folder"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Puts what an ephemeral node needs into the options, where the operator has not said otherwise.
+pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
+    let path = folder.path().display().to_string();
+    let wanted = [
+        ("workdir", path.as_str()),
+        ("native_transport_port", "0"),
+        ("native_shard_aware_transport_port", "0"),
+        ("smp", "1"),
+        ("overprovisioned", "1"),
+        ("unsafe_bypass_fsync", "1"),
+        ("developer_mode", "1"),
+    ];
+    for (name, value) in wanted {
+        if values.source(name) == Source::Default {
+            let set = values.set(name, vec![value.to_string()], Source::File);
+            debug_assert!(set.is_ok(), "{name} is an option");
+        }
+    }
+}
+
+/// The one line on stdout.
+pub(crate) fn line(plain: SocketAddr, shard_aware: Option<SocketAddr>, folder: &Path) -> String {
+    serde_json::json!({
+        "host": plain.ip().to_string(),
+        "port": plain.port(),
+        "shard_aware_port": shard_aware.map(|address| address.port()),
+        "pid": std::process::id(),
+        "workdir": folder.display().to_string(),
+    })
+    .to_string()
+}
+
+/// Waits until the process that started this one is gone.
+pub(crate) async fn parent_gone(parent: Option<rustix::process::Pid>) {
+    while rustix::process::getppid() == parent {
+        runtime::time::sleep(PARENT_PERIOD).await;
+    }
+}

@@ -1,0 +1,167 @@
+//! The parts of a node, started in their order on every shard and stopped in reverse.
+//!
+//! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`.
+
+use crate::options::{Values, parse_bytes};
+use cluster::{BootConfig, NodeConfig};
+use query::Processor;
+use replication::Coordinator;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storage::SyncMode;
+
+/// What the parts of a node are told.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) boot: BootConfig,
+    pub(crate) processor: query::Config,
+}
+
+/// Starts all but the listeners. The error says what failed, and where.
+pub(crate) async fn start(config: Config) -> Result<(), String> {
+    cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
+    let processor = config.processor;
+    runtime::on_all_shards(move || {
+        let processor = processor.clone();
+        async move {
+            runtime::local::set(Coordinator::start());
+            runtime::local::set(Processor::new(processor));
+        }
+    })
+    .await;
+    replication::recover().await.map_err(|error| error.to_string())
+}
+
+/// Stops what [`start`] started: what is in memory goes to files.
+pub(crate) async fn stop() -> Result<(), String> {
+    runtime::on_all_shards(|| async {
+        runtime::local::clear::<Processor>();
+        runtime::local::clear::<Coordinator>();
+    })
+    .await;
+    cluster::stop().await.map_err(|error| error.to_string())
+}
+
+/// The folder of all data.
+pub(crate) fn workdir(values: &Values) -> PathBuf {
+    PathBuf::from(values.text("workdir"))
+}
+
+/// Reads the parts' settings from the options. The error names the option.
+pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
+    let millis = |name| Duration::from_millis(values.integer(name).max(1) as u64);
+    let processor = query::Config {
+        read_timeout: millis("read_request_timeout_in_ms"),
+        range_read_timeout: millis("range_request_timeout_in_ms"),
+        write_timeout: millis("write_request_timeout_in_ms"),
+        counter_write_timeout: millis("counter_write_request_timeout_in_ms"),
+        cas_timeout: millis("cas_contention_timeout_in_ms"),
+        truncate_timeout: millis("truncate_request_timeout_in_ms"),
+        batch_warn_bytes: (values.integer("batch_size_warn_threshold_in_kb") as usize) << 10,
+        batch_fail_bytes: (values.integer("batch_size_fail_threshold_in_kb") as usize) << 10,
+        ..query::Config::standard()
+    };
+    let boot = BootConfig { node: node_config(values)?, storage: storage_config(values, shards)? };
+    Ok(Config { boot, processor })
+}
+
+fn node_config(values: &Values) -> Result<NodeConfig, String> {
+    let rpc_address = address(values, "rpc_address")?;
+    let listen_address = address(values, "listen_address")?;
+    let or = |name: &str, default: IpAddr| match values.text(name) {
+        "" => Ok(default),
+        _ => address(values, name),
+    };
+    let cluster_name = match values.text("cluster_name") {
+        "" => "Test Cluster",
+        name => name,
+    };
+    Ok(NodeConfig {
+        cluster_name: cluster_name.to_string(),
+        data_center: "datacenter1".to_string(),
+        rack: "rack1".to_string(),
+        listen_address,
+        broadcast_address: or("broadcast_address", listen_address)?,
+        rpc_address: or("broadcast_rpc_address", rpc_address)?,
+        num_tokens: values.integer("num_tokens").clamp(1, 1024) as u32,
+        initial_tokens: Vec::new(),
+    })
+}
+
+fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, String> {
+    let workdir = workdir(values);
+    let below = |name: &str, tail: &str| match values.list(name).first() {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => workdir.join(tail),
+    };
+    let sync = match values.text("commitlog_sync") {
+        "batch" => SyncMode::Batch,
+        "periodic" => {
+            let period = values.integer("commitlog_sync_period_in_ms").max(1) as u64;
+            SyncMode::Periodic { period: Duration::from_millis(period) }
+        }
+        other => return Err(format!("option commitlog_sync: neither periodic nor batch: {other}")),
+    };
+    let memory = memory_bytes(values)?;
+    let per_shard = memory / shards as u64;
+    let log_bytes = match values.integer("commitlog_total_space_in_mb") {
+        ..0 => memory.min(8 << 30),
+        megabytes => (megabytes as u64) << 20,
+    };
+    let segment_bytes = (values.integer("commitlog_segment_size_in_mb").max(1) as usize) << 20;
+    Ok(storage::Config {
+        data_dir: below("data_file_directories", "data"),
+        commitlog_dir: below("commitlog_directory", "commitlog"),
+        schema_commitlog_dir: below("schema_commitlog_directory", "commitlog/schema"),
+        sync,
+        segment_bytes,
+        commitlog_bytes_max: (log_bytes / shards as u64).max(4 * segment_bytes as u64),
+        memtable_bytes_max: (per_shard / 2) as usize,
+        ..storage::Config::new(&workdir, model::Uuid::nil())
+    })
+}
+
+/// `--memory`, or most of what the machine has free.
+pub(crate) fn memory_bytes(values: &Values) -> Result<u64, String> {
+    const LEAST: u64 = 64 << 20;
+    let bytes = match values.text("memory") {
+        "" => machine_bytes() / 10 * 8,
+        text => parse_bytes(text).ok_or(format!("option memory: not a size: {text}"))?,
+    };
+    if bytes < LEAST {
+        return Err(format!("option memory: {bytes} bytes; a node needs 64M at least"));
+    }
+    Ok(bytes)
+}
+
+fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * info.mem_unit as u64
+}
+
+/// The address that an option names.
+pub(crate) fn address(values: &Values, name: &str) -> Result<IpAddr, String> {
+    let text = values.text(name);
+    let found = (text, 0).to_socket_addrs().ok().and_then(|found| {
+        let all: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        all.iter().find(|ip| ip.is_ipv4()).or(all.first()).copied()
+    });
+    found.ok_or(format!("option {name}: not an address: {text}"))
+}
+
+/// Takes the lock of the data folder for this process. The error tells who has it.
+pub(crate) async fn lock(workdir: &Path) -> Result<runtime::io::fs::FileLock, String> {
+    use runtime::io::fs::LockError;
+    runtime::io::fs::create_dir_all(workdir).await.map_err(|error| error.to_string())?;
+    let path = workdir.join("lock");
+    runtime::io::fs::lock_exclusive(&path).await.map_err(|error| match error {
+        LockError::Held(Some(pid)) => {
+            format!("data directory {} is in use by process {pid}", workdir.display())
+        }
+        LockError::Held(None) => {
+            format!("data directory {} is in use by another process", workdir.display())
+        }
+        LockError::Io(error) => error.to_string(),
+    })
+}

@@ -1,0 +1,290 @@
+//! A node as a process: start, serve, stop; signals; what the log and the supervisor are told.
+//!
+//! Shard 0 leads. The other shards serve what is handed to them until they are told to end.
+//!
+//! Invariants
+//!  - *locked-first*: nothing in the data folder is looked at before its lock is ours.
+//!  - *ready-last*: the node calls itself ready when every listener is up.
+
+use crate::ephemeral::{self, Folder};
+use crate::logging::{self, Stream};
+use crate::node;
+use crate::notify;
+use crate::options::Values;
+use crate::version::version;
+use native::Server;
+use runtime::signal::Signal;
+use runtime::sync::Notify;
+use runtime::task::{Either, race};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What the shards of a server share: plain data.
+#[derive(Debug)]
+struct Plan {
+    node: node::Config,
+    native: native::Config,
+    values: Values,
+    workdir: std::path::PathBuf,
+    patience: Duration,
+    /// Whether stdout belongs to whoever started an ephemeral node.
+    ephemeral: bool,
+    /// The process that started us.
+    parent: Option<rustix::process::Pid>,
+    failed: AtomicBool,
+}
+
+/// Runs a node until it is told to stop.
+pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
+    let mut values = values.clone();
+    let mut folder = None;
+    if values.flag("ephemeral") && values.source("ephemeral") != crate::Source::Default {
+        match Folder::make() {
+            Ok(made) => {
+                ephemeral::adjust(&mut values, &made);
+                folder = Some(made);
+            }
+            Err(error) => {
+                eprintln!("cannot make a temporary folder: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let stream = if folder.is_some() { Stream::Stderr } else { Stream::Stdout };
+    let levels = values.list("logger_log_level");
+    if let Err(text) = logging::start(values.text("default_log_level"), &levels, stream) {
+        eprintln!("{text}");
+        return ExitCode::from(2);
+    }
+    warnings.iter().for_each(|text| tracing::warn!(target: "init", "{text}"));
+    match run(values, folder.is_some()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            tracing::error!(target: "init", "Startup failed: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(values: Values, ephemeral: bool) -> Result<(), String> {
+    let runtime_config = runtime_config(&values)?;
+    let shards = runtime_config.shards;
+    let plan = Arc::new(Plan {
+        node: node::config(&values, shards)?,
+        native: native_config(&values)?,
+        workdir: node::workdir(&values),
+        patience: Duration::from_secs(
+            values.integer("request_timeout_on_shutdown_in_seconds").max(0) as u64,
+        ),
+        values,
+        ephemeral,
+        parent: rustix::process::getppid(),
+        failed: AtomicBool::new(false),
+    });
+    tracing::info!(
+        target: "init",
+        "Scylla version {} starting: {shards} shards, data in {}",
+        version(),
+        plan.workdir.display()
+    );
+    let shared = plan.clone();
+    runtime::run(runtime_config, move |shard| {
+        let plan = shared.clone();
+        async move {
+            if shard == 0 { lead(&plan).await } else { follow().await }
+        }
+    })
+    .map_err(|error| error.to_string())?;
+    if plan.failed.load(Ordering::Relaxed) { Err("see the lines above".into()) } else { Ok(()) }
+}
+
+/// Tells a following shard to end. Stands in `runtime::local`.
+struct End {
+    told: Notify,
+    is_told: std::cell::Cell<bool>,
+}
+
+fn end() -> Rc<End> {
+    runtime::local::try_get::<End>().unwrap_or_else(|| {
+        let end = Rc::new(End { told: Notify::new(), is_told: std::cell::Cell::new(false) });
+        runtime::local::set(end.clone());
+        end
+    })
+}
+
+async fn follow() {
+    let end = end();
+    while !end.is_told.get() {
+        end.told.notified().await;
+    }
+}
+
+async fn lead(plan: &Plan) {
+    if let Err(text) = serve(plan).await {
+        tracing::error!(target: "init", "{text}");
+        plan.failed.store(true, Ordering::Relaxed);
+    }
+    runtime::on_all_shards(|| async {
+        let end = end();
+        end.is_told.set(true);
+        end.told.notify_all();
+    })
+    .await;
+}
+
+/// Starts the node, serves until told to stop, stops.
+async fn serve(plan: &Plan) -> Result<(), String> {
+    notify::status("locking the data directory");
+    let _lock = node::lock(&plan.workdir).await?;
+    check_options(&plan.values)?;
+    notify::status("loading");
+    node::start(plan.node.clone()).await?;
+    let bound = listen(plan).await?;
+    tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
+    tracing::info!(target: "init", "serving");
+    notify::ready();
+    if let (true, Some(plain)) = (plan.ephemeral, bound.plain) {
+        println!("{}", ephemeral::line(plain, bound.shard_aware, &plan.workdir));
+    }
+    let reason = wait_for_end(plan).await;
+    tracing::info!(target: "init", "{reason}; shutting down");
+    notify::tell("STOPPING=1\nSTATUS=shutting down\n");
+    let patience = plan.patience;
+    runtime::on_all_shards(move || async move {
+        runtime::local::get::<Server>().stop(patience).await;
+        runtime::local::clear::<Server>();
+    })
+    .await;
+    node::stop().await?;
+    tracing::info!(target: "init", "Scylla version {} shutdown complete.", version());
+    Ok(())
+}
+
+/// Options that ask for what this version cannot do: a clear refusal, not a surprise later.
+fn check_options(values: &Values) -> Result<(), String> {
+    for (name, able) in
+        [("authenticator", "AllowAllAuthenticator"), ("authorizer", "AllowAllAuthorizer")]
+    {
+        let wanted = values.text(name);
+        if !wanted.ends_with(able) {
+            return Err(format!("option {name}: {wanted} is not supported yet, only {able} is"));
+        }
+    }
+    let encrypts = |entry: &String| matches!(entry.as_str(), "enabled=true" | "enabled=1");
+    if values.list("client_encryption_options").iter().any(encrypts) {
+        return Err("option client_encryption_options: TLS is not supported yet".to_string());
+    }
+    Ok(())
+}
+
+async fn listen(plan: &Plan) -> Result<native::Bound, String> {
+    notify::status("starting listeners");
+    let config = plan.native.clone();
+    runtime::on_all_shards(move || {
+        let config = config.clone();
+        async move {
+            Server::start(config);
+        }
+    })
+    .await;
+    let server = runtime::local::get::<Server>();
+    let bound = server.listen().await.map_err(|error| error.to_string())?;
+    for (address, kind) in
+        [(bound.plain, "non-shard-aware"), (bound.shard_aware, "shard-aware")]
+    {
+        if let Some(address) = address {
+            tracing::info!(
+                target: "cql_server",
+                "Starting listening for CQL clients on {address} (unencrypted, {kind})"
+            );
+        }
+    }
+    Ok(bound)
+}
+
+async fn wait_for_end(plan: &Plan) -> &'static str {
+    let parent = plan.parent;
+    let gone = async {
+        match plan.ephemeral {
+            true => ephemeral::parent_gone(parent).await,
+            false => std::future::pending().await,
+        }
+    };
+    let signalled = async {
+        loop {
+            match runtime::signal::wait().await {
+                Signal::Terminate | Signal::Interrupt => return,
+                Signal::Hangup => {
+                    tracing::info!(target: "init", "re-reading configuration file");
+                    tracing::info!(target: "init", "completed re-reading configuration file");
+                }
+            }
+        }
+    };
+    match race(signalled, gone).await {
+        Either::Left(()) => "Signal received",
+        Either::Right(()) => "The parent process is gone",
+    }
+}
+
+fn runtime_config(values: &Values) -> Result<runtime::Config, String> {
+    let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let shards = match values.integer("smp") {
+        0 => cores as i64,
+        shards => shards,
+    };
+    let shards = u16::try_from(shards).ok().filter(|shards| (1..=256).contains(shards));
+    let shards = shards.ok_or(format!("option smp: not 1 to 256: {}", values.text("smp")))?;
+    let overprovisioned = values.flag("overprovisioned") || cores < shards as usize;
+    let mut config = runtime::Config::new(shards);
+    config.backend = match values.text("reactor_backend") {
+        "auto" => runtime::Backend::Auto,
+        "io_uring" => runtime::Backend::IoUring,
+        "epoll" | "linux-aio" => runtime::Backend::Epoll,
+        other => return Err(format!("option reactor_backend: not auto, io_uring or epoll: {other}")),
+    };
+    config.pin = if overprovisioned { runtime::Pin::Anywhere } else { runtime::Pin::OnePerCpu };
+    if overprovisioned {
+        config.idle_poll = Duration::ZERO;
+    }
+    if let Ok(micros) = values.text("idle_poll_time_us").parse() {
+        config.idle_poll = Duration::from_micros(micros);
+    }
+    if let Ok(millis) = values.text("task_quota_ms").parse::<f64>()
+        && (0.01..=1000.0).contains(&millis)
+    {
+        config.task_quota = Duration::from_secs_f64(millis / 1000.0);
+    }
+    let stall = values.integer("blocked_reactor_notify_ms");
+    config.stall_threshold = u64::try_from(stall).ok().map(Duration::from_millis);
+    config.bypass_fsync = values.flag("unsafe_bypass_fsync") && given(values, "unsafe_bypass_fsync");
+    if values.flag("kernel_page_cache") && given(values, "kernel_page_cache") {
+        config.direct_io = runtime::DirectIo::Off;
+    }
+    Ok(config)
+}
+
+fn given(values: &Values, name: &str) -> bool {
+    values.source(name) != crate::Source::Default
+}
+
+fn native_config(values: &Values) -> Result<native::Config, String> {
+    let ip = node::address(values, "rpc_address")?;
+    let port = |name: &str| match values.text(name) {
+        "" | "null" => Ok(None),
+        text => match text.parse::<u16>() {
+            Ok(port) => Ok(Some(SocketAddr::new(ip, port))),
+            Err(_) => Err(format!("option {name}: not a port: {text}")),
+        },
+    };
+    let serves = values.flag("start_native_transport");
+    let tells_shards = values.flag("enable_shard_aware_drivers");
+    let plain = port("native_transport_port")?.filter(|_| serves);
+    let shard_aware = port("native_shard_aware_transport_port")?.filter(|_| serves && tells_shards);
+    let megabytes = values.integer("native_transport_max_frame_size_in_mb").clamp(1, 256);
+    Ok(native::Config { plain, shard_aware, tells_shards, body_bytes_max: (megabytes as usize) << 20 })
+}

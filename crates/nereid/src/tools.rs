@@ -1,0 +1,13 @@
+//! The sub-commands of the binary.
+
+/// Name and purpose of each tool; the server is the default.
+const TOOLS: &[(&str, &str)] = &[
+    ("server", "run a node (the default)"),
+    ("perf-simple-query", "measure reads and writes of single rows, in process"),
+];
+
+/// For `--list-tools`.
+pub(crate) fn list() -> String {
+    let lines = TOOLS.iter().map(|(name, about)| format!("{name:<20} - {about}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
