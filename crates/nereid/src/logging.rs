@@ -22,8 +22,18 @@ pub(crate) enum Stream {
 
 /// The loggers that an operator may name.
 const LOGGERS: &[&str] = &[
-    "init", "reactor", "commitlog", "storage", "sstable", "schema", "cql_server", "query",
-    "replication", "batchlog", "tablets", "stall",
+    "init",
+    "reactor",
+    "commitlog",
+    "storage",
+    "sstable",
+    "schema",
+    "cql_server",
+    "query",
+    "replication",
+    "batchlog",
+    "tablets",
+    "stall",
 ];
 
 /// For `--help-loggers`.

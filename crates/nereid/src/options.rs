@@ -53,7 +53,12 @@ pub(crate) struct Values {
 
 impl Values {
     /// Sets an option. A later source replaces an earlier one as a whole.
-    pub(crate) fn set(&mut self, name: &str, value: Vec<String>, source: Source) -> Result<(), Refused> {
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        value: Vec<String>,
+        source: Source,
+    ) -> Result<(), Refused> {
         let Some(row) = OptionRow::of(name) else { return Err(unknown(name)) };
         for one in &value {
             row.kind.check(name, one)?;
@@ -93,7 +98,7 @@ impl Values {
 
     /// A flag.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        matches!(self.text(name), "1" | "true" | "yes" | "on" | "")
+        matches!(self.text(name), "1" | "true" | "yes" | "on")
     }
 
     /// Sets what a YAML file holds. Names of old Cassandra options that mean nothing any more give

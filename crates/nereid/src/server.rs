@@ -42,7 +42,7 @@ struct Plan {
 pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
     let mut values = values.clone();
     let mut folder = None;
-    if values.flag("ephemeral") && values.source("ephemeral") != crate::Source::Default {
+    if values.flag("ephemeral") {
         match Folder::make() {
             Ok(made) => {
                 ephemeral::adjust(&mut values, &made);
@@ -94,9 +94,7 @@ fn run(values: Values, ephemeral: bool) -> Result<(), String> {
     let shared = plan.clone();
     runtime::run(runtime_config, move |shard| {
         let plan = shared.clone();
-        async move {
-            if shard == 0 { lead(&plan).await } else { follow().await }
-        }
+        async move { if shard == 0 { lead(&plan).await } else { follow().await } }
     })
     .map_err(|error| error.to_string())?;
     if plan.failed.load(Ordering::Relaxed) { Err("see the lines above".into()) } else { Ok(()) }
@@ -116,7 +114,8 @@ fn end() -> Rc<End> {
     })
 }
 
-async fn follow() {
+/// A shard that leads nothing: waits until it is told to end.
+pub(crate) async fn follow() {
     let end = end();
     while !end.is_told.get() {
         end.told.notified().await;
@@ -128,6 +127,11 @@ async fn lead(plan: &Plan) {
         tracing::error!(target: "init", "{text}");
         plan.failed.store(true, Ordering::Relaxed);
     }
+    end_all().await;
+}
+
+/// Tells every shard that follows to end.
+pub(crate) async fn end_all() {
     runtime::on_all_shards(|| async {
         let end = end();
         end.is_told.set(true);
@@ -193,9 +197,7 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
     .await;
     let server = runtime::local::get::<Server>();
     let bound = server.listen().await.map_err(|error| error.to_string())?;
-    for (address, kind) in
-        [(bound.plain, "non-shard-aware"), (bound.shard_aware, "shard-aware")]
-    {
+    for (address, kind) in [(bound.plain, "non-shard-aware"), (bound.shard_aware, "shard-aware")] {
         if let Some(address) = address {
             tracing::info!(
                 target: "cql_server",
@@ -231,7 +233,8 @@ async fn wait_for_end(plan: &Plan) -> &'static str {
     }
 }
 
-fn runtime_config(values: &Values) -> Result<runtime::Config, String> {
+/// Reads the runtime's settings from the options. The error names the option.
+pub(crate) fn runtime_config(values: &Values) -> Result<runtime::Config, String> {
     let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
     let shards = match values.integer("smp") {
         0 => cores as i64,
@@ -245,7 +248,9 @@ fn runtime_config(values: &Values) -> Result<runtime::Config, String> {
         "auto" => runtime::Backend::Auto,
         "io_uring" => runtime::Backend::IoUring,
         "epoll" | "linux-aio" => runtime::Backend::Epoll,
-        other => return Err(format!("option reactor_backend: not auto, io_uring or epoll: {other}")),
+        other => {
+            return Err(format!("option reactor_backend: not auto, io_uring or epoll: {other}"));
+        }
     };
     config.pin = if overprovisioned { runtime::Pin::Anywhere } else { runtime::Pin::OnePerCpu };
     if overprovisioned {
@@ -261,15 +266,11 @@ fn runtime_config(values: &Values) -> Result<runtime::Config, String> {
     }
     let stall = values.integer("blocked_reactor_notify_ms");
     config.stall_threshold = u64::try_from(stall).ok().map(Duration::from_millis);
-    config.bypass_fsync = values.flag("unsafe_bypass_fsync") && given(values, "unsafe_bypass_fsync");
-    if values.flag("kernel_page_cache") && given(values, "kernel_page_cache") {
+    config.bypass_fsync = values.flag("unsafe_bypass_fsync");
+    if values.flag("kernel_page_cache") {
         config.direct_io = runtime::DirectIo::Off;
     }
     Ok(config)
-}
-
-fn given(values: &Values, name: &str) -> bool {
-    values.source(name) != crate::Source::Default
 }
 
 fn native_config(values: &Values) -> Result<native::Config, String> {
@@ -286,5 +287,10 @@ fn native_config(values: &Values) -> Result<native::Config, String> {
     let plain = port("native_transport_port")?.filter(|_| serves);
     let shard_aware = port("native_shard_aware_transport_port")?.filter(|_| serves && tells_shards);
     let megabytes = values.integer("native_transport_max_frame_size_in_mb").clamp(1, 256);
-    Ok(native::Config { plain, shard_aware, tells_shards, body_bytes_max: (megabytes as usize) << 20 })
+    Ok(native::Config {
+        plain,
+        shard_aware,
+        tells_shards,
+        body_bytes_max: (megabytes as usize) << 20,
+    })
 }

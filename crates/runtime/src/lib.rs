@@ -15,6 +15,7 @@
 //!
 //! This crate knows no database: it never looks into the bytes that pass through it.
 
+pub mod counters;
 pub mod group;
 pub mod io;
 pub mod local;
@@ -34,4 +35,6 @@ mod shards;
 
 pub use cross::{on_all_shards, on_shard};
 pub use random::{random_u64, with_prng};
-pub use shards::{Backend, Config, DirectIo, Pin, ShardId, StartError, current_shard, run, shard_count, shard_id};
+pub use shards::{
+    Backend, Config, DirectIo, Pin, ShardId, StartError, current_shard, run, shard_count, shard_id,
+};
