@@ -15,31 +15,28 @@ use storage::SyncMode;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) boot: BootConfig,
+    pub(crate) coordinator: replication::Config,
     pub(crate) processor: query::Config,
 }
 
 /// Starts all but the listeners. The error says what failed, and where.
 pub(crate) async fn start(config: Config) -> Result<(), String> {
     cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
+    let started = Coordinator::start(config.coordinator).await;
+    started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
     let processor = config.processor;
     runtime::on_all_shards(move || {
         let processor = processor.clone();
-        async move {
-            runtime::local::set(Coordinator::start());
-            runtime::local::set(Processor::new(processor));
-        }
+        async move { runtime::local::set(Processor::new(processor)) }
     })
     .await;
-    replication::recover().await.map_err(|error| error.to_string())
+    Ok(())
 }
 
 /// Stops what [`start`] started: what is in memory goes to files.
 pub(crate) async fn stop() -> Result<(), String> {
-    runtime::on_all_shards(|| async {
-        runtime::local::clear::<Processor>();
-        runtime::local::clear::<Coordinator>();
-    })
-    .await;
+    runtime::on_all_shards(|| async { runtime::local::clear::<Processor>() }).await;
+    Coordinator::stop().await;
     cluster::stop().await.map_err(|error| error.to_string())
 }
 
@@ -62,8 +59,13 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         batch_fail_bytes: (values.integer("batch_size_fail_threshold_in_kb") as usize) << 10,
         ..query::Config::standard()
     };
-    let boot = BootConfig { node: node_config(values)?, storage: storage_config(values, shards)? };
-    Ok(Config { boot, processor })
+    let storage = storage_config(values, shards)?;
+    let batch_memory = match storage.sync {
+        SyncMode::Batch => Duration::ZERO,
+        SyncMode::Periodic { period } => 2 * period,
+    };
+    let boot = BootConfig { node: node_config(values)?, storage };
+    Ok(Config { boot, coordinator: replication::Config { batch_memory }, processor })
 }
 
 fn node_config(values: &Values) -> Result<NodeConfig, String> {

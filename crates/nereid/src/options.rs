@@ -14,7 +14,7 @@ mod table;
 use stdx::HashMap;
 
 pub(crate) use line::{Invocation, parse_line};
-pub(crate) use table::{Kind, OPTIONS, OptionRow};
+pub(crate) use table::{OPTIONS, OptionRow};
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,9 +90,10 @@ fn argument(row: &OptionRow) -> Arg {
     }
     argument = match row.kind {
         Kind::Flag => argument.num_args(0..=1).default_missing_value("1"),
-        _ => argument.num_args(1),
+        // Negative numbers are values; so is whatever else an operator writes after the name.
+        _ => argument.num_args(1).allow_hyphen_values(true),
     };
-    argument.value_name(row.kind.word()).allow_hyphen_values(true).hide(row.about.is_empty())
+    argument.value_name(row.kind.word()).hide(row.about.is_empty())
 }
 
 fn runtime_help() -> String {

@@ -31,8 +31,12 @@ fn refusals_name_the_option_and_the_place() {
         "option developer_mode: not a boolean: perhaps",
     );
     check(
-        values.read_file("rpc_address: [unclosed").map(|_| ()),
-        values.clone().read_file("rpc_address: [unclosed").unwrap_err().0.as_str(),
+        values.read_file("- a list").map(|_| ()),
+        "the options file does not hold `name: value` lines",
+    );
+    check(
+        values.read_file("rpc_adress: x").map(|_| ()),
+        "unknown option rpc_adress; did you mean rpc_address?",
     );
 }
 
