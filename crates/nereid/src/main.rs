@@ -13,6 +13,7 @@ mod notify;
 mod options;
 mod perf;
 mod server;
+mod tables;
 mod tools;
 mod version;
 

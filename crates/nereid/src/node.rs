@@ -112,16 +112,16 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
         megabytes => (megabytes as u64) << 20,
     };
     let segment_bytes = (values.integer("commitlog_segment_size_in_mb").max(1) as usize) << 20;
-    Ok(storage::Config {
-        data_dir: below("data_file_directories", "data"),
-        commitlog_dir: below("commitlog_directory", "commitlog"),
-        schema_commitlog_dir: below("schema_commitlog_directory", "commitlog/schema"),
-        sync,
-        segment_bytes,
-        commitlog_bytes_max: (log_bytes / shards as u64).max(4 * segment_bytes as u64),
-        memtable_bytes_max: (per_shard / 2) as usize,
-        ..storage::Config::new(&workdir, model::Uuid::nil())
-    })
+    // The node's own id takes the place of this one when it is booted.
+    let mut config = storage::Config::new(&workdir, model::Uuid::nil());
+    config.data_dir = below("data_file_directories", "data");
+    config.commitlog_dir = below("commitlog_directory", "commitlog");
+    config.schema_commitlog_dir = below("schema_commitlog_directory", "commitlog/schema");
+    config.sync = sync;
+    config.segment_bytes = segment_bytes;
+    config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
+    config.memtable_bytes_max = (per_shard / 2) as usize;
+    Ok(config)
 }
 
 /// `--memory`, or most of what the machine has free.

@@ -1,0 +1,154 @@
+//! Rows of the computed system tables that tell of the program itself: `system.clients`,
+//! `config`, `versions`, `protocol_servers`, `runtime_info`.
+//!
+//! A row is built by column name, so that the order of columns stays the business of the schema.
+
+use crate::options::{OPTIONS, Values};
+use cluster::{Cluster, VirtualFuture, VirtualRow};
+use model::{TableSchema, value};
+use native::server::{Client, Server};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Gives the tables their rows on this shard.
+pub(crate) fn provide(values: &Values, bound: native::Bound) {
+    let cluster = runtime::local::get::<Cluster>();
+    let config = Rc::new(config_rows(values));
+    let provide = |name: &'static str, rows: Rc<dyn Fn() -> VirtualFuture>| {
+        cluster.provide(name, rows);
+    };
+    provide("clients", Rc::new(|| Box::pin(clients())));
+    provide(
+        "config",
+        Rc::new(move || {
+            let rows = config.clone();
+            Box::pin(async move { arranged("config", &rows) })
+        }),
+    );
+    provide("versions", Rc::new(|| Box::pin(async { arranged("versions", &[version_row()]) })));
+    provide(
+        "protocol_servers",
+        Rc::new(move || {
+            Box::pin(async move { arranged("protocol_servers", &[protocol_row(bound)]) })
+        }),
+    );
+    provide("runtime_info", Rc::new(|| Box::pin(async { arranged("runtime_info", &info_rows()) })));
+}
+
+/// Column names and values; what is not named is null.
+type Named = Vec<(&'static str, Vec<u8>)>;
+
+fn text(value: impl AsRef<str>) -> Vec<u8> {
+    value.as_ref().as_bytes().to_vec()
+}
+
+/// Puts named values in the order of the table's columns.
+fn arranged(table: &str, rows: &[Named]) -> Vec<VirtualRow> {
+    let schema = runtime::local::get::<Cluster>().schema();
+    let Some(entry) = schema.table("system", table) else { return Vec::new() };
+    rows.iter().map(|row| arrange(&entry.schema, row)).collect()
+}
+
+fn arrange(schema: &TableSchema, row: &Named) -> VirtualRow {
+    let find = |name: &str| row.iter().find(|(known, _)| *known == name);
+    let values = schema.columns.iter().map(|column| find(&column.name));
+    values.map(|value| value.map(|(_, bytes)| bytes.clone())).collect()
+}
+
+fn config_rows(values: &Values) -> Vec<Named> {
+    let rows = OPTIONS.iter().map(|row| {
+        let shown = match row.kind.type_name() {
+            "string list" => serde_json::json!(values.list(row.name)).to_string(),
+            "bool" => values.flag(row.name).to_string(),
+            "integer" => values.integer(row.name).to_string(),
+            _ => serde_json::json!(values.text(row.name)).to_string(),
+        };
+        vec![
+            ("name", text(row.name)),
+            ("source", text(values.source(row.name).name())),
+            ("type", text(row.kind.type_name())),
+            ("value", text(shown)),
+        ]
+    });
+    rows.collect()
+}
+
+fn version_row() -> Named {
+    vec![
+        ("key", text("local")),
+        ("build_id", text(crate::version::BUILD_ID)),
+        ("build_mode", text(crate::version::build_mode())),
+        ("version", text(crate::version::version())),
+    ]
+}
+
+fn protocol_row(bound: native::Bound) -> Named {
+    let addresses: Vec<Vec<u8>> = [bound.plain, bound.shard_aware]
+        .into_iter()
+        .flatten()
+        .map(|address| text(address.to_string()))
+        .collect();
+    let mut listed = Vec::new();
+    value::write_collection(addresses.iter().map(Vec::as_slice), &mut listed);
+    vec![
+        ("name", text("native")),
+        ("listen_addresses", listed),
+        ("protocol", text("CQL")),
+        ("protocol_version", text("5")),
+    ]
+}
+
+fn info_rows() -> Vec<Named> {
+    let row = |group: &str, item: &str, value: String| {
+        vec![("group", text(group)), ("item", text(item)), ("value", text(value))]
+    };
+    let uptime = runtime::time::Instant::now().as_nanos() / 1_000_000_000;
+    vec![
+        row("generic", "gossip_active", "false".to_string()),
+        row("generic", "uptime", format!("{uptime} seconds")),
+        row("generic", "trace_probability", "0.00".to_string()),
+        row("generic", "incremental_backup_enabled", "false".to_string()),
+    ]
+}
+
+async fn clients() -> Vec<VirtualRow> {
+    let all = runtime::on_all_shards(|| async {
+        runtime::local::try_get::<Server>().map(|server| server.clients()).unwrap_or_default()
+    })
+    .await;
+    let rows: Vec<Named> = all.into_iter().flatten().map(client_row).collect();
+    arranged("clients", &rows)
+}
+
+fn client_row(client: Client) -> Named {
+    let option = |name: &str| {
+        let found = client.options.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let address = match client.address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let mut options = client.options.clone();
+    options.sort();
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> =
+        options.iter().map(|(name, value)| (text(name), text(value))).collect();
+    let mut listed = Vec::new();
+    let entries = pairs.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+    value::write_map(entries, &mut listed);
+    vec![
+        ("address", address),
+        ("port", i32::from(client.address.port()).to_be_bytes().to_vec()),
+        ("client_type", text("cql")),
+        ("connection_stage", text(if client.started { "READY" } else { "ESTABLISHED" })),
+        ("driver_name", text(option("DRIVER_NAME"))),
+        ("driver_version", text(option("DRIVER_VERSION"))),
+        ("hostname", text(client.address.ip().to_string())),
+        ("protocol_version", i32::from(client.version.unwrap_or(0)).to_be_bytes().to_vec()),
+        ("scheduling_group", text("statement")),
+        ("shard_id", i32::from(client.shard).to_be_bytes().to_vec()),
+        ("ssl_enabled", vec![0]),
+        ("username", text("anonymous")),
+        ("client_options", listed),
+    ]
+}
