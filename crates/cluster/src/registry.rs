@@ -286,3 +286,32 @@ async fn tell(events: Vec<SchemaEvent>) {
     };
     runtime::on_all_shards(tell).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::testing::{keyspace, table};
+    use model::ColumnKind;
+
+    #[test]
+    fn storage_learns_only_what_lasts() {
+        let columns = [("pk", "int", ColumnKind::PartitionKey)];
+        let made = |name, id| SchemaChange::CreateTable(table("ks", name, id, &columns));
+        let drop =
+            |name: &str| SchemaChange::DropTable { keyspace: "ks".into(), name: name.into() };
+        let empty = Schema::of_system(Uuid::from_u128(1), 2);
+        let space = SchemaChange::CreateKeyspace(keyspace("ks", None));
+        let before = empty.apply(&[space, made("a", 1), made("b", 2)], empty.version, 2);
+        let check = |changes: Vec<SchemaChange>, created: &[u128], dropped: &[u128]| {
+            let after = before.apply(&changes, before.version, 2);
+            let steps = Steps::between(&before, &after, &changes);
+            let ids = |ids: &[u128]| ids.iter().map(|id| Uuid::from_u128(*id)).collect::<Vec<_>>();
+            assert_eq!(steps.created_ids(), ids(created));
+            assert_eq!(steps.dropped, ids(dropped));
+        };
+        check(vec![made("c", 3)], &[3], &[]);
+        check(vec![made("c", 3), drop("c")], &[], &[]);
+        check(vec![drop("a"), made("a", 4)], &[4], &[1]);
+        check(vec![SchemaChange::DropKeyspace("ks".into())], &[], &[1, 2]);
+    }
+}

@@ -31,12 +31,14 @@ pub(crate) fn mutations(
     let mut out = Vec::new();
     let mut timestamp = timestamp;
     let mut before = schema.clone();
-    for change in changes {
+    for (index, change) in changes.iter().enumerate() {
         timestamp += 2;
         let mut writer = Writer::new(&before, owner);
         writer.change(change, timestamp);
         out.append(&mut writer.finish());
-        before = before.apply(std::slice::from_ref(change), before.version, owner.shards);
+        if index + 1 < changes.len() {
+            before = before.apply(std::slice::from_ref(change), before.version, owner.shards);
+        }
     }
     (out, timestamp)
 }
