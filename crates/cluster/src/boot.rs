@@ -20,7 +20,7 @@ use crate::uuids::{random_uuid, time_of, time_uuid};
 use crate::virtual_tables;
 use model::{TableSchema, TabletMap, Uuid};
 use mutation::FrozenMutation;
-use runtime::io::fs;
+use runtime::io::{IoError, fs};
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
@@ -66,8 +66,16 @@ fn at<E: fmt::Display>(step: &'static str) -> impl FnOnce(E) -> BootError {
 pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     assert!(runtime::shard_id() == 0, "boot runs on shard 0");
     let shards = runtime::shard_count();
-    let host_id = identity(&config.storage.data_dir).await.map_err(at("identify the node"))?;
     let mut storage_config = config.storage.clone();
+    let dirs = [
+        &storage_config.data_dir,
+        &storage_config.commitlog_dir,
+        &storage_config.schema_commitlog_dir,
+    ];
+    for dir in dirs {
+        make_dir(dir).await.map_err(at("make the directories"))?;
+    }
+    let host_id = identity(&storage_config.data_dir).await.map_err(at("identify the node"))?;
     storage_config.host_id = host_id;
     open_storage(storage_config.clone()).await?;
     let storage = runtime::local::get::<Storage>();
@@ -114,10 +122,28 @@ pub async fn stop() -> Result<(), BootError> {
     stopped.into_iter().collect::<Result<(), String>>().map_err(at("stop the storage"))
 }
 
+/// Makes a directory and those above it that are missing, so that a crash does not take them.
+async fn make_dir(dir: &Path) -> Result<(), IoError> {
+    let mut missing = Vec::new();
+    for ancestor in dir.ancestors() {
+        if ancestor.as_os_str().is_empty() || fs::exists(ancestor).await? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    fs::create_dir_all(dir).await?;
+    for made in missing.into_iter().rev() {
+        match made.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => fs::sync_dir(parent).await?,
+            _ => fs::sync_dir(".").await?,
+        }
+    }
+    Ok(())
+}
+
 /// The host id of the data directory, made when it has none.
 async fn identity(data_dir: &Path) -> Result<Uuid, String> {
     let path = data_dir.join(IDENTITY_FILE);
-    fs::create_dir_all(data_dir).await.map_err(|error| error.to_string())?;
     if !fs::exists(&path).await.map_err(|error| error.to_string())? {
         let id = random_uuid();
         write_identity(&path, id).await?;
