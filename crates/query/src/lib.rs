@@ -5,15 +5,27 @@
 //! what concerns the schema. [`session`], [`parameters`], [`response`], [`prepared`] and
 //! [`error`] are what the protocol above deals in.
 
+mod batch;
+mod cache;
 mod ddl;
 mod describe;
 pub mod error;
+mod functions;
+mod ids;
+mod markers;
+mod modify;
 pub mod parameters;
 pub mod prepared;
 pub mod processor;
+mod request;
 pub mod response;
+mod restrictions;
+mod select;
 pub mod session;
+mod statement;
 pub mod syntax;
+mod term;
+mod types;
 
 pub use error::CqlError;
 pub use parameters::{Parameters, Value, Values};

@@ -1,6 +1,10 @@
 //! A statement that was prepared: its identity, what it binds and what it answers.
 
+use crate::error::CqlError;
 use crate::response::{BindMetadata, ResultMetadata};
+use crate::statement::Statement;
+use cluster::Schema;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A prepared statement. Stays valid when the schema changes: it is analysed anew when it is
@@ -8,31 +12,59 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Prepared {
     id: [u8; 16],
-    text: Rc<str>,
-    bind: Rc<BindMetadata>,
-    result: Option<Rc<ResultMetadata>>,
-    is_lwt: bool,
+    statement: RefCell<Rc<Statement>>,
 }
 
 impl Prepared {
+    /// Gives a statement its id.
+    pub(crate) fn new(statement: Rc<Statement>) -> Prepared {
+        let id = statement_id(statement.keyspace.as_deref(), &statement.text);
+        Prepared { id, statement: RefCell::new(statement) }
+    }
+
     /// MD5 of keyspace and text.
     pub fn id(&self) -> &[u8; 16] {
         &self.id
     }
     /// The statement.
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn text(&self) -> Rc<str> {
+        self.statement.borrow().text.clone()
+    }
+    /// The keyspace of its unqualified names.
+    pub fn keyspace(&self) -> Option<Rc<str>> {
+        self.statement.borrow().keyspace.clone()
     }
     /// Its bind markers.
     pub fn bind(&self) -> Rc<BindMetadata> {
-        self.bind.clone()
+        self.statement.borrow().bind.clone()
     }
     /// The columns of its result; `None` when it answers no rows.
     pub fn result(&self) -> Option<Rc<ResultMetadata>> {
-        self.result.clone()
+        self.statement.borrow().result()
     }
     /// Whether it is conditional (`IF ..`).
     pub fn is_lwt(&self) -> bool {
-        self.is_lwt
+        self.statement.borrow().is_conditional()
     }
+
+    /// The statement, analysed against the present schema.
+    pub(crate) fn current(&self, schema: &Schema) -> Result<Rc<Statement>, CqlError> {
+        let present = self.statement.borrow().clone();
+        if present.version == schema.version {
+            return Ok(present);
+        }
+        let analysed =
+            Statement::analyze(schema, &present.text, present.keyspace.as_deref()).map(Rc::new)?;
+        *self.statement.borrow_mut() = analysed.clone();
+        Ok(analysed)
+    }
+}
+
+/// The id of a statement: equal on every shard and node.
+pub(crate) fn statement_id(keyspace: Option<&str>, text: &str) -> [u8; 16] {
+    use md5::{Digest, Md5};
+    let mut hash = Md5::new();
+    hash.update(keyspace.unwrap_or_default());
+    hash.update(text);
+    hash.finalize().into()
 }

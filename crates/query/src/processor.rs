@@ -1,16 +1,25 @@
 //! The processor of one shard: statements in, answers out.
 
+use crate::batch;
+use crate::cache::Cache;
 use crate::error::CqlError;
-use crate::parameters::{Parameters, Values};
-use crate::prepared::Prepared;
-use crate::response::Response;
+use crate::ids::Ids;
+use crate::parameters::{Parameters, Value, Values};
+use crate::prepared::{Prepared, statement_id};
+use crate::request::Request;
+use crate::response::{Response, ResponseKind};
 use crate::session::Session;
+use crate::statement::{Plan, Statement};
 use crate::syntax::ast;
+use crate::{ddl, describe, modify, select};
+use cluster::Cluster;
+use replication::Coordinator;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// The processor's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// A read of one partition.
     pub read_timeout: Duration,
@@ -68,16 +77,42 @@ pub struct BatchEntry<'a> {
 }
 
 /// Understands and executes the statements of one shard. Lives in `runtime::local`.
-#[derive(Debug)]
 pub struct Processor {
     config: Config,
+    cluster: Rc<Cluster>,
+    coordinator: Rc<Coordinator>,
+    ids: Ids,
+    prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
 }
 
 impl Processor {
     /// A processor; `cluster::Cluster` and `replication::Coordinator` must be in this shard's
-    /// `runtime::local`.
+    /// `runtime::local`, and it must be put there itself (see [`Processor::start`]).
     pub fn new(config: Config) -> Rc<Processor> {
-        Rc::new(Processor { config })
+        let prepared = RefCell::new(Cache::new(config.prepared_bytes_max));
+        Rc::new(Processor {
+            config,
+            cluster: runtime::local::get::<Cluster>(),
+            coordinator: runtime::local::get::<Coordinator>(),
+            ids: Ids::new(runtime::random_u64()),
+            prepared,
+        })
+    }
+
+    /// A processor on every shard, in `runtime::local`.
+    pub async fn start(config: Config) {
+        let start = move || async move { runtime::local::set(Processor::new(config)) };
+        runtime::on_all_shards(start).await;
+    }
+
+    /// Takes the processors out again.
+    pub async fn stop() {
+        runtime::on_all_shards(|| async { runtime::local::clear::<Processor>() }).await;
+    }
+
+    /// The registry that it asks for the schema.
+    pub fn cluster(&self) -> &Rc<Cluster> {
+        &self.cluster
     }
 
     /// Executes a statement's text.
@@ -87,8 +122,10 @@ impl Processor {
         text: &str,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let _ = (session, text, parameters, &self.config);
-        todo!()
+        let keyspace = effective_keyspace(session, parameters.keyspace);
+        let schema = self.cluster.schema();
+        let statement = Statement::analyze(&schema, text, keyspace.as_deref())?;
+        self.run(session, &statement, parameters).await
     }
 
     /// Prepares a statement on every shard. `keyspace` (version 5) goes before the session's.
@@ -98,14 +135,22 @@ impl Processor {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Prepared>, CqlError> {
-        let _ = (session, text, keyspace);
-        todo!()
+        let keyspace = effective_keyspace(session, keyspace);
+        let prepared = self.prepare_here(text, keyspace.as_deref())?;
+        let (text, keyspace) = (text.to_owned(), keyspace.as_deref().map(str::to_owned));
+        runtime::on_all_shards(move || async move {
+            let processor = runtime::local::get::<Processor>();
+            // It was analysed once; a shard that does not have the schema yet is asked again.
+            let _ = processor.prepare_here(&text, keyspace.as_deref());
+        })
+        .await;
+        Ok(prepared)
     }
 
     /// The statement that was prepared with this id; `None`: answer `CqlError::Unprepared`.
     pub fn prepared(&self, id: &[u8]) -> Option<Rc<Prepared>> {
-        let _ = id;
-        todo!()
+        let id: &[u8; 16] = id.try_into().ok()?;
+        self.prepared.borrow_mut().get(id)
     }
 
     /// Executes a prepared statement.
@@ -115,8 +160,8 @@ impl Processor {
         prepared: &Rc<Prepared>,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let _ = (session, prepared, parameters);
-        todo!()
+        let statement = prepared.current(&self.cluster.schema())?;
+        self.run(session, &statement, parameters).await
     }
 
     /// Executes a batch of the protocol's BATCH message.
@@ -127,7 +172,125 @@ impl Processor {
         entries: &[BatchEntry<'_>],
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let _ = (session, kind, entries, parameters);
-        todo!()
+        let keyspace = effective_keyspace(session, parameters.keyspace);
+        let schema = self.cluster.schema();
+        let mut statements = Vec::with_capacity(entries.len());
+        for entry in entries {
+            statements.push(match &entry.statement {
+                BatchStatement::Prepared(prepared) => prepared.current(&schema)?,
+                BatchStatement::Text(text) => {
+                    Rc::new(Statement::analyze(&schema, text, keyspace.as_deref())?)
+                }
+            });
+        }
+        let mut values = Vec::with_capacity(entries.len());
+        for (statement, entry) in statements.iter().zip(entries) {
+            values.push(statement.values(&entry.values)?);
+        }
+        let mut items = Vec::with_capacity(entries.len());
+        for (statement, values) in statements.iter().zip(&values) {
+            let plan = statement.modification(None)?;
+            items.push(batch::Item { plan, values, statement, part: None });
+        }
+        batch::check(kind, false, items.iter().map(|item| item.plan))?;
+        let request = self.request(&[], parameters, runtime::time::wall_micros());
+        batch::execute(kind, &items, None, &request).await
     }
+
+    async fn run(
+        &self,
+        session: &Session,
+        statement: &Statement,
+        parameters: &Parameters<'_>,
+    ) -> Result<Response, CqlError> {
+        let values = statement.values(&parameters.values)?;
+        let request = self.request(&values, parameters, runtime::time::wall_micros());
+        match &statement.plan {
+            Plan::Select(plan) => {
+                let (rows, warnings) = select::execute(plan, &request).await?;
+                Ok(Response { warnings, ..Response::of(ResponseKind::Rows(rows)) })
+            }
+            Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
+            Plan::Batch(plan) => {
+                let timestamp = plan.using.timestamp(&request)?;
+                let item = |(part, plan)| batch::Item {
+                    plan,
+                    values: request.values,
+                    statement,
+                    part: Some(part),
+                };
+                let items: Vec<batch::Item<'_>> =
+                    plan.statements.iter().enumerate().map(item).collect();
+                batch::execute(plan.kind, &items, timestamp, &request).await
+            }
+            Plan::Truncate(table) => {
+                if table.kind == cluster::TableKind::Virtual {
+                    return Err(CqlError::invalid("Cannot truncate virtual table"));
+                }
+                let truncated = self.coordinator.truncate(table.schema.id).await;
+                truncated.map_err(|error| CqlError::Truncate(error.to_string()))?;
+                Ok(Response::VOID)
+            }
+            Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
+            Plan::Schema(change) => ddl::execute(self, session, change).await,
+            Plan::Describe(what) => describe::execute(self, session, what).await,
+        }
+    }
+
+    fn use_keyspace(&self, session: &Session, keyspace: &Rc<str>) -> Result<Response, CqlError> {
+        if self.cluster.schema().keyspace(keyspace).is_none() {
+            return Err(CqlError::Invalid(format!("Keyspace '{keyspace}' does not exist")));
+        }
+        *session.keyspace.borrow_mut() = Some(keyspace.clone());
+        Ok(Response::of(ResponseKind::SetKeyspace(keyspace.clone())))
+    }
+
+    fn prepare_here(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Prepared>, CqlError> {
+        let id = statement_id(keyspace, text);
+        let schema = self.cluster.schema();
+        if let Some(present) = self.prepared(&id) {
+            present.current(&schema)?;
+            return Ok(present);
+        }
+        let statement = Rc::new(Statement::analyze(&schema, text, keyspace)?);
+        let bytes = statement.size_bytes();
+        let prepared = Rc::new(Prepared::new(statement));
+        self.prepared.borrow_mut().insert(id, prepared.clone(), bytes);
+        Ok(prepared)
+    }
+
+    /// A statement by its text, for work that came from another shard.
+    pub(crate) fn statement(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Rc<Statement>, CqlError> {
+        self.prepare_here(text, keyspace)?.current(&self.cluster.schema())
+    }
+
+    /// What an execution needs.
+    pub(crate) fn request<'a>(
+        &'a self,
+        values: &'a [Value<'a>],
+        parameters: &'a Parameters<'a>,
+        now_micros: i64,
+    ) -> Request<'a> {
+        Request {
+            values,
+            parameters,
+            now_micros,
+            config: &self.config,
+            ids: &self.ids,
+            coordinator: &self.coordinator,
+        }
+    }
+
+    /// A write timestamp of now, microseconds.
+    pub(crate) fn timestamp(&self) -> i64 {
+        self.ids.timestamp(runtime::time::wall_micros())
+    }
+}
+
+fn effective_keyspace(session: &Session, given: Option<&str>) -> Option<Rc<str>> {
+    given.map(Rc::from).or_else(|| session.keyspace())
 }

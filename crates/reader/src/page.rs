@@ -73,7 +73,10 @@ impl<'c> Reading<'c> {
         let mut skipping = false;
         for fragment in self.batch.drain(..) {
             if skipping {
-                skipping = !matches!(fragment, Fragment::PartitionEnd);
+                match fragment {
+                    Fragment::PartitionEnd => skipping = false,
+                    _ => continue,
+                }
                 continue;
             }
             match self.compactor.consume(&fragment) {

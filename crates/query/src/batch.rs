@@ -1,0 +1,243 @@
+//! Batches, written out (`BEGIN BATCH ..`) and of the protocol's BATCH message.
+
+use crate::error::CqlError;
+use crate::markers::Markers;
+use crate::modify::{
+    Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency,
+    default_timestamp, on_owner, partition_keys, prepare_delete, prepare_insert, prepare_update,
+};
+use crate::parameters::Value;
+use crate::request::Request;
+use crate::response::{Response, ResponseKind, Rows};
+use crate::restrictions::Keys;
+use crate::statement::{Statement, table};
+use crate::syntax::ast;
+use crate::syntax::ast::{BatchKind, Modification};
+use crate::term::Preparer;
+use cluster::{Schema, TableEntry};
+use model::{TableId, Token};
+use mutation::MutationBuilder;
+use replication::{BatchEntry, WriteKind};
+use std::rc::Rc;
+use stdx::HashMap;
+
+/// A batch ready to be executed.
+#[derive(Debug)]
+pub(crate) struct BatchPlan {
+    pub(crate) kind: BatchKind,
+    pub(crate) using: UsingPlan,
+    pub(crate) statements: Vec<ModifyPlan>,
+}
+
+/// Plans a batch.
+pub(crate) fn prepare(
+    schema: &Schema,
+    keyspace: Option<&str>,
+    batch: &ast::Batch,
+    markers: &mut Markers,
+) -> Result<BatchPlan, CqlError> {
+    let mut preparer = Preparer {
+        schema,
+        keyspace: keyspace.unwrap_or("system"),
+        table: None,
+        markers,
+        row: None,
+        aggregates: None,
+    };
+    if batch.using.ttl.is_some() {
+        return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
+    }
+    let using = UsingPlan::prepare(&batch.using, &mut preparer)?;
+    let mut statements = Vec::with_capacity(batch.statements.len());
+    for statement in &batch.statements {
+        statements.push(match statement {
+            Modification::Insert(insert) => {
+                let entry = table(schema, keyspace, &insert.table)?;
+                prepare_insert(schema, entry, insert, markers)?
+            }
+            Modification::Update(update) => {
+                let entry = table(schema, keyspace, &update.table)?;
+                prepare_update(schema, entry, update, markers)?
+            }
+            Modification::Delete(delete) => {
+                let entry = table(schema, keyspace, &delete.table)?;
+                prepare_delete(schema, entry, delete, markers)?
+            }
+        });
+    }
+    let plan = BatchPlan { kind: batch.kind, using, statements };
+    check(plan.kind, plan.using.has_timestamp(), plan.statements.iter())?;
+    Ok(plan)
+}
+
+/// Whether statements may stand together in a batch of that kind.
+pub(crate) fn check<'p>(
+    kind: BatchKind,
+    has_timestamp: bool,
+    plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
+) -> Result<(), CqlError> {
+    let counters = plans.clone().filter(|plan| plan.table.schema.is_counter()).count();
+    let others = plans.clone().count() - counters;
+    if kind == BatchKind::Counter && 0 < others {
+        return Err(CqlError::invalid("Cannot include non-counter statement in a counter batch"));
+    }
+    if kind == BatchKind::Logged && 0 < counters {
+        return Err(CqlError::invalid("Cannot include a counter statement in a logged batch"));
+    }
+    if 0 < counters && 0 < others {
+        return Err(CqlError::invalid(
+            "Counter and non-counter mutations cannot exist in the same batch",
+        ));
+    }
+    if has_timestamp && 0 < counters {
+        return Err(CqlError::invalid("Cannot provide custom timestamp for counter BATCH"));
+    }
+    if has_timestamp && plans.clone().any(|plan| plan.using.has_timestamp()) {
+        return Err(CqlError::invalid(
+            "Timestamp must be set either on BATCH or individual statements",
+        ));
+    }
+    if has_timestamp && plans.clone().any(ModifyPlan::is_conditional) {
+        return Err(CqlError::invalid("Cannot provide custom timestamp for conditional BATCH"));
+    }
+    Ok(())
+}
+
+/// A statement of a batch with its values.
+#[derive(Clone, Copy)]
+pub(crate) struct Item<'a> {
+    pub(crate) plan: &'a ModifyPlan,
+    pub(crate) values: &'a [Value<'a>],
+    /// Where the plan is from.
+    pub(crate) statement: &'a Statement,
+    pub(crate) part: Option<usize>,
+}
+
+/// Executes a batch.
+pub(crate) async fn execute(
+    kind: BatchKind,
+    items: &[Item<'_>],
+    timestamp: Option<i64>,
+    request: &Request<'_>,
+) -> Result<Response, CqlError> {
+    check_consistency(request)?;
+    let timestamp = match timestamp {
+        Some(timestamp) => timestamp,
+        None => default_timestamp(request)?,
+    };
+    if items.iter().any(|item| item.plan.needs_owner()) {
+        return owned(items, request, timestamp).await;
+    }
+    let (entries, bytes) = mutations(items, request, timestamp)?;
+    let mut response = Response::VOID;
+    if request.config.batch_fail_bytes < bytes && 1 < entries.len() {
+        return Err(CqlError::invalid("Batch too large"));
+    }
+    if request.config.batch_warn_bytes < bytes && 1 < entries.len() {
+        response.warnings.push(format!(
+            "Batch modifying {} partitions is of size {bytes} bytes, exceeding specified WARN \
+             threshold of {}",
+            entries.len(),
+            request.config.batch_warn_bytes
+        ));
+    }
+    let coordinator = request.coordinator;
+    if entries.is_empty() {
+        return Ok(response);
+    }
+    let is_counter = items.iter().any(|item| item.plan.is_counter());
+    if is_counter {
+        let options = request.write_options(WriteKind::Counter);
+        for BatchEntry { table, token, mutation } in entries {
+            coordinator.increment(&table, token, mutation, &options).await?;
+        }
+        return Ok(response);
+    }
+    let (kind, write_kind) = match kind {
+        BatchKind::Logged => (replication::BatchKind::Logged, WriteKind::Batch),
+        _ => (replication::BatchKind::Unlogged, WriteKind::UnloggedBatch),
+    };
+    let options = request.write_options(write_kind);
+    coordinator.write_batch(kind, entries, &options).await?;
+    Ok(response)
+}
+
+/// The mutations of a batch, one per partition, and their size in bytes.
+fn mutations(
+    items: &[Item<'_>],
+    request: &Request<'_>,
+    timestamp: i64,
+) -> Result<(Vec<BatchEntry>, usize), CqlError> {
+    let mut builders: Vec<(&Rc<TableEntry>, Token, MutationBuilder<'_>)> = Vec::new();
+    let mut by_key: HashMap<(TableId, Vec<u8>), usize> = HashMap::default();
+    for item in items {
+        let request = Request { values: item.values, ..*request };
+        let write = Write::of(item.plan, &request, timestamp)?;
+        let keys = match partition_keys(item.plan, &request.env())? {
+            Keys::One(key) => vec![(Token::of(&key), key)],
+            Keys::Many(keys) => keys,
+        };
+        for (token, key) in keys {
+            let table = &item.plan.table;
+            let next = builders.len();
+            let builder = MutationBuilder::new(&table.schema, &key);
+            let at = *by_key.entry((table.schema.id, key)).or_insert(next);
+            if at == next {
+                builders.push((table, token, builder));
+            }
+            add_to(&mut builders[at].2, item.plan, &write, &Existing::default())?;
+        }
+    }
+    let mut entries = Vec::with_capacity(builders.len());
+    let mut bytes = 0;
+    for (table, token, builder) in builders {
+        if !builder.is_empty() {
+            let mutation = builder.freeze();
+            bytes += mutation.0.len();
+            entries.push(BatchEntry { table: table.clone(), token, mutation });
+        }
+    }
+    Ok((entries, bytes))
+}
+
+/// A batch that depends on what is there: all of it must be of one partition.
+async fn owned(
+    items: &[Item<'_>],
+    request: &Request<'_>,
+    timestamp: i64,
+) -> Result<Response, CqlError> {
+    let mut place: Option<(&Rc<TableEntry>, Vec<u8>)> = None;
+    let mut owned = Vec::with_capacity(items.len());
+    let several = || {
+        CqlError::invalid(
+            "Batch with conditions or list operations by index cannot span multiple tables or \
+             partitions",
+        )
+    };
+    for item in items {
+        let request = Request { values: item.values, ..*request };
+        let Keys::One(key) = partition_keys(item.plan, &request.env())? else {
+            return Err(several());
+        };
+        let table = &item.plan.table;
+        match &place {
+            None => place = Some((table, key)),
+            Some((first, first_key)) if first.schema.id == table.schema.id && *first_key == key => {
+            }
+            Some(_) => return Err(several()),
+        }
+        owned.push(OwnedStatement::new(item.statement, item.part, item.values));
+    }
+    let Some((table, key)) = place else { return Ok(Response::VOID) };
+    let conditional = items.iter().find(|item| item.plan.is_conditional());
+    let outcome = on_owner(table, key, owned, request, timestamp).await?;
+    match (conditional.and_then(|item| item.plan.result()), outcome.row) {
+        (Some(metadata), Some(body)) => Ok(Response::of(ResponseKind::Rows(Rows {
+            metadata: metadata.clone(),
+            row_count: 1,
+            body,
+            paging_state: None,
+        }))),
+        _ => Ok(Response::VOID),
+    }
+}

@@ -1,0 +1,199 @@
+//! Functions of many rows.
+
+use crate::error::CqlError;
+use model::Type;
+use model::value::{self, Decimal};
+use num_bigint::BigInt;
+
+/// An aggregate and the type of its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Aggregate {
+    /// All rows.
+    CountRows,
+    /// Values that are not null.
+    Count,
+    /// The first row's value: what a plain column is beside aggregates.
+    First(Type),
+    Min(Type),
+    Max(Type),
+    Sum(Type),
+    Average(Type),
+}
+
+impl Aggregate {
+    /// `sum` of that type, if it is a number.
+    pub(crate) fn sum(ty: &Type) -> Option<Aggregate> {
+        is_number(ty).then(|| Aggregate::Sum(ty.clone()))
+    }
+    /// `avg` of that type, if it is a number.
+    pub(crate) fn average(ty: &Type) -> Option<Aggregate> {
+        is_number(ty).then(|| Aggregate::Average(ty.clone()))
+    }
+
+    /// The type of its value.
+    pub(crate) fn returns(&self) -> Type {
+        match self {
+            Aggregate::CountRows | Aggregate::Count => Type::BigInt,
+            Aggregate::Sum(Type::Counter) | Aggregate::Average(Type::Counter) => Type::BigInt,
+            Aggregate::Min(Type::Counter) | Aggregate::Max(Type::Counter) => Type::BigInt,
+            Aggregate::First(ty)
+            | Aggregate::Min(ty)
+            | Aggregate::Max(ty)
+            | Aggregate::Sum(ty)
+            | Aggregate::Average(ty) => ty.clone(),
+        }
+    }
+
+    /// Starts anew.
+    pub(crate) fn begin(&self) -> Accumulator {
+        let state = match self {
+            Aggregate::CountRows | Aggregate::Count => State::Count(0),
+            Aggregate::First(_) => State::First(None),
+            Aggregate::Min(_) | Aggregate::Max(_) => State::Best(None),
+            Aggregate::Sum(ty) | Aggregate::Average(ty) => match ty {
+                Type::Float | Type::Double => State::Float { sum: 0.0, lost: 0.0, count: 0 },
+                Type::Decimal => State::Decimal(Decimal::zero(), 0),
+                _ => State::Integer(BigInt::from(0), 0),
+            },
+        };
+        Accumulator { aggregate: self.clone(), state }
+    }
+}
+
+fn is_number(ty: &Type) -> bool {
+    use Type::*;
+    matches!(ty, TinyInt | SmallInt | Int | BigInt | Counter | Float | Double | Decimal | Varint)
+}
+
+/// An aggregate of the rows so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Accumulator {
+    aggregate: Aggregate,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Count(i64),
+    /// Outer: whether there was a row.
+    First(Option<Option<Vec<u8>>>),
+    Best(Option<Vec<u8>>),
+    Integer(BigInt, u64),
+    /// Kahan's summation: `lost` is what rounding has taken from `sum`.
+    Float {
+        sum: f64,
+        lost: f64,
+        count: u64,
+    },
+    Decimal(Decimal, u64),
+}
+
+impl Accumulator {
+    /// Adds a row in which the argument has this value.
+    pub(crate) fn add(&mut self, value: Option<&[u8]>) -> Result<(), CqlError> {
+        let aggregate = &self.aggregate;
+        if let (State::Count(count), Aggregate::CountRows) = (&mut self.state, aggregate) {
+            *count += 1;
+            return Ok(());
+        }
+        if let State::First(first) = &mut self.state {
+            if first.is_none() {
+                *first = Some(value.map(<[u8]>::to_vec));
+            }
+            return Ok(());
+        }
+        let Some(bytes) = value else { return Ok(()) };
+        match (&mut self.state, aggregate) {
+            (State::Count(count), _) => *count += 1,
+            (State::Best(best), Aggregate::Min(ty) | Aggregate::Max(ty)) => {
+                let better = best.as_deref().is_none_or(|best| {
+                    let order = value::compare(ty, bytes, best);
+                    if matches!(aggregate, Aggregate::Min(_)) {
+                        order.is_lt()
+                    } else {
+                        order.is_gt()
+                    }
+                });
+                if better {
+                    *best = Some(bytes.to_vec());
+                }
+            }
+            (State::Integer(sum, count), Aggregate::Sum(ty) | Aggregate::Average(ty)) => {
+                if let Some(number) = integer(ty, bytes) {
+                    *sum += number;
+                    *count += 1;
+                }
+            }
+            (State::Float { sum, lost, count }, Aggregate::Sum(ty) | Aggregate::Average(ty)) => {
+                let number = match ty {
+                    Type::Float => value::decode_f32(bytes).map(f64::from),
+                    _ => value::decode_f64(bytes),
+                };
+                if let Some(number) = number {
+                    let next = number - *lost;
+                    let total = *sum + next;
+                    *lost = if total.is_finite() { (total - *sum) - next } else { 0.0 };
+                    *sum = total;
+                    *count += 1;
+                }
+            }
+            (State::Decimal(sum, count), _) => {
+                if let Some(number) = Decimal::decode(bytes) {
+                    let too_long = || CqlError::invalid("sum of decimals has too many digits");
+                    *sum = sum.add(&number).ok_or_else(too_long)?;
+                    *count += 1;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The value of all rows; null where there is none.
+    pub(crate) fn finish(self) -> Result<Option<Vec<u8>>, CqlError> {
+        let average = matches!(self.aggregate, Aggregate::Average(_));
+        let ty = self.aggregate.returns();
+        Ok(match self.state {
+            State::Count(count) => Some(count.to_be_bytes().to_vec()),
+            State::First(first) => first.flatten(),
+            State::Best(best) => best,
+            State::Integer(sum, count) => {
+                let value = if average && 0 < count { sum / BigInt::from(count) } else { sum };
+                Some(encode_integer(&ty, value)?)
+            }
+            State::Float { sum, count, .. } => {
+                let value = if average && 0 < count { sum / count as f64 } else { sum };
+                Some(match ty {
+                    Type::Float => (value as f32).to_be_bytes().to_vec(),
+                    _ => value.to_be_bytes().to_vec(),
+                })
+            }
+            State::Decimal(sum, count) => {
+                let value = if average && 0 < count { sum.divide_by_count(count) } else { sum };
+                Some(value.encode())
+            }
+        })
+    }
+}
+
+fn integer(ty: &Type, bytes: &[u8]) -> Option<BigInt> {
+    Some(match ty {
+        Type::TinyInt => value::decode_i8(bytes)?.into(),
+        Type::SmallInt => value::decode_i16(bytes)?.into(),
+        Type::Int => value::decode_i32(bytes)?.into(),
+        Type::Varint => value::decode_varint(bytes)?,
+        _ => value::decode_i64(bytes)?.into(),
+    })
+}
+
+fn encode_integer(ty: &Type, value: BigInt) -> Result<Vec<u8>, CqlError> {
+    let overflow = || CqlError::Invalid(format!("Sum of {} overflowed", ty.to_cql()));
+    let small = || i64::try_from(value.clone()).map_err(|_| overflow());
+    Ok(match ty {
+        Type::TinyInt => i8::try_from(small()?).map_err(|_| overflow())?.to_be_bytes().to_vec(),
+        Type::SmallInt => i16::try_from(small()?).map_err(|_| overflow())?.to_be_bytes().to_vec(),
+        Type::Int => i32::try_from(small()?).map_err(|_| overflow())?.to_be_bytes().to_vec(),
+        Type::Varint => value::encode_varint(&value),
+        _ => small()?.to_be_bytes().to_vec(),
+    })
+}

@@ -1,0 +1,158 @@
+//! The bind markers of a statement while it is analysed: which value each takes, and of what type.
+//!
+//! Invariants
+//!  - *one-variable-per-name*: markers of one name take one value.
+//!  - *typed-by-first-use*: the first use of a variable decides what its specification says.
+
+use crate::error::CqlError;
+use crate::parameters::Value;
+use crate::response::{BindMetadata, ColumnSpec};
+use crate::syntax::Marker;
+use model::{TableSchema, Type};
+use std::rc::Rc;
+
+/// The most bind variables: the protocol counts them in 16 bits.
+const VARIABLES_MAX: usize = u16::MAX as usize;
+
+/// The markers of a statement.
+#[derive(Debug)]
+pub(crate) struct Markers {
+    /// The variable of each marker.
+    variables: Vec<u16>,
+    names: Vec<Option<Rc<str>>>,
+    specs: Vec<Option<ColumnSpec>>,
+    /// The table whose statement is analysed.
+    keyspace: Rc<str>,
+    table: Rc<str>,
+    /// Per variable: the partition key column that it is, alone, the value of.
+    key_positions: Vec<Option<u16>>,
+}
+
+impl Markers {
+    /// The markers that the parser has found.
+    pub(crate) fn new(markers: &[Marker]) -> Result<Markers, CqlError> {
+        let mut names: Vec<Option<Rc<str>>> = Vec::new();
+        let mut variables = Vec::with_capacity(markers.len());
+        let mut by_name = stdx::HashMap::default();
+        for marker in markers {
+            let next = names.len();
+            let index = match &marker.name {
+                Some(name) => *by_name.entry(name.as_str()).or_insert(next),
+                None => next,
+            };
+            if index == next {
+                names.push(marker.name.as_deref().map(Rc::from));
+            }
+            if VARIABLES_MAX < names.len() {
+                let text = format!("Too many markers(?). markers count is {}", markers.len());
+                return Err(CqlError::Invalid(text));
+            }
+            variables.push(index as u16);
+        }
+        let specs = vec![None; names.len()];
+        let key_positions = vec![None; names.len()];
+        let (keyspace, table) = (Rc::from(""), Rc::from(""));
+        Ok(Markers { variables, names, specs, keyspace, table, key_positions })
+    }
+
+    /// From here on markers belong to a statement about `table`.
+    pub(crate) fn enter(&mut self, table: &TableSchema) {
+        self.keyspace = Rc::from(table.keyspace.as_str());
+        self.table = Rc::from(table.name.as_str());
+    }
+
+    /// The variable of marker `marker`, which stands for `name`, a value of `ty`.
+    pub(crate) fn bind(&mut self, marker: u32, name: &str, ty: &Type) -> u16 {
+        let variable = self.variables[marker as usize];
+        let slot = &mut self.specs[variable as usize];
+        if slot.is_none() {
+            let given = self.names[variable as usize].clone();
+            *slot = Some(ColumnSpec {
+                keyspace: self.keyspace.clone(),
+                table: self.table.clone(),
+                name: given.unwrap_or_else(|| Rc::from(name)),
+                ty: ty.clone(),
+            });
+        }
+        variable
+    }
+
+    /// Remembers that `variable` is the value of the partition key's column `position`.
+    pub(crate) fn is_key(&mut self, variable: u16, position: usize) {
+        let slot = &mut self.key_positions[variable as usize];
+        if slot.is_none() {
+            *slot = Some(position as u16);
+        }
+    }
+
+    /// What drivers are told. A partition key is routable when each of its `key_count` columns has
+    /// its variable.
+    pub(crate) fn finish(self, key_count: usize) -> Result<(BindMetadata, Names), CqlError> {
+        let mut columns = Vec::with_capacity(self.specs.len());
+        for (index, spec) in self.specs.into_iter().enumerate() {
+            let unknown = || CqlError::Invalid(format!("Cannot infer type of bind marker {index}"));
+            columns.push(spec.ok_or_else(unknown)?);
+        }
+        let routing = |position: usize| {
+            let found = self.key_positions.iter().position(|key| *key == Some(position as u16));
+            found.map(|variable| variable as u16)
+        };
+        let routing: Option<Vec<u16>> = (0..key_count).map(routing).collect();
+        let partition_key = routing.unwrap_or_default();
+        Ok((BindMetadata { columns, partition_key }, Names(self.names)))
+    }
+}
+
+/// The names of the variables, for values that come by name.
+#[derive(Debug)]
+pub(crate) struct Names(Vec<Option<Rc<str>>>);
+
+impl Names {
+    /// Puts named values into the order of the variables.
+    pub(crate) fn order<'a>(
+        &self,
+        bind: &BindMetadata,
+        values: &[(&str, Value<'a>)],
+    ) -> Result<Vec<Value<'a>>, CqlError> {
+        let mut out = Vec::with_capacity(self.0.len());
+        for (variable, spec) in self.0.iter().zip(&bind.columns) {
+            let name = variable.as_deref().unwrap_or(&spec.name);
+            match values.iter().find(|(given, _)| *given == name) {
+                Some((_, value)) => out.push(*value),
+                None => {
+                    let text = format!("Missing value for bind marker with name: {name}");
+                    return Err(CqlError::Invalid(text));
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(name: Option<&str>) -> Marker {
+        Marker { name: name.map(str::to_owned), at: Default::default() }
+    }
+
+    #[test]
+    fn markers_of_one_name_are_one_variable() {
+        let found = [marker(Some("a")), marker(None), marker(Some("a")), marker(Some("b"))];
+        let mut markers = Markers::new(&found).unwrap();
+        let bind = |markers: &mut Markers, n| markers.bind(n, "c", &Type::Int);
+        assert_eq!([0, 1, 2, 3].map(|n| bind(&mut markers, n)), [0, 1, 0, 2]);
+        markers.is_key(1, 0);
+        markers.is_key(2, 1);
+        let (bind, names) = markers.finish(2).unwrap();
+        let columns: Vec<&str> = bind.columns.iter().map(|column| &*column.name).collect();
+        assert_eq!(columns, ["a", "c", "b"]);
+        assert_eq!(bind.partition_key, [1, 2]);
+        let (x, y) = (Value::Bytes(b"x"), Value::Null);
+        let given = [("b", x), ("c", y), ("a", Value::Unset)];
+        assert_eq!(names.order(&bind, &given).unwrap(), [Value::Unset, y, x]);
+        let error = names.order(&bind, &given[..2]).unwrap_err().message();
+        assert_eq!(error, "Missing value for bind marker with name: a");
+    }
+}

@@ -1,0 +1,398 @@
+//! From a plan and its values to the changes of a mutation.
+//!
+//! A write of one row by its whole key costs an allocation for each of partition key, clustering
+//! key and row, and those of the mutation itself.
+
+use super::operation::{Action, Operation};
+use super::plan::{ModifyPlan, Whole};
+use crate::error::CqlError;
+use crate::request::Request;
+use crate::restrictions::{Keys, Nulls, keys};
+use crate::term::{Env, Evaluated, Term};
+use model::value;
+use model::{ColumnId, Type};
+use mutation::range::RangeTombstone;
+use mutation::{Cell, CellState, CollectionWriter, Marker, MutationBuilder, RowBuilder, Tombstone};
+
+/// Bytes that a row has as a rule: its first allocation.
+const ROW_BYTES: usize = 256;
+
+/// When a write happens and how long it lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    /// Microseconds.
+    pub(crate) timestamp: i64,
+    /// Seconds; 0: for ever.
+    pub(crate) ttl: i32,
+    /// Seconds since the epoch.
+    pub(crate) now_secs: i64,
+    pub(crate) env: Env<'a>,
+}
+
+impl<'a> Write<'a> {
+    /// What `plan` says, else the request, else the clock.
+    pub(crate) fn of(
+        plan: &ModifyPlan,
+        request: &Request<'a>,
+        default_timestamp: i64,
+    ) -> Result<Write<'a>, CqlError> {
+        let timestamp = plan.using.timestamp(request)?.unwrap_or(default_timestamp);
+        let default_ttl = plan.table.schema.options.default_time_to_live;
+        let ttl = plan.using.ttl(default_ttl, request)?;
+        let ttl = if plan.is_counter() { 0 } else { ttl };
+        Ok(Write { timestamp, ttl, now_secs: request.now_secs(), env: request.env() })
+    }
+
+    fn cell<'v>(&self, value: &'v [u8]) -> Cell<'v> {
+        match self.ttl {
+            0 => Cell::live(self.timestamp, value),
+            ttl => Cell::expiring(self.timestamp, value, self.now_secs + ttl as i64, ttl),
+        }
+    }
+
+    fn dead(&self) -> Cell<'static> {
+        Cell::dead(self.timestamp, self.now_secs)
+    }
+
+    fn tombstone(&self) -> Tombstone {
+        Tombstone::new(self.timestamp, self.now_secs)
+    }
+
+    fn marker(&self) -> Marker {
+        match self.ttl {
+            0 => Marker::Live { timestamp: self.timestamp },
+            ttl => Marker::Expiring {
+                timestamp: self.timestamp,
+                expiry: self.now_secs + ttl as i64,
+                ttl,
+            },
+        }
+    }
+}
+
+/// The present elements of lists, where a write depends on them.
+#[derive(Debug, Default)]
+pub(crate) struct Existing {
+    /// Per column the timeuuids and values, in order.
+    pub(super) lists: Vec<(ColumnId, ListElements)>,
+}
+
+pub(super) type ListElements = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl Existing {
+    fn list(&self, column: ColumnId) -> &[(Vec<u8>, Vec<u8>)] {
+        self.lists.iter().find(|(id, _)| *id == column).map_or(&[], |(_, list)| list)
+    }
+}
+
+/// The partitions that a write is for.
+pub(crate) fn partition_keys(plan: &ModifyPlan, env: &Env<'_>) -> Result<Keys, CqlError> {
+    keys(&plan.partition, plan.table.schema.partition_key(), Nulls::Refused, env)
+}
+
+/// Adds the changes of a write to the mutation of one of its partitions.
+pub(crate) fn add_to(
+    builder: &mut MutationBuilder<'_>,
+    plan: &ModifyPlan,
+    write: &Write<'_>,
+    existing: &Existing,
+) -> Result<(), CqlError> {
+    let table = &*plan.table.schema;
+    if !plan.static_operations.is_empty() {
+        let mut row = RowBuilder::new(Vec::new());
+        add_columns(&mut row, &plan.static_operations, write, existing)?;
+        builder.static_row(&row.finish());
+    }
+    if plan.whole == Whole::Delete {
+        if plan.clustering.is_full() {
+            builder.delete_partition(write.tombstone());
+        } else if plan.clustering.names_rows(table) {
+            for key in plan.clustering.prefixes(table, Nulls::Refused, &write.env)? {
+                let mut row = RowBuilder::new(Vec::new());
+                row.tombstone(write.tombstone());
+                builder.row(&key, &row.finish());
+            }
+        } else {
+            for range in plan.clustering.ranges(table, Nulls::Refused, &write.env)? {
+                let tombstone = write.tombstone();
+                builder.delete_range(RangeTombstone { range: range.range(), tombstone });
+            }
+        }
+    }
+    if plan.whole != Whole::Mark && plan.row_operations.is_empty() {
+        return Ok(());
+    }
+    let prefixes = plan.clustering.prefixes(table, Nulls::Refused, &write.env)?;
+    let mut buffer = Vec::with_capacity(ROW_BYTES);
+    for key in prefixes {
+        let mut row = RowBuilder::new(buffer);
+        if plan.whole == Whole::Mark {
+            row.marker(write.marker());
+        }
+        add_columns(&mut row, &plan.row_operations, write, existing)?;
+        buffer = row.finish();
+        builder.row(&key, &buffer);
+    }
+    Ok(())
+}
+
+fn add_columns(
+    row: &mut RowBuilder,
+    operations: &[Operation],
+    write: &Write<'_>,
+    existing: &Existing,
+) -> Result<(), CqlError> {
+    for group in operations.chunk_by(|a, b| a.column == b.column) {
+        let first = &group[0];
+        if !first.ty.is_multi_cell() {
+            add_cell(row, first, write)?;
+            continue;
+        }
+        let mut elements = Elements::new(&first.ty, write);
+        for operation in group {
+            elements.change(operation, existing.list(operation.column))?;
+        }
+        if let Some(blob) = elements.finish() {
+            row.collection(first.column, &blob);
+        }
+    }
+    Ok(())
+}
+
+fn add_cell(
+    row: &mut RowBuilder,
+    operation: &Operation,
+    write: &Write<'_>,
+) -> Result<(), CqlError> {
+    let column = operation.column;
+    match &operation.action {
+        Action::Set(term) => match term.evaluate(&write.env)? {
+            Evaluated::Value(bytes) => row.cell(column, write.cell(&bytes)),
+            Evaluated::Null => row.cell(column, write.dead()),
+            Evaluated::Unset => {}
+        },
+        Action::Increment(term) | Action::Decrement(term) => {
+            let value = term.evaluate(&write.env)?;
+            let delta = match &value {
+                Evaluated::Unset => return Ok(()),
+                value => value.bytes().and_then(value::decode_i64),
+            };
+            let invalid = || CqlError::invalid("Invalid null value for counter increment");
+            let delta = delta.ok_or_else(invalid)?;
+            let delta = match operation.action {
+                Action::Increment(_) => delta,
+                _ => delta.checked_neg().ok_or_else(|| {
+                    CqlError::Invalid(format!(
+                        "The negation of {delta} overflows supported counter precision (signed 8 \
+                         bytes integer)"
+                    ))
+                })?,
+            };
+            let state = CellState::CounterUpdate { delta };
+            row.cell(column, Cell { timestamp: write.timestamp, state });
+        }
+        _ => row.cell(column, write.dead()),
+    }
+    Ok(())
+}
+
+/// The changes of one multi-cell column.
+struct Elements<'w, 'a> {
+    ty: &'w Type,
+    write: &'w Write<'a>,
+    tombstone: Tombstone,
+    /// Path and value; `None` deletes. Of equal paths the last counts.
+    items: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl<'w, 'a> Elements<'w, 'a> {
+    fn new(ty: &'w Type, write: &'w Write<'a>) -> Elements<'w, 'a> {
+        Elements { ty, write, tombstone: Tombstone::NONE, items: Vec::new() }
+    }
+
+    fn change(
+        &mut self,
+        operation: &'w Operation,
+        list: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<(), CqlError> {
+        let name = &operation.name;
+        match &operation.action {
+            Action::Set(term) => {
+                let value = self.evaluate(term)?;
+                if value == Evaluated::Unset {
+                    return Ok(());
+                }
+                // What is written with it must not be covered.
+                let timestamp = self.write.timestamp.saturating_sub(1);
+                self.tombstone = Tombstone::new(timestamp, self.write.now_secs);
+                if let Some(bytes) = value.bytes() {
+                    self.add_all(bytes, End::Back);
+                }
+            }
+            Action::Add(term) => {
+                if let Some(bytes) = self.evaluate(term)?.bytes() {
+                    self.add_all(bytes, End::Back);
+                }
+            }
+            Action::Prepend(term) => {
+                if let Some(bytes) = self.evaluate(term)?.bytes() {
+                    self.add_all(bytes, End::Front);
+                }
+            }
+            Action::Remove(term) => {
+                if let Some(bytes) = self.evaluate(term)?.bytes() {
+                    self.remove_all(bytes, list);
+                }
+            }
+            Action::SetElement(key, value) => {
+                let value = match self.evaluate(value)? {
+                    Evaluated::Unset => return Ok(()),
+                    value => value.bytes().map(<[u8]>::to_vec),
+                };
+                let path = self.path(key, name, list)?;
+                self.items.extend(path.map(|path| (path, value)));
+            }
+            Action::SetField(index, value) => match self.evaluate(value)? {
+                Evaluated::Unset => {}
+                value => {
+                    let value = value.bytes().map(<[u8]>::to_vec);
+                    self.items.push((index.to_be_bytes().to_vec(), value));
+                }
+            },
+            Action::Delete => self.tombstone = self.write.tombstone(),
+            Action::DeleteElement(key) => {
+                let path = self.path(key, name, list)?;
+                self.items.extend(path.map(|path| (path, None)));
+            }
+            Action::DeleteField(index) => {
+                self.items.push((index.to_be_bytes().to_vec(), None));
+            }
+            Action::Increment(_) | Action::Decrement(_) => {}
+        }
+        Ok(())
+    }
+
+    fn evaluate(&self, term: &'w Term) -> Result<Evaluated<'w>, CqlError>
+    where
+        'a: 'w,
+    {
+        term.evaluate(&self.write.env)
+    }
+
+    /// The path of the element that a key or an index names.
+    fn path(
+        &self,
+        key: &'w Term,
+        name: &str,
+        list: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<Option<Vec<u8>>, CqlError> {
+        let is_list = matches!(self.ty, Type::List { .. });
+        let key = match self.evaluate(key)? {
+            Evaluated::Value(bytes) => bytes,
+            Evaluated::Unset if is_list => {
+                return Err(CqlError::Invalid(format!(
+                    "Invalid unset value for list index {name}"
+                )));
+            }
+            Evaluated::Unset => return Err(CqlError::invalid("Invalid unset map key")),
+            Evaluated::Null if is_list => {
+                return Err(CqlError::Invalid(format!(
+                    "Invalid null value for list index of column {name}"
+                )));
+            }
+            Evaluated::Null => return Err(CqlError::invalid("Invalid null map key")),
+        };
+        if !is_list {
+            return Ok(Some(key.into_owned()));
+        }
+        let index = value::decode_i32(&key).unwrap_or(-1);
+        if list.is_empty() {
+            let text = "Attempted to set or delete an element on a list which is null";
+            return Err(CqlError::invalid(text));
+        }
+        match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+            Some((path, _)) => Ok(Some(path.clone())),
+            None => Err(CqlError::Invalid(format!(
+                "List index {index} out of bound, list has size {}",
+                list.len()
+            ))),
+        }
+    }
+
+    fn add_all(&mut self, bytes: &[u8], end: End) {
+        match self.ty {
+            Type::Map { .. } => self.items.extend(
+                value::map_entries(bytes).map(|(key, value)| (key.to_vec(), Some(value.to_vec()))),
+            ),
+            Type::Set { .. } => {
+                let parts = value::list_elements(bytes).filter_map(|part| part.ok().flatten());
+                self.items.extend(parts.map(|part| (part.to_vec(), Some(Vec::new()))));
+            }
+            Type::User(_) => {
+                for (index, field) in value::fields(bytes).enumerate() {
+                    if let Ok(Some(field)) = field {
+                        let path = (index as u16).to_be_bytes().to_vec();
+                        self.items.push((path, Some(field.to_vec())));
+                    }
+                }
+            }
+            _ => {
+                let parts: Vec<&[u8]> =
+                    value::list_elements(bytes).filter_map(|part| part.ok().flatten()).collect();
+                let (ids, now) = (self.write.env.ids, self.write.env.now_micros);
+                match end {
+                    End::Back => {
+                        self.items.extend(parts.into_iter().map(|part| {
+                            (ids.timeuuid(now).as_bytes().to_vec(), Some(part.to_vec()))
+                        }))
+                    }
+                    // The last one first, so that the first one comes first.
+                    End::Front => self.items.extend(parts.into_iter().rev().map(|part| {
+                        (ids.timeuuid_before(now).as_bytes().to_vec(), Some(part.to_vec()))
+                    })),
+                }
+            }
+        }
+    }
+
+    fn remove_all(&mut self, bytes: &[u8], list: &[(Vec<u8>, Vec<u8>)]) {
+        let parts = value::list_elements(bytes).filter_map(|part| part.ok().flatten());
+        match self.ty {
+            Type::List { element, .. } => {
+                let unwanted: Vec<&[u8]> = parts.collect();
+                for (path, present) in list {
+                    let same = |part: &&[u8]| value::compare(element, part, present).is_eq();
+                    if unwanted.iter().any(same) {
+                        self.items.push((path.clone(), None));
+                    }
+                }
+            }
+            _ => self.items.extend(parts.map(|part| (part.to_vec(), None))),
+        }
+    }
+
+    /// The blob; `None` when nothing changes.
+    fn finish(mut self) -> Option<Vec<u8>> {
+        if self.items.is_empty() && self.tombstone.is_none() {
+            return None;
+        }
+        let path_type = self.ty.path_type()?;
+        self.items.sort_by(|(a, _), (b, _)| value::compare(&path_type, a, b));
+        let mut writer = CollectionWriter::new(self.tombstone);
+        for group in self.items.chunk_by(|(a, _), (b, _)| value::compare(&path_type, a, b).is_eq())
+        {
+            let Some((path, value)) = group.last() else { continue };
+            match value {
+                Some(value) => writer.push(path, self.write.cell(value)),
+                None => writer.push(path, self.write.dead()),
+            }
+        }
+        Some(writer.finish())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}

@@ -1,0 +1,116 @@
+//! Writes that depend on nothing that is there.
+
+use super::build::{Existing, Write, add_to, partition_keys};
+use super::owner::{OwnedStatement, on_owner};
+use super::plan::ModifyPlan;
+use super::using::check_timestamp;
+use crate::error::CqlError;
+use crate::request::Request;
+use crate::response::{Response, ResponseKind};
+use crate::restrictions::Keys;
+use model::Token;
+use mutation::MutationBuilder;
+use replication::{BatchEntry, BatchKind, Consistency, WriteKind};
+
+/// Executes a write. `text` finds its plan again on the shard that owns the partition.
+pub(crate) async fn execute(
+    plan: &ModifyPlan,
+    request: &Request<'_>,
+    statement: &crate::statement::Statement,
+) -> Result<Response, CqlError> {
+    check_consistency(request)?;
+    let default = default_timestamp(request)?;
+    let keys = partition_keys(plan, &request.env())?;
+    if plan.needs_owner() {
+        return owned(plan, request, statement, keys, default).await;
+    }
+    let write = Write::of(plan, request, default)?;
+    let schema = &plan.table.schema;
+    let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
+    let options = request.write_options(kind);
+    let coordinator = request.coordinator;
+    let build = |key: &[u8]| {
+        let mut builder = MutationBuilder::new(schema, key);
+        add_to(&mut builder, plan, &write, &Existing::default())?;
+        Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
+    };
+    match keys {
+        Keys::One(key) => {
+            let Some(mutation) = build(&key)? else { return Ok(Response::VOID) };
+            let token = Token::of(&key);
+            if plan.is_counter() {
+                coordinator.increment(&plan.table, token, mutation, &options).await?;
+            } else {
+                coordinator.write(&plan.table, token, mutation, &options).await?;
+            }
+        }
+        Keys::Many(keys) if plan.is_counter() => {
+            for (token, key) in keys {
+                if let Some(mutation) = build(&key)? {
+                    coordinator.increment(&plan.table, token, mutation, &options).await?;
+                }
+            }
+        }
+        Keys::Many(keys) => {
+            let mut entries = Vec::with_capacity(keys.len());
+            for (token, key) in keys {
+                if let Some(mutation) = build(&key)? {
+                    entries.push(BatchEntry { table: plan.table.clone(), token, mutation });
+                }
+            }
+            if !entries.is_empty() {
+                let options = request.write_options(WriteKind::UnloggedBatch);
+                coordinator.write_batch(BatchKind::Unlogged, entries, &options).await?;
+            }
+        }
+    }
+    Ok(Response::VOID)
+}
+
+/// The timestamp of a write that says none, microseconds.
+pub(crate) fn default_timestamp(request: &Request<'_>) -> Result<i64, CqlError> {
+    match request.parameters.timestamp {
+        Some(timestamp) => {
+            check_timestamp(timestamp, request.now_micros)?;
+            Ok(timestamp)
+        }
+        None => Ok(request.ids.timestamp(request.now_micros)),
+    }
+}
+
+/// Refuses levels that no write has.
+pub(crate) fn check_consistency(request: &Request<'_>) -> Result<(), CqlError> {
+    let level = request.parameters.consistency;
+    if matches!(level, Consistency::Serial | Consistency::LocalSerial) {
+        let text = "You must use conditional updates for serializable writes";
+        return Err(CqlError::invalid(text));
+    }
+    Ok(())
+}
+
+async fn owned(
+    plan: &ModifyPlan,
+    request: &Request<'_>,
+    statement: &crate::statement::Statement,
+    keys: Keys,
+    timestamp: i64,
+) -> Result<Response, CqlError> {
+    let keys = match keys {
+        Keys::One(key) => vec![key],
+        Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
+    };
+    let mut response = Response::VOID;
+    for key in keys {
+        let owned = OwnedStatement::new(statement, None, request.values);
+        let outcome = on_owner(&plan.table, key, vec![owned], request, timestamp).await?;
+        if let (Some(metadata), Some(row)) = (plan.result(), outcome.row) {
+            response.kind = ResponseKind::Rows(crate::response::Rows {
+                metadata: metadata.clone(),
+                row_count: 1,
+                body: row,
+                paging_state: None,
+            });
+        }
+    }
+    Ok(response)
+}

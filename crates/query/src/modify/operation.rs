@@ -1,0 +1,237 @@
+//! What a write does to a column.
+
+use crate::error::CqlError;
+use crate::syntax::ast::{Assignment, Change, ColumnPath, Expr};
+use crate::term::{Preparer, Receiver, Term};
+use model::{Column, ColumnId, Type};
+
+/// A column and what happens to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) column: ColumnId,
+    pub(crate) name: Box<str>,
+    pub(crate) ty: Type,
+    pub(crate) action: Action,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// The whole value; null deletes.
+    Set(Term),
+    /// Elements are added: at the end of a list, to a set, into a map.
+    Add(Term),
+    /// Elements are added before those of a list.
+    Prepend(Term),
+    /// A set's elements, a map's keys (a set of them), or a list's values are removed.
+    Remove(Term),
+    /// A map's or list's element is set; null deletes it.
+    SetElement(Term, Term),
+    /// A user type's field is set; null deletes it.
+    SetField(u16, Term),
+    /// The whole value is deleted.
+    Delete,
+    /// A map's, set's or list's element is deleted.
+    DeleteElement(Term),
+    /// A user type's field is deleted.
+    DeleteField(u16),
+    /// A counter grows.
+    Increment(Term),
+    /// A counter shrinks.
+    Decrement(Term),
+}
+
+impl Operation {
+    /// Whether the present value has to be read.
+    pub(crate) fn needs_read(&self) -> bool {
+        let is_list = matches!(self.ty, Type::List { .. });
+        let by_content = matches!(
+            self.action,
+            Action::SetElement(..) | Action::DeleteElement(_) | Action::Remove(_)
+        );
+        is_list && by_content
+    }
+
+    fn of(column: &Column, action: Action) -> Operation {
+        Operation {
+            column: column.id,
+            name: column.name.as_str().into(),
+            ty: column.ty.clone(),
+            action,
+        }
+    }
+
+    /// `c = value`
+    pub(crate) fn set(
+        column: &Column,
+        value: &Expr,
+        preparer: &mut Preparer<'_>,
+    ) -> Result<Operation, CqlError> {
+        if column.ty == Type::Counter {
+            return Err(CqlError::Invalid(format!(
+                "Cannot set the value of counter column {} directly (counters can only be \
+                 incremented/decremented, not set)",
+                column.name
+            )));
+        }
+        let receiver = Receiver { name: &column.name, ty: &column.ty };
+        Ok(Operation::of(column, Action::Set(preparer.prepare(value, receiver)?)))
+    }
+
+    /// An assignment of `UPDATE`.
+    pub(crate) fn assign(
+        column: &Column,
+        assignment: &Assignment,
+        preparer: &mut Preparer<'_>,
+    ) -> Result<Operation, CqlError> {
+        match (&assignment.target, &assignment.change) {
+            (ColumnPath::Column(_), Change::Set(value)) => Operation::set(column, value, preparer),
+            (ColumnPath::Element(_, key), Change::Set(value)) => {
+                set_element(column, key, value, preparer)
+            }
+            (ColumnPath::Field(_, field), Change::Set(value)) => {
+                let (index, ty) = field_of(column, &field.text)?;
+                let name = format!("{}.{}", column.name, field.text);
+                let value = preparer.prepare(value, Receiver { name: &name, ty: &ty })?;
+                Ok(Operation::of(column, Action::SetField(index, value)))
+            }
+            (ColumnPath::Column(_), change) => change_value(column, change, preparer),
+            _ => Err(CqlError::invalid("Invalid operation on an element of a column")),
+        }
+    }
+
+    /// A column, element or field of `DELETE`.
+    pub(crate) fn delete(
+        column: &Column,
+        path: &ColumnPath,
+        preparer: &mut Preparer<'_>,
+    ) -> Result<Operation, CqlError> {
+        let action = match path {
+            ColumnPath::Column(_) => Action::Delete,
+            ColumnPath::Field(_, field) => Action::DeleteField(field_of(column, &field.text)?.0),
+            ColumnPath::Element(_, key) => {
+                let (name, ty) = match &column.ty {
+                    ty if !ty.is_collection() => {
+                        return Err(CqlError::Invalid(format!(
+                            "Invalid deletion operation for non collection column {}",
+                            column.name
+                        )));
+                    }
+                    ty if !ty.is_multi_cell() => {
+                        return Err(CqlError::Invalid(format!(
+                            "Invalid deletion operation for frozen collection column {}",
+                            column.name
+                        )));
+                    }
+                    Type::Map { key, .. } => (format!("key({})", column.name), (**key).clone()),
+                    Type::Set { element, .. } => {
+                        (format!("value({})", column.name), (**element).clone())
+                    }
+                    _ => (format!("idx({})", column.name), Type::Int),
+                };
+                Action::DeleteElement(preparer.prepare(key, Receiver { name: &name, ty: &ty })?)
+            }
+        };
+        Ok(Operation::of(column, action))
+    }
+}
+
+fn set_element(
+    column: &Column,
+    key: &Expr,
+    value: &Expr,
+    preparer: &mut Preparer<'_>,
+) -> Result<Operation, CqlError> {
+    let name = &column.name;
+    let refused = |what: &str| {
+        Err(CqlError::Invalid(format!("Invalid operation ({name}[..] = ..) for {what} {name}")))
+    };
+    let (key_name, key_type, value_type) = match &column.ty {
+        Type::List { frozen: true, .. } | Type::Map { frozen: true, .. } => {
+            return refused("frozen collection column");
+        }
+        Type::List { element, .. } => (format!("idx({name})"), &Type::Int, element),
+        Type::Map { key, value, .. } => (format!("key({name})"), &**key, value),
+        Type::Set { .. } => return refused("set column"),
+        _ => return refused("non collection column"),
+    };
+    let key = preparer.prepare(key, Receiver { name: &key_name, ty: key_type })?;
+    let value_name = format!("value({name})");
+    let value = preparer.prepare(value, Receiver { name: &value_name, ty: value_type })?;
+    Ok(Operation::of(column, Action::SetElement(key, value)))
+}
+
+fn change_value(
+    column: &Column,
+    change: &Change,
+    preparer: &mut Preparer<'_>,
+) -> Result<Operation, CqlError> {
+    let name = &column.name;
+    let refused = |what: &str| {
+        let (sign, order) = match change {
+            Change::Subtract(_) => ("-", ["{c}", "{v}"]),
+            Change::Prepend(_) => ("+", ["{v}", "{c}"]),
+            _ => ("+", ["{c}", "{v}"]),
+        };
+        let order = order.map(|part| if part == "{c}" { name.as_str() } else { ".." });
+        Err(CqlError::Invalid(format!(
+            "Invalid operation ({name} = {} {sign} {}) for {what} {name}",
+            order[0], order[1]
+        )))
+    };
+    if column.ty == Type::Counter {
+        let receiver = Receiver { name, ty: &Type::BigInt };
+        return Ok(Operation::of(
+            column,
+            match change {
+                Change::Add(value) => Action::Increment(preparer.prepare(value, receiver)?),
+                Change::Subtract(value) => Action::Decrement(preparer.prepare(value, receiver)?),
+                _ => return refused("counter column"),
+            },
+        ));
+    }
+    if !column.ty.is_collection() {
+        return refused("non counter column");
+    }
+    if !column.ty.is_multi_cell() {
+        return refused("frozen collection column");
+    }
+    let whole = Receiver { name, ty: &column.ty };
+    let action = match (change, &column.ty) {
+        (Change::Add(value), _) => Action::Add(preparer.prepare(value, whole)?),
+        (Change::Prepend(value), Type::List { .. }) => {
+            Action::Prepend(preparer.prepare(value, whole)?)
+        }
+        (Change::Subtract(value), Type::Map { key, .. }) => {
+            let keys = Type::Set { element: key.clone(), frozen: true };
+            Action::Remove(preparer.prepare(value, Receiver { name, ty: &keys })?)
+        }
+        (Change::Subtract(value), _) => Action::Remove(preparer.prepare(value, whole)?),
+        (Change::Prepend(_), Type::Set { .. }) => return refused("set column"),
+        _ => return refused("map column"),
+    };
+    Ok(Operation::of(column, action))
+}
+
+fn field_of(column: &Column, field: &str) -> Result<(u16, Type), CqlError> {
+    let Type::User(user) = &column.ty else {
+        return Err(CqlError::Invalid(format!(
+            "Invalid operation ({}.{field} = ..) for non-UDT column {}",
+            column.name, column.name
+        )));
+    };
+    if user.frozen {
+        return Err(CqlError::Invalid(format!(
+            "Invalid operation ({}.{field} = ..) for frozen UDT column {}",
+            column.name, column.name
+        )));
+    }
+    let index = user.fields.iter().position(|(name, _)| name == field);
+    match index {
+        Some(index) => Ok((index as u16, user.fields[index].1.clone())),
+        None => Err(CqlError::Invalid(format!(
+            "UDT column {} does not have a field named {field}",
+            column.name
+        ))),
+    }
+}

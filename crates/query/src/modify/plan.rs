@@ -1,0 +1,424 @@
+//! The analysis of `INSERT`, `UPDATE` and `DELETE`.
+
+use super::condition::{ConditionPlan, add_lists, prepare as prepare_condition};
+use super::operation::Operation;
+use super::using::UsingPlan;
+use crate::error::CqlError;
+use crate::markers::Markers;
+use crate::response::ResultMetadata;
+use crate::restrictions::{
+    ClusteringPlan, KeyValue, PartitionPlan, Purpose, Restrictions, analyze, find,
+};
+use crate::select::columns_read;
+use crate::syntax::ast;
+use crate::syntax::ast::{ColumnPath, InsertSource, Relation};
+use crate::term::{Inputs, Preparer, Receiver, Term};
+use cluster::{Schema, TableEntry, TableKind};
+use model::{ColumnId, ColumnKind, TableSchema};
+use mutation::page::ColumnForm;
+use std::rc::Rc;
+
+/// A write ready to be executed.
+#[derive(Debug)]
+pub(crate) struct ModifyPlan {
+    pub(crate) table: Rc<TableEntry>,
+    pub(super) partition: Vec<KeyValue>,
+    pub(super) clustering: ClusteringPlan,
+    /// What happens to static columns, by column id.
+    pub(super) static_operations: Vec<Operation>,
+    /// What happens to the row, by column id.
+    pub(super) row_operations: Vec<Operation>,
+    /// What is written besides columns.
+    pub(super) whole: Whole,
+    pub(crate) using: UsingPlan,
+    pub(super) condition: Option<ConditionPlan>,
+    /// What is read before the write, where it depends on it.
+    pub(super) read: Option<ReadPlan>,
+}
+
+/// What a write has to know of its row.
+#[derive(Debug)]
+pub(super) struct ReadPlan {
+    pub(super) inputs: Inputs,
+    pub(super) columns: Vec<(ColumnId, ColumnForm)>,
+    pub(super) column_inputs: Vec<u16>,
+    pub(super) static_count: usize,
+}
+
+impl ReadPlan {
+    fn new(inputs: Inputs) -> ReadPlan {
+        let (columns, column_inputs, static_count) = columns_read(&inputs);
+        ReadPlan { inputs, columns, column_inputs, static_count }
+    }
+
+    /// The inputs that are read element by element, with their columns.
+    pub(super) fn lists(&self, table: &TableSchema) -> Vec<(u16, ColumnId)> {
+        let wanted = self.columns.iter().zip(&self.column_inputs);
+        let lists = wanted.filter(|((id, form), _)| {
+            let column = table.column_by_id(*id);
+            *form == ColumnForm::Blob && column.is_some_and(|c| c.ty.is_multi_cell())
+        });
+        lists.map(|((id, _), input)| (*input, *id)).collect()
+    }
+}
+
+/// What a write does to rows as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// Nothing.
+    Nothing,
+    /// `INSERT`: the row lives, whatever its columns hold.
+    Mark,
+    /// `DELETE` of rows: by whole keys, by ranges, or of the partition.
+    Delete,
+}
+
+impl ModifyPlan {
+    /// Whether it depends on what is there: it is then executed by the owner.
+    pub(crate) fn needs_owner(&self) -> bool {
+        self.read.is_some()
+    }
+    /// Whether it says `IF`.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.condition.is_some()
+    }
+    /// Whether it changes counters.
+    pub(crate) fn is_counter(&self) -> bool {
+        self.table.schema.is_counter() && self.whole != Whole::Delete
+    }
+    /// The result of a conditional write.
+    pub(crate) fn result(&self) -> Option<&Rc<ResultMetadata>> {
+        self.condition.as_ref().map(|condition| &condition.metadata)
+    }
+}
+
+fn preparer<'a>(
+    schema: &'a Schema,
+    table: &'a TableSchema,
+    markers: &'a mut Markers,
+) -> Preparer<'a> {
+    let keyspace = &table.keyspace;
+    Preparer { schema, keyspace, table: Some(table), markers, row: None, aggregates: None }
+}
+
+fn check_writable(table: &TableEntry) -> Result<(), CqlError> {
+    match table.kind {
+        TableKind::Virtual => Err(CqlError::Invalid(format!(
+            "Cannot modify virtual table {}.{}",
+            table.schema.keyspace, table.schema.name
+        ))),
+        TableKind::Stored => Ok(()),
+    }
+}
+
+/// Plans an `INSERT`.
+pub(crate) fn prepare_insert(
+    schema: &Schema,
+    entry: &Rc<TableEntry>,
+    insert: &ast::Insert,
+    markers: &mut Markers,
+) -> Result<ModifyPlan, CqlError> {
+    let table = &*entry.schema;
+    check_writable(entry)?;
+    markers.enter(table);
+    if table.is_counter() {
+        return Err(CqlError::invalid(
+            "INSERT statements are not allowed on counter tables, use UPDATE instead",
+        ));
+    }
+    let InsertSource::Values { columns, values } = &insert.source else {
+        return Err(CqlError::invalid("INSERT JSON is not supported yet"));
+    };
+    if columns.len() != values.len() {
+        return Err(CqlError::invalid("Unmatched column names/values"));
+    }
+    let mut preparer = preparer(schema, table, markers);
+    let mut keys: Vec<Option<Term>> =
+        vec![None; table.partition_key_count + table.clustering_count];
+    let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+    for (index, (name, value)) in columns.iter().zip(values).enumerate() {
+        let column = find(table, name)?;
+        if columns[..index].iter().any(|other| other.text == name.text) {
+            let text = format!("Multiple definitions found for column {}", name.text);
+            return Err(CqlError::Invalid(text));
+        }
+        match column.kind {
+            ColumnKind::Static => statics.push(Operation::set(column, value, &mut preparer)?),
+            ColumnKind::Regular => regulars.push(Operation::set(column, value, &mut preparer)?),
+            ColumnKind::PartitionKey | ColumnKind::Clustering => {
+                let receiver = Receiver { name: &column.name, ty: &column.ty };
+                let term = preparer.prepare(value, receiver)?;
+                let mut at = column.position as usize;
+                if column.kind == ColumnKind::Clustering {
+                    at += table.partition_key_count;
+                } else if let Term::Marker(marker) = &term {
+                    preparer.markers.is_key(marker.variable, at);
+                }
+                keys[at] = Some(term);
+            }
+        }
+    }
+    let using = UsingPlan::prepare(&insert.using, &mut preparer)?;
+    let clustering_keys = keys.split_off(table.partition_key_count);
+    let only_statics = regulars.is_empty()
+        && !statics.is_empty()
+        && 0 < table.clustering_count
+        && clustering_keys.iter().all(Option::is_none);
+    let missing = |at: usize| {
+        let name = &table.columns[at].name;
+        CqlError::Invalid(format!("Missing mandatory PRIMARY KEY part {name}"))
+    };
+    let mut partition = Vec::with_capacity(keys.len());
+    for (at, key) in keys.into_iter().enumerate() {
+        partition.push(KeyValue::One(key.ok_or_else(|| missing(at))?));
+    }
+    let mut clustering = Vec::with_capacity(clustering_keys.len());
+    if !only_statics {
+        for (at, key) in clustering_keys.into_iter().enumerate() {
+            clustering.push(key.ok_or_else(|| missing(table.partition_key_count + at))?);
+        }
+    }
+    let whole = if only_statics { Whole::Nothing } else { Whole::Mark };
+    let clustering = ClusteringPlan::of_values(clustering);
+    let mut inputs = Inputs::default();
+    let condition =
+        prepare_condition(table, &insert.condition, only_statics, &mut inputs, &mut preparer)?;
+    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+}
+
+/// Plans an `UPDATE`.
+pub(crate) fn prepare_update(
+    schema: &Schema,
+    entry: &Rc<TableEntry>,
+    update: &ast::Update,
+    markers: &mut Markers,
+) -> Result<ModifyPlan, CqlError> {
+    let table = &*entry.schema;
+    check_writable(entry)?;
+    markers.enter(table);
+    let mut preparer = preparer(schema, table, markers);
+    let using = UsingPlan::prepare(&update.using, &mut preparer)?;
+    let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+    for assignment in &update.assignments {
+        let column = find(table, assignment.target.column())?;
+        let operations = match column.kind {
+            ColumnKind::Static => &mut statics,
+            ColumnKind::Regular => &mut regulars,
+            _ => {
+                let text = format!("PRIMARY KEY part {} found in SET part", column.name);
+                return Err(CqlError::Invalid(text));
+            }
+        };
+        operations.push(Operation::assign(column, assignment, &mut preparer)?);
+    }
+    if table.is_counter() {
+        check_counter_using(&using)?;
+    }
+    let restrictions = restrict(table, &update.filter, &mut preparer)?;
+    let only_statics = regulars.is_empty();
+    let clustering = restrictions.clustering;
+    if only_statics {
+        if !clustering.is_full() {
+            return Err(CqlError::invalid(
+                "Invalid restrictions on clustering columns since the UPDATE statement modifies \
+                 only static columns",
+            ));
+        }
+    } else {
+        check_whole_key(table, &clustering, "UPDATE")?;
+    }
+    let partition = key_values(restrictions.partition)?;
+    let mut inputs = Inputs::default();
+    let condition =
+        prepare_condition(table, &update.condition, only_statics, &mut inputs, &mut preparer)?;
+    finish(
+        entry,
+        partition,
+        clustering,
+        statics,
+        regulars,
+        Whole::Nothing,
+        using,
+        condition,
+        inputs,
+    )
+}
+
+/// Plans a `DELETE`.
+pub(crate) fn prepare_delete(
+    schema: &Schema,
+    entry: &Rc<TableEntry>,
+    delete: &ast::Delete,
+    markers: &mut Markers,
+) -> Result<ModifyPlan, CqlError> {
+    let table = &*entry.schema;
+    check_writable(entry)?;
+    markers.enter(table);
+    let mut preparer = preparer(schema, table, markers);
+    let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+    for path in &delete.columns {
+        let column = find(table, path.column())?;
+        let operations = match column.kind {
+            ColumnKind::Static => &mut statics,
+            ColumnKind::Regular => &mut regulars,
+            _ => {
+                return Err(CqlError::Invalid(format!(
+                    "Invalid identifier {} for deletion (should not be a PRIMARY KEY part)",
+                    path_name(path)
+                )));
+            }
+        };
+        operations.push(Operation::delete(column, path, &mut preparer)?);
+    }
+    let using = UsingPlan::prepare(&delete.using, &mut preparer)?;
+    if using.ttl.is_some() {
+        return Err(CqlError::invalid("TTL attribute is not allowed for DELETE statements"));
+    }
+    if table.is_counter() {
+        check_counter_using(&using)?;
+    }
+    let restrictions = restrict(table, &delete.filter, &mut preparer)?;
+    let clustering = restrictions.clustering;
+    let whole = if delete.columns.is_empty() { Whole::Delete } else { Whole::Nothing };
+    if !regulars.is_empty() {
+        if clustering.has_slice() {
+            return Err(CqlError::invalid(
+                "Range deletions are not supported for specific columns",
+            ));
+        }
+        check_whole_key(table, &clustering, "DELETE")?;
+    }
+    let only_statics = regulars.is_empty() && !statics.is_empty();
+    if only_statics && !clustering.is_full() {
+        return Err(CqlError::invalid(
+            "Invalid restrictions on clustering columns since the DELETE statement modifies only \
+             static columns",
+        ));
+    }
+    let partition = key_values(restrictions.partition)?;
+    let mut inputs = Inputs::default();
+    let condition =
+        prepare_condition(table, &delete.condition, only_statics, &mut inputs, &mut preparer)?;
+    if condition.is_some() && whole == Whole::Delete && !clustering.names_rows(table) {
+        return Err(CqlError::invalid(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+             order to delete non static columns",
+        ));
+    }
+    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+}
+
+fn path_name(path: &ColumnPath) -> &str {
+    &path.column().text
+}
+
+fn check_counter_using(using: &UsingPlan) -> Result<(), CqlError> {
+    if using.timestamp.is_some() {
+        return Err(CqlError::invalid("Cannot provide custom timestamp for counter updates"));
+    }
+    if using.ttl.is_some() {
+        return Err(CqlError::invalid("Cannot provide custom TTL for counter updates"));
+    }
+    Ok(())
+}
+
+fn restrict(
+    table: &TableSchema,
+    relations: &[Relation],
+    preparer: &mut Preparer<'_>,
+) -> Result<Restrictions, CqlError> {
+    let mut inputs = Inputs::default();
+    let restrictions = analyze(table, relations, Purpose::Modify, preparer, &mut inputs)?;
+    restrictions.refuse_filters(table, relations)?;
+    Ok(restrictions)
+}
+
+fn key_values(partition: PartitionPlan) -> Result<Vec<KeyValue>, CqlError> {
+    match partition {
+        PartitionPlan::Keys(values) => Ok(values),
+        _ => Err(CqlError::invalid("The partition key is not restricted")),
+    }
+}
+
+fn check_whole_key(
+    table: &TableSchema,
+    clustering: &ClusteringPlan,
+    statement: &str,
+) -> Result<(), CqlError> {
+    if clustering.names_rows(table) {
+        return Ok(());
+    }
+    if clustering.has_slice() {
+        return Err(CqlError::Invalid(format!(
+            "Slice restrictions are not supported on the clustering columns in {statement} \
+             statements"
+        )));
+    }
+    let missing = &table.clustering()[clustering.fixed_count()];
+    Err(CqlError::Invalid(format!("Missing mandatory PRIMARY KEY part {}", missing.name)))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn finish(
+    table: &Rc<TableEntry>,
+    partition: Vec<KeyValue>,
+    clustering: ClusteringPlan,
+    mut static_operations: Vec<Operation>,
+    mut row_operations: Vec<Operation>,
+    whole: Whole,
+    using: UsingPlan,
+    condition: Option<ConditionPlan>,
+    mut inputs: Inputs,
+) -> Result<ModifyPlan, CqlError> {
+    for operations in [&mut static_operations, &mut row_operations] {
+        operations.sort_by_key(|operation| operation.column);
+        for pair in operations.windows(2) {
+            if pair[0].column == pair[1].column && !pair[0].ty.is_multi_cell() {
+                let text = format!("Multiple incompatible setting of column {}", pair[0].name);
+                return Err(CqlError::Invalid(text));
+            }
+        }
+    }
+    if let Some(condition) = &condition {
+        check_condition(table, &partition, &clustering, &using, condition)?;
+    }
+    add_lists(&table.schema, static_operations.iter().chain(&row_operations), &mut inputs);
+    let read = (condition.is_some() || 0 < inputs.len()).then(|| ReadPlan::new(inputs));
+    Ok(ModifyPlan {
+        table: table.clone(),
+        partition,
+        clustering,
+        static_operations,
+        row_operations,
+        whole,
+        using,
+        condition,
+        read,
+    })
+}
+
+fn check_condition(
+    table: &TableEntry,
+    partition: &[KeyValue],
+    clustering: &ClusteringPlan,
+    using: &UsingPlan,
+    _condition: &ConditionPlan,
+) -> Result<(), CqlError> {
+    if table.schema.is_counter() {
+        return Err(CqlError::invalid("Conditional updates are not supported on counter tables"));
+    }
+    if using.timestamp.is_some() {
+        return Err(CqlError::invalid("Cannot provide custom timestamp for conditional updates"));
+    }
+    if partition.iter().any(|value| matches!(value, KeyValue::Many(_))) {
+        return Err(CqlError::invalid(
+            "IN on the partition key is not supported with conditional updates",
+        ));
+    }
+    if clustering.has_in() {
+        return Err(CqlError::invalid(
+            "IN on the clustering key columns is not supported with conditional updates",
+        ));
+    }
+    Ok(())
+}

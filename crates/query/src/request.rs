@@ -1,0 +1,61 @@
+//! One execution of a statement: its values and parameters, its time, and where it runs.
+
+use crate::error::CqlError;
+use crate::ids::Ids;
+use crate::parameters::{Parameters, Value};
+use crate::processor::Config;
+use crate::term::{Env, Evaluated, Term};
+use model::value;
+use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
+
+/// What the execution of a plan needs beside the plan.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) values: &'a [Value<'a>],
+    pub(crate) parameters: &'a Parameters<'a>,
+    /// Microseconds since the epoch.
+    pub(crate) now_micros: i64,
+    pub(crate) config: &'a Config,
+    pub(crate) ids: &'a Ids,
+    pub(crate) coordinator: &'a Coordinator,
+}
+
+impl<'a> Request<'a> {
+    /// For terms outside of rows.
+    pub(crate) fn env(&self) -> Env<'a> {
+        Env::new(self.values, self.now_micros, self.ids)
+    }
+
+    /// Seconds since the epoch.
+    pub(crate) fn now_secs(&self) -> i64 {
+        match self.parameters.now_secs {
+            Some(secs) => secs as i64,
+            None => self.now_micros.div_euclid(1_000_000),
+        }
+    }
+
+    /// For reads of a partition.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        ReadOptions { consistency: self.parameters.consistency, timeout: self.config.read_timeout }
+    }
+
+    /// For writes.
+    pub(crate) fn write_options(&self, kind: WriteKind) -> WriteOptions {
+        let timeout = match kind {
+            WriteKind::Counter => self.config.counter_write_timeout,
+            WriteKind::Cas => self.config.cas_timeout,
+            _ => self.config.write_timeout,
+        };
+        WriteOptions { consistency: self.parameters.consistency, timeout, kind }
+    }
+}
+
+/// An `int` or `bigint` that a clause takes; `None` where it is not given, null or unset.
+pub(crate) fn integer(term: &Option<Term>, env: &Env<'_>) -> Result<Option<i64>, CqlError> {
+    let Some(term) = term else { return Ok(None) };
+    let Evaluated::Value(bytes) = term.evaluate(env)? else { return Ok(None) };
+    Ok(match bytes.len() {
+        4 => value::decode_i32(&bytes).map(i64::from),
+        _ => value::decode_i64(&bytes),
+    })
+}

@@ -1,0 +1,463 @@
+//! The loop over replica pages: what to read next, which rows pass, where the client's page ends.
+//!
+//! Invariants
+//!  - *bounded-reads*: one replica page has at most [`PAGE_BYTES_MAX`] bytes; an unpaged result at
+//!    most `UNPAGED_BYTES_MAX`.
+//!  - *resume-after-last*: a paging state names the place after the last row of its page.
+
+use super::output::{Output, UNPAGED_BYTES_MAX};
+use super::paging::PagingState;
+use super::plan::{Grouping, SelectPlan};
+use super::row::RowCells;
+use crate::error::CqlError;
+use crate::request::{Request, integer};
+use crate::response::Rows;
+use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys, ring};
+use crate::term::Env;
+use model::Token;
+use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
+use std::collections::VecDeque;
+
+/// A page of a replica is cut at this size.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Rows that aggregates read at a time.
+const INTERNAL_PAGE_ROWS: u64 = 10_000;
+/// Dead rows and tombstones after which a replica cuts its page.
+const TOMBSTONES_MAX: u64 = 10_000;
+/// Partitions of an `IN` that are read at once.
+const CONCURRENT_KEYS: usize = 8;
+/// Replica pages behind a filtered page of the client: then it is short, perhaps empty.
+const FILTERED_PAGES_MAX: usize = 16;
+
+/// Executes a `SELECT`.
+pub(crate) async fn execute(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+) -> Result<(Rows, Vec<String>), CqlError> {
+    let env = request.env();
+    let table = plan.table.schema.id;
+    let per_partition = limit(&plan.per_partition_limit, "PER PARTITION LIMIT", &env)?;
+    let mut rows_left = limit(&plan.limit, "LIMIT", &env)?;
+    let mut resume = None;
+    if let Some(state) = request.parameters.paging_state
+        && plan.grouping == Grouping::None
+    {
+        let state = PagingState::decode(state, table)?;
+        rows_left = rows_left.min(state.rows_left);
+        resume = Some(state.resume);
+    }
+    let Some(targets) = targets(plan, &env, &resume)? else {
+        return empty(plan, &env);
+    };
+    let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, &env)?;
+    if ranges.is_empty() {
+        return empty(plan, &env);
+    }
+    let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
+    let page_size = page_size.filter(|size| 0 < *size && plan.grouping == Grouping::None);
+    let sorted_here = plan.ordered && matches!(&targets, Targets::Keys(keys) if 1 < keys.len());
+    if sorted_here && page_size.is_some() {
+        return Err(CqlError::invalid(
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
+             you must either remove the ORDER BY or the IN and sort client side, or disable \
+             paging for this query",
+        ));
+    }
+    let filtered = !plan.restrictions.filters.is_empty();
+    let mut output = Output::new(plan, sorted_here);
+    if plan.grouping != Grouping::None {
+        output.limit_groups(rows_left, per_partition);
+    }
+    let limited = plan.grouping == Grouping::None && !sorted_here;
+    let scan = Scan {
+        plan,
+        request,
+        env,
+        ranges,
+        filtered,
+        per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
+        rows_max: if limited { rows_left } else { u64::MAX },
+        page_max: page_size,
+        output,
+        rows_in_partition: 0,
+        partition: Vec::new(),
+        warnings: Vec::new(),
+    };
+    scan.run(targets, resume, rows_left).await
+}
+
+/// A result without any row of the table.
+fn empty(plan: &SelectPlan, env: &Env<'_>) -> Result<(Rows, Vec<String>), CqlError> {
+    let mut output = Output::new(plan, false);
+    output.finish(env, u64::MAX)?;
+    Ok((rows(plan, output, None), Vec::new()))
+}
+
+fn rows(plan: &SelectPlan, output: Output<'_>, paging_state: Option<Vec<u8>>) -> Rows {
+    Rows {
+        metadata: plan.metadata.clone(),
+        row_count: u32::try_from(output.row_count).unwrap_or(u32::MAX),
+        body: output.body,
+        paging_state,
+    }
+}
+
+fn limit(term: &Option<crate::term::Term>, name: &str, env: &Env<'_>) -> Result<u64, CqlError> {
+    match integer(term, env)? {
+        None => Ok(u64::MAX),
+        Some(limit) if 0 < limit => Ok(limit as u64),
+        Some(_) => Err(CqlError::Invalid(format!("{name} must be strictly positive"))),
+    }
+}
+
+/// What is left to be read.
+enum Targets {
+    Keys(VecDeque<(Token, Vec<u8>)>),
+    Range(RingRange),
+}
+
+fn targets(
+    plan: &SelectPlan,
+    env: &Env<'_>,
+    resume: &Option<Resume>,
+) -> Result<Option<Targets>, CqlError> {
+    let schema = &plan.table.schema;
+    let range = match &plan.restrictions.partition {
+        PartitionPlan::Keys(values) => {
+            let keys = match keys(values, schema.partition_key(), Nulls::NoRows, env)? {
+                Keys::One(key) => VecDeque::from([(Token::of(&key), key)]),
+                Keys::Many(keys) => VecDeque::from(keys),
+            };
+            let mut keys = keys;
+            if let Some(resume) = resume {
+                let place = (Token::of(&resume.key), &resume.key);
+                while let Some((token, key)) = keys.front()
+                    && (*token, key) < place
+                {
+                    keys.pop_front();
+                }
+                if resume.after.is_none()
+                    && let Some((_, key)) = keys.front()
+                    && *key == resume.key
+                {
+                    keys.pop_front();
+                }
+            }
+            return Ok((!keys.is_empty()).then_some(Targets::Keys(keys)));
+        }
+        PartitionPlan::Tokens { lower, upper } => ring(lower, upper, env)?,
+        PartitionPlan::All => ring(&None, &None, env)?,
+    };
+    Ok(range.map(Targets::Range))
+}
+
+struct Scan<'p> {
+    plan: &'p SelectPlan,
+    request: &'p Request<'p>,
+    env: Env<'p>,
+    ranges: Vec<SendRange>,
+    filtered: bool,
+    per_partition: u64,
+    /// Rows that may be added in all.
+    rows_max: u64,
+    /// Rows of the client's page.
+    page_max: Option<u64>,
+    output: Output<'p>,
+    /// Rows added of the partition `partition`.
+    rows_in_partition: u64,
+    partition: Vec<u8>,
+    warnings: Vec<String>,
+}
+
+/// How a replica page was used up.
+enum Consumed {
+    /// All of it was taken.
+    All,
+    /// The client's page is full; it goes on there, if anything may be left.
+    Full(Option<Resume>),
+}
+
+impl Scan<'_> {
+    async fn run(
+        mut self,
+        targets: Targets,
+        resume: Option<Resume>,
+        rows_left: u64,
+    ) -> Result<(Rows, Vec<String>), CqlError> {
+        if let Some(resume) = &resume {
+            self.rows_in_partition = resume.rows_in_partition;
+            self.partition.clone_from(&resume.key);
+        }
+        let next = match targets {
+            Targets::Keys(keys) => self.read_keys(keys, resume).await?,
+            Targets::Range(range) => self.read_range(range, resume).await?,
+        };
+        let env = self.env;
+        self.output.finish(&env, rows_left)?;
+        let rows_left = match rows_left {
+            u64::MAX => u64::MAX,
+            rows_left => rows_left.saturating_sub(self.output.row_count),
+        };
+        let state = next
+            .filter(|_| 0 < rows_left)
+            .map(|resume| PagingState { rows_left, resume }.encode(self.plan.table.schema.id));
+        Ok((rows(self.plan, self.output, state), self.warnings))
+    }
+
+    async fn read_keys(
+        &mut self,
+        mut keys: VecDeque<(Token, Vec<u8>)>,
+        mut resume: Option<Resume>,
+    ) -> Result<Option<Resume>, CqlError> {
+        let mut ahead: VecDeque<Page> = VecDeque::new();
+        while let Some((token, key)) = keys.pop_front() {
+            let mut from = resume.take().filter(|resume| resume.key == key);
+            let mut first = ahead.pop_front();
+            if first.is_none() && !keys.is_empty() && from.is_none() {
+                let also = keys.iter().take(CONCURRENT_KEYS - 1).cloned();
+                let batch: Vec<(Token, Vec<u8>)> =
+                    std::iter::once((token, key.clone())).chain(also).collect();
+                ahead = self.read_ahead(batch).await?;
+                first = ahead.pop_front();
+            }
+            loop {
+                let page = match first.take() {
+                    Some(page) => page,
+                    None => {
+                        let command = self.command(Partitions::Key(key.clone()), from.take());
+                        self.read(token, &command).await?
+                    }
+                };
+                let more = page.resume.is_some() || !keys.is_empty();
+                match self.consume(&page, more)? {
+                    Consumed::Full(next) => return Ok(next),
+                    Consumed::All => {}
+                }
+                match page.resume {
+                    Some(next) if next.after.is_some() => from = Some(next),
+                    _ => break,
+                }
+                if let Some(from) = &from
+                    && self.is_page_over()
+                {
+                    return Ok(Some(self.with_count(from.clone())));
+                }
+            }
+            if !keys.is_empty() && self.is_page_over() {
+                return Ok(Some(Resume { key, after: None, rows_in_partition: 0 }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read_range(
+        &mut self,
+        range: RingRange,
+        resume: Option<Resume>,
+    ) -> Result<Option<Resume>, CqlError> {
+        let mut from = resume;
+        for pages in 1usize.. {
+            let mut start = range.start.clone();
+            if let Some(resume) = &from {
+                let token = Token::of(&resume.key);
+                let after = resume.after.is_none();
+                start = RingBound { token, key: Some(resume.key.clone()), after };
+            }
+            let partitions = Partitions::Range { start, end: range.end.clone() };
+            let command = self.command(partitions, from.take());
+            let page = self.read(Token::MIN, &command).await?;
+            match self.consume(&page, page.resume.is_some())? {
+                Consumed::Full(next) => return Ok(next),
+                Consumed::All => {}
+            }
+            let Some(next) = page.resume else { return Ok(None) };
+            let tired = self.page_max.is_some() && self.filtered && FILTERED_PAGES_MAX <= pages;
+            if tired || self.is_page_over() {
+                return Ok(Some(self.with_count(next)));
+            }
+            from = Some(next);
+        }
+        Ok(None)
+    }
+
+    async fn read(&mut self, token: Token, command: &ReadCommand) -> Result<Page, CqlError> {
+        let mut options = self.request.read_options();
+        if !matches!(command.partitions, Partitions::Key(_)) {
+            options.timeout = self.request.config.range_read_timeout;
+        }
+        let coordinator = self.request.coordinator;
+        let page = coordinator.read(&self.plan.table, token, command.clone(), &options).await?;
+        Ok(page)
+    }
+
+    async fn read_ahead(
+        &mut self,
+        batch: Vec<(Token, Vec<u8>)>,
+    ) -> Result<VecDeque<Page>, CqlError> {
+        let options = self.request.read_options();
+        let coordinator = self.request.coordinator;
+        let reads = batch.into_iter().map(|(token, key)| {
+            let command = self.command(Partitions::Key(key), None);
+            coordinator.read(&self.plan.table, token, command, &options)
+        });
+        let mut pages = VecDeque::new();
+        for page in runtime::task::join_all(reads).await {
+            pages.push_back(page?);
+        }
+        Ok(pages)
+    }
+
+    /// Rows that may still be added to the client's page.
+    fn room(&self) -> u64 {
+        let max = self.page_max.unwrap_or(u64::MAX).min(self.rows_max);
+        max.saturating_sub(self.output.row_count)
+    }
+
+    /// Whether the client's page has its bytes.
+    fn is_page_over(&self) -> bool {
+        self.page_max.is_some() && PAGE_BYTES_MAX <= self.output.body.len()
+    }
+
+    fn command(&self, partitions: Partitions, resume: Option<Resume>) -> ReadCommand {
+        let plan = self.plan;
+        let row_limit = match (self.filtered, plan.grouping) {
+            (false, Grouping::None) => self.room(),
+            _ => INTERNAL_PAGE_ROWS,
+        };
+        let unfiltered = if self.filtered { u64::MAX } else { self.per_partition };
+        ReadCommand {
+            table: plan.table.schema.id,
+            partitions,
+            ranges: self.ranges.clone(),
+            reversed: plan.reversed,
+            columns: plan.columns.clone(),
+            static_count: plan.static_count,
+            row_limit,
+            per_partition_limit: if plan.distinct { 1 } else { unfiltered },
+            partition_limit: u64::MAX,
+            bytes_max: PAGE_BYTES_MAX,
+            static_only_rows: plan.restrictions.clustering.is_full(),
+            tombstone_limit: TOMBSTONES_MAX,
+            now: self.request.now_secs(),
+            bypass_cache: plan.bypass_cache,
+            resume,
+        }
+    }
+
+    fn with_count(&self, resume: Resume) -> Resume {
+        let same = resume.key == self.partition;
+        let rows_in_partition = if same { self.rows_in_partition } else { 0 };
+        if self.filtered { Resume { rows_in_partition, ..resume } } else { resume }
+    }
+
+    /// Takes the rows of a page; `more` tells whether anything comes after it.
+    fn consume(&mut self, page: &Page, more: bool) -> Result<Consumed, CqlError> {
+        let plan = self.plan;
+        let layout = mutation::page::PageLayout::new(&plan.columns, plan.static_count);
+        let view = PageView::trusted(&page.bytes, layout);
+        if plan.verbatim && self.output.is_plain() && page.row_count <= self.room() {
+            return self.copy(&view, page, more);
+        }
+        let key_count = plan.table.schema.partition_key_count;
+        let mut cells =
+            RowCells::new(&plan.inputs, &plan.column_inputs, plan.static_count, key_count);
+        let mut partitions = view.partitions().peekable();
+        while let Some(partition) = partitions.next() {
+            if self.partition != partition.key() {
+                self.partition.clear();
+                self.partition.extend_from_slice(partition.key());
+                self.rows_in_partition = 0;
+            }
+            self.output.begin_partition(partition.key(), &self.env)?;
+            cells.partition(partition.key(), partition.statics());
+            if partition.row_count() == 0 {
+                let last = partitions.peek().is_none();
+                if self.offer(partition.key(), &[], &cells)? && self.room() == 0 {
+                    let place =
+                        Resume { key: partition.key().to_vec(), after: None, rows_in_partition: 0 };
+                    return Ok(self.full(place, last, page, more));
+                }
+                continue;
+            }
+            let mut rows = partition.rows().peekable();
+            while let Some(row) = rows.next() {
+                cells.row(row.clustering(), row.columns());
+                let added = self.offer(partition.key(), row.clustering(), &cells)?;
+                if added && self.room() == 0 {
+                    let weight = if plan.reversed { -1 } else { 1 };
+                    let after = (!plan.distinct).then(|| (row.clustering().to_vec(), weight));
+                    let place = Resume {
+                        key: partition.key().to_vec(),
+                        after,
+                        rows_in_partition: self.rows_in_partition,
+                    };
+                    let last = rows.peek().is_none() && partitions.peek().is_none();
+                    return Ok(self.full(place, last, page, more));
+                }
+            }
+        }
+        self.check_size()?;
+        Ok(Consumed::All)
+    }
+
+    /// Copies the rows as they are: they all have room.
+    fn copy(&mut self, view: &PageView<'_>, page: &Page, more: bool) -> Result<Consumed, CqlError> {
+        if self.output.body.is_empty() {
+            self.output.body.reserve_exact(page.bytes.len());
+        }
+        let null_row = self.plan.outputs.len();
+        for partition in view.partitions() {
+            if partition.row_count() == 0 {
+                self.output.add_null_row(null_row);
+            }
+            for row in partition.rows() {
+                self.output.add_verbatim(row.values());
+            }
+        }
+        self.check_size()?;
+        if self.room() == 0 {
+            return Ok(Consumed::Full(page.resume.clone().filter(|_| more)));
+        }
+        Ok(Consumed::All)
+    }
+
+    fn check_size(&self) -> Result<(), CqlError> {
+        if self.output.body.len() <= UNPAGED_BYTES_MAX {
+            return Ok(());
+        }
+        Err(CqlError::Invalid(format!(
+            "Memory usage of unpaged query exceeds hard limit of {UNPAGED_BYTES_MAX} (configured \
+             via max_memory_for_unlimited_query_hard_limit)"
+        )))
+    }
+
+    fn full(&self, place: Resume, last: bool, page: &Page, more: bool) -> Consumed {
+        Consumed::Full(match (last, &page.resume) {
+            (true, Some(resume)) => Some(self.with_count(resume.clone())),
+            (true, None) if !more => None,
+            _ => Some(place),
+        })
+    }
+
+    /// Adds the row of `cells` if it passes; whether it did.
+    fn offer(
+        &mut self,
+        key: &[u8],
+        clustering: &[u8],
+        cells: &RowCells<'_>,
+    ) -> Result<bool, CqlError> {
+        let env = self.env.with_row(&cells.cells);
+        for filter in &self.plan.restrictions.filters {
+            if !filter.passes(&env)? {
+                return Ok(false);
+            }
+        }
+        let limited = self.filtered || self.plan.distinct;
+        if limited && self.per_partition <= self.rows_in_partition {
+            return Ok(false);
+        }
+        self.rows_in_partition += 1;
+        self.output.add(key, clustering, &env)?;
+        Ok(true)
+    }
+}

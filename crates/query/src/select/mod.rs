@@ -1,0 +1,16 @@
+//! `SELECT`: planned once, executed page by page.
+//!
+//! In reading order: [`plan`] (analysis), [`naming`] (result columns), [`execute`] (the loop over
+//! replica pages), [`row`] (a row of a page as terms see it), [`output`] (rows of the result,
+//! groups and aggregates, order), [`paging`].
+
+mod execute;
+mod naming;
+mod output;
+mod paging;
+mod plan;
+mod row;
+
+pub(crate) use execute::execute;
+pub(crate) use plan::{SelectPlan, columns_read, prepare};
+pub(crate) use row::RowCells;

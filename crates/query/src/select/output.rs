@@ -1,0 +1,194 @@
+//! Rows of the result: one by one, or gathered in groups, or to be sorted.
+
+use super::plan::{Grouping, SelectPlan};
+use crate::error::CqlError;
+use crate::functions::Accumulator;
+use crate::term::Env;
+use model::key::{clustering_components, partition_key_component};
+use stdx::Put;
+
+/// Bytes of an unpaged result at most.
+pub(super) const UNPAGED_BYTES_MAX: usize = 100 << 20;
+
+/// Takes the rows that pass, makes the result's rows.
+pub(super) struct Output<'p> {
+    plan: &'p SelectPlan,
+    pub(super) body: Vec<u8>,
+    pub(super) row_count: u64,
+    group: Option<Group>,
+    /// Where rows have to be sorted: clustering key and row.
+    unsorted: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Of groups: how many the present partition has had, and how many it may have.
+    groups_in_partition: u64,
+    per_partition_max: u64,
+    rows_max: u64,
+}
+
+struct Group {
+    /// The values that all of its rows share.
+    id: Vec<u8>,
+    partition: Vec<u8>,
+    accumulators: Vec<Accumulator>,
+}
+
+impl<'p> Output<'p> {
+    pub(super) fn new(plan: &'p SelectPlan, sorted_here: bool) -> Output<'p> {
+        Output {
+            plan,
+            body: Vec::new(),
+            row_count: 0,
+            group: None,
+            unsorted: sorted_here.then(Vec::new),
+            groups_in_partition: 0,
+            per_partition_max: u64::MAX,
+            rows_max: u64::MAX,
+        }
+    }
+
+    /// Limits for groups; rows are limited by whoever adds them.
+    pub(super) fn limit_groups(&mut self, rows_max: u64, per_partition_max: u64) {
+        self.rows_max = rows_max;
+        self.per_partition_max = per_partition_max;
+    }
+
+    /// Adds a row.
+    pub(super) fn add(
+        &mut self,
+        key: &[u8],
+        clustering: &[u8],
+        env: &Env<'_>,
+    ) -> Result<(), CqlError> {
+        match self.plan.grouping {
+            Grouping::None => {}
+            grouping => return self.add_to_group(grouping, key, clustering, env),
+        }
+        if let Some(rows) = &mut self.unsorted {
+            let mut row = Vec::new();
+            write_row(self.plan, env, &mut row)?;
+            rows.push((clustering.to_vec(), row));
+        } else {
+            write_row(self.plan, env, &mut self.body)?;
+        }
+        self.row_count += 1;
+        Ok(())
+    }
+
+    /// Adds a row that is copied as it is.
+    pub(super) fn add_verbatim(&mut self, values: &[u8]) {
+        self.body.put(values);
+        self.row_count += 1;
+    }
+
+    /// Adds a row of `count` nulls: of a partition that has no rows.
+    pub(super) fn add_null_row(&mut self, count: usize) {
+        (0..count).for_each(|_| self.body.put_i32(-1));
+        self.row_count += 1;
+    }
+
+    /// Whether rows go into the result as they come.
+    pub(super) fn is_plain(&self) -> bool {
+        self.unsorted.is_none() && self.plan.grouping == Grouping::None
+    }
+
+    fn add_to_group(
+        &mut self,
+        grouping: Grouping,
+        key: &[u8],
+        clustering: &[u8],
+        env: &Env<'_>,
+    ) -> Result<(), CqlError> {
+        let id = match grouping {
+            Grouping::By { partition, clustering: columns } => {
+                let key_count = self.plan.table.schema.partition_key_count;
+                let mut id = Vec::new();
+                if partition == key_count {
+                    id.put_u32_bytes(key);
+                } else {
+                    for index in 0..partition {
+                        let part = partition_key_component(key, key_count, index);
+                        id.put_u32_bytes(part.unwrap_or_default());
+                    }
+                }
+                for part in clustering_components(clustering).take(columns) {
+                    id.put_u32_bytes(part);
+                }
+                id
+            }
+            _ => Vec::new(),
+        };
+        if self.group.as_ref().is_none_or(|group| group.id != id) {
+            self.finish_group(env)?;
+            let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
+            self.group = Some(Group { id, partition: key.to_vec(), accumulators });
+        }
+        let Some(group) = &mut self.group else { return Ok(()) };
+        for (accumulator, (_, argument)) in group.accumulators.iter_mut().zip(&self.plan.aggregates)
+        {
+            match argument {
+                None => accumulator.add(None)?,
+                Some(term) => accumulator.add(term.evaluate(env)?.bytes())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_group(&mut self, env: &Env<'_>) -> Result<(), CqlError> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        if self.rows_max <= self.row_count {
+            return Ok(());
+        }
+        if self.per_partition_max <= self.groups_in_partition {
+            return Ok(());
+        }
+        let _ = &group.partition;
+        let values: Result<Vec<Option<Vec<u8>>>, CqlError> =
+            group.accumulators.into_iter().map(Accumulator::finish).collect();
+        let values = values?;
+        let env = Env { aggregates: &values, ..env.with_row(&[]) };
+        write_row(self.plan, &env, &mut self.body)?;
+        self.row_count += 1;
+        self.groups_in_partition += 1;
+        Ok(())
+    }
+
+    /// A partition begins.
+    pub(super) fn begin_partition(&mut self, key: &[u8], env: &Env<'_>) -> Result<(), CqlError> {
+        if self.per_partition_max == u64::MAX {
+            return Ok(());
+        }
+        if self.group.as_ref().is_some_and(|group| group.partition != key) {
+            self.finish_group(env)?;
+            self.groups_in_partition = 0;
+        }
+        Ok(())
+    }
+
+    /// All rows were added.
+    pub(super) fn finish(&mut self, env: &Env<'_>, rows_max: u64) -> Result<(), CqlError> {
+        if self.plan.grouping == Grouping::All && self.group.is_none() {
+            let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
+            self.group = Some(Group { id: Vec::new(), partition: Vec::new(), accumulators });
+        }
+        self.finish_group(env)?;
+        let Some(mut rows) = self.unsorted.take() else { return Ok(()) };
+        let order = &self.plan.table.schema.order;
+        rows.sort_by(|(a, _), (b, _)| {
+            let by_table = order.compare((a, 0), (b, 0));
+            if self.plan.reversed { by_table.reverse() } else { by_table }
+        });
+        rows.truncate(usize::try_from(rows_max).unwrap_or(usize::MAX));
+        self.row_count = rows.len() as u64;
+        rows.iter().for_each(|(_, row)| self.body.put(row));
+        Ok(())
+    }
+}
+
+fn write_row(plan: &SelectPlan, env: &Env<'_>, out: &mut Vec<u8>) -> Result<(), CqlError> {
+    for term in &plan.outputs {
+        match term.evaluate(env)?.bytes() {
+            None => out.put_i32(-1),
+            Some(bytes) => out.put_u32_bytes(bytes),
+        }
+    }
+    Ok(())
+}

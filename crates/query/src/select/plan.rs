@@ -1,0 +1,381 @@
+//! The analysis of a `SELECT`: from the tree to a plan that only needs values.
+
+use super::naming::name_of;
+use crate::error::CqlError;
+use crate::functions::Aggregate;
+use crate::markers::Markers;
+use crate::response::{ColumnSpec, ResultMetadata};
+use crate::restrictions::{Purpose, Restrictions, analyze};
+use crate::syntax::ast;
+use crate::syntax::ast::{Direction, Expr, ExprKind, OrderBy, Selection};
+use crate::term::{Inputs, Preparer, Receiver, Source, Term};
+use cluster::{Schema, TableEntry};
+use model::{ColumnId, ColumnKind, TableSchema, Type};
+use mutation::page::ColumnForm;
+use std::rc::Rc;
+
+/// A `SELECT` ready to be executed.
+#[derive(Debug)]
+pub(crate) struct SelectPlan {
+    pub(crate) table: Rc<TableEntry>,
+    pub(super) restrictions: Restrictions,
+    pub(super) inputs: Inputs,
+    /// What is read, static columns first, and of each the input that it is.
+    pub(super) columns: Vec<(ColumnId, ColumnForm)>,
+    pub(super) column_inputs: Vec<u16>,
+    pub(super) static_count: usize,
+    /// The result's columns.
+    pub(super) outputs: Vec<Term>,
+    /// The outputs are the regular columns read, in their order: rows are copied as they are.
+    pub(super) verbatim: bool,
+    pub(super) aggregates: Vec<(Aggregate, Option<Term>)>,
+    pub(super) grouping: Grouping,
+    pub(super) reversed: bool,
+    pub(super) ordered: bool,
+    pub(super) distinct: bool,
+    pub(super) limit: Option<Term>,
+    pub(super) per_partition_limit: Option<Term>,
+    pub(super) bypass_cache: bool,
+    pub(crate) metadata: Rc<ResultMetadata>,
+}
+
+/// Which rows make one row of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// Each one.
+    None,
+    /// All.
+    All,
+    /// Those with equal values of so many partition key and clustering columns.
+    By { partition: usize, clustering: usize },
+}
+
+/// Plans a `SELECT` from `table`.
+pub(crate) fn prepare(
+    schema: &Schema,
+    table: &Rc<TableEntry>,
+    select: &ast::Select,
+    markers: &mut Markers,
+) -> Result<SelectPlan, CqlError> {
+    let entry = table.clone();
+    let table = &*entry.schema;
+    refuse_unsupported(select)?;
+    markers.enter(table);
+    let mut inputs = Inputs::default();
+    let mut aggregates = Vec::new();
+    let (mut outputs, specs) =
+        selection(schema, table, select, markers, &mut inputs, &mut aggregates)?;
+    let mut preparer = preparer(schema, table, markers);
+    let purpose = if select.allow_filtering { Purpose::SelectFiltering } else { Purpose::Select };
+    let restrictions = analyze(table, &select.filter, purpose, &mut preparer, &mut inputs)?;
+    let grouping = grouping(table, select, !aggregates.is_empty())?;
+    let mut limit = |limit: &Option<Expr>, name: &str| {
+        let receiver = Receiver { name, ty: &Type::Int };
+        limit.as_ref().map(|expr| preparer.prepare(expr, receiver)).transpose()
+    };
+    let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
+    let limit = limit(&select.limit, "[limit]")?;
+    check_limits(select, grouping)?;
+    let reversed = reversed(table, select, &restrictions)?;
+    if select.distinct {
+        check_distinct(table, &inputs, &restrictions)?;
+    }
+    if grouping != Grouping::None {
+        outputs =
+            outputs.into_iter().map(|term| first_of(term, &inputs, &mut aggregates)).collect();
+    }
+    let (columns, column_inputs, static_count) = columns_read(&inputs);
+    let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
+    Ok(SelectPlan {
+        restrictions,
+        inputs,
+        columns,
+        column_inputs,
+        static_count,
+        outputs,
+        verbatim,
+        aggregates,
+        grouping,
+        reversed,
+        ordered: !select.order_by.is_empty(),
+        distinct: select.distinct,
+        limit,
+        per_partition_limit,
+        bypass_cache: select.bypass_cache,
+        metadata: Rc::new(ResultMetadata::new(specs)),
+        table: entry,
+    })
+}
+
+fn preparer<'a>(
+    schema: &'a Schema,
+    table: &'a TableSchema,
+    markers: &'a mut Markers,
+) -> Preparer<'a> {
+    let keyspace = &table.keyspace;
+    Preparer { schema, keyspace, table: Some(table), markers, row: None, aggregates: None }
+}
+
+fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
+    let refused = |what: &str| Err(CqlError::Invalid(format!("{what} is not supported yet")));
+    if select.json {
+        return refused("SELECT JSON");
+    }
+    if matches!(select.from, Some(ast::Source::MutationFragments(_))) {
+        return refused("SELECT FROM MUTATION_FRAGMENTS");
+    }
+    match select.order_by.first() {
+        Some(OrderBy::Nearest(..)) => refused("ORDER BY .. ANN OF"),
+        Some(OrderBy::Function(..)) => refused("ORDER BY a function"),
+        _ => Ok(()),
+    }
+}
+
+fn selection(
+    schema: &Schema,
+    table: &TableSchema,
+    select: &ast::Select,
+    markers: &mut Markers,
+    inputs: &mut Inputs,
+    aggregates: &mut Vec<(Aggregate, Option<Term>)>,
+) -> Result<(Vec<Term>, Vec<ColumnSpec>), CqlError> {
+    let keyspace: Rc<str> = Rc::from(table.keyspace.as_str());
+    let name: Rc<str> = Rc::from(table.name.as_str());
+    let spec = |column: &str, ty: Type| ColumnSpec {
+        keyspace: keyspace.clone(),
+        table: name.clone(),
+        name: Rc::from(column),
+        ty,
+    };
+    let (mut outputs, mut specs) = (Vec::new(), Vec::new());
+    let Selection::Items(items) = &select.selection else {
+        for column in &table.columns {
+            let wanted = !select.distinct
+                || matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static);
+            if wanted {
+                outputs.push(Term::Column(inputs.add(column, ColumnForm::Value)));
+                specs.push(spec(&column.name, column.ty.clone()));
+            }
+        }
+        return Ok((outputs, specs));
+    };
+    let mut preparer = preparer(schema, table, markers);
+    preparer.row = Some(inputs);
+    preparer.aggregates = Some(aggregates);
+    for item in items {
+        let (term, mut ty) = preparer.select(&item.expr)?;
+        if let ExprKind::Column(column) = &item.expr.kind
+            && let Some(column) = table.column(&column.text)
+        {
+            ty = column.ty.clone();
+        }
+        outputs.push(term);
+        let shown = item.alias.as_ref().map_or_else(|| name_of(&item.expr), |a| a.text.clone());
+        specs.push(spec(&shown, ty));
+    }
+    Ok((outputs, specs))
+}
+
+fn grouping(
+    table: &TableSchema,
+    select: &ast::Select,
+    has_aggregates: bool,
+) -> Result<Grouping, CqlError> {
+    if select.group_by.is_empty() {
+        return Ok(if has_aggregates { Grouping::All } else { Grouping::None });
+    }
+    let keys = &table.columns[..table.partition_key_count + table.clustering_count];
+    let fixed = |name: &str| {
+        select.filter.iter().any(|relation| match (&relation.subject, &relation.test) {
+            (ast::Subject::Path(path), ast::Test::Compare(ast::Comparison::Equal, _)) => {
+                path.column().text == name
+            }
+            _ => false,
+        })
+    };
+    let mut at = 0;
+    for expr in &select.group_by {
+        let ExprKind::Column(name) = &expr.kind else {
+            return Err(CqlError::invalid("GROUP BY functions are not supported yet"));
+        };
+        let column = crate::restrictions::find(table, name)?;
+        if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+            return Err(CqlError::Invalid(format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
+                name.text
+            )));
+        }
+        while keys.get(at).is_some_and(|key| key.name != name.text && fixed(&key.name)) {
+            at += 1;
+        }
+        if keys.get(at).is_none_or(|key| key.name != name.text) {
+            return Err(CqlError::Invalid(format!(
+                "Group by currently only support groups of columns following their declared \
+                 order in the PRIMARY KEY, got {}",
+                name.text
+            )));
+        }
+        at += 1;
+    }
+    let partition = at.min(table.partition_key_count);
+    Ok(Grouping::By { partition, clustering: at - partition })
+}
+
+fn check_limits(select: &ast::Select, grouping: Grouping) -> Result<(), CqlError> {
+    if grouping == Grouping::All && select.per_partition_limit.is_some() {
+        return Err(CqlError::invalid(
+            "PER PARTITION LIMIT is not allowed with aggregate queries.",
+        ));
+    }
+    if select.distinct && select.per_partition_limit.is_some() {
+        return Err(CqlError::invalid(
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether rows come in the opposite of the table's order.
+fn reversed(
+    table: &TableSchema,
+    select: &ast::Select,
+    restrictions: &Restrictions,
+) -> Result<bool, CqlError> {
+    if select.order_by.is_empty() {
+        return Ok(false);
+    }
+    if !matches!(restrictions.partition, crate::restrictions::PartitionPlan::Keys(_)) {
+        return Err(CqlError::invalid(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        ));
+    }
+    if select.distinct {
+        return Err(CqlError::invalid("ORDER BY is not allowed with SELECT DISTINCT queries"));
+    }
+    let clustering = table.clustering();
+    let fixed = restrictions.clustering.fixed_count();
+    let mut at = 0;
+    let mut reversed = None;
+    for order in &select.order_by {
+        let OrderBy::Column(name, direction) = order else { continue };
+        let column = crate::restrictions::find(table, name)?;
+        if column.kind != ColumnKind::Clustering {
+            return Err(CqlError::Invalid(format!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY \
+                 KEY, got {}",
+                name.text
+            )));
+        }
+        let position = column.position as usize;
+        while at < position && at < fixed {
+            at += 1;
+        }
+        if at != position {
+            return Err(CqlError::Invalid(
+                "Order by currently only supports the ordering of columns following their \
+                 declared order in the PRIMARY KEY"
+                    .to_owned(),
+            ));
+        }
+        at += 1;
+        let descending = *direction == Direction::Descending;
+        let this = descending != clustering[position].reversed;
+        if reversed.is_some_and(|before| before != this) {
+            return Err(CqlError::invalid("Unsupported order by relation"));
+        }
+        reversed = Some(this);
+    }
+    Ok(reversed.unwrap_or(false))
+}
+
+fn check_distinct(
+    table: &TableSchema,
+    inputs: &Inputs,
+    restrictions: &Restrictions,
+) -> Result<(), CqlError> {
+    let mut key_columns = vec![false; table.partition_key_count];
+    for input in inputs.iter() {
+        match input.source {
+            Source::PartitionKey(position) => key_columns[position as usize] = true,
+            Source::Static(_) => {}
+            Source::Clustering(_) | Source::Regular(_) => {
+                return Err(CqlError::invalid(
+                    "SELECT DISTINCT queries must only request partition key columns and/or \
+                     static columns",
+                ));
+            }
+        }
+    }
+    if !restrictions.clustering.is_full() {
+        return Err(CqlError::invalid(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
+             static columns.",
+        ));
+    }
+    match key_columns.iter().position(|requested| !requested) {
+        None => Ok(()),
+        Some(missing) => Err(CqlError::Invalid(format!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            table.columns[missing].name
+        ))),
+    }
+}
+
+/// Beside aggregates a column is that of the group's first row.
+fn first_of(term: Term, inputs: &Inputs, aggregates: &mut Vec<(Aggregate, Option<Term>)>) -> Term {
+    match term {
+        Term::Column(index) => {
+            let ty = inputs.get(index).ty.clone();
+            aggregates.push((Aggregate::First(ty), Some(Term::Column(index))));
+            Term::Aggregate((aggregates.len() - 1) as u16)
+        }
+        Term::Attribute(..) => {
+            aggregates.push((Aggregate::First(Type::BigInt), Some(term)));
+            Term::Aggregate((aggregates.len() - 1) as u16)
+        }
+        Term::Call(function, arguments) => {
+            let arguments = arguments.into_iter().map(|a| first_of(a, inputs, aggregates));
+            Term::Call(function, arguments.collect())
+        }
+        Term::Parts(ty, parts) => {
+            let parts = parts.into_iter().map(|part| first_of(part, inputs, aggregates));
+            Term::Parts(ty, parts.collect())
+        }
+        Term::Field(inner, index) => {
+            Term::Field(Box::new(first_of(*inner, inputs, aggregates)), index)
+        }
+        Term::Element(inner, ty, key) => {
+            Term::Element(Box::new(first_of(*inner, inputs, aggregates)), ty, key)
+        }
+        other => other,
+    }
+}
+
+/// The columns to be read, static ones first, each with its input.
+pub(crate) fn columns_read(inputs: &Inputs) -> (Vec<(ColumnId, ColumnForm)>, Vec<u16>, usize) {
+    let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+    for (index, input) in inputs.iter().enumerate() {
+        match input.source {
+            Source::Static(id) => statics.push(((id, input.form), index as u16)),
+            Source::Regular(id) => regulars.push(((id, input.form), index as u16)),
+            Source::PartitionKey(_) | Source::Clustering(_) => {}
+        }
+    }
+    let static_count = statics.len();
+    statics.append(&mut regulars);
+    let (columns, inputs) = statics.into_iter().unzip();
+    (columns, inputs, static_count)
+}
+
+fn is_verbatim(inputs: &Inputs, outputs: &[Term], grouping: Grouping) -> bool {
+    let in_order = |(index, term): (usize, &Term)| match term {
+        Term::Column(input) => *input as usize == index,
+        _ => false,
+    };
+    let plain =
+        |form, source: &Source| form == ColumnForm::Value && matches!(source, Source::Regular(_));
+    grouping == Grouping::None
+        && inputs.len() == outputs.len()
+        && outputs.iter().enumerate().all(in_order)
+        && inputs.iter().all(|input| plain(input.form, &input.source))
+}

@@ -1,0 +1,190 @@
+//! A statement analysed against one version of the schema.
+
+use crate::batch::{self, BatchPlan};
+use crate::error::CqlError;
+use crate::markers::{Markers, Names};
+use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
+use crate::parameters::{Value, Values};
+use crate::response::{BindMetadata, ResultMetadata};
+use crate::select::{self, SelectPlan};
+use crate::syntax::{self, ast};
+use cluster::{Schema, TableEntry};
+use model::Uuid;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    Select(Box<SelectPlan>),
+    Modify(Box<ModifyPlan>),
+    Batch(Box<BatchPlan>),
+    Truncate(Rc<TableEntry>),
+    Use(Rc<str>),
+    Schema(Box<ast::SchemaStatement>),
+    Describe(Box<ast::Describe>),
+}
+
+/// An analysed statement.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: Rc<str>,
+    /// Of names without one.
+    pub(crate) keyspace: Option<Rc<str>>,
+    /// Of the schema.
+    pub(crate) version: Uuid,
+    pub(crate) plan: Plan,
+    pub(crate) bind: Rc<BindMetadata>,
+    names: Names,
+}
+
+impl Statement {
+    /// Parses and analyses `text`.
+    pub(crate) fn analyze(
+        schema: &Schema,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Statement, CqlError> {
+        let parsed = syntax::parse(text)?;
+        let mut markers = Markers::new(&parsed.markers)?;
+        let (plan, key_count) = plan(schema, keyspace, parsed.statement, &mut markers)?;
+        let (bind, names) = markers.finish(key_count)?;
+        Ok(Statement {
+            text: Rc::from(text),
+            keyspace: keyspace.map(Rc::from),
+            version: schema.version,
+            plan,
+            bind: Rc::new(bind),
+            names,
+        })
+    }
+
+    /// The columns of its result.
+    pub(crate) fn result(&self) -> Option<Rc<ResultMetadata>> {
+        match &self.plan {
+            Plan::Select(plan) => Some(plan.metadata.clone()),
+            Plan::Modify(plan) => plan.result().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Whether it says `IF`.
+    pub(crate) fn is_conditional(&self) -> bool {
+        match &self.plan {
+            Plan::Modify(plan) => plan.is_conditional(),
+            Plan::Batch(plan) => plan.statements.iter().any(ModifyPlan::is_conditional),
+            _ => false,
+        }
+    }
+
+    /// The write that it is, or that is part of it.
+    pub(crate) fn modification(&self, part: Option<usize>) -> Result<&ModifyPlan, CqlError> {
+        let found = match (&self.plan, part) {
+            (Plan::Modify(plan), None) => Some(&**plan),
+            (Plan::Batch(plan), Some(part)) => plan.statements.get(part),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            CqlError::invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            )
+        })
+    }
+
+    /// The values in the order of the variables; their number is checked.
+    pub(crate) fn values<'a>(&self, values: &Values<'a>) -> Result<Cow<'a, [Value<'a>]>, CqlError> {
+        match values {
+            Values::Positional(values) => {
+                let expected = self.bind.columns.len();
+                if values.len() != expected {
+                    return Err(CqlError::Invalid(format!(
+                        "Invalid amount of bind variables: expected {expected} got {}",
+                        values.len()
+                    )));
+                }
+                Ok(Cow::Borrowed(values))
+            }
+            Values::Named(values) => Ok(Cow::Owned(self.names.order(&self.bind, values)?)),
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        // A plan is some structures per column and marker; the text is a fair measure of those.
+        1024 + self.text.len() * 8 + self.bind.columns.len() * 128
+    }
+}
+
+fn plan(
+    schema: &Schema,
+    keyspace: Option<&str>,
+    statement: ast::Statement,
+    markers: &mut Markers,
+) -> Result<(Plan, usize), CqlError> {
+    let of_table = |entry: &Rc<TableEntry>| entry.schema.partition_key_count;
+    Ok(match statement {
+        ast::Statement::Select(select) => {
+            let Some(source) = &select.from else {
+                return Err(CqlError::invalid("SELECT without FROM is not supported yet"));
+            };
+            let entry = table(schema, keyspace, source.table())?;
+            let plan = select::prepare(schema, entry, &select, markers)?;
+            (Plan::Select(Box::new(plan)), of_table(entry))
+        }
+        ast::Statement::Insert(insert) => {
+            let entry = table(schema, keyspace, &insert.table)?;
+            let plan = prepare_insert(schema, entry, &insert, markers)?;
+            (Plan::Modify(Box::new(plan)), of_table(entry))
+        }
+        ast::Statement::Update(update) => {
+            let entry = table(schema, keyspace, &update.table)?;
+            let plan = prepare_update(schema, entry, &update, markers)?;
+            (Plan::Modify(Box::new(plan)), of_table(entry))
+        }
+        ast::Statement::Delete(delete) => {
+            let entry = table(schema, keyspace, &delete.table)?;
+            let plan = prepare_delete(schema, entry, &delete, markers)?;
+            (Plan::Modify(Box::new(plan)), of_table(entry))
+        }
+        ast::Statement::Batch(statement) => {
+            (Plan::Batch(Box::new(batch::prepare(schema, keyspace, &statement, markers)?)), 0)
+        }
+        ast::Statement::Truncate(truncate) => {
+            (Plan::Truncate(table(schema, keyspace, &truncate.table)?.clone()), 0)
+        }
+        ast::Statement::Use(name) => (Plan::Use(Rc::from(name.text.as_str())), 0),
+        ast::Statement::Schema(statement) => (Plan::Schema(statement), 0),
+        ast::Statement::Describe(statement) => (Plan::Describe(statement), 0),
+        ast::Statement::PruneView(_) => {
+            return Err(CqlError::invalid("Materialized views are not supported yet"));
+        }
+        ast::Statement::Access(_) => {
+            return Err(CqlError::invalid(
+                "Roles, permissions and service levels are not supported yet",
+            ));
+        }
+    })
+}
+
+/// The table that a name names.
+pub(crate) fn table<'s>(
+    schema: &'s Schema,
+    keyspace: Option<&str>,
+    name: &ast::QualifiedName,
+) -> Result<&'s Rc<TableEntry>, CqlError> {
+    let keyspace = match (&name.keyspace, keyspace) {
+        (Some(name), _) => &name.text,
+        (None, Some(keyspace)) => keyspace,
+        (None, None) => {
+            return Err(CqlError::invalid(
+                "No keyspace has been specified. USE a keyspace, or explicitly specify \
+                 keyspace.tablename",
+            ));
+        }
+    };
+    if schema.keyspace(keyspace).is_none() {
+        return Err(CqlError::Invalid(format!("Keyspace '{keyspace}' does not exist")));
+    }
+    let unknown = || CqlError::Invalid(format!("unconfigured table {}", name.name.text));
+    schema.table(keyspace, &name.name.text).ok_or_else(unknown)
+}

@@ -1,0 +1,148 @@
+//! Values of statements: prepared once against the type that is expected, evaluated for each
+//! execution, and in selections for each row.
+//!
+//! Invariants
+//!  - *valid-bytes*: what [`Term::evaluate`] yields is a valid value of the term's type, with the
+//!    sets and maps in it sorted.
+//!  - *constants-folded*: what depends on no marker, row or clock is a [`Term::Constant`].
+//!
+//! Evaluating a marker or a column of a row allocates nothing.
+
+mod evaluate;
+mod inputs;
+mod literal;
+mod prepare;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use inputs::{Inputs, RowCell, Source};
+pub(crate) use prepare::{Preparer, Receiver};
+
+use crate::functions::Function;
+use crate::ids::Ids;
+use crate::parameters::Value;
+use crate::syntax::ast::CellAttribute;
+use model::Type;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+/// A prepared value.
+#[derive(Clone, Debug)]
+pub(crate) enum Term {
+    /// `NULL`
+    Null,
+    /// Valid bytes.
+    Constant(Rc<[u8]>),
+    /// A bound value, checked when it is evaluated.
+    Marker(Rc<Marker>),
+    /// A list, set, tuple, user type or vector of parts.
+    Parts(Rc<Type>, Vec<Term>),
+    /// A map.
+    Map(Rc<Type>, Vec<(Term, Term)>),
+    /// A function's value.
+    Call(Rc<Function>, Vec<Term>),
+    /// The row's input of that index.
+    Column(u16),
+    /// Write time or TTL of an input, or of the element of it with that path.
+    Attribute(CellAttribute, u16, Option<Box<Path>>),
+    /// The field of that index of a frozen or whole user type.
+    Field(Box<Term>, usize),
+    /// An element of a map, set, list or vector of that type.
+    Element(Box<Term>, Rc<Type>, Box<Term>),
+    /// The value of an aggregate.
+    Aggregate(u16),
+}
+
+/// An element of a multi-cell column.
+#[derive(Clone, Debug)]
+pub(crate) enum Path {
+    /// By map key or set element, of that type; by position for a list.
+    Key(Rc<Type>, Term),
+    /// A user type's field.
+    Field(u16),
+}
+
+/// A bind marker.
+#[derive(Debug)]
+pub(crate) struct Marker {
+    /// Which value.
+    pub(crate) variable: u16,
+    /// The type that it must be of.
+    pub(crate) ty: Type,
+    /// The column that it is for.
+    pub(crate) name: Rc<str>,
+    /// Whether sets or maps may occur in it, which clients send in any order.
+    pub(crate) has_order: bool,
+}
+
+/// What a term evaluates to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluated<'a> {
+    /// Null.
+    Null,
+    /// A marker bound to "unset".
+    Unset,
+    /// A value.
+    Value(Cow<'a, [u8]>),
+}
+
+impl<'a> Evaluated<'a> {
+    /// The bytes; `None` for null and unset.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Evaluated::Value(bytes) => Some(bytes),
+            Evaluated::Null | Evaluated::Unset => None,
+        }
+    }
+    /// Null where there are no bytes.
+    pub(crate) fn of(bytes: Option<Cow<'a, [u8]>>) -> Evaluated<'a> {
+        bytes.map_or(Evaluated::Null, Evaluated::Value)
+    }
+}
+
+/// What evaluation depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    /// The bound values, by variable.
+    pub(crate) values: &'a [Value<'a>],
+    /// Of the statement: microseconds since the epoch.
+    pub(crate) now_micros: i64,
+    /// New UUIDs.
+    pub(crate) ids: &'a Ids,
+    /// The row, by input.
+    pub(crate) cells: &'a [RowCell<'a>],
+    /// The values of aggregates.
+    pub(crate) aggregates: &'a [Option<Vec<u8>>],
+}
+
+impl<'a> Env<'a> {
+    /// Outside of any row.
+    pub(crate) fn new(values: &'a [Value<'a>], now_micros: i64, ids: &'a Ids) -> Env<'a> {
+        Env { values, now_micros, ids, cells: &[], aggregates: &[] }
+    }
+
+    /// The same for a row.
+    pub(crate) fn with_row<'b>(self, cells: &'b [RowCell<'b>]) -> Env<'b>
+    where
+        'a: 'b,
+    {
+        Env { cells, ..self }
+    }
+
+    /// Seconds since the epoch.
+    pub(crate) fn now_secs(&self) -> i64 {
+        self.now_micros.div_euclid(1_000_000)
+    }
+}
+
+impl Term {
+    /// A constant.
+    pub(crate) fn constant(bytes: impl Into<Rc<[u8]>>) -> Term {
+        Term::Constant(bytes.into())
+    }
+
+    /// Whether its value is known before execution.
+    pub(crate) fn is_constant(&self) -> bool {
+        matches!(self, Term::Constant(_) | Term::Null)
+    }
+}
