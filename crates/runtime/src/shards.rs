@@ -211,8 +211,7 @@ where
     pin(id, &node.config.pin)?;
     let remote = &node.remotes[id as usize];
     remote.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
-    let eventfd = remote.eventfd().expect("a real shard has an eventfd");
-    let driver = Driver::new(backend, eventfd)?;
+    let driver = Driver::new(backend, &node, id)?;
     let idle_poll = node.config.idle_poll;
     let shard = Shard::new(id, node.clone(), Clock::Real, driver, Prng::from_seed(os_seed()?));
     core::enter(Some(shard.clone()));
@@ -274,6 +273,12 @@ pub fn shard_id() -> ShardId {
 /// The same, or `None` outside of a shard: for what may run anywhere, such as a log line.
 pub fn current_shard() -> Option<ShardId> {
     core::try_with(|shard| shard.id)
+}
+
+/// How often a task has held this shard for longer than the stall threshold, and where the last
+/// one was.
+pub fn stalls() -> (u64, String) {
+    core::with(|shard| shard.remote.stalls())
 }
 
 /// The number of shards of this node. Panics outside of a shard.

@@ -220,8 +220,13 @@ fn on_real(name: &str, backend: Backend) {
 }
 
 #[test]
-fn on_io_uring() {
+fn on_the_default_back_end() {
     on_real("uring", Backend::Auto);
+}
+
+#[test]
+fn on_epoll() {
+    on_real("epoll", Backend::Epoll);
 }
 
 #[test]

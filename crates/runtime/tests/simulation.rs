@@ -133,7 +133,7 @@ fn run(seed: u64, ack: Ack) -> (usize, usize, u64) {
         let span = Duration::from_micros(world.random_u64() % 200_000);
         world.run_for(span);
         let victim = (world.random_u64() % 3) as usize;
-        if world.random_u64() % 2 == 0 {
+        if world.random_u64().is_multiple_of(2) {
             world.crash(servers[victim]);
             let found = stored(&mut world, servers[victim]);
             lost += logs[victim].borrow().difference(&found).count();

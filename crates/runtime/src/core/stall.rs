@@ -1,12 +1,201 @@
-//! Finds tasks that hold their shard.
+#![allow(unsafe_code)]
+//! Finds tasks that hold their shard, and says where they are.
+//!
+//! One thread per process looks at the poll counter of every shard. A counter that stays odd for
+//! longer than the threshold is a task that does not return: its thread is sent a signal, whose
+//! handler notes the return addresses; the watchdog turns them into names and logs them.
+//!
+//! Invariants
+//!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
+//!    from the heap, no formatting.
+//!  - *one-capture*: at most one capture is under way in the process.
 
 use super::node::Node;
+use super::waker::Remote;
+use crate::core::clock::Clock;
+use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
-pub(crate) struct Watchdog {}
+#[allow(clippy::disallowed_types)] // The watchdog and who stops it.
+mod shared {
+    pub(super) type Mutex<T> = std::sync::Mutex<T>;
+    pub(super) type Condvar = std::sync::Condvar;
+}
+use shared::{Condvar, Mutex};
+
+const FRAMES_MAX: usize = 64;
+/// The watchdog looks so often within a threshold.
+const LOOKS: u32 = 2;
+/// Between two looks when all shards are idle.
+const IDLE_LOOK: Duration = Duration::from_millis(100);
+
+/// Where a handler leaves what it saw (*one-capture*).
+struct Capture {
+    stage: AtomicU32,
+    count: AtomicUsize,
+    frames: [AtomicUsize; FRAMES_MAX],
+}
+
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const TAKEN: u32 = 2;
+
+static CAPTURE: Capture = Capture {
+    stage: AtomicU32::new(IDLE),
+    count: AtomicUsize::new(0),
+    frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
+};
+static CAPTURING: Mutex<()> = Mutex::new(());
+
+extern "C" fn on_signal(_number: libc::c_int) {
+    if CAPTURE.stage.load(Ordering::Acquire) != ASKED {
+        return;
+    }
+    let mut count = 0;
+    let note = |frame: &backtrace::Frame| {
+        CAPTURE.frames[count].store(frame.ip() as usize, Ordering::Relaxed);
+        count += 1;
+        count < FRAMES_MAX
+    };
+    // SAFETY: only this thread unwinds through the crate now (*one-capture*); unwinding itself
+    // takes no lock and no memory (*handler-stores*).
+    unsafe { backtrace::trace_unsynchronized(note) };
+    CAPTURE.count.store(count, Ordering::Relaxed);
+    CAPTURE.stage.store(TAKEN, Ordering::Release);
+}
+
+fn signal_number() -> libc::c_int {
+    libc::SIGRTMIN() + 3
+}
+
+fn install_handler() {
+    // SAFETY: zeros are a valid `sigaction`; the handler does what a handler may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(signal_number(), &action, std::ptr::null_mut());
+    }
+}
+
+/// The thread that watches the shards of a node; it ends when this is dropped.
+pub(crate) struct Watchdog {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
 
 impl Watchdog {
-    pub(crate) fn start(_node: &Arc<Node>) -> Option<Watchdog> {
-        None
+    /// Starts it, where the configuration asks for one.
+    pub(crate) fn start(node: &Arc<Node>) -> Option<Watchdog> {
+        let threshold = node.config.stall_threshold?;
+        install_handler();
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let (theirs, node) = (stop.clone(), node.clone());
+        let builder = std::thread::Builder::new().name("nereid-watchdog".into());
+        let thread = builder.spawn(move || watch(&node, threshold, &theirs)).ok()?;
+        Some(Watchdog { stop, thread: Some(thread) })
     }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let (stop, condvar) = &*self.stop;
+        *stop.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        condvar.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A watchdog that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What was last seen of a shard.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    polls: u64,
+    since_ns: u64,
+    reported: bool,
+}
+
+fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
+    let (stopped, condvar) = stop;
+    let mut seen = vec![Seen::default(); node.remotes.len()];
+    let mut held = stopped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut busy = true;
+    while !*held {
+        let look = threshold / LOOKS;
+        let span = if busy { look } else { look.max(IDLE_LOOK) };
+        held = match condvar.wait_timeout(held, span) {
+            Ok((held, _)) => held,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+        busy = false;
+        for (id, (remote, seen)) in node.remotes.iter().zip(&mut seen).enumerate() {
+            let (polls, now) = (remote.polls.load(Ordering::Relaxed), Clock::Real.now_ns());
+            busy |= polls != seen.polls || polls % 2 == 1;
+            if polls != seen.polls {
+                *seen = Seen { polls, since_ns: now, reported: false };
+                continue;
+            }
+            let held_for = Duration::from_nanos(now - seen.since_ns);
+            if polls % 2 == 1 && !seen.reported && threshold <= held_for {
+                seen.reported = true;
+                report(id, remote, held_for);
+            }
+        }
+    }
+}
+
+fn report(shard: usize, remote: &Remote, held_for: Duration) {
+    let trace = capture(remote.thread.load(Ordering::Acquire));
+    let millis = held_for.as_millis();
+    tracing::warn!("shard {shard}: a task has held it for {millis} ms, at\n{trace}");
+    remote.stalled(trace);
+}
+
+/// Where a thread of this process is now.
+fn capture(thread: i32) -> String {
+    let _one = CAPTURING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    CAPTURE.stage.store(ASKED, Ordering::Release);
+    // SAFETY: sends a signal that has a handler to a thread of ours; a thread that has ended
+    // gives an error, which the wait below notices.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal_number()) };
+    let start = Clock::Real.now_ns();
+    while CAPTURE.stage.load(Ordering::Acquire) != TAKEN {
+        if 100_000_000 < Clock::Real.now_ns() - start {
+            CAPTURE.stage.store(IDLE, Ordering::Release);
+            return "  (the thread does not answer)".to_string();
+        }
+        std::thread::yield_now();
+    }
+    let count = CAPTURE.count.load(Ordering::Relaxed);
+    let frames: Vec<_> =
+        CAPTURE.frames[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
+    CAPTURE.stage.store(IDLE, Ordering::Release);
+    resolve(&frames)
+}
+
+/// Names the frames between the signal and the reactor.
+fn resolve(frames: &[usize]) -> String {
+    let mut text = String::new();
+    for frame in frames {
+        let mut ours = false;
+        backtrace::resolve(*frame as *mut _, |symbol| {
+            let Some(name) = symbol.name() else { return };
+            let name = format!("{name:#}");
+            ours |= name.contains("core::tasks::") && name.contains("poll_task");
+            let place = match (symbol.filename(), symbol.lineno()) {
+                (Some(file), Some(line)) => format!(" ({}:{line})", file.display()),
+                _ => String::new(),
+            };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {name}{place}");
+        });
+        if ours {
+            break;
+        }
+    }
+    text
 }

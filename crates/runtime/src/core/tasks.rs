@@ -48,7 +48,6 @@ pub(crate) struct Tasks {
     free: Vec<u32>,
     groups: Vec<GroupState>,
     ready: usize,
-    alive: usize,
     /// The virtual runtime of the group that ran last: nobody starts below it.
     floor: u64,
 }
@@ -56,17 +55,12 @@ pub(crate) struct Tasks {
 impl Tasks {
     pub(crate) fn new() -> Tasks {
         let groups = Vec::with_capacity(group::COUNT_MAX);
-        Tasks { slots: Vec::new(), free: Vec::new(), groups, ready: 0, alive: 0, floor: 0 }
+        Tasks { slots: Vec::new(), free: Vec::new(), groups, ready: 0, floor: 0 }
     }
 
     /// The number of tasks that wait to be polled.
     pub(crate) fn ready(&self) -> usize {
         self.ready
-    }
-
-    /// The number of tasks.
-    pub(crate) fn alive(&self) -> usize {
-        self.alive
     }
 
     /// Adds the group of this number, or gives it these shares.
@@ -114,7 +108,6 @@ impl Tasks {
         let slot = &mut self.slots[index as usize];
         (slot.group, slot.queued, slot.cancelled) = (group.0, false, false);
         (slot.future, slot.owner) = (Some(future), Some(owner));
-        self.alive += 1;
         TaskId { index, generation: self.slots[index as usize].generation }
     }
 
@@ -145,8 +138,10 @@ impl Tasks {
         Some(task)
     }
 
-    fn charge(&mut self, group: usize, ns: u64, polls: u64) {
+    /// Ends the turn of a group.
+    fn settle(&mut self, group: usize, ns: u64, polls: u64) {
         let group = &mut self.groups[group];
+        self.floor = self.floor.max(group.runtime);
         group.runtime += ns * 1024 / group.shares as u64;
         group.cpu_ns += ns;
         group.polls += polls;
@@ -183,7 +178,6 @@ impl Tasks {
         // Its place in a ready queue, if any, stays: the generation tells that it is stale.
         slot.queued = false;
         self.free.push(index);
-        self.alive -= 1;
         slot.owner.take()
     }
 }
@@ -288,9 +282,7 @@ impl Shard {
         if polls % 4 != 0 {
             now = self.clock.now_ns();
         }
-        let mut tasks = self.tasks.borrow_mut();
-        tasks.floor = tasks.groups[group].runtime;
-        tasks.charge(group, now - start, polls);
+        self.tasks.borrow_mut().settle(group, now - start, polls);
         true
     }
 
@@ -307,7 +299,7 @@ impl Shard {
         }
         let (group, task) = found.expect("the task to run is ready");
         tasks.ready -= 1;
-        tasks.charge(group, 1000, 1);
+        tasks.settle(group, 1000, 1);
         drop(tasks);
         self.poll_task(task);
         task
@@ -315,17 +307,95 @@ impl Shard {
 
     /// Drops every task.
     pub(crate) fn cancel_all(&self) {
+        // A task that panicked has lost its future, and nobody is polling now.
+        self.current_task.set(None);
         // A task that is dropped may spawn others, so until none is left.
         loop {
             let tasks = self.tasks.borrow();
             let next = tasks.slots.iter().enumerate().find(|(_, slot)| slot.owner.is_some());
-            let next = next
-                .map(|(index, slot)| TaskId { index: index as u32, generation: slot.generation });
+            let next = next.map(|(index, slot)| {
+                let (index, generation) = (index as u32, slot.generation);
+                (TaskId { index, generation }, slot.polling)
+            });
             drop(tasks);
             match next {
-                Some(task) => self.cancel(task),
+                Some((task, false)) => self.cancel(task),
+                Some((task, true)) => self.finish(task.index),
                 None => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+    impl Owner for Nobody {
+        fn ended(&self, _key: usize) {}
+    }
+
+    /// Tasks that are always ready, one per group, each poll costing what `cost` says: the
+    /// nanoseconds that each group got after `turns`.
+    fn run(shares: &[u32], turns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<u64> {
+        let mut tasks = Tasks::new();
+        for (index, shares) in shares.iter().enumerate() {
+            let group = Group(index as u8);
+            tasks.set_shares(group, *shares);
+            let owner: Rc<dyn Owner> = Rc::new(Nobody);
+            let task = tasks.insert(group, (owner, 0), Box::pin(std::future::pending()));
+            tasks.enqueue(task);
+        }
+        for turn in 0..turns {
+            let group = tasks.next_group().unwrap();
+            let task = tasks.pop(group).unwrap();
+            let (future, _) = tasks.begin_poll(task).unwrap();
+            tasks.enqueue(task);
+            assert!(tasks.end_poll(task, future).is_none());
+            tasks.settle(group, cost(group, turn), 1);
+        }
+        (0..shares.len()).map(|index| tasks.stats(Group(index as u8)).cpu_ns).collect()
+    }
+
+    #[test]
+    fn groups_share_time_by_their_shares() {
+        let got = run(&[1000, 200], 6000, |_, _| 500_000);
+        assert_eq!(got, [5000 * 500_000, 1000 * 500_000]);
+        // However long their polls are.
+        let got =
+            run(&[100, 300, 600], 20_000, |group, turn| [70, 900, 400][group] + turn as u64 % 7);
+        let total: u64 = got.iter().sum();
+        for (got, share) in got.iter().zip([0.1, 0.3, 0.6]) {
+            let part = *got as f64 / total as f64;
+            assert!((part - share).abs() < 0.002, "{part} instead of {share}");
+        }
+    }
+
+    #[test]
+    fn an_idle_group_hoards_nothing() {
+        let mut tasks = Tasks::new();
+        let mut start = |index| {
+            tasks.set_shares(Group(index), 100);
+            let owner: Rc<dyn Owner> = Rc::new(Nobody);
+            tasks.insert(Group(index), (owner, 0), Box::pin(std::future::pending()))
+        };
+        let (busy, idle) = (start(0), start(1));
+        for _ in 0..1000 {
+            tasks.enqueue(busy);
+            tasks.pop(0);
+            let (future, _) = tasks.begin_poll(busy).unwrap();
+            tasks.end_poll(busy, future);
+            tasks.settle(0, 1000, 1);
+        }
+        tasks.enqueue(idle);
+        tasks.enqueue(busy);
+        let mut turns = [0; 2];
+        for _ in 0..10 {
+            let group = tasks.next_group().unwrap();
+            turns[group] += 1;
+            tasks.settle(group, 1000, 1);
+        }
+        assert_eq!(turns, [5, 5]);
     }
 }

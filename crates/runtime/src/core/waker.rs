@@ -10,6 +10,7 @@
 //!    the other.
 
 use super::Shard;
+use crate::driver::Completions;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};
@@ -89,13 +90,15 @@ fn seats() -> std::sync::MutexGuard<'static, Vec<Option<Arc<Remote>>>> {
 pub(crate) struct Remote {
     seat: u16,
     wakes: Mutex<Vec<TaskId>>,
-    completions: Mutex<Vec<(u64, i32)>>,
+    completions: Mutex<Completions>,
     /// Something is in `wakes` or `completions`.
     foreign: AtomicBool,
     sleeping: AtomicBool,
     eventfd: Option<OwnedFd>,
     /// Twice the number of polls so far, plus one within a poll: for the stall detector.
     pub(crate) polls: AtomicU64,
+    /// How many stalls were found, and where the last one was.
+    stalls: Mutex<(u64, String)>,
     /// The kernel's id of the shard's thread.
     pub(crate) thread: AtomicI32,
 }
@@ -114,6 +117,7 @@ impl Remote {
             sleeping: AtomicBool::new(false),
             eventfd,
             polls: AtomicU64::new(0),
+            stalls: Mutex::default(),
             thread: AtomicI32::new(0),
         });
         if seat == seats.len() {
@@ -128,13 +132,20 @@ impl Remote {
         seats()[self.seat as usize] = None;
     }
 
-    pub(crate) fn seat(&self) -> u16 {
-        self.seat
-    }
-
     /// The descriptor that becomes readable when somebody wakes the sleeping shard.
     pub(crate) fn eventfd(&self) -> Option<RawFd> {
         self.eventfd.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Notes a stall.
+    pub(crate) fn stalled(&self, trace: String) {
+        let mut stalls = self.stalls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *stalls = (stalls.0 + 1, trace);
+    }
+
+    /// The number of stalls, and the place of the last one.
+    pub(crate) fn stalls(&self) -> (u64, String) {
+        self.stalls.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     fn wake_from_outside(&self, task: TaskId) {
@@ -185,7 +196,7 @@ impl Remote {
     }
 
     /// What other threads left.
-    pub(crate) fn take_foreign(&self) -> Option<(Vec<TaskId>, Vec<(u64, i32)>)> {
+    pub(crate) fn take_foreign(&self) -> Option<(Vec<TaskId>, Completions)> {
         if !self.foreign.swap(false, Ordering::AcqRel) {
             return None;
         }

@@ -7,11 +7,13 @@ mod epoll;
 pub(crate) mod sys;
 mod uring;
 
+use crate::core::node::Node;
 use crate::core::ops::{Op, OpId};
 use crate::sim::port::SimPort;
-use crate::{Backend, StartError};
+use crate::{Backend, ShardId, StartError};
 pub(crate) use epoll::Epoll;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use uring::Uring;
 
@@ -35,11 +37,17 @@ pub(crate) enum Driver {
 }
 
 impl Driver {
-    /// The driver that `backend` asks for; `eventfd` wakes it up.
-    pub(crate) fn new(backend: Backend, eventfd: RawFd) -> Result<Driver, StartError> {
+    /// The driver that `backend` asks for, for a shard of `node`.
+    pub(crate) fn new(
+        backend: Backend,
+        node: &Arc<Node>,
+        shard: ShardId,
+    ) -> Result<Driver, StartError> {
         if backend == Backend::Epoll {
-            return Ok(Driver::Epoll(Box::new(Epoll::new(eventfd)?)));
+            return Ok(Driver::Epoll(Box::new(Epoll::new(node.clone(), shard)?)));
         }
+        let eventfd = node.remotes[shard as usize].eventfd();
+        let eventfd = eventfd.expect("a real shard has an eventfd");
         let uring = Uring::new(eventfd);
         Ok(Driver::Uring(Box::new(uring.map_err(|e| StartError::Kernel("io_uring_setup", e))?)))
     }

@@ -156,7 +156,8 @@ impl File {
         mut buf: AlignedBuf,
     ) -> Result<AlignedBuf, IoError> {
         let alignment = self.alignment();
-        let aligned = offset % alignment as u64 == 0 && buf.len() % alignment == 0;
+        let aligned =
+            offset.is_multiple_of(alignment as u64) && buf.len().is_multiple_of(alignment);
         assert!(aligned, "unaligned direct write: {} bytes at {offset}", buf.len());
         let mut skip = 0;
         while skip < buf.len() {
@@ -214,6 +215,7 @@ impl File {
     }
 
     /// The size of the file, in bytes.
+    #[allow(clippy::len_without_is_empty)] // It asks the kernel and may fail.
     pub async fn len(&self) -> Result<u64, IoError> {
         let fd = self.inner.fd.raw();
         if let Some(port) = port::current() {
