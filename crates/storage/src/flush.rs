@@ -239,8 +239,8 @@ async fn write(
     }
 }
 
-/// Makes the table's directory, durably, before its first SSTable.
-async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoError> {
+/// Makes the table's directory durable, before anything in it has to be.
+pub(crate) async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoError> {
     if table.dir_synced.get() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use crate::shard::Shard;
 use crate::storage::{ReplayStats, Storage};
 use model::{DecoratedKey, Token};
 use mutation::FrozenView;
-use runtime::io::{AlignedBuf, DmaBuf, File, IoClass, IoError, OpenOptions};
+use runtime::io::{AlignedBuf, DmaBuf, File, IoClass, IoError, OpenOptions, fs};
 use runtime::task::{join, join_all};
 use runtime::{local, on_all_shards, on_shard, shard_count, shard_id};
 use std::path::{Path, PathBuf};
@@ -154,10 +154,11 @@ fn owner(shard: &Shard, log: Log, position: ReplayPosition, payload: &[u8]) -> O
         Err(damaged) => return Owner::Invalid(damaged),
     };
     let tables = shard.tables.borrow();
+    let token = Token::of(view.key());
     match tables.get(&view.table()).filter(|table| table.log == log) {
         None => Owner::Unknown,
-        Some(table) if table.is_truncated(position) => Owner::Truncated,
-        Some(table) => Owner::Shard(table.map.shard_of(Token::of(view.key()))),
+        Some(table) if table.is_truncated(position, token) => Owner::Truncated,
+        Some(table) => Owner::Shard(table.map.shard_of(token)),
     }
 }
 
@@ -259,6 +260,9 @@ impl OldSegments {
             if let Err(error) = removed {
                 tracing::warn!("commitlog: {error}");
             }
+        }
+        if let Err(error) = fs::sync_dir(&dir).await {
+            tracing::warn!("commitlog: {error}");
         }
     }
 }

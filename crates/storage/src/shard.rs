@@ -10,12 +10,12 @@ use crate::locks::PartitionLocks;
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId};
 use mutation::{FrozenMutation, FrozenView};
-use runtime::io::fs;
+use runtime::io::{IoError, fs};
 use runtime::sync::Notify;
 use runtime::time::{Instant, timeout};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, HashMap};
 
@@ -70,10 +70,7 @@ impl Shard {
         check(&config)?;
         let first_shard = runtime::shard_id() == 0;
         for dir in [&config.data_dir, &config.commitlog_dir, &config.schema_commitlog_dir] {
-            fs::create_dir_all(dir).await?;
-            if let Some(parent) = dir.parent() {
-                fs::sync_dir(parent).await?;
-            }
+            make_dir(dir).await?;
         }
         let pressure = Rc::new(Notify::new());
         let data_log = open_log(&config, Log::Data, &pressure).await?;
@@ -247,6 +244,20 @@ fn check(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
+/// Makes a directory and its way from the root durable.
+async fn make_dir(dir: &Path) -> Result<(), IoError> {
+    fs::create_dir_all(dir).await?;
+    for (depth, above) in dir.ancestors().skip(1).enumerate() {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match fs::sync_dir(above).await {
+            // Far above there may be directories that are not ours to open, and not new.
+            Err(error) if depth == 0 => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// A log whose new segments come after all that are there (*ids-ascend*).
 async fn open_log(
     config: &Config,
@@ -258,12 +269,15 @@ async fn open_log(
         Log::Data => (&config.commitlog_dir, config.sync, config.commitlog_bytes_max),
         Log::Schema => (&config.schema_commitlog_dir, SyncMode::Batch, 4 * segment_bytes as u64),
     };
+    let (shard, shards) = (runtime::shard_id(), runtime::shard_count());
+    let mine = |id: SegmentId| id.shard() == shard || (shard == 0 && shards <= id.shard());
+    files::clean_up(dir, mine).await?;
     let found = files::list(dir).await?;
     let above = found.iter().map(|id| id.base() + 1).max().unwrap_or(1);
     let now = (runtime::time::wall_micros() / 1000).max(1) as u64;
     let log_config = LogConfig {
         dir: dir.clone(),
-        shard: runtime::shard_id(),
+        shard,
         sync,
         segment_bytes,
         bytes_max,

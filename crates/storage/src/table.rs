@@ -87,9 +87,9 @@ impl Table {
         self.tablets.get(at)
     }
 
-    /// Whether a truncation covers a log entry.
-    pub(crate) fn is_truncated(&self, position: ReplayPosition) -> bool {
-        self.truncations.borrow().iter().any(|truncation| truncation.covers(position))
+    /// Whether a truncation covers a log entry of a partition with that token.
+    pub(crate) fn is_truncated(&self, position: ReplayPosition, token: Token) -> bool {
+        self.truncations.borrow().iter().any(|truncation| truncation.covers(position, token))
     }
 
     /// Makes the tablet's active memtable a sealed one, unless it is empty.

@@ -5,7 +5,7 @@
 //! record leaves all, a crash after it leaves nothing.
 
 use crate::error::StorageError;
-use crate::flush::pass_gate;
+use crate::flush::{pass_gate, prepare_dir};
 use crate::shard::Shard;
 use crate::table::{GATE_UNITS, Table};
 use crate::truncation::{self, Truncation};
@@ -31,11 +31,13 @@ impl Shard {
             at_micros,
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
+            tablets: table.tablets.iter().map(|tablet| tablet.range).collect(),
             sstables: sstables
                 .iter()
                 .map(|one| one.descriptor().file_name(Component::Data))
                 .collect(),
         };
+        prepare_dir(self, &table).await?;
         truncation::store(&table.dir, &record).await?;
         for (tablet, memtables) in table.tablets.iter().zip(&memtables) {
             for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {

@@ -5,13 +5,16 @@
 //! at <microseconds>
 //! before <segment> <offset>
 //! old <base>
+//! tablet <after token> <last token>     one line each
 //! sstable <name of its Data file>       one line each
 //! ```
-//! Gone are: log entries of the writing shard before the position, log entries of any shard in
-//! segments with a base up to `old` (those that the run had found at its start), and the SSTables.
+//! Gone are the SSTables, and of the partitions in these tablets: log entries of the writing shard
+//! before the position, and log entries of any shard in segments with a base up to `old` (those
+//! that the run had found at its start).
 
 use crate::commitlog::{ReplayPosition, SegmentId};
 use crate::error::StorageError;
+use model::Token;
 use runtime::io::fs;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,13 +28,19 @@ pub(crate) struct Truncation {
     pub(crate) at_micros: i64,
     pub(crate) before: ReplayPosition,
     pub(crate) old_base_max: u64,
+    /// The tablets of the writing shard: after the first token, up to the second.
+    pub(crate) tablets: Vec<(Token, Token)>,
     pub(crate) sstables: Vec<String>,
 }
 
 impl Truncation {
-    /// Whether an entry at that position is gone.
-    pub(crate) fn covers(&self, position: ReplayPosition) -> bool {
+    /// Whether an entry at that position, of a partition with that token, is gone.
+    pub(crate) fn covers(&self, position: ReplayPosition, token: Token) -> bool {
         let segment = position.segment;
+        let inside = |(after, last): &(Token, Token)| *after < token && token <= *last;
+        if !self.tablets.iter().any(inside) {
+            return false;
+        }
         segment.base() <= self.old_base_max
             || (segment.shard() == self.before.segment.shard() && position < self.before)
     }
@@ -41,6 +50,9 @@ impl Truncation {
         let ReplayPosition { segment, offset } = self.before;
         // Writing to a string cannot fail.
         let _ = writeln!(out, "before {} {offset}\nold {}", segment.0, self.old_base_max);
+        for (after, last) in &self.tablets {
+            let _ = writeln!(out, "tablet {} {}", after.0, last.0);
+        }
         for name in &self.sstables {
             let _ = writeln!(out, "sstable {name}");
         }
@@ -57,13 +69,16 @@ impl Truncation {
         let segment = SegmentId(segment.parse().ok()?);
         let before = ReplayPosition { segment, offset: offset.parse().ok()? };
         let old_base_max = lines.next()?.strip_prefix("old ")?.parse().ok()?;
-        let names = lines.map(|line| Some(line.strip_prefix("sstable ")?.to_string()));
-        Some(Truncation {
-            at_micros,
-            before,
-            old_base_max,
-            sstables: names.collect::<Option<_>>()?,
-        })
+        let (mut tablets, mut sstables) = (Vec::new(), Vec::new());
+        for line in lines {
+            if let Some(name) = line.strip_prefix("sstable ") {
+                sstables.push(name.to_string());
+                continue;
+            }
+            let (after, last) = line.strip_prefix("tablet ")?.split_once(' ')?;
+            tablets.push((Token(after.parse().ok()?), Token(last.parse().ok()?)));
+        }
+        Some(Truncation { at_micros, before, old_base_max, tablets, sstables })
     }
 }
 
@@ -101,6 +116,7 @@ mod tests {
             at_micros: -5,
             before: ReplayPosition { segment: SegmentId::new(2, 50), offset: 4096 },
             old_base_max: 40,
+            tablets: vec![(Token::MIN, Token(-7)), (Token(5), Token(9))],
             sstables: vec!["me-1-big-Data.db".into(), "me-2-big-Data.db".into()],
         }
     }
@@ -117,7 +133,8 @@ mod tests {
     fn what_is_old_or_before_is_covered() {
         let check = |shard, base, offset, covered| {
             let position = ReplayPosition { segment: SegmentId::new(shard, base), offset };
-            assert_eq!(sample().covers(position), covered, "{shard} {base} {offset}");
+            assert_eq!(sample().covers(position, Token(9)), covered, "{shard} {base} {offset}");
+            assert!(!sample().covers(position, Token(5)) && !sample().covers(position, Token(10)));
         };
         check(0, 40, 9999, true);
         check(0, 41, 0, false);

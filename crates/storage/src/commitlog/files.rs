@@ -1,8 +1,8 @@
 //! The files of a log: names, making, recycling, removing.
 //!
-//! Steps of recycling, each durable before the next: the first block is zeroed; the file gets its
-//! new name. So whatever crash falls in between, the file reads as never written, and blocks of
-//! its past name another segment (*old-is-end*).
+//! Steps of recycling, each durable before the next: the file gets a name that replays ignore; its
+//! first block is zeroed; it gets its new name. So whatever crash falls in between, the file is
+//! ignored or reads as never written, and blocks of its past name another segment (*old-is-end*).
 
 use super::layout::{BLOCK, VERSION};
 use super::position::SegmentId;
@@ -10,6 +10,22 @@ use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions, fs};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "CommitLog-";
+const RECYCLED: &str = "Recycled-";
+
+fn recycled_path(dir: &Path, id: SegmentId) -> PathBuf {
+    dir.join(format!("{RECYCLED}{PREFIX}{VERSION}-{}.log", id.0))
+}
+
+/// Removes the files whose recycling a crash cut off: those that `mine` says.
+pub(crate) async fn clean_up(dir: &Path, mine: impl Fn(SegmentId) -> bool) -> Result<(), IoError> {
+    for entry in fs::list_dir(dir).await? {
+        let id = entry.name.strip_prefix(RECYCLED).and_then(id_of_name);
+        if id.is_some_and(&mine) {
+            fs::remove_file(dir.join(&entry.name)).await?;
+        }
+    }
+    Ok(())
+}
 
 /// The file of segment `id`.
 pub(crate) fn path_of(dir: &Path, id: SegmentId) -> PathBuf {
@@ -61,24 +77,30 @@ pub(crate) async fn create(dir: &Path, id: SegmentId, bytes: usize) -> Result<Fi
 /// Makes a new segment of a released one.
 pub(crate) async fn recycle(dir: &Path, old: SegmentId, id: SegmentId) -> Result<File, IoError> {
     let path = path_of(dir, id);
+    let parked = recycled_path(dir, old);
+    fs::rename(path_of(dir, old), &parked).await?;
+    fs::sync_dir(dir).await?;
     {
-        let file = File::open(path_of(dir, old), OpenOptions::read_write()).await?;
+        let file = File::open(&parked, OpenOptions::read_write()).await?;
         let mut zeros = AlignedBuf::with_capacity(BLOCK);
         zeros.resize(BLOCK, 0);
         file.write_at(IoClass::Commitlog, 0, zeros).await?;
         file.fdatasync(IoClass::Commitlog).await?;
     }
-    fs::rename(path_of(dir, old), &path).await?;
+    fs::rename(&parked, &path).await?;
     fs::sync_dir(dir).await?;
     File::open(&path, OpenOptions::read_write()).await
 }
 
 /// Removes a segment; one that is not there is removed already.
 pub(crate) async fn remove(dir: &Path, id: SegmentId) -> Result<(), IoError> {
-    match fs::remove_file(path_of(dir, id)).await {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
+    for path in [path_of(dir, id), recycled_path(dir, id)] {
+        match fs::remove_file(path).await {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Gives a damaged segment a name under which it is neither replayed nor removed.

@@ -150,33 +150,41 @@ impl ChunkBuffer {
         self.put(&header);
     }
 
-    /// Pads to whole blocks, fills header and trailers; with `terminate`, adds the last block of
-    /// the file. Returns what is to be written at [`ChunkBuffer::start`], and the padding in it.
-    pub(crate) fn seal(mut self, id: SegmentId, terminate: Terminate) -> (AlignedBuf, usize) {
+    /// Pads to whole blocks, fills header and trailers. Returns what is to be written at
+    /// [`ChunkBuffer::start`] (nothing for a chunk without items) and the padding in it.
+    pub(crate) fn seal(mut self, id: SegmentId) -> (AlignedBuf, usize) {
+        if self.is_empty() && self.start != 0 {
+            self.buf.clear();
+            return (self.buf, 0);
+        }
         let used = self.buf.len();
-        let mut end = if self.is_empty() && self.start != 0 { 0 } else { used };
-        end = end.next_multiple_of(BLOCK);
+        let end = used.next_multiple_of(BLOCK);
         self.buf.resize(end, 0);
-        if 0 < end {
-            let at = self.start + (self.head - CHUNK_HEADER) as u32;
-            let header = &mut self.buf[self.head - CHUNK_HEADER..self.head];
-            header[..4].copy_from_slice(&(self.start + end as u32).to_be_bytes());
-            header[4..].copy_from_slice(&chunk_crc(id, at).to_be_bytes());
-        }
-        if terminate == Terminate::Yes {
-            self.buf.resize(end + BLOCK, 0);
-        }
-        for block in self.buf.chunks_exact_mut(BLOCK) {
-            block[BLOCK_DATA..BLOCK - 4].copy_from_slice(&id.0.to_be_bytes());
-            let crc = crc32(&block[..BLOCK - 4]);
-            block[BLOCK - 4..].copy_from_slice(&crc.to_be_bytes());
-        }
-        let slack = self.buf.len().saturating_sub(used);
-        (self.buf, slack)
+        let at = self.start + (self.head - CHUNK_HEADER) as u32;
+        let header = &mut self.buf[self.head - CHUNK_HEADER..self.head];
+        header[..4].copy_from_slice(&(self.start + end as u32).to_be_bytes());
+        header[4..].copy_from_slice(&chunk_crc(id, at).to_be_bytes());
+        self.buf.chunks_exact_mut(BLOCK).for_each(|block| seal_block(block, id));
+        (self.buf, end - used)
     }
 }
 
-/// Whether a sealed chunk is the last one of its segment.
+/// The block that ends a segment. It is written when all before it is synced, so that it never
+/// stands behind a torn chunk.
+pub(crate) fn termination(id: SegmentId) -> AlignedBuf {
+    let mut block = AlignedBuf::with_capacity(BLOCK);
+    block.resize(BLOCK, 0);
+    seal_block(&mut block, id);
+    block
+}
+
+fn seal_block(block: &mut [u8], id: SegmentId) {
+    block[BLOCK_DATA..BLOCK - 4].copy_from_slice(&id.0.to_be_bytes());
+    let crc = crc32(&block[..BLOCK - 4]);
+    block[BLOCK - 4..].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// Whether a chunk is the last one of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminate {
     Yes,

@@ -1,11 +1,11 @@
 //! What a log does in the background: writes chunks, syncs, keeps segments.
 
 use super::files;
-use super::layout::Terminate;
+use super::layout::{Terminate, termination};
 use super::position::SegmentId;
 use super::writer::{CHUNK_BYTES_WRITTEN, CHUNK_WAIT, Commitlog, Job, State};
 use crate::SyncMode;
-use runtime::io::{File, IoClass, IoError};
+use runtime::io::{AlignedBuf, File, IoClass, IoError, fs};
 use runtime::task::{Scope, race};
 use runtime::time::{sleep, sleep_until};
 use std::rc::Rc;
@@ -74,30 +74,35 @@ impl Commitlog {
     }
 
     async fn write(&self, job: Job) {
-        let bytes = job.buf.len() as u64;
-        let class = IoClass::Commitlog;
-        let sync = self.config.sync == SyncMode::Batch || job.terminate == Terminate::Yes;
-        let mut done = job.file.write_at(class, job.offset, job.buf).await;
-        if done.is_ok()
-            && sync
-            && let Err(error) = job.file.fdatasync(class).await
+        let Job { chunk, id, file, offset, buf, terminate } = job;
+        let bytes = buf.len() as u64;
+        let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes;
+        let done = write_chunk(&file, offset, buf, sync).await;
+        let written = done.is_ok();
         {
-            done = Err(error);
+            let mut state = self.state.borrow_mut();
+            match done {
+                Ok(buf) => {
+                    state.stats.cycles += 1;
+                    state.stats.written_bytes += bytes;
+                    if state.spare.len() < SPARE_MAX && buf.capacity() <= SPARE_BYTES_MAX {
+                        state.spare.push(buf);
+                    }
+                    self.chunk_written(&mut state, chunk, file.clone(), sync);
+                }
+                Err(error) => self.chunk_failed(&mut state, chunk, id, error),
+            }
+        }
+        self.progress.notify_all();
+        if written && terminate == Terminate::Yes {
+            let end = file.write_at(IoClass::Commitlog, offset + bytes, termination(id)).await;
+            if let Err(error) = end {
+                tracing::warn!("commitlog: a segment stays without its end: {error}");
+            }
         }
         let mut state = self.state.borrow_mut();
         state.writing = None;
-        match done {
-            Ok(buf) => {
-                state.stats.cycles += 1;
-                state.stats.written_bytes += bytes;
-                if state.spare.len() < SPARE_MAX && buf.capacity() <= SPARE_BYTES_MAX {
-                    state.spare.push(buf);
-                }
-                self.chunk_written(&mut state, job.chunk, job.file, sync);
-            }
-            Err(error) => self.chunk_failed(&mut state, job.chunk, job.id, error),
-        }
-        self.release(&mut state, job.id);
+        self.release(&mut state, id);
         drop(state);
         self.progress.notify_all();
         self.room.notify_all();
@@ -182,10 +187,15 @@ impl Commitlog {
         };
         let dir = &self.config.dir;
         match step {
-            Step::Remove(id) => files::remove(dir, id).await?,
+            Step::Remove(id) => {
+                files::remove(dir, id).await?;
+                fs::sync_dir(dir).await?;
+            }
             Step::Make { id, from } => {
-                let file = self.make(id, from).await?;
+                let made = self.make(id, from).await;
                 let mut state = self.state.borrow_mut();
+                state.making = None;
+                let file = made?;
                 state.ready = Some((id, file));
                 state.wanted = false;
                 state.create_error = None;
@@ -200,6 +210,7 @@ impl Commitlog {
     fn new_id(&self, state: &mut State) -> SegmentId {
         let id = SegmentId::new(self.config.shard, state.next_base);
         state.next_base += 1;
+        state.making = Some(id);
         id
     }
 
@@ -248,11 +259,30 @@ impl Commitlog {
                 tracing::warn!("commitlog: {error}");
             }
         }
+        if let Err(error) = fs::sync_dir(&self.config.dir).await {
+            tracing::warn!("commitlog: {error}");
+        }
         let left = self.state.borrow().closed.len();
         if 0 < left {
             tracing::info!("commitlog: {left} segments are kept for the next start");
         }
     }
+}
+
+/// Writes a chunk (nothing, if it is empty); syncs the file where asked.
+async fn write_chunk(
+    file: &File,
+    offset: u64,
+    mut buf: AlignedBuf,
+    sync: bool,
+) -> Result<AlignedBuf, IoError> {
+    if !buf.is_empty() {
+        buf = file.write_at(IoClass::Commitlog, offset, buf).await?;
+    }
+    if sync {
+        file.fdatasync(IoClass::Commitlog).await?;
+    }
+    Ok(buf)
 }
 
 enum Kept {

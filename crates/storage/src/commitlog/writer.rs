@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(crate) active: Option<Active>,
     /// A segment without data, ready to be the next active one.
     pub(crate) ready: Option<(SegmentId, File)>,
+    /// The one that the keeper is making.
+    pub(crate) making: Option<SegmentId>,
     /// Whether the keeper should make one.
     pub(crate) wanted: bool,
     pub(crate) closed: BTreeMap<SegmentId, Dirty>,
@@ -138,6 +140,7 @@ impl Commitlog {
         let state = State {
             active: None,
             ready: None,
+            making: None,
             wanted: false,
             closed: BTreeMap::new(),
             jobs: VecDeque::new(),
@@ -278,7 +281,7 @@ impl Commitlog {
         terminate: Terminate,
     ) {
         let offset = chunk.start() as u64;
-        let (buf, slack) = chunk.seal(id, terminate);
+        let (buf, slack) = chunk.seal(id);
         state.stats.slack_bytes += slack as u64;
         let number = state.filling;
         state.filling += 1;
@@ -412,16 +415,12 @@ impl Commitlog {
     /// Before this place lie all entries appended so far, after it all later ones.
     pub(crate) fn position(&self) -> ReplayPosition {
         let state = self.state.borrow();
-        match (&state.active, &state.ready) {
-            (Some(active), _) => {
-                ReplayPosition { segment: active.id, offset: active.chunk.position() }
-            }
-            (None, Some((id, _))) => ReplayPosition { segment: *id, offset: 0 },
-            (None, None) => {
-                let segment = SegmentId::new(self.config.shard, state.next_base);
-                ReplayPosition { segment, offset: 0 }
-            }
+        if let Some(active) = &state.active {
+            return ReplayPosition { segment: active.id, offset: active.chunk.position() };
         }
+        let next = SegmentId::new(self.config.shard, state.next_base);
+        let ready = state.ready.as_ref().map(|(id, _)| *id);
+        ReplayPosition { segment: ready.or(state.making).unwrap_or(next), offset: 0 }
     }
 
     /// The segments of this run.
@@ -430,6 +429,7 @@ impl Commitlog {
         let mut ids: Vec<_> = state.closed.keys().copied().collect();
         ids.extend(state.active.iter().map(|active| active.id));
         ids.extend(state.ready.iter().map(|(id, _)| *id));
+        ids.extend(state.making);
         ids.extend(&state.removable);
         ids
     }

@@ -20,8 +20,10 @@ fn segments(world: &mut World) -> Vec<String> {
 
 #[test]
 fn what_was_acked_in_batch_mode_survives_a_crash() {
+    let commitlog_bytes_max = 64 * SEGMENT as u64;
+    let config = move || Config { commitlog_bytes_max, memtable_bytes_max: 4 << 20, ..config() };
     let mut world = world(1, 1);
-    world.block_on(NODE, 0, async {
+    world.block_on(NODE, 0, async move {
         let storage = open(config()).await;
         let schema = schema(1, "t1");
         for row in 0..300 {
@@ -32,7 +34,7 @@ fn what_was_acked_in_batch_mode_survives_a_crash() {
     });
     for _ in 0..2 {
         world.crash(NODE);
-        world.block_on(NODE, 0, async {
+        world.block_on(NODE, 0, async move {
             let storage = open(config()).await;
             let stats = storage.replay(Log::Data).await.unwrap();
             assert_eq!((stats.applied, stats.corrupt_bytes, stats.broken_files), (300, 0, 0));

@@ -2,7 +2,7 @@
 //! and nothing comes back that this segment did not log.
 
 use super::*;
-use crate::commitlog::layout::{ChunkBuffer, Terminate};
+use crate::commitlog::layout::{ChunkBuffer, Terminate, termination};
 use proptest::prelude::*;
 use runtime::io::AlignedBuf;
 
@@ -11,7 +11,7 @@ const ID: SegmentId = SegmentId(77);
 /// The bytes of a segment: per chunk its groups of payloads.
 fn segment(id: SegmentId, chunks: &[Vec<Vec<Vec<u8>>>], terminate: Terminate) -> Vec<u8> {
     let mut file = Vec::new();
-    for (index, groups) in chunks.iter().enumerate() {
+    for groups in chunks {
         let mut chunk = ChunkBuffer::new(id, file.len() as u32, AlignedBuf::new());
         for group in groups {
             if 1 < group.len() {
@@ -20,9 +20,10 @@ fn segment(id: SegmentId, chunks: &[Vec<Vec<Vec<u8>>>], terminate: Terminate) ->
             }
             group.iter().for_each(|payload| chunk.put_entry(payload));
         }
-        let last = index + 1 == chunks.len();
-        let terminate = if last { terminate } else { Terminate::No };
-        file.extend_from_slice(&chunk.seal(id, terminate).0);
+        file.extend_from_slice(&chunk.seal(id).0);
+    }
+    if terminate == Terminate::Yes {
+        file.extend_from_slice(&termination(id));
     }
     file
 }
