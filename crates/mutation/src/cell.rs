@@ -14,7 +14,7 @@
 //!    associative and idempotent. Counters are apart: they add up, see [`crate::counter`].
 
 use crate::counter;
-use crate::tombstone::Purge;
+use crate::tombstone::{Purge, Tombstone};
 use std::cmp::Ordering;
 use stdx::{Cursor, Damaged, Put};
 
@@ -164,16 +164,31 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The cell at `now`, unless it is a deletion that may be forgotten.
-    pub(crate) fn retained(self, now: i64, purge: &Purge) -> Option<Cell<'a>> {
-        let cell = self.at(now);
-        match cell.state {
-            CellState::Dead { deletion_time } if purge.allows(cell.timestamp, deletion_time) => {
-                None
+    /// What compaction makes of the cell under the deletion `shadow`, at second `now`.
+    pub(crate) fn fate(&self, shadow: Tombstone, now: i64, purge: &Purge) -> Fate<'a> {
+        if shadow.covers(self.timestamp) {
+            return Fate::Goes;
+        }
+        let then = self.at(now);
+        match (self.state, then.state) {
+            (_, CellState::Dead { deletion_time })
+                if purge.allows(self.timestamp, deletion_time) =>
+            {
+                Fate::Goes
             }
-            _ => Some(cell),
+            (CellState::Expiring { .. }, CellState::Dead { .. }) => Fate::Becomes(then),
+            _ => Fate::Stays,
         }
     }
+}
+
+/// What compaction makes of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate<'a> {
+    Stays,
+    /// It has expired: this deletion takes its place.
+    Becomes(Cell<'a>),
+    Goes,
 }
 
 fn ended(cursor: &Cursor<'_>) -> Result<(), Damaged> {
@@ -288,7 +303,10 @@ mod tests {
         assert_eq!(cell.at(99), cell);
         assert_eq!(cell.at(100), Cell::dead(7, 70));
         let purge = Purge { gc_before: 71, timestamp_before: 8 };
-        assert_eq!(cell.retained(99, &purge), Some(cell));
-        assert_eq!(cell.retained(100, &purge), None);
+        let fate = |now, purge| cell.fate(Tombstone::new(6, 0), now, purge);
+        assert_eq!(fate(99, &purge), Fate::Stays);
+        assert_eq!(fate(100, &purge), Fate::Goes);
+        assert_eq!(fate(100, &Purge::NEVER), Fate::Becomes(Cell::dead(7, 70)));
+        assert_eq!(cell.fate(Tombstone::new(7, 0), 0, &Purge::NEVER), Fate::Goes);
     }
 }

@@ -152,7 +152,6 @@ impl MergeSource {
         let mut merged = Tombstone::NONE;
         let mut count = 0;
         for (index, input) in self.inputs.iter_mut().enumerate() {
-            input.range = Tombstone::NONE;
             input.takes_part = start_of(input) == Some(&least);
             if !input.takes_part {
                 continue;
@@ -164,7 +163,6 @@ impl MergeSource {
             }
         }
         self.inside = true;
-        self.range = Tombstone::NONE;
         out.push(Fragment::PartitionStart { key: least, tombstone: merged });
         Progress::Yielded
     }

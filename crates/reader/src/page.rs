@@ -73,10 +73,7 @@ impl<'c> Reading<'c> {
         let mut skipping = false;
         for fragment in self.batch.drain(..) {
             if skipping {
-                match fragment {
-                    Fragment::PartitionEnd => skipping = false,
-                    _ => continue,
-                }
+                skipping = !matches!(fragment, Fragment::PartitionEnd);
                 continue;
             }
             match self.compactor.consume(&fragment) {

@@ -1,13 +1,14 @@
 //! What is left of a blob when deletions, time and garbage collection have had their say.
 
 use super::{CollectionView, RawElement, RunSink};
+use crate::cell::Fate;
 use crate::tombstone::{Compacted, NO_TIMESTAMP, Purge, Tombstone};
 
 /// Drops what `shadow` (the row's deletions) or the blob's own tombstone covers, turns expired
 /// elements into deletions, forgets the deletions that `purge` allows. Appends the result to
 /// `out` only if it differs from the input.
-pub fn compact(
-    view: CollectionView<'_>,
+pub fn compact<'a>(
+    view: CollectionView<'a>,
     shadow: Tombstone,
     now: i64,
     purge: &Purge,
@@ -19,22 +20,19 @@ pub fn compact(
     let both = shadow.merge(view.tomb());
     let tomb = if shadow.subsumes(view.tomb()) { Tombstone::NONE } else { view.tomb() };
     let tomb = purge.retain(tomb);
-    let stays = |element: &RawElement<'_>| {
-        !both.covers(element.cell.timestamp)
-            && element.cell.retained(now, purge) == Some(element.cell)
+    let fate = |element: &RawElement<'a>| match element.cell() {
+        Some(cell) => cell.fate(both, now, purge),
+        None => Fate::Goes,
     };
-    if tomb == view.tomb() && view.raw().all(|element| stays(&element)) {
+    if tomb == view.tomb() && view.raw().all(|element| fate(&element) == Fate::Stays) {
         return Compacted::Unchanged;
     }
     let mut sink = RunSink::begin(out, tomb);
     for element in view.raw() {
-        if both.covers(element.cell.timestamp) {
-            continue;
-        }
-        match element.cell.retained(now, purge) {
-            Some(cell) if cell == element.cell => sink.copy(view, &element),
-            Some(cell) => sink.push(element.path, &cell),
-            None => {}
+        match fate(&element) {
+            Fate::Stays => sink.copy(view, &element),
+            Fate::Becomes(cell) => sink.push(element.path, &cell),
+            Fate::Goes => {}
         }
     }
     if sink.finish_or_retract() { Compacted::Changed } else { Compacted::Empty }
@@ -63,7 +61,7 @@ pub fn live_elements(
     let shadow = shadow.merge(view.tomb());
     let mut sink = RunSink::begin(out, Tombstone::NONE);
     for element in view.raw() {
-        if !shadow.covers(element.cell.timestamp) && element.cell.is_live(now) {
+        if !element.is_covered(shadow) && element.cell().is_some_and(|cell| cell.is_live(now)) {
             sink.copy(view, &element);
         }
     }

@@ -33,7 +33,8 @@ impl<'t> PathOrder<'t> {
 /// Which of two elements of one path holds. Values may be equal and yet have different bytes
 /// (decimal 1.0 and 1.00), so the path's bytes decide last.
 fn wins(a: &RawElement<'_>, b: &RawElement<'_>) -> bool {
-    Ordering::Less != cell::compare(&a.cell, &b.cell).then_with(|| a.path.cmp(b.path))
+    let (Some(x), Some(y)) = (a.cell(), b.cell()) else { return b.blob <= a.blob };
+    Ordering::Less != cell::compare(&x, &y).then_with(|| a.path.cmp(b.path))
 }
 
 /// Merges two blobs of a column of type `ty` (`None`, a column that nobody knows any more: paths
@@ -91,7 +92,7 @@ pub fn difference(
         }
         let told =
             b_next.as_ref().is_some_and(|y| order.compare(y.path, x.path).is_eq() && wins(y, &x));
-        if !told && !b.tomb().covers(x.cell.timestamp) {
+        if !told && !x.is_covered(b.tomb()) {
             sink.copy(a, &x);
         }
     }

@@ -120,20 +120,32 @@ impl<'a> Iterator for CollectionIter<'a> {
     type Item = (&'a [u8], Cell<'a>);
     fn next(&mut self) -> Option<Self::Item> {
         let element = self.raw.next()?;
-        Some((element.path, element.cell))
+        Some((element.path, element.cell()?))
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
         (0, Some(self.raw.left as usize))
     }
 }
 
-/// An element with its place among the elements' bytes, so that runs can be copied at once.
+/// An element with its place among the elements' bytes, so that runs can be copied at once. Its
+/// cell is not decoded until asked for: most elements of a merge are only copied.
 #[derive(Clone, Copy, Debug)]
 struct RawElement<'a> {
     path: &'a [u8],
-    cell: Cell<'a>,
+    blob: &'a [u8],
     start: usize,
     end: usize,
+}
+
+impl<'a> RawElement<'a> {
+    /// `None`: the bytes were not checked and are damaged.
+    fn cell(&self) -> Option<Cell<'a>> {
+        Cell::parse(self.blob).ok()
+    }
+    fn is_covered(&self, tombstone: Tombstone) -> bool {
+        let covered = |cell: Cell<'_>| tombstone.covers(cell.timestamp);
+        !tombstone.is_none() && self.cell().is_none_or(covered)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -150,11 +162,11 @@ impl<'a> Iterator for RawIter<'a> {
         }
         let mut cursor = Cursor::new(self.elements.get(self.at..)?);
         let path = cursor.u32_bytes("path").ok()?;
-        let cell = Cell::parse(cursor.u32_bytes("cell").ok()?).ok()?;
+        let blob = cursor.u32_bytes("cell").ok()?;
         let start = self.at;
         self.at += cursor.offset();
         self.left -= 1;
-        Some(RawElement { path, cell, start, end: self.at })
+        Some(RawElement { path, blob, start, end: self.at })
     }
 }
 
@@ -252,7 +264,7 @@ impl<'a, 'o> RunSink<'a, 'o> {
 
     /// Takes an element over as it stands in `source`, unless the tombstone covers it.
     fn copy(&mut self, source: CollectionView<'a>, element: &RawElement<'a>) {
-        if self.state.tomb.covers(element.cell.timestamp) {
+        if element.is_covered(self.state.tomb) {
             return;
         }
         self.state.count += 1;

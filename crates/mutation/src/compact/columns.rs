@@ -19,24 +19,29 @@ pub(super) struct Sight {
     pub(super) now: i64,
 }
 
-/// The columns wanted of a row. Rows have theirs by id; if the command's are not, a table of
-/// where each one starts is filled per row.
+/// As many columns are looked up without a table on the heap.
+const FEW: usize = 32;
+
+/// The columns wanted of a row. Rows have theirs by id; if the command's are not, it is first
+/// noted, per row, where each one starts.
 pub(super) struct ColumnPlan<'c> {
     wanted: &'c [(ColumnId, ColumnForm)],
-    /// Indexes into `wanted`, by id; empty if `wanted` is itself by id.
+    sorted: bool,
+    /// For more than a few that are not sorted: indexes into `wanted`, by id.
     by_id: Vec<u32>,
-    /// Offset of each wanted column in the row; as long as `by_id`.
+    /// As long as `by_id`: where each wanted column starts in the row.
     offsets: Vec<u32>,
 }
 
 impl<'c> ColumnPlan<'c> {
     pub(super) fn new(wanted: &'c [(ColumnId, ColumnForm)]) -> ColumnPlan<'c> {
-        if wanted.is_sorted_by(|(a, _), (b, _)| a < b) {
-            return ColumnPlan { wanted, by_id: Vec::new(), offsets: Vec::new() };
+        let sorted = wanted.is_sorted_by(|(a, _), (b, _)| a < b);
+        if sorted || wanted.len() <= FEW {
+            return ColumnPlan { wanted, sorted, by_id: Vec::new(), offsets: Vec::new() };
         }
         let mut by_id: Vec<u32> = (0..wanted.len() as u32).collect();
         by_id.sort_by_key(|index| wanted[*index as usize].0);
-        ColumnPlan { wanted, by_id, offsets: vec![ABSENT; wanted.len()] }
+        ColumnPlan { wanted, sorted, by_id, offsets: vec![ABSENT; wanted.len()] }
     }
 
     /// Appends every wanted column; whether any is live.
@@ -47,19 +52,52 @@ impl<'c> ColumnPlan<'c> {
         sight: Sight,
         out: &mut Vec<u8>,
     ) -> bool {
-        let mut any = false;
+        if self.sorted {
+            return self.write_sorted(schema, row, sight, out);
+        }
         if self.by_id.is_empty() {
-            let mut columns = row.columns().peekable();
-            for (id, form) in self.wanted {
-                while columns.next_if(|(column, _)| column < id).is_some() {}
-                let data = columns.next_if(|(column, _)| column == id).map(|(_, data)| data);
-                any |= write_column(schema, (*id, *form), data, sight, out);
+            let mut offsets = [ABSENT; FEW];
+            let mut columns = row.columns();
+            let mut offset = 0;
+            while let Some((id, _)) = columns.next() {
+                let matching = self.wanted.iter().zip(&mut offsets).filter(|((x, _), _)| *x == id);
+                matching.for_each(|(_, slot)| *slot = offset);
+                offset = columns.offset() as u32;
             }
-            return any;
+            return self.write_located(&offsets, schema, row, sight, out);
         }
         self.locate(row);
-        for (index, (id, form)) in self.wanted.iter().enumerate() {
-            let data = match self.offsets[index] {
+        self.write_located(&self.offsets, schema, row, sight, out)
+    }
+
+    fn write_sorted(
+        &self,
+        schema: &TableSchema,
+        row: RowView<'_>,
+        sight: Sight,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut any = false;
+        let mut columns = row.columns().peekable();
+        for (id, form) in self.wanted {
+            while columns.next_if(|(column, _)| column < id).is_some() {}
+            let data = columns.next_if(|(column, _)| column == id).map(|(_, data)| data);
+            any |= write_column(schema, (*id, *form), data, sight, out);
+        }
+        any
+    }
+
+    fn write_located(
+        &self,
+        offsets: &[u32],
+        schema: &TableSchema,
+        row: RowView<'_>,
+        sight: Sight,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut any = false;
+        for ((id, form), offset) in self.wanted.iter().zip(offsets) {
+            let data = match *offset {
                 ABSENT => None,
                 offset => row.columns_from(offset as usize).next().map(|(_, data)| data),
             };

@@ -1,6 +1,7 @@
 //! What is left of a row when deletions, time and garbage collection have had their say.
 
 use super::*;
+use crate::cell::Fate;
 use crate::collection;
 use crate::tombstone::{Compacted, Purge};
 use model::TableSchema;
@@ -96,17 +97,22 @@ impl Rules<'_> {
     }
 
     fn cell<'c>(&self, cell: Cell<'c>) -> Option<Cell<'c>> {
-        if self.cover.covers(cell.timestamp) {
-            return None;
+        match cell.fate(self.cover, self.now, self.purge) {
+            Fate::Stays => Some(cell),
+            Fate::Becomes(dead) => Some(dead),
+            Fate::Goes => None,
         }
-        cell.retained(self.now, self.purge)
+    }
+
+    fn stays(&self, cell: Cell<'_>) -> bool {
+        cell.fate(self.cover, self.now, self.purge) == Fate::Stays
     }
 
     fn leave_unchanged(&self, row: RowView<'_>) -> bool {
         let marker = row.marker.map(|marker| marker.cell());
-        marker.is_none_or(|cell| self.cell(cell) == Some(cell))
+        marker.is_none_or(|cell| self.stays(cell))
             && row.columns().all(|(_, data)| match data {
-                ColumnData::Atomic(cell) => self.cell(cell) == Some(cell),
+                ColumnData::Atomic(cell) => self.stays(cell),
                 ColumnData::Collection(view) => {
                     let mut unused = Vec::new();
                     let (now, purge) = (self.now, self.purge);
