@@ -274,7 +274,11 @@ impl Type {
                 let same = user.keyspace == changed.keyspace && user.name == changed.name;
                 let fields = if same { &changed.fields } else { &user.fields };
                 let inside = |(name, ty): &(String, Type)| {
-                    let ty = if same { ty.clone() } else { ty.with_user_type(changed) };
+                    let ty = match (same, user.frozen) {
+                        (true, true) => ty.freeze(),
+                        (true, false) => ty.clone(),
+                        (false, _) => ty.with_user_type(changed),
+                    };
                     (name.clone(), ty)
                 };
                 Type::User(Box::new(UserTypeRef {
@@ -327,8 +331,10 @@ mod tests {
         assert!(!old.mentions_user_type("other", "t"));
         let fields = vec![("a".into(), Type::Int), ("b".into(), Type::Text)];
         let (keyspace, name) = ("ks".into(), "t".into());
-        let changed = UserType { keyspace, name, fields: fields.clone() };
+        let mut changed = UserType { keyspace, name, fields: fields.clone() };
         assert_eq!(old.with_user_type(&changed), list(user(fields)));
+        changed.fields = vec![("c".into(), list(Type::Int))];
+        assert!(!old.with_user_type(&changed).children()[0].any(&Type::is_multi_cell));
     }
 
     #[test]

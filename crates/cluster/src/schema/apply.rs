@@ -172,8 +172,20 @@ impl Schema {
         }
     }
 
+    /// The snapshot after these changes, with versions of that time; or why they cannot be made.
+    /// What the registry does, without making anything durable.
+    pub fn after(
+        &self,
+        changes: Vec<SchemaChange>,
+        micros: i64,
+        shards: u16,
+    ) -> Result<Schema, String> {
+        let changes = self.complete(changes, micros, shards)?;
+        Ok(self.apply(&changes, time_uuid(micros, 0), shards))
+    }
+
     /// The keyspaces and tables of the system alone.
-    pub(crate) fn of_system(version: Uuid, shards: u16) -> Schema {
+    pub fn of_system(version: Uuid, shards: u16) -> Schema {
         let mut schema = Schema::empty(version);
         system_tables::keyspaces().into_iter().for_each(|it| schema.insert_keyspace(it));
         for (table, home) in system_tables::tables() {
