@@ -1,10 +1,54 @@
 //! Statements that change the schema: from the tree to `cluster::SchemaChange`.
+//!
+//! Invariants
+//!  - *decided-on-the-schema*: [`decide`] is pure and sees the schema that its changes apply to;
+//!    it runs under the schema lock, so "does it exist" is never answered from an old snapshot.
+//!  - *ids-for-life*: a column keeps its id through every ALTER; a new column gets one that no
+//!    column of the table ever had.
+//!  - *only-what-works*: an option that would be stored and not honoured is refused.
+//!
+//! It touches neither rows nor tables of the system: the registry makes changes durable.
+//!
+//! In reading order: [`keyspace`], [`types`], [`table`], [`alter`], [`user_type`], [`options`]
+//! (what `WITH` says of tables), [`compaction`], [`properties`].
+
+mod alter;
+mod compaction;
+mod guardrails;
+mod keyspace;
+mod options;
+mod properties;
+mod table;
+mod types;
+mod user_type;
 
 use crate::error::CqlError;
 use crate::processor::Processor;
-use crate::response::Response;
+use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use crate::syntax::ast::SchemaStatement;
+use crate::syntax::ast::{QualifiedName, SchemaStatement};
+use cluster::{ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
+use model::Uuid;
+use std::rc::Rc;
+
+/// Characters of a keyspace's or table's name at most: the name is part of file names.
+const NAME_CHARS_MAX: usize = 192;
+
+/// What a decision depends on besides the schema and the statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// The keyspace in use.
+    pub(crate) keyspace: Option<String>,
+    /// The data centers of the cluster, each with its racks.
+    pub(crate) data_centers: Vec<(String, Vec<String>)>,
+    /// The id that a new table gets.
+    pub(crate) table_id: Uuid,
+    /// Microseconds: when columns are dropped that the statement gives no time for.
+    pub(crate) now_micros: i64,
+}
+
+/// Changes, in order; none if there is nothing to do.
+type Decision = Result<Vec<SchemaChange>, CqlError>;
 
 /// Executes a statement that changes the schema.
 pub(crate) async fn execute(
@@ -12,6 +56,98 @@ pub(crate) async fn execute(
     session: &Session,
     statement: &SchemaStatement,
 ) -> Result<Response, CqlError> {
-    let _ = (processor, session, statement);
-    Err(CqlError::invalid("schema statements are not supported yet"))
+    let _ = processor;
+    let cluster = runtime::local::get::<Cluster>();
+    let node = cluster.node();
+    let context = Context {
+        keyspace: session.keyspace().map(|name| name.to_string()),
+        data_centers: vec![(node.data_center.clone(), vec![node.rack.clone()])],
+        table_id: Cluster::new_table_id(),
+        now_micros: runtime::time::wall_micros(),
+    };
+    let owned = statement.clone();
+    let change = move |schema: &Schema| decide(schema, &owned, &context);
+    let events = cluster.change_schema(change).await.map_err(|error| match error {
+        ChangeError::Refused(error) => error,
+        ChangeError::Failed(reason) => CqlError::Server(reason),
+    })?;
+    let kind = match events.into_iter().next() {
+        Some(event) => ResponseKind::SchemaChange(event),
+        None => ResponseKind::Void,
+    };
+    let warnings = guardrails::warnings(&cluster.schema(), statement);
+    Ok(Response { warnings, ..Response::of(kind) })
+}
+
+/// The changes that a statement asks for.
+pub(crate) fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
+    let later = |what: &str| Err(CqlError::invalid(format!("{what} is not supported yet")));
+    match statement {
+        SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),
+        SchemaStatement::AlterKeyspace(it) => keyspace::alter(schema, it, context),
+        SchemaStatement::DropKeyspace(it) => keyspace::drop(schema, it),
+        SchemaStatement::CreateTable(it) => table::create(schema, it, context),
+        SchemaStatement::AlterTable(it) => alter::decide(schema, it, context),
+        SchemaStatement::DropTable(it) => table::drop(schema, it, context),
+        SchemaStatement::CreateType(it) => user_type::create(schema, it, context),
+        SchemaStatement::AlterType(it) => user_type::alter(schema, it, context),
+        SchemaStatement::DropType(it) => user_type::drop(schema, it, context),
+        SchemaStatement::CreateIndex(_) => later("CREATE INDEX"),
+        SchemaStatement::DropIndex(it) => absent(schema, it, context, "Index"),
+        SchemaStatement::CreateView(_) => later("CREATE MATERIALIZED VIEW"),
+        SchemaStatement::AlterView(_) => later("ALTER MATERIALIZED VIEW"),
+        SchemaStatement::DropView(it) => absent(schema, it, context, "Materialized view"),
+        SchemaStatement::CreateFunction(_) => later("CREATE FUNCTION"),
+        SchemaStatement::DropFunction(it) if it.if_exists => Ok(Vec::new()),
+        SchemaStatement::DropFunction(_) => later("DROP FUNCTION"),
+        SchemaStatement::CreateAggregate(_) => later("CREATE AGGREGATE"),
+        SchemaStatement::DropAggregate(it) if it.if_exists => Ok(Vec::new()),
+        SchemaStatement::DropAggregate(_) => later("DROP AGGREGATE"),
+    }
+}
+
+/// DROP of something of which there can be none yet.
+fn absent(
+    schema: &Schema,
+    statement: &crate::syntax::ast::Drop,
+    context: &Context,
+    what: &str,
+) -> Decision {
+    if statement.if_exists {
+        return Ok(Vec::new());
+    }
+    let keyspace = named_keyspace(&statement.name, context)?;
+    need_keyspace(schema, keyspace)?;
+    let name = &statement.name.name.text;
+    Err(CqlError::invalid(format!("{what} '{name}' does not exist in keyspace '{keyspace}'")))
+}
+
+/// The keyspace that a name says, or the one in use.
+fn named_keyspace<'a>(name: &'a QualifiedName, context: &'a Context) -> Result<&'a str, CqlError> {
+    let said = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str());
+    said.or(context.keyspace.as_deref()).ok_or_else(|| {
+        CqlError::invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename",
+        )
+    })
+}
+
+/// The keyspace of that name.
+fn need_keyspace<'a>(schema: &'a Schema, name: &str) -> Result<&'a Rc<KeyspaceEntry>, CqlError> {
+    let unknown = || CqlError::invalid(format!("Keyspace '{name}' does not exist"));
+    schema.keyspace(name).ok_or_else(unknown)
+}
+
+/// An error if the keyspace is the system's.
+fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
+    if Schema::is_system(keyspace) {
+        return Err(CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
+    }
+    Ok(())
+}
+
+/// Whether a name consists of letters, digits and underscores, so that it can name a file.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
