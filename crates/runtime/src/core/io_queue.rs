@@ -164,3 +164,57 @@ fn cost(kind: DiskKind, bytes: usize) -> u64 {
         DiskKind::Sync => 4096,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_beyond_the_limit_wait_and_share() {
+        let mut queue = IoQueue::new(4);
+        let mut next = 0;
+        let mut ask = |queue: &mut IoQueue, class| {
+            next += 1;
+            if !queue.admit(class, DiskKind::Read, 4096) {
+                queue.push(class, OpId(next), DiskKind::Read, 4096);
+            }
+        };
+        for _ in 0..300 {
+            ask(&mut queue, IoClass::Query);
+            ask(&mut queue, IoClass::Compaction);
+        }
+        let total =
+            |queue: &IoQueue| IoClass::ALL.map(|c| queue.stats(c).in_flight).iter().sum::<u64>();
+        assert_eq!(total(&queue), 4);
+        assert_eq!(queue.pop(), None);
+        queue.ended(IoClass::Query, 10);
+        queue.ended(IoClass::Compaction, 10);
+        let mut went = [0; IoClass::ALL.len()];
+        for _ in 0..120 {
+            let (class, _) = queue.pop().expect("requests wait");
+            went[class as usize] += 1;
+            assert!(total(&queue) <= 4);
+            queue.ended(class, 10);
+        }
+        // 1000 shares against 200.
+        let (query, compaction) =
+            (went[IoClass::Query as usize], went[IoClass::Compaction as usize]);
+        assert!((98..=102).contains(&query), "{query} and {compaction}");
+        let stats = queue.stats(IoClass::Query);
+        assert_eq!((stats.reads, stats.read_bytes), (300, 300 * 4096));
+    }
+
+    #[test]
+    fn a_request_given_up_leaves_no_trace() {
+        let mut queue = IoQueue::new(1);
+        assert!(queue.admit(IoClass::Flush, DiskKind::Write, 100));
+        assert!(!queue.admit(IoClass::Flush, DiskKind::Write, 7));
+        queue.push(IoClass::Flush, OpId(1), DiskKind::Write, 7);
+        queue.ended(IoClass::Flush, 1);
+        assert_eq!(queue.pop(), Some((IoClass::Flush, OpId(1))));
+        queue.abandon(IoClass::Flush, DiskKind::Write, 7);
+        let expected = IoStats { writes: 1, write_bytes: 100, service_ns: 1, ..IoStats::default() };
+        assert_eq!(queue.stats(IoClass::Flush), expected);
+        assert!(queue.admit(IoClass::Query, DiskKind::Read, 1));
+    }
+}

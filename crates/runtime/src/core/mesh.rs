@@ -253,3 +253,54 @@ impl Shard {
         any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(index: u32) -> Message {
+        Message::Reply(CallId(TaskId { index, generation: 0 }))
+    }
+
+    #[test]
+    fn a_ring_keeps_order_between_two_threads() {
+        const COUNT: u32 = 200_000;
+        let ring = Ring::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..COUNT {
+                    while ring.push(reply(n)).is_err() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for n in 0..COUNT {
+                let message = loop {
+                    match ring.pop() {
+                        Some(message) => break message,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                assert!(matches!(message, Message::Reply(CallId(task)) if task.index == n));
+            }
+        });
+        assert!(ring.is_empty());
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_message_back_and_drops_what_is_left() {
+        let alive = std::sync::Arc::new(());
+        let ring = Ring::new();
+        let call = || {
+            let alive = alive.clone();
+            Message::Call(Box::new(move || drop(alive)))
+        };
+        for _ in 0..CAPACITY {
+            assert!(!ring.is_full() && ring.push(call()).is_ok());
+        }
+        assert!(ring.is_full() && ring.push(call()).is_err());
+        assert!(ring.pop().is_some() && !ring.is_full());
+        drop(ring);
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1);
+    }
+}

@@ -292,7 +292,7 @@ impl Ops {
         self.slots.len()
     }
 
-    /// The operations that are at the kernel.
+    /// The names of the operations that are at the kernel.
     pub(crate) fn in_flight(&self) -> Vec<OpId> {
         let slots = self.slots.iter().map(|(_, slot)| slot);
         let submitted =
@@ -420,15 +420,7 @@ impl Shard {
             State::Done(result) => {
                 let result = *result;
                 let mut slot = ops.slots.remove(id.slot());
-                if let Op::Receive { buf, fd } = &mut slot.op
-                    && 0 < result
-                    && !fd.is_simulated()
-                {
-                    let len = buf.len() + result as usize;
-                    assert!(len <= buf.capacity(), "the kernel wrote past a buffer");
-                    // SAFETY: the kernel wrote `result` bytes after the old ones.
-                    unsafe { buf.set_len(len) };
-                }
+                expose(&mut slot.op, result);
                 Poll::Ready((result, slot.op))
             }
             State::Queued(waker) | State::Submitted(waker) => {
@@ -448,7 +440,7 @@ impl Shard {
             State::Submitted(_) => {
                 slot.state = State::Orphan { queued: false };
                 if !self.dead.get() {
-                    self.driver.borrow_mut().cancel(id);
+                    self.driver.borrow_mut().cancel(id, &mut slot.op);
                 }
             }
             State::Done(result) => {
@@ -463,6 +455,25 @@ impl Shard {
             }
             State::Orphan { .. } => {}
         }
+    }
+}
+
+/// Makes what the kernel wrote part of an operation's buffer. A simulated disk or network has
+/// filled it by itself.
+fn expose(op: &mut Op, result: i32) {
+    let Ok(written) = usize::try_from(result) else { return };
+    match op {
+        Op::Read { fd, buf, .. } if !fd.is_simulated() => {
+            // SAFETY: the kernel wrote the first `result` bytes.
+            unsafe { buf.set_len(written) };
+        }
+        Op::Receive { fd, buf } if !fd.is_simulated() => {
+            let len = buf.len() + written;
+            assert!(len <= buf.capacity(), "the kernel wrote past a buffer");
+            // SAFETY: the kernel wrote `result` bytes after the old ones.
+            unsafe { buf.set_len(len) };
+        }
+        _ => {}
     }
 }
 

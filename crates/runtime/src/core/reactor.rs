@@ -39,9 +39,13 @@ impl Shard {
     pub(crate) fn shut_down(&self) -> bool {
         self.clear();
         let mut completions = Completions::new();
-        for id in self.ops.borrow().in_flight() {
-            self.driver.borrow_mut().cancel(id);
+        let mut ops = self.ops.borrow_mut();
+        for id in ops.in_flight() {
+            if let Some(op) = ops.get_mut(id) {
+                self.driver.borrow_mut().cancel(id, op);
+            }
         }
+        drop(ops);
         let deadline = self.clock.now_ns() + DRAIN_NS_MAX;
         while self.ops.borrow().len() != 0 {
             let wait = Wait::AtMost(Some(Duration::from_millis(10)));

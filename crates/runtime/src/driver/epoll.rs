@@ -110,17 +110,15 @@ impl Epoll {
         }
     }
 
-    pub(crate) fn cancel(&mut self, id: OpId) {
-        for waiting in self.sockets.values_mut() {
-            for queue in [&mut waiting.to_read, &mut waiting.to_write] {
-                if let Some(at) = queue.iter().position(|(waiting, _)| *waiting == id) {
-                    queue.remove(at);
-                    self.done.push((id.0, -libc::ECANCELED));
-                    return;
-                }
-            }
-        }
+    pub(crate) fn cancel(&mut self, id: OpId, op: &mut Op) {
         // With a helper thread, or done: it completes by itself.
+        let Some((fd, direction)) = RawOp::new(op).socket() else { return };
+        let Some(waiting) = self.sockets.get_mut(&fd) else { return };
+        let queue = waiting.queue(direction);
+        if let Some(at) = queue.iter().position(|(waiting, _)| *waiting == id) {
+            queue.remove(at);
+            self.done.push((id.0, -libc::ECANCELED));
+        }
     }
 
     /// A descriptor is closed, or leaves this shard.

@@ -62,10 +62,10 @@ impl Driver {
     }
 
     /// Asks for an early end of an operation, which completes all the same.
-    pub(crate) fn cancel(&mut self, id: OpId) {
+    pub(crate) fn cancel(&mut self, id: OpId, op: &mut Op) {
         match self {
             Driver::Uring(uring) => uring.cancel(id),
-            Driver::Epoll(epoll) => epoll.cancel(id),
+            Driver::Epoll(epoll) => epoll.cancel(id, op),
             Driver::Sim(port) => port.cancel(id),
         }
     }

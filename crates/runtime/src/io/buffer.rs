@@ -4,10 +4,9 @@
 //! Invariants
 //!  - *aligned*: the memory of an [`AlignedBuf`] starts at a multiple of [`ALIGNMENT`] and its
 //!    capacity is a multiple of it.
-//!  - *initialised*: every byte below the capacity was written once, so any length up to the
-//!    capacity may be exposed.
+//!  - *initialised*: the first `len` bytes were written, by us or by the kernel.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -53,8 +52,8 @@ impl AlignedBuf {
         }
         let capacity = need.max(self.capacity.saturating_mul(2)).next_multiple_of(ALIGNMENT);
         let layout = layout(capacity);
-        // SAFETY: the layout has a non-zero size; zeroed memory keeps *initialised*.
-        let memory = unsafe { alloc_zeroed(layout) };
+        // SAFETY: the layout has a non-zero size.
+        let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         // SAFETY: both regions hold at least `len` bytes (*initialised*) and are distinct.
         unsafe { memory.copy_from_nonoverlapping(self.memory, self.len) };
@@ -83,19 +82,20 @@ impl AlignedBuf {
         let old = self.len;
         if old < len {
             self.reserve(len - old);
-            self.len = len;
-            self[old..].fill(value);
-        } else {
-            self.len = len;
+            // SAFETY: `reserve` made room for the bytes from `old` to `len`.
+            unsafe { self.memory.add(old).write_bytes(value, len - old) };
         }
+        self.len = len;
     }
 
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
-        let old = self.len;
+        // SAFETY: `reserve` made room after `len`; `bytes` cannot lie in memory that we own alone.
+        unsafe {
+            self.memory.add(self.len).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
         self.len += bytes.len();
-        self[old..].copy_from_slice(bytes);
     }
 
     /// Appends one byte.
@@ -108,8 +108,11 @@ impl AlignedBuf {
         self.resize(self.len.next_multiple_of(ALIGNMENT), 0);
     }
 
-    /// Exposes `len` bytes, which must fit the capacity: old content or zeros.
-    pub(crate) fn set_len(&mut self, len: usize) {
+    /// Exposes the first `len` bytes.
+    ///
+    /// # Safety
+    /// They were written, through [`AlignedBuf::as_raw`] by the kernel.
+    pub(crate) unsafe fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity, "set_len past the capacity");
         self.len = len;
     }

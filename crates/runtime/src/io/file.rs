@@ -139,10 +139,9 @@ impl File {
         buf.reserve(span);
         let op = Op::Read { fd: self.inner.fd.clone(), buf, offset: start, len: span };
         let (result, op) = submit(op, Some(class)).await;
-        let Op::Read { mut buf, .. } = op else { unreachable!("an operation comes back") };
+        let Op::Read { buf, .. } = op else { unreachable!("an operation comes back") };
         let read = self.check("read", result)? as usize;
-        assert!(read <= span, "the kernel read more than asked for");
-        buf.set_len(read);
+        assert!(read <= span && read == buf.len(), "a read gives what it was asked for");
         let skip = ((offset - start) as usize).min(read);
         Ok(DmaBuf::new(buf, skip, len.min(read - skip)))
     }
