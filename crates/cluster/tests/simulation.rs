@@ -204,7 +204,7 @@ fn run_a_while(world: &mut World, node: NodeId, known: Rc<RefCell<Known>>) {
 
 #[test]
 fn schema_changes_survive_crashes_as_a_whole() {
-    for seed in 0..30 {
+    for seed in 0..20 {
         crash_rounds(seed);
     }
 }

@@ -320,7 +320,7 @@ fn crashing_batches(seed: u64, sync: SyncMode) {
 
 #[test]
 fn logged_batches_are_whole_after_a_crash() {
-    for seed in 0..20 {
+    for seed in 0..12 {
         crashing_batches(seed, SyncMode::Batch);
         crashing_batches(seed, SyncMode::Periodic { period: Duration::from_millis(5) });
     }
