@@ -67,16 +67,20 @@ impl Table {
             check_digest(dir, descriptor, component, &bytes, &scylla)?;
             Ok::<_, ReadError>(bytes)
         };
+        // What can be made again, or done without, may be missing.
+        let load_optional = async |component: Component| {
+            let exists =
+                components.has(component) && fs::exists(descriptor.path(dir, component)).await?;
+            Ok::<_, ReadError>(if exists { Some(load(component).await?) } else { None })
+        };
         let at = |component| move |damaged| error_at(dir, descriptor, component, damaged);
         let statistics = load(Component::Statistics).await?;
         let statistics = Statistics::parse(&statistics, descriptor.version)
             .map_err(at(Component::Statistics))?;
         let mapping = map(dir, descriptor, &statistics, schema)?;
-        let filter = match components.has(Component::Filter) {
-            true => Some(
-                Filter::parse(&load(Component::Filter).await?).map_err(at(Component::Filter))?,
-            ),
-            false => None,
+        let filter = match load_optional(Component::Filter).await? {
+            Some(bytes) => Some(Filter::parse(&bytes).map_err(at(Component::Filter))?),
+            None => None,
         };
         let (data, data_bytes) = open_file(dir, descriptor, Component::Data).await?;
         let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
@@ -90,12 +94,9 @@ impl Table {
         };
         let data = Rc::new(ReadFile::new(data, data_bytes, chunks));
         let index = Rc::new(ReadFile::new(index, index_bytes, None));
-        let summary = match components.has(Component::Summary) {
-            true => {
-                let summary = Summary::parse(&load(Component::Summary).await?, index_bytes);
-                summary.map_err(at(Component::Summary))?
-            }
-            false => rebuild_summary(index.clone(), &data).await?,
+        let summary = match load_optional(Component::Summary).await? {
+            Some(bytes) => Summary::parse(&bytes, index_bytes).map_err(at(Component::Summary))?,
+            None => rebuild_summary(index.clone(), &data).await?,
         };
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),

@@ -169,7 +169,9 @@ impl Chunks {
         }
         let data_bytes = cursor.u64("data length cut short")?;
         let count = cursor.u32("chunk count cut short")? as u64;
-        if data_bytes.div_ceil(chunk_bytes as u64) != count {
+        // Old writers count an empty chunk at the end.
+        let needed = data_bytes.div_ceil(chunk_bytes as u64);
+        if count != needed && count != needed.saturating_add(1) {
             return Err(cursor.damaged("another number of chunks than the data needs").into());
         }
         if cursor.remaining() as u64 != count * 8 {
@@ -180,7 +182,8 @@ impl Chunks {
         for index in 0..count {
             let offset = cursor.u64("chunk offset cut short")?;
             let in_order = if index == 0 { offset == 0 } else { next <= offset };
-            if !in_order || file_bytes < offset.saturating_add(CHUNK_CRC_BYTES) {
+            let bytes_min = if index < needed { CHUNK_CRC_BYTES } else { 0 };
+            if !in_order || file_bytes < offset.saturating_add(bytes_min) {
                 return Err(cursor.damaged("chunk offset out of order").into());
             }
             next = offset + CHUNK_CRC_BYTES;

@@ -58,6 +58,8 @@ pub struct TableSource {
     entries: Option<IndexCursor>,
     /// The rest of the partition is not wanted.
     skipping: bool,
+    /// A partition was yielded whose end was not.
+    inside: bool,
 }
 
 #[derive(Debug)]
@@ -117,19 +119,23 @@ impl TableSource {
             last: None,
             entries: None,
             skipping: false,
+            inside: false,
         }
     }
 
     /// Yields what can be yielded without I/O.
     fn drain(&mut self, budget: Budget, out: &mut Vec<Fragment>) -> Result<Progress, ReadError> {
-        let start = out.len();
-        let (mut bytes, mut counted) = (0, start);
+        let mut left = budget;
+        let mut counted = out.len();
         loop {
-            bytes += out[counted..].iter().map(Fragment::size_bytes).sum::<usize>();
-            counted = out.len();
-            let used = budget.fragments_max <= counted - start || budget.bytes_max <= bytes;
-            if start < counted && used {
-                return Ok(Progress::Enough);
+            while let Some(fragment) = out.get(counted) {
+                self.inside = !matches!(fragment, Fragment::PartitionEnd);
+                counted += 1;
+                if !left.spend(fragment) {
+                    // One element may yield more fragments than are wanted now.
+                    self.pending.extend(out.drain(counted..).rev());
+                    return Ok(Progress::Enough);
+                }
             }
             if let Some(fragment) = self.pending.pop() {
                 out.push(fragment);
@@ -217,15 +223,18 @@ impl TableSource {
         }
     }
 
-    /// Yields nothing more of the present partition.
+    /// Nothing more of the present partition is wanted.
     fn skip_rest(&mut self) {
-        self.pending.clear();
-        let scans = matches!(self.scope, Scope::Range { .. }) && self.entries.is_none();
-        if scans {
-            self.skipping = true;
-        } else {
-            self.state = self.after_partition();
+        match self.state {
+            State::Rows { .. } if self.scans() => self.skipping = true,
+            State::Rows { .. } | State::Backwards(_) => self.state = self.after_partition(),
+            _ => {}
         }
+    }
+
+    /// Whether partitions are read one after the other from the data.
+    fn scans(&self) -> bool {
+        matches!(self.scope, Scope::Range { .. }) && self.entries.is_none()
     }
 
     /// Reads what `drain` cannot go on without.
@@ -458,8 +467,13 @@ impl TableSource {
     /// The next block of a partition that is read backwards.
     async fn block_backwards(&mut self, mut blocks: Blocks) -> Result<(), ReadError> {
         if blocks.next <= blocks.lower {
-            self.pending.push(Fragment::PartitionEnd);
-            self.state = self.after_partition();
+            if std::mem::take(&mut blocks.at_top) {
+                self.gap_backwards(&blocks)?;
+                self.state = State::Backwards(blocks);
+            } else {
+                self.pending.push(Fragment::PartitionEnd);
+                self.state = self.after_partition();
+            }
             return Ok(());
         }
         let index = blocks.next - 1;
@@ -495,6 +509,22 @@ impl TableSource {
         blocks.next = index;
         blocks.at_top = false;
         self.state = State::Backwards(blocks);
+        Ok(())
+    }
+
+    /// The slice lies between two blocks: at most a range tombstone holds there.
+    fn gap_backwards(&mut self, blocks: &Blocks) -> Result<(), ReadError> {
+        self.elements.start_partition();
+        if 0 < blocks.lower {
+            let before = blocks.promoted.block(blocks.lower - 1, &self.mapping.shape.clustering);
+            let before = before.map_err(|error| self.damaged(Component::Index, error))?;
+            self.elements.resume((&before.last.0, before.last.1), before.open);
+        }
+        let held = self.elements.emitted();
+        let mut rows = Vec::new();
+        self.elements.finish(&mut rows);
+        reverse_changes(held, &mut rows);
+        self.pending = rows;
         Ok(())
     }
 
@@ -585,13 +615,9 @@ impl Source for TableSource {
     }
 
     fn next_partition(&mut self) {
-        let inside = !self.pending.is_empty()
-            || matches!(self.state, State::Rows { .. } | State::Backwards(_));
-        if inside && !self.skipping {
-            let at_start = matches!(self.pending.last(), Some(Fragment::PartitionStart { .. }));
-            if !at_start {
-                self.skip_rest();
-            }
+        if std::mem::take(&mut self.inside) {
+            self.pending.clear();
+            self.skip_rest();
         }
     }
 }

@@ -1,0 +1,44 @@
+//! SSTables as sources: the conformance suite of sources, over files that were just written.
+
+mod support;
+
+use mutation::FrozenMutation;
+use reader::testing::{Model, conformance};
+use reader::{Slice, Source, VecSource};
+use sstable::{Algorithm, Compression, WriterOptions};
+use support::{DIR, everything, in_simulation, options, write};
+
+async fn check(cases: u32, options: WriterOptions) {
+    let options = &options;
+    conformance(cases, async |mutations: &[FrozenMutation], slice: &Slice| {
+        let all = Model::of(mutations).fragments(&mutation::testing::read_all().partitions);
+        let schema = mutation::testing::schema();
+        match write(schema.clone(), &all, options.clone()).await {
+            Some(table) => {
+                let source = table.read(everything(), slice.clone(), runtime::io::IoClass::Query);
+                Box::new(source) as Box<dyn Source>
+            }
+            None => Box::new(VecSource::new(&schema.order, Vec::new(), slice)),
+        }
+    })
+    .await;
+    assert!(runtime::io::fs::exists(DIR).await.unwrap());
+}
+
+#[test]
+fn plain_files_conform() {
+    in_simulation(1, async { check(150, options()).await });
+}
+
+#[test]
+fn files_with_many_blocks_conform() {
+    let options = WriterOptions { column_index_bytes: 1, ..options() };
+    in_simulation(2, async { check(150, options).await });
+}
+
+#[test]
+fn compressed_files_conform() {
+    let compression = Compression::Chunks { algorithm: Algorithm::Lz4, chunk_bytes: 32 };
+    let options = WriterOptions { column_index_bytes: 40, compression, ..options() };
+    in_simulation(3, async { check(100, options).await });
+}

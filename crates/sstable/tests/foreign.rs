@@ -1,0 +1,171 @@
+//! Files that other implementations wrote, where they are there: every undamaged one is read
+//! whole and obeys the rules that tie its components together; every damaged one gives its error.
+//!
+//! The directory is `$NEREID_SHARED/data/sstables`, or `../shared/data/sstables` beside the
+//! repository; without it the tests pass and say so.
+
+mod support;
+
+use mutation::Fragment;
+use reader::ReadError;
+use sstable::store::name::{Parsed, parse_file_name};
+use sstable::testing::schema_of_header;
+use sstable::{Component, Descriptor, Table};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+fn samples() -> Option<PathBuf> {
+    let root = match std::env::var_os("NEREID_SHARED") {
+        Some(path) => PathBuf::from(path),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+    };
+    let samples = root.join("data/sstables");
+    if samples.is_dir() {
+        return Some(samples);
+    }
+    eprintln!("skipped: there is no {}", samples.display());
+    None
+}
+
+/// Opens a table of the samples with a schema made of its own header.
+async fn open(dir: &Path, descriptor: Descriptor) -> Result<Rc<Table>, ReadError> {
+    let bytes = runtime::io::fs::read_file(descriptor.path(dir, Component::Statistics)).await?;
+    let damaged = |what: &str| ReadError::Damaged { file: String::new(), what: what.into(), at: 0 };
+    let statistics = sstable::statistics::Statistics::parse(&bytes, descriptor.version)
+        .map_err(|error| damaged(error.what))?;
+    let schema = schema_of_header(&statistics.header).ok_or_else(|| damaged("a header"))?;
+    Table::open(dir, descriptor, Rc::new(schema)).await
+}
+
+/// A line about a table: what it holds, or what is wrong with it.
+async fn describe(dir: &Path, descriptor: Descriptor) -> String {
+    let table = match open(dir, descriptor).await {
+        Ok(table) => table,
+        Err(error) => return format!("open: {}", what(error)),
+    };
+    let verified = match table.verify(runtime::io::IoClass::Query).await {
+        Ok(()) => String::new(),
+        Err(error) => format!("verify: {}; ", what(error)),
+    };
+    let fragments = match support::read_all(&table).await {
+        Ok(fragments) => fragments,
+        Err(error) => return format!("{verified}read: {}", what(error)),
+    };
+    if let Err(error) = check(&table, &fragments).await {
+        return format!("read by key: {}", what(error));
+    }
+    let count = |wanted: fn(&Fragment) -> bool| fragments.iter().filter(|f| wanted(f)).count();
+    format!(
+        "{verified}{} partitions, {} static rows, {} rows, {} changes",
+        count(|f| matches!(f, Fragment::PartitionStart { .. })),
+        count(|f| matches!(f, Fragment::StaticRow { .. })),
+        count(|f| matches!(f, Fragment::Row { .. })),
+        count(|f| matches!(f, Fragment::RangeTombstoneChange { .. })),
+    )
+}
+
+fn what(error: ReadError) -> String {
+    match error {
+        ReadError::Damaged { what, .. } => what,
+        other => panic!("{other}"),
+    }
+}
+
+/// The rules that tie components together.
+async fn check(table: &Rc<Table>, fragments: &[Fragment]) -> Result<(), ReadError> {
+    let order = table.mapping().schema.order.clone();
+    let mut validator = reader::Validator::new(&order, mutation::Direction::Forward);
+    fragments.iter().for_each(|fragment| validator.check(fragment).unwrap());
+    validator.finish().unwrap();
+    let keys = fragments.iter().filter_map(|fragment| match fragment {
+        Fragment::PartitionStart { key, .. } => Some(key.clone()),
+        _ => None,
+    });
+    let keys: Vec<_> = keys.collect();
+    assert_eq!(keys.first(), Some(table.first_key()));
+    assert_eq!(keys.last(), Some(table.last_key()));
+    assert_eq!(table.partition_count(), keys.len() as u64);
+    for key in keys {
+        let lookup = sstable::Lookup::new(key.key.clone());
+        assert!(table.may_contain(&lookup), "{key:?} is not in the filter");
+        for reversed in [false, true] {
+            let slice = reader::Slice { reversed, ..reader::Slice::full() };
+            let scope = sstable::Scope::Key(lookup.clone());
+            let source = table.read(scope, slice, runtime::io::IoClass::Query);
+            let one = support::drain(source).await?;
+            let start = fragments.iter().position(
+                |f| matches!(f, Fragment::PartitionStart { key: other, .. } if *other == key),
+            );
+            let rest = &fragments[start.unwrap()..];
+            let end = rest.iter().position(|f| *f == Fragment::PartitionEnd).unwrap();
+            let rows = |list: &[Fragment]| -> Vec<Fragment> {
+                let rows = list.iter().filter(|f| matches!(f, Fragment::Row { .. }));
+                rows.cloned().collect()
+            };
+            if reversed {
+                let mut back = rows(&one);
+                back.reverse();
+                assert_eq!(back, rows(&rest[..=end]));
+            } else {
+                assert_eq!(one, rest[..=end]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tables_below(dir: &Path, out: &mut Vec<(PathBuf, Descriptor)>) {
+    let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(Result::unwrap).collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        if entry.file_type().unwrap().is_dir() {
+            tables_below(&entry.path(), out);
+        } else if let Parsed::Known(descriptor, "TOC.txt") =
+            parse_file_name(&entry.file_name().to_string_lossy())
+        {
+            out.push((dir.to_path_buf(), descriptor));
+        }
+    }
+}
+
+/// Copies the files of a table to the simulated disk.
+#[allow(clippy::disallowed_methods)] // The samples are on the disk of the machine.
+async fn copy_table(dir: &Path, descriptor: Descriptor, to: &Path) {
+    runtime::io::fs::create_dir_all(to).await.unwrap();
+    for component in Component::ALL {
+        if let Ok(bytes) = std::fs::read(descriptor.path(dir, component)) {
+            let path = descriptor.path(to, component);
+            runtime::io::fs::write_file_atomic(path, &bytes).await.unwrap();
+        }
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)] // The golden file is on the disk of the machine.
+fn every_sample_reads_or_says_why_not() {
+    let Some(samples) = samples() else { return };
+    let mut tables = Vec::new();
+    tables_below(&samples, &mut tables);
+    let lines = Rc::new(RefCell::new(Vec::new()));
+    let out = lines.clone();
+    support::in_simulation(1, async move {
+        for (dir, descriptor) in tables {
+            let name = dir.strip_prefix(&samples).unwrap();
+            let copy = Path::new(support::DIR).join(name);
+            copy_table(&dir, descriptor, &copy).await;
+            let line = describe(&copy, descriptor).await;
+            let version = descriptor.version.name();
+            let line = format!("{} {version}-{}: {line}", name.display(), descriptor.generation);
+            out.borrow_mut().push(line);
+        }
+    });
+    let lines = lines.take();
+    let seen = lines.join("\n") + "\n";
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign.golden");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &seen).unwrap();
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+    assert_eq!(seen, expected);
+}
