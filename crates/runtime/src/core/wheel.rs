@@ -5,6 +5,7 @@
 //!
 //! Invariants
 //!  - *never-early*: a timer fires at the first advance whose time is at or after its deadline.
+//!  - *next-is-a-bound*: no list fires or moves down before tick `next`.
 //!  - *bit-means-list*: bit `s` of a level's map is set exactly when its slot `s` has a timer.
 
 use std::task::Waker;
@@ -41,6 +42,7 @@ pub(crate) struct Wheel {
     maps: [u64; LEVELS],
     /// Every tick up to this one has fired.
     now: u64,
+    next: u64,
     len: usize,
 }
 
@@ -52,6 +54,7 @@ impl Wheel {
             heads: vec![NONE; LEVELS * SLOTS].into_boxed_slice(),
             maps: [0; LEVELS],
             now: now_ns >> TICK_BITS,
+            next: u64::MAX,
             len: 0,
         }
     }
@@ -115,22 +118,24 @@ impl Wheel {
 
     /// A lower bound of the next deadline, in nanoseconds; `None` without timers.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        let next = (0..LEVELS).filter_map(|level| self.next_tick(level)).min()?;
-        Some(next << TICK_BITS)
+        if self.len == 0 { None } else { Some(self.next << TICK_BITS) }
     }
 
     /// Moves time forward and hands every due waker to `fire`.
     pub(crate) fn advance(&mut self, now_ns: u64, mut fire: impl FnMut(Waker)) {
         let target = now_ns >> TICK_BITS;
         while self.now < target {
-            let next = (0..LEVELS).filter_map(|level| self.next_tick(level)).min();
-            match next {
-                Some(tick) if tick <= target => self.now = tick,
-                _ => {
-                    self.now = target;
-                    return;
-                }
+            if target < self.next {
+                self.now = target;
+                return;
             }
+            // The bound may be of a timer that was cancelled.
+            let next = (0..LEVELS).filter_map(|level| self.next_tick(level)).min();
+            self.next = next.unwrap_or(u64::MAX);
+            if target < self.next {
+                continue;
+            }
+            self.now = self.next;
             for level in (1..LEVELS).rev() {
                 self.cascade(level);
             }
@@ -142,6 +147,8 @@ impl Wheel {
                 self.release(index);
                 waker.into_iter().for_each(&mut fire);
             }
+            let next = (0..LEVELS).filter_map(|level| self.next_tick(level)).min();
+            self.next = next.unwrap_or(u64::MAX);
         }
     }
 
@@ -188,7 +195,9 @@ impl Wheel {
         } else {
             (level, tick)
         };
-        let slot = ((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1)) as usize;
+        let shift = SLOT_BITS * level as u32;
+        let slot = ((tick >> shift) & (SLOTS as u64 - 1)) as usize;
+        self.next = self.next.min(tick >> shift << shift);
         let list = level * SLOTS + slot;
         let head = std::mem::replace(&mut self.heads[list], index);
         if head != NONE {

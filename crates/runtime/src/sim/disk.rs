@@ -7,7 +7,7 @@
 
 use crate::io::fs::{DirEntry, Metadata};
 use crate::io::fs_op::{FsOp, FsOutput};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path};
 use stdx::Prng;
 
@@ -32,6 +32,8 @@ struct FileNode {
     pending: VecDeque<Change>,
     /// The number of changes that were made durable or forgotten.
     settled: u64,
+    /// A failed sync forgot some, so that the images differ without pending changes.
+    diverged: bool,
     modified_micros: i64,
 }
 
@@ -158,7 +160,9 @@ impl SimDisk {
         prng: &mut Prng,
     ) {
         let change = Change::Write { offset: offset as usize, bytes: bytes.to_vec() };
-        apply_torn(&mut self.file_mut(inode).durable, &change, prng);
+        let file = self.file_mut(inode);
+        file.diverged = true;
+        apply_torn(&mut file.durable, &change, prng);
     }
 
     pub(super) fn resize(&mut self, inode: Inode, len: u64) {
@@ -196,6 +200,7 @@ impl SimDisk {
     /// care for the others.
     pub(super) fn sync_failed(&mut self, inode: Inode, mark: u64, prng: &mut Prng) {
         let file = self.file_mut(inode);
+        file.diverged = true;
         while file.settled < mark {
             let Some(change) = file.pending.pop_front() else { break };
             if prng.one_in(2) {
@@ -322,10 +327,15 @@ impl SimDisk {
             }
         }
         self.locked.clear();
-        for node in &mut self.nodes {
+        let reachable = self.reachable();
+        for (inode, node) in self.nodes.iter_mut().enumerate() {
             match node {
+                // Nobody can open it again.
+                _ if !reachable.contains(&inode) => *node = Node::File(FileNode::default()),
                 Node::Dir(dir) => dir.live = dir.durable.clone(),
+                Node::File(file) if file.pending.is_empty() && !file.diverged => {}
                 Node::File(file) => {
+                    file.diverged = false;
                     file.settled += file.pending.len() as u64;
                     for change in std::mem::take(&mut file.pending) {
                         match prng.below(3) {
@@ -338,6 +348,21 @@ impl SimDisk {
                 }
             }
         }
+    }
+
+    /// What the durable directories lead to.
+    fn reachable(&self) -> BTreeSet<Inode> {
+        let mut reachable = BTreeSet::from([ROOT]);
+        let mut dirs = vec![ROOT];
+        while let Some(dir) = dirs.pop() {
+            let Node::Dir(node) = &self.nodes[dir] else { continue };
+            for inode in node.durable.values() {
+                if reachable.insert(*inode) {
+                    dirs.push(*inode);
+                }
+            }
+        }
+        reachable
     }
 
     fn create_dir_all(&mut self, path: &Path) -> Outcome<()> {

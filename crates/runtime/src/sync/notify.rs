@@ -113,6 +113,7 @@ impl Barrier {
             self.wakers.take().into_iter().for_each(Waker::wake);
             return phase;
         }
+        let _arrived = Arrived { barrier: self, phase };
         std::future::poll_fn(|cx| {
             if self.phase.get() != phase {
                 return Poll::Ready(phase);
@@ -121,5 +122,19 @@ impl Barrier {
             Poll::Pending
         })
         .await
+    }
+}
+
+/// Whoever goes before the others came has not arrived.
+struct Arrived<'a> {
+    barrier: &'a Barrier,
+    phase: u64,
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        if self.barrier.phase.get() == self.phase {
+            self.barrier.arrived.set(self.barrier.arrived.get() - 1);
+        }
     }
 }

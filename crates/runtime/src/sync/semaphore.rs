@@ -80,7 +80,7 @@ impl Semaphore {
         release(&self.state, units);
     }
 
-    /// Takes `units` away for good, now or as soon as they come back: the count may not suffice.
+    /// Takes up to `units` free units away for good; returns how many that were.
     pub fn forget(&self, units: usize) -> usize {
         let mut state = self.state.borrow_mut();
         let taken = state.available.min(units);
