@@ -181,7 +181,11 @@ fn mutations(
             let table = &item.plan.table;
             let next = builders.len();
             let builder = MutationBuilder::new(&table.schema, &key);
-            let at = *by_key.entry((table.schema.id, key)).or_insert(next);
+            // Increments add up, they do not merge: each is applied by itself.
+            let at = match item.plan.is_counter() {
+                true => next,
+                false => *by_key.entry((table.schema.id, key)).or_insert(next),
+            };
             if at == next {
                 builders.push((table, token, builder));
             }

@@ -33,3 +33,4 @@ pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};
 pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 pub use session::Session;
+pub use syntax::ast::BatchKind;

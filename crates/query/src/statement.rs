@@ -86,7 +86,8 @@ impl Statement {
         };
         found.ok_or_else(|| {
             CqlError::invalid(
-                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are \
+                 allowed.",
             )
         })
     }

@@ -164,18 +164,12 @@ pub(crate) fn prepare_insert(
         && !statics.is_empty()
         && 0 < table.clustering_count
         && clustering_keys.iter().all(Option::is_none);
-    let missing = |at: usize| {
-        let name = &table.columns[at].name;
-        CqlError::Invalid(format!("Missing mandatory PRIMARY KEY part {name}"))
-    };
-    let mut partition = Vec::with_capacity(keys.len());
-    for (at, key) in keys.into_iter().enumerate() {
-        partition.push(KeyValue::One(key.ok_or_else(|| missing(at))?));
-    }
+    let partition = (0..).zip(keys).map(|(at, key)| present(table, at, key).map(KeyValue::One));
+    let partition = partition.collect::<Result<Vec<KeyValue>, CqlError>>()?;
     let mut clustering = Vec::with_capacity(clustering_keys.len());
     if !only_statics {
         for (at, key) in clustering_keys.into_iter().enumerate() {
-            clustering.push(key.ok_or_else(|| missing(table.partition_key_count + at))?);
+            clustering.push(present(table, table.partition_key_count + at, key)?);
         }
     }
     let whole = if only_statics { Whole::Nothing } else { Whole::Mark };
@@ -184,6 +178,14 @@ pub(crate) fn prepare_insert(
     let condition =
         prepare_condition(table, &insert.condition, only_statics, &mut inputs, &mut preparer)?;
     finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+}
+
+/// The value of the key column at `at`, which must have one.
+fn present(table: &TableSchema, at: usize, key: Option<Term>) -> Result<Term, CqlError> {
+    key.ok_or_else(|| {
+        let name = &table.columns[at].name;
+        CqlError::Invalid(format!("Missing mandatory PRIMARY KEY part {name}"))
+    })
 }
 
 /// Plans an `UPDATE`.

@@ -31,9 +31,9 @@ pub(crate) enum Purpose {
     Modify,
 }
 
-pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable \
-     performance. If you want to execute this query despite the performance unpredictability, use \
-     ALLOW FILTERING";
+const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and \
+    thus may have unpredictable performance. If you want to execute this query despite the \
+    performance unpredictability, use ALLOW FILTERING";
 
 /// Plans the relations of a statement about `table`.
 pub(crate) fn analyze(

@@ -432,11 +432,17 @@ impl Scan<'_> {
     }
 
     fn full(&self, place: Resume, last: bool, page: &Page, more: bool) -> Consumed {
-        Consumed::Full(match (last, &page.resume) {
+        let resume = match (last, &page.resume) {
             (true, Some(resume)) => Some(self.with_count(resume.clone())),
             (true, None) if !more => None,
             _ => Some(place),
-        })
+        };
+        Consumed::Full(resume.map(|mut resume| {
+            if self.per_partition <= resume.rows_in_partition {
+                resume.after = None; // The partition has had its rows.
+            }
+            resume
+        }))
     }
 
     /// Adds the row of `cells` if it passes; whether it did.

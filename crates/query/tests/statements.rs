@@ -1,0 +1,245 @@
+//! Statements on a simulated node: statement in, rows out.
+
+use cluster::{Cluster, SchemaChange};
+use model::{TableSchema, Type, UserType};
+use query::{BatchKind, Value};
+use testkit::CqlEnv;
+
+fn of(element: Type) -> Box<Type> {
+    Box::new(element)
+}
+
+fn tables() -> Vec<SchemaChange> {
+    let id = || Cluster::new_table_id();
+    let frozen = |element| Type::List { element: of(element), frozen: true };
+    let user = UserType {
+        keyspace: "ks".into(),
+        name: "person".into(),
+        fields: vec![("name".into(), Type::Text), ("age".into(), Type::Int)],
+    };
+    let person = user.to_type();
+    let builders = [
+        TableSchema::builder("ks", "t", id())
+            .partition_key("p", Type::Int)
+            .clustering("c", Type::Int)
+            .clustering("d", Type::Text)
+            .static_column("s", Type::Text)
+            .regular("v", Type::Int)
+            .regular("w", Type::Text),
+        TableSchema::builder("ks", "k", id())
+            .partition_key("p", Type::Int)
+            .regular("v", Type::Int)
+            .regular("x", Type::Double),
+        TableSchema::builder("ks", "pair", id())
+            .partition_key("a", Type::Int)
+            .partition_key("b", Type::Text)
+            .clustering_descending("c", Type::Int)
+            .clustering("d", Type::Int)
+            .regular("v", Type::Int),
+        TableSchema::builder("ks", "col", id())
+            .partition_key("p", Type::Int)
+            .regular("l", Type::List { element: of(Type::Int), frozen: false })
+            .regular("s", Type::Set { element: of(Type::Text), frozen: false })
+            .regular("m", Type::Map { key: of(Type::Text), value: of(Type::Int), frozen: false })
+            .regular("u", person.clone())
+            .regular("f", frozen(Type::Int))
+            .regular("fu", person.freeze())
+            .regular("t", Type::Tuple(vec![Type::Int, Type::Text]))
+            .regular("vec", Type::Vector { element: of(Type::Float), dimension: 2 }),
+        TableSchema::builder("ks", "cnt", id())
+            .partition_key("p", Type::Int)
+            .regular("c", Type::Counter)
+            .regular("d", Type::Counter),
+    ];
+    let mut changes = vec![SchemaChange::CreateType(user)];
+    changes.extend(
+        builders.map(|builder| SchemaChange::CreateTable(builder.build().expect("a table"))),
+    );
+    changes
+}
+
+fn run<F, Fut>(body: F)
+where
+    F: Fn(CqlEnv) -> Fut + Clone + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    for shards in [1, 2] {
+        let body = body.clone();
+        CqlEnv::run(shards as u64, shards, move |env| async move {
+            env.change(tables()).await;
+            body(env).await;
+        });
+    }
+}
+
+/// A script: a statement per line; a comment after it is what it answers (rows, or the error, of
+/// which `..` leaves out the beginning). Without one it answers nothing.
+async fn script(env: &CqlEnv, text: &str) {
+    let mut lines = text.lines().peekable();
+    while let Some(statement) = lines.next() {
+        let found = env.outcome(statement).await;
+        let expected = match lines.next_if(|line| line.starts_with("-- ")) {
+            Some(line) => &line[3..],
+            None => "Void",
+        };
+        let expected = if expected == "(no rows)" { "" } else { expected };
+        if let Some(part) = expected.strip_prefix("error: ..") {
+            assert!(found.starts_with("error: ") && found.contains(part), "{statement}\n  {found}");
+        } else {
+            assert_eq!(found, expected, "{statement}");
+        }
+    }
+}
+
+#[test]
+fn insert_select_update_delete() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/insert_select_update_delete.cql")).await;
+    });
+}
+
+#[test]
+fn clustering_slices_order_and_limits() {
+    run(|env| async move {
+        for c in 1..=3 {
+            for d in ["a", "b"] {
+                env.ok(&format!("INSERT INTO t (p, c, d, v) VALUES (1, {c}, '{d}', {c})")).await;
+            }
+        }
+        env.ok("INSERT INTO t (p, s) VALUES (1, 'st')").await;
+        env.ok("INSERT INTO t (p, s) VALUES (2, 'only')").await;
+        script(&env, include_str!("scripts/clustering_slices_order_and_limits.cql")).await;
+    });
+}
+
+#[test]
+fn mixed_orders_and_composite_keys() {
+    run(|env| async move {
+        for (c, d) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)] {
+            env.ok(&format!("INSERT INTO pair (a, b, c, d, v) VALUES (1, 'x', {c}, {d}, {d})"))
+                .await;
+        }
+        script(&env, include_str!("scripts/mixed_orders_and_composite_keys.cql")).await;
+        let token = env.rows("SELECT token(a, b) FROM pair LIMIT 1").await;
+        let select = format!("SELECT count(*) FROM pair WHERE token(a, b) = {token}");
+        assert_eq!(env.rows(&select).await, "5");
+        let select = format!("SELECT count(*) FROM pair WHERE token(a, b) > {token}");
+        assert_eq!(env.rows(&select).await, "0");
+    });
+}
+
+#[test]
+fn collections_and_user_types() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/collections_and_user_types.cql")).await;
+    });
+}
+
+#[test]
+fn counters() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/counters.cql")).await;
+    });
+}
+
+#[test]
+fn timestamps_ttl_and_batches() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/timestamps_ttl_and_batches.cql")).await;
+        let ttl: i32 = env.rows("SELECT ttl(v) FROM k WHERE p = 1").await.parse().unwrap();
+        assert!((990..=1000).contains(&ttl), "{ttl}");
+        env.ok("INSERT INTO k (p, v) VALUES (9, 1) USING TTL 5").await;
+        assert_eq!(env.rows("SELECT v FROM k WHERE p = 9").await, "1");
+        runtime::time::sleep(std::time::Duration::from_secs(6)).await;
+        assert_eq!(env.rows("SELECT v FROM k WHERE p = 9").await, "");
+        let statements =
+            ["INSERT INTO k (p, v) VALUES (20, 1)", "INSERT INTO k (p, v) VALUES (21, 1)"];
+        env.batch(BatchKind::Unlogged, &statements).await.unwrap();
+        assert_eq!(env.rows("SELECT count(*) FROM k WHERE p IN (20, 21)").await, "2");
+    });
+}
+
+#[test]
+fn conditional_writes() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/conditional_writes.cql")).await;
+    });
+}
+
+#[test]
+fn paging_yields_every_row_once() {
+    run(|env| async move {
+        for p in 0..7 {
+            for c in 0..5 {
+                env.ok(&format!("INSERT INTO t (p, c, d, v) VALUES ({p}, {c}, 'x', {})", c % 2))
+                    .await;
+            }
+        }
+        for select in [
+            "SELECT p, c FROM t",
+            "SELECT v FROM t",
+            "SELECT p, c FROM t WHERE p IN (1, 3, 5, 100)",
+            "SELECT c FROM t WHERE p = 3",
+            "SELECT c FROM t WHERE p = 3 ORDER BY c DESC",
+            "SELECT p, c FROM t WHERE v = 1 ALLOW FILTERING",
+            "SELECT p, c FROM t PER PARTITION LIMIT 2",
+            "SELECT p, c FROM t WHERE v = 0 PER PARTITION LIMIT 2 ALLOW FILTERING",
+            "SELECT DISTINCT p FROM t",
+            "SELECT p, c FROM t LIMIT 11",
+            "SELECT p, c FROM t WHERE p IN (1, 2) LIMIT 7",
+            "SELECT p, c FROM t WHERE p IN (1, 2) PER PARTITION LIMIT 2",
+        ] {
+            let whole = env.rows(select).await;
+            for size in [1, 2, 3, 5, 7, 100] {
+                let pages = env.pages(select, size).await;
+                let filled: Vec<&str> =
+                    pages.iter().map(String::as_str).filter(|page| !page.is_empty()).collect();
+                assert_eq!(filled.join(" | "), whole, "{select} by {size}");
+                for page in filled {
+                    assert!(page.split(" | ").count() <= size as usize, "{select} by {size}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn prepared_statements_bind_and_follow_the_schema() {
+    run(|env| async move {
+        let int = |value: i32| value.to_be_bytes();
+        let (one, ten) = (int(1), int(10));
+        let insert = "INSERT INTO k (p, v, x) VALUES (?, ?, ?)";
+        let values = [Value::Bytes(&one), Value::Bytes(&ten), Value::Unset];
+        env.execute(insert, &values).await.unwrap();
+        let rows = env.execute("SELECT v, x FROM k WHERE p = ?", &[Value::Bytes(&one)]).await;
+        assert_eq!(testkit::cql::rows_text(&rows.unwrap()), "10, null");
+        let prepared = env.processor().prepare(env.session(), insert, None).await.unwrap();
+        let names: Vec<String> =
+            prepared.bind().columns.iter().map(|column| column.name.to_string()).collect();
+        assert_eq!(names, ["p", "v", "x"]);
+        assert_eq!(prepared.bind().partition_key, [0]);
+        assert!(env.processor().prepared(prepared.id()).is_some());
+        assert!(env.processor().prepared(b"no such id").is_none());
+        let wrong = [Value::Bytes(b"abc"), Value::Null, Value::Null];
+        let error = env.execute(insert, &wrong).await.unwrap_err();
+        assert_eq!(
+            error.message(),
+            "Exception while binding column p: Expected 4 bytes for an int (3)"
+        );
+        let select = "SELECT * FROM k WHERE p IN ? LIMIT ?";
+        let mut list = vec![0, 0, 0, 1, 0, 0, 0, 4];
+        list.extend(one);
+        let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
+        assert_eq!(testkit::cql::rows_text(&rows), "1, 10, null");
+        let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
+        let names: Vec<String> =
+            prepared.bind().columns.iter().map(|column| column.name.to_string()).collect();
+        assert_eq!(names, ["in(p)", "[limit]"]);
+        let schema = env.processor().cluster().schema();
+        let table = schema.table("ks", "k").unwrap().schema.edit();
+        let table = table.regular("added", Type::Int).build().unwrap();
+        env.change(vec![SchemaChange::AlterTable(table)]).await;
+        let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
+        assert_eq!(testkit::cql::rows_text(&rows), "1, null, 10, null");
+    });
+}
