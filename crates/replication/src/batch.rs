@@ -1,4 +1,8 @@
 //! Writing batches: split by shard, remembered where they must be whole.
+//!
+//! Invariants
+//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied, and
+//!    not before what was applied is durable.
 
 use crate::batchlog::{self, Logged};
 use crate::coordinator::{BatchEntry, Coordinator};
@@ -8,9 +12,11 @@ use cluster::TableEntry;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
 use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use runtime::sync::Receiver;
 use runtime::task::join_all;
+use runtime::time::Instant;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::time::Duration;
 use storage::Storage;
 
 /// The mutations of a batch by owning shard.
@@ -35,16 +41,25 @@ pub(crate) async fn write(
     if kind == BatchKind::Unlogged || groups.len() < 2 {
         return apply(coordinator, groups).await;
     }
+    // A task of its own: once remembered the batch goes on, also when the client's time is over.
+    let task = coordinator.background.spawn(write_remembered(groups));
+    task.await.unwrap_or(Err(storage::WriteError::Stopped))
+}
+
+async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
+    let coordinator = runtime::local::get::<Coordinator>();
     let table = batchlog::table(&coordinator.cluster.schema());
-    let logged =
-        Logged { id: cluster::uuids::random_uuid(), written_at: runtime::time::wall_micros() };
+    let id = cluster::uuids::random_uuid();
+    let logged = Logged { id, written_at: runtime::time::wall_micros() };
     let all: Vec<FrozenMutation> = groups.values().flatten().cloned().collect();
     let row = logged.row(&table.schema, &all);
-    drop(all);
-    coordinator.apply(owner_of(&table, logged.id), row).await?;
-    apply(coordinator, groups).await?;
-    forget_later(coordinator, table, logged);
-    Ok(())
+    coordinator.apply(owner_of(&table, id), row).await?;
+    let applied = apply(&coordinator, groups).await;
+    match applied {
+        Ok(()) => forget(&coordinator, logged),
+        Err(_) => retry_later(&coordinator, logged, all),
+    }
+    applied
 }
 
 /// Applies every group on its shard at once; the first error is returned when all have ended.
@@ -66,18 +81,87 @@ async fn apply_on(
     runtime::on_shard(shard, apply).await
 }
 
-/// Removes a batch's row when all of the batch is durable. A batch that is not removed, because
-/// the node stops first, is applied again at the next start.
-fn forget_later(coordinator: &Coordinator, table: Rc<TableEntry>, logged: Logged) {
-    let memory = coordinator.config.batch_memory;
-    coordinator.background.spawn(async move {
-        if !memory.is_zero() {
-            runtime::time::sleep(memory).await;
+/// Batches of one shard that wait to be forgotten at most; others are applied again at the next
+/// start.
+pub(crate) const FORGETTING_MAX: usize = 1 << 16;
+/// Batches that are forgotten by one write.
+const FORGOTTEN_AT_ONCE_MAX: usize = 256;
+/// Half-done batches of one shard that are tried again at most; others at the next start.
+const RETRYING_MAX: u32 = 1024;
+/// Time between two tries.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+
+/// A batch that is applied.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    logged: Logged,
+    /// When it is durable.
+    due: Instant,
+}
+
+/// Has a batch's row removed as soon as all of the batch is durable.
+fn forget(coordinator: &Coordinator, logged: Logged) {
+    let due = Instant::now() + coordinator.config.batch_memory;
+    if coordinator.applied.try_send(Applied { logged, due }).is_err() {
+        stdx::probe!("a batch is remembered until the next start");
+    }
+}
+
+/// Removes the rows of batches that are durable, for as long as the coordinator lives.
+pub(crate) async fn forget_durable(mut applied: Receiver<Applied>) {
+    let mut next = applied.recv().await;
+    while let Some(first) = next.take() {
+        runtime::time::sleep_until(first.due).await;
+        let mut due = vec![first.logged];
+        let now = Instant::now();
+        while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
+            match applied.try_recv() {
+                Some(one) if one.due <= now => due.push(one.logged),
+                Some(later) => next = Some(later),
+                None => break,
+            }
         }
-        let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
-        let removal = logged.removal(&table.schema);
-        if let Err(error) = coordinator.apply(owner_of(&table, logged.id), removal).await {
-            tracing::warn!(target: "batchlog", id = %logged.id, %error, "a batch stays remembered");
+        remove(&due).await;
+        if next.is_none() {
+            next = applied.recv().await;
+        }
+    }
+}
+
+async fn remove(batches: &[Logged]) {
+    let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
+    let table = batchlog::table(&coordinator.cluster.schema());
+    let mut groups = Groups::new();
+    for logged in batches {
+        let shard = owner_of(&table, logged.id);
+        groups.entry(shard).or_default().push(logged.removal(&table.schema));
+    }
+    if let Err(error) = apply(&coordinator, groups).await {
+        tracing::warn!(target: "batchlog", %error, "applied batches stay remembered");
+    }
+}
+
+/// Tries a half-done batch until it is done.
+fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenMutation>) {
+    let retrying = coordinator.retrying.get();
+    if RETRYING_MAX <= retrying {
+        tracing::warn!(target: "batchlog", id = %logged.id, "a batch waits for the next start");
+        return;
+    }
+    coordinator.retrying.set(retrying + 1);
+    coordinator.background.spawn(async move {
+        loop {
+            runtime::time::sleep(RETRY_PERIOD).await;
+            let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
+            match finish(&coordinator, mutations.clone()).await {
+                Ok(()) => {
+                    coordinator.retrying.set(coordinator.retrying.get() - 1);
+                    return forget(&coordinator, logged);
+                }
+                Err(error) => {
+                    tracing::warn!(target: "batchlog", id = %logged.id, %error, "half a batch");
+                }
+            }
         }
     });
 }
@@ -98,7 +182,7 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
                 continue;
             }
         }
-        forget_later(coordinator, table.clone(), logged);
+        forget(coordinator, logged);
         finished += 1;
     }
     Ok(finished)

@@ -11,8 +11,10 @@ use cluster::{Cluster, Replication, TableEntry, TableKind};
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, Partitions, ReadCommand};
+use runtime::sync::{Sender, channel};
 use runtime::task::Scope;
 use runtime::time::timeout;
+use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -43,6 +45,10 @@ pub struct Coordinator {
     pub(crate) shard: u16,
     /// What goes on after a request was answered.
     pub(crate) background: Scope,
+    /// Batches to be forgotten.
+    pub(crate) applied: Sender<batch::Applied>,
+    /// Half-done batches that are tried again.
+    pub(crate) retrying: Cell<u32>,
 }
 
 impl Coordinator {
@@ -50,12 +56,17 @@ impl Coordinator {
     /// half done. Runs on shard 0, after `cluster::boot`.
     pub async fn start(config: Config) -> Result<(), WriteError> {
         let set = move || async move {
+            let (sender, receiver) = channel(batch::FORGETTING_MAX);
+            let background = Scope::new();
+            background.spawn(batch::forget_durable(receiver));
             runtime::local::set(Rc::new(Coordinator {
                 config,
                 cluster: runtime::local::get(),
                 storage: runtime::local::get(),
                 shard: runtime::shard_id(),
-                background: Scope::new(),
+                background,
+                applied: sender,
+                retrying: Cell::new(0),
             }));
         };
         runtime::on_all_shards(set).await;

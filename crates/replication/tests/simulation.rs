@@ -259,6 +259,46 @@ fn too_few_copies_are_unavailable_and_virtual_tables_are_read_only() {
     });
 }
 
+#[test]
+fn drivers_find_the_system_in_its_own_tables() {
+    let mut world = World::new(Options::new(6));
+    let node = world.add_node(2);
+    for _ in 0..2 {
+        world.block_on(node, 0, async {
+            start(SyncMode::Batch, None).await;
+            // From the other shard, as a client there would.
+            let ask = || async {
+                let coordinator = runtime::local::get::<Coordinator>();
+                let options = ReadOptions { consistency: Consistency::Quorum, timeout: TIMEOUT };
+                let mut counts = Vec::new();
+                let asked = [
+                    ("system_schema", "keyspaces", "system"),
+                    ("system_schema", "tables", "system_schema"),
+                    ("system_schema", "tables", "ks"),
+                    ("system_schema", "columns", "ks"),
+                    ("system", "local", "local"),
+                    ("system", "peers", "none"),
+                ];
+                for (keyspace, name, pk) in asked {
+                    let table = entry(keyspace, name);
+                    let partitions = Partitions::Key(pk.as_bytes().to_vec());
+                    let read = command(&table, partitions, 1000);
+                    let read = ReadCommand { columns: Vec::new(), ..read };
+                    let token = Token::of(pk.as_bytes());
+                    let page = coordinator.read(&table, token, read, &options).await;
+                    counts.push(page.expect("a page").row_count);
+                }
+                counts
+            };
+            let counts = runtime::on_shard(1, ask).await;
+            let own = |table: &&(TableSchema, _)| table.0.keyspace == "system_schema";
+            let own = cluster::system_tables::tables().iter().filter(own).count() as u64;
+            assert_eq!(counts, [1, own, 2, 4, 1, 0]);
+        });
+        world.crash(node);
+    }
+}
+
 /// The value that every key of a group has, if it is the same for all.
 fn agreed(found: &BTreeMap<i32, i32>, group: &[i32]) -> Result<Option<i32>, String> {
     let values: Vec<Option<i32>> = group.iter().map(|pk| found.get(pk).copied()).collect();
