@@ -1,8 +1,8 @@
-#![allow(unsafe_code)]
 //! Signals of the process, as something to wait for. Shard 0 listens.
 //!
 //! Invariants
 //!  - *handler-stores*: the handler sets a bit and writes to an eventfd, and nothing else.
+#![allow(unsafe_code, reason = "a signal handler")]
 
 use crate::core::ops::{Fd, FdKind, Op, submit};
 use crate::sim::port;

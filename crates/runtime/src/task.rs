@@ -1,9 +1,9 @@
-#![allow(unsafe_code)]
 //! Tasks and the scopes that own them.
 //!
 //! Invariants
 //!  - *owned-tasks*: every task belongs to a [`Scope`]; when the scope goes, its tasks go.
 //!  - *inherited-group*: a task runs in the group of whoever spawned it, unless told otherwise.
+#![allow(unsafe_code, reason = "one pin projection")]
 
 use crate::core::clock::Clock;
 use crate::core::tasks::Owner;

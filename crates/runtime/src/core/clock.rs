@@ -1,5 +1,5 @@
-#![allow(unsafe_code)]
 //! Where time comes from: the kernel, or a world's virtual clock.
+#![allow(unsafe_code, reason = "clock_gettime has no safe wrapper here")]
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! The way from shard to shard: a ring per pair, and the calls that travel through it.
 //!
 //! Invariants
@@ -8,6 +7,7 @@
 //!
 //! A ring never blocks: what finds it full waits at the sender, replies without a bound (they
 //! answer calls, which have one), calls as waiting tasks.
+#![allow(unsafe_code, reason = "a ring whose two ends are on two threads")]
 
 use super::Shard;
 use super::waker::TaskId;

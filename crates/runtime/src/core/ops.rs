@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! Operations on their way through the kernel, and the futures that wait for them.
 //!
 //! Invariants
@@ -8,6 +7,7 @@
 //!    number used again, while an operation on it is anywhere.
 //!  - *orphans-close*: when nobody waits for an operation that makes a descriptor, the
 //!    descriptor is closed as it arrives.
+#![allow(unsafe_code, reason = "descriptors and buffers that the kernel fills")]
 
 use super::io_queue::IoQueue;
 use super::{Shard, try_with, with};

@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! Finds tasks that hold their shard, and says where they are.
 //!
 //! One thread per process looks at the poll counter of every shard. A counter that stays odd for
@@ -9,6 +8,7 @@
 //!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
 //!    from the heap, no formatting.
 //!  - *one-capture*: at most one capture is under way in the process.
+#![allow(unsafe_code, reason = "a signal handler that unwinds")]
 
 use super::node::Node;
 use super::waker::Remote;

@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! Wakers that are one word, and what wakes a shard from another thread.
 //!
 //! Invariants
@@ -8,6 +7,7 @@
 //!  - *flag-then-look*: a shard that goes to sleep raises `sleeping`, fences, and looks at its
 //!    queues once more; who feeds a queue fences and then reads `sleeping`. One of the two sees
 //!    the other.
+#![allow(unsafe_code, reason = "wakers that are words")]
 
 use super::Shard;
 use crate::driver::Completions;

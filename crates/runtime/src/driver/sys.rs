@@ -1,10 +1,10 @@
-#![allow(unsafe_code)]
 //! The system calls behind operations, made directly: by helper threads, and on sockets without
 //! ever blocking. Results are counts or descriptors, or negated error numbers.
 //!
 //! Invariants
 //!  - *slab-owns* (of the crate): a [`RawOp`] points into an operation that stays where it is
 //!    until its completion was taken in; so it may be carried out, by any thread, before that.
+#![allow(unsafe_code, reason = "system calls on memory of operations")]
 
 use crate::core::ops::Op;
 use std::os::fd::{BorrowedFd, RawFd};

@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! The io_uring back end.
 //!
 //! Invariants
@@ -7,6 +6,7 @@
 //!  - *single-issuer*: a ring is made, used and dropped by its shard's thread.
 //!
 //! Cancelling never blocks and never frees: the operation completes by itself.
+#![allow(unsafe_code, reason = "ring entries point to memory of operations")]
 
 use super::{Completions, Wait};
 use crate::core::ops::{Op, OpId};

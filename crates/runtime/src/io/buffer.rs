@@ -1,10 +1,10 @@
-#![allow(unsafe_code)]
 //! Memory that a disk can write into directly.
 //!
 //! Invariants
 //!  - *aligned*: the memory of an [`AlignedBuf`] starts at a multiple of [`ALIGNMENT`] and its
 //!    capacity is a multiple of it.
 //!  - *initialised*: the first `len` bytes were written, by us or by the kernel.
+#![allow(unsafe_code, reason = "aligned memory")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;

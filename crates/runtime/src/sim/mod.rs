@@ -116,6 +116,10 @@ impl World {
         Fut: Future<Output = ()> + 'static,
     {
         assert!(!self.is_running(node), "node {} runs already", node.0);
+        if !self.nodes[node.0].shards.is_empty() {
+            // Its mains have ended since the last step.
+            self.end_life(node);
+        }
         self.make_shards(node);
         for shard in self.nodes[node.0].shards.clone() {
             crate::core::enter(Some(shard.clone()));

@@ -31,7 +31,10 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// Against a sorted map: the same timers have fired after every step, none of them early.
     #[test]
-    fn agrees_with_a_sorted_map(start in 0..1u64 << 40, steps in prop::collection::vec(step(), 1..80)) {
+    fn agrees_with_a_sorted_map(
+        start in 0..1u64 << 40,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
         let mut now = start;
         let mut wheel = Wheel::new(now);
         let mut model = BTreeMap::new();
