@@ -1,6 +1,8 @@
 //! Whole-storage tests on the simulated machine.
 
+mod against_model;
 mod crash;
+mod faults;
 mod log;
 
 use crate::testing::{V, clustering, key, schema};
