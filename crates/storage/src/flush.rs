@@ -174,7 +174,10 @@ impl Shard {
         match written {
             Written::Obsolete => return Ok(()),
             Written::Nothing => {}
-            Written::Durable(sstable) => tablet.add_sstable(sstable),
+            Written::Durable(sstable) => {
+                tablet.add_sstable(sstable);
+                self.compaction_wake.notify_one();
+            }
         }
         // A table that was dropped meanwhile has let go of it already.
         if tablet.remove_sealed(memtable) {
@@ -196,10 +199,18 @@ impl Shard {
     }
 }
 
-/// Enters the flush gate of a table with that many units.
+/// Enters the gate of a table with that many units.
 pub(crate) async fn pass_gate(table: &Table, units: usize) -> Option<Permit> {
     assert!(units <= GATE_UNITS, "more units than the gate has");
     table.gate.acquire(units).await.ok()
+}
+
+/// Waits until nothing is written to or removed from the table's directory.
+pub(crate) async fn quiet(table: &Table) -> Option<Permit> {
+    table.quiet_wanted.set(true);
+    let permit = pass_gate(table, GATE_UNITS).await;
+    table.quiet_wanted.set(false);
+    permit
 }
 
 /// Writes a memtable and opens what was written.

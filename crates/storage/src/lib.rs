@@ -1,9 +1,11 @@
-//! A shard's tables: commitlog, memtables, flush, and reads over memtables and SSTables.
+//! A shard's tables: commitlog, memtables, flush, compaction, and reads over memtables and
+//! SSTables.
 //!
 //! One [`Storage`] per shard. It knows no other node, no replica set and no consistency level; it
 //! speaks to the other shards of its node during replay alone.
 //!
-//! In reading order: [`Config`], [`Storage`]; [`commitlog`].
+//! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
+//! `table`, `open`, `flush`, `read`, `replay`, `truncate`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -15,6 +17,7 @@
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
 pub mod commitlog;
+mod compaction;
 mod config;
 mod error;
 mod flush;

@@ -35,6 +35,8 @@ pub(crate) struct Shard {
     pub(crate) flush_wake: Notify,
     /// Tells workers that pause after an error.
     pub(crate) retry_now: Notify,
+    /// Tells the compaction task that there are more SSTables.
+    pub(crate) compaction_wake: Notify,
     /// Tells [`Shard::watch_pressure`].
     pub(crate) pressure: Rc<Notify>,
     /// Tells those who wait for memory, or for a flush.
@@ -89,6 +91,7 @@ impl Shard {
             flush_queue: RefCell::default(),
             flush_wake: Notify::new(),
             retry_now: Notify::new(),
+            compaction_wake: Notify::new(),
             pressure,
             drained: Notify::new(),
             full_disk: RefCell::new(None),

@@ -74,6 +74,8 @@ impl Storage {
             let worker = shard.clone();
             scope.spawn_in(group::FLUSH, async move { worker.flush_sealed().await });
         }
+        let compactor = shard.clone();
+        scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
         let storage = Rc::new(Storage { shard, scope, removals: RefCell::default() });
         local::set(storage.clone());
         Ok(storage)

@@ -10,6 +10,7 @@ use crate::memtable::Memtable;
 use crate::truncation::Truncation;
 use model::{ClusteringOrder, TableId, TableSchema, TabletMap, Token};
 use runtime::sync::Semaphore;
+use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,6 +35,10 @@ pub(crate) struct Table {
     /// Whether the directory is durable.
     pub(crate) dir_synced: Cell<bool>,
     pub(crate) gate: Semaphore,
+    /// Somebody waits for the whole gate: compactions end early.
+    pub(crate) quiet_wanted: Cell<bool>,
+    /// SSTables that are not in the set any more and could not be removed.
+    pub(crate) unremoved: RefCell<Vec<Descriptor>>,
 }
 
 /// The part of a table's ring that one tablet covers.
@@ -73,6 +78,8 @@ impl Table {
             dropped: Cell::new(false),
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
+            quiet_wanted: Cell::new(false),
+            unremoved: RefCell::default(),
         }
     }
 
@@ -102,6 +109,15 @@ impl Table {
         full.seal();
         tablet.sealed.borrow_mut().push(full.clone());
         Some(full)
+    }
+
+    /// Removes the files of an SSTable that is not in the set any more. What cannot be removed is
+    /// remembered, for the next truncation to cover.
+    pub(crate) async fn remove_sstable(&self, descriptor: Descriptor) {
+        if let Err(error) = sstable::store::remove(&self.dir, descriptor).await {
+            tracing::warn!("an SSTable that is not needed any more stays: {error}");
+            self.unremoved.borrow_mut().push(descriptor);
+        }
     }
 
     /// The SSTables of all tablets here, each once.

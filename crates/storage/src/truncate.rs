@@ -5,9 +5,9 @@
 //! record leaves all, a crash after it leaves nothing.
 
 use crate::error::StorageError;
-use crate::flush::{pass_gate, prepare_dir};
+use crate::flush::{prepare_dir, quiet};
 use crate::shard::Shard;
-use crate::table::{GATE_UNITS, Table};
+use crate::table::Table;
 use crate::truncation::{self, Truncation};
 use model::TableId;
 use runtime::io::{IoError, fs};
@@ -21,21 +21,20 @@ impl Shard {
         if table.tablets.is_empty() {
             return Ok(());
         }
-        let _quiet = pass_gate(&table, GATE_UNITS).await;
+        let _quiet = quiet(&table).await;
         let before = self.log_of(table.log).position();
         self.seal_all(&table);
         let memtables: Vec<_> =
             table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
         let sstables = table.sstables();
+        let unremoved = table.unremoved.borrow().clone();
+        let gone = sstables.iter().map(|one| one.descriptor()).chain(unremoved);
         let record = Truncation {
             at_micros,
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
             tablets: table.tablets.iter().map(|tablet| tablet.range).collect(),
-            sstables: sstables
-                .iter()
-                .map(|one| one.descriptor().file_name(Component::Data))
-                .collect(),
+            sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
         };
         prepare_dir(self, &table).await?;
         truncation::store(&table.dir, &record).await?;
@@ -48,9 +47,7 @@ impl Shard {
         table.truncations.borrow_mut().push(record);
         *table.broken.borrow_mut() = None;
         for one in &sstables {
-            if let Err(error) = store::remove(&table.dir, one.descriptor()).await {
-                tracing::warn!("a truncated SSTable is removed at the next start: {error}");
-            }
+            table.remove_sstable(one.descriptor()).await;
         }
         Ok(())
     }
@@ -63,7 +60,7 @@ impl Shard {
         let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
         if let Some(name) = snapshot {
             self.flush_table(&table).await?;
-            let _quiet = pass_gate(&table, GATE_UNITS).await;
+            let _quiet = quiet(&table).await;
             for one in table.sstables() {
                 link(&table.dir, &one, name).await?;
             }
@@ -77,7 +74,7 @@ impl Shard {
         }
         // A flush that pauses after an error sees that it is not wanted any more.
         self.retry_now.notify_all();
-        let _quiet = pass_gate(&table, GATE_UNITS).await;
+        let _quiet = quiet(&table).await;
         let sstables = table.sstables();
         for tablet in &table.tablets {
             *tablet.sstables.borrow_mut() = Rc::default();

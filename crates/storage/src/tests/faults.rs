@@ -231,6 +231,34 @@ fn a_dropped_table_is_gone_but_for_its_snapshot() {
 }
 
 #[test]
+fn sstables_of_one_size_are_merged() {
+    let mut world = world(10);
+    world.block_on(NODE, 0, async {
+        open(config()).await;
+        for round in 0..9 {
+            fill(1, round..round + 20, 300).await;
+            storage().flush(id(1)).await.unwrap();
+        }
+    });
+    world.run_for(Duration::from_secs(2));
+    let check = async || {
+        for partition in 0..28 {
+            assert_eq!(rows(&storage(), &schema(1, "t1"), partition).await.len(), 1);
+        }
+        storage().table_stats(id(1)).unwrap().sstables
+    };
+    let merged = world.block_on(NODE, 0, async move { check().await });
+    assert!(merged < 4, "{merged} SSTables");
+    world.crash(NODE);
+    let again = world.block_on(NODE, 0, async move {
+        open(config()).await;
+        check().await
+    });
+    assert_eq!(again, merged);
+    assert_eq!(files(&mut world, "-Data.db").len() as u64, merged);
+}
+
+#[test]
 fn a_failing_disk_is_reported_and_recovered_from() {
     let mut world = world(9);
     world.block_on(NODE, 0, async { drop(open(config()).await) });

@@ -1,0 +1,188 @@
+//! Merging SSTables of a tablet, so that reads need few of them. Size-tiered; deletions are kept.
+//!
+//! In reading order: [`policy`] (what to merge; pure), then the task that does it.
+//!
+//! Invariants
+//!  - *inputs-outlive-output*: the inputs are removed after the output is sealed and has taken
+//!    their place in the set. A crash in between leaves both, which merge to the same: the output
+//!    keeps every deletion.
+//!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
+
+mod policy;
+
+use crate::flush::pass_gate;
+use crate::shard::Shard;
+use crate::table::{Table, Tablet};
+use model::Token;
+use mutation::tombstone::Purge;
+use mutation::{CompactionFilter, Direction, RingBound};
+use policy::{Candidate, Options};
+use reader::{Budget, ReadError, Slice};
+use runtime::io::IoClass;
+use runtime::time::{sleep, wall_micros};
+use sstable::store;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Pause after a compaction that failed.
+const RETRY: Duration = Duration::from_secs(10);
+/// One batch from the merge.
+const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
+
+/// What is to be merged.
+struct Job {
+    table: Rc<Table>,
+    tablet: Rc<Tablet>,
+    inputs: Vec<Rc<sstable::Table>>,
+}
+
+impl Shard {
+    /// Compacts whatever the policy finds, one job at a time.
+    pub(crate) async fn compact(&self) {
+        loop {
+            let Some(job) = self.next_compaction() else {
+                self.compaction_wake.notified().await;
+                continue;
+            };
+            if let Err(error) = run(self, &job).await {
+                let name = job.table.dir.display();
+                tracing::error!("compaction of {name} failed, to be tried again: {error}");
+                sleep(RETRY).await;
+            }
+            runtime::task::yield_now().await;
+        }
+    }
+
+    fn next_compaction(&self) -> Option<Job> {
+        let tables = self.tables.borrow();
+        let mut jobs: Vec<Job> = Vec::new();
+        for table in tables.values() {
+            let Some(options) = Options::of(&table.schema.borrow().options) else { continue };
+            for tablet in &table.tablets {
+                let own: Vec<_> = own_sstables(tablet);
+                let candidates: Vec<_> =
+                    own.iter().map(|one| Candidate { bytes: one.disk_bytes() }).collect();
+                let chosen = policy::choose(&options, &candidates);
+                if !chosen.is_empty() {
+                    let inputs = chosen.into_iter().map(|index| own[index].clone()).collect();
+                    jobs.push(Job { table: table.clone(), tablet: tablet.clone(), inputs });
+                }
+            }
+        }
+        jobs.into_iter().max_by_key(|job| (job.inputs.len(), job.table.id, job.tablet.index))
+    }
+}
+
+/// The SSTables that lie in this tablet with all they hold.
+fn own_sstables(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
+    let (after, last) = tablet.range;
+    let inside = |token: Token| (after < token || after == Token::MIN) && token <= last;
+    let all = tablet.sstables.borrow();
+    let own =
+        all.iter().filter(|one| inside(one.first_key().token) && inside(one.last_key().token));
+    own.cloned().collect()
+}
+
+async fn run(shard: &Shard, job: &Job) -> Result<(), ReadError> {
+    let Job { table, tablet, inputs } = job;
+    let _gate = pass_gate(table, 1).await;
+    // Somebody may have truncated meanwhile.
+    let present = tablet.sstables.borrow().clone();
+    let is_there = |one: &Rc<sstable::Table>| present.iter().any(|other| Rc::ptr_eq(one, other));
+    if table.dropped.get() || !inputs.iter().all(is_there) {
+        return Ok(());
+    }
+    let Some(output) = merge(shard, table, inputs).await? else { return Ok(()) };
+    let mut after: Vec<_> = tablet.sstables.borrow().to_vec();
+    after.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
+    after.extend(output.opened);
+    *tablet.sstables.borrow_mut() = Rc::new(after);
+    for input in inputs {
+        table.remove_sstable(input.descriptor()).await;
+    }
+    Ok(())
+}
+
+/// What a merge made: nothing, if its inputs said nothing together.
+struct Output {
+    opened: Option<Rc<sstable::Table>>,
+}
+
+/// Writes the merge of `inputs`; `None` if it had to give way.
+async fn merge(
+    shard: &Shard,
+    table: &Table,
+    inputs: &[Rc<sstable::Table>],
+) -> Result<Option<Output>, ReadError> {
+    let schema = table.schema();
+    let options = sstable::WriterOptions::of_schema(&schema, "compaction");
+    let mut options = options.map_err(ReadError::Overloaded)?;
+    options.host_id = Some(shard.config.host_id);
+    options.estimated_partitions = inputs.iter().map(|one| one.partition_count()).sum();
+    let generation = sstable::Generation::generate();
+    let class = IoClass::Compaction;
+    let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);
+    let mut writer = created.await.map_err(ReadError::Io)?;
+    match copy(table, inputs, &mut writer).await {
+        Ok(Copied::All) => {}
+        Ok(Copied::GaveWay) => {
+            writer.abort().await.map_err(ReadError::Io)?;
+            return Ok(None);
+        }
+        Err(error) => {
+            // What is left is garbage that the next start removes.
+            let _ = writer.abort().await;
+            return Err(error);
+        }
+    }
+    let Some(sealed) = writer.finish().await.map_err(ReadError::Io)? else {
+        return Ok(Some(Output { opened: None }));
+    };
+    match sstable::Table::open(&table.dir, sealed.descriptor, table.schema()).await {
+        Ok(opened) => Ok(Some(Output { opened: Some(opened) })),
+        Err(error) => {
+            let _ = store::remove(&table.dir, sealed.descriptor).await;
+            Err(error)
+        }
+    }
+}
+
+/// How copying ended.
+enum Copied {
+    All,
+    GaveWay,
+}
+
+async fn copy(
+    table: &Table,
+    inputs: &[Rc<sstable::Table>],
+    writer: &mut sstable::Writer,
+) -> Result<Copied, ReadError> {
+    let bound = |token, after| RingBound { token, key: None, after };
+    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let sources = inputs.iter().map(|input| {
+        let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
+        Box::new(input.read(scope, Slice::full(), IoClass::Compaction)) as Box<dyn reader::Source>
+    });
+    let mut source = reader::merge(table.schema(), Direction::Forward, sources.collect());
+    let now = wall_micros() / 1_000_000;
+    let mut filter = CompactionFilter::new(now, Box::new(|_| Purge::NEVER));
+    let (mut batch, mut kept) = (Vec::new(), Vec::new());
+    loop {
+        if table.quiet_wanted.get() {
+            return Ok(Copied::GaveWay);
+        }
+        source.fill(BATCH, &mut batch).await?;
+        if batch.is_empty() {
+            return Ok(Copied::All);
+        }
+        for fragment in batch.drain(..) {
+            filter.push(fragment, &mut kept);
+        }
+        for fragment in &kept {
+            writer.write(fragment).await.map_err(ReadError::Io)?;
+        }
+        kept.clear();
+        runtime::task::yield_if_needed().await;
+    }
+}
