@@ -135,15 +135,25 @@ pub async fn find(
     let block = ALIGNMENT as u64;
     let aligned = end.div_ceil(block).saturating_mul(block).min(table.index.len());
     cursor.window.set_step((aligned - start).min(PAGE_BYTES_MAX));
+    let mut saw_last = false;
     while cursor.window.position() < end {
         let Some((head, bytes)) = cursor.head().await? else { break };
         if head.key == &*key.key {
             return cursor.next().await;
         }
+        saw_last = head.key == &*table.last_key().key;
         let skip = bytes as u64 + head.promoted_bytes;
         cursor.window.skip(skip);
     }
+    // Where the index was cut between two entries, absence would be a lie.
+    if end == table.index.len() && !saw_last {
+        return Err(ends_early(table));
+    }
     Ok(None)
+}
+
+fn ends_early(table: &Table) -> ReadError {
+    table.index.damaged("the index ends before the last partition", table.index.len())
 }
 
 /// A cursor at the first entry that is not before `bound`, and where its data starts.
@@ -165,7 +175,7 @@ pub async fn seek(
     let mut cursor = at(start);
     loop {
         let Some((head, bytes)) = cursor.head().await? else {
-            return Ok((cursor, data_bytes));
+            return Err(ends_early(table));
         };
         if !is_before(Token::of(head.key), head.key, bound) {
             let position = head.position;

@@ -158,7 +158,7 @@ impl TableSource {
     /// Reads the head of a partition. Answers how many bytes it lacks.
     fn partition_start(&mut self, out: &mut Vec<Fragment>) -> Result<Option<usize>, ReadError> {
         if self.window.remaining() == 0 {
-            self.state = self.after_partition();
+            self.end_of_scan()?;
             return Ok(None);
         }
         let rest = self.window.rest();
@@ -213,12 +213,27 @@ impl TableSource {
         Ok(None)
     }
 
+    /// The data that was to be read is read. Where it was cut between two partitions, that is
+    /// damage.
+    fn end_of_scan(&mut self) -> Result<(), ReadError> {
+        let last = self.table.last_key();
+        let wanted = match &self.scope {
+            Scope::Key(_) => false,
+            Scope::Range { end, .. } => is_before(last.token, &last.key, end),
+        };
+        if wanted && self.scans() && self.last.as_ref() != Some(last) {
+            let what = Damaged::new("the data ends before its last partition", 0);
+            return Err(self.damaged_here(what));
+        }
+        self.state = State::Done;
+        Ok(())
+    }
+
     /// What follows a partition that was read to its end.
     fn after_partition(&self) -> State {
         match (&self.scope, &self.entries) {
             (Scope::Key(_), _) => State::Done,
             (Scope::Range { .. }, Some(_)) => State::NextEntry,
-            (Scope::Range { .. }, None) if self.window.remaining() == 0 => State::Done,
             (Scope::Range { .. }, None) => State::BetweenPartitions,
         }
     }
@@ -268,7 +283,8 @@ impl TableSource {
                     return self.next_entry().await;
                 }
                 let (_, last) = seek(&table, &end, self.class).await?;
-                if first < last {
+                let holds = !is_before(table.last_key().token, &table.last_key().key, &start);
+                if holds && first <= last {
                     self.window.reset(first, last);
                     self.state = State::BetweenPartitions;
                 }

@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
+pub mod generate;
+
 use model::{TableSchema, Token};
 use mutation::Fragment;
 use mutation::page::RingBound;
