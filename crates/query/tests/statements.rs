@@ -76,6 +76,7 @@ where
 /// which `..` leaves out the beginning). Without one it answers nothing.
 async fn script(env: &CqlEnv, text: &str) {
     let mut lines = text.lines().peekable();
+    let mut wrong = Vec::new();
     while let Some(statement) = lines.next() {
         let found = env.outcome(statement).await;
         let expected = match lines.next_if(|line| line.starts_with("-- ")) {
@@ -83,12 +84,15 @@ async fn script(env: &CqlEnv, text: &str) {
             None => "Void",
         };
         let expected = if expected == "(no rows)" { "" } else { expected };
-        if let Some(part) = expected.strip_prefix("error: ..") {
-            assert!(found.starts_with("error: ") && found.contains(part), "{statement}\n  {found}");
-        } else {
-            assert_eq!(found, expected, "{statement}");
+        let same = match expected.strip_prefix("error: ..") {
+            Some(part) => found.starts_with("error: ") && found.contains(part),
+            None => found == expected,
+        };
+        if !same {
+            wrong.push(format!("{statement}\n  found    {found}\n  expected {expected}"));
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -241,5 +245,61 @@ fn prepared_statements_bind_and_follow_the_schema() {
         env.change(vec![SchemaChange::AlterTable(table)]).await;
         let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
         assert_eq!(testkit::cql::rows_text(&rows), "1, null, 10, null");
+    });
+}
+
+#[test]
+fn functions_casts_and_aggregates() {
+    run(|env| async move { script(&env, include_str!("scripts/functions.cql")).await });
+}
+
+#[test]
+fn system_tables_as_drivers_read_them() {
+    run(|env| async move { script(&env, include_str!("scripts/system.cql")).await });
+}
+
+#[test]
+fn refusals_and_their_texts() {
+    run(|env| async move { script(&env, include_str!("scripts/refusals.cql")).await });
+}
+
+#[test]
+fn literals_of_every_type() {
+    run(|env| async move {
+        let mut every = TableSchema::builder("ks", "every", Cluster::new_table_id())
+            .partition_key("p", Type::Int);
+        let plain = |ty: &Type| !matches!(ty, Type::Counter | Type::Empty);
+        for ty in Type::natives().filter(plain) {
+            every = every.regular(&format!("c_{}", ty.to_cql()), ty);
+        }
+        env.change(vec![SchemaChange::CreateTable(every.build().unwrap())]).await;
+        script(&env, include_str!("scripts/types.cql")).await;
+    });
+}
+
+#[test]
+fn bind_markers_are_named_typed_and_routed() {
+    run(|env| async move {
+        for pair in include_str!("scripts/bindings.cql").lines().collect::<Vec<_>>().chunks(2) {
+            let prepared = env.processor().prepare(env.session(), pair[0], None).await;
+            let found = match prepared {
+                Ok(prepared) => {
+                    let bind = prepared.bind();
+                    let columns: Vec<String> = bind
+                        .columns
+                        .iter()
+                        .map(|column| format!("{} {}", column.name, column.ty.to_cql()))
+                        .collect();
+                    let key: String =
+                        bind.partition_key.iter().map(|at| format!(" {at}")).collect();
+                    format!("{}; key{key}", columns.join(", "))
+                }
+                Err(error) => format!("error: {error}"),
+            };
+            match pair[1].strip_prefix("-- error: ..") {
+                Some(part) => assert!(found.contains(part), "{}\n  {found}", pair[0]),
+                None => assert_eq!(format!("-- {found}"), pair[1], "{}", pair[0]),
+            }
+        }
     });
 }

@@ -298,7 +298,9 @@ fn tombstone_gc(given: Options) -> Result<Options, CqlError> {
             "propagation_delay_in_seconds" => match value.parse::<i32>() {
                 Ok(secs) if 0 <= secs => {}
                 _ => {
-                    return refuse(format!("Invalid value for tombstone_gc option {name}: {value}"));
+                    return refuse(format!(
+                        "Invalid value for tombstone_gc option {name}: {value}"
+                    ));
                 }
             },
             _ => return refuse(format!("Invalid tombstone_gc option: {name}")),
