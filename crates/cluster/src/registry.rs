@@ -90,10 +90,11 @@ impl Cluster {
         E: Send + 'static,
     {
         let change = move || async move {
-            let cluster = runtime::local::get::<Cluster>();
+            let stops = || Err(ChangeError::Failed("the node stops".to_owned()));
+            let Some(cluster) = runtime::local::try_get::<Cluster>() else { return stops() };
             let running = cluster.clone();
             let task = cluster.changes.spawn(async move { running.change_in_turn(decide).await });
-            task.await.unwrap_or_else(|_| Err(ChangeError::Failed("the node stops".to_owned())))
+            task.await.unwrap_or_else(|_| stops())
         };
         runtime::on_shard(0, change).await
     }

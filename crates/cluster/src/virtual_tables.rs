@@ -39,12 +39,11 @@ pub(crate) fn provide_own(cluster: &Cluster) {
     cluster.provide("topology", Rc::new(|| Box::pin(topology())));
 }
 
-/// This shard's cluster and one of its virtual tables.
-fn own(name: &str) -> (Rc<Cluster>, Rc<TableSchema>) {
-    let cluster = runtime::local::get::<Cluster>();
-    let entry = cluster.schema().table("system", name).cloned();
-    let schema = entry.map(|entry| entry.schema.clone());
-    (cluster, schema.unwrap_or_else(|| panic!("no virtual table {name}")))
+/// This shard's cluster and one of its virtual tables; `None` when the node has stopped.
+fn own(name: &str) -> Option<(Rc<Cluster>, Rc<TableSchema>)> {
+    let cluster = runtime::local::try_get::<Cluster>()?;
+    let schema = cluster.schema().table("system", name)?.schema.clone();
+    Some((cluster, schema))
 }
 
 fn bytes(value: Option<Value>) -> Vec<u8> {
@@ -55,7 +54,7 @@ fn bytes(value: Option<Value>) -> Vec<u8> {
 }
 
 async fn cluster_status() -> Vec<VirtualRow> {
-    let (cluster, schema) = own("cluster_status");
+    let Some((cluster, schema)) = own("cluster_status") else { return Vec::new() };
     let node = cluster.node();
     let load: u64 = all_stats(&cluster).await.iter().map(|(_, stats)| stats.sstable_bytes).sum();
     vec![row(
@@ -78,7 +77,7 @@ async fn cluster_status() -> Vec<VirtualRow> {
 
 /// A row per token range and keyspace; per table where tables have tablets.
 async fn token_ring() -> Vec<VirtualRow> {
-    let (cluster, schema) = own("token_ring");
+    let Some((cluster, schema)) = own("token_ring") else { return Vec::new() };
     let node = cluster.node();
     let mut rows = Vec::new();
     let mut push = |keyspace: &str, table: &str, start: Token, end: Token| {
@@ -116,7 +115,7 @@ async fn token_ring() -> Vec<VirtualRow> {
 
 /// One range per user table: the whole ring.
 async fn size_estimates() -> Vec<VirtualRow> {
-    let (cluster, schema) = own("size_estimates");
+    let Some((cluster, schema)) = own("size_estimates") else { return Vec::new() };
     let present = cluster.schema();
     let mut rows = Vec::new();
     for (id, stats) in all_stats(&cluster).await {
@@ -140,7 +139,7 @@ async fn size_estimates() -> Vec<VirtualRow> {
 }
 
 async fn topology() -> Vec<VirtualRow> {
-    let (cluster, schema) = own("topology");
+    let Some((cluster, schema)) = own("topology") else { return Vec::new() };
     let node = cluster.node();
     let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
     let set = partition::texts(tokens.iter().map(String::as_str));
@@ -173,7 +172,7 @@ async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
         schema.by_id.values().filter(stored).map(|entry| entry.schema.id).collect();
     let asked = ids.clone();
     let ask = move || async move {
-        let storage = runtime::local::get::<Storage>();
+        let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
         let stats = asked.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
         stats.collect::<Vec<TableStats>>()
     };

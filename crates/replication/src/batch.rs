@@ -5,7 +5,7 @@
 //!    not before what was applied is durable.
 
 use crate::batchlog::{self, Logged};
-use crate::coordinator::{BatchEntry, Coordinator};
+use crate::coordinator::{BatchEntry, Coordinator, own_coordinator, own_storage};
 use crate::error::{WriteError, write_failed};
 use crate::options::{BatchKind, Consistency, WriteKind};
 use cluster::TableEntry;
@@ -17,7 +17,6 @@ use runtime::task::join_all;
 use runtime::time::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use storage::Storage;
 
 /// The mutations of a batch by owning shard.
 pub(crate) type Groups = BTreeMap<u16, Vec<FrozenMutation>>;
@@ -47,7 +46,7 @@ pub(crate) async fn write(
 }
 
 async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
-    let coordinator = runtime::local::get::<Coordinator>();
+    let coordinator = own_coordinator()?;
     let table = batchlog::table(&coordinator.cluster.schema());
     let id = cluster::uuids::random_uuid();
     let logged = Logged { id, written_at: runtime::time::wall_micros() };
@@ -77,7 +76,7 @@ async fn apply_on(
     if shard == coordinator.shard {
         return coordinator.storage.apply_all(mutations).await;
     }
-    let apply = move || async move { runtime::local::get::<Storage>().apply_all(mutations).await };
+    let apply = move || async move { own_storage()?.apply_all(mutations).await };
     runtime::on_shard(shard, apply).await
 }
 

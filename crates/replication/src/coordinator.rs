@@ -189,7 +189,7 @@ impl Coordinator {
         self.admit_write(table, options)?;
         let (id, key) = (table.schema.id, key.to_vec());
         let work = move || async move {
-            let coordinator = runtime::local::get::<Coordinator>();
+            let coordinator = own_coordinator()?;
             let owner = Owner::lock(&coordinator, id, &key).await?;
             // A task of its own: it must not stop halfway because the caller went.
             let task = coordinator.background.spawn(change(owner));
@@ -204,7 +204,7 @@ impl Coordinator {
     pub async fn truncate(&self, table: TableId) -> Result<(), WriteError> {
         let at = runtime::time::wall_micros();
         let truncate = move || async move {
-            let storage = runtime::local::get::<Storage>();
+            let Ok(storage) = own_storage() else { return Err("the node stops".to_owned()) };
             let truncated = storage.truncate(table, at).await;
             truncated.map_err(|error| format!("shard {}: {error}", runtime::shard_id()))
         };
@@ -268,7 +268,7 @@ impl Coordinator {
         if shard == self.shard {
             return self.storage.apply(mutation).await;
         }
-        let apply = move || async move { runtime::local::get::<Storage>().apply(mutation).await };
+        let apply = move || async move { own_storage()?.apply(mutation).await };
         runtime::on_shard(shard, apply).await
     }
 
@@ -276,7 +276,12 @@ impl Coordinator {
         if shard == self.shard {
             return self.storage.read(&command).await;
         }
-        let read = move || async move { runtime::local::get::<Storage>().read(&command).await };
+        let read = move || async move {
+            let Ok(storage) = own_storage() else {
+                return Err(reader::ReadError::Overloaded("the node stops".to_owned()));
+            };
+            storage.read(&command).await
+        };
         runtime::on_shard(shard, read).await
     }
 
@@ -348,13 +353,23 @@ impl Owner {
     }
 }
 
+/// This shard's storage, unless it has stopped: what other shards ask may come late.
+pub(crate) fn own_storage() -> Result<Rc<Storage>, storage::WriteError> {
+    runtime::local::try_get().ok_or(storage::WriteError::Stopped)
+}
+
+/// This shard's coordinator, unless it has stopped.
+pub(crate) fn own_coordinator() -> Result<Rc<Coordinator>, storage::WriteError> {
+    runtime::local::try_get().ok_or(storage::WriteError::Stopped)
+}
+
 /// Makes an increment the counter's next state, on the shard that owns it.
 async fn lead_counter(
     table: TableId,
     leader: mutation::counter::ShardId,
     update: FrozenMutation,
 ) -> Result<(), storage::WriteError> {
-    let coordinator = runtime::local::get::<Coordinator>();
+    let coordinator = own_coordinator()?;
     let view = update.view().map_err(storage::WriteError::Damaged)?;
     let owner = Owner::lock(&coordinator, table, view.key()).await?;
     let now = runtime::time::wall_micros();

@@ -367,6 +367,42 @@ fn logged_batches_are_whole_after_a_crash() {
 }
 
 #[test]
+fn a_batch_that_fails_halfway_is_whole_after_a_restart() {
+    let mut world = World::new(Options::new(8));
+    let node = world.add_node(3);
+    let sync = SyncMode::Periodic { period: Duration::from_millis(5) };
+    world.block_on(node, 0, async move {
+        let coordinator = start(sync, None).await;
+        let table = entry("ks", "t");
+        let stop = || async { runtime::local::get::<storage::Storage>().stop().await.is_ok() };
+        assert!(runtime::on_shard(2, stop).await);
+        let entry = |pk: i32| BatchEntry {
+            table: table.clone(),
+            token: token(pk),
+            mutation: put(&table, pk, 1, 1),
+        };
+        let options = write_options(WriteKind::Batch);
+        let entries = (0..10).map(entry).collect();
+        let written = coordinator.write_batch(BatchKind::Logged, entries, &options).await;
+        assert!(matches!(written, Err(WriteError::Failure { .. })), "{written:?}");
+        // Tried again and again, and not forgotten.
+        runtime::time::sleep(Duration::from_secs(3)).await;
+    });
+    world.crash(node);
+    world.block_on(node, 0, async move {
+        let coordinator = start(sync, None).await;
+        assert_eq!(scan(&coordinator, &entry("ks", "t"), 100).await.len(), 10);
+        // Done now: forgotten after the sync period.
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        let log = entry("system", "batchlog");
+        let read = ReadCommand { columns: Vec::new(), ..command(&log, whole_ring(), 10) };
+        let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
+        let page = coordinator.read(&log, Token::MIN, read, &options).await.expect("a page");
+        assert_eq!(page.row_count, 0);
+    });
+}
+
+#[test]
 fn increments_count_once_across_crashes_and_from_every_shard() {
     for seed in 0..10 {
         let mut world = World::new(Options::new(seed));
