@@ -1,5 +1,8 @@
 //! Prints what the runtime's basic steps cost, in processor time of the shard, where it is one
 //! shard's work: `cargo run --release -p runtime --example costs`.
+//!
+//! With two arguments, `spawn|yield|timeout|echo ROUNDS`, it does that alone on epoll, so that an
+//! instruction counter run with two numbers of rounds gives the instructions of one.
 
 use runtime::io::{AlignedBuf, File, IoClass, OpenOptions, fs};
 use runtime::net::{ListenOptions, TcpListener, TcpStream};
@@ -87,7 +90,8 @@ async fn disk() {
     fs::remove_file(&path).await.expect("removed");
 }
 
-async fn network() {
+/// Sends 128 bytes there and back so many times.
+async fn echo(rounds: u64) {
     let options = ListenOptions { reuse_port: false, backlog: 16 };
     let addr = ([127, 0, 0, 1], 0).into();
     let listener = TcpListener::bind(addr, options).expect("a port");
@@ -109,7 +113,7 @@ async fn network() {
     let stream = TcpStream::connect(addr).await.expect("a connection");
     let mut buf = Vec::with_capacity(4096);
     let start = Instant::now();
-    for _ in 0..ROUNDS / 10 {
+    for _ in 0..rounds {
         buf.clear();
         buf.resize(128, 1);
         let (_, back) = stream.write_all(buf).await;
@@ -118,12 +122,49 @@ async fn network() {
         let (_, back) = stream.read(buf).await;
         buf = back;
     }
-    per_round("echo of 128 bytes, both ends here", start, ROUNDS / 10);
+    per_round("echo of 128 bytes, both ends here", start, rounds);
     drop(stream);
     scope.join().await;
 }
 
+/// Does one thing so many times.
+async fn one_thing(what: &str, rounds: u64) {
+    let scope = Scope::new();
+    match what {
+        "spawn" => {
+            for n in 0..rounds {
+                assert_eq!(scope.spawn(async move { n }).await, Ok(n));
+            }
+        }
+        "yield" => {
+            for _ in 0..rounds {
+                yield_now().await;
+            }
+        }
+        "timeout" => {
+            for _ in 0..rounds {
+                let _ = timeout(Duration::from_secs(10), yield_now()).await;
+            }
+        }
+        "echo" => echo(rounds).await,
+        other => println!("no such thing: {other}"),
+    }
+}
+
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, what, rounds] = &arguments[..] {
+        let (what, rounds) = (what.clone(), rounds.parse().unwrap_or(0));
+        let config = Config { backend: Backend::Epoll, ..Config::new(1) };
+        let ended = runtime::run(config, move |_| {
+            let what = what.clone();
+            async move { one_thing(&what, rounds).await }
+        });
+        if let Err(error) = ended {
+            println!("{error}");
+        }
+        return;
+    }
     for backend in [Backend::IoUring, Backend::Epoll] {
         println!("{backend:?}");
         let config = Config { backend, direct_io: DirectIo::Auto, ..Config::new(2) };
@@ -131,7 +172,7 @@ fn main() {
             if shard == 0 {
                 tasks().await;
                 disk().await;
-                network().await;
+                echo(ROUNDS / 10).await;
             }
         });
         if let Err(error) = ended {

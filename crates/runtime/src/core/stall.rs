@@ -12,7 +12,7 @@
 
 use super::node::Node;
 use super::waker::Remote;
-use crate::core::clock::Clock;
+use crate::core::clock::{self, Clock};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -28,6 +28,10 @@ use shared::{Condvar, Mutex};
 const FRAMES_MAX: usize = 64;
 /// The watchdog looks so often within a threshold.
 const LOOKS: u32 = 2;
+/// A thread that had no processor is no stall, unless it takes so many thresholds.
+const UNSCHEDULED_LIMIT: u32 = 8;
+/// Naming a place costs a second of processor time the first time: not more often than this.
+const REPORT_INTERVAL_NS: u64 = 1_000_000_000;
 /// Between two looks when all shards are idle.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
@@ -116,6 +120,8 @@ impl Drop for Watchdog {
 struct Seen {
     polls: u64,
     since_ns: u64,
+    /// Processor time of the thread at `since_ns`.
+    cpu_ns: u64,
     reported: bool,
 }
 
@@ -124,6 +130,7 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
     let mut seen = vec![Seen::default(); node.remotes.len()];
     let mut held = stopped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut busy = true;
+    let mut last_report_ns = 0;
     while !*held {
         let look = threshold / LOOKS;
         let span = if busy { look } else { look.max(IDLE_LOOK) };
@@ -134,15 +141,28 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
         busy = false;
         for (id, (remote, seen)) in node.remotes.iter().zip(&mut seen).enumerate() {
             let (polls, now) = (remote.polls.load(Ordering::Relaxed), Clock::Real.now_ns());
+            let thread = remote.thread.load(Ordering::Acquire);
             busy |= polls != seen.polls || polls % 2 == 1;
             if polls != seen.polls {
-                *seen = Seen { polls, since_ns: now, reported: false };
+                let cpu_ns = clock::thread_cpu_ns(thread);
+                *seen = Seen { polls, since_ns: now, cpu_ns, reported: false };
                 continue;
             }
             let held_for = Duration::from_nanos(now - seen.since_ns);
-            if polls % 2 == 1 && !seen.reported && threshold <= held_for {
+            if polls % 2 == 0 || seen.reported || held_for < threshold {
+                continue;
+            }
+            let ran_ns = clock::thread_cpu_ns(thread).saturating_sub(seen.cpu_ns);
+            let ran_for = Duration::from_nanos(ran_ns);
+            if threshold / 2 <= ran_for || threshold * UNSCHEDULED_LIMIT <= held_for {
                 seen.reported = true;
-                report(id, remote, held_for);
+                let quiet = now - last_report_ns < REPORT_INTERVAL_NS;
+                if quiet {
+                    remote.stalled(None);
+                } else {
+                    report(id, remote, held_for);
+                    last_report_ns = Clock::Real.now_ns();
+                }
             }
         }
     }
@@ -152,7 +172,7 @@ fn report(shard: usize, remote: &Remote, held_for: Duration) {
     let trace = capture(remote.thread.load(Ordering::Acquire));
     let millis = held_for.as_millis();
     tracing::warn!("shard {shard}: a task has held it for {millis} ms, at\n{trace}");
-    remote.stalled(trace);
+    remote.stalled(Some(trace));
 }
 
 /// Where a thread of this process is now.

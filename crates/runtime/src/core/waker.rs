@@ -137,10 +137,13 @@ impl Remote {
         self.eventfd.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Notes a stall.
-    pub(crate) fn stalled(&self, trace: String) {
+    /// Notes a stall, and its place where that was looked up.
+    pub(crate) fn stalled(&self, trace: Option<String>) {
         let mut stalls = self.stalls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *stalls = (stalls.0 + 1, trace);
+        stalls.0 += 1;
+        if let Some(trace) = trace {
+            stalls.1 = trace;
+        }
     }
 
     /// The number of stalls, and the place of the last one.
