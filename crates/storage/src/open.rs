@@ -72,7 +72,6 @@ impl Shard {
             }
         }
         self.tables.borrow_mut().insert(schema.id, Rc::new(table));
-        self.compaction_wake.notify_one();
         Ok(())
     }
 }

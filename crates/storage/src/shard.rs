@@ -14,7 +14,7 @@ use runtime::io::{IoError, fs};
 use runtime::sync::Notify;
 use runtime::time::{Instant, timeout};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, HashMap};
@@ -53,6 +53,9 @@ pub(crate) struct Shard {
 pub(crate) struct ReplayState {
     /// Memtables that hold what was replayed.
     pub(crate) memtables: Cell<usize>,
+    /// Whether it has ended: then all shards have opened the tables of this log, and files in
+    /// their directories may come and go.
+    pub(crate) done: Cell<bool>,
     /// The greatest base of the segments found at the start.
     pub(crate) old_base_max: Cell<u64>,
     /// On shard 0: tells that some shard has let go of its last such memtable.
@@ -71,9 +74,7 @@ impl Shard {
     pub(crate) async fn open(config: Config) -> Result<Shard, StartError> {
         check(&config)?;
         let first_shard = runtime::shard_id() == 0;
-        for dir in [&config.data_dir, &config.commitlog_dir, &config.schema_commitlog_dir] {
-            make_dir(dir).await?;
-        }
+        make_dirs(&config).await?;
         let pressure = Rc::new(Notify::new());
         let data_log = open_log(&config, Log::Data, &pressure).await?;
         let schema_log = match first_shard {
@@ -247,15 +248,29 @@ fn check(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Makes a directory and its way from the root durable.
-async fn make_dir(dir: &Path) -> Result<(), IoError> {
-    fs::create_dir_all(dir).await?;
-    for (depth, above) in dir.ancestors().skip(1).enumerate() {
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        match fs::sync_dir(above).await {
-            // Far above there may be directories that are not ours to open, and not new.
-            Err(error) if depth == 0 => return Err(error),
-            _ => {}
+/// Makes the directories; on shard 0, which every start includes, durably from the root on.
+async fn make_dirs(config: &Config) -> Result<(), IoError> {
+    let dirs = [&config.data_dir, &config.commitlog_dir, &config.schema_commitlog_dir];
+    let (mut parents, mut above) = (BTreeSet::new(), BTreeSet::new());
+    for dir in dirs {
+        fs::create_dir_all(dir).await?;
+        parents.extend(dir.parent());
+        above.extend(dir.ancestors().skip(2));
+    }
+    if runtime::shard_id() != 0 {
+        return Ok(());
+    }
+    let or_here = |dir: &Path| match dir.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => dir.to_path_buf(),
+    };
+    for dir in &parents {
+        fs::sync_dir(or_here(dir)).await?;
+    }
+    for dir in above.difference(&parents) {
+        // Far above there may be directories that are not ours to open, and not new.
+        if let Err(error) = fs::sync_dir(or_here(dir)).await {
+            tracing::debug!("{error}");
         }
     }
     Ok(())

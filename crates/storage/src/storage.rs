@@ -119,7 +119,7 @@ impl Storage {
 
     /// Applies what earlier runs logged; called once per log, on shard 0, when its tables are
     /// known on all shards and before anything is written to them. The old segments are removed
-    /// when what they hold is flushed.
+    /// when what they hold is flushed. Compaction of these tables starts then, not before.
     pub async fn replay(&self, log: Log) -> Result<ReplayStats, StartError> {
         let (stats, old) = replay::replay(&self.shard, log).await?;
         let shards = runtime::shard_count() as u64;
@@ -132,6 +132,12 @@ impl Storage {
             })
             .await;
         }
+        on_all_shards(move || async move {
+            let shard = local::get::<Storage>().shard.clone();
+            shard.replay_state(log).done.set(true);
+            shard.compaction_wake.notify_one();
+        })
+        .await;
         let removal = self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
         self.removals.borrow_mut().push(removal);
         Ok(stats)

@@ -6,6 +6,8 @@
 //!  - *inputs-outlive-output*: the inputs are removed after the output is sealed and has taken
 //!    their place in the set. A crash in between leaves both, which merge to the same: the output
 //!    keeps every deletion.
+//!  - *all-open-first*: nothing is compacted before all shards have opened the table: they list one
+//!    directory, and clear it of what looks unfinished.
 //!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
 
 mod policy;
@@ -56,7 +58,7 @@ impl Shard {
     fn next_compaction(&self) -> Option<Job> {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
-        for table in tables.values() {
+        for table in tables.values().filter(|table| self.replay_state(table.log).done.get()) {
             let Some(options) = Options::of(&table.schema.borrow().options) else { continue };
             for tablet in &table.tablets {
                 let own: Vec<_> = own_sstables(tablet);

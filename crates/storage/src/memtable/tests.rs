@@ -232,8 +232,12 @@ fn partitions_between_bounds() {
     }
 }
 
+fn few_cases() -> ProptestConfig {
+    ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(few_cases())]
 
     #[test]
     fn reads_are_the_merge_of_what_was_applied(seed: u64) {

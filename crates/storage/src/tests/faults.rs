@@ -234,7 +234,7 @@ fn a_dropped_table_is_gone_but_for_its_snapshot() {
 fn sstables_of_one_size_are_merged() {
     let mut world = world(10);
     world.block_on(NODE, 0, async {
-        open(config()).await;
+        open(config()).await.replay(Log::Data).await.unwrap();
         for round in 0..9 {
             fill(1, round..round + 20, 300).await;
             storage().flush(id(1)).await.unwrap();

@@ -4,6 +4,7 @@ mod against_model;
 mod crash;
 mod faults;
 mod log;
+mod real;
 
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};

@@ -183,8 +183,12 @@ fn other_files_are_refused_by_name_of_the_rule() {
     assert_eq!(read(ID, &[]).1.state, SegmentState::Unused);
 }
 
+fn few_cases() -> ProptestConfig {
+    ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(few_cases())]
 
     #[test]
     fn what_is_put_is_read(
