@@ -19,6 +19,10 @@ mod keyspace;
 mod options;
 mod properties;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod types;
 mod user_type;
 

@@ -1,10 +1,29 @@
 //! `DESCRIBE`: the schema as the statements that would create it.
+//!
+//! Invariants
+//!  - *in-order-of-need*: statements stand in an order in which they can be executed: a keyspace,
+//!    its types (those that others use first), its tables.
+//!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
+//!    and dropped columns too.
+//!
+//! Looks at the shard's snapshot only; [`answer`] is pure.
+
+#[cfg(test)]
+mod tests;
 
 use crate::error::CqlError;
 use crate::processor::Processor;
-use crate::response::Response;
+use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 use crate::session::Session;
-use crate::syntax::ast::Describe;
+use crate::syntax::ast::{Describe, Described, QualifiedName};
+use crate::syntax::quote_name;
+use cluster::{Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind};
+use model::schema::Internals;
+use model::value::{write_collection, write_map};
+use model::{Type, UserType};
+use std::rc::Rc;
+
+const SNITCH: &str = "org.apache.cassandra.locator.SimpleSnitch";
 
 /// Executes a `DESCRIBE`.
 pub(crate) async fn execute(
@@ -12,6 +31,286 @@ pub(crate) async fn execute(
     session: &Session,
     statement: &Describe,
 ) -> Result<Response, CqlError> {
-    let _ = (processor, session, statement);
-    Err(CqlError::invalid("DESCRIBE is not supported yet"))
+    let _ = processor;
+    let cluster = runtime::local::get::<Cluster>();
+    let keyspace = session.keyspace();
+    let rows = match statement.what {
+        Described::Cluster => describe_cluster(&cluster.schema(), cluster.node(), keyspace),
+        _ => answer(&cluster.schema(), keyspace.as_deref(), statement)?.into_rows(),
+    };
+    Ok(Response::of(ResponseKind::Rows(rows)))
+}
+
+/// Something of the schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    keyspace: String,
+    /// `keyspace`, `type`, `table`, ..
+    kind: &'static str,
+    name: String,
+    /// The statement that makes it; not in lists.
+    create: String,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Names only.
+    List(Vec<Entry>),
+    /// With the statements.
+    Statements(Vec<Entry>),
+}
+
+/// The answer to all but `DESCRIBE CLUSTER`. `keyspace` is the one in use.
+fn answer(
+    schema: &Schema,
+    keyspace: Option<&str>,
+    statement: &Describe,
+) -> Result<Answer, CqlError> {
+    let scope = Scope { schema, keyspace, internals: internals(statement) };
+    let only = |entry: Entry| Ok(Answer::Statements(vec![entry]));
+    match &statement.what {
+        Described::Cluster => Ok(Answer::List(Vec::new())),
+        Described::Schema => Ok(scope.all(|name| !Schema::is_system(name))),
+        Described::FullSchema => Ok(scope.all(|_| true)),
+        Described::Keyspaces => {
+            let entries = schema.keyspaces.values();
+            Ok(Answer::List(entries.map(|entry| keyspace_entry(entry)).collect()))
+        }
+        Described::Keyspace(name) => {
+            let entry = scope.keyspace(name.as_ref().map(|name| &name.text[..]))?;
+            Ok(Answer::Statements(scope.whole(entry)))
+        }
+        Described::OnlyKeyspace(name) => {
+            only(keyspace_entry(scope.keyspace(name.as_ref().map(|name| &name.text[..]))?))
+        }
+        Described::Tables => Ok(scope.list(|entry| scope.tables(entry))),
+        Described::Types => Ok(scope.list(types)),
+        Described::Functions | Described::Aggregates => Ok(Answer::List(Vec::new())),
+        Described::Table(name) => {
+            let (entry, name) = scope.named(name)?;
+            match entry.tables.get(name) {
+                Some(table) => only(table_entry(table, scope.internals)),
+                None => missing("Table", name, "keyspace ", entry),
+            }
+        }
+        Described::Type(name) => {
+            let (entry, name) = scope.named(name)?;
+            match entry.types.get(name) {
+                Some(user) => only(type_entry(user)),
+                None => missing("User defined type", name, "", entry),
+            }
+        }
+        Described::Index(name) => scope.missing("Table for existing index", name, ""),
+        Described::View(name) => scope.missing("Materialized view", name, "keyspace "),
+        Described::Function(name) => scope.missing("User defined function", name, ""),
+        Described::Aggregate(name) => scope.missing("User defined aggregate", name, ""),
+        Described::Any(name) => scope.any(name),
+    }
+}
+
+fn internals(statement: &Describe) -> Internals {
+    if statement.internals { Internals::Shown } else { Internals::Hidden }
+}
+
+fn missing<T>(what: &str, name: &str, place: &str, entry: &KeyspaceEntry) -> Result<T, CqlError> {
+    let keyspace = &entry.keyspace.name;
+    Err(CqlError::invalid(format!("{what} '{name}' not found in {place}'{keyspace}'")))
+}
+
+/// Where names are looked up.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    schema: &'a Schema,
+    /// The keyspace in use.
+    keyspace: Option<&'a str>,
+    internals: Internals,
+}
+
+impl<'a> Scope<'a> {
+    /// The keyspace of that name, or the one in use.
+    fn keyspace(&self, name: Option<&str>) -> Result<&'a Rc<KeyspaceEntry>, CqlError> {
+        let Some(name) = name.or(self.keyspace) else {
+            return Err(CqlError::invalid("No keyspace specified and no current keyspace"));
+        };
+        let missing = || CqlError::invalid(format!("'{name}' not found in keyspaces"));
+        self.schema.keyspace(name).ok_or_else(missing)
+    }
+
+    /// The keyspace of a name, and the rest of the name.
+    fn named<'n>(
+        &self,
+        name: &'n QualifiedName,
+    ) -> Result<(&'a Rc<KeyspaceEntry>, &'n str), CqlError> {
+        let keyspace = name.keyspace.as_ref().map(|name| name.text.as_str());
+        Ok((self.keyspace(keyspace)?, &name.name.text))
+    }
+
+    fn missing<T>(&self, what: &str, name: &QualifiedName, place: &str) -> Result<T, CqlError> {
+        let (entry, name) = self.named(name)?;
+        missing(what, name, place, entry)
+    }
+
+    /// A keyspace, or else a table of the keyspace in use.
+    fn any(&self, name: &QualifiedName) -> Result<Answer, CqlError> {
+        let text = &name.name.text;
+        if name.keyspace.is_none() {
+            if let Some(entry) = self.schema.keyspace(text) {
+                return Ok(Answer::Statements(self.whole(entry)));
+            }
+            if self.keyspace.is_none() {
+                return Err(CqlError::invalid(format!("'{text}' not found in keyspaces")));
+            }
+        }
+        let (entry, _) = self.named(name)?;
+        if let Some(table) = entry.tables.get(text) {
+            return Ok(Answer::Statements(vec![table_entry(table, self.internals)]));
+        }
+        let keyspace = &entry.keyspace.name;
+        Err(CqlError::invalid(format!("'{text}' not found in keyspace '{keyspace}'")))
+    }
+
+    fn all(&self, wanted: impl Fn(&str) -> bool) -> Answer {
+        let keyspaces = self.schema.keyspaces.iter().filter(|(name, _)| wanted(name));
+        Answer::Statements(keyspaces.flat_map(|(_, entry)| self.whole(entry)).collect())
+    }
+
+    /// A keyspace with all that is in it.
+    fn whole(&self, entry: &KeyspaceEntry) -> Vec<Entry> {
+        let mut entries = vec![keyspace_entry(entry)];
+        entries.extend(types(entry));
+        entries.extend(self.tables(entry));
+        entries
+    }
+
+    fn tables(&self, entry: &KeyspaceEntry) -> Vec<Entry> {
+        entry.tables.values().map(|table| table_entry(table, self.internals)).collect()
+    }
+
+    /// What is in the keyspace in use, or in all where none is.
+    fn list(&self, of: impl Fn(&KeyspaceEntry) -> Vec<Entry>) -> Answer {
+        let wanted = |name: &str| self.keyspace.is_none_or(|keyspace| keyspace == name);
+        let keyspaces = self.schema.keyspaces.iter().filter(|(name, _)| wanted(name));
+        Answer::List(keyspaces.flat_map(|(_, entry)| of(entry)).collect())
+    }
+}
+
+fn keyspace_entry(entry: &KeyspaceEntry) -> Entry {
+    let keyspace = &entry.keyspace;
+    Entry {
+        keyspace: keyspace.name.clone(),
+        kind: "keyspace",
+        name: keyspace.name.clone(),
+        create: keyspace.to_cql_create(),
+    }
+}
+
+fn type_entry(user: &UserType) -> Entry {
+    let (keyspace, name) = (user.keyspace.clone(), user.name.clone());
+    Entry { keyspace, kind: "type", name, create: user.to_cql_create() }
+}
+
+fn table_entry(table: &TableEntry, internals: Internals) -> Entry {
+    let schema = &table.schema;
+    let create = schema.describe(internals);
+    let create = match table.kind {
+        TableKind::Stored => create,
+        TableKind::Virtual => format!(
+            "/*\nWarning: Table {}.{} is a virtual table and cannot be recreated with CQL.\n\
+             Structure, for reference:\n{create}\n*/",
+            quote_name(&schema.keyspace),
+            quote_name(&schema.name)
+        ),
+    };
+    let (keyspace, name) = (schema.keyspace.clone(), schema.name.clone());
+    Entry { keyspace, kind: "table", name, create }
+}
+
+/// The types of a keyspace, each after those that it mentions.
+fn types(entry: &KeyspaceEntry) -> Vec<Entry> {
+    let mut waiting: Vec<&Rc<UserType>> = entry.types.values().collect();
+    let mut entries = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let needs = |user: &UserType, other: &UserType| {
+            let mut types = user.fields.iter().map(|(_, ty)| ty);
+            types.any(|ty| ty.mentions_user_type(&other.keyspace, &other.name))
+        };
+        let mut blocked = Vec::new();
+        for user in &waiting {
+            match waiting.iter().any(|other| needs(user, other)) {
+                true => blocked.push(*user),
+                false => entries.push(type_entry(user)),
+            }
+        }
+        assert!(blocked.len() < waiting.len(), "a user type contains itself");
+        waiting = blocked;
+    }
+    entries
+}
+
+impl Answer {
+    fn into_rows(self) -> Rows {
+        let (entries, columns): (_, &[&str]) = match self {
+            Answer::List(entries) => (entries, &["keyspace_name", "type", "name"]),
+            Answer::Statements(entries) => {
+                (entries, &["keyspace_name", "type", "name", "create_statement"])
+            }
+        };
+        let columns: Vec<(&str, Type)> = columns.iter().map(|name| (*name, Type::Text)).collect();
+        let mut body = Vec::new();
+        for entry in &entries {
+            let (keyspace, name) = (quote_name(&entry.keyspace), quote_name(&entry.name));
+            let cells = [&keyspace, entry.kind, &name, &entry.create];
+            cells.iter().take(columns.len()).for_each(|cell| put_cell(cell.as_bytes(), &mut body));
+        }
+        rows(&columns, entries.len() as u32, body)
+    }
+}
+
+fn rows(columns: &[(&str, Type)], row_count: u32, body: Vec<u8>) -> Rows {
+    let (keyspace, table): (Rc<str>, Rc<str>) = ("system".into(), "describe".into());
+    let column = |(name, ty): &(&str, Type)| ColumnSpec {
+        keyspace: keyspace.clone(),
+        table: table.clone(),
+        name: (*name).into(),
+        ty: ty.clone(),
+    };
+    let metadata = Rc::new(ResultMetadata::new(columns.iter().map(column).collect()));
+    Rows { metadata, row_count, body, paging_state: None }
+}
+
+fn put_cell(value: &[u8], out: &mut Vec<u8>) {
+    let length = i32::try_from(value.len()).expect("a description is far shorter than 2 GiB");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+/// One row: names, and, where a keyspace is in use, who owns the range that ends at each token.
+fn describe_cluster(schema: &Schema, node: &NodeInfo, keyspace: Option<Rc<str>>) -> Rows {
+    let mut columns =
+        vec![("cluster", Type::Text), ("partitioner", Type::Text), ("snitch", Type::Text)];
+    let mut body = Vec::new();
+    for value in [&node.cluster_name[..], cluster::node::PARTITIONER, SNITCH] {
+        put_cell(value.as_bytes(), &mut body);
+    }
+    let used = keyspace.and_then(|name| schema.keyspace(&name).cloned());
+    if used.is_some_and(|entry| *entry.replication != cluster::Replication::Local) {
+        let owners = Type::List { element: Box::new(Type::Text), frozen: true };
+        let (key, value) = (Box::new(Type::Text), Box::new(owners));
+        columns.push(("range_ownership", Type::Map { key, value, frozen: true }));
+        put_cell(&range_ownership(node), &mut body);
+    }
+    rows(&columns, 1, body)
+}
+
+/// Token to list of addresses, sorted by the token's text as maps of texts are.
+fn range_ownership(node: &NodeInfo) -> Vec<u8> {
+    let mut owner = Vec::new();
+    let address = node.rpc_address.to_string();
+    write_collection([address.as_bytes()].into_iter(), &mut owner);
+    let mut tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
+    tokens.sort();
+    let mut map = Vec::new();
+    write_map(tokens.iter().map(|token| (token.as_bytes(), &owner[..])), &mut map);
+    map
 }

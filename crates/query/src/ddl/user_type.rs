@@ -166,8 +166,9 @@ fn check_new_field(
                     column.name, table.schema.name
                 ));
             }
-            let multi_cell = column.ty.is_multi_cell() && !column.ty.is_collection();
-            if mentioned && multi_cell && ty.is_multi_cell() {
+            let not_frozen =
+                matches!(&column.ty, Type::User(user) if user.name == *name && !user.frozen);
+            if not_frozen && ty.is_multi_cell() {
                 return refuse(format!(
                     "Non-frozen UDTs with nested non-frozen collections are not supported for \
                      column {}",

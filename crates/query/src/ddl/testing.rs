@@ -1,0 +1,54 @@
+//! Schemas made by statements, for tests.
+
+use super::{Context, Decision, decide};
+use crate::syntax::ast::Statement;
+use crate::syntax::parse;
+use cluster::{Schema, SchemaChange};
+use model::Uuid;
+
+/// Statements are decided on a node of one rack in `dc1`, two microseconds apart.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) schema: Schema,
+    statements: u32,
+}
+
+impl Node {
+    /// The system alone.
+    pub(crate) fn empty() -> Node {
+        Node { schema: Schema::of_system(Uuid::nil(), 1), statements: 0 }
+    }
+
+    /// After these statements, which all succeed.
+    pub(crate) fn after(setup: &[&str]) -> Node {
+        let mut node = Node::empty();
+        for text in setup {
+            let changes = node.decide(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            node.apply(changes);
+        }
+        node
+    }
+
+    /// Carries out what was decided.
+    pub(crate) fn apply(&mut self, changes: Vec<SchemaChange>) {
+        self.statements += 1;
+        let micros = i64::from(self.statements) * 2;
+        self.schema = self.schema.after(changes, micros, 1).expect("decisions can be carried out");
+    }
+
+    /// What a statement changes, with keyspace `ks` in use.
+    pub(crate) fn decide(&self, text: &str) -> Decision {
+        let parsed = parse(text)?;
+        let Statement::Schema(statement) = parsed.statement else { panic!("no DDL: {text}") };
+        decide(&self.schema, &statement, &self.context())
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            keyspace: Some("ks".to_owned()),
+            data_centers: vec![("dc1".to_owned(), vec!["r1".to_owned()])],
+            table_id: Uuid::from_u128(u128::from(self.statements) + 1),
+            now_micros: i64::from(self.statements) * 2 + 1,
+        }
+    }
+}

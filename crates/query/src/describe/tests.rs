@@ -1,0 +1,127 @@
+use super::{Answer, Entry, answer};
+use crate::ddl::testing::Node;
+use crate::error::CqlError;
+use crate::syntax::ast::Statement;
+use crate::syntax::parse;
+
+const SETUP: [&str; 6] = [
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE KEYSPACE \"Other\"",
+    "CREATE TYPE z (a int)",
+    "CREATE TYPE b (z frozen<z>)",
+    "CREATE TABLE \"T\" (p int PRIMARY KEY, v int, b b)",
+    "ALTER TABLE \"T\" DROP v USING TIMESTAMP 77",
+];
+
+fn describe(node: &Node, keyspace: Option<&str>, text: &str) -> Result<Answer, CqlError> {
+    let Statement::Describe(statement) = parse(text)?.statement else { panic!("{text}") };
+    answer(&node.schema, keyspace, &statement)
+}
+
+/// `kind keyspace.name` of each entry, `+` where there is a statement.
+#[track_caller]
+fn check(keyspace: Option<&str>, text: &str, expected: &str) {
+    let found = match describe(&Node::after(&SETUP), keyspace, text) {
+        Ok(Answer::List(entries)) => entries.iter().map(|it| line(it, "")).collect::<Vec<_>>(),
+        Ok(Answer::Statements(entries)) => entries.iter().map(|it| line(it, "+")).collect(),
+        Err(error) => vec![format!("{:04x} {error}", error.code())],
+    };
+    assert_eq!(found.join(", "), expected, "{text}");
+}
+
+fn line(entry: &Entry, mark: &str) -> String {
+    let Entry { keyspace, kind, name, create } = entry;
+    assert!(create.starts_with("CREATE ") || create.starts_with("/*"), "{create}");
+    format!("{mark}{kind} {keyspace}.{name}")
+}
+
+#[test]
+fn what_is_described() {
+    let ks = "+keyspace ks.ks, +type ks.z, +type ks.b, +table ks.T";
+    let other = "+keyspace Other.Other";
+    check(None, "DESCRIBE SCHEMA", &format!("{other}, {ks}"));
+    check(None, "DESC KEYSPACE ks", ks);
+    check(Some("ks"), "DESC KEYSPACE", ks);
+    check(None, "DESC ks", ks);
+    check(Some("Other"), "DESC ONLY KEYSPACE ks", "+keyspace ks.ks");
+    check(Some("ks"), "DESC TABLES", "table ks.T");
+    check(Some("ks"), "DESC TYPES", "type ks.z, type ks.b");
+    check(Some("Other"), "DESC TABLES", "");
+    check(Some("ks"), "DESC FUNCTIONS", "");
+    check(Some("ks"), "DESC AGGREGATES", "");
+    check(Some("ks"), "DESC TABLE \"T\"", "+table ks.T");
+    check(None, "DESC TABLE ks.\"T\"", "+table ks.T");
+    check(Some("ks"), "DESC \"T\"", "+table ks.T");
+    check(None, "DESC ks.\"T\"", "+table ks.T");
+    check(None, "DESC TYPE ks.b", "+type ks.b");
+    let keyspaces = "keyspace Other.Other, keyspace ks.ks, keyspace system.system, \
+                     keyspace system_distributed.system_distributed, \
+                     keyspace system_schema.system_schema, keyspace system_traces.system_traces";
+    check(None, "DESC KEYSPACES", keyspaces);
+}
+
+#[test]
+fn what_is_missing() {
+    check(None, "DESC KEYSPACE", "2200 No keyspace specified and no current keyspace");
+    check(None, "DESC KEYSPACE no", "2200 'no' not found in keyspaces");
+    check(None, "DESC TABLE t", "2200 No keyspace specified and no current keyspace");
+    check(None, "DESC TABLE no.t", "2200 'no' not found in keyspaces");
+    check(None, "DESC TABLE ks.t", "2200 Table 't' not found in keyspace 'ks'");
+    check(Some("ks"), "DESC TYPE t", "2200 User defined type 't' not found in 'ks'");
+    check(Some("ks"), "DESC INDEX t", "2200 Table for existing index 't' not found in 'ks'");
+    check(
+        Some("ks"),
+        "DESC MATERIALIZED VIEW t",
+        "2200 Materialized view 't' not found in keyspace 'ks'",
+    );
+    check(Some("ks"), "DESC FUNCTION f", "2200 User defined function 'f' not found in 'ks'");
+    check(Some("ks"), "DESC AGGREGATE f", "2200 User defined aggregate 'f' not found in 'ks'");
+    check(Some("ks"), "DESC t", "2200 't' not found in keyspace 'ks'");
+    check(None, "DESC t", "2200 't' not found in keyspaces");
+}
+
+#[test]
+fn a_description_with_internals_makes_the_schema_again() {
+    let node = Node::after(&SETUP);
+    let described = describe(&node, None, "DESC SCHEMA WITH INTERNALS").unwrap();
+    let Answer::Statements(entries) = described else { panic!("{described:?}") };
+    let mut again = Node::empty();
+    for entry in entries {
+        for statement in entry.create.split_inclusive(';') {
+            let changes = again.decide(statement).unwrap_or_else(|it| panic!("{statement}: {it}"));
+            again.apply(changes);
+        }
+    }
+    assert_eq!(again.schema.keyspaces.len(), node.schema.keyspaces.len());
+    for (name, entry) in &node.schema.keyspaces {
+        let made = again.schema.keyspace(name).unwrap();
+        assert_eq!((&made.keyspace, &made.types), (&entry.keyspace, &entry.types));
+        for (name, table) in &entry.tables {
+            let made = &made.tables[name].schema;
+            assert_eq!((made.id, &made.options), (table.schema.id, &table.schema.options));
+            let columns = |table: &model::TableSchema| {
+                let columns = table.columns.iter();
+                columns.map(|it| (it.name.clone(), it.kind, it.ty.clone())).collect::<Vec<_>>()
+            };
+            assert_eq!(columns(made), columns(&table.schema));
+            let dropped = |table: &model::TableSchema| {
+                let dropped = table.dropped.iter();
+                dropped.map(|it| (it.name.clone(), it.dropped_at)).collect::<Vec<_>>()
+            };
+            assert_eq!(dropped(made), dropped(&table.schema));
+        }
+    }
+}
+
+#[test]
+fn rows_are_cells_with_lengths_and_quoted_names() {
+    let node = Node::after(&SETUP);
+    let rows = describe(&node, Some("Other"), "DESC KEYSPACES").unwrap().into_rows();
+    assert_eq!(rows.row_count, 6);
+    assert_eq!(rows.metadata.columns.len(), 3);
+    assert!(rows.body.starts_with(b"\0\0\0\x07\"Other\"\0\0\0\x08keyspace\0\0\0\x07\"Other\""));
+    let rows = describe(&node, None, "DESC TABLE ks.\"T\"").unwrap().into_rows();
+    assert_eq!(rows.row_count, 1);
+    assert_eq!(&*rows.metadata.columns[3].name, "create_statement");
+    assert!(rows.body.starts_with(b"\0\0\0\x02ks\0\0\0\x05table\0\0\0\x03\"T\""));
+}
