@@ -27,7 +27,8 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
     }
     if NAME_CHARS_MAX < name.len() {
         return Err(CqlError::invalid(format!(
-            "Keyspace names shouldn't be more than {NAME_CHARS_MAX} characters long (got \"{name}\")"
+            "Keyspace names shouldn't be more than {NAME_CHARS_MAX} characters long (got \
+             \"{name}\")"
         )));
     }
     if Schema::is_system(name) || name.starts_with("system_") {

@@ -65,7 +65,8 @@ pub(super) fn drop(schema: &Schema, it: &Drop, context: &Context) -> Decision {
     }
     need_keyspace(schema, keyspace)?;
     refuse(format!(
-        "Cannot drop non existing table '{name}' in keyspace '{keyspace}': unconfigured table {name}"
+        "Cannot drop non existing table '{name}' in keyspace '{keyspace}': unconfigured table \
+         {name}"
     ))
 }
 

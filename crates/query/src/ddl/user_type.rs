@@ -151,8 +151,8 @@ fn check_new_field(
     let UserType { keyspace, name, .. } = known;
     if ty.mentions_user_type(keyspace, name) {
         return refuse(format!(
-            "Cannot add new field {field} of type {} to type {keyspace}.{name} as this would create \
-             a circular reference",
+            "Cannot add new field {field} of type {} to type {keyspace}.{name} as this would \
+             create a circular reference",
             ty.to_cql()
         ));
     }
