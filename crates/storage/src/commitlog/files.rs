@@ -7,6 +7,7 @@
 use super::layout::{BLOCK, VERSION};
 use super::position::SegmentId;
 use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions, fs};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "CommitLog-";
@@ -59,7 +60,13 @@ pub(crate) async fn create(dir: &Path, id: SegmentId, bytes: usize) -> Result<Fi
     let path = path_of(dir, id);
     let made = async {
         let file = File::open(&path, OpenOptions::create_new()).await?;
-        file.allocate(0, bytes as u64).await?;
+        match file.allocate(0, bytes as u64).await {
+            // A file system that cannot reserve space: a full disk is met when writing.
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                file.truncate(bytes as u64).await?;
+            }
+            other => other?,
+        }
         file.fdatasync(IoClass::Commitlog).await?;
         fs::sync_dir(dir).await?;
         Ok(file)
