@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use stdx::{Bytes, HashMap};
+use stdx::{Bytes, Damaged, HashMap, bug};
 
 /// What the tasks and the door of a shard's storage share.
 pub(crate) struct Shard {
@@ -150,7 +150,10 @@ impl Shard {
         let targets = targets?;
         let Some(first) = targets.first() else { return Ok(()) };
         let log = first.table.log;
-        assert!(targets.iter().all(|target| target.table.log == log), "a group in two logs");
+        if targets.iter().any(|target| target.table.log != log) {
+            let refused = Damaged::new("mutations of one group in two logs", 0);
+            return bug!(Err(WriteError::Damaged(refused)), "a group in two logs");
+        }
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let entries: Vec<_> = targets.iter().map(|target| target.table.id).zip(bytes).collect();
         let apply = |at| targets.iter().for_each(|target| self.enter(target, at));

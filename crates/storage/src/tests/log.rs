@@ -128,43 +128,76 @@ fn a_clock_that_goes_back_repeats_no_segment() {
     }
 }
 
-#[test]
-fn other_shard_counts_read_the_same_log() {
+/// A disk on which three shards left 60 partitions in SSTables and 60 others in logs.
+fn disk_of_three_shards() -> World {
     let mut old = world(7, 3);
     for shard in 0..3 {
         old.block_on(NODE, shard, async move {
             let storage = open(config()).await;
-            for partition in 0..60 {
-                let map = TabletMap::static_map(3);
+            let map = TabletMap::static_map(3);
+            for partition in 0..120 {
                 if map.shard_of(model::Token::of(&key(partition))) == shard {
                     let new = write(&schema(1, "t1"), partition, 1, 1, b"x");
                     storage.apply(new).await.unwrap();
                 }
+                if partition == 59 {
+                    storage.flush_all().await.unwrap();
+                }
             }
         });
     }
+    old
+}
+
+async fn count_on_all_shards() -> usize {
+    let counts = runtime::on_all_shards(|| async {
+        let storage = runtime::local::get::<Storage>();
+        let mut count = 0;
+        for partition in 0..120 {
+            count += rows(&storage, &schema(1, "t1"), partition).await.len();
+        }
+        count
+    });
+    counts.await.into_iter().sum()
+}
+
+#[test]
+fn other_shard_counts_read_the_same_log_and_sstables() {
+    let mut old = disk_of_three_shards();
     for shards in [1, 2, 5] {
         let mut new = world(8, shards);
         for path in old.disk(NODE).files() {
             let bytes = old.disk(NODE).read(&path).unwrap();
             new.disk(NODE).write(&path, &bytes);
         }
-        for shard in (0..shards).rev() {
-            new.block_on(NODE, shard, async move { drop(open(config()).await) });
-        }
-        new.block_on(NODE, 0, async {
-            let storage = runtime::local::get::<Storage>();
-            assert_eq!(storage.replay(Log::Data).await.unwrap().applied, 60);
-            let counts = runtime::on_all_shards(|| async {
+        let start = |new: &mut World| {
+            for shard in (0..shards).rev() {
+                new.block_on(NODE, shard, async move { drop(open(config()).await) });
+            }
+            new.block_on(NODE, 0, async {
                 let storage = runtime::local::get::<Storage>();
-                let mut count = 0;
-                for partition in 0..60 {
-                    count += rows(&storage, &schema(1, "t1"), partition).await.len();
-                }
-                count
-            });
-            assert_eq!(counts.await.into_iter().sum::<usize>(), 60);
+                (storage.replay(Log::Data).await.unwrap().applied, count_on_all_shards().await)
+            })
+        };
+        for _ in 0..2 {
+            // Segments also hold entries whose tablet was flushed already.
+            let (applied, count) = start(&mut new);
+            assert!(60 <= applied && applied <= 120, "{applied}");
+            assert_eq!(count, 120);
+            new.crash(NODE);
+        }
+        assert_eq!(start(&mut new).1, 120);
+        let left = new.block_on(NODE, 0, async {
+            runtime::on_all_shards(|| async {
+                let storage = runtime::local::get::<Storage>();
+                storage.truncate(Uuid::from_u128(1), 5).await.unwrap();
+            })
+            .await;
+            count_on_all_shards().await
         });
+        assert_eq!(left, 0);
+        new.crash(NODE);
+        assert_eq!(start(&mut new), (0, 0));
     }
 }
 
