@@ -3,11 +3,13 @@
 
 mod support;
 
-use mutation::Fragment;
-use sstable::{Algorithm, Component, Compression, Generation, Writer, WriterOptions};
+use model::schema::Column;
+use model::{ColumnId, ColumnKind, TableSchema, Type};
+use mutation::{Cell, Fragment, Marker, RowBuilder, Tombstone};
+use sstable::{Algorithm, Bases, Component, Compression, Generation, Writer, WriterOptions};
 use std::path::Path;
 use std::rc::Rc;
-use support::generate::Generator;
+use support::generate::{self, Generator};
 
 /// The files of an SSTable, to the disk of the machine.
 #[allow(clippy::disallowed_methods)]
@@ -31,7 +33,20 @@ async fn check(seed: u64, compression: Compression, column_index_bytes: usize) {
     if fragments.is_empty() {
         return;
     }
-    let options = WriterOptions { compression, column_index_bytes, ..support::options() };
+    let bases = match seed % 4 {
+        0 => generate::BASES,
+        _ => Bases::EPOCH,
+    };
+    let options = WriterOptions { compression, column_index_bytes, bases, ..support::options() };
+    check_fragments(seed, schema, fragments, options).await;
+}
+
+async fn check_fragments(
+    seed: u64,
+    schema: TableSchema,
+    fragments: Vec<Fragment>,
+    options: WriterOptions,
+) {
     let generation = Generation::Number(seed + 1);
     let schema = Rc::new(schema);
     let dir = Path::new(support::DIR);
@@ -69,5 +84,132 @@ fn random_tables_come_back() {
             let column_index_bytes = if seed % 2 == 0 { 65536 } else { 64 };
             check(seed, compression, column_index_bytes).await;
         }
+    });
+}
+
+fn wide_schema() -> TableSchema {
+    let mut schema = mutation::testing::schema();
+    schema.columns.retain(|column| matches!(column.name.as_str(), "k" | "c" | "d" | "b"));
+    schema.static_count = 0;
+    schema
+}
+
+fn wide_partition(rows: i32, value: &str) -> Vec<Fragment> {
+    let key = model::DecoratedKey::new(mutation::testing::partition_key(1).into());
+    let mut out = vec![Fragment::PartitionStart { key, tombstone: Tombstone::NONE }];
+    for number in 0..rows {
+        let timestamp = 1_700_000_000_000_000 + number as i64;
+        let mut row = RowBuilder::new(Vec::new());
+        row.marker(Marker::Live { timestamp });
+        row.cell(ColumnId(3), Cell::live(timestamp, value.as_bytes()));
+        let key = mutation::testing::clustering(number, "x");
+        out.push(Fragment::Row { key: key.into(), row: row.finish().into() });
+    }
+    out.push(Fragment::PartitionEnd);
+    out
+}
+
+#[test]
+fn a_wide_partition_without_deletions_comes_back() {
+    support::in_simulation(1, async {
+        let deletion_time = i32::MAX;
+        let options = WriterOptions {
+            bases: Bases { timestamp: 1_700_000_000_000_000, deletion_time, ttl: 0 },
+            column_index_bytes: 4096,
+            column_index_scale_bytes: 1000,
+            compression: Compression::LZ4,
+            ..support::options()
+        };
+        check_fragments(1000, wide_schema(), wide_partition(3000, "some text"), options).await;
+    });
+}
+
+#[test]
+fn counters_come_back() {
+    support::in_simulation(1, async {
+        let mut schema = wide_schema();
+        schema.columns[3].ty = Type::Counter;
+        let mut fragments = wide_partition(0, "");
+        let end = fragments.pop().unwrap();
+        for number in 0..50u64 {
+            let mut shards = Vec::new();
+            mutation::counter::write_all(
+                (0..if number == 49 { 0 } else { 1 + number % 3 }).map(|id| {
+                    mutation::counter::Shard {
+                        id: *model::Uuid::from_u128(id as u128 + 1).as_bytes(),
+                        clock: number as i64,
+                        value: -(id as i64),
+                    }
+                }),
+                &mut shards,
+            );
+            let mut row = RowBuilder::new(Vec::new());
+            let state = mutation::cell::CellState::Counter { shards: &shards };
+            row.cell(ColumnId(3), Cell { timestamp: 1_700_000_000_000_000, state });
+            let key = mutation::testing::clustering(number as i32, "x");
+            fragments.push(Fragment::Row { key: key.into(), row: row.finish().into() });
+        }
+        fragments.push(end);
+        check_fragments(1001, schema, fragments, support::options()).await;
+    });
+}
+
+/// Over 64 columns and over 32 clustering columns, of which rows have few, many or all.
+#[test]
+fn many_columns_come_back() {
+    support::in_simulation(1, async {
+        let mut schema = wide_schema();
+        let column = |kind, position: usize, id: usize| Column {
+            id: ColumnId(id as u32),
+            name: format!("{}{position:03}", if kind == ColumnKind::Regular { "r" } else { "c" }),
+            kind,
+            position: position as u16,
+            ty: Type::Int,
+            reversed: position % 2 == 1,
+        };
+        schema.columns.truncate(1);
+        schema.columns.extend((0..40).map(|n| column(ColumnKind::Clustering, n, 100 + n)));
+        schema.columns.extend((0..150).map(|n| column(ColumnKind::Regular, n, 1000 - n)));
+        schema.clustering_count = 40;
+        schema.order.columns = (0..40).map(|n| (Type::Int, n % 2 == 1)).collect();
+        let mut generator = Generator::new(5);
+        let fragments = generator.partitions(&schema, 12);
+        check_fragments(1002, schema, fragments, support::options()).await;
+    });
+}
+
+#[test]
+fn dropped_columns_are_hidden() {
+    support::in_simulation(1, async {
+        let schema = Rc::new(wide_schema());
+        let fragments = wide_partition(10, "v");
+        let table = support::write(wide_schema(), &fragments, support::options()).await.unwrap();
+        let mut dropped = wide_schema();
+        let column = dropped.columns.pop().unwrap();
+        let wrong = table.set_schema(Rc::new(dropped.clone()));
+        assert!(wrong.unwrap_err().to_string().contains("column b of the file"), "no dropped b");
+        dropped.dropped.push(model::schema::DroppedColumn {
+            id: column.id,
+            name: column.name.clone(),
+            ty: column.ty.clone(),
+            kind: column.kind,
+            dropped_at: 1_700_000_000_000_004,
+        });
+        let cells = |fragments: &[Fragment]| -> usize {
+            let rows = fragments.iter().filter_map(|fragment| match fragment {
+                Fragment::Row { row, .. } => Some(mutation::RowView::parse(row).unwrap()),
+                _ => None,
+            });
+            rows.map(|row| row.columns().count()).sum()
+        };
+        assert_eq!(cells(&support::read_all(&table).await.unwrap()), 10);
+        table.set_schema(Rc::new(dropped.clone())).unwrap();
+        assert_eq!(cells(&support::read_all(&table).await.unwrap()), 0);
+        // Added again: what was written since the drop is of the new column.
+        dropped.columns.push(Column { id: ColumnId(77), ..column });
+        table.set_schema(Rc::new(dropped)).unwrap();
+        assert_eq!(cells(&support::read_all(&table).await.unwrap()), 5);
+        table.set_schema(schema).unwrap();
+        assert_eq!(support::read_all(&table).await.unwrap(), fragments);
     });
 }

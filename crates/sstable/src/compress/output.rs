@@ -70,13 +70,13 @@ impl DataOutput {
     }
 
     /// Uncompressed bytes put so far: where the next byte stands.
-    pub fn len(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.len
     }
 
     /// Bytes of the file so far.
     pub fn disk_len(&self) -> u64 {
-        self.output.len()
+        self.output.position()
     }
 
     /// Writes out what is gathered, if it is much. To be called between puts.
@@ -124,7 +124,7 @@ impl DataOutput {
         algorithm.compress(chunk, out);
         chunk.clear();
         out.put_u32(crc32(out));
-        offsets.push(self.output.len());
+        offsets.push(self.output.position());
         self.output.put(out);
     }
 
@@ -132,7 +132,7 @@ impl DataOutput {
     pub async fn finish(mut self) -> Result<DataSummary, IoError> {
         self.end_chunk();
         let digest = self.output.crc();
-        let file_bytes = self.output.len();
+        let file_bytes = self.output.position();
         let data_bytes = self.len;
         self.output.finish().await?;
         let side = match self.form {

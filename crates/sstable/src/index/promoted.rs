@@ -53,7 +53,7 @@ impl PromotedBuilder {
     }
 
     /// How many blocks there are.
-    pub fn len(&self) -> usize {
+    pub fn block_count(&self) -> usize {
         self.offsets.len()
     }
 

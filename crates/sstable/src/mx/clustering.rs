@@ -175,6 +175,7 @@ pub fn read_position(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn prefix_of(values: &[&[u8]]) -> Vec<u8> {
@@ -197,7 +198,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_round_trip(
-            values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..80),
+            values in vec(vec(any::<u8>(), 0..5), 0..80),
             given in 0usize..80,
         ) {
             let fixed: Vec<Option<usize>> =

@@ -101,8 +101,8 @@ pub struct Sealed {
     pub timestamps: (i64, i64),
 }
 
-/// Writes one SSTable. Dropped without [`Writer::finish`], it leaves garbage that is marked as such;
-/// [`Writer::abort`] removes it.
+/// Writes one SSTable. Dropped without [`Writer::finish`], it leaves garbage that is marked as
+/// such; [`Writer::abort`] removes it.
 #[derive(Debug)]
 pub struct Writer {
     dir: PathBuf,
@@ -221,7 +221,7 @@ impl Writer {
 
     /// Bytes of data written so far, before compression.
     pub fn data_bytes(&self) -> u64 {
-        self.data.len()
+        self.data.position()
     }
 
     /// Seals the SSTable: from now on it exists. `None`, and no files, when nothing was written.
@@ -236,7 +236,7 @@ impl Writer {
             Keys::Hashes(hashes) => filter_of(hashes.len() as u64, &hashes, &self.options),
         };
         let index_crc = self.index.crc();
-        let index_bytes = self.index.len();
+        let index_bytes = self.index.position();
         let data = self.data.finish().await?;
         self.index.finish().await?;
         let written = Written {
@@ -270,11 +270,11 @@ impl Writer {
     fn start(&mut self, key: &DecoratedKey, tombstone: Tombstone) {
         assert!(self.partition.is_none(), "a partition inside a partition");
         assert!(self.last.as_ref() < Some(key), "{key:?} after {:?}", self.last);
-        let start = self.data.len();
+        let start = self.data.position();
         self.scratch.clear();
         self.scratch.put_u16_bytes(&key.key);
         put_deletion(tombstone, &mut self.scratch);
-        self.summary.offer(&key.key, self.index.len(), self.data.disk_len());
+        self.summary.offer(&key.key, self.index.position(), self.data.disk_len());
         self.data.put(&self.scratch);
         if !tombstone.is_none() {
             self.stats.partition_tombstone(tombstone);
@@ -311,7 +311,7 @@ impl Writer {
         self.data.put(&self.scratch);
         self.data.put(&self.encoder.body);
         self.stats.static_row((self.scratch.len() + self.encoder.body.len()) as u64);
-        partition.header_bytes = self.data.len() - partition.start;
+        partition.header_bytes = self.data.position() - partition.start;
     }
 
     /// Before the first element and before the end: a table with static columns has a static row
@@ -323,7 +323,7 @@ impl Writer {
         }
         let partition = self.partition.as_mut().expect("inside a partition");
         if partition.header_bytes == 0 {
-            partition.header_bytes = self.data.len() - partition.start;
+            partition.header_bytes = self.data.position() - partition.start;
         }
     }
 
@@ -362,7 +362,7 @@ impl Writer {
         let partition = self.partition.as_mut().expect("inside a partition");
         let order = &self.schema.order;
         let body = &self.encoder.body;
-        let start = self.data.len();
+        let start = self.data.position();
         put_sizes(body.len(), start - partition.latest_start, &mut self.scratch);
         self.data.put(&self.scratch);
         self.data.put(body);
@@ -374,7 +374,7 @@ impl Writer {
         });
         partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
         let block = partition.block.as_ref().expect("a block was opened above");
-        if block.start + partition.block_bytes <= self.data.len() {
+        if block.start + partition.block_bytes <= self.data.position() {
             self.end_block();
         }
     }
@@ -384,7 +384,7 @@ impl Writer {
         let (Some(block), Some((last, _))) = (partition.block.take(), &partition.position) else {
             return;
         };
-        let place = (block.start - partition.start, self.data.len() - block.start);
+        let place = (block.start - partition.start, self.data.position() - block.start);
         let fixed = &self.shape.clustering;
         self.promoted.push(&block.first, last, place, partition.open, fixed);
         if partition.scale_at <= self.promoted.block_bytes() {
@@ -396,13 +396,13 @@ impl Writer {
 
     fn end(&mut self) {
         self.end_header();
-        if 0 < self.promoted.len() {
+        if 0 < self.promoted.block_count() {
             self.end_block();
         }
         let partition = self.partition.take().expect("the end of a partition in one");
         assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
         self.data.put_u8(flags::END_OF_PARTITION);
-        self.stats.partition_end(self.data.len() - partition.start);
+        self.stats.partition_end(self.data.position() - partition.start);
         let promoted = &mut self.scratch;
         promoted.clear();
         self.promoted.finish(partition.header_bytes, partition.tombstone, promoted);

@@ -30,7 +30,7 @@ impl Output {
     }
 
     /// How many bytes were put.
-    pub fn len(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.written + self.buf.len() as u64
     }
 

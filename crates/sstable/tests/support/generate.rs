@@ -14,15 +14,19 @@ use stdx::{Bytes, Prng};
 /// Where the generated times start: seconds since 1970.
 const NOW: i64 = 1_700_000_000;
 
+/// No generated time is less.
+pub(crate) const BASES: sstable::Bases =
+    sstable::Bases { timestamp: NOW * 1_000_000, deletion_time: NOW as i32, ttl: 1 };
+
 /// Draws from strategies and numbers.
-pub struct Generator {
+pub(crate) struct Generator {
     runner: TestRunner,
     prng: Prng,
 }
 
 impl Generator {
     /// The generator of a seed.
-    pub fn new(seed: u64) -> Generator {
+    pub(crate) fn new(seed: u64) -> Generator {
         let mut prng = Prng::from_seed(seed);
         let mut bytes = [0; 32];
         prng.fill(&mut bytes);
@@ -34,7 +38,7 @@ impl Generator {
     }
 
     /// One value of a strategy.
-    pub fn draw<T: std::fmt::Debug>(&mut self, strategy: &impl Strategy<Value = T>) -> T {
+    pub(crate) fn draw<T: std::fmt::Debug>(&mut self, strategy: &impl Strategy<Value = T>) -> T {
         strategy.new_tree(&mut self.runner).unwrap().current()
     }
 
@@ -47,7 +51,7 @@ impl Generator {
     }
 
     /// Some partitions, in ring order.
-    pub fn partitions(&mut self, schema: &TableSchema, rows_max: u64) -> Vec<Fragment> {
+    pub(crate) fn partitions(&mut self, schema: &TableSchema, rows_max: u64) -> Vec<Fragment> {
         let keys = partition_key_of(schema);
         let count = self.prng.between(1, 8);
         let mut all: Vec<DecoratedKey> = Vec::new();

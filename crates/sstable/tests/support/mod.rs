@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
-pub mod generate;
+pub(crate) mod generate;
 
 use model::{TableSchema, Token};
 use mutation::Fragment;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// The directory of all tables.
-pub const DIR: &str = "/data/ks/t";
+pub(crate) const DIR: &str = "/data/ks/t";
 
 /// Runs a test on one simulated node.
-pub fn in_simulation<F: Future<Output = ()> + 'static>(seed: u64, test: F) {
+pub(crate) fn in_simulation<F: Future<Output = ()> + 'static>(seed: u64, test: F) {
     let mut world = World::new(Options::new(seed));
     let node = world.add_node(1);
     world.block_on(node, 0, async move {
@@ -28,18 +28,18 @@ pub fn in_simulation<F: Future<Output = ()> + 'static>(seed: u64, test: F) {
 }
 
 /// Writer options of the test table.
-pub fn options() -> WriterOptions {
+pub(crate) fn options() -> WriterOptions {
     WriterOptions::of_schema(&mutation::testing::schema(), "memtable").unwrap()
 }
 
 /// All partitions.
-pub fn everything() -> Scope {
+pub(crate) fn everything() -> Scope {
     let bound = |token, after| RingBound { token, key: None, after };
     Scope::Range { start: bound(Token::MIN, false), end: bound(Token::MAX, true) }
 }
 
 /// Writes an SSTable and opens it.
-pub async fn write(
+pub(crate) async fn write(
     schema: TableSchema,
     fragments: &[Fragment],
     options: WriterOptions,
@@ -58,7 +58,7 @@ pub async fn write(
 }
 
 /// All that a source yields.
-pub async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, ReadError> {
+pub(crate) async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, ReadError> {
     let mut out = Vec::new();
     loop {
         let before = out.len();
@@ -70,6 +70,6 @@ pub async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, ReadError> 
 }
 
 /// All of a table.
-pub async fn read_all(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
+pub(crate) async fn read_all(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
     drain(table.read(everything(), Slice::full(), IoClass::Query)).await
 }
