@@ -182,7 +182,7 @@ fn other_shard_counts_read_the_same_log_and_sstables() {
         for _ in 0..2 {
             // Segments also hold entries whose tablet was flushed already.
             let (applied, count) = start(&mut new);
-            assert!(60 <= applied && applied <= 120, "{applied}");
+            assert!((60..=120).contains(&applied), "{applied}");
             assert_eq!(count, 120);
             new.crash(NODE);
         }
