@@ -1,0 +1,110 @@
+//! Statements that change the schema on a simulated node: what they answer, what clients are
+//! told, and what becomes of the rows.
+
+use query::{CqlError, ResponseKind};
+use testkit::CqlEnv;
+use testkit::cql::rows_text;
+
+fn run<F, Fut>(body: F)
+where
+    F: Fn(CqlEnv) -> Fut + Clone + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    for shards in [1, 2] {
+        CqlEnv::run(shards as u64, shards, body.clone());
+    }
+}
+
+/// Rows, `Void`, an error, or a change of the schema: `Created Table ks.t`.
+async fn outcome(env: &CqlEnv, statement: &str) -> String {
+    match env.query(statement).await {
+        Err(error) => format!("error: {error}"),
+        Ok(response) => match &response.kind {
+            ResponseKind::SchemaChange(it) => {
+                format!("{:?} {:?} {}.{}", it.kind, it.target, it.keyspace, it.name)
+            }
+            ResponseKind::SetKeyspace(name) => format!("use {name}"),
+            _ => rows_text(&response),
+        },
+    }
+}
+
+/// A statement per line; the comment after it is its outcome, `Void` where there is none, and
+/// `..` leaves out the rest of it.
+async fn script(env: &CqlEnv, text: &str) {
+    let mut lines = text.lines().peekable();
+    let mut wrong = Vec::new();
+    while let Some(statement) = lines.next() {
+        let found = outcome(env, statement).await;
+        let expected = lines.next_if(|line| line.starts_with("-- ")).map_or("Void", |it| &it[3..]);
+        let expected = if expected == "(no rows)" { "" } else { expected };
+        let same = match expected.strip_suffix("..") {
+            Some(start) => found.starts_with(start),
+            None => found == expected,
+        };
+        if !same {
+            wrong.push(format!("{statement}\n  found    {found}\n  expected {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn keyspaces_tables_and_types() {
+    run(|env| async move { script(&env, include_str!("scripts/schema.cql")).await });
+}
+
+#[test]
+fn rows_through_alterations() {
+    run(|env| async move { script(&env, include_str!("scripts/alterations.cql")).await });
+}
+
+#[test]
+fn the_schema_tables_tell_what_clients_need() {
+    run(|env| async move { script(&env, include_str!("scripts/schema_tables.cql")).await });
+}
+
+#[test]
+fn descriptions() {
+    run(|env| async move {
+        env.ok("CREATE TABLE t (p int, c text, v int, PRIMARY KEY (p, c))").await;
+        script(&env, include_str!("scripts/describe.cql")).await;
+        let described = env.ok("DESCRIBE TABLE t").await;
+        let ResponseKind::Rows(rows) = &described.kind else { panic!("{described:?}") };
+        let body = String::from_utf8_lossy(&rows.body);
+        let create = body.find("CREATE TABLE").map(|at| body[at..].to_owned()).unwrap();
+        env.ok("DROP TABLE t").await;
+        env.ok(&create).await;
+        let again = env.ok("DESCRIBE TABLE t").await;
+        assert_eq!(again, described);
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_has_its_own_error() {
+    run(|env| async move {
+        env.ok("CREATE TABLE t (p int PRIMARY KEY)").await;
+        let found = env.query("CREATE TABLE t (p int PRIMARY KEY)").await;
+        let (keyspace, table) = ("ks".to_owned(), "t".to_owned());
+        assert_eq!(found, Err(CqlError::AlreadyExists { keyspace, table }));
+        let found = env.query("CREATE KEYSPACE ks").await;
+        let (keyspace, table) = ("ks".to_owned(), String::new());
+        assert_eq!(found, Err(CqlError::AlreadyExists { keyspace, table }));
+    });
+}
+
+#[test]
+fn few_copies_are_warned_of() {
+    run(|env| async move {
+        let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        let create = format!("CREATE KEYSPACE a WITH replication = {simple}");
+        let warnings = env.ok(&create).await.warnings;
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        let warnings = env.ok("CREATE KEYSPACE b WITH replication = {'dc1': 1}").await.warnings;
+        let expected = "Using Replication Factor dc1=1 lower than the \
+                        minimum_replication_factor_warn_threshold=3 is not recommended.";
+        assert_eq!(warnings, [expected]);
+        let warnings = env.ok("CREATE KEYSPACE c WITH replication = {'dc1': 3}").await.warnings;
+        assert!(warnings.is_empty(), "{warnings:?}");
+    });
+}
