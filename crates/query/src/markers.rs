@@ -114,11 +114,12 @@ impl Names {
         bind: &BindMetadata,
         values: &[(&str, Value<'a>)],
     ) -> Result<Vec<Value<'a>>, CqlError> {
+        let by_name: stdx::HashMap<&str, Value<'a>> = values.iter().copied().collect();
         let mut out = Vec::with_capacity(self.0.len());
         for (variable, spec) in self.0.iter().zip(&bind.columns) {
             let name = variable.as_deref().unwrap_or(&spec.name);
-            match values.iter().find(|(given, _)| *given == name) {
-                Some((_, value)) => out.push(*value),
+            match by_name.get(name) {
+                Some(value) => out.push(*value),
                 None => {
                     let text = format!("Missing value for bind marker with name: {name}");
                     return Err(CqlError::Invalid(text));

@@ -6,7 +6,7 @@ use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
-use crate::request::Request;
+use crate::request::{Request, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Plan, Statement};
@@ -204,8 +204,12 @@ impl Processor {
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
         let values = statement.values(&parameters.values)?;
-        let request = self.request(&values, parameters, runtime::time::wall_micros());
+        let mut request = self.request(&values, parameters, runtime::time::wall_micros());
+        request.timeout = timeout(statement.timeout(), &request.env())?;
         match &statement.plan {
+            Plan::Values(plan) => {
+                Ok(Response::of(ResponseKind::Rows(plan.evaluate(&request.env())?)))
+            }
             Plan::Select(plan) => {
                 let (rows, warnings) = select::execute(plan, &request).await?;
                 Ok(Response { warnings, ..Response::of(ResponseKind::Rows(rows)) })
@@ -282,6 +286,7 @@ impl Processor {
             config: &self.config,
             ids: &self.ids,
             coordinator: &self.coordinator,
+            timeout: None,
         }
     }
 

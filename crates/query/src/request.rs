@@ -6,7 +6,9 @@ use crate::parameters::{Parameters, Value};
 use crate::processor::Config;
 use crate::term::{Env, Evaluated, Term};
 use model::value;
+use mutation::page::Partitions;
 use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
+use std::time::Duration;
 
 /// What the execution of a plan needs beside the plan.
 #[derive(Clone, Copy)]
@@ -18,6 +20,8 @@ pub(crate) struct Request<'a> {
     pub(crate) config: &'a Config,
     pub(crate) ids: &'a Ids,
     pub(crate) coordinator: &'a Coordinator,
+    /// `USING TIMEOUT`
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl<'a> Request<'a> {
@@ -34,9 +38,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// For reads of a partition.
-    pub(crate) fn read_options(&self) -> ReadOptions {
-        ReadOptions { consistency: self.parameters.consistency, timeout: self.config.read_timeout }
+    /// For reads.
+    pub(crate) fn read_options(&self, partitions: &Partitions) -> ReadOptions {
+        let timeout = match partitions {
+            Partitions::Key(_) => self.config.read_timeout,
+            Partitions::Range { .. } => self.config.range_read_timeout,
+        };
+        let timeout = self.timeout.unwrap_or(timeout);
+        ReadOptions { consistency: self.parameters.consistency, timeout }
     }
 
     /// For writes.
@@ -46,6 +55,7 @@ impl<'a> Request<'a> {
             WriteKind::Cas => self.config.cas_timeout,
             _ => self.config.write_timeout,
         };
+        let timeout = self.timeout.unwrap_or(timeout);
         WriteOptions { consistency: self.parameters.consistency, timeout, kind }
     }
 }
@@ -58,4 +68,23 @@ pub(crate) fn integer(term: &Option<Term>, env: &Env<'_>) -> Result<Option<i64>,
         4 => value::decode_i32(&bytes).map(i64::from),
         _ => value::decode_i64(&bytes),
     })
+}
+
+/// The span of `USING TIMEOUT`; `None` where it is not given, null or unset.
+pub(crate) fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Duration>, CqlError> {
+    let Some(term) = term else { return Ok(None) };
+    let Evaluated::Value(bytes) = term.evaluate(env)? else { return Ok(None) };
+    let span = value::decode_duration(&bytes);
+    let span = span.ok_or_else(|| CqlError::invalid("Timeout value is not a duration"))?;
+    if span.months != 0 || span.days != 0 {
+        return Err(CqlError::invalid("Timeout values cannot be expressed in days/months"));
+    }
+    if span.nanos % 1_000_000 != 0 {
+        return Err(CqlError::invalid(
+            "Timeout values cannot have granularity finer than milliseconds",
+        ));
+    }
+    let nanos = u64::try_from(span.nanos);
+    let nanos = nanos.map_err(|_| CqlError::invalid("Timeout values must be non-negative"))?;
+    Ok(Some(Duration::from_nanos(nanos)))
 }

@@ -6,8 +6,9 @@ use crate::markers::{Markers, Names};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 use crate::parameters::{Value, Values};
 use crate::response::{BindMetadata, ResultMetadata};
-use crate::select::{self, SelectPlan};
+use crate::select::{self, SelectPlan, ValuesPlan};
 use crate::syntax::{self, ast};
+use crate::term::Term;
 use cluster::{Schema, TableEntry};
 use model::Uuid;
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) enum Plan {
     Select(Box<SelectPlan>),
+    Values(Box<ValuesPlan>),
     Modify(Box<ModifyPlan>),
     Batch(Box<BatchPlan>),
     Truncate(Rc<TableEntry>),
@@ -63,6 +65,7 @@ impl Statement {
     pub(crate) fn result(&self) -> Option<Rc<ResultMetadata>> {
         match &self.plan {
             Plan::Select(plan) => Some(plan.metadata.clone()),
+            Plan::Values(plan) => Some(plan.metadata.clone()),
             Plan::Modify(plan) => plan.result().cloned(),
             _ => None,
         }
@@ -109,6 +112,16 @@ impl Statement {
         }
     }
 
+    /// Its `USING TIMEOUT`.
+    pub(crate) fn timeout(&self) -> Option<&Term> {
+        match &self.plan {
+            Plan::Select(plan) => plan.timeout.as_ref(),
+            Plan::Modify(plan) => plan.using.timeout.as_ref(),
+            Plan::Batch(plan) => plan.using.timeout.as_ref(),
+            _ => None,
+        }
+    }
+
     /// About how many bytes it takes.
     pub(crate) fn size_bytes(&self) -> usize {
         // A plan is some structures per column and marker; the text is a fair measure of those.
@@ -126,7 +139,8 @@ fn plan(
     Ok(match statement {
         ast::Statement::Select(select) => {
             let Some(source) = &select.from else {
-                return Err(CqlError::invalid("SELECT without FROM is not supported yet"));
+                let plan = select::prepare_values(schema, keyspace, &select, markers)?;
+                return Ok((Plan::Values(Box::new(plan)), 0));
             };
             let entry = table(schema, keyspace, source.table())?;
             let plan = select::prepare(schema, entry, &select, markers)?;

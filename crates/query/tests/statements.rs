@@ -263,17 +263,69 @@ fn refusals_and_their_texts() {
     run(|env| async move { script(&env, include_str!("scripts/refusals.cql")).await });
 }
 
+fn every() -> SchemaChange {
+    let mut every =
+        TableSchema::builder("ks", "every", Cluster::new_table_id()).partition_key("p", Type::Int);
+    let plain = |ty: &Type| !matches!(ty, Type::Counter | Type::Empty);
+    for ty in Type::natives().filter(plain) {
+        every = every.regular(&format!("c_{}", ty.to_cql()), ty);
+    }
+    SchemaChange::CreateTable(every.build().expect("a table"))
+}
+
 #[test]
 fn literals_of_every_type() {
     run(|env| async move {
-        let mut every = TableSchema::builder("ks", "every", Cluster::new_table_id())
-            .partition_key("p", Type::Int);
-        let plain = |ty: &Type| !matches!(ty, Type::Counter | Type::Empty);
-        for ty in Type::natives().filter(plain) {
-            every = every.regular(&format!("c_{}", ty.to_cql()), ty);
-        }
-        env.change(vec![SchemaChange::CreateTable(every.build().unwrap())]).await;
+        env.change(vec![every()]).await;
         script(&env, include_str!("scripts/types.cql")).await;
+    });
+}
+
+/// Bytes that are, with luck, a value of something.
+fn random_bytes() -> Vec<u8> {
+    runtime::with_prng(|prng| {
+        let lengths = [0, 1, 2, 4, 4, 8, 8, 12, 16, 16, 17, 30];
+        let mut bytes = vec![0; *prng.pick(&lengths).expect("a length")];
+        prng.fill(&mut bytes);
+        if prng.one_in(2) {
+            bytes.iter_mut().for_each(|byte| *byte &= 3);
+        }
+        bytes
+    })
+}
+
+#[test]
+fn bound_values_of_any_bytes_are_stored_or_refused() {
+    CqlEnv::run(9, 1, |env| async move {
+        let mut changes = tables();
+        changes.push(every());
+        env.change(changes).await;
+        let schema = env.processor().cluster().schema();
+        let mut stored = 0;
+        for table in ["every", "col"] {
+            let columns = schema.table("ks", table).unwrap().schema.regulars().to_vec();
+            for column in columns {
+                let insert = format!("INSERT INTO {table} (p, {}) VALUES (1, ?)", column.name);
+                let select =
+                    format!("SELECT {}, toJson({0}) FROM {table} WHERE p = 1", column.name);
+                for _ in 0..60 {
+                    let bytes = random_bytes();
+                    let done = env.execute(&insert, &[Value::Bytes(&bytes)]).await;
+                    match done {
+                        Ok(_) => {
+                            stored += 1;
+                            env.rows(&select).await;
+                        }
+                        Err(error) => {
+                            let expected = "Exception while binding column ";
+                            assert!(error.message().starts_with(expected), "{error}");
+                            assert_eq!(error.code(), 0x2200);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(100 < stored, "{stored} values were valid");
     });
 }
 
@@ -300,6 +352,75 @@ fn bind_markers_are_named_typed_and_routed() {
                 Some(part) => assert!(found.contains(part), "{}\n  {found}", pair[0]),
                 None => assert_eq!(format!("-- {found}"), pair[1], "{}", pair[0]),
             }
+        }
+    });
+}
+
+/// A relation on the clustering columns `(c DESC, d ASC)` and its truth.
+type Condition = (String, Box<dyn Fn(i32, i32) -> bool>);
+
+fn random_condition(below: &mut dyn FnMut(u64) -> i32) -> Condition {
+    let operators = ["<", "<=", ">", ">=", "="];
+    let holds = |operator: &str, order: std::cmp::Ordering| match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        ">=" => order.is_ge(),
+        _ => order.is_eq(),
+    };
+    let (x, y) = (below(5), below(5));
+    let operator = operators[below(5) as usize];
+    let tuple = move |c: i32, d: i32| holds(operator, (c, d).cmp(&(x, y)));
+    match below(6) {
+        0 => (format!("c {operator} {x}"), Box::new(move |c, _| holds(operator, c.cmp(&x)))),
+        1 => (format!("(c, d) {operator} ({x}, {y})"), Box::new(tuple)),
+        2 => (
+            format!("(c, d) > ({x}, {y}) AND (c, d) <= ({y}, {x})"),
+            Box::new(move |c, d| (c, d) > (x, y) && (c, d) <= (y, x)),
+        ),
+        3 => (
+            format!("c = {x} AND d {operator} {y}"),
+            Box::new(move |c, d| c == x && holds(operator, d.cmp(&y))),
+        ),
+        4 => (
+            format!("c IN ({x}, {y}) AND d {operator} {x}"),
+            Box::new(move |c, d| (c == x || c == y) && holds(operator, d.cmp(&x))),
+        ),
+        _ => (
+            format!("(c) >= ({x}) AND (c, d) < ({y}, {x})"),
+            Box::new(move |c, d| c >= x && (c, d) < (y, x)),
+        ),
+    }
+}
+
+#[test]
+fn clustering_plans_agree_with_a_naive_model() {
+    CqlEnv::run(7, 1, |env| async move {
+        env.change(tables()).await;
+        let mut rows = Vec::new();
+        let mut below = |bound| runtime::with_prng(|prng| prng.below(bound)) as i32;
+        for _ in 0..18 {
+            let (c, d) = (below(5), below(5));
+            env.ok(&format!("INSERT INTO pair (a, b, c, d) VALUES (1, 'x', {c}, {d})")).await;
+            rows.push((std::cmp::Reverse(c), d));
+        }
+        rows.sort();
+        rows.dedup();
+        for _ in 0..400 {
+            let (relation, passes) = random_condition(&mut below);
+            let descending = below(2) == 0;
+            let order = if descending { " ORDER BY c ASC" } else { "" };
+            let select =
+                format!("SELECT c, d FROM pair WHERE a = 1 AND b = 'x' AND {relation}{order}");
+            let passing = rows.iter().filter(|(c, d)| passes(c.0, *d));
+            let mut expected: Vec<String> = passing.map(|(c, d)| format!("{}, {d}", c.0)).collect();
+            if descending {
+                expected.reverse();
+            }
+            assert_eq!(env.rows(&select).await, expected.join(" | "), "{select}");
+            let pages = env.pages(&select, 3).await;
+            let pages: Vec<String> = pages.into_iter().filter(|page| !page.is_empty()).collect();
+            assert_eq!(pages.join(" | "), expected.join(" | "), "{select} in pages");
         }
     });
 }

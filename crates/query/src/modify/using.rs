@@ -16,6 +16,7 @@ const FUTURE_MICROS_MAX: i64 = 3 * 24 * 3600 * 1_000_000;
 pub(crate) struct UsingPlan {
     pub(super) timestamp: Option<Term>,
     pub(super) ttl: Option<Term>,
+    pub(crate) timeout: Option<Term>,
 }
 
 impl UsingPlan {
@@ -27,11 +28,10 @@ impl UsingPlan {
             let receiver = Receiver { name, ty };
             expr.as_ref().map(|expr| preparer.prepare(expr, receiver)).transpose()
         };
-        // Accepted; the limits of the node hold.
-        term(&using.timeout, "[timeout]", &Type::Duration)?;
+        let timeout = term(&using.timeout, "[timeout]", &Type::Duration)?;
         let timestamp = term(&using.timestamp, "[timestamp]", &Type::BigInt)?;
         let ttl = term(&using.ttl, "[ttl]", &Type::Int)?;
-        Ok(UsingPlan { timestamp, ttl })
+        Ok(UsingPlan { timestamp, ttl, timeout })
     }
 
     /// Whether it says `TIMESTAMP`.

@@ -225,7 +225,7 @@ impl Scan<'_> {
                     Some(page) => page,
                     None => {
                         let command = self.command(Partitions::Key(key.clone()), from.take());
-                        self.read(token, &command).await?
+                        self.read(token, command).await?
                     }
                 };
                 let more = page.resume.is_some() || !keys.is_empty();
@@ -265,7 +265,7 @@ impl Scan<'_> {
             }
             let partitions = Partitions::Range { start, end: range.end.clone() };
             let command = self.command(partitions, from.take());
-            let page = self.read(Token::MIN, &command).await?;
+            let page = self.read(Token::MIN, command).await?;
             match self.consume(&page, page.resume.is_some())? {
                 Consumed::Full(next) => return Ok(next),
                 Consumed::All => {}
@@ -280,13 +280,10 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    async fn read(&mut self, token: Token, command: &ReadCommand) -> Result<Page, CqlError> {
-        let mut options = self.request.read_options();
-        if !matches!(command.partitions, Partitions::Key(_)) {
-            options.timeout = self.request.config.range_read_timeout;
-        }
+    async fn read(&mut self, token: Token, command: ReadCommand) -> Result<Page, CqlError> {
+        let options = self.request.read_options(&command.partitions);
         let coordinator = self.request.coordinator;
-        let page = coordinator.read(&self.plan.table, token, command.clone(), &options).await?;
+        let page = coordinator.read(&self.plan.table, token, command, &options).await?;
         Ok(page)
     }
 
@@ -294,7 +291,7 @@ impl Scan<'_> {
         &mut self,
         batch: Vec<(Token, Vec<u8>)>,
     ) -> Result<VecDeque<Page>, CqlError> {
-        let options = self.request.read_options();
+        let options = self.request.read_options(&Partitions::Key(Vec::new()));
         let coordinator = self.request.coordinator;
         let reads = batch.into_iter().map(|(token, key)| {
             let command = self.command(Partitions::Key(key), None);

@@ -36,6 +36,7 @@ pub(crate) struct SelectPlan {
     pub(super) limit: Option<Term>,
     pub(super) per_partition_limit: Option<Term>,
     pub(super) bypass_cache: bool,
+    pub(crate) timeout: Option<Term>,
     pub(crate) metadata: Rc<ResultMetadata>,
 }
 
@@ -75,6 +76,9 @@ pub(crate) fn prepare(
     };
     let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
     let limit = limit(&select.limit, "[limit]")?;
+    let receiver = Receiver { name: "[timeout]", ty: &Type::Duration };
+    let timeout = &select.using.timeout;
+    let timeout = timeout.as_ref().map(|expr| preparer.prepare(expr, receiver)).transpose()?;
     check_limits(select, grouping)?;
     let reversed = reversed(table, select, &restrictions)?;
     if select.distinct {
@@ -102,6 +106,7 @@ pub(crate) fn prepare(
         limit,
         per_partition_limit,
         bypass_cache: select.bypass_cache,
+        timeout,
         metadata: Rc::new(ResultMetadata::new(specs)),
         table: entry,
     })
