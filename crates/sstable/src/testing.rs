@@ -5,7 +5,11 @@ use crate::filter::Filter;
 use crate::index::entry::EntryHead;
 use crate::index::promoted::PromotedIndex;
 use crate::index::summary::Summary;
-use crate::mx::header::SerializationHeader;
+use crate::mx::header::{SerializationHeader, Shape};
+use crate::mx::layout::Bases;
+use crate::mx::marker::read_marker_body;
+use crate::mx::partition::{Head, Kind, PartitionHead};
+use crate::mx::row::RowDecoder;
 use crate::scylla::Metadata;
 use crate::statistics::Statistics;
 use crate::store::Version;
@@ -30,11 +34,13 @@ pub enum ComponentKind {
     Toc,
     /// Entries of Index.db, with their promoted indexes.
     Index,
+    /// Partitions of Data.db, uncompressed, of a table with one column of each structure.
+    Data,
 }
 
 impl ComponentKind {
     /// All of them.
-    pub const ALL: [ComponentKind; 7] = [
+    pub const ALL: [ComponentKind; 8] = [
         ComponentKind::Summary,
         ComponentKind::Filter,
         ComponentKind::Statistics,
@@ -42,6 +48,7 @@ impl ComponentKind {
         ComponentKind::Scylla,
         ComponentKind::Toc,
         ComponentKind::Index,
+        ComponentKind::Data,
     ];
 }
 
@@ -62,6 +69,7 @@ pub fn parse_component(kind: ComponentKind, bytes: &[u8]) -> Result<(), Damaged>
             None => Err(Damaged::new("not a TOC", 0)),
         },
         ComponentKind::Index => parse_index(bytes),
+        ComponentKind::Data => parse_data(bytes),
     }
 }
 
@@ -76,6 +84,56 @@ fn parse_index(bytes: &[u8]) -> Result<(), Damaged> {
             let promoted = PromotedIndex::parse(promoted.to_vec())?;
             for index in 0..promoted.count() {
                 promoted.block(index, &[None])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The table of [`ComponentKind::Data`].
+fn data_shape() -> Shape {
+    let class = |name: &str| format!("org.apache.cassandra.db.marshal.{name}");
+    let (int, text) = (class("Int32Type"), class("UTF8Type"));
+    let map = format!("{}({int},{text})", class("MapType"));
+    let header = SerializationHeader {
+        bases: Bases::EPOCH,
+        partition_key: int.clone(),
+        clustering: vec![int.clone(), text.clone()],
+        statics: vec![("s".to_string(), text)],
+        regulars: vec![
+            ("a".to_string(), int),
+            ("b".to_string(), class("CounterColumnType")),
+            ("c".to_string(), map),
+        ],
+    };
+    let schema = schema_of_header(&header).expect("the classes are known");
+    Shape::new(&header, &schema).expect("a schema made of a header fits it")
+}
+
+fn parse_data(bytes: &[u8]) -> Result<(), Damaged> {
+    let shape = data_shape();
+    let (mut prefix, mut decoder) = (Vec::new(), RowDecoder::default());
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let head = PartitionHead::parse(rest)?;
+        rest = &rest[head.bytes..];
+        loop {
+            let head = Head::parse(rest, &shape, &mut prefix)?;
+            let total = usize::try_from(head.total_bytes()).unwrap_or(usize::MAX);
+            let body = rest.get(head.head_bytes..total);
+            let body = body.ok_or(Damaged::new("element past the end", 0))?;
+            rest = &rest[total..];
+            match head.kind {
+                Kind::End => break,
+                Kind::Static(flags) => {
+                    decoder.decode(flags, body, &shape.statics, &shape.bases)?;
+                }
+                Kind::Row(flags) => {
+                    decoder.decode(flags, body, &shape.regulars, &shape.bases)?;
+                }
+                Kind::Marker(kind) => {
+                    read_marker_body(kind, body, &shape.bases)?;
+                }
             }
         }
     }

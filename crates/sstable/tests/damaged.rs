@@ -116,5 +116,8 @@ fn parsers_take_any_bytes() {
         for kind in ComponentKind::ALL {
             let _ = parse_component(kind, &bytes);
         }
+        // Behind the head of a partition, so that elements are reached.
+        let head = [0, 0, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0];
+        let _ = parse_component(ComponentKind::Data, &[head.as_slice(), &bytes].concat());
     }
 }
