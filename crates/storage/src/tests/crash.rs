@@ -327,3 +327,53 @@ fn an_answer_before_the_sync_is_caught() {
     let caught = |seed| !simulate(seed, Some(Planted::AckBeforeSync)).0.is_empty();
     assert!((1000..1010).any(caught));
 }
+
+/// In periodic mode a crash may take what was acknowledged within the last period, no more. Returns
+/// how many writes it took.
+fn simulate_periodic(seed: u64) -> usize {
+    let period = Duration::from_millis(300);
+    let periodic = move || Config { sync: SyncMode::Periodic { period }, ..config() };
+    let mut prng = Prng::from_seed(seed);
+    let mut world = World::new(Options::new(seed));
+    let node = world.add_node(1);
+    let acked: Rc<RefCell<Vec<runtime::time::Instant>>> = Rc::default();
+    let log = acked.clone();
+    world.start(node, move |_| {
+        let (log, mut prng) = (log.clone(), Prng::from_seed(seed));
+        async move {
+            let storage = open(periodic()).await;
+            for row in 0.. {
+                let len = prng.below(2_000) as usize;
+                let new = write(&schema(1, "t1"), row as u64 % 9, row, 1, &vec![1; len]);
+                storage.apply(new).await.unwrap();
+                log.borrow_mut().push(runtime::time::Instant::now());
+                runtime::time::sleep(Duration::from_micros(prng.below(8_000))).await;
+            }
+        }
+    });
+    world.run_for(Duration::from_micros(prng.between(400_000, 1_500_000)));
+    let crashed_at = world.block_on(node, 0, async { runtime::time::Instant::now() });
+    world.crash(node);
+    let seen = world.block_on(node, 0, async move {
+        let storage = open(periodic()).await;
+        storage.replay(Log::Data).await.unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for partition in 0..9 {
+            seen.extend(rows(&storage, &schema(1, "t1"), partition).await.into_keys());
+        }
+        seen
+    });
+    let acked = acked.borrow();
+    assert!(seen.last().is_none_or(|last| *last as usize <= acked.len()), "seed {seed}: phantom");
+    for (row, at) in acked.iter().enumerate() {
+        let old = period + Duration::from_millis(1) < crashed_at - *at;
+        assert!(!old || seen.contains(&(row as u32)), "seed {seed}: row {row} of {}", acked.len());
+    }
+    (0..acked.len() as u32).filter(|row| !seen.contains(row)).count()
+}
+
+#[test]
+fn a_periodic_log_loses_a_period_at_most() {
+    let lost: usize = (0..40).map(simulate_periodic).sum();
+    assert!(0 < lost, "nothing was at stake");
+}
