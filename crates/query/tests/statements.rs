@@ -424,3 +424,47 @@ fn clustering_plans_agree_with_a_naive_model() {
         }
     });
 }
+
+/// Adds 1 to a row's value so many times, by compare-and-set; returns how often that failed.
+async fn count_up(times: u32) -> u32 {
+    let processor = runtime::local::get::<query::Processor>();
+    let session = query::Session::internal();
+    let parameters = query::Parameters::plain(replication::Consistency::One);
+    let mut failures = 0;
+    for _ in 0..times {
+        loop {
+            let read = "SELECT v FROM ks.k WHERE p = 1";
+            let read = processor.query(&session, read, &parameters).await.expect("a read");
+            let present: i32 = testkit::cql::rows_text(&read).parse().expect("a number");
+            let next = present + 1;
+            let set = format!("UPDATE ks.k SET v = {next} WHERE p = 1 IF v = {present}");
+            let set = processor.query(&session, &set, &parameters).await.expect("a write");
+            if testkit::cql::rows_text(&set).starts_with("true") {
+                break;
+            }
+            failures += 1;
+        }
+    }
+    failures
+}
+
+#[test]
+fn concurrent_conditional_writes_lose_no_update() {
+    let mut failures = 0;
+    for seed in 0..8 {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        CqlEnv::run(seed, 3, move |env| async move {
+            env.change(tables()).await;
+            env.ok("INSERT INTO k (p, v) VALUES (1, 0)").await;
+            let failed = runtime::on_all_shards(|| async {
+                let (a, b) = runtime::task::join(count_up(5), count_up(5)).await;
+                a + b
+            })
+            .await;
+            assert_eq!(env.rows("SELECT v FROM k WHERE p = 1").await, "30");
+            sender.send(failed.iter().sum::<u32>()).expect("the test listens");
+        });
+        failures += receiver.recv().expect("a count");
+    }
+    assert!(0 < failures, "nothing ever met");
+}

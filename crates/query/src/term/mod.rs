@@ -12,8 +12,6 @@ mod evaluate;
 mod inputs;
 mod literal;
 mod prepare;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use inputs::{Inputs, RowCell, Source};
 pub(crate) use prepare::{Preparer, Receiver};
