@@ -12,6 +12,7 @@ mod describe;
 pub mod error;
 mod functions;
 mod ids;
+mod json;
 mod markers;
 mod modify;
 pub mod parameters;

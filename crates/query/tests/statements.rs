@@ -468,3 +468,8 @@ fn concurrent_conditional_writes_lose_no_update() {
     }
     assert!(0 < failures, "nothing ever met");
 }
+
+#[test]
+fn json_in_and_out() {
+    run(|env| async move { script(&env, include_str!("scripts/json.cql")).await });
+}

@@ -30,6 +30,8 @@ pub(crate) enum Function {
     Token,
     Cast(Cast),
     ToJson(Type),
+    /// JSON as a value of that type.
+    FromJson(Type),
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -69,6 +71,10 @@ impl Function {
             Function::ToDate(ty) => Ok(millis(ty, argument).map(date_of_millis)),
             Function::ToTimestamp(ty) | Function::ToUnixTimestamp(ty) => {
                 Ok(millis(ty, argument).map(|millis| millis.to_be_bytes().to_vec()))
+            }
+            Function::FromJson(ty) => {
+                let text = str::from_utf8(argument).unwrap_or_default();
+                crate::json::from_json(ty, &crate::json::parse(text)?)
             }
             Function::ToBlob => Ok(Some(argument.to_vec())),
             Function::FromBlob(ty) => match value::validate(ty, argument) {

@@ -61,6 +61,11 @@ impl Operation {
         }
     }
 
+    /// `c = term`, of a term that is known to be of the column's type.
+    pub(crate) fn set_to(column: &Column, term: Term) -> Operation {
+        Operation::of(column, Action::Set(term))
+    }
+
     /// `c = value`
     pub(crate) fn set(
         column: &Column,

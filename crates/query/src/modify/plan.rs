@@ -4,6 +4,7 @@ use super::condition::{ConditionPlan, add_lists, prepare as prepare_condition};
 use super::operation::Operation;
 use super::using::UsingPlan;
 use crate::error::CqlError;
+use crate::json::JsonRow;
 use crate::markers::Markers;
 use crate::response::ResultMetadata;
 use crate::restrictions::{
@@ -11,10 +12,10 @@ use crate::restrictions::{
 };
 use crate::select::columns_read;
 use crate::syntax::ast;
-use crate::syntax::ast::{ColumnPath, InsertSource, Relation};
-use crate::term::{Inputs, Preparer, Receiver, Term};
+use crate::syntax::ast::{ColumnPath, InsertSource, JsonMissing, Relation};
+use crate::term::{Inputs, JsonColumn, Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry, TableKind};
-use model::{ColumnId, ColumnKind, TableSchema};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
 
@@ -126,8 +127,11 @@ pub(crate) fn prepare_insert(
             "INSERT statements are not allowed on counter tables, use UPDATE instead",
         ));
     }
-    let InsertSource::Values { columns, values } = &insert.source else {
-        return Err(CqlError::invalid("INSERT JSON is not supported yet"));
+    let (columns, values) = match &insert.source {
+        InsertSource::Values { columns, values } => (columns, values),
+        InsertSource::Json { text, missing } => {
+            return prepare_json(schema, entry, insert, (text, *missing), markers);
+        }
     };
     if columns.len() != values.len() {
         return Err(CqlError::invalid("Unmatched column names/values"));
@@ -177,6 +181,41 @@ pub(crate) fn prepare_insert(
     let mut inputs = Inputs::default();
     let condition =
         prepare_condition(table, &insert.condition, only_statics, &mut inputs, &mut preparer)?;
+    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+}
+
+/// Plans an `INSERT JSON`.
+fn prepare_json(
+    schema: &Schema,
+    entry: &Rc<TableEntry>,
+    insert: &ast::Insert,
+    (text, missing): (&ast::Expr, JsonMissing),
+    markers: &mut Markers,
+) -> Result<ModifyPlan, CqlError> {
+    let table = &*entry.schema;
+    let mut preparer = preparer(schema, table, markers);
+    let receiver = Receiver { name: "[json]", ty: &Type::Text };
+    let text = preparer.prepare(text, receiver)?;
+    let row = Rc::new(JsonRow::new(table));
+    let term = |column: &Column| {
+        Term::Json(Rc::new(JsonColumn {
+            row: row.clone(),
+            text: text.clone(),
+            name: column.name.clone(),
+            ty: column.ty.clone(),
+            missing,
+        }))
+    };
+    let operations = |columns: &[Column]| -> Vec<Operation> {
+        columns.iter().map(|column| Operation::set_to(column, term(column))).collect()
+    };
+    let (statics, regulars) = (operations(table.statics()), operations(table.regulars()));
+    let partition = table.partition_key().iter().map(|c| KeyValue::One(term(c))).collect();
+    let clustering = ClusteringPlan::of_values(table.clustering().iter().map(term).collect());
+    let using = UsingPlan::prepare(&insert.using, &mut preparer)?;
+    let mut inputs = Inputs::default();
+    let condition = prepare_condition(table, &insert.condition, false, &mut inputs, &mut preparer)?;
+    let whole = Whole::Mark;
     finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
 }
 

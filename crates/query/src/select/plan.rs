@@ -88,6 +88,10 @@ pub(crate) fn prepare(
         outputs =
             outputs.into_iter().map(|term| first_of(term, &inputs, &mut aggregates)).collect();
     }
+    let mut specs = specs;
+    if select.json {
+        (outputs, specs) = as_json(table, outputs, specs);
+    }
     let (columns, column_inputs, static_count) = columns_read(&inputs);
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
     Ok(SelectPlan {
@@ -123,9 +127,6 @@ fn preparer<'a>(
 
 fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
     let refused = |what: &str| Err(CqlError::Invalid(format!("{what} is not supported yet")));
-    if select.json {
-        return refused("SELECT JSON");
-    }
     if matches!(select.from, Some(ast::Source::MutationFragments(_))) {
         return refused("SELECT FROM MUTATION_FRAGMENTS");
     }
@@ -238,6 +239,23 @@ fn check_limits(select: &ast::Select, grouping: Grouping) -> Result<(), CqlError
         ));
     }
     Ok(())
+}
+
+/// All outputs as one JSON object.
+fn as_json(
+    table: &TableSchema,
+    outputs: Vec<Term>,
+    specs: Vec<ColumnSpec>,
+) -> (Vec<Term>, Vec<ColumnSpec>) {
+    let columns: Vec<(String, Type)> =
+        specs.into_iter().map(|spec| (spec.name.to_string(), spec.ty)).collect();
+    let spec = ColumnSpec {
+        keyspace: Rc::from(table.keyspace.as_str()),
+        table: Rc::from(table.name.as_str()),
+        name: Rc::from("[json]"),
+        ty: Type::Text,
+    };
+    (vec![Term::JsonObject(columns.into(), outputs)], vec![spec])
 }
 
 /// Whether rows come in the opposite of the table's order.

@@ -1,9 +1,9 @@
 //! Terms to bytes.
 
-use super::{Env, Evaluated, Marker, Path, RowCell, Term};
+use super::{Env, Evaluated, JsonColumn, Marker, Path, RowCell, Term};
 use crate::error::CqlError;
 use crate::parameters::Value;
-use crate::syntax::ast::CellAttribute;
+use crate::syntax::ast::{CellAttribute, JsonMissing};
 use model::Type;
 use model::value;
 use mutation::{Cell, CellState, Tombstone};
@@ -47,6 +47,16 @@ impl Term {
                     Some(key) => Ok(Evaluated::of(element(ty, &whole, key).map(Cow::Owned))),
                 }
             }
+            Term::Json(column) => column.evaluate(env),
+            Term::JsonObject(columns, values) => {
+                let mut row = Vec::with_capacity(values.len());
+                for ((name, ty), value) in columns.iter().zip(values) {
+                    let value = value.evaluate(env)?.bytes().map(<[u8]>::to_vec);
+                    row.push((name.as_str(), ty, value));
+                }
+                let text = crate::json::write_row(row.into_iter());
+                Ok(Evaluated::Value(Cow::Owned(text.into_bytes())))
+            }
             Term::Aggregate(index) => {
                 let value = env.aggregates.get(*index as usize).and_then(Option::as_deref);
                 Ok(Evaluated::of(value.map(Cow::Borrowed)))
@@ -77,6 +87,20 @@ impl Marker {
         let bytes =
             if self.has_order { value::normalize(&self.ty, bytes) } else { Cow::Borrowed(bytes) };
         Ok(Evaluated::Value(bytes))
+    }
+}
+
+impl JsonColumn {
+    fn evaluate<'a>(&'a self, env: &Env<'a>) -> Result<Evaluated<'a>, CqlError> {
+        let text = self.text.evaluate(env)?;
+        let Some(text) = text.bytes() else {
+            return Err(CqlError::invalid("Got null for INSERT JSON values"));
+        };
+        Ok(match self.row.column(text, &self.name, &self.ty)? {
+            Some(value) => Evaluated::of(value.map(Cow::Owned)),
+            None if self.missing == JsonMissing::Unset => Evaluated::Unset,
+            None => Evaluated::Null,
+        })
     }
 }
 

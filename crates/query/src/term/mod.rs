@@ -18,8 +18,9 @@ pub(crate) use prepare::{Preparer, Receiver};
 
 use crate::functions::Function;
 use crate::ids::Ids;
+use crate::json::JsonRow;
 use crate::parameters::Value;
-use crate::syntax::ast::CellAttribute;
+use crate::syntax::ast::{CellAttribute, JsonMissing};
 use model::Type;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -47,8 +48,24 @@ pub(crate) enum Term {
     Field(Box<Term>, usize),
     /// An element of a map, set, list or vector of that type.
     Element(Box<Term>, Rc<Type>, Box<Term>),
+    /// A column of a row that is written as JSON.
+    Json(Rc<JsonColumn>),
+    /// Values as a JSON object.
+    JsonObject(Rc<[(String, Type)]>, Vec<Term>),
     /// The value of an aggregate.
     Aggregate(u16),
+}
+
+/// A column of a row that is written as JSON.
+#[derive(Debug)]
+pub(crate) struct JsonColumn {
+    pub(crate) row: Rc<JsonRow>,
+    /// The JSON text.
+    pub(crate) text: Term,
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    /// Of columns that the text does not name.
+    pub(crate) missing: JsonMissing,
 }
 
 /// An element of a multi-cell column.

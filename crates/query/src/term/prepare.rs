@@ -270,7 +270,14 @@ impl Preparer<'_> {
                 (Term::Call(Rc::new(Function::ToJson(ty)), vec![term]), Type::Text)
             }
             Found::FromJson => {
-                return Err(CqlError::invalid("fromJson() is not supported yet"));
+                let ([argument], Some(receiver)) = (&call.arguments[..], receiver) else {
+                    let text = "fromJson() takes one argument, where a value is expected";
+                    return Err(CqlError::invalid(text));
+                };
+                let name = format!("arg0({})", shown(call));
+                let text = self.prepare(argument, Receiver { name: &name, ty: &Type::Text })?;
+                let function = Function::FromJson(receiver.ty.clone());
+                (Term::Call(Rc::new(function), vec![text]), receiver.ty.clone())
             }
         };
         if let Some(receiver) = receiver
