@@ -108,3 +108,27 @@ fn few_copies_are_warned_of() {
         assert!(warnings.is_empty(), "{warnings:?}");
     });
 }
+
+#[test]
+fn what_cassandra_describes_can_be_executed() {
+    run(|env| async move {
+        let response = env
+            .ok("CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c)) WITH CLUSTERING \
+                 ORDER BY (c ASC) AND additional_write_policy = '99p' AND allow_auto_snapshot = \
+                 true AND bloom_filter_fp_chance = 0.01 AND caching = {'keys': 'ALL', \
+                 'rows_per_partition': 'NONE'} AND cdc = false AND comment = '' AND compaction = \
+                 {'class': 'org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy', \
+                 'max_threshold': '32', 'min_threshold': '4'} AND compression = \
+                 {'chunk_length_in_kb': '16', 'class': \
+                 'org.apache.cassandra.io.compress.LZ4Compressor'} AND memtable = 'default' AND \
+                 crc_check_chance = 1.0 AND default_time_to_live = 0 AND extensions = {} AND \
+                 gc_grace_seconds = 864000 AND incremental_backups = true AND max_index_interval \
+                 = 2048 AND memtable_flush_period_in_ms = 0 AND min_index_interval = 128 AND \
+                 read_repair = 'BLOCKING' AND speculative_retry = '99p'")
+            .await;
+        assert_eq!(response.warnings.len(), 6, "{:?}", response.warnings);
+        let options = "compaction = {'class': 'SizeTieredCompactionStrategy', 'max_threshold': ";
+        let described = format!("{:?}", env.rows("DESCRIBE TABLE t").await).replace("''", "'");
+        assert!(described.contains(options), "{described}");
+    });
+}

@@ -1,6 +1,7 @@
-//! Warnings about what was asked for and done, but is seldom wise.
+//! Warnings about what was asked for and done, but is seldom wise or has no effect.
 
-use crate::syntax::ast::SchemaStatement;
+use super::options;
+use crate::syntax::ast::{AlterTable, AlterTableAction, SchemaStatement, TableProperties};
 use cluster::{Replication, Schema};
 
 /// Fewer copies than this in a data center are warned of.
@@ -8,11 +9,26 @@ const COPIES_WARNED: u32 = 3;
 
 /// The warnings that a statement gives rise to, on the schema as it made it.
 pub(super) fn warnings(schema: &Schema, statement: &SchemaStatement) -> Vec<String> {
-    let name = match statement {
-        SchemaStatement::CreateKeyspace(it) => &it.name.text,
-        SchemaStatement::AlterKeyspace(it) => &it.name.text,
-        _ => return Vec::new(),
-    };
+    match statement {
+        SchemaStatement::CreateKeyspace(it) => of_replication(schema, &it.name.text),
+        SchemaStatement::AlterKeyspace(it) => of_replication(schema, &it.name.text),
+        SchemaStatement::CreateTable(it) => of_options(&it.properties),
+        SchemaStatement::AlterTable(AlterTable {
+            action: AlterTableAction::With(properties),
+            ..
+        }) => of_options(properties),
+        _ => Vec::new(),
+    }
+}
+
+/// Of options that have no effect.
+fn of_options(properties: &TableProperties) -> Vec<String> {
+    let names = properties.properties.iter().map(|property| property.name.text.as_str());
+    let ignored = names.filter(|name| options::IGNORED.contains(name));
+    ignored.map(|name| format!("The table option {name} has no effect and is not stored")).collect()
+}
+
+fn of_replication(schema: &Schema, name: &str) -> Vec<String> {
     let Some(entry) = schema.keyspace(name) else { return Vec::new() };
     let few = |center: &str, copies: u32| {
         format!(

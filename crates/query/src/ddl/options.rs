@@ -39,6 +39,17 @@ const PROPERTIES: [&str; 20] = [
     "id",
 ];
 
+/// Properties of Cassandra's tables that say nothing to this database: accepted, so that what
+/// Cassandra describes can be executed, and not stored. Whoever sets one is warned.
+pub(super) const IGNORED: [&str; 6] = [
+    "additional_write_policy",
+    "allow_auto_snapshot",
+    "extensions",
+    "incremental_backups",
+    "memtable",
+    "read_repair",
+];
+
 fn refuse<T>(text: String) -> Result<T, CqlError> {
     Err(CqlError::Config(text))
 }
@@ -57,7 +68,7 @@ pub(super) fn apply(
     mut options: TableOptions,
     properties: &Properties<'_>,
 ) -> Result<TableOptions, CqlError> {
-    properties.refuse_unknown(&PROPERTIES)?;
+    properties.refuse_unknown(&[&PROPERTIES[..], &IGNORED[..]].concat())?;
     numbers(&mut options, properties)?;
     chances(&mut options, properties)?;
     if let Some(comment) = properties.scalar("comment")? {

@@ -408,6 +408,7 @@ fn user_types() {
     let blob = "CREATE TYPE u (a ascii)";
     check(&[KS, blob], "ALTER TYPE u ALTER a TYPE text", "alter type ks.u (a text)");
     check(&[KS, ty], "DROP TYPE u", "drop type ks.u");
+    check(&[KS], "CREATE TYPE \"a b\" (c int)", "create type ks.a b (c int)");
     check(&[KS], "DROP TYPE IF EXISTS u", "");
     check(&[KS], "ALTER TYPE IF EXISTS u ADD a int", "");
     check(&[KS, ty], "ALTER TYPE u ADD IF NOT EXISTS a int", "");

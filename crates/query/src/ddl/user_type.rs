@@ -1,8 +1,7 @@
 //! `CREATE`, `ALTER` and `DROP TYPE`. The registry lets tables and types follow a changed type.
 
 use super::{
-    Context, Decision, NAME_CHARS_MAX, is_plain_name, named_keyspace, need_keyspace, refuse_system,
-    types,
+    Context, Decision, NAME_CHARS_MAX, named_keyspace, need_keyspace, refuse_system, types,
 };
 use crate::error::CqlError;
 use crate::syntax::ast::{self, AlterType, AlterTypeAction, CreateType, Drop, Name};
@@ -21,7 +20,7 @@ pub(super) fn create(schema: &Schema, it: &CreateType, context: &Context) -> Dec
     let name = it.name.name.text.as_str();
     refuse_system(keyspace)?;
     let entry = need_keyspace(schema, keyspace)?;
-    if !is_plain_name(name) || NAME_CHARS_MAX < name.len() {
+    if name.is_empty() || NAME_CHARS_MAX < name.len() {
         return refuse(format!("\"{name}\" is not a valid type name"));
     }
     if entry.types.contains_key(name) {
