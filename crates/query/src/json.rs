@@ -157,13 +157,16 @@ pub(crate) fn parse(text: &str) -> Result<Value, CqlError> {
     })
 }
 
+/// The columns that a JSON text names, folded.
+type Fields = Map<String, Value>;
+
 /// The JSON text of a row, parsed when its first column is asked for.
 #[derive(Debug)]
 pub(crate) struct JsonRow {
     /// The columns that may stand in it.
     names: Vec<String>,
     /// The last text, and what it holds.
-    parsed: RefCell<(Vec<u8>, Rc<Map<String, Value>>)>,
+    parsed: RefCell<(Vec<u8>, Rc<Fields>)>,
 }
 
 impl JsonRow {
@@ -184,7 +187,7 @@ impl JsonRow {
         row.get(name).map(|json| from_json(ty, json)).transpose()
     }
 
-    fn parse(&self, text: &[u8]) -> Result<Rc<Map<String, Value>>, CqlError> {
+    fn parse(&self, text: &[u8]) -> Result<Rc<Fields>, CqlError> {
         let present = self.parsed.borrow();
         if present.0 == text && !text.is_empty() {
             return Ok(present.1.clone());
