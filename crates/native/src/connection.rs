@@ -447,7 +447,9 @@ impl Connection {
         let unprepared = || CqlError::Unprepared { id: id.to_vec() };
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
         let response = processor.execute(&self.session, &prepared, &bound).await?;
-        let known = Known { skip_metadata: parameters.skip_metadata, metadata_id };
+        // Before version 5 clients cannot be told that the columns they remember are outdated.
+        let skip_metadata = parameters.skip_metadata && !prepared.has_changed();
+        let known = Known { skip_metadata, metadata_id };
         self.outbox.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
     }

@@ -12,6 +12,8 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Prepared {
     id: [u8; 16],
+    /// Of the result, as clients were told when they prepared it.
+    told_metadata_id: Option<[u8; 16]>,
     statement: RefCell<Rc<Statement>>,
 }
 
@@ -19,7 +21,8 @@ impl Prepared {
     /// Gives a statement its id.
     pub(crate) fn new(statement: Rc<Statement>) -> Prepared {
         let id = statement_id(statement.keyspace.as_deref(), &statement.text);
-        Prepared { id, statement: RefCell::new(statement) }
+        let told_metadata_id = statement.result().map(|result| result.id);
+        Prepared { id, told_metadata_id, statement: RefCell::new(statement) }
     }
 
     /// MD5 of keyspace and text.
@@ -41,6 +44,10 @@ impl Prepared {
     /// The columns of its result; `None` when it answers no rows.
     pub fn result(&self) -> Option<Rc<ResultMetadata>> {
         self.statement.borrow().result()
+    }
+    /// Whether the result's columns are others than clients were told, who must not skip them then.
+    pub fn has_changed(&self) -> bool {
+        self.result().map(|result| result.id) != self.told_metadata_id
     }
     /// Whether it is conditional (`IF ..`).
     pub fn is_lwt(&self) -> bool {
