@@ -112,6 +112,7 @@ fn limit(term: &Option<crate::term::Term>, name: &str, env: &Env<'_>) -> Result<
 
 /// What is left to be read.
 enum Targets {
+    Key(Token, Vec<u8>),
     Keys(VecDeque<(Token, Vec<u8>)>),
     Range(RingRange),
 }
@@ -124,11 +125,13 @@ fn targets(
     let schema = &plan.table.schema;
     let range = match &plan.restrictions.partition {
         PartitionPlan::Keys(values) => {
-            let keys = match keys(values, schema.partition_key(), Nulls::NoRows, env)? {
-                Keys::One(key) => VecDeque::from([(Token::of(&key), key)]),
+            let mut keys = match keys(values, schema.partition_key(), Nulls::NoRows, env)? {
+                Keys::One(key) => {
+                    let done = resume.as_ref().is_some_and(|resume| resume.after.is_none());
+                    return Ok((!done).then(|| Targets::Key(Token::of(&key), key)));
+                }
                 Keys::Many(keys) => VecDeque::from(keys),
             };
-            let mut keys = keys;
             if let Some(resume) = resume {
                 let place = (Token::of(&resume.key), &resume.key);
                 while let Some((token, key)) = keys.front()
@@ -189,6 +192,7 @@ impl Scan<'_> {
             self.partition.clone_from(&resume.key);
         }
         let next = match targets {
+            Targets::Key(token, key) => self.read_key(token, key, resume).await?,
             Targets::Keys(keys) => self.read_keys(keys, resume).await?,
             Targets::Range(range) => self.read_range(range, resume).await?,
         };
@@ -202,6 +206,31 @@ impl Scan<'_> {
             .filter(|_| 0 < rows_left)
             .map(|resume| PagingState { rows_left, resume }.encode(self.plan.table.schema.id));
         Ok((rows(self.plan, self.output, state), self.warnings))
+    }
+
+    async fn read_key(
+        &mut self,
+        token: Token,
+        key: Vec<u8>,
+        resume: Option<Resume>,
+    ) -> Result<Option<Resume>, CqlError> {
+        let mut key = key;
+        let mut from = resume.filter(|resume| resume.key == key);
+        loop {
+            let command = self.command(Partitions::Key(key), from.take());
+            let page = self.read(token, command).await?;
+            if let Consumed::Full(next) = self.consume(&page, page.resume.is_some())? {
+                return Ok(next);
+            }
+            let Some(next) = page.resume.filter(|next| next.after.is_some()) else {
+                return Ok(None);
+            };
+            if self.is_page_over() {
+                return Ok(Some(self.with_count(next)));
+            }
+            key = next.key.clone();
+            from = Some(next);
+        }
     }
 
     async fn read_keys(
