@@ -230,6 +230,7 @@ impl Scan<'_> {
             }
             key = next.key.clone();
             from = Some(next);
+            runtime::task::yield_if_needed().await;
         }
     }
 
@@ -271,6 +272,7 @@ impl Scan<'_> {
                 {
                     return Ok(Some(self.with_count(from.clone())));
                 }
+                runtime::task::yield_if_needed().await;
             }
             if !keys.is_empty() && self.is_page_over() {
                 return Ok(Some(Resume { key, after: None, rows_in_partition: 0 }));
@@ -305,6 +307,7 @@ impl Scan<'_> {
                 return Ok(Some(self.with_count(next)));
             }
             from = Some(next);
+            runtime::task::yield_if_needed().await;
         }
         Ok(None)
     }
