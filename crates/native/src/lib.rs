@@ -18,6 +18,8 @@ mod response;
 mod segment;
 pub mod server;
 mod supported;
+#[doc(hidden)]
+pub mod testing;
 mod wire;
 
 pub use server::{Bound, Config, Server};
