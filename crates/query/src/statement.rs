@@ -165,7 +165,9 @@ fn plan(
             (Plan::Batch(Box::new(batch::prepare(schema, keyspace, &statement, markers)?)), 0)
         }
         ast::Statement::Truncate(truncate) => {
-            (Plan::Truncate(table(schema, keyspace, &truncate.table)?.clone()), 0)
+            let table = table(schema, keyspace, &truncate.table)?;
+            refuse_writes_of_system(table)?;
+            (Plan::Truncate(table.clone()), 0)
         }
         ast::Statement::Use(name) => (Plan::Use(Rc::from(name.text.as_str())), 0),
         ast::Statement::Schema(statement) => (Plan::Schema(statement), 0),
@@ -202,4 +204,15 @@ pub(crate) fn table<'s>(
     }
     let unknown = || CqlError::Invalid(format!("unconfigured table {}", name.name.text));
     schema.table(keyspace, &name.name.text).ok_or_else(unknown)
+}
+
+/// An error for the tables that the node itself lives by: what clients could write into them would
+/// be believed at the next start.
+pub(crate) fn refuse_writes_of_system(table: &TableEntry) -> Result<(), CqlError> {
+    match table.schema.keyspace.as_str() {
+        keyspace @ ("system" | "system_schema") => {
+            Err(CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")))
+        }
+        _ => Ok(()),
+    }
 }

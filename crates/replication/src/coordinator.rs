@@ -142,9 +142,13 @@ impl Coordinator {
         command: ReadCommand,
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
-        let needed = self.requirement(&table.replication, options.consistency);
-        let Requirement { required, alive } = needed;
         let consistency = options.consistency;
+        if consistency == Consistency::Any {
+            let text = "ANY ConsistencyLevel is only supported for writes";
+            return Err(ReadError::Refused(text.to_string()));
+        }
+        let needed = self.requirement(&table.replication, consistency);
+        let Requirement { required, alive } = needed;
         if !needed.is_met() {
             return Err(ReadError::Unavailable { consistency, required, alive });
         }

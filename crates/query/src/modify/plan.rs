@@ -108,7 +108,7 @@ fn check_writable(table: &TableEntry) -> Result<(), CqlError> {
             "Cannot modify virtual table {}.{}",
             table.schema.keyspace, table.schema.name
         ))),
-        TableKind::Stored => Ok(()),
+        TableKind::Stored => crate::statement::refuse_writes_of_system(table),
     }
 }
 
