@@ -253,23 +253,33 @@ def select(suites, words, lane):
 
 
 def fuzz(seconds):
-    """Runs each target of fuzz/ for some seconds."""
+    """Builds the targets of fuzz/ with coverage counters, and runs each for some seconds."""
+    passes = ["passes=sancov-module"] + [f"llvm-args=-sanitizer-coverage-{word}" for word in (
+        "level=4", "inline-8bit-counters", "pc-table", "trace-compares")]
+    host = re.search(r"host: (\S+)", subprocess.check_output(["rustc", "-vV"], text=True)).group(1)
+    env = dict(os.environ, RUSTFLAGS=" ".join(f"-C{word}" for word in passes))
+    say("   building the targets")
+    # A target is named, so that build scripts and macros are spared the counters.
+    code, output = run(["cargo", "build", "--release", "--target", host], 1800,
+                       cwd=ROOT / "fuzz", env=env, on_line=progress)
+    if code:
+        say(output)
+        return Counts(failed=1)
     total = Counts()
-    if shutil.which("cargo-fuzz") is None:
-        say("   installing cargo-fuzz")
-        code, output = run(["cargo", "install", "-q", "--locked", "cargo-fuzz"], 1800)
-        if code:
-            say(output)
-            return Counts(failed=1)
-    targets = sorted(path.stem for path in (ROOT / "fuzz" / "targets").glob("*.rs"))
-    env = dict(os.environ, RUSTC_BOOTSTRAP="1")
-    for target in targets:
+    for target in sorted(path.stem for path in (ROOT / "fuzz" / "targets").glob("*.rs")):
         say(f"== fuzz {target} for {seconds} s")
-        command = ["cargo", "fuzz", "run", "-s", "none", target, "--",
-                   f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10",
-                   "-max_len=65536"]
-        code, output = run(command, seconds + 1200, env=env)
+        found, crashes = WORK / "fuzz" / target, ROOT / "fuzz" / "artifacts" / target
+        found.mkdir(parents=True, exist_ok=True)
+        crashes.mkdir(parents=True, exist_ok=True)
+        command = [str(ROOT / "fuzz" / "target" / host / "release" / target), str(found),
+                   str(ROOT / "fuzz" / "corpus" / target), f"-max_total_time={seconds}",
+                   "-rss_limit_mb=2048", "-timeout=10", "-max_len=65536", "-print_final_stats=1",
+                   f"-artifact_prefix={crashes}/"]
+        code, output = run(command, seconds + 300)
         total.add(Counts(passed=int(code == 0), failed=int(code != 0)))
+        runs = re.search(r"number_of_executed_units: (\d+)", output)
+        say(f"   {target}: {'passed' if code == 0 else 'FAILED'}, {runs.group(1) if runs else '?'} "
+            "runs")
         if code:
             say(output[-6000:])
     return total
