@@ -2,6 +2,7 @@
 //! told, and what becomes of the rows.
 
 use query::{CqlError, ResponseKind};
+use runtime::sim::{Options, World};
 use testkit::CqlEnv;
 use testkit::cql::rows_text;
 
@@ -131,4 +132,45 @@ fn what_cassandra_describes_can_be_executed() {
         let described = format!("{:?}", env.rows("DESCRIBE TABLE t").await).replace("''", "'");
         assert!(described.contains(options), "{described}");
     });
+}
+
+#[test]
+fn a_crash_takes_back_no_schema() {
+    for seed in 0..20 {
+        let mut world = World::new(Options::new(seed));
+        let node = world.add_node(1 + (seed % 2) as u16);
+        let before = world.block_on(node, 0, async {
+            let env = CqlEnv::start().await;
+            for text in [
+                "CREATE TYPE u (a int, \"B\" list<frozen<tuple<int, text>>>)",
+                "CREATE TYPE \"o o\" (u frozen<u>, m map<int, frozen<u>>)",
+            ] {
+                env.ok(text).await;
+            }
+            let table = "CREATE TABLE t (\"P\" int, q vector<float, 3>, c timeuuid, d text, s int \
+                         static, o set<frozen<\"o o\">>, v int, PRIMARY KEY ((\"P\", q), c, d)) \
+                         WITH CLUSTERING ORDER BY (c DESC, d ASC) AND comment = 'it''s' AND \
+                         compression = {} AND caching = {'enabled': false} AND \
+                         tombstone_gc = {'mode': 'repair'} AND paxos_grace_seconds = 5 AND \
+                         per_partition_rate_limit = {'max_reads_per_second': 9}";
+            env.ok(table).await;
+            env.ok("CREATE TABLE gone (p int PRIMARY KEY)").await;
+            env.ok("CREATE KEYSPACE tab WITH tablets = {'initial': 4}").await;
+            env.ok("CREATE TABLE tab.t (p int PRIMARY KEY, v int)").await;
+            env.ok("ALTER TABLE t DROP (v, s)").await;
+            env.ok("ALTER TABLE t ADD v blob").await;
+            env.ok("ALTER TABLE t RENAME d TO e").await;
+            env.ok("ALTER TYPE u ADD c inet").await;
+            env.ok("ALTER KEYSPACE tab WITH durable_writes = false").await;
+            env.ok("DROP TABLE gone").await;
+            env.rows("DESCRIBE FULL SCHEMA WITH INTERNALS").await
+        });
+        world.crash(node);
+        let after = world.block_on(node, 0, async {
+            let env = CqlEnv::start().await;
+            env.ok("INSERT INTO tab.t (p, v) VALUES (1, 2)").await;
+            env.rows("DESCRIBE FULL SCHEMA WITH INTERNALS").await
+        });
+        assert_eq!(before, after, "seed {seed}");
+    }
 }

@@ -242,9 +242,13 @@ fn prepared_statements_bind_and_follow_the_schema() {
         let schema = env.processor().cluster().schema();
         let table = schema.table("ks", "k").unwrap().schema.edit();
         let table = table.regular("added", Type::Int).build().unwrap();
+        let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
+        let before = prepared.result().unwrap().id;
+        assert!(!prepared.has_changed());
         env.change(vec![SchemaChange::AlterTable(table)]).await;
         let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
         assert_eq!(testkit::cql::rows_text(&rows), "1, null, 10, null");
+        assert!(prepared.has_changed() && prepared.result().unwrap().id != before);
     });
 }
 
