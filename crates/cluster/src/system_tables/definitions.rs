@@ -29,6 +29,9 @@ const fn traces(name: &'static str, columns: &'static str) -> Definition {
 const fn distributed(name: &'static str, columns: &'static str) -> Definition {
     Definition { keyspace: "system_distributed", name, home: Home::Virtual, columns }
 }
+const fn virtual_schema(name: &'static str, columns: &'static str) -> Definition {
+    Definition { keyspace: "system_virtual_schema", name, home: Home::Virtual, columns }
+}
 
 /// Every table of the system.
 pub(super) const DEFINITIONS: &[Definition] = &[
@@ -351,5 +354,14 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     distributed(
         "snapshots",
         "name text p; created_at timestamp; expires_at timestamp; tags frozen<map<text,text>>",
+    ),
+    // Drivers ask here for virtual keyspaces, of which there are none: our computed tables stand in
+    // `system_schema` like all others.
+    virtual_schema("keyspaces", "keyspace_name text p"),
+    virtual_schema("tables", "keyspace_name text p; table_name text c; comment text"),
+    virtual_schema(
+        "columns",
+        "keyspace_name text p; table_name text c; column_name text c; clustering_order text; \
+         column_name_bytes blob; kind text; position int; type text",
     ),
 ];

@@ -43,6 +43,7 @@ pub fn keyspaces() -> Vec<Keyspace> {
     vec![
         keyspace("system", local),
         keyspace("system_schema", local),
+        keyspace("system_virtual_schema", local),
         keyspace("system_traces", &[("class", simple), ("replication_factor", "2")]),
         keyspace("system_distributed", &[("class", simple), ("replication_factor", "3")]),
     ]

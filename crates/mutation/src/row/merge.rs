@@ -7,10 +7,6 @@ use std::cmp::Ordering;
 
 /// Merges two rows of one position and appends the result.
 pub fn merge(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec<u8>) {
-    if a.bytes() == b.bytes() {
-        out.extend_from_slice(a.bytes());
-        return;
-    }
     let mut builder = RowBuilder::append_to(std::mem::take(out));
     builder.tombstone(a.tombstone.merge(b.tombstone));
     builder.shadowable(a.shadowable.merge(b.shadowable));
