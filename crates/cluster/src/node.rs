@@ -4,10 +4,10 @@ use crate::local_rows::Remembered;
 use model::{Token, Uuid};
 use std::net::IpAddr;
 
-/// The release that drivers and tools are told: a Cassandra version whose tables and DESCRIBE we
+/// The release that drivers and tools are told: the Cassandra version whose DESCRIBE and tables we
 /// answer. cqlsh discards what a server below 4 describes; drivers that look for tables of version
 /// 4 which we lack (`system.peers_v2`) fall back when they are told so.
-pub const RELEASE_VERSION: &str = "4.1.0";
+pub const RELEASE_VERSION: &str = "5.0.0";
 /// The version of CQL, as `system.local` tells it.
 pub const CQL_VERSION: &str = "3.3.1";
 /// The partitioner, by its full class name.

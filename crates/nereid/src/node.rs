@@ -40,6 +40,18 @@ pub(crate) async fn stop() -> Result<(), String> {
     cluster::stop().await.map_err(|error| error.to_string())
 }
 
+/// Writes what is in memory to SSTables, on every shard.
+pub(crate) async fn flush() {
+    let flushed = runtime::on_all_shards(|| async {
+        runtime::local::get::<storage::Storage>().flush_all().await
+    });
+    for (shard, flushed) in flushed.await.into_iter().enumerate() {
+        if let Err(error) = flushed {
+            tracing::warn!(target: "storage", "shard {shard}: cannot flush yet: {error}");
+        }
+    }
+}
+
 /// The folder of all data.
 pub(crate) fn workdir(values: &Values) -> PathBuf {
     PathBuf::from(values.text("workdir"))

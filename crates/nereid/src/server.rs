@@ -15,7 +15,7 @@ use crate::version::version;
 use native::Server;
 use runtime::signal::Signal;
 use runtime::sync::Notify;
-use runtime::task::{Either, race};
+use runtime::task::{Either, Scope, race};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -160,7 +160,11 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     if let (true, Some(plain)) = (plan.ephemeral, bound.plain) {
         println!("{}", ephemeral::line(plain, bound.shard_aware, &plan.workdir));
     }
+    // What was replayed goes to SSTables, so that the log of the last run can go.
+    let background = Scope::new();
+    background.spawn_in(runtime::group::FLUSH, node::flush());
     let reason = wait_for_end(plan).await;
+    background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
     let patience = plan.patience;
