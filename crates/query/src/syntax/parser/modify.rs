@@ -191,8 +191,10 @@ impl Parser<'_> {
     pub(super) fn name_or_string(&mut self) -> Result<Name> {
         match self.token.kind {
             TokenKind::String | TokenKind::DollarString => {
-                let at = self.token.at;
-                Ok(Name { text: self.string()?, at })
+                let (at, refused) = (self.token.at, self.unexpected());
+                let text = self.string()?;
+                // No name is empty: its printed form would not be read back.
+                if text.is_empty() { Err(refused) } else { Ok(Name { text, at }) }
             }
             _ => self.name(),
         }
