@@ -23,8 +23,9 @@ A suite is a folder with a suite.toml; nothing else registers it:
   lane    = "default"           # or "nightly"
   seconds = 600                 # it fails when it takes longer
 
-A pytest suite may hold a requirements.txt; what it names is installed into .venv. The last line
-is always "N passed, N failed, N skipped".
+A pytest suite may hold a requirements.txt; then it runs in an environment of its own with what that
+file names, else in .venv with what tests/requirements.txt names. The last line is always
+"N passed, N failed, N skipped".
 """
 import argparse
 import hashlib
@@ -127,18 +128,18 @@ def run(command, seconds, cwd=ROOT, env=None, on_line=None):
     return code, "".join(lines)
 
 
-def python_of_venv():
-    python = VENV / "bin" / "python"
+def python_of(folder):
+    python = folder / "bin" / "python"
     if not python.exists():
-        say("   making .venv")
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        say(f"   making {folder.relative_to(ROOT)}")
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     return python
 
 
-def install(requirements):
-    """Installs a requirements file into .venv, once for each content."""
-    python = python_of_venv()
-    stamp = VENV / (".done-" + hashlib.sha256(requirements.read_bytes()).hexdigest()[:16])
+def install(requirements, folder=VENV):
+    """Installs a requirements file into an environment, once for each content."""
+    python = python_of(folder)
+    stamp = folder / (".done-" + hashlib.sha256(requirements.read_bytes()).hexdigest()[:16])
     if not stamp.exists():
         say(f"   installing {requirements.relative_to(ROOT)}")
         command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
@@ -193,10 +194,11 @@ def run_command(suite, env):
 
 
 def run_pytest(suite, selected, word, env):
-    python = install(ROOT / "tests" / "requirements.txt")
     own = suite.folder / "requirements.txt"
     if own.exists():
-        python = install(own)
+        python = install(own, WORK / "environments" / suite.name)
+    else:
+        python = install(ROOT / "tests" / "requirements.txt")
     report = WORK / f"{suite.name}.xml"
     report.unlink(missing_ok=True)
     command = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
