@@ -216,7 +216,9 @@ impl Parser<'_> {
                 "unreadable block"
             };
             self.damaged(what, valid * BLOCK);
-            self.pending += ((to - valid) * BLOCK) as u64;
+            // A chunk that claims to go on past the file misses no more than what is there.
+            let lost = to.min(self.bytes.len() / BLOCK).max(valid + 1) - valid;
+            self.pending += (lost * BLOCK) as u64;
         }
         let head = CHUNK_HEADER + if from == 0 { FILE_HEADER } else { 0 };
         let mut items = Items { id: self.id, start: from * BLOCK, data: &data, at: head };

@@ -154,6 +154,18 @@ fn the_past_of_a_recycled_file_is_never_seen() {
 }
 
 #[test]
+fn a_chunk_that_claims_more_than_the_file_misses_what_is_there() {
+    let mut bytes = segment(ID, &one_per_chunk(&payloads()[..1]), Terminate::No);
+    let next = (1000 * BLOCK as u32).to_be_bytes();
+    bytes[FILE_HEADER..FILE_HEADER + 4].copy_from_slice(&next);
+    let crc = crc32(&bytes[..BLOCK - 4]).to_be_bytes();
+    bytes[BLOCK - 4..BLOCK].copy_from_slice(&crc);
+    let (seen, report) = read(ID, &bytes);
+    assert_eq!(seen, payloads()[..1]);
+    assert_eq!((report.corrupt_bytes, report.torn_bytes), (0, BLOCK as u64));
+}
+
+#[test]
 fn a_lost_chunk_in_the_middle_is_skipped_and_counted() {
     let bytes = segment(ID, &one_per_chunk(&payloads()), Terminate::No);
     let mut lost = bytes.clone();
