@@ -24,7 +24,19 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator;
 
+/// Ends the process at a panic, once it is reported. A panic is a mistake of ours: a node that goes
+/// on with part of itself would keep clients waiting and hold its data folder, while a new start
+/// finds all that was acknowledged.
+fn end_at_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+}
+
 fn main() -> ExitCode {
+    end_at_panic();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (tool, rest) = match words.split_first() {
         Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
