@@ -43,7 +43,8 @@ pub(crate) async fn stop() -> Result<(), String> {
 /// Writes what is in memory to SSTables, on every shard.
 pub(crate) async fn flush() {
     let flushed = runtime::on_all_shards(|| async {
-        runtime::local::get::<storage::Storage>().flush_all().await
+        let flushed = runtime::local::get::<storage::Storage>().flush_all().await;
+        flushed.map_err(|error| error.to_string())
     });
     for (shard, flushed) in flushed.await.into_iter().enumerate() {
         if let Err(error) = flushed {
