@@ -3,13 +3,16 @@
 
 use std::cell::{Cell, RefCell};
 
+/// Says whether the point of that name misbehaves now; the number is "about once in so many".
+pub type Decide = fn(&'static str, u32) -> bool;
+
 thread_local! {
-    static BUGGIFY: Cell<Option<fn(&'static str, u32) -> bool>> = const { Cell::new(None) };
+    static BUGGIFY: Cell<Option<Decide>> = const { Cell::new(None) };
     static PROBES: RefCell<Option<Vec<&'static str>>> = const { RefCell::new(None) };
 }
 
 /// Installs (or, with `None`, removes) the decision of this thread's simulation for `buggify!`.
-pub fn set_buggify(decide: Option<fn(&'static str, u32) -> bool>) {
+pub fn set_buggify(decide: Option<Decide>) {
     BUGGIFY.with(|cell| cell.set(decide));
 }
 
