@@ -231,8 +231,8 @@ async fn wait_for_end(plan: &Plan) -> &'static str {
             match runtime::signal::wait().await {
                 Signal::Terminate | Signal::Interrupt => return,
                 Signal::Hangup => {
-                    tracing::info!(target: "init", "re-reading configuration file");
-                    tracing::info!(target: "init", "completed re-reading configuration file");
+                    let text = "SIGHUP: no option of this version changes while the node runs";
+                    tracing::warn!(target: "init", "{text}");
                 }
             }
         }
