@@ -177,7 +177,7 @@ def counts_of(output, expression):
 
 
 def run_cargo(suite, word):
-    command = ["cargo", "test", *suite.args] + ([word] if word else [])
+    command = ["cargo", "test", "--no-fail-fast", *suite.args] + ([word] if word else [])
     code, output = run(command, suite.seconds, on_line=progress)
     total = counts_of(output, CARGO_RESULT) or Counts()
     if code and not total.failed:

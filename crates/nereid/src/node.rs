@@ -24,18 +24,13 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
     let started = Coordinator::start(config.coordinator).await;
     started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
-    let processor = config.processor;
-    runtime::on_all_shards(move || {
-        let processor = processor.clone();
-        async move { runtime::local::set(Processor::new(processor)) }
-    })
-    .await;
+    Processor::start(config.processor).await;
     Ok(())
 }
 
 /// Stops what [`start`] started: what is in memory goes to files.
 pub(crate) async fn stop() -> Result<(), String> {
-    runtime::on_all_shards(|| async { runtime::local::clear::<Processor>() }).await;
+    Processor::stop().await;
     Coordinator::stop().await;
     cluster::stop().await.map_err(|error| error.to_string())
 }

@@ -71,7 +71,12 @@ impl Schema {
     pub fn is_system(keyspace: &str) -> bool {
         matches!(
             keyspace,
-            "system" | "system_schema" | "system_distributed" | "system_traces" | "system_auth"
+            "system"
+                | "system_schema"
+                | "system_virtual_schema"
+                | "system_distributed"
+                | "system_traces"
+                | "system_auth"
         )
     }
 }
