@@ -23,8 +23,8 @@ fn refusals_name_the_option_and_the_place() {
         "unknown option rpc_adress; did you mean rpc_address?",
     );
     check(
-        values.set("native_transport_port", vec!["many".into()], Source::CommandLine),
-        "option native_transport_port: not a whole number: many",
+        values.set("storage_port", vec!["many".into()], Source::CommandLine),
+        "option storage_port: not a whole number: many",
     );
     check(
         values.set("developer_mode", vec!["perhaps".into()], Source::CommandLine),

@@ -56,7 +56,9 @@ fn what_is_described() {
     check(None, "DESC TYPE ks.b", "+type ks.b");
     let keyspaces = "keyspace Other.Other, keyspace ks.ks, keyspace system.system, \
                      keyspace system_distributed.system_distributed, \
-                     keyspace system_schema.system_schema, keyspace system_traces.system_traces";
+                     keyspace system_schema.system_schema, \
+                     keyspace system_traces.system_traces, \
+                     keyspace system_virtual_schema.system_virtual_schema";
     check(None, "DESC KEYSPACES", keyspaces);
 }
 
@@ -117,7 +119,7 @@ fn a_description_with_internals_makes_the_schema_again() {
 fn rows_are_cells_with_lengths_and_quoted_names() {
     let node = Node::after(&SETUP);
     let rows = describe(&node, Some("Other"), "DESC KEYSPACES").unwrap().into_rows();
-    assert_eq!(rows.row_count, 6);
+    assert_eq!(rows.row_count, 7);
     assert_eq!(rows.metadata.columns.len(), 3);
     assert!(rows.body.starts_with(b"\0\0\0\x07\"Other\"\0\0\0\x08keyspace\0\0\0\x07\"Other\""));
     let rows = describe(&node, None, "DESC TABLE ks.\"T\"").unwrap().into_rows();
