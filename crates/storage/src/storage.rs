@@ -8,9 +8,9 @@ use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
 use reader::ReadError;
 use runtime::task::{JoinHandle, Scope, join_all};
-use runtime::time::timeout;
+use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,7 +20,12 @@ pub struct Storage {
     scope: Scope,
     /// On shard 0: ends when the segments of earlier runs are removed.
     removals: RefCell<Vec<JoinHandle<()>>>,
+    /// When damage was told to the log last.
+    damage_told: Cell<Option<Instant>>,
 }
+
+/// Damage is told to the log at most this often: every read of a damaged table meets it.
+const DAMAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for the removal of replayed segments.
 const REMOVAL_MAX: Duration = Duration::from_secs(2);
@@ -76,7 +81,12 @@ impl Storage {
         }
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
-        let storage = Rc::new(Storage { shard, scope, removals: RefCell::default() });
+        let storage = Rc::new(Storage {
+            shard,
+            scope,
+            removals: RefCell::default(),
+            damage_told: Cell::new(None),
+        });
         local::set(storage.clone());
         Ok(storage)
     }
@@ -156,7 +166,19 @@ impl Storage {
 
     /// Answers a page from memtables and SSTables of this shard.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        self.shard.read(command).await
+        let read = self.shard.read(command).await;
+        if let Err(error @ ReadError::Damaged { .. }) = &read {
+            self.tell_damage(error);
+        }
+        read
+    }
+
+    fn tell_damage(&self, error: &ReadError) {
+        let now = Instant::now();
+        if self.damage_told.get().is_none_or(|told| DAMAGE_PERIOD <= now - told) {
+            self.damage_told.set(Some(now));
+            tracing::error!(target: "sstable", "a read met damage: {error}");
+        }
     }
 
     /// Waits for the partition's lock. Serializes those who ask for it, nobody else.
