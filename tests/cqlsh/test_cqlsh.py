@@ -90,21 +90,27 @@ def test_tracing_and_consistency_are_accepted(shell):
     assert "LOCAL_QUORUM" in out and "Native protocol" in out
 
 
-def test_completion_knows_the_schema(node, shell, tmp_path):
-    """Completion of cqlsh itself, fed with its own cursor position."""
-    del shell, tmp_path
+@pytest.mark.parametrize("text, expected", [
+    ("SELECT * FROM shell.", "'t '"),
+    ("DESCRIBE TABLE shell.", "'t '"),
+    ("SELECT * FROM shell.t WHERE ", "'p'"),
+])
+def test_completion_knows_the_schema(node, shell, text, expected):
+    """Completion of cqlsh itself, fed with what stands before the cursor."""
+    del shell
     program = f"""
 import sys
 from cqlshlib import cqlshmain
 sys.argv = ['cqlsh', '{node.address}', '{node.port}']
-from cqlshlib.cqlshmain import Shell, read_options, setup_cqlruleset, setup_cqldocs, cql3handling
+from cqlshlib.cqlshmain import Shell, read_options, setup_cqlruleset, cql3handling
 options, hostname, port = read_options(sys.argv[1:], {{}})
 setup_cqlruleset(cql3handling)
 shell = Shell(hostname, int(port), username=None, encoding='utf-8')
-ruleset = cqlshmain.cqlruleset
-found = ruleset.cql_complete('SELECT * FROM shell.', '', cassandra_conn=shell, startsymbol='cqlshCommand')
-print(sorted(found))
+found = cqlshmain.cqlruleset.cql_complete('{text}', '', cassandra_conn=shell,
+                                          startsymbol='cqlshCommand')
+print('completions', sorted(found))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           timeout=60, check=False)
-    assert "t" in done.stdout, done.stdout + done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("completions")]
+    assert found and expected in found[0], done.stdout + done.stderr

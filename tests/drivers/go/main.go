@@ -64,6 +64,43 @@ func types() error {
 	return nil
 }
 
+type address struct {
+	Street string `cql:"street"`
+	Number int    `cql:"number"`
+}
+
+func structured() error {
+	for _, text := range []string{
+		"CREATE TYPE go_tests.address (street text, number int)",
+		"CREATE TABLE go_tests.structured (k int PRIMARY KEY, u frozen<address>, t tuple<int, text>)",
+		"CREATE TABLE go_tests.counted (k int PRIMARY KEY, n counter)",
+		"UPDATE go_tests.counted SET n = n + 7 WHERE k = 1",
+		"UPDATE go_tests.counted SET n = n - 2 WHERE k = 1",
+	} {
+		if err := session.Query(text).Exec(); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	home := address{"a", 3}
+	insert := "INSERT INTO go_tests.structured (k, u, t) VALUES (?, ?, (?, ?))"
+	if err := session.Query(insert, 1, home, 5, "five").Exec(); err != nil {
+		return err
+	}
+	var got address
+	var number int
+	var text string
+	select_ := "SELECT u, t FROM go_tests.structured WHERE k = 1"
+	if err := session.Query(select_).Scan(&got, &number, &text); err != nil {
+		return err
+	}
+	var count int64
+	if err := session.Query("SELECT n FROM go_tests.counted WHERE k = 1").Scan(&count); err != nil {
+		return err
+	}
+	return check(got == home && number == 5 && text == "five" && count == 5,
+		"%v %d %s %d", got, number, text, count)
+}
+
 func pages() error {
 	if err := session.Query("CREATE TABLE go_tests.wide (p int, c int, v text, PRIMARY KEY (p, c))").Exec(); err != nil {
 		return err
@@ -130,7 +167,7 @@ func main() {
 	tests := []struct {
 		name string
 		run  func() error
-	}{{"connect", connect}, {"types", types}, {"pages", pages}, {"batches", batches}}
+	}{{"connect", connect}, {"types", types}, {"structured", structured}, {"pages", pages}, {"batches", batches}}
 	for _, test := range tests {
 		if err := test.run(); err != nil {
 			failed++

@@ -37,6 +37,23 @@ const TESTS = {
       assert.strictEqual(JSON.stringify(got), JSON.stringify(value), name);
     }
   },
+  async structured() {
+    const plain = (query) => client.execute(query, [], { prepare: false });
+    await plain("CREATE TYPE node_tests.address (street text, number int)");
+    await plain("CREATE TABLE node_tests.structured (k int PRIMARY KEY, u frozen<address>, v vector<float, 3>)");
+    const value = { street: "a", number: 3 };
+    const vector = new types.Vector([0.5, 1.5, -2], "float");
+    await client.execute("INSERT INTO node_tests.structured (k, u, v) VALUES (?, ?, ?)", [1, value, vector]);
+    const row = (await client.execute("SELECT u, v FROM node_tests.structured WHERE k = ?", [1])).first();
+    assert.deepStrictEqual({ ...row.u }, value);
+    assert.deepStrictEqual([...row.v], [0.5, 1.5, -2]);
+    await plain("CREATE TABLE node_tests.counted (k int PRIMARY KEY, n counter)");
+    for (const delta of [7, -2]) {
+      await client.execute("UPDATE node_tests.counted SET n = n + ? WHERE k = ?", [types.Long.fromNumber(delta), 1]);
+    }
+    const counted = (await client.execute("SELECT n FROM node_tests.counted WHERE k = ?", [1])).first();
+    assert.strictEqual(counted.n.toNumber(), 5);
+  },
   async pages() {
     await client.execute("CREATE TABLE node_tests.wide (p int, c int, v text, PRIMARY KEY (p, c))", [], { prepare: false });
     for (let start = 0; start < 10000; start += 250) {

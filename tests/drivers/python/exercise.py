@@ -74,6 +74,13 @@ class Exercise:
         assert (row.home.street, row.home.number, set(row.home.tags)) == ("a", 3, {"x"})
         assert (row.work.street, row.work.number, row.work.tags) == ("b", 9, None)
 
+    def test_counters(self):
+        self.session.execute("CREATE TABLE counted (k int PRIMARY KEY, n counter)")
+        update = self.session.prepare("UPDATE counted SET n = n + ? WHERE k = ?")
+        for delta in (5, -2, 2**40):
+            self.session.execute(update, (delta, 1))
+        assert self.session.execute("SELECT n FROM counted").one().n == 3 + 2**40
+
     def test_ten_thousand_rows_are_paged(self):
         self.session.execute("CREATE TABLE wide (p int, c int, v text, PRIMARY KEY (p, c))")
         insert = self.session.prepare("INSERT INTO wide (p, c, v) VALUES (?, ?, ?)")

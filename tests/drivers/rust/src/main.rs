@@ -6,9 +6,12 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::unprepared::Statement;
+use scylla::value::CqlTimeuuid;
+use scylla::{DeserializeValue, SerializeValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::net::IpAddr;
+use uuid::Uuid;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -69,6 +72,22 @@ async fn types(session: &Session) -> Outcome {
     round_trip!(session, 21, "varint", CqlVarint, varint);
     let decimal = CqlDecimal::from_signed_be_bytes_and_exponent(vec![0x12, 0x34], 4);
     round_trip!(session, 22, "decimal", CqlDecimal, decimal);
+    let id = "c4e2f8a0-1d3b-11f0-8de9-0242ac120002";
+    round_trip!(session, 23, "uuid", Uuid, Uuid::parse_str(id)?);
+    round_trip!(session, 24, "timeuuid", CqlTimeuuid, id.parse::<CqlTimeuuid>()?);
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, SerializeValue, DeserializeValue)]
+struct Address {
+    street: String,
+    number: i32,
+}
+
+async fn structured(session: &Session) -> Outcome {
+    session.query_unpaged("CREATE TYPE address (street text, number int)", &[]).await?;
+    let home = Address { street: "a".to_string(), number: 3 };
+    round_trip!(session, 25, "frozen<address>", Address, home);
     Ok(())
 }
 
@@ -118,6 +137,7 @@ async fn main() -> Outcome {
     let session = connect().await?;
     let outcomes = [
         ("types", types(&session).await),
+        ("structured", structured(&session).await),
         ("pages", pages(&session).await),
         ("batches", batches(&session).await),
         ("shards", shards(&session).await),
