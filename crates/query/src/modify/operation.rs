@@ -185,7 +185,7 @@ fn change_value(
         )))
     };
     if column.ty == Type::Counter {
-        let receiver = Receiver { name, ty: &Type::BigInt };
+        let receiver = Receiver { name, ty: &Type::Counter };
         return Ok(Operation::of(
             column,
             match change {

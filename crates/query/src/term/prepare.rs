@@ -93,10 +93,7 @@ impl Preparer<'_> {
 
     /// The variable of a marker.
     pub(crate) fn marker(&mut self, marker: u32, receiver: Receiver<'_>) -> Term {
-        let ty = match receiver.ty {
-            Type::Counter => &Type::BigInt,
-            ty => ty,
-        };
+        let ty = receiver.ty;
         let variable = self.markers.bind(marker, receiver.name, ty);
         let has_order = ty.any(&|ty| matches!(ty, Type::Set { .. } | Type::Map { .. }));
         Term::Marker(Rc::new(Marker {

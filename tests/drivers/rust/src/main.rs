@@ -6,7 +6,7 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::unprepared::Statement;
-use scylla::value::CqlTimeuuid;
+use scylla::value::{Counter, CqlTimeuuid};
 use scylla::{DeserializeValue, SerializeValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -88,7 +88,15 @@ async fn structured(session: &Session) -> Outcome {
     session.query_unpaged("CREATE TYPE address (street text, number int)", &[]).await?;
     let home = Address { street: "a".to_string(), number: 3 };
     round_trip!(session, 25, "frozen<address>", Address, home);
-    Ok(())
+    let create = "CREATE TABLE counted (k int PRIMARY KEY, n counter)";
+    session.query_unpaged(create, &[]).await?;
+    let update = session.prepare("UPDATE counted SET n = n + ? WHERE k = ?").await?;
+    for delta in [7, -2] {
+        session.execute_unpaged(&update, (Counter(delta), 1)).await?;
+    }
+    let rows = session.query_unpaged("SELECT n FROM counted", &[]).await?.into_rows_result()?;
+    let (Counter(count),) = rows.single_row()?;
+    if count == 5 { Ok(()) } else { Err(format!("{count} is not 5").into()) }
 }
 
 async fn pages(session: &Session) -> Outcome {
