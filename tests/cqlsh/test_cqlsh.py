@@ -91,9 +91,9 @@ def test_tracing_and_consistency_are_accepted(shell):
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("SELECT * FROM shell.", "'t '"),
-    ("DESCRIBE TABLE shell.", "'t '"),
-    ("SELECT * FROM shell.t WHERE ", "'p'"),
+    ("SELECT * FROM shell.", "t"),
+    ("DESCRIBE TABLE shell.", "t"),
+    ("SELECT * FROM shell.t WHERE ", "p"),
 ])
 def test_completion_knows_the_schema(node, shell, text, expected):
     """Completion of cqlsh itself, fed with what stands before the cursor."""
@@ -108,9 +108,9 @@ setup_cqlruleset(cql3handling)
 shell = Shell(hostname, int(port), username=None, encoding='utf-8')
 found = cqlshmain.cqlruleset.cql_complete('{text}', '', cassandra_conn=shell,
                                           startsymbol='cqlshCommand')
-print('completions', sorted(found))
+print('completions', *found)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           timeout=60, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith("completions")]
-    assert found and expected in found[0], done.stdout + done.stderr
+    assert found and expected in found[0].split()[1:], done.stdout + done.stderr
