@@ -13,7 +13,7 @@ use crate::mx::header::Shape;
 use crate::mx::reader::{Scope, TableSource};
 use crate::scylla::{Metadata, features};
 use crate::statistics::{PARTITIONER, Statistics, Stats};
-use crate::store::name::{Component, Descriptor, Version};
+use crate::store::name::{Component, Descriptor};
 use crate::store::toc::Toc;
 use model::{DecoratedKey, TableSchema};
 use reader::{ReadError, Slice};
@@ -79,7 +79,10 @@ impl Table {
             .map_err(at(Component::Statistics))?;
         let mapping = map(dir, descriptor, &statistics, schema)?;
         let filter = match load_optional(Component::Filter).await? {
-            Some(bytes) => Some(Filter::parse(&bytes).map_err(at(Component::Filter))?),
+            Some(bytes) => {
+                let filter = Filter::parse(&bytes, descriptor.version.filter_form());
+                Some(filter.map_err(at(Component::Filter))?)
+            }
             None => None,
         };
         let (data, data_bytes) = open_file(dir, descriptor, Component::Data).await?;
@@ -87,7 +90,7 @@ impl Table {
         let chunks = match components.has(Component::CompressionInfo) {
             true => {
                 let bytes = load(Component::CompressionInfo).await?;
-                let chunks = Chunks::parse(&bytes, data_bytes);
+                let chunks = Chunks::parse(&bytes, data_bytes, descriptor.version);
                 Some(chunks.map_err(|error| chunks_error(dir, descriptor, error))?)
             }
             false => None,
@@ -330,11 +333,4 @@ fn map(
     }
     let shape = Shape::new(&statistics.header, &schema).map_err(wrong)?;
     Ok(Mapping { schema, shape })
-}
-
-impl Version {
-    /// Whether bounds of clustering keys in its statistics can be trusted.
-    pub fn has_clustering_bounds(self) -> bool {
-        Version::Md <= self
-    }
 }

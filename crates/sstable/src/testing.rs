@@ -6,7 +6,7 @@ use crate::index::entry::EntryHead;
 use crate::index::promoted::PromotedIndex;
 use crate::index::summary::Summary;
 use crate::mx::header::{SerializationHeader, Shape};
-use crate::mx::layout::Bases;
+use crate::mx::layout::{Bases, DeletionForm};
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind, PartitionHead};
 use crate::mx::row::RowDecoder;
@@ -57,9 +57,9 @@ impl ComponentKind {
 pub fn parse_component(kind: ComponentKind, bytes: &[u8]) -> Result<(), Damaged> {
     match kind {
         ComponentKind::Summary => Summary::parse(bytes, u64::MAX).map(drop),
-        ComponentKind::Filter => Filter::parse(bytes).map(drop),
+        ComponentKind::Filter => Filter::parse(bytes, Version::Me.filter_form()).map(drop),
         ComponentKind::Statistics => Statistics::parse(bytes, Version::Me).map(drop),
-        ComponentKind::CompressionInfo => match Chunks::parse(bytes, u64::MAX) {
+        ComponentKind::CompressionInfo => match Chunks::parse(bytes, u64::MAX, Version::Me) {
             Err(ChunksError::Damaged(damaged)) => Err(damaged),
             _ => Ok(()),
         },
@@ -115,7 +115,7 @@ fn parse_data(bytes: &[u8]) -> Result<(), Damaged> {
     let (mut prefix, mut decoder) = (Vec::new(), RowDecoder::default());
     let mut rest = bytes;
     while !rest.is_empty() {
-        let head = PartitionHead::parse(rest)?;
+        let head = PartitionHead::parse(rest, DeletionForm::Plain)?;
         rest = &rest[head.bytes..];
         loop {
             let head = Head::parse(rest, &shape, &mut prefix)?;

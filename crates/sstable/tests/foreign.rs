@@ -162,6 +162,7 @@ fn tables_below(dir: &Path, out: &mut Vec<(PathBuf, Descriptor)>) {
             tables_below(&entry.path(), out);
         } else if let Parsed::Known(descriptor, "TOC.txt") =
             parse_file_name(&entry.file_name().to_string_lossy())
+            && !descriptor.version.has_trie_index()
         {
             out.push((dir.to_path_buf(), descriptor));
         }

@@ -112,7 +112,7 @@ fn wide_partition(rows: i32, value: &str) -> Vec<Fragment> {
 #[test]
 fn a_wide_partition_without_deletions_comes_back() {
     support::in_simulation(1, async {
-        let deletion_time = i32::MAX;
+        let deletion_time = i32::MAX as i64;
         let options = WriterOptions {
             bases: Bases { timestamp: 1_700_000_000_000_000, deletion_time, ttl: 0 },
             column_index_bytes: 4096,

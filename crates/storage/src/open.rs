@@ -12,6 +12,7 @@ use model::{TableSchema, TabletMap};
 use reader::ReadError;
 use runtime::io::fs;
 use runtime::task::join_all;
+use sstable::store::name::{Parsed, parse_file_name, refusal};
 use sstable::store::{self, Component, State};
 use sstable::{Descriptor, Table as SsTable};
 use std::rc::Rc;
@@ -48,7 +49,10 @@ impl Shard {
         };
         if let Some(name) = listing.unreadable.first() {
             let file = table.dir.join(name).display().to_string();
-            let what = "a version that cannot be read".to_string();
+            let what = match parse_file_name(name) {
+                Parsed::OtherVersion(version) => refusal(version),
+                _ => "a file that cannot be read".to_string(),
+            };
             *table.broken.borrow_mut() = Some((file, what, 0));
         }
         let gone: HashSet<&str> =

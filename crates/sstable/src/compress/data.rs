@@ -120,10 +120,7 @@ impl ReadFile {
                 return Err(self.damaged("checksum of a chunk does not match", start));
             }
             let at = out.len();
-            chunks
-                .algorithm
-                .decompress(body, chunks.length_of(index), out)
-                .map_err(|error| self.damaged(error.what, start))?;
+            chunks.decompress(body, index, out).map_err(|error| self.damaged(error.what, start))?;
             let position = index as u64 * chunks.chunk_bytes as u64;
             keep(position, wanted, at, out);
         }

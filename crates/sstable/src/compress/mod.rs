@@ -4,6 +4,7 @@
 pub mod data;
 pub mod output;
 
+use crate::store::Version;
 use stdx::{Cursor, Damaged, Put};
 
 /// Longer chunks are taken for damage: a reader holds one in memory.
@@ -132,6 +133,9 @@ pub struct Chunks {
     pub algorithm: Algorithm,
     /// Uncompressed bytes of every chunk but the last.
     pub chunk_bytes: u32,
+    /// A chunk of so many bytes or more on the disk is not compressed; `u32::MAX` where the
+    /// version has no such limit.
+    pub compressed_bytes_max: u32,
     /// Uncompressed bytes of Data.db.
     pub data_bytes: u64,
     /// Where each chunk starts in Data.db.
@@ -152,7 +156,7 @@ impl Chunks {
 
     /// Reads the serialized form; `file_bytes` is the length of Data.db. The error is a rule or
     /// the name of a compressor that is not supported.
-    pub fn parse(bytes: &[u8], file_bytes: u64) -> Result<Chunks, ChunksError> {
+    pub fn parse(bytes: &[u8], file_bytes: u64, version: Version) -> Result<Chunks, ChunksError> {
         let mut cursor = Cursor::new(bytes);
         let name = cursor.u16_bytes("compressor name cut short")?;
         let name = String::from_utf8_lossy(name);
@@ -167,6 +171,10 @@ impl Chunks {
         if chunk_bytes == 0 || CHUNK_BYTES_MAX < chunk_bytes {
             return Err(cursor.damaged("impossible chunk length").into());
         }
+        let compressed_bytes_max = match version.has_compressed_length_max() {
+            true => cursor.u32("greatest compressed length cut short")?,
+            false => u32::MAX,
+        };
         let data_bytes = cursor.u64("data length cut short")?;
         let count = cursor.u32("chunk count cut short")? as u64;
         // Old writers count an empty chunk at the end.
@@ -189,12 +197,25 @@ impl Chunks {
             next = offset + CHUNK_CRC_BYTES;
             offsets.push(offset);
         }
-        Ok(Chunks { algorithm, chunk_bytes, data_bytes, offsets })
+        Ok(Chunks { algorithm, chunk_bytes, compressed_bytes_max, data_bytes, offsets })
     }
 
     /// Where chunk `index` ends in a Data.db of `file_bytes`, its checksum included.
     pub fn end_of(&self, index: usize, file_bytes: u64) -> u64 {
         self.offsets.get(index + 1).copied().unwrap_or(file_bytes)
+    }
+
+    /// Appends chunk `index`, which stands on the disk as `body`.
+    pub fn decompress(&self, body: &[u8], index: usize, out: &mut Vec<u8>) -> Result<(), Damaged> {
+        let length = self.length_of(index);
+        if body.len() < self.compressed_bytes_max as usize {
+            return self.algorithm.decompress(body, length, out);
+        }
+        // A writer that finds a chunk not worth compressing may pad it.
+        let body = body.get(..length);
+        let body = body.ok_or(Damaged::new("uncompressed chunk of another length", 0))?;
+        out.extend_from_slice(body);
+        Ok(())
     }
 
     /// Uncompressed bytes of chunk `index`.
@@ -244,15 +265,16 @@ mod tests {
         let chunks = Chunks {
             algorithm: Algorithm::Lz4,
             chunk_bytes: 4096,
+            compressed_bytes_max: u32::MAX,
             data_bytes: 5000,
             offsets: vec![0, 300],
         };
         let mut out = Vec::new();
         chunks.put(&mut out);
-        assert_eq!(Chunks::parse(&out, 400), Ok(chunks.clone()));
-        assert!(Chunks::parse(&out, 303).is_err());
+        assert_eq!(Chunks::parse(&out, 400, Version::Me), Ok(chunks.clone()));
+        assert!(Chunks::parse(&out, 303, Version::Me).is_err());
         for cut in 0..out.len() {
-            assert!(Chunks::parse(&out[..cut], 400).is_err());
+            assert!(Chunks::parse(&out[..cut], 400, Version::Me).is_err());
         }
         assert_eq!((chunks.end_of(0, 400), chunks.end_of(1, 400)), (300, 400));
         assert_eq!((chunks.length_of(0), chunks.length_of(1)), (4096, 904));

@@ -143,7 +143,9 @@ impl DataOutput {
                 Err(checksums)
             }
             Form::Chunked { algorithm, chunk_bytes, offsets, .. } => {
-                Ok(Chunks { algorithm, chunk_bytes: chunk_bytes as u32, data_bytes, offsets })
+                let chunk_bytes = chunk_bytes as u32;
+                let compressed_bytes_max = u32::MAX;
+                Ok(Chunks { algorithm, chunk_bytes, compressed_bytes_max, data_bytes, offsets })
             }
         };
         Ok(DataSummary { digest, file_bytes, data_bytes, side })

@@ -1,5 +1,6 @@
 //! The Bloom filter of partition keys (storage-format reference, section 7).
 
+use crate::store::version::FilterForm;
 use stdx::{Cursor, Damaged, Put};
 
 /// Bits per key that are tried, least and most.
@@ -60,7 +61,7 @@ impl Filter {
     }
 
     /// Reads the serialized form.
-    pub fn parse(bytes: &[u8]) -> Result<Filter, Damaged> {
+    pub fn parse(bytes: &[u8], form: FilterForm) -> Result<Filter, Damaged> {
         let mut cursor = Cursor::new(bytes);
         let hash_count = cursor.u32("filter header cut short")?;
         if hash_count == 0 || HASHES_MAX < hash_count {
@@ -71,7 +72,11 @@ impl Filter {
         if count == 0 || words.len() != count || !cursor.remaining().is_multiple_of(8) {
             return Err(cursor.damaged("filter of another length than it says"));
         }
-        let words = words.iter().map(|word| u64::from_be_bytes(*word)).collect();
+        let word = match form {
+            FilterForm::BigEndian => u64::from_be_bytes,
+            FilterForm::LittleEndian => u64::from_le_bytes,
+        };
+        let words = words.iter().map(|bytes| word(*bytes)).collect();
         Ok(Filter { hash_count, words })
     }
 }
@@ -138,9 +143,11 @@ mod tests {
         assert!(others.count() < 200);
         let mut out = Vec::new();
         filter.put(&mut out);
-        assert_eq!(Filter::parse(&out).unwrap(), filter);
+        assert_eq!(Filter::parse(&out, FilterForm::BigEndian).unwrap(), filter);
         for cut in 0..40 {
-            assert!(Filter::parse(&out[..cut]).is_err());
+            assert!(Filter::parse(&out[..cut], FilterForm::BigEndian).is_err());
         }
+        out[8..].as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
+        assert_eq!(Filter::parse(&out, FilterForm::LittleEndian).unwrap(), filter);
     }
 }

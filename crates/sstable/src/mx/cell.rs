@@ -15,7 +15,7 @@ pub struct RowTimes {
     /// Microseconds.
     pub timestamp: Option<i64>,
     /// Expiry and ttl, in seconds, of an expiring row.
-    pub expiry: Option<(i32, i32)>,
+    pub expiry: Option<(i64, i32)>,
 }
 
 /// Appends a cell of `column`; `path` inside complex columns.
@@ -44,7 +44,7 @@ pub fn put_cell(
     if row.timestamp == Some(cell.timestamp) {
         bits |= flags::USE_ROW_TIMESTAMP;
     }
-    if bits & flags::IS_EXPIRING != 0 && row.expiry == Some((deletion_time, ttl)) {
+    if bits & flags::IS_EXPIRING != 0 && row.expiry == Some((deletion_time as i64, ttl)) {
         bits |= flags::USE_ROW_TTL;
     }
     out.put_u8(bits);
@@ -134,9 +134,9 @@ pub fn read_cell<'a>(
         None => cursor.vint_bytes("cell value cut short")?,
     };
     let state = if deleted {
-        CellState::Dead { deletion_time: deletion_time as i64 }
+        CellState::Dead { deletion_time }
     } else if expiring {
-        CellState::Expiring { value, expiry: deletion_time as i64, ttl }
+        CellState::Expiring { value, expiry: deletion_time, ttl }
     } else if column.counter {
         CellState::Counter { shards: value }
     } else {

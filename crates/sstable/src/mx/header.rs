@@ -47,8 +47,8 @@ impl SerializationHeader {
     /// Appends the serialized form.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.put_vint(self.bases.timestamp.wrapping_sub(TIMESTAMP_EPOCH) as u64);
-        let time = self.bases.deletion_time.wrapping_sub(DELETION_TIME_EPOCH);
-        out.put_vint(time as i64 as u64);
+        let time = self.bases.deletion_time.wrapping_sub(DELETION_TIME_EPOCH as i64);
+        out.put_vint(time as u64);
         out.put_vint(self.bases.ttl as i64 as u64);
         out.put_vint_bytes(self.partition_key.as_bytes());
         out.put_vint(self.clustering.len() as u64);
@@ -66,11 +66,11 @@ impl SerializationHeader {
     pub fn parse(bytes: &[u8]) -> Result<SerializationHeader, Damaged> {
         let mut cursor = Cursor::new(bytes);
         let timestamp = cursor.vint("minimum timestamp cut short")? as i64;
-        let deletion_time = cursor.vint("minimum deletion time cut short")? as i32;
+        let deletion_time = cursor.vint("minimum deletion time cut short")? as i64;
         let ttl = cursor.vint("minimum ttl cut short")? as i32;
         let bases = Bases {
             timestamp: TIMESTAMP_EPOCH.wrapping_add(timestamp),
-            deletion_time: DELETION_TIME_EPOCH.wrapping_add(deletion_time),
+            deletion_time: unwrapped(deletion_time.wrapping_add(DELETION_TIME_EPOCH as i64)),
             ttl,
         };
         let partition_key = text(&mut cursor)?;
@@ -92,6 +92,14 @@ impl SerializationHeader {
             Some(inner) => split_arguments(inner),
             None => vec![&self.partition_key],
         }
+    }
+}
+
+/// Where a time beyond 32 signed bits was written as a signed difference, the time itself.
+fn unwrapped(seconds: i64) -> i64 {
+    match seconds {
+        0.. => seconds,
+        _ => seconds as u32 as i64,
     }
 }
 
@@ -286,7 +294,7 @@ mod tests {
     #[test]
     fn headers_round_trip_and_truncations_are_damage() {
         let header = SerializationHeader {
-            bases: Bases { timestamp: 5, deletion_time: i32::MAX, ttl: 0 },
+            bases: Bases { timestamp: 5, deletion_time: i32::MAX as i64, ttl: 0 },
             partition_key: format!("{CLASSES}CompositeType({CLASSES}A(x,y),{CLASSES}B)"),
             clustering: vec!["a".into(), "b".into()],
             statics: vec![("s".into(), "c".into())],

@@ -73,7 +73,62 @@ pub fn cap_deletion_time(seconds: i64) -> i32 {
     seconds.clamp(0, DELETION_TIME_MAX as i64) as i32
 }
 
-/// Appends a full deletion time: of a partition, or in an index.
+/// How a full deletion time is written: of a partition, or in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionForm {
+    /// Deletion time (32 bits, signed) and timestamp, always.
+    Plain,
+    /// One byte 0x80 for none; else timestamp and deletion time (32 bits, unsigned), behind a byte
+    /// 0xc0 where the timestamp is negative. Cassandra 5, and the row index of every trie index.
+    Flagged,
+}
+
+/// [`DeletionForm::Flagged`]: no deletion.
+const FLAG_NONE: u8 = 0x80;
+/// [`DeletionForm::Flagged`]: the timestamp that follows is negative.
+const FLAG_NEGATIVE: u8 = 0xc0;
+
+impl DeletionForm {
+    /// Appends a full deletion time.
+    pub fn put(self, tombstone: Tombstone, out: &mut Vec<u8>) {
+        match self {
+            DeletionForm::Plain => put_deletion(tombstone, out),
+            DeletionForm::Flagged if tombstone.is_none() => out.put_u8(FLAG_NONE),
+            DeletionForm::Flagged => {
+                if tombstone.timestamp < 0 {
+                    out.put_u8(FLAG_NEGATIVE);
+                }
+                out.put_i64(tombstone.timestamp);
+                let seconds = tombstone.deletion_time.clamp(0, u32::MAX as i64 - 1);
+                out.put_u32(seconds as u32);
+            }
+        }
+    }
+
+    /// Reads a full deletion time.
+    pub fn read(self, cursor: &mut Cursor<'_>) -> Result<Tombstone, Damaged> {
+        if self == DeletionForm::Plain {
+            return read_deletion(cursor);
+        }
+        let mut behind_flag = *cursor;
+        let flag = behind_flag.u8("deletion time cut short")?;
+        match flag {
+            FLAG_NONE | FLAG_NEGATIVE => *cursor = behind_flag,
+            _ if flag & FLAG_NONE != 0 => {
+                return Err(cursor.damaged("unknown flags of a deletion time"));
+            }
+            _ => {}
+        }
+        if flag == FLAG_NONE {
+            return Ok(Tombstone::NONE);
+        }
+        let timestamp = cursor.i64("deletion timestamp cut short")?;
+        let deletion_time = cursor.u32("deletion time cut short")?;
+        tombstone(timestamp, deletion_time as i64, cursor)
+    }
+}
+
+/// Appends a full deletion time in the plain form.
 pub fn put_deletion(tombstone: Tombstone, out: &mut Vec<u8>) {
     if tombstone.is_none() {
         out.put_i32(NO_DELETION_TIME);
@@ -84,21 +139,21 @@ pub fn put_deletion(tombstone: Tombstone, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a full deletion time.
+/// Reads a full deletion time in the plain form.
 pub fn read_deletion(cursor: &mut Cursor<'_>) -> Result<Tombstone, Damaged> {
     let deletion_time = cursor.i32("deletion time cut short")?;
     let timestamp = cursor.i64("deletion timestamp cut short")?;
-    tombstone(timestamp, deletion_time, cursor)
+    tombstone(timestamp, deletion_time as i64, cursor)
 }
 
-fn tombstone(ts: i64, deletion_time: i32, cursor: &Cursor<'_>) -> Result<Tombstone, Damaged> {
+fn tombstone(ts: i64, deletion_time: i64, cursor: &Cursor<'_>) -> Result<Tombstone, Damaged> {
     if ts == NO_TIMESTAMP {
         return Ok(Tombstone::NONE);
     }
     if deletion_time < 0 {
         return Err(cursor.damaged("negative deletion time"));
     }
-    Ok(Tombstone { timestamp: ts, deletion_time: deletion_time as i64 })
+    Ok(Tombstone { timestamp: ts, deletion_time })
 }
 
 /// The minimums that a file's times are counted from.
@@ -106,8 +161,9 @@ fn tombstone(ts: i64, deletion_time: i32, cursor: &Cursor<'_>) -> Result<Tombsto
 pub struct Bases {
     /// Microseconds.
     pub timestamp: i64,
-    /// Seconds; [`NO_DELETION_TIME`] where the file is known to have none.
-    pub deletion_time: i32,
+    /// Seconds; [`NO_DELETION_TIME`] where the file is known to have none. Versions with unsigned
+    /// times reach beyond 32 signed bits.
+    pub deletion_time: i64,
     /// Seconds.
     pub ttl: i32,
 }
@@ -115,7 +171,7 @@ pub struct Bases {
 impl Bases {
     /// For a file of which nothing is known beforehand.
     pub const EPOCH: Bases =
-        Bases { timestamp: TIMESTAMP_EPOCH, deletion_time: DELETION_TIME_EPOCH, ttl: 0 };
+        Bases { timestamp: TIMESTAMP_EPOCH, deletion_time: DELETION_TIME_EPOCH as i64, ttl: 0 };
 
     /// Appends a timestamp.
     pub fn put_timestamp(&self, timestamp: i64, out: &mut Vec<u8>) {
@@ -123,7 +179,7 @@ impl Bases {
     }
     /// Appends a deletion time or expiry.
     pub fn put_deletion_time(&self, deletion_time: i32, out: &mut Vec<u8>) {
-        out.put_vint(deletion_time.wrapping_sub(self.deletion_time) as i64 as u64);
+        out.put_vint((deletion_time as i64).wrapping_sub(self.deletion_time) as u64);
     }
     /// Appends a ttl.
     pub fn put_ttl(&self, ttl: i32, out: &mut Vec<u8>) {
@@ -146,9 +202,12 @@ impl Bases {
         Ok(self.timestamp.wrapping_add(delta as i64))
     }
     /// Reads a deletion time or expiry.
-    pub fn deletion_time(&self, cursor: &mut Cursor<'_>) -> Result<i32, Damaged> {
+    ///
+    /// A writer that computes in 32 bits and one that does in 64 give the same bytes for all times
+    /// from 1970 on, and this the same value for both.
+    pub fn deletion_time(&self, cursor: &mut Cursor<'_>) -> Result<i64, Damaged> {
         let delta = cursor.vint("deletion time cut short")?;
-        Ok(self.deletion_time.wrapping_add(delta as i32))
+        Ok(self.deletion_time.wrapping_add(delta as i64))
     }
     /// Reads a ttl.
     pub fn ttl(&self, cursor: &mut Cursor<'_>) -> Result<i32, Damaged> {
@@ -171,14 +230,14 @@ mod tests {
     proptest! {
         #[test]
         fn times_round_trip_from_any_base(base: (i64, i32, i32), ts: i64, time: i32, ttl: i32) {
-            let bases = Bases { timestamp: base.0, deletion_time: base.1, ttl: base.2 };
+            let bases = Bases { timestamp: base.0, deletion_time: base.1 as i64, ttl: base.2 };
             let mut out = Vec::new();
             bases.put_timestamp(ts, &mut out);
             bases.put_deletion_time(time, &mut out);
             bases.put_ttl(ttl, &mut out);
             let mut cursor = Cursor::new(&out);
             prop_assert_eq!(bases.timestamp(&mut cursor), Ok(ts));
-            prop_assert_eq!(bases.deletion_time(&mut cursor), Ok(time));
+            prop_assert_eq!(bases.deletion_time(&mut cursor), Ok(time as i64));
             prop_assert_eq!(bases.ttl(&mut cursor), Ok(ttl));
             prop_assert!(cursor.is_empty());
         }
@@ -194,6 +253,27 @@ mod tests {
         let mut out = Vec::new();
         Bases::EPOCH.put_tombstone(Tombstone::NONE, &mut out);
         assert_eq!(Bases::EPOCH.tombstone(&mut Cursor::new(&out)), Ok(Tombstone::NONE));
+    }
+
+    #[test]
+    fn flagged_deletion_times() {
+        let check = |tombstone: Tombstone, bytes: &[u8]| {
+            let mut out = Vec::new();
+            DeletionForm::Flagged.put(tombstone, &mut out);
+            assert_eq!(out, bytes);
+            let mut cursor = Cursor::new(&out);
+            assert_eq!(DeletionForm::Flagged.read(&mut cursor), Ok(tombstone));
+            assert!(cursor.is_empty());
+            for cut in 0..out.len() {
+                assert!(DeletionForm::Flagged.read(&mut Cursor::new(&out[..cut])).is_err());
+            }
+        };
+        let at = |timestamp, deletion_time| Tombstone { timestamp, deletion_time };
+        check(Tombstone::NONE, &[0x80]);
+        check(at(1, 0xffff_fffe), &[0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe]);
+        let negative = [0xc0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 5];
+        check(at(-1, 5), &negative);
+        assert!(DeletionForm::Flagged.read(&mut Cursor::new(&[0x81; 20])).is_err());
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 use crate::mx::clustering::{BoundKind, read_blocks};
 use crate::mx::header::Shape;
-use crate::mx::layout::{ext_flags, flags, read_deletion};
+use crate::mx::layout::{DeletionForm, ext_flags, flags};
 use crate::mx::row::RowFlags;
 use mutation::Tombstone;
 use stdx::vint::SIZE_MAX;
 use stdx::{Cursor, Damaged};
 
 /// The most bytes that the head of a partition takes.
-pub const PARTITION_HEAD_BYTES_MAX: usize = 2 + u16::MAX as usize + 12;
+pub const PARTITION_HEAD_BYTES_MAX: usize = 2 + u16::MAX as usize + 13;
 
 /// The head of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub struct PartitionHead<'a> {
 
 impl<'a> PartitionHead<'a> {
     /// Reads the head that `bytes` starts with.
-    pub fn parse(bytes: &'a [u8]) -> Result<PartitionHead<'a>, Damaged> {
+    pub fn parse(bytes: &'a [u8], form: DeletionForm) -> Result<PartitionHead<'a>, Damaged> {
         let mut cursor = Cursor::new(bytes);
         let key = cursor.u16_bytes("partition key cut short")?;
-        let tombstone = read_deletion(&mut cursor)?;
+        let tombstone = form.read(&mut cursor)?;
         Ok(PartitionHead { key, tombstone, bytes: cursor.offset() })
     }
 }

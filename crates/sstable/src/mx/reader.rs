@@ -162,7 +162,8 @@ impl TableSource {
             return Ok(None);
         }
         let rest = self.window.rest();
-        let head = match PartitionHead::parse(rest) {
+        let head = match PartitionHead::parse(rest, self.table.descriptor().version.deletion_form())
+        {
             Ok(head) => head,
             Err(_) if !self.window.is_loaded() && rest.len() < PARTITION_HEAD_BYTES_MAX => {
                 return Ok(Some(2 * rest.len() + 1));

@@ -121,7 +121,7 @@ fn put_marker(
         Some(Marker::Expiring { timestamp, expiry, ttl }) => {
             let expiry = cap_deletion_time(expiry);
             stats.expiring(timestamp, expiry, ttl);
-            (timestamp, Some((expiry, ttl)), Some((expiry, ttl)))
+            (timestamp, Some((expiry, ttl)), Some((expiry as i64, ttl)))
         }
         Some(Marker::Dead { timestamp, deletion_time }) => {
             let deletion_time = cap_deletion_time(deletion_time);
@@ -372,10 +372,10 @@ fn read_head(
                     return Err(cursor.damaged("negative expiry or ttl of a row"));
                 }
                 if ttl == DEAD_MARKER_TTL {
-                    Marker::Dead { timestamp, deletion_time: expiry as i64 }
+                    Marker::Dead { timestamp, deletion_time: expiry }
                 } else {
                     times.expiry = Some((expiry, ttl));
-                    Marker::Expiring { timestamp, expiry: expiry as i64, ttl }
+                    Marker::Expiring { timestamp, expiry, ttl }
                 }
             }
         };

@@ -215,8 +215,8 @@ impl Stats {
             rows_count: c.u64(cut)?,
             commitlog_lower: read_position(c)?,
             commitlog_intervals: read_intervals(c)?,
-            host_id: match version {
-                Version::Me if c.u8(cut)? != 0 => Some(Uuid::from_bytes(c.array(cut)?)),
+            host_id: match version.has_host_id() {
+                true if c.u8(cut)? != 0 => Some(Uuid::from_bytes(c.array(cut)?)),
                 _ => None,
             },
         })

@@ -1,7 +1,7 @@
 //! SSTables as files of a directory: their names, what makes a set of files an SSTable, how one
 //! comes and goes (storage-format reference, section 1).
 //!
-//! In reading order: [`name`], [`toc`], [`dir`], [`output`].
+//! In reading order: [`version`], [`name`], [`toc`], [`dir`], [`output`].
 //!
 //! Invariants
 //!  - *toc-last*: an SSTable exists while its `TOC.txt` does; everything else is synced before.
@@ -12,6 +12,8 @@ pub mod dir;
 pub mod name;
 pub mod output;
 pub mod toc;
+pub mod version;
 
 pub use dir::{Found, State, clean_up, list, remove};
-pub use name::{Component, Descriptor, Generation, Version};
+pub use name::{Component, Descriptor, Generation};
+pub use version::Version;

@@ -1,35 +1,9 @@
-//! File names: `<version>-<generation>-big-<Component>`.
+//! File names: `<version>-<generation>-<format>-<Component>`.
 
+use crate::store::version::Version;
 use model::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// A version of the format that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
-    /// Cassandra 3.0.8 and later.
-    Mc,
-    /// As `mc`; the bounds of clustering keys can be trusted.
-    Md,
-    /// As `md`, with the id of the writing host.
-    Me,
-}
-
-impl Version {
-    /// Its two letters.
-    pub fn name(self) -> &'static str {
-        match self {
-            Version::Mc => "mc",
-            Version::Md => "md",
-            Version::Me => "me",
-        }
-    }
-
-    /// The version of two letters.
-    pub fn of(name: &str) -> Option<Version> {
-        [Version::Mc, Version::Md, Version::Me].into_iter().find(|one| one.name() == name)
-    }
-}
 
 /// What tells the SSTables of a directory apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,13 +105,18 @@ pub enum Component {
     Digest,
     Toc,
     Scylla,
+    /// The trie of partition keys.
+    Partitions,
+    /// Tries of the blocks of large partitions.
+    Rows,
     TemporaryToc,
     TemporaryStatistics,
+    TemporaryHashes,
 }
 
 impl Component {
     /// All of them.
-    pub const ALL: [Component; 12] = [
+    pub const ALL: [Component; 15] = [
         Component::Data,
         Component::Index,
         Component::Summary,
@@ -148,8 +127,11 @@ impl Component {
         Component::Digest,
         Component::Toc,
         Component::Scylla,
+        Component::Partitions,
+        Component::Rows,
         Component::TemporaryToc,
         Component::TemporaryStatistics,
+        Component::TemporaryHashes,
     ];
 
     /// The end of its file's name.
@@ -165,8 +147,11 @@ impl Component {
             Component::Digest => "Digest.crc32",
             Component::Toc => "TOC.txt",
             Component::Scylla => "Scylla.db",
+            Component::Partitions => "Partitions.db",
+            Component::Rows => "Rows.db",
             Component::TemporaryToc => "TOC.txt.tmp",
             Component::TemporaryStatistics => "Statistics.db.tmp",
+            Component::TemporaryHashes => "TemporaryHashes.db.tmp",
         }
     }
 
@@ -209,7 +194,8 @@ impl Descriptor {
 
     /// The name of a file with that suffix.
     pub fn file_name_of(&self, suffix: &str) -> String {
-        format!("{}-{}-big-{suffix}", self.version.name(), self.generation)
+        let (version, format) = (self.version.name(), self.version.format_word());
+        format!("{version}-{}-{format}-{suffix}", self.generation)
     }
 
     /// The path of one of its files.
@@ -223,30 +209,59 @@ impl Descriptor {
 pub enum Parsed<'a> {
     /// A file of an SSTable that can be read: which, and the suffix.
     Known(Descriptor, &'a str),
-    /// A file of an SSTable in a version that cannot be read.
+    /// A file of an SSTable in a version that cannot be read; [`refusal`] says why.
     OtherVersion(&'a str),
     /// Something else.
     Foreign,
 }
 
+/// Why a version is not read, for who is to do something about it.
+pub fn refusal(version: &str) -> String {
+    let versions: Vec<&str> = Version::ALL.iter().map(|version| version.name()).collect();
+    let readable = versions.join(", ");
+    match version {
+        "ka" | "la" | "lb" | "jb" | "ic" | "ib" | "hf" => format!(
+            "SSTable version {version} (Cassandra 2 and before) is not supported: rewrite it with \
+             the sstableupgrade of a Cassandra 3 first; versions that are read: {readable}"
+        ),
+        _ => format!(
+            "SSTable version {version} is not supported; versions that are read: {readable}"
+        ),
+    }
+}
+
+/// The version in the name of a file of Cassandra 2.0 and 2.1:
+/// `<keyspace>-<table>-<version>-<generation>-<Component>`.
+fn old_version(name: &str) -> Option<&str> {
+    let mut parts = name.rsplitn(4, '-');
+    let (_, generation, version, _) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let digits = !generation.is_empty() && generation.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && is_version(version)).then_some(version)
+}
+
+fn is_version(text: &str) -> bool {
+    text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
 /// Takes a file name apart.
 pub fn parse_file_name(name: &str) -> Parsed<'_> {
+    known_name(name).unwrap_or_else(|| match old_version(name) {
+        Some(version) => Parsed::OtherVersion(version),
+        None => Parsed::Foreign,
+    })
+}
+
+fn known_name(name: &str) -> Option<Parsed<'_>> {
     let mut parts = name.splitn(4, '-');
-    let (Some(version), Some(generation), Some(format), Some(suffix)) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Parsed::Foreign;
-    };
-    let is_version = version.len() == 2 && version.bytes().all(|byte| byte.is_ascii_lowercase());
-    let Some(generation) = Generation::parse(generation).filter(|_| is_version) else {
-        return Parsed::Foreign;
-    };
+    let (version, generation) = (parts.next()?, parts.next()?);
+    let (format, suffix) = (parts.next()?, parts.next()?);
+    let generation = Generation::parse(generation).filter(|_| is_version(version))?;
     match Version::of(version) {
-        Some(version) if format == "big" => {
-            Parsed::Known(Descriptor { version, generation }, suffix)
+        Some(version) if format == version.format_word() => {
+            Some(Parsed::Known(Descriptor { version, generation }, suffix))
         }
-        _ if format == "big" || format == "bti" => Parsed::OtherVersion(version),
-        _ => Parsed::Foreign,
+        _ if format == "big" || format == "bti" => Some(Parsed::OtherVersion(version)),
+        _ => None,
     }
 }
 
@@ -268,10 +283,28 @@ mod tests {
         assert_eq!(parse_file_name(name), Parsed::Known(old, "TOC.txt"));
         assert_eq!(old.file_name(Component::Toc), name);
         assert_eq!(parse_file_name("la-1-big-Data.db"), Parsed::OtherVersion("la"));
-        assert_eq!(parse_file_name("da-1-bti-Data.db"), Parsed::OtherVersion("da"));
-        for foreign in ["", "manifest.json", "ks-tab-ka-1-Data.db", "me-x-big-Data.db", "me-1"] {
+        assert_eq!(parse_file_name("da-1-big-Data.db"), Parsed::OtherVersion("da"));
+        assert_eq!(parse_file_name("nb-1-bti-Data.db"), Parsed::OtherVersion("nb"));
+        assert_eq!(parse_file_name("ks-tab-ka-1-Data.db"), Parsed::OtherVersion("ka"));
+        for foreign in ["", "manifest.json", "me-x-big-Data.db", "me-1", "ks-tab-kax-1-Data.db"] {
             assert_eq!(parse_file_name(foreign), Parsed::Foreign, "{foreign}");
         }
+    }
+
+    #[test]
+    fn every_version_and_component_has_one_name() {
+        for version in Version::ALL {
+            let descriptor = Descriptor { version, generation: Generation::Number(7) };
+            let format = if version == Version::Da { "bti" } else { "big" };
+            for component in Component::ALL {
+                let name = descriptor.file_name(component);
+                let suffix = component.suffix();
+                assert_eq!(name, format!("{}-7-{format}-{suffix}", version.name()));
+                assert_eq!(parse_file_name(&name), Parsed::Known(descriptor, suffix));
+                assert_eq!(Component::of_suffix(suffix), Some(component));
+            }
+        }
+        assert!(refusal("la").contains("sstableupgrade") && refusal("zz").contains("nb, oa, da"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const NOW: i64 = 1_700_000_000;
 
 /// No generated time is less.
 pub(crate) const BASES: sstable::Bases =
-    sstable::Bases { timestamp: NOW * 1_000_000, deletion_time: NOW as i32, ttl: 1 };
+    sstable::Bases { timestamp: NOW * 1_000_000, deletion_time: NOW, ttl: 1 };
 
 /// Draws from strategies and numbers.
 pub(crate) struct Generator {
