@@ -1,20 +1,24 @@
 //! Sources one after the other.
 
 use crate::{Budget, LocalFuture, ReadError, Source};
-use mutation::Fragment;
+use mutation::{ClusteringRange, Fragment, RingBound};
 
 /// Yields all of each source in turn; the caller vouches that their partitions ascend. For a
-/// resumed scan: the rest of one partition, then the partitions after it.
+/// resumed scan (the rest of one partition, then the partitions after it) and for sources that
+/// hold disjoint parts of the ring. Only the latter may be forwarded to other partitions: each
+/// source is, and yields what it holds of them.
 pub struct ChainSource {
-    /// The present source last.
     sources: Vec<Box<dyn Source>>,
+    /// The source at hand.
+    at: usize,
+    /// Whether it is inside a partition.
+    inside: bool,
 }
 
 impl ChainSource {
     /// Of sources in their order.
-    pub fn new(mut sources: Vec<Box<dyn Source>>) -> ChainSource {
-        sources.reverse();
-        ChainSource { sources }
+    pub fn new(sources: Vec<Box<dyn Source>>) -> ChainSource {
+        ChainSource { sources, at: 0, inside: false }
     }
 }
 
@@ -25,12 +29,13 @@ impl Source for ChainSource {
         out: &mut Vec<Fragment>,
     ) -> Option<Result<(), ReadError>> {
         let before = out.len();
-        while let Some(source) = self.sources.last_mut() {
+        while let Some(source) = self.sources.get_mut(self.at) {
             let filled = source.try_fill(budget, out)?;
-            if filled.is_err() || before < out.len() {
+            if filled.is_err() || before < out.len() || self.inside {
+                self.inside = is_inside(self.inside, out.get(before..).unwrap_or(&[]));
                 return Some(filled);
             }
-            self.sources.pop();
+            self.at += 1;
         }
         Some(Ok(()))
     }
@@ -42,20 +47,38 @@ impl Source for ChainSource {
     ) -> LocalFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
             let before = out.len();
-            while let Some(source) = self.sources.last_mut() {
+            while let Some(source) = self.sources.get_mut(self.at) {
                 source.fill(budget, out).await?;
-                if before < out.len() {
+                if before < out.len() || self.inside {
+                    self.inside = is_inside(self.inside, out.get(before..).unwrap_or(&[]));
                     return Ok(());
                 }
-                self.sources.pop();
+                self.at += 1;
             }
             Ok(())
         })
     }
 
     fn next_partition(&mut self) {
-        if let Some(source) = self.sources.last_mut() {
+        self.inside = false;
+        if let Some(source) = self.sources.get_mut(self.at) {
             source.next_partition();
         }
     }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        (self.at, self.inside) = (0, false);
+        self.sources.iter_mut().for_each(|source| source.forward_partitions(start, end));
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        if let Some(source) = self.sources.get_mut(self.at) {
+            source.forward_rows(range);
+        }
+    }
+}
+
+/// Whether a stream that was (not) inside a partition is so after a batch.
+pub(crate) fn is_inside(inside: bool, batch: &[Fragment]) -> bool {
+    batch.last().map_or(inside, |last| !matches!(last, Fragment::PartitionEnd))
 }

@@ -12,6 +12,10 @@
 //!    come empty or not at all.
 //!  - *reversed*: rows come in descending order, and positions of tombstone changes with them: a
 //!    change says what holds for positions before it in table order.
+//!  - *forwarded*: [`Source::forward_partitions`] and [`Source::forward_rows`] only go forward, in
+//!    the direction of the stream, and what they leave behind is never yielded. A range tombstone
+//!    that was open is closed by them, without a fragment that says so; what comes next opens its
+//!    own.
 //!
 //! In reading order: [`Source`]; [`VecSource`] (the reference), [`MergeSource`], [`ChainSource`];
 //! [`read_page`]; [`Validator`]; `testing` (the conformance suite).
@@ -32,9 +36,9 @@ pub use page::{read_page, read_page_now};
 pub use validate::Validator;
 pub use vec::VecSource;
 
-use model::ClusteringOrder;
+use model::{ClusteringOrder, DecoratedKey};
 use mutation::page::ReadCommand;
-use mutation::{ClusteringRange, Direction, Fragment};
+use mutation::{ClusteringRange, Direction, Fragment, RingBound};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -73,6 +77,15 @@ impl From<runtime::io::IoError> for ReadError {
     }
 }
 
+/// Which partitions a reader wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionScope {
+    /// One.
+    Key(DecoratedKey),
+    /// Those between two bounds.
+    Range { start: RingBound, end: RingBound },
+}
+
 /// What a reader wants from each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -80,12 +93,15 @@ pub struct Slice {
     pub ranges: Vec<ClusteringRange>,
     pub reversed: bool,
     pub with_static: bool,
+    /// Whether rows come only as [`Source::forward_rows`] asks for them.
+    pub forwarding: bool,
 }
 
 impl Slice {
     /// All of each partition, in table order.
     pub fn full() -> Slice {
-        Slice { ranges: vec![ClusteringRange::full()], reversed: false, with_static: true }
+        let ranges = vec![ClusteringRange::full()];
+        Slice { ranges, reversed: false, with_static: true, forwarding: false }
     }
     /// What a command wants of each partition, but for the one in which it resumes.
     pub fn of(command: &ReadCommand) -> Slice {
@@ -96,7 +112,12 @@ impl Slice {
         Slice::with(command, command.resumed_ranges(order))
     }
     fn with(command: &ReadCommand, ranges: Vec<ClusteringRange>) -> Slice {
-        Slice { ranges, reversed: command.reversed, with_static: command.needs_static() }
+        let (reversed, with_static) = (command.reversed, command.needs_static());
+        Slice { ranges, reversed, with_static, forwarding: false }
+    }
+    /// What of its ranges lies in `range`, in table order.
+    pub fn within(&self, order: &ClusteringOrder, range: &ClusteringRange) -> Vec<ClusteringRange> {
+        self.ranges.iter().filter_map(|own| own.intersect(order, range)).collect()
     }
     /// The order in which rows come.
     pub fn direction(&self) -> Direction {
@@ -127,7 +148,9 @@ impl Budget {
 /// A boxed, shard-local future.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A stream of fragments. `fill` appends to `out`; having appended nothing means the end.
+/// A stream of fragments. `fill` appends to `out`; having appended nothing means the end: of the
+/// range of partitions, or, inside a partition of a source with `Slice::forwarding`, of what was
+/// asked for of it.
 pub trait Source {
     /// Answers at once when no I/O is needed (memtable, buffered data); `None`: call `fill`.
     fn try_fill(
@@ -145,4 +168,15 @@ pub trait Source {
     /// what comes next is the start of another partition, or the end. Where the last fill ended
     /// with the end of a partition, or before any fill, nothing changes.
     fn next_partition(&mut self);
+    /// Yields the partitions between two bounds from here on, and so after an end again. The range
+    /// lies at or after the end of the present one; before the first fill, anywhere. Inside a
+    /// partition its rest is dropped, without its end.
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound);
+    /// Only for a source with `Slice::forwarding`, which yields of each partition its start and
+    /// static row, then nothing until this is called: then what of its slice lies in `range`, then
+    /// nothing again. The range lies at or after the end of the last one of the partition, in the
+    /// direction of the stream; what was asked for before and not yet yielded is dropped. A
+    /// partition comes without its end: `next_partition` goes on to the next one. Outside of a
+    /// partition nothing changes.
+    fn forward_rows(&mut self, range: ClusteringRange);
 }

@@ -2,13 +2,14 @@
 //!
 //! Invariants
 //!  - *heads*: outside of a partition every input that is not at its end has the start of a
-//!    partition at its head; inside, every input that takes part has a fragment of it there.
+//!    partition at its head; inside, every input that takes part has a fragment of it there, or
+//!    is drained: it waits to be forwarded.
 //!  - *strongest-range*: the range tombstone that holds in the output is the greatest of those
 //!    that hold in the inputs that take part.
 
 use crate::{Budget, LocalFuture, ReadError, Source};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
-use mutation::{Direction, Fragment, RowView, Tombstone, row};
+use mutation::{ClusteringRange, Direction, Fragment, RingBound, RowView, Tombstone, row};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -56,6 +57,8 @@ struct Input {
     /// For filling: empty in between.
     batch: Vec<Fragment>,
     at_end: bool,
+    /// Whether it yields nothing more of the present partition until it is forwarded.
+    drained: bool,
     /// Whether it takes part in the present partition.
     takes_part: bool,
     /// The range tombstone that holds in it.
@@ -64,11 +67,16 @@ struct Input {
 
 impl Input {
     fn is_hungry(&self) -> bool {
-        self.queue.is_empty() && !self.at_end
+        self.queue.is_empty() && !self.at_end && !self.drained
     }
 
     fn digest(&mut self) {
-        self.at_end = self.batch.is_empty();
+        if self.batch.is_empty() {
+            match self.takes_part {
+                true => self.drained = true,
+                false => self.at_end = true,
+            }
+        }
         self.queue.extend(self.batch.drain(..));
     }
 
@@ -76,7 +84,7 @@ impl Input {
         if !self.takes_part {
             return;
         }
-        self.takes_part = false;
+        (self.takes_part, self.drained) = (false, false);
         self.range = Tombstone::NONE;
         while let Some(fragment) = self.queue.pop_front() {
             if let Fragment::PartitionEnd = fragment {
@@ -84,6 +92,22 @@ impl Input {
             }
         }
         self.source.next_partition();
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        if self.takes_part {
+            self.queue.clear();
+            self.drained = false;
+            self.range = Tombstone::NONE;
+            self.source.forward_rows(range);
+        }
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        self.queue.clear();
+        (self.takes_part, self.drained, self.at_end) = (false, false, false);
+        self.range = Tombstone::NONE;
+        self.source.forward_partitions(start, end);
     }
 }
 
@@ -107,6 +131,7 @@ impl MergeSource {
             queue: VecDeque::new(),
             batch: Vec::new(),
             at_end: false,
+            drained: false,
             takes_part: false,
             range: Tombstone::NONE,
         };
@@ -172,7 +197,7 @@ impl MergeSource {
         match self.inputs[only].queue.pop_front() {
             Some(Fragment::PartitionEnd) => self.end_partition(out),
             Some(fragment) => out.push(fragment),
-            None if self.inputs[only].at_end => self.end_partition(out),
+            None if self.inputs[only].drained => return Progress::End,
             None => return Progress::Hungry,
         }
         Progress::Yielded
@@ -187,7 +212,7 @@ impl MergeSource {
         ties.clear();
         for (index, input) in self.inputs.iter().enumerate().filter(|(_, input)| input.takes_part) {
             let Some(head) = input.queue.front() else {
-                continue; // At its end inside a partition: as if the partition ended.
+                continue; // Drained.
             };
             let best = ties.first().and_then(|best: &usize| self.inputs[*best].queue.front());
             match best.map(|best| compare_heads(order, self.direction, head, best)) {
@@ -199,9 +224,12 @@ impl MergeSource {
                 Some(Ordering::Greater) => {}
             }
         }
-        self.yield_heads(&ties, out);
+        let drained = ties.is_empty();
+        if !drained {
+            self.yield_heads(&ties, out);
+        }
         self.ties = ties;
-        Progress::Yielded
+        if drained { Progress::End } else { Progress::Yielded }
     }
 
     /// Takes the heads of these inputs, which stand at one place.
@@ -248,7 +276,9 @@ impl MergeSource {
 
     fn end_partition(&mut self, out: &mut Vec<Fragment>) {
         assert!(self.range.is_none(), "a range tombstone open at the end of a partition");
-        self.inputs.iter_mut().for_each(|input| input.takes_part = false);
+        for input in &mut self.inputs {
+            (input.takes_part, input.drained) = (false, false);
+        }
         self.inside = false;
         out.push(Fragment::PartitionEnd);
     }
@@ -350,6 +380,19 @@ impl Source for MergeSource {
         if self.inside {
             self.inputs.iter_mut().for_each(Input::skip_partition);
             self.inside = false;
+            self.range = Tombstone::NONE;
+        }
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        self.inputs.iter_mut().for_each(|input| input.forward_partitions(start, end));
+        self.inside = false;
+        self.range = Tombstone::NONE;
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        if self.inside {
+            self.inputs.iter_mut().for_each(|input| input.forward_rows(range.clone()));
             self.range = Tombstone::NONE;
         }
     }

@@ -1,31 +1,39 @@
 //! A source over fragments that are all there: the reference for all others.
 
 use crate::{Budget, LocalFuture, ReadError, Slice, Source};
-use model::ClusteringOrder;
+use model::{ClusteringOrder, DecoratedKey};
 use mutation::{
-    ClusteringPosition, ClusteringRange, Direction, Fragment, RangeTombstoneList, TombstoneChange,
-    range::RangeAssembler,
+    ClusteringPosition, ClusteringRange, Direction, Fragment, RangeTombstoneList, RingBound,
+    Tombstone, TombstoneChange, range::RangeAssembler,
 };
+use std::collections::VecDeque;
 use stdx::Bytes;
 
 /// Yields the fragments that it was made of, sliced and turned round.
 pub struct VecSource {
-    rest: std::vec::IntoIter<Fragment>,
-    inside: bool,
+    order: ClusteringOrder,
+    slice: Slice,
+    partitions: std::vec::IntoIter<Partition>,
+    /// Where partitions end, and before which bound they do not count.
+    wanted: Option<(RingBound, RingBound)>,
+    /// The partition that it is inside of.
+    present: Option<Partition>,
+    /// What comes next of it.
+    ready: VecDeque<Fragment>,
 }
 
 impl VecSource {
     /// Of fragments in table order, as a source without a slice would yield them.
     pub fn new(order: &ClusteringOrder, fragments: Vec<Fragment>, slice: &Slice) -> VecSource {
-        let mut out = Vec::new();
-        let mut partition = Partition::new();
+        let mut partitions: Vec<Partition> = Vec::new();
         for fragment in fragments {
+            if let Fragment::PartitionStart { key, tombstone } = fragment {
+                partitions.push(Partition::new(key, tombstone));
+                continue;
+            }
+            let partition = partitions.last_mut().expect("fragments begin with a partition");
             match fragment {
-                start @ Fragment::PartitionStart { .. } => out.push(start),
-                Fragment::StaticRow { row } if slice.with_static => {
-                    out.push(Fragment::StaticRow { row });
-                }
-                Fragment::StaticRow { .. } => {}
+                Fragment::StaticRow { row } => partition.static_row = Some(row),
                 Fragment::Row { key, row } => partition.rows.push((key, row)),
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     let change = TombstoneChange { position, tombstone };
@@ -33,39 +41,87 @@ impl VecSource {
                         partition.ranges.insert(order, range);
                     }
                 }
-                Fragment::PartitionEnd => {
-                    let partition = std::mem::replace(&mut partition, Partition::new());
-                    partition.slice(order, slice, &mut out);
-                    out.push(Fragment::PartitionEnd);
-                }
+                _ => assert!(partition.open.current().is_none(), "open at a partition's end"),
             }
         }
-        VecSource { rest: out.into_iter(), inside: false }
+        VecSource {
+            order: order.clone(),
+            slice: slice.clone(),
+            partitions: partitions.into_iter(),
+            wanted: None,
+            present: None,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Goes to the next partition that is wanted; whether there is one.
+    fn start_partition(&mut self) -> bool {
+        let left = self.partitions.as_slice();
+        let before = |bound: &RingBound, partition: &Partition| {
+            bound.place(partition.key.token, &partition.key.key).is_lt()
+        };
+        let behind = match &self.wanted {
+            Some((start, _)) => left.iter().take_while(|one| before(start, one)).count(),
+            None => 0,
+        };
+        let next = left.get(behind);
+        let Some(next) =
+            next.filter(|next| self.wanted.as_ref().is_none_or(|(_, end)| before(end, next)))
+        else {
+            return false;
+        };
+        let (key, tombstone) = (next.key.clone(), next.tombstone);
+        self.ready.push_back(Fragment::PartitionStart { key, tombstone });
+        if let Some(row) = next.static_row.clone().filter(|_| self.slice.with_static) {
+            self.ready.push_back(Fragment::StaticRow { row });
+        }
+        if !self.slice.forwarding {
+            self.ready.extend(next.sliced(&self.order, &self.slice, &self.slice.ranges));
+            self.ready.push_back(Fragment::PartitionEnd);
+        }
+        self.present = self.partitions.nth(behind);
+        true
     }
 }
 
 struct Partition {
+    key: DecoratedKey,
+    tombstone: Tombstone,
+    static_row: Option<Bytes>,
     rows: Vec<(Bytes, Bytes)>,
     ranges: RangeTombstoneList,
     open: RangeAssembler,
 }
 
 impl Partition {
-    fn new() -> Partition {
-        let open = RangeAssembler::new(Direction::Forward);
-        Partition { rows: Vec::new(), ranges: RangeTombstoneList::new(), open }
+    fn new(key: DecoratedKey, tombstone: Tombstone) -> Partition {
+        Partition {
+            key,
+            tombstone,
+            static_row: None,
+            rows: Vec::new(),
+            ranges: RangeTombstoneList::new(),
+            open: RangeAssembler::new(Direction::Forward),
+        }
     }
 
-    fn slice(&self, order: &ClusteringOrder, slice: &Slice, out: &mut Vec<Fragment>) {
-        assert!(self.open.current().is_none(), "a range tombstone open at a partition's end");
+    /// The clustered fragments in `ranges`.
+    fn sliced(
+        &self,
+        order: &ClusteringOrder,
+        slice: &Slice,
+        ranges: &[ClusteringRange],
+    ) -> Vec<Fragment> {
+        let mut out = Vec::new();
         match slice.direction() {
             Direction::Forward => {
-                slice.ranges.iter().for_each(|range| self.range(order, range, slice, out));
+                ranges.iter().for_each(|range| self.range(order, range, slice, &mut out));
             }
             Direction::Reversed => {
-                slice.ranges.iter().rev().for_each(|range| self.range(order, range, slice, out));
+                ranges.iter().rev().for_each(|range| self.range(order, range, slice, &mut out));
             }
         }
+        out
     }
 
     fn range(
@@ -98,15 +154,22 @@ impl Source for VecSource {
         mut budget: Budget,
         out: &mut Vec<Fragment>,
     ) -> Option<Result<(), ReadError>> {
-        for fragment in self.rest.by_ref() {
-            self.inside = !matches!(fragment, Fragment::PartitionEnd);
+        loop {
+            if self.ready.is_empty() && self.present.is_none() && !self.start_partition() {
+                return Some(Ok(()));
+            }
+            let Some(fragment) = self.ready.pop_front() else {
+                return Some(Ok(()));
+            };
+            if let Fragment::PartitionEnd = fragment {
+                self.present = None;
+            }
             let more = budget.spend(&fragment);
             out.push(fragment);
             if !more {
-                break;
+                return Some(Ok(()));
             }
         }
-        Some(Ok(()))
     }
 
     fn fill<'a>(
@@ -119,9 +182,20 @@ impl Source for VecSource {
     }
 
     fn next_partition(&mut self) {
-        if self.inside {
-            self.rest.by_ref().find(|fragment| matches!(fragment, Fragment::PartitionEnd));
-            self.inside = false;
+        self.present = None;
+        self.ready.clear();
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        self.next_partition();
+        self.wanted = Some((start.clone(), end.clone()));
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        assert!(self.slice.forwarding, "rows are forwarded of a source that was not opened so");
+        if let Some(partition) = &self.present {
+            let ranges = self.slice.within(&self.order, &range);
+            self.ready = partition.sliced(&self.order, &self.slice, &ranges).into();
         }
     }
 }

@@ -60,6 +60,19 @@ pub struct TableSource {
     skipping: bool,
     /// A partition was yielded whose end was not.
     inside: bool,
+    /// Of a source with `Slice::forwarding`.
+    forward: Option<Forward>,
+}
+
+/// How a source yields rows as they are asked for: it reads partitions without any, and those
+/// that are asked for by a source of their own.
+#[derive(Debug)]
+struct Forward {
+    /// All ranges of the slice.
+    ranges: Vec<ClusteringRange>,
+    /// The head of a partition was yielded, and nothing more comes but rows.
+    waiting: bool,
+    rows: Option<Box<TableSource>>,
 }
 
 #[derive(Debug)]
@@ -104,8 +117,17 @@ enum Progress {
 }
 
 impl TableSource {
-    pub(crate) fn new(table: Rc<Table>, scope: Scope, slice: Slice, class: IoClass) -> TableSource {
+    pub(crate) fn new(
+        table: Rc<Table>,
+        scope: Scope,
+        mut slice: Slice,
+        class: IoClass,
+    ) -> TableSource {
         let mapping = table.mapping();
+        let forward = slice.forwarding.then(|| {
+            let ranges = std::mem::take(&mut slice.ranges);
+            Forward { ranges, waiting: false, rows: None }
+        });
         TableSource {
             window: Window::new(table.data.clone(), class),
             elements: Elements::new(mapping.clone(), slice.ranges.clone(), slice.with_static),
@@ -120,6 +142,37 @@ impl TableSource {
             entries: None,
             skipping: false,
             inside: false,
+            forward,
+        }
+    }
+
+    /// Whether nothing comes but what was asked for of the present partition.
+    fn waits_to_be_forwarded(&self) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.waiting)
+    }
+
+    /// Yields what was asked for of the present partition.
+    async fn fill_forwarded(
+        &mut self,
+        budget: Budget,
+        out: &mut Vec<Fragment>,
+    ) -> Result<(), ReadError> {
+        let Some(rows) = self.forward.as_mut().and_then(|forward| forward.rows.as_mut()) else {
+            return Ok(());
+        };
+        let before = out.len();
+        loop {
+            let filled = out.len();
+            Box::pin(rows.fill(budget, out)).await?;
+            if out.len() == filled {
+                return Ok(());
+            }
+            out.retain(|fragment| {
+                !matches!(fragment, Fragment::PartitionStart { .. } | Fragment::PartitionEnd)
+            });
+            if before < out.len() {
+                return Ok(());
+            }
         }
     }
 
@@ -129,6 +182,12 @@ impl TableSource {
         let mut counted = out.len();
         loop {
             while let Some(fragment) = out.get(counted) {
+                if let (Fragment::PartitionEnd, Some(forward)) = (fragment, &mut self.forward) {
+                    forward.waiting = true;
+                    self.pending.extend(out.drain(counted + 1..).rev());
+                    out.pop();
+                    return Ok(Progress::End);
+                }
                 self.inside = !matches!(fragment, Fragment::PartitionEnd);
                 counted += 1;
                 if !left.spend(fragment) {
@@ -595,6 +654,10 @@ impl Source for TableSource {
         budget: Budget,
         out: &mut Vec<Fragment>,
     ) -> Option<Result<(), ReadError>> {
+        if self.waits_to_be_forwarded() {
+            let asked = self.forward.as_ref().is_some_and(|forward| forward.rows.is_some());
+            return if asked { None } else { Some(Ok(())) };
+        }
         let start = out.len();
         match self.drain(budget, out) {
             Ok(Progress::Enough | Progress::End) => Some(Ok(())),
@@ -613,6 +676,9 @@ impl Source for TableSource {
         out: &'a mut Vec<Fragment>,
     ) -> LocalFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
+            if self.waits_to_be_forwarded() {
+                return self.fill_forwarded(budget, out).await;
+            }
             let start = out.len();
             loop {
                 let step = match self.drain(budget, out) {
@@ -632,7 +698,39 @@ impl Source for TableSource {
     }
 
     fn next_partition(&mut self) {
-        if std::mem::take(&mut self.inside) {
+        let waited = match &mut self.forward {
+            Some(forward) => {
+                forward.rows = None;
+                std::mem::take(&mut forward.waiting)
+            }
+            None => false,
+        };
+        if std::mem::take(&mut self.inside) && !waited {
+            self.pending.clear();
+            self.skip_rest();
+        }
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        self.next_partition();
+        self.pending.clear();
+        self.entries = None;
+        self.skipping = false;
+        self.scope = Scope::Range { start: start.clone(), end: end.clone() };
+        self.state = State::Start;
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        let (Some(forward), Some(key), true) = (&mut self.forward, &self.last, self.inside) else {
+            return;
+        };
+        let order = &self.mapping.schema.order;
+        let ranges = forward.ranges.iter().filter_map(|own| own.intersect(order, &range)).collect();
+        let slice = Slice { ranges, with_static: false, forwarding: false, ..self.slice };
+        let scope = Scope::Key(Lookup::new(key.key.clone()));
+        let rows = TableSource::new(self.table.clone(), scope, slice, self.class);
+        forward.rows = Some(Box::new(rows));
+        if !std::mem::replace(&mut forward.waiting, true) {
             self.pending.clear();
             self.skip_rest();
         }

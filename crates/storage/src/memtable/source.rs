@@ -26,7 +26,10 @@ pub enum KeyRange {
 pub struct MemtableSource {
     memtable: Rc<Memtable>,
     keys: KeyRange,
+    /// With the ranges at hand: of a forwarding source those that were asked for last.
     slice: Slice,
+    /// All ranges of a forwarding source.
+    whole: Vec<ClusteringRange>,
     at: At,
 }
 
@@ -64,12 +67,19 @@ impl Output<'_> {
     fn is_full(&self) -> bool {
         self.fragments_left == 0 || self.bytes_left == 0
     }
+    fn go_on(&self) -> ControlFlow<()> {
+        if self.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 impl MemtableSource {
     /// The partitions `keys` of `memtable`, in each what `slice` says.
-    pub fn new(memtable: Rc<Memtable>, keys: KeyRange, slice: Slice) -> MemtableSource {
-        MemtableSource { memtable, keys, slice, at: At::Start }
+    pub fn new(memtable: Rc<Memtable>, keys: KeyRange, mut slice: Slice) -> MemtableSource {
+        let whole = match slice.forwarding {
+            true => std::mem::take(&mut slice.ranges),
+            false => Vec::new(),
+        };
+        MemtableSource { memtable, keys, slice, whole, at: At::Start }
     }
 
     /// Appends at least one fragment, unless at the end.
@@ -81,13 +91,15 @@ impl MemtableSource {
                 let Some(partition) = partitions.get(key) else {
                     unreachable!("a memtable loses no partition");
                 };
-                self.inside(partition, output);
+                if self.inside(partition, output).is_break() {
+                    return;
+                }
                 continue;
             }
             let next = match (&self.at, &self.keys) {
                 (At::End, _) | (At::After(_), KeyRange::One(_)) => None,
                 (_, KeyRange::One(key)) => partitions.get_key_value(key),
-                (At::After(key), KeyRange::Between(_, end)) => {
+                (At::After(key), KeyRange::Between(start, end)) if !before(key, start) => {
                     let after = (Bound::Excluded(key), Bound::Unbounded);
                     partitions.range(after).next().filter(|(key, _)| before(key, end))
                 }
@@ -109,17 +121,21 @@ impl MemtableSource {
         let tombstone = partition.tombstone;
         output.push(Fragment::PartitionStart { key: key.clone(), tombstone });
         let static_due = self.slice.with_static;
+        if self.slice.forwarding {
+            self.slice.ranges.clear();
+        }
         self.at = At::Inside { key, static_due, range: 0, beyond: None, open: Tombstone::NONE };
     }
 
-    /// Goes on in the partition at hand, up to its end or until the output is full.
-    fn inside(&mut self, partition: &Partition, output: &mut Output<'_>) {
-        let At::Inside { key, static_due, range, beyond, open } = &mut self.at else { return };
+    /// Goes on in the partition at hand, up to its end or until the output is full or nothing
+    /// more is asked for.
+    fn inside(&mut self, partition: &Partition, output: &mut Output<'_>) -> ControlFlow<()> {
+        let At::Inside { key, static_due, range, beyond, open } = &mut self.at else {
+            return ControlFlow::Continue(());
+        };
         if std::mem::take(static_due) && !partition.static_row.is_empty() {
             output.push(Fragment::StaticRow { row: partition.static_row.clone() });
-            if output.is_full() {
-                return;
-            }
+            output.go_on()?;
         }
         let direction = Direction::of(self.slice.reversed);
         let count = self.slice.ranges.len();
@@ -131,17 +147,17 @@ impl MemtableSource {
             let left = rest(&self.slice.ranges[index], beyond.as_ref(), direction);
             let order = &self.memtable.order;
             let mut walk = Walk { order, direction, output, beyond, open };
-            if walk.range(partition, &left).is_break() {
-                return;
-            }
+            walk.range(partition, &left)?;
             *range += 1;
             *beyond = None;
-            if output.is_full() {
-                return;
-            }
+            output.go_on()?;
+        }
+        if self.slice.forwarding {
+            return ControlFlow::Break(());
         }
         output.push(Fragment::PartitionEnd);
         self.at = At::After(key.clone());
+        ControlFlow::Continue(())
     }
 }
 
@@ -188,7 +204,7 @@ impl Walk<'_, '_> {
                 Direction::Forward => ClusteringPosition::after(key),
                 Direction::Reversed => ClusteringPosition::before(key),
             });
-            self.go_on()
+            self.output.go_on()
         })?;
         changes.try_for_each(|change| self.change(change))
     }
@@ -197,11 +213,7 @@ impl Walk<'_, '_> {
         *self.open = change.tombstone;
         *self.beyond = Some(change.position.clone());
         self.output.push(change.into());
-        self.go_on()
-    }
-
-    fn go_on(&self) -> ControlFlow<()> {
-        if self.output.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.output.go_on()
     }
 }
 
@@ -255,6 +267,25 @@ impl Source for MemtableSource {
     fn next_partition(&mut self) {
         if let At::Inside { key, .. } = &self.at {
             self.at = At::After(key.clone());
+        }
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        self.next_partition();
+        if let At::End = self.at {
+            self.at = At::Start;
+        }
+        self.keys = KeyRange::Between(start.clone(), end.clone());
+    }
+
+    fn forward_rows(&mut self, asked: ClusteringRange) {
+        assert!(self.slice.forwarding, "rows are forwarded of a source that was not opened so");
+        if let At::Inside { range, beyond, open, static_due, .. } = &mut self.at {
+            let order = &self.memtable.order;
+            let parts = self.whole.iter().filter_map(|own| own.intersect(order, &asked));
+            self.slice.ranges.clear();
+            self.slice.ranges.extend(parts);
+            (*static_due, *range, *beyond, *open) = (false, 0, None, Tombstone::NONE);
         }
     }
 }

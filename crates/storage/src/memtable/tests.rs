@@ -92,7 +92,8 @@ fn random_slice(prng: &mut Prng, schema: &TableSchema) -> Slice {
         ranges.push(ClusteringRange::full());
     }
     ranges.sort_by(|a, b| a.start.compare(&schema.order, &b.start));
-    Slice { ranges, reversed: prng.one_in(2), with_static: !prng.one_in(3) }
+    let (reversed, with_static) = (prng.one_in(2), !prng.one_in(3));
+    Slice { ranges, reversed, with_static, forwarding: false }
 }
 
 fn random_budget(prng: &mut Prng) -> Budget {
@@ -203,7 +204,7 @@ fn partitions_between_bounds() {
         apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, shape));
     }
     let keys: Vec<_> = model.keys().cloned().collect();
-    let slice = Slice { ranges: Vec::new(), reversed: false, with_static: false };
+    let slice = Slice { ranges: Vec::new(), with_static: false, ..Slice::full() };
     for _ in 0..300 {
         let mut bound = || {
             let key = prng.pick(&keys).unwrap().clone();
