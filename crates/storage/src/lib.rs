@@ -39,4 +39,5 @@ mod truncation;
 pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;
+pub use read::SourceOptions;
 pub use storage::{ReplayStats, Storage, TableStats};

@@ -3,25 +3,56 @@
 use crate::memtable::{KeyRange, MemtableSource};
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
-use model::{DecoratedKey, TableSchema, Token};
-use mutation::RingBound;
+use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand, Resume};
-use reader::{ChainSource, ReadError, Slice, Source};
+use mutation::{ClusteringRange, Fragment, RingBound};
+use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
 use sstable::{Lookup, Scope};
 use std::rc::Rc;
 use stdx::Bytes;
 
+/// How a source of [`crate::Storage::open_source`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Leaves nothing in the shard's index cache: for scans.
+    pub bypass_cache: bool,
+    /// What its disk requests count as.
+    pub class: IoClass,
+}
+
+impl SourceOptions {
+    /// As the reads of clients.
+    pub const QUERY: SourceOptions = SourceOptions { bypass_cache: false, class: IoClass::Query };
+}
+
 impl Shard {
-    pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        let table = self.table(command.table);
-        let Some(table) = table else {
-            let what = format!("no table {} on this shard", command.table);
-            return Err(ReadError::Overloaded(what));
+    /// A table that can be read.
+    fn readable(&self, id: TableId) -> Result<Rc<Table>, ReadError> {
+        let Some(table) = self.table(id) else {
+            return Err(ReadError::Overloaded(format!("no table {id} on this shard")));
         };
         if let Some((file, what, at)) = &*table.broken.borrow() {
             return Err(ReadError::Damaged { file: file.clone(), what: what.clone(), at: *at });
         }
+        Ok(table)
+    }
+
+    /// See [`crate::Storage::open_source`].
+    pub(crate) fn open_source(
+        &self,
+        id: TableId,
+        scope: PartitionScope,
+        slice: Slice,
+        options: SourceOptions,
+    ) -> Result<Box<dyn Source>, ReadError> {
+        let table = self.readable(id)?;
+        let source = open(&table, &scope, &slice, options);
+        Ok(Box::new(Reopened { table, slice, options, source }))
+    }
+
+    pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        let table = self.readable(command.table)?;
         let schema = table.schema();
         match &command.partitions {
             Partitions::Key(key) => {
@@ -60,7 +91,7 @@ async fn read_one(
         unreachable!("a memtable never has to wait");
     }
     let direction = slice.direction();
-    let mut sources = Sources { all: Vec::new() };
+    let mut sources = Sources::new(SourceOptions::QUERY);
     sources.one(tablet, lookup, &slice);
     let mut source = reader::merge(schema.clone(), direction, sources.all);
     reader::read_page(&mut *source, schema, command).await
@@ -73,6 +104,7 @@ fn open_range(
     (start, end): (&RingBound, &RingBound),
     command: &ReadCommand,
 ) -> Box<dyn Source> {
+    let options = SourceOptions { bypass_cache: command.bypass_cache, ..SourceOptions::QUERY };
     let direction = command.direction();
     let mut chain = Vec::new();
     let mut start = start.clone();
@@ -80,13 +112,13 @@ fn open_range(
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let mut sources = Sources { all: Vec::new() };
+            let mut sources = Sources::new(options);
             sources.one(tablet, &lookup, &Slice::resumed(command, &schema.order));
             chain.push(reader::merge(schema.clone(), direction, sources.all));
         }
         start = just_after(&lookup.key);
     }
-    let mut sources = Sources { all: Vec::new() };
+    let mut sources = Sources::new(options);
     sources.between(table, &start, end, &Slice::of(command));
     let rest = reader::merge(schema.clone(), direction, sources.all);
     if chain.is_empty() {
@@ -101,12 +133,75 @@ fn just_after(key: &DecoratedKey) -> RingBound {
     RingBound { token: key.token, key: Some(key.key.to_vec()), after: true }
 }
 
+/// A source of a whole table, of whatever tablets and SSTables there are when it is forwarded.
+struct Reopened {
+    table: Rc<Table>,
+    slice: Slice,
+    options: SourceOptions,
+    source: Box<dyn Source>,
+}
+
+/// Memtables and SSTables of a table, as one source.
+fn open(
+    table: &Table,
+    scope: &PartitionScope,
+    slice: &Slice,
+    options: SourceOptions,
+) -> Box<dyn Source> {
+    let mut sources = Sources::new(options);
+    match scope {
+        PartitionScope::Key(key) => {
+            if let Some(tablet) = table.tablet_of(key.token) {
+                sources.one(tablet, &Lookup::new(key.key.clone()), slice);
+            }
+        }
+        PartitionScope::Range { start, end } => sources.between(table, start, end, slice),
+    }
+    reader::merge(table.schema(), slice.direction(), sources.all)
+}
+
+impl Source for Reopened {
+    fn try_fill(
+        &mut self,
+        budget: Budget,
+        out: &mut Vec<Fragment>,
+    ) -> Option<Result<(), ReadError>> {
+        self.source.try_fill(budget, out)
+    }
+
+    fn fill<'a>(
+        &'a mut self,
+        budget: Budget,
+        out: &'a mut Vec<Fragment>,
+    ) -> LocalFuture<'a, Result<(), ReadError>> {
+        self.source.fill(budget, out)
+    }
+
+    fn next_partition(&mut self) {
+        self.source.next_partition();
+    }
+
+    fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
+        self.source = open(&self.table, &scope, &self.slice, self.options);
+    }
+
+    fn forward_rows(&mut self, range: ClusteringRange) {
+        self.source.forward_rows(range);
+    }
+}
+
 /// Sources of one read, opened in one step (*one-view*).
 struct Sources {
     all: Vec<Box<dyn Source>>,
+    options: SourceOptions,
 }
 
 impl Sources {
+    fn new(options: SourceOptions) -> Sources {
+        Sources { all: Vec::new(), options }
+    }
+
     /// One partition of a tablet.
     fn one(&mut self, tablet: &Tablet, lookup: &Lookup, slice: &Slice) {
         for memtable in tablet.memtables() {
@@ -115,7 +210,7 @@ impl Sources {
         }
         for table in tablet.sstables.borrow().iter().filter(|table| table.may_contain(lookup)) {
             let scope = Scope::Key(lookup.clone());
-            self.all.push(Box::new(table.read(scope, slice.clone(), IoClass::Query)));
+            self.all.push(Box::new(table.read(scope, slice.clone(), self.options.class)));
         }
     }
 
@@ -129,7 +224,7 @@ impl Sources {
             }
             for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
                 let scope = Scope::Range { start: start.clone(), end: end.clone() };
-                self.all.push(Box::new(one.read(scope, slice.clone(), IoClass::Query)));
+                self.all.push(Box::new(one.read(scope, slice.clone(), self.options.class)));
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use crate::commitlog::{self, LogStats};
 use crate::shard::Shard;
-use crate::{Config, Log, PartitionGuard, StartError, StorageError, WriteError, flush, replay};
+use crate::{
+    Config, Log, PartitionGuard, SourceOptions, StartError, StorageError, WriteError, flush, replay,
+};
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
-use reader::ReadError;
+use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
@@ -171,6 +173,19 @@ impl Storage {
             self.tell_damage(error);
         }
         read
+    }
+
+    /// A source of what this shard has of a table, memtables and SSTables, for those who read
+    /// fragments and not pages. Forwarded to other partitions it sees what is there then. Takes no
+    /// permit.
+    pub fn open_source(
+        &self,
+        table: TableId,
+        scope: PartitionScope,
+        slice: Slice,
+        options: SourceOptions,
+    ) -> Result<Box<dyn Source>, ReadError> {
+        self.shard.open_source(table, scope, slice, options)
     }
 
     fn tell_damage(&self, error: &ReadError) {

@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod log;
 mod real;
+mod sources;
 
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};
