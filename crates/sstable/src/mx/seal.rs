@@ -128,8 +128,8 @@ fn statistics(written: &Written) -> Statistics {
             commitlog_upper,
             min_timestamp: stats.timestamps.min_or(0),
             max_timestamp: stats.timestamps.max_or(0),
-            min_deletion_time: stats.deletion_times.min_or(NO_DELETION_TIME),
-            max_deletion_time: stats.deletion_times.max_or(NO_DELETION_TIME),
+            min_deletion_time: stats.deletion_times.min_or(NO_DELETION_TIME).into(),
+            max_deletion_time: stats.deletion_times.max_or(NO_DELETION_TIME).into(),
             min_ttl: stats.ttls.min_or(0),
             max_ttl: stats.ttls.max_or(0),
             compression_ratio,
@@ -144,6 +144,7 @@ fn statistics(written: &Written) -> Statistics {
             commitlog_lower,
             commitlog_intervals: options.commitlog.into_iter().collect(),
             host_id: options.host_id,
+            additions: Default::default(),
         },
         header: written.header.clone(),
     }

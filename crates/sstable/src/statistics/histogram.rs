@@ -1,6 +1,7 @@
 //! Histograms of Statistics.db: of sizes with growing buckets, and of the times at which
 //! tombstones can be dropped with a bounded number of moving bins.
 
+use crate::store::Version;
 use stdx::{Cursor, Damaged, Put};
 
 /// A histogram whose bucket bounds grow by a fifth.
@@ -129,17 +130,21 @@ impl TombstoneHistogram {
         }
     }
 
-    /// Reads the serialized form.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<TombstoneHistogram, Damaged> {
-        let bins_max = cursor.u32("tombstone histogram cut short")?;
-        let count = cursor.u32("tombstone histogram cut short")? as usize;
-        if cursor.remaining() / 16 < count {
-            return Err(cursor.damaged("tombstone histogram cut short"));
+    /// Reads the serialized form of a version: bins of doubles and 64-bit counts, or with unsigned
+    /// times of 64-bit points and 32-bit counts.
+    pub fn parse(cursor: &mut Cursor<'_>, version: Version) -> Result<TombstoneHistogram, Damaged> {
+        let cut = "tombstone histogram cut short";
+        let bins_max = cursor.u32(cut)?;
+        let count = cursor.u32(cut)? as usize;
+        if cursor.remaining() / 12 < count {
+            return Err(cursor.damaged(cut));
         }
         let mut bins = Vec::with_capacity(count);
         for _ in 0..count {
-            let point = f64::from_bits(cursor.u64("tombstone histogram cut short")?);
-            bins.push((point, cursor.u64("tombstone histogram cut short")?));
+            bins.push(match version.has_unsigned_times() {
+                true => (cursor.i64(cut)? as f64, cursor.u32(cut)? as u64),
+                false => (f64::from_bits(cursor.u64(cut)?), cursor.u64(cut)?),
+            });
         }
         Ok(TombstoneHistogram { bins_max, bins })
     }
@@ -181,6 +186,7 @@ mod tests {
         assert!((400..600).contains(&half), "{half}");
         let mut out = Vec::new();
         histogram.put(&mut out);
-        assert_eq!(TombstoneHistogram::parse(&mut Cursor::new(&out)).unwrap(), histogram);
+        let back = TombstoneHistogram::parse(&mut Cursor::new(&out), Version::Me);
+        assert_eq!(back.unwrap(), histogram);
     }
 }
