@@ -3,7 +3,8 @@
 //!
 //! In reading order: [`store`] (files of a directory), [`mx`] (rows in Data.db, with the
 //! [`Writer`] and the [`TableSource`]), [`index`], [`filter`], [`compress`], [`statistics`],
-//! [`scylla`] (what else is known of a file), [`table`] (an open SSTable).
+//! [`scylla`] (what else is known of a file), [`table`] (an open SSTable), [`schema`] (what files
+//! tell of their table), [`scrub`] (validating and rewriting).
 //!
 //! Invariants
 //!  - *ordered*: partitions ascend in ring order, rows and tombstone changes in clustering order:
@@ -16,6 +17,8 @@ pub mod compress;
 pub mod filter;
 pub mod index;
 pub mod mx;
+pub mod schema;
+pub mod scrub;
 pub mod scylla;
 pub mod statistics;
 pub mod store;

@@ -17,14 +17,17 @@ pub mod features {
 mod tag {
     pub(super) const SHARDING: u32 = 1;
     pub(super) const FEATURES: u32 = 2;
+    pub(super) const EXTENSIONS: u32 = 3;
     pub(super) const RUN_ID: u32 = 4;
     pub(super) const LARGE_DATA: u32 = 5;
     pub(super) const ORIGIN: u32 = 6;
+    pub(super) const BUILD_ID: u32 = 7;
     pub(super) const VERSION: u32 = 8;
     pub(super) const TIMESTAMPS: u32 = 9;
     pub(super) const SSTABLE_ID: u32 = 10;
     pub(super) const SCHEMA: u32 = 11;
     pub(super) const DIGESTS: u32 = 12;
+    pub(super) const LARGE_RECORDS: u32 = 13;
 }
 
 /// The parts that are written and read; other tags are skipped.
@@ -50,6 +53,44 @@ pub struct Metadata {
     pub schema: Vec<u8>,
     /// Component number and CRC32 of its file.
     pub digests: Vec<(u32, u32)>,
+    /// Token ranges of the shard that wrote the file, as read.
+    pub sharding: Vec<ShardingRange>,
+    /// Names and values, as read: this project writes none.
+    pub extensions: Vec<(String, String)>,
+    /// Of the program that wrote it, as read: this project writes none.
+    pub build_id: String,
+    /// The largest things of the file, as read: this project writes none.
+    pub large_records: Vec<LargeRecord>,
+}
+
+/// A range of tokens, each end with whether it is excluded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardingRange {
+    /// Where it starts.
+    pub left: (bool, Vec<u8>),
+    /// Where it ends.
+    pub right: (bool, Vec<u8>),
+}
+
+/// One of the largest things of its kind in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeRecord {
+    /// As in [`Metadata::large_data`].
+    pub kind: u32,
+    /// Where it is: the keys as their text or bytes.
+    pub partition_key: Vec<u8>,
+    /// Empty for a partition.
+    pub clustering_key: Vec<u8>,
+    /// Empty but for cells and collections.
+    pub column: Vec<u8>,
+    /// Bytes, rows or elements.
+    pub value: u64,
+    /// Of a collection.
+    pub elements: u64,
+    /// In a partition.
+    pub range_tombstones: u64,
+    /// In a partition.
+    pub dead_rows: u64,
 }
 
 /// Numbers of one kind of large data.
@@ -176,6 +217,23 @@ impl Metadata {
                     self.large_data.push((kind, LargeData { max, threshold, above }));
                 }
             }
+            tag::SHARDING => {
+                for _ in 0..c.u32("sharding cut short")? {
+                    let (left, right) = (read_bound(c)?, read_bound(c)?);
+                    self.sharding.push(ShardingRange { left, right });
+                }
+            }
+            tag::EXTENSIONS => {
+                for _ in 0..c.u32("extension attributes cut short")? {
+                    self.extensions.push((text(c)?, text(c)?));
+                }
+            }
+            tag::BUILD_ID => self.build_id = text(c)?,
+            tag::LARGE_RECORDS => {
+                for _ in 0..c.u32("large data records cut short")? {
+                    self.large_records.push(LargeRecord::read(c)?);
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -191,6 +249,27 @@ impl Metadata {
 fn text(cursor: &mut Cursor<'_>) -> Result<String, Damaged> {
     let bytes = cursor.u32_bytes("text cut short")?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+impl LargeRecord {
+    fn read(cursor: &mut Cursor<'_>) -> Result<LargeRecord, Damaged> {
+        let cut = "large data records cut short";
+        Ok(LargeRecord {
+            kind: cursor.u32(cut)?,
+            partition_key: cursor.u32_bytes(cut)?.to_vec(),
+            clustering_key: cursor.u32_bytes(cut)?.to_vec(),
+            column: cursor.u32_bytes(cut)?.to_vec(),
+            value: cursor.u64(cut)?,
+            elements: cursor.u64(cut)?,
+            range_tombstones: cursor.u64(cut)?,
+            dead_rows: cursor.u64(cut)?,
+        })
+    }
+}
+
+fn read_bound(cursor: &mut Cursor<'_>) -> Result<(bool, Vec<u8>), Damaged> {
+    let exclusive = cursor.u8("sharding cut short")? != 0;
+    Ok((exclusive, cursor.u16_bytes("sharding cut short")?.to_vec()))
 }
 
 /// One range, both ends included.
@@ -210,6 +289,50 @@ fn put_large_data(list: &[(u32, LargeData)], out: &mut Vec<u8>) {
         out.put_u64(large.threshold);
         out.put_u32(large.above);
     }
+}
+
+/// What [`schema_part`] wrote, as foreign bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemaPart {
+    /// Of the table.
+    pub id: Option<Uuid>,
+    /// Of its schema.
+    pub version: Option<Uuid>,
+    /// The keyspace's name.
+    pub keyspace: String,
+    /// The table's name.
+    pub table: String,
+    /// Its columns, keys in their order.
+    pub columns: Vec<SchemaColumn>,
+}
+
+/// A column as Scylla.db tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaColumn {
+    /// 1 partition key, 2 clustering, 3 static, 4 regular.
+    pub kind: u8,
+    /// Its name.
+    pub name: String,
+    /// The class of its type.
+    pub class: String,
+}
+
+/// Reads the serialized schema.
+pub fn read_schema_part(bytes: &[u8]) -> Result<SchemaPart, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let c = &mut cursor;
+    let mut part = SchemaPart {
+        id: Some(Uuid::from_bytes(c.array("schema cut short")?)),
+        version: Some(Uuid::from_bytes(c.array("schema cut short")?)),
+        keyspace: text(c)?,
+        table: text(c)?,
+        columns: Vec::new(),
+    };
+    for _ in 0..c.u32("schema cut short")? {
+        let kind = c.u8("schema cut short")?;
+        part.columns.push(SchemaColumn { kind, name: text(c)?, class: text(c)? });
+    }
+    Ok(part)
 }
 
 /// The serialized schema: ids, names, and per column its kind, name and class.
@@ -250,6 +373,7 @@ mod tests {
             sstable_id: Some(Uuid::from_u128(8)),
             schema: vec![1, 2, 3],
             digests: vec![(0, 5), (4, 6)],
+            ..Metadata::default()
         };
         let bytes = metadata.to_bytes();
         assert_eq!(Metadata::parse(&bytes).unwrap(), metadata);
@@ -260,6 +384,52 @@ mod tests {
             assert_ne!(Metadata::parse(&flipped).ok(), Some(metadata.clone()), "{at}");
         }
         let with_tokens = Metadata { tokens: Some((-1, 1)), ..metadata };
-        assert_eq!(Metadata::parse(&with_tokens.to_bytes()).unwrap().digests.len(), 2);
+        let with_tokens = Metadata::parse(&with_tokens.to_bytes()).unwrap();
+        assert_eq!(with_tokens.digests.len(), 2);
+        let end = |token: i64| (false, token.to_be_bytes().to_vec());
+        assert_eq!(with_tokens.sharding, [ShardingRange { left: end(-1), right: end(1) }]);
+    }
+
+    #[test]
+    fn parts_that_only_others_write_are_read() {
+        let mut out = Vec::new();
+        out.put_u32(3);
+        out.put_u32(tag::EXTENSIONS);
+        out.put_u32_bytes(b"\0\0\0\x01\0\0\0\x01a\0\0\0\x02bc");
+        out.put_u32(tag::BUILD_ID);
+        out.put_u32_bytes(b"\0\0\0\x02id");
+        out.put_u32(tag::LARGE_RECORDS);
+        let mut records = Vec::new();
+        records.put_u32(1);
+        records.put_u32(2);
+        for part in [&b"p"[..], b"c", b""] {
+            records.put_u32_bytes(part);
+        }
+        (1..=4).for_each(|number| records.put_u64(number));
+        out.put_u32_bytes(&records);
+        let metadata = Metadata::parse(&out).unwrap();
+        assert_eq!(metadata.extensions, [("a".to_string(), "bc".to_string())]);
+        assert_eq!(metadata.build_id, "id");
+        let record = &metadata.large_records[0];
+        assert_eq!((record.kind, record.value, record.dead_rows), (2, 1, 4));
+        assert_eq!((&*record.partition_key, &*record.clustering_key), (&b"p"[..], &b"c"[..]));
+    }
+
+    #[test]
+    fn a_schema_part_is_read_as_written() {
+        let schema = TableSchema::builder("ks", "t", Uuid::from_u128(5))
+            .partition_key("p", model::Type::Int)
+            .regular("v", model::Type::Text)
+            .build()
+            .unwrap();
+        let bytes = schema_part(&schema);
+        let part = read_schema_part(&bytes).unwrap();
+        assert_eq!((part.id, part.version), (Some(schema.id), Some(schema.version)));
+        assert_eq!((&*part.keyspace, &*part.table), ("ks", "t"));
+        let columns: Vec<_> = part.columns.iter().map(|c| (c.kind, c.name.as_str())).collect();
+        assert_eq!(columns, [(1, "p"), (4, "v")]);
+        for at in 0..bytes.len() {
+            assert!(read_schema_part(&bytes[..at]).is_err(), "{at}");
+        }
     }
 }

@@ -46,6 +46,11 @@ impl Summary {
         self.positions.is_empty()
     }
 
+    /// The key of an entry and where it stands in Index.db.
+    pub fn entry(&self, index: usize) -> (&[u8], u64) {
+        (self.key(index), self.positions[index])
+    }
+
     fn key(&self, index: usize) -> &[u8] {
         &self.keys[self.key_starts[index] as usize..self.key_starts[index + 1] as usize]
     }

@@ -187,5 +187,6 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         sstable_id: identifier,
         schema: schema_part(&written.schema),
         digests,
+        ..Metadata::default()
     }
 }

@@ -33,6 +33,15 @@ impl EstimatedHistogram {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// Each bucket's offset, as the file has it, and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let bound = |index: usize| self.bounds.get(index.saturating_sub(1)).copied();
+        self.counts
+            .iter()
+            .enumerate()
+            .map(move |(index, count)| (bound(index).unwrap_or(0), *count))
+    }
+
     /// The mean of the values, each taken for the bound of its bucket.
     pub fn mean(&self) -> f64 {
         let bounds = self.bounds.iter().chain(self.bounds.last());

@@ -1,0 +1,149 @@
+//! Reading all of an SSTable for breaches: of *ordered*, of the format, and between index and data.
+
+use crate::index::reader::{IndexCursor, seek};
+use crate::scrub::check::OrderCheck;
+use crate::scrub::scan::RawScan;
+use crate::table::Table;
+use model::{DecoratedKey, Token};
+use mutation::Fragment;
+use mutation::page::RingBound;
+use reader::ReadError;
+use runtime::io::IoClass;
+use std::rc::Rc;
+
+/// Reads all of the data and of the index, and tells every breach. Answers how many there were.
+pub async fn validate(
+    table: &Rc<Table>,
+    class: IoClass,
+    tell: &mut dyn FnMut(&ReadError),
+) -> Result<u64, ReadError> {
+    let mapping = table.mapping();
+    let mut check = OrderCheck::new(&mapping.schema.order);
+    let mut scan = RawScan::new(table.clone(), class);
+    let mut positions = Positions::new(table, class);
+    let mut resume = Positions::new(table, class);
+    let mut problems = 0;
+    let mut tell = |error: ReadError| {
+        problems += 1;
+        tell(&error);
+    };
+    loop {
+        let raw = match scan.next().await {
+            Ok(Some(raw)) => raw,
+            Ok(None) => break,
+            Err(error) => {
+                tell(error);
+                check.lost();
+                positions.lost();
+                match resume.after(scan.position()).await {
+                    Some(position) => scan.seek(position),
+                    None => break,
+                }
+                continue;
+            }
+        };
+        let broken = raw.broken.or(check.check(&raw.fragment));
+        if let Some(what) = broken {
+            tell(table.data.damaged(what, raw.at));
+        }
+        if let Fragment::PartitionStart { key, .. } = &raw.fragment
+            && let Some(error) = positions.compare(key, raw.at).await
+        {
+            tell(error);
+        }
+    }
+    if let Some(what) = check.finish() {
+        tell(table.data.damaged(what, scan.position()));
+    }
+    if let Some(error) = positions.finish().await {
+        tell(error);
+    }
+    Ok(problems)
+}
+
+/// The entries of the index, in step with the data.
+pub(super) struct Positions {
+    table: Rc<Table>,
+    class: IoClass,
+    cursor: Cursor,
+}
+
+enum Cursor {
+    /// Not opened yet.
+    Start,
+    Entries(IndexCursor),
+    /// The index cannot be followed any more.
+    Lost,
+}
+
+impl Positions {
+    pub(super) fn new(table: &Rc<Table>, class: IoClass) -> Positions {
+        Positions { table: table.clone(), class, cursor: Cursor::Start }
+    }
+
+    /// The data cannot be followed any more: comparing ends.
+    fn lost(&mut self) {
+        self.cursor = Cursor::Lost;
+    }
+
+    /// Key, where it is known, and position of the next entry.
+    async fn next(&mut self) -> Result<Option<(Option<DecoratedKey>, u64)>, ReadError> {
+        if let Cursor::Start = self.cursor {
+            let first = RingBound { token: Token::MIN, key: None, after: false };
+            let (cursor, _) = seek(&self.table, &first, self.class).await?;
+            self.cursor = Cursor::Entries(cursor);
+        }
+        let Cursor::Entries(cursor) = &mut self.cursor else { return Ok(None) };
+        let entry = cursor.next().await?;
+        Ok(entry.map(|entry| (Some(entry.key), entry.position)))
+    }
+
+    /// The breach, if the next entry is not that of a partition that the data has there.
+    async fn compare(&mut self, key: &DecoratedKey, at: u64) -> Option<ReadError> {
+        if let Cursor::Lost = self.cursor {
+            return None;
+        }
+        let what = match self.next().await {
+            Err(error) => {
+                self.lost();
+                return Some(error);
+            }
+            Ok(None) => "mismatching index/data: index is at EOF, but data file has more data",
+            Ok(Some((Some(other), _))) if other != *key => {
+                "mismatching index/data: partition mismatch"
+            }
+            Ok(Some((_, position))) if position != at => {
+                "mismatching index/data: position mismatch"
+            }
+            Ok(Some(_)) => return None,
+        };
+        self.lost();
+        Some(self.table.data.damaged(what, at))
+    }
+
+    /// The breach, if the index goes on where the data does not.
+    async fn finish(&mut self) -> Option<ReadError> {
+        if let Cursor::Lost = self.cursor {
+            return None;
+        }
+        match self.next().await {
+            Ok(None) => None,
+            Ok(Some((_, position))) => {
+                let what = "mismatching index/data: data is at EOF, but index has more data";
+                Some(self.table.data.damaged(what, position))
+            }
+            Err(error) => Some(error),
+        }
+    }
+
+    /// The position of the first partition after `position`, if the index can be read that far.
+    pub(super) async fn after(&mut self, position: u64) -> Option<u64> {
+        loop {
+            match self.next().await {
+                Ok(Some((_, next))) if position < next => return Some(next),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Validating, scrubbing and distributing: what is whole has no breach and comes back; what is out
+//! of order is found, and comes back in order.
+
+mod support;
+
+use model::{ColumnId, TableSchema, Type, Uuid};
+use mutation::{Cell, ClusteringPosition, Direction, Fragment, Marker, RowBuilder, Tombstone};
+use reader::{Budget, ReadError, Slice, Source, merge};
+use runtime::io::{IoClass, OpenOptions, fs};
+use sstable::scrub::{Mode, Target, distribute, scrub, validate};
+use sstable::store::list;
+use sstable::{Component, Compression, Descriptor, Table, WriterOptions};
+use std::path::Path;
+use std::rc::Rc;
+use stdx::Bytes;
+use support::{DIR, everything, in_simulation, read_all, write};
+
+const OUT: &str = "/data/ks/out";
+
+fn schema() -> TableSchema {
+    TableSchema::builder("ks", "t", Uuid::from_u128(9))
+        .partition_key("p", Type::Int)
+        .clustering("c", Type::Int)
+        .regular("v", Type::Int)
+        .build()
+        .unwrap()
+}
+
+fn options() -> WriterOptions {
+    let mut options = WriterOptions::of_schema(&schema(), "memtable").unwrap();
+    options.compression = Compression::None;
+    options
+}
+
+fn key(value: i32) -> model::DecoratedKey {
+    model::DecoratedKey::new(Bytes::copy_from(&value.to_be_bytes()))
+}
+
+fn prefix(value: i32) -> Bytes {
+    let mut out = Vec::new();
+    model::key::push_clustering(&value.to_be_bytes(), &mut out);
+    Bytes::copy_from(&out)
+}
+
+fn row(value: i32) -> Fragment {
+    let mut row = RowBuilder::new(Vec::new());
+    row.marker(Marker::Live { timestamp: 100 });
+    row.cell(ColumnId(2), Cell::live(100, &value.to_be_bytes()));
+    Fragment::Row { key: prefix(value), row: Bytes::copy_from(&row.finish()) }
+}
+
+fn change(value: i32, timestamp: i64) -> Fragment {
+    let position = ClusteringPosition::before(prefix(value));
+    let tombstone = match timestamp {
+        0 => Tombstone::NONE,
+        timestamp => Tombstone::new(timestamp, 1),
+    };
+    Fragment::RangeTombstoneChange { position, tombstone }
+}
+
+/// Partitions in ring order, each with these elements.
+fn partitions(keys: &[i32], elements: &[Fragment]) -> Vec<Fragment> {
+    let mut keys: Vec<_> = keys.iter().map(|value| key(*value)).collect();
+    keys.sort();
+    let mut out = Vec::new();
+    for key in keys {
+        out.push(Fragment::PartitionStart { key, tombstone: Tombstone::NONE });
+        out.extend_from_slice(elements);
+        out.push(Fragment::PartitionEnd);
+    }
+    out
+}
+
+async fn data_of(table: &Table) -> Vec<u8> {
+    fs::read_file(table.descriptor().path(Path::new(DIR), Component::Data)).await.unwrap()
+}
+
+/// Changes Data.db, which stays as long as it is, and opens the table again.
+async fn with_data(table: Rc<Table>, data: Vec<u8>) -> Rc<Table> {
+    let path = table.descriptor().path(Path::new(DIR), Component::Data);
+    assert_eq!(data_of(&table).await.len(), data.len());
+    fs::remove_file(&path).await.unwrap();
+    let file = runtime::io::File::open(&path, OpenOptions::create_new()).await.unwrap();
+    let mut buf = runtime::io::AlignedBuf::with_capacity(data.len());
+    buf.extend_from_slice(&data);
+    file.write_tail(IoClass::Flush, 0, buf).await.unwrap();
+    file.close().await.unwrap();
+    reopen(table.descriptor(), DIR).await
+}
+
+async fn reopen(descriptor: Descriptor, dir: &str) -> Rc<Table> {
+    Table::open(Path::new(dir), descriptor, Rc::new(schema())).await.unwrap()
+}
+
+async fn breaches(table: &Rc<Table>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut tell = |error: &ReadError| out.push(error.to_string());
+    let count = validate(table, IoClass::Query, &mut tell).await.unwrap();
+    assert_eq!(count, out.len() as u64);
+    out
+}
+
+fn target() -> Target {
+    Target::new(Path::new(OUT), Rc::new(schema()), options(), IoClass::Compaction)
+}
+
+/// All that the files in `OUT` hold together; each is whole by itself.
+async fn outputs() -> (usize, Vec<Fragment>) {
+    let listing = list(Path::new(OUT)).await.unwrap();
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for found in &listing.tables {
+        let table = reopen(found.descriptor, OUT).await;
+        assert_eq!(breaches(&table).await, Vec::<String>::new());
+        sources.push(Box::new(table.read(everything(), Slice::full(), IoClass::Query)));
+    }
+    let mut merged = merge(Rc::new(schema()), Direction::Forward, sources);
+    (listing.tables.len(), drain(&mut *merged).await.unwrap())
+}
+
+/// All that a source yields.
+async fn drain(source: &mut dyn Source) -> Result<Vec<Fragment>, ReadError> {
+    let mut out = Vec::new();
+    loop {
+        let before = out.len();
+        source.fill(Budget::BATCH, &mut out).await?;
+        if out.len() == before {
+            return Ok(out);
+        }
+    }
+}
+
+#[test]
+fn what_is_whole_stays_as_it_is() {
+    in_simulation(1, async {
+        fs::create_dir_all(OUT).await.unwrap();
+        let elements = [change(1, 5), row(2), change(3, 0), row(4), row(5)];
+        let written = partitions(&[1, 2, 3], &elements);
+        let table = write(schema(), &written, options()).await.unwrap();
+        assert_eq!(breaches(&table).await, Vec::<String>::new());
+        for mode in [Mode::Abort, Mode::Skip, Mode::Segregate] {
+            let outcome = scrub(&table, mode, &target(), &mut |error| panic!("{error}")).await;
+            let outcome = outcome.unwrap();
+            assert_eq!((outcome.problems, outcome.written.len()), (0, 1));
+            let again = reopen(outcome.written[0].descriptor, OUT).await;
+            assert_eq!(read_all(&again).await.unwrap(), written);
+        }
+    });
+}
+
+/// Three partitions of four rows each, all of one length, with two stretches of the data exchanged.
+async fn exchanged(swap: impl Fn(&mut Vec<u8>, usize)) -> (Vec<Fragment>, Rc<Table>) {
+    fs::create_dir_all(OUT).await.unwrap();
+    let written = partitions(&[1, 2, 3], &[row(1), row(2), row(3), row(4)]);
+    let table = write(schema(), &written, options()).await.unwrap();
+    let mut data = data_of(&table).await;
+    let partition_bytes = data.len() / 3;
+    assert_eq!(data.len() % 3, 0);
+    swap(&mut data, partition_bytes);
+    (written, with_data(table, data).await)
+}
+
+fn swap(data: &mut [u8], a: usize, b: usize, length: usize) {
+    for offset in 0..length {
+        data.swap(a + offset, b + offset);
+    }
+}
+
+#[test]
+fn partitions_out_of_order() {
+    in_simulation(2, async {
+        let (written, table) = exchanged(|data, length| swap(data, 0, length, length)).await;
+        let found = breaches(&table).await;
+        assert!(found.iter().any(|text| text.contains("partitions out of order")), "{found:?}");
+        assert!(found.iter().any(|text| text.contains("partition mismatch")), "{found:?}");
+        let aborted = scrub(&table, Mode::Abort, &target(), &mut |_| {}).await.unwrap_err();
+        assert!(aborted.to_string().contains("partitions out of order"), "{aborted}");
+        assert_eq!(outputs().await.0, 0);
+        let skipped = scrub(&table, Mode::Skip, &target(), &mut |_| {}).await.unwrap();
+        assert_eq!((skipped.problems, skipped.written[0].partitions), (1, 2));
+        assert_eq!(outputs().await.1, written[6..]);
+        scrub(&table, Mode::Segregate, &target(), &mut |_| {}).await.unwrap();
+        // One file of the skip, two of these.
+        assert_eq!(outputs().await, (3, written));
+    });
+}
+
+/// The length of a partition's head, and of a row.
+const HEAD_BYTES: usize = 2 + 4 + 12;
+
+#[test]
+fn rows_out_of_order() {
+    in_simulation(3, async {
+        let (written, table) = exchanged(|data, length| {
+            let row_bytes = (length - HEAD_BYTES - 1) / 4;
+            assert_eq!((length - HEAD_BYTES - 1) % 4, 0);
+            swap(data, HEAD_BYTES + row_bytes, HEAD_BYTES + 2 * row_bytes, row_bytes);
+        })
+        .await;
+        let found = breaches(&table).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("rows or range tombstones out of order"), "{found:?}");
+        let skipped = scrub(&table, Mode::Skip, &target(), &mut |_| {}).await.unwrap();
+        assert_eq!((skipped.problems, skipped.written[0].rows), (1, 11));
+        let segregated = scrub(&table, Mode::Segregate, &target(), &mut |_| {}).await.unwrap();
+        let rows: Vec<u64> = segregated.written.iter().map(|sealed| sealed.rows).collect();
+        assert_eq!(rows.iter().sum::<u64>(), 12);
+        assert_eq!(outputs().await, (3, written));
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_left_out() {
+    in_simulation(4, async {
+        // The flags of the second row of the first partition say that it is shadowable of old.
+        let (written, table) = exchanged(|data, length| {
+            let row_bytes = (length - HEAD_BYTES - 1) / 4;
+            data[HEAD_BYTES + row_bytes] = 0x80;
+            data[HEAD_BYTES + row_bytes + 1] = 0x02;
+        })
+        .await;
+        let found = breaches(&table).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        scrub(&table, Mode::Abort, &target(), &mut |_| {}).await.unwrap_err();
+        let skipped = scrub(&table, Mode::Skip, &target(), &mut |_| {}).await.unwrap();
+        assert_eq!((skipped.problems, skipped.written[0].rows), (1, 9));
+        let mut expected = written[..2].to_vec();
+        expected.extend_from_slice(&written[5..]);
+        assert_eq!(outputs().await.1, expected);
+    });
+}
+
+#[test]
+fn partitions_go_where_they_are_told_to() {
+    in_simulation(5, async {
+        fs::create_dir_all(OUT).await.unwrap();
+        let keys: Vec<i32> = (0..20).collect();
+        let written = partitions(&keys, &[change(0, 5), row(1), change(2, 0)]);
+        let table = write(schema(), &written, options()).await.unwrap();
+        let mut source = table.read(everything(), Slice::full(), IoClass::Compaction);
+        let even = |key: &model::DecoratedKey| key.key[3] % 2;
+        let mut choose = |key: &model::DecoratedKey| match even(key) {
+            _ if key.key[3] == 7 => None,
+            0 => Some(0),
+            _ => Some(2),
+        };
+        let out = distribute(&mut source, &target(), 3, &mut choose).await.unwrap();
+        let counts: Vec<Option<u64>> =
+            out.iter().map(|one| one.as_ref().map(|sealed| sealed.partitions)).collect();
+        assert_eq!(counts, [Some(10), None, Some(9)]);
+        let without: Vec<i32> = keys.into_iter().filter(|key| *key != 7).collect();
+        let expected = partitions(&without, &[change(0, 5), row(1), change(2, 0)]);
+        assert_eq!(outputs().await, (2, expected));
+    });
+}
