@@ -5,3 +5,4 @@ pub mod entry;
 pub mod promoted;
 pub mod reader;
 pub mod summary;
+pub mod trie;

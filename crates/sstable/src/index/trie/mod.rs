@@ -1,0 +1,10 @@
+//! The trie index of `ms`, `mt` and `da`: Partitions.db from keys to partitions, and in Rows.db,
+//! for each partition of two blocks or more, a trie from clustering positions to blocks
+//! (storage-format reference, section 12). Nothing of it is held in memory but its footer.
+//!
+//! In reading order: [`node`] (bytes of a node), [`key`] (keys whose bytes are ordered), [`build`] (tries written
+//! from sorted keys, page by page).
+
+pub mod build;
+pub mod key;
+pub mod node;
