@@ -18,11 +18,13 @@
 //!    own.
 //!
 //! In reading order: [`Source`]; [`VecSource`] (the reference), [`MergeSource`], [`ChainSource`];
-//! [`read_page`]; [`Validator`]; `testing` (the conformance suite).
+//! [`EvictableSource`] and [`place`]; [`read_page`]; [`Validator`]; `testing` (the conformance suite).
 
 mod chain;
+mod evictable;
 mod merge;
 mod page;
+pub mod place;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -31,6 +33,7 @@ mod validate;
 mod vec;
 
 pub use chain::ChainSource;
+pub use evictable::{EvictableSource, OpenSource};
 pub use merge::{MergeSource, merge};
 pub use page::{read_page, read_page_now};
 pub use validate::Validator;

@@ -2,16 +2,11 @@
 
 use super::config;
 use crate::{Log, SourceOptions, Storage};
-use model::{TabletMap, Token};
-use mutation::{FrozenMutation, RingBound};
-use reader::{PartitionScope, Slice, Source};
+use model::TabletMap;
+use mutation::FrozenMutation;
+use reader::testing::{Evicted, everything};
+use reader::{EvictableSource, OpenSource, Slice, Source};
 use std::rc::Rc;
-
-/// All partitions.
-fn everything() -> PartitionScope {
-    let bound = |token, after| RingBound { token, key: None, after };
-    PartitionScope::Range { start: bound(Token::MIN, false), end: bound(Token::MAX, true) }
-}
 
 /// A table of four tablets with these mutations alone: some in SSTables, some in memtables.
 async fn fill(storage: &Storage, mutations: &[FrozenMutation]) -> model::TableId {
@@ -39,6 +34,17 @@ fn storage_is_a_source_like_any_other() {
             let opened =
                 storage.open_source(table, everything(), slice.clone(), SourceOptions::QUERY);
             opened.unwrap() as Box<dyn Source>
+        })
+        .await;
+        let order = Rc::new(mutation::testing::schema().order);
+        reader::testing::conformance(15, async |mutations, slice: &Slice| {
+            let table = fill(&storage, mutations).await;
+            let storage = storage.clone();
+            let open: OpenSource = Box::new(move |scope, slice| {
+                storage.open_source(table, scope.clone(), slice.clone(), SourceOptions::QUERY)
+            });
+            let source = EvictableSource::new(order.clone(), everything(), slice.clone(), open);
+            Box::new(Evicted::new(source, 1, 2)) as Box<dyn Source>
         })
         .await;
         storage.stop().await.unwrap();
