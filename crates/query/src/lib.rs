@@ -3,7 +3,7 @@
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
 //! [`processor`] keeps prepared statements and leads the rest; [`ddl`] and [`describe`] execute
 //! what concerns the schema. [`session`], [`parameters`], [`response`], [`prepared`] and
-//! [`error`] are what the protocol above deals in.
+//! [`error`] are what the protocol above deals in; [`offline`] serves tools that have no node.
 
 mod batch;
 mod cache;
@@ -15,6 +15,7 @@ mod ids;
 mod json;
 mod markers;
 mod modify;
+pub mod offline;
 pub mod parameters;
 pub mod prepared;
 pub mod processor;
