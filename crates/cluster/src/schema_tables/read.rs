@@ -151,7 +151,7 @@ fn load_types(schema: &mut Schema, stored: &Stored, keyspace: &str) -> Read<()> 
 }
 
 /// The type `name` with those it mentions, at most `depth_left` deep.
-fn resolve(
+pub(super) fn resolve(
     texts: &BTreeMap<String, Vec<(String, String)>>,
     keyspace: &str,
     name: &str,
@@ -297,16 +297,16 @@ fn damaged(table: &str, what: String) -> DamagedSchema {
 }
 
 /// Checked access to one row.
-struct Reader<'a> {
-    row: &'a Row,
-    table: &'static str,
+pub(super) struct Reader<'a> {
+    pub(super) row: &'a Row,
+    pub(super) table: &'static str,
 }
 
 impl Reader<'_> {
-    fn damaged(&self, what: String) -> DamagedSchema {
+    pub(super) fn damaged(&self, what: String) -> DamagedSchema {
         damaged(self.table, what)
     }
-    fn optional(&self, name: &str) -> Option<&[u8]> {
+    pub(super) fn optional(&self, name: &str) -> Option<&[u8]> {
         self.row.get(name).map(Vec::as_slice)
     }
     fn needed(&self, name: &str) -> Read<&[u8]> {
@@ -317,26 +317,26 @@ impl Reader<'_> {
         let wrong = || self.damaged(format!("{name} has {} bytes instead of {N}", bytes.len()));
         bytes.try_into().map_err(|_| wrong())
     }
-    fn text(&self, name: &str) -> Read<String> {
+    pub(super) fn text(&self, name: &str) -> Read<String> {
         let text = std::str::from_utf8(self.needed(name)?);
         text.map(str::to_owned).map_err(|_| self.damaged(format!("{name} is not UTF-8")))
     }
-    fn int(&self, name: &str) -> Read<i32> {
+    pub(super) fn int(&self, name: &str) -> Read<i32> {
         self.fixed(name).map(i32::from_be_bytes)
     }
     fn optional_int(&self, name: &str) -> Read<Option<i32>> {
         self.optional(name).map(|_| self.int(name)).transpose()
     }
-    fn bigint(&self, name: &str) -> Read<i64> {
+    pub(super) fn bigint(&self, name: &str) -> Read<i64> {
         self.fixed(name).map(i64::from_be_bytes)
     }
-    fn double(&self, name: &str) -> Read<f64> {
+    pub(super) fn double(&self, name: &str) -> Read<f64> {
         self.fixed(name).map(f64::from_be_bytes)
     }
-    fn uuid(&self, name: &str) -> Read<Uuid> {
+    pub(super) fn uuid(&self, name: &str) -> Read<Uuid> {
         self.fixed(name).map(Uuid::from_bytes)
     }
-    fn kind(&self) -> Read<ColumnKind> {
+    pub(super) fn kind(&self) -> Read<ColumnKind> {
         let name = self.text("kind")?;
         let kinds = [
             ColumnKind::PartitionKey,
@@ -347,7 +347,7 @@ impl Reader<'_> {
         let kind = kinds.into_iter().find(|kind| kind_name(*kind) == name);
         kind.ok_or_else(|| self.damaged(format!("unknown kind of column {name}")))
     }
-    fn blob_map(&self, name: &str) -> Read<Vec<(String, Vec<u8>)>> {
+    pub(super) fn blob_map(&self, name: &str) -> Read<Vec<(String, Vec<u8>)>> {
         let Some(bytes) = self.optional(name) else { return Ok(Vec::new()) };
         let entry = |(key, value): (&[u8], &[u8])| match std::str::from_utf8(key) {
             Ok(key) => Ok((key.to_owned(), value.to_vec())),
@@ -355,14 +355,14 @@ impl Reader<'_> {
         };
         map_entries(bytes).map(entry).collect()
     }
-    fn map(&self, name: &str) -> Read<Vec<(String, String)>> {
+    pub(super) fn map(&self, name: &str) -> Read<Vec<(String, String)>> {
         let entry = |(key, value): (String, Vec<u8>)| match String::from_utf8(value) {
             Ok(value) => Ok((key, value)),
             Err(_) => Err(self.damaged(format!("a value of {name} is not UTF-8"))),
         };
         self.blob_map(name)?.into_iter().map(entry).collect()
     }
-    fn texts(&self, name: &str) -> Read<Vec<String>> {
+    pub(super) fn texts(&self, name: &str) -> Read<Vec<String>> {
         let Some(bytes) = self.optional(name) else { return Ok(Vec::new()) };
         let text = |part| match part {
             Ok(Some(bytes)) => std::str::from_utf8(bytes).ok().map(str::to_owned),
