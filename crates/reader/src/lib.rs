@@ -47,7 +47,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// What can go wrong while reading.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ReadError {
     /// A file breaks its own rules: which file, which component, where, what.
     Damaged {

@@ -2,9 +2,10 @@
 //! cluster: it writes the files it is told to, and reads the files it is given.
 //!
 //! In reading order: [`store`] (files of a directory), [`mx`] (rows in Data.db, with the
-//! [`Writer`] and the [`TableSource`]), [`index`], [`filter`], [`compress`], [`statistics`],
-//! [`scylla`] (what else is known of a file), [`table`] (an open SSTable), [`schema`] (what files
-//! tell of their table), [`scrub`] (validating and rewriting).
+//! [`Writer`] and the [`TableSource`]), [`index`], [`cache`] (what of it is in memory),
+//! [`filter`], [`compress`], [`statistics`], [`scylla`] (what else is known of a file), [`table`]
+//! (an open SSTable), [`schema`] (what files tell of their table), [`scrub`] (validating and
+//! rewriting).
 //!
 //! Invariants
 //!  - *ordered*: partitions ascend in ring order, rows and tombstone changes in clustering order:
@@ -13,6 +14,7 @@
 //!  - *bounded-by-file*: no length in a file makes a reader allocate more than that file has.
 //!  - *verified*: chunks are used only after their checksum was found right.
 
+pub mod cache;
 pub mod compress;
 pub mod filter;
 pub mod index;
@@ -25,8 +27,9 @@ pub mod store;
 pub mod table;
 pub mod testing;
 
+pub use cache::{Access, CacheStats, IndexCache};
 pub use compress::{Algorithm, Compression};
-pub use index::reader::Lookup;
+pub use index::Lookup;
 pub use mx::layout::Bases;
 pub use mx::reader::{Scope, TableSource};
 pub use mx::writer::{Sealed, Writer, WriterOptions};

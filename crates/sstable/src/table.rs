@@ -4,11 +4,13 @@
 //!  - *checked-at-open*: components that are held in memory were parsed whole, and their digests
 //!    compared where Scylla.db has them.
 
+use crate::cache::{Access, CachedFile, IndexCache};
 use crate::compress::data::ReadFile;
 use crate::compress::{Chunks, ChunksError};
 use crate::filter::Filter;
-use crate::index::reader::{Lookup, rebuild_summary};
+use crate::index::big::rebuild_summary;
 use crate::index::summary::Summary;
+use crate::index::{BigIndex, Lookup, PartitionIndex};
 use crate::mx::header::Shape;
 use crate::mx::reader::{Scope, TableSource};
 use crate::scylla::{Metadata, features};
@@ -42,20 +44,20 @@ pub struct Table {
     mapping: RefCell<Rc<Mapping>>,
     statistics: Statistics,
     scylla: Metadata,
-    summary: Summary,
     filter: Option<Filter>,
     pub(crate) data: Rc<ReadFile>,
-    pub(crate) index: Rc<ReadFile>,
+    pub(crate) index: PartitionIndex,
 }
 
 impl Table {
-    /// Opens a sealed SSTable. What is wrong with one is [`ReadError::Damaged`], which names file
+    /// Opens a sealed SSTable, whose index will be read through `cache`. What is wrong with one is [`ReadError::Damaged`], which names file
     /// and rule; so is what cannot be read (a version, a compressor, a column that the table
     /// does not have).
     pub async fn open(
         dir: &Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
+        _cache: &Rc<IndexCache>,
     ) -> Result<Rc<Table>, ReadError> {
         let toc = read_component(dir, descriptor, Component::Toc).await?;
         let components = Toc::parse(&toc).ok_or_else(|| {
@@ -87,6 +89,7 @@ impl Table {
         };
         let (data, data_bytes) = open_file(dir, descriptor, Component::Data).await?;
         let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
+        let index = CachedFile::new(index, index_bytes);
         let chunks = match components.has(Component::CompressionInfo) {
             true => {
                 let bytes = load(Component::CompressionInfo).await?;
@@ -96,11 +99,13 @@ impl Table {
             false => None,
         };
         let data = Rc::new(ReadFile::new(data, data_bytes, chunks));
-        let index = Rc::new(ReadFile::new(index, index_bytes, None));
         let summary = match load_optional(Component::Summary).await? {
             Some(bytes) => Summary::parse(&bytes, index_bytes).map_err(at(Component::Summary))?,
-            None => rebuild_summary(index.clone(), &data).await?,
+            None => rebuild_summary(&index, &data).await?,
         };
+        let partitions = statistics.stats.partition_sizes.count();
+        let index = BigIndex::new(index, summary, data.len(), partitions);
+        let index = PartitionIndex::Big(Rc::new(index));
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),
             descriptor,
@@ -108,7 +113,6 @@ impl Table {
             mapping: RefCell::new(Rc::new(mapping)),
             statistics,
             scylla,
-            summary,
             filter,
             data,
             index,
@@ -116,8 +120,8 @@ impl Table {
     }
 
     /// Reads one partition or a range of them. Errors come from the source.
-    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, class: IoClass) -> TableSource {
-        TableSource::new(self.clone(), scope, slice, class)
+    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, access: Access) -> TableSource {
+        TableSource::new(self.clone(), scope, slice, access)
     }
 
     /// Whether the key may be here: false is certain.
@@ -153,11 +157,11 @@ impl Table {
     }
     /// The first partition.
     pub fn first_key(&self) -> &DecoratedKey {
-        &self.summary.first
+        self.index.first_key()
     }
     /// The last partition.
     pub fn last_key(&self) -> &DecoratedKey {
-        &self.summary.last
+        self.index.last_key()
     }
     /// Statistics of the data.
     pub fn stats(&self) -> &Stats {
@@ -171,9 +175,9 @@ impl Table {
     pub fn scylla(&self) -> &Metadata {
         &self.scylla
     }
-    /// The sample of the index.
-    pub fn summary(&self) -> &Summary {
-        &self.summary
+    /// Where its partitions are.
+    pub fn index(&self) -> &PartitionIndex {
+        &self.index
     }
     /// The oldest and the newest timestamp, in microseconds.
     pub fn timestamps(&self) -> (i64, i64) {
@@ -187,13 +191,13 @@ impl Table {
     pub fn data_bytes(&self) -> u64 {
         self.data.len()
     }
-    /// Bytes of Data.db and Index.db on the disk.
+    /// Bytes of the data and of its index on the disk.
     pub fn disk_bytes(&self) -> u64 {
         self.data.file_bytes() + self.index.file_bytes()
     }
-    /// Bytes of memory that summary and filter take.
+    /// Bytes of memory that index and filter take beside what is cached.
     pub fn memory_bytes(&self) -> usize {
-        self.summary.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+        self.index.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
     /// Whether widths of promoted index blocks can be trusted.
     pub fn has_exact_widths(&self) -> bool {
@@ -215,7 +219,12 @@ impl Table {
             false => None,
         };
         self.data.verify(class, digest, checksums.as_deref()).await?;
-        self.index.verify(class, self.scylla.digest_of(Component::Index), None).await?;
+        match &self.index {
+            PartitionIndex::Big(index) => {
+                let file = ReadFile::new(index.file().file().clone(), index.file().len(), None);
+                file.verify(class, self.scylla.digest_of(Component::Index), None).await?;
+            }
+        }
         if self.data.chunks().is_some() {
             let (mut position, mut chunk) = (0, Vec::new());
             while position < self.data.len() {

@@ -37,18 +37,18 @@ async fn make(compression: Compression) -> Case {
 /// All that is there. `lossy`: what guards a key is damaged, so it may not be found.
 async fn read(descriptor: Descriptor, lossy: bool) -> Result<Vec<Fragment>, ReadError> {
     let schema = Rc::new(mutation::testing::schema());
-    let table = Table::open(Path::new(support::DIR), descriptor, schema).await?;
+    let table = Table::open(Path::new(support::DIR), descriptor, schema, &support::cache()).await?;
     let all = support::read_all(&table).await?;
     // By key too: what is there is found, or there is an error.
     for partition in all.split_inclusive(|fragment| *fragment == Fragment::PartitionEnd) {
         let Some(Fragment::PartitionStart { key, .. }) = partition.first() else { continue };
         let scope = sstable::Scope::Key(sstable::Lookup::new(key.key.clone()));
         let slice = reader::Slice::full();
-        let forward = table.read(scope.clone(), slice.clone(), runtime::io::IoClass::Query);
+        let forward = table.read(scope.clone(), slice.clone(), support::access());
         let found = support::drain(forward).await?;
         assert!(found == partition || (found.is_empty() && lossy), "{key:?} is not found");
         let slice = reader::Slice { reversed: true, ..slice };
-        let backward = table.read(scope, slice, runtime::io::IoClass::Query);
+        let backward = table.read(scope, slice, support::access());
         assert_eq!(support::drain(backward).await?.len(), found.len());
     }
     Ok(all)

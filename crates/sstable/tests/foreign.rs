@@ -35,7 +35,7 @@ async fn open(dir: &Path, descriptor: Descriptor) -> Result<Rc<Table>, ReadError
     let statistics = sstable::statistics::Statistics::parse(&bytes, descriptor.version)
         .map_err(|error| damaged(error.what))?;
     let schema = schema_of_header(&statistics.header).ok_or_else(|| damaged("a header"))?;
-    Table::open(dir, descriptor, Rc::new(schema)).await
+    Table::open(dir, descriptor, Rc::new(schema), &support::cache()).await
 }
 
 /// A line about a table: what it holds, or what is wrong with it.
@@ -131,7 +131,7 @@ async fn check(table: &Rc<Table>, fragments: &[Fragment]) -> Result<(), ReadErro
         for reversed in [false, true] {
             let slice = reader::Slice { reversed, ..reader::Slice::full() };
             let scope = sstable::Scope::Key(lookup.clone());
-            let source = table.read(scope, slice, runtime::io::IoClass::Query);
+            let source = table.read(scope, slice, support::access());
             let one = support::drain(source).await?;
             let start = fragments.iter().position(
                 |f| matches!(f, Fragment::PartitionStart { key: other, .. } if *other == key),

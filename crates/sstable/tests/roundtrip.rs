@@ -57,7 +57,9 @@ async fn check_fragments(
         writer.write(fragment).await.unwrap();
     }
     let sealed = writer.finish().await.unwrap().unwrap();
-    let table = sstable::Table::open(dir, sealed.descriptor, schema.clone()).await.unwrap();
+    let table = sstable::Table::open(dir, sealed.descriptor, schema.clone(), &support::cache())
+        .await
+        .unwrap();
     dump(&table, seed).await;
     table.verify(class).await.unwrap();
     let seen = support::read_all(&table).await.unwrap();

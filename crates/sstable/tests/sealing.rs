@@ -39,7 +39,7 @@ async fn check(fragments: &[Fragment]) -> bool {
     };
     assert_eq!(found.state, State::Complete, "{found:?}");
     let schema = Rc::new(mutation::testing::schema());
-    let table = Table::open(dir, found.descriptor, schema).await.unwrap();
+    let table = Table::open(dir, found.descriptor, schema, &support::cache()).await.unwrap();
     table.verify(IoClass::System).await.unwrap();
     assert_eq!(read_all(&table).await.unwrap(), fragments);
     true

@@ -44,6 +44,8 @@ pub struct Config {
     /// Size of all memtables of this shard, in bytes: flushes start at half of it, writes wait
     /// at all of it.
     pub memtable_bytes_max: usize,
+    /// Size of what is cached of the indexes of this shard's SSTables, in bytes.
+    pub index_cache_bytes: usize,
     /// How long a write waits for memory or log space before it is refused.
     pub write_wait_max: Duration,
     /// Written into SSTables.
@@ -72,6 +74,7 @@ impl Config {
             segment_bytes: 32 << 20,
             commitlog_bytes_max: 1 << 30,
             memtable_bytes_max: 256 << 20,
+            index_cache_bytes: 32 << 20,
             write_wait_max: Duration::from_secs(2),
             host_id,
             planted: None,

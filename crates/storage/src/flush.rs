@@ -240,7 +240,8 @@ async fn write(
     }
     let sealed = writer.finish().await.map_err(ReadError::Io)?;
     let Some(sealed) = sealed else { return Ok(Written::Nothing) };
-    let opened = sstable::Table::open(&table.dir, sealed.descriptor, schema).await;
+    let cache = &shard.index_cache;
+    let opened = sstable::Table::open(&table.dir, sealed.descriptor, schema, cache).await;
     match opened {
         Ok(opened) => Ok(Written::Durable(opened)),
         Err(error) => {

@@ -70,7 +70,7 @@ impl Shard {
         table.dir_synced.set(!kept.is_empty());
         *table.truncations.borrow_mut() = truncations;
         for some in kept.chunks(OPENING_MAX) {
-            let opening = some.iter().map(|one| open(&table, *one, schema.clone()));
+            let opening = some.iter().map(|one| open(self, &table, *one, schema.clone()));
             for opened in join_all(opening).await {
                 place(&table, opened);
             }
@@ -93,8 +93,13 @@ impl Shard {
     }
 }
 
-async fn open(table: &Table, descriptor: Descriptor, schema: Rc<TableSchema>) -> Opened {
-    match SsTable::open(&table.dir, descriptor, schema).await {
+async fn open(
+    shard: &Shard,
+    table: &Table,
+    descriptor: Descriptor,
+    schema: Rc<TableSchema>,
+) -> Opened {
+    match SsTable::open(&table.dir, descriptor, schema, &shard.index_cache).await {
         Ok(opened) => Opened::Good(opened),
         Err(error) => Opened::Bad(error),
     }

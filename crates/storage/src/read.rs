@@ -8,7 +8,7 @@ use mutation::page::{Page, Partitions, ReadCommand, Resume};
 use mutation::{ClusteringRange, Fragment, RingBound};
 use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
-use sstable::{Lookup, Scope};
+use sstable::{Access, IndexCache, Lookup, Scope};
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -24,6 +24,14 @@ pub struct SourceOptions {
 impl SourceOptions {
     /// As the reads of clients.
     pub const QUERY: SourceOptions = SourceOptions { bypass_cache: false, class: IoClass::Query };
+
+    /// What a read with these options carries.
+    fn access(self, cache: &Rc<IndexCache>) -> Access {
+        match self.bypass_cache {
+            true => Access::bypass(self.class),
+            false => Access::new(self.class, cache),
+        }
+    }
 }
 
 impl Shard {
@@ -47,8 +55,9 @@ impl Shard {
         options: SourceOptions,
     ) -> Result<Box<dyn Source>, ReadError> {
         let table = self.readable(id)?;
-        let source = open(&table, &scope, &slice, options);
-        Ok(Box::new(Reopened { table, slice, options, source }))
+        let access = options.access(&self.index_cache);
+        let source = open(&table, &scope, &slice, &access);
+        Ok(Box::new(Reopened { table, slice, access, source }))
     }
 
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
@@ -59,12 +68,12 @@ impl Shard {
                 let done = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
                 let lookup = Lookup::new(Bytes::copy_from(key));
                 match table.tablet_of(lookup.key.token).filter(|_| !done) {
-                    Some(tablet) => read_one(tablet, &schema, &lookup, command).await,
+                    Some(tablet) => read_one(self, tablet, &schema, &lookup, command).await,
                     None => Ok(Page::default()),
                 }
             }
             Partitions::Range { start, end } => {
-                let mut source = open_range(&table, &schema, (start, end), command);
+                let mut source = open_range(self, &table, &schema, (start, end), command);
                 reader::read_page(&mut *source, &schema, command).await
             }
         }
@@ -73,6 +82,7 @@ impl Shard {
 
 /// Reads one partition; from a single memtable without a merge, at once.
 async fn read_one(
+    shard: &Shard,
     tablet: &Tablet,
     schema: &Rc<TableSchema>,
     lookup: &Lookup,
@@ -91,7 +101,7 @@ async fn read_one(
         unreachable!("a memtable never has to wait");
     }
     let direction = slice.direction();
-    let mut sources = Sources::new(SourceOptions::QUERY);
+    let mut sources = Sources::new(Access::new(IoClass::Query, &shard.index_cache));
     sources.one(tablet, lookup, &slice);
     let mut source = reader::merge(schema.clone(), direction, sources.all);
     reader::read_page(&mut *source, schema, command).await
@@ -99,6 +109,7 @@ async fn read_one(
 
 /// What of a ring range is on this shard, from the command's resume point on.
 fn open_range(
+    shard: &Shard,
     table: &Table,
     schema: &Rc<TableSchema>,
     (start, end): (&RingBound, &RingBound),
@@ -112,13 +123,15 @@ fn open_range(
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let mut sources = Sources::new(options);
+            let access = Access::new(IoClass::Query, &shard.index_cache);
+            let mut sources = Sources::new(access);
             sources.one(tablet, &lookup, &Slice::resumed(command, &schema.order));
             chain.push(reader::merge(schema.clone(), direction, sources.all));
         }
         start = just_after(&lookup.key);
     }
-    let mut sources = Sources::new(options);
+    // A scan leaves the shard's cache as it is.
+    let mut sources = Sources::new(Access::bypass(IoClass::Query));
     sources.between(table, &start, end, &Slice::of(command));
     let rest = reader::merge(schema.clone(), direction, sources.all);
     if chain.is_empty() {
@@ -137,18 +150,13 @@ fn just_after(key: &DecoratedKey) -> RingBound {
 struct Reopened {
     table: Rc<Table>,
     slice: Slice,
-    options: SourceOptions,
+    access: Access,
     source: Box<dyn Source>,
 }
 
 /// Memtables and SSTables of a table, as one source.
-fn open(
-    table: &Table,
-    scope: &PartitionScope,
-    slice: &Slice,
-    options: SourceOptions,
-) -> Box<dyn Source> {
-    let mut sources = Sources::new(options);
+fn open(table: &Table, scope: &PartitionScope, slice: &Slice, access: &Access) -> Box<dyn Source> {
+    let mut sources = Sources::new(access.clone());
     match scope {
         PartitionScope::Key(key) => {
             if let Some(tablet) = table.tablet_of(key.token) {
@@ -183,7 +191,7 @@ impl Source for Reopened {
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
         let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
-        self.source = open(&self.table, &scope, &self.slice, self.options);
+        self.source = open(&self.table, &scope, &self.slice, &self.access);
     }
 
     fn forward_rows(&mut self, range: ClusteringRange) {
@@ -193,13 +201,13 @@ impl Source for Reopened {
 
 /// Sources of one read, opened in one step (*one-view*).
 struct Sources {
+    access: Access,
     all: Vec<Box<dyn Source>>,
-    options: SourceOptions,
 }
 
 impl Sources {
-    fn new(options: SourceOptions) -> Sources {
-        Sources { all: Vec::new(), options }
+    fn new(access: Access) -> Sources {
+        Sources { access, all: Vec::new() }
     }
 
     /// One partition of a tablet.
@@ -210,7 +218,7 @@ impl Sources {
         }
         for table in tablet.sstables.borrow().iter().filter(|table| table.may_contain(lookup)) {
             let scope = Scope::Key(lookup.clone());
-            self.all.push(Box::new(table.read(scope, slice.clone(), self.options.class)));
+            self.all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
         }
     }
 
@@ -224,7 +232,7 @@ impl Sources {
             }
             for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
                 let scope = Scope::Range { start: start.clone(), end: end.clone() };
-                self.all.push(Box::new(one.read(scope, slice.clone(), self.options.class)));
+                self.all.push(Box::new(one.read(scope, slice.clone(), self.access.clone())));
             }
         }
     }

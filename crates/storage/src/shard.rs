@@ -13,6 +13,7 @@ use mutation::{FrozenMutation, FrozenView};
 use runtime::io::{IoError, fs};
 use runtime::sync::Notify;
 use runtime::time::{Instant, timeout};
+use sstable::IndexCache;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub(crate) struct Shard {
     /// On shard 0 alone.
     pub(crate) schema_log: Option<Rc<Commitlog>>,
     pub(crate) locks: PartitionLocks,
+    /// Of the indexes of all SSTables.
+    pub(crate) index_cache: Rc<IndexCache>,
     /// Bytes of all memtables, and of those that are written to.
     pub(crate) dirty_bytes: Cell<usize>,
     pub(crate) active_bytes: Cell<usize>,
@@ -81,8 +84,10 @@ impl Shard {
             true => Some(open_log(&config, Log::Schema, &pressure).await?),
             false => None,
         };
+        let index_cache = IndexCache::new(config.index_cache_bytes);
         Ok(Shard {
             config,
+            index_cache,
             tables: RefCell::default(),
             data_log,
             schema_log,

@@ -12,6 +12,7 @@ use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
+use sstable::IndexCache;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -252,6 +253,11 @@ impl Storage {
     /// Bytes of all memtables.
     pub fn dirty_bytes(&self) -> usize {
         self.shard.dirty_bytes.get()
+    }
+
+    /// What is cached of the indexes of SSTables.
+    pub fn index_cache(&self) -> &Rc<IndexCache> {
+        &self.shard.index_cache
     }
 
     /// The state of a log; `None` for the schema log of a shard other than 0.

@@ -1,8 +1,176 @@
-//! Where partitions are: Index.db ([`entry`], [`promoted`]) and its sample in memory
-//! ([`summary`]).
+//! Where partitions are, and where rows are within large ones.
+//!
+//! Of the big format: Index.db ([`entry`], [`promoted`]), its sample in memory ([`summary`]) and
+//! lookups in both ([`big`], whose pages are [`page`]s).
+//!
+//! Invariants
+//!  - *confirmed*: a partition that is located with its key is the one that was asked for.
 
+pub mod big;
 pub mod entry;
+mod feed;
+pub(crate) mod page;
 pub mod promoted;
-pub mod reader;
 pub mod summary;
 pub mod trie;
+
+pub use big::{BigEntries, BigIndex};
+
+use crate::cache::Access;
+use model::{DecoratedKey, Token, token};
+use mutation::Tombstone;
+use mutation::page::RingBound;
+use reader::ReadError;
+use std::cmp::Ordering;
+use std::rc::Rc;
+use stdx::Bytes;
+
+/// A partition key as it is looked up in many SSTables: hashed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// The key with its token.
+    pub key: DecoratedKey,
+    /// Both words of its murmur3 hash, for filters.
+    pub hash: (u64, u64),
+}
+
+impl Lookup {
+    /// Hashes a key.
+    pub fn new(key: Bytes) -> Lookup {
+        let hash = token::murmur3(&key);
+        Lookup { key: DecoratedKey::new(key), hash }
+    }
+}
+
+/// What an index knows of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The partition. `None` where the index cannot confirm it: then the head in Data.db decides,
+    /// and another key there means that the partition asked for is absent.
+    pub key: Option<DecoratedKey>,
+    /// Where it starts in the uncompressed data.
+    pub position: u64,
+    /// Where it ends there, if that is known without more I/O.
+    pub end: Option<u64>,
+    /// The index of its rows, if it has one.
+    pub rows: Option<RowIndex>,
+}
+
+/// Where the index of a partition's rows is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowIndex {
+    /// In Index.db.
+    Promoted(PromotedAt),
+}
+
+/// A promoted index, as far as it is read with its partition's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromotedAt {
+    /// Where it starts in Index.db.
+    pub start: u64,
+    /// Bytes of all of it; the map of offsets is the last `4 * blocks` of them.
+    pub len: u64,
+    /// Where its blocks start in Index.db.
+    pub blocks_at: u64,
+    /// How many blocks it has: at least one, and their map fits into `len`.
+    pub blocks: u32,
+    /// Bytes of the partition's key, deletion time and static row.
+    pub header_bytes: u64,
+    /// Of the partition.
+    pub tombstone: Tombstone,
+}
+
+/// The partition index of an SSTable. Clones share it.
+#[derive(Clone, Debug)]
+pub enum PartitionIndex {
+    /// Index.db and its summary.
+    Big(Rc<BigIndex>),
+}
+
+impl PartitionIndex {
+    /// The partition of a key, if the index does not rule it out.
+    pub async fn find(
+        &self,
+        lookup: &Lookup,
+        access: &Access,
+    ) -> Result<Option<Located>, ReadError> {
+        match self {
+            PartitionIndex::Big(index) => index.find(lookup, access).await,
+        }
+    }
+
+    /// Where the first partition at or after a bound starts in the data; the data's length if
+    /// there is none.
+    pub async fn lower_bound(&self, bound: &RingBound, access: &Access) -> Result<u64, ReadError> {
+        match self {
+            PartitionIndex::Big(index) => index.lower_bound(bound, access).await,
+        }
+    }
+
+    /// The partitions from the first one at or after a bound on, in ring order.
+    pub fn entries(&self, start: &RingBound, access: &Access) -> Entries {
+        match self {
+            PartitionIndex::Big(index) => Entries::Big(BigEntries::new(index, start, access)),
+        }
+    }
+
+    /// The first partition of the file.
+    pub fn first_key(&self) -> &DecoratedKey {
+        match self {
+            PartitionIndex::Big(index) => &index.summary().first,
+        }
+    }
+
+    /// The last partition of the file.
+    pub fn last_key(&self) -> &DecoratedKey {
+        match self {
+            PartitionIndex::Big(index) => &index.summary().last,
+        }
+    }
+
+    /// Bytes of memory it takes beside what is cached.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            PartitionIndex::Big(index) => index.summary().memory_bytes(),
+        }
+    }
+
+    /// Bytes of its files.
+    pub fn file_bytes(&self) -> u64 {
+        match self {
+            PartitionIndex::Big(index) => index.file().len(),
+        }
+    }
+
+    /// Damage of the file that partitions are looked up in.
+    pub fn damaged(&self, what: &str, at: u64) -> ReadError {
+        match self {
+            PartitionIndex::Big(index) => index.file().damaged(what, at),
+        }
+    }
+}
+
+/// A walk over the partitions of an index.
+#[derive(Debug)]
+pub enum Entries {
+    /// Of Index.db.
+    Big(BigEntries),
+}
+
+impl Entries {
+    /// The next partition; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<Located>, ReadError> {
+        match self {
+            Entries::Big(entries) => entries.next().await,
+        }
+    }
+}
+
+/// Whether a partition lies before a bound of a ring range.
+pub fn is_before(token: Token, key: &[u8], bound: &RingBound) -> bool {
+    let order = token.cmp(&bound.token).then_with(|| match &bound.key {
+        Some(other) => key.cmp(other.as_slice()),
+        None => Ordering::Equal,
+    });
+    order.is_lt() || (order.is_eq() && bound.after)
+}

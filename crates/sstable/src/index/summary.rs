@@ -55,6 +55,12 @@ impl Summary {
         &self.keys[self.key_starts[index] as usize..self.key_starts[index + 1] as usize]
     }
 
+    /// Token and key of an entry.
+    pub fn get(&self, index: usize) -> Option<(Token, &[u8])> {
+        let token = self.tokens.get(index)?;
+        Some((Token(*token), self.key(index)))
+    }
+
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
         self.positions.len() * 20 + self.keys.len()

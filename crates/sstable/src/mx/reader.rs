@@ -6,8 +6,9 @@
 //!
 //! Memory: what the window has loaded; backwards, the rows of one block of the promoted index.
 
+use crate::cache::Access;
 use crate::index::promoted::PromotedIndex;
-use crate::index::reader::{Entry, IndexCursor, Lookup, find, is_before, seek};
+use crate::index::{Entries, Located, Lookup, PartitionIndex, RowIndex, is_before};
 use crate::mx::elements::{Elements, Step};
 use crate::mx::partition::{PARTITION_HEAD_BYTES_MAX, PartitionHead};
 use crate::mx::window::Window;
@@ -17,7 +18,6 @@ use model::DecoratedKey;
 use mutation::page::RingBound;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
-use runtime::io::IoClass;
 use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::{Bytes, Damaged};
@@ -46,7 +46,7 @@ pub struct TableSource {
     mapping: Rc<Mapping>,
     scope: Scope,
     slice: Slice,
-    class: IoClass,
+    access: Access,
     state: State,
     window: Window,
     elements: Elements,
@@ -55,7 +55,7 @@ pub struct TableSource {
     /// The partition read last.
     last: Option<DecoratedKey>,
     /// Entries of partitions that are read backwards, one after the other.
-    entries: Option<IndexCursor>,
+    entries: Option<Entries>,
     /// The rest of the partition is not wanted.
     skipping: bool,
     /// A partition was yielded whose end was not.
@@ -121,7 +121,7 @@ impl TableSource {
         table: Rc<Table>,
         scope: Scope,
         mut slice: Slice,
-        class: IoClass,
+        access: Access,
     ) -> TableSource {
         let mapping = table.mapping();
         let forward = slice.forwarding.then(|| {
@@ -129,13 +129,13 @@ impl TableSource {
             Forward { ranges, waiting: false, rows: None }
         });
         TableSource {
-            window: Window::new(table.data.clone(), class),
+            window: Window::new(table.data.clone(), access.class),
             elements: Elements::new(mapping.clone(), slice.ranges.clone(), slice.with_static),
             mapping,
             table,
             scope,
             slice,
-            class,
+            access,
             state: State::Start,
             pending: Vec::new(),
             last: None,
@@ -330,19 +330,19 @@ impl TableSource {
         match self.scope.clone() {
             Scope::Key(lookup) => {
                 if table.may_contain(&lookup)
-                    && let Some(entry) = find(&table, &lookup, self.class).await?
+                    && let Some(located) = table.index.find(&lookup, &self.access).await?
                 {
-                    return self.open_partition(entry).await;
+                    return self.open_partition(located).await;
                 }
                 Ok(())
             }
             Scope::Range { start, end } => {
-                let (cursor, first) = seek(&table, &start, self.class).await?;
                 if self.slice.reversed {
-                    self.entries = Some(cursor);
+                    self.entries = Some(table.index.entries(&start, &self.access));
                     return self.next_entry().await;
                 }
-                let (_, last) = seek(&table, &end, self.class).await?;
+                let first = table.index.lower_bound(&start, &self.access).await?;
+                let last = table.index.lower_bound(&end, &self.access).await?;
                 let holds = !is_before(table.last_key().token, &table.last_key().key, &start);
                 if holds && first <= last {
                     self.window.reset(first, last);
@@ -355,35 +355,36 @@ impl TableSource {
 
     /// Opens the partition at the index cursor, if it is in scope.
     async fn next_entry(&mut self) -> Result<(), ReadError> {
-        let Some(cursor) = &mut self.entries else { return Ok(()) };
-        let Some(entry) = cursor.next().await? else { return Ok(()) };
-        if let Scope::Range { end, .. } = &self.scope
-            && !is_before(entry.key.token, &entry.key.key, end)
+        let Some(entries) = &mut self.entries else { return Ok(()) };
+        let Some(located) = entries.next().await? else { return Ok(()) };
+        if let (Scope::Range { end, .. }, Some(key)) = (&self.scope, &located.key)
+            && !is_before(key.token, &key.key, end)
         {
             return Ok(());
         }
-        self.open_partition(entry).await
+        self.open_partition(located).await
     }
 
-    async fn open_partition(&mut self, entry: Entry) -> Result<(), ReadError> {
+    async fn open_partition(&mut self, located: Located) -> Result<(), ReadError> {
         let data_bytes = self.table.data_bytes();
-        let data_end = entry.end.unwrap_or(data_bytes);
-        if data_end <= entry.position || data_bytes < data_end {
-            let what = Damaged::new("positions of partitions out of order", entry.position);
+        let data_end = located.end.unwrap_or(data_bytes);
+        if data_end <= located.position || data_bytes < data_end {
+            let what = Damaged::new("positions of partitions out of order", located.position);
             return Err(self.damaged(Component::Index, what));
         }
         let is_full = self.slice.ranges == [ClusteringRange::full()];
-        let promoted = if entry.promoted.is_empty() || (is_full && !self.slice.reversed) {
-            None
-        } else {
-            let promoted = PromotedIndex::parse(entry.promoted);
-            Some(promoted.map_err(|error| self.damaged(Component::Index, error))?)
-        };
-        if let Some(promoted) = promoted {
-            return self.open_blocks(entry.key, entry.position, data_end, promoted).await;
+        if let (Some(RowIndex::Promoted(at)), Some(key)) = (located.rows, located.key)
+            && (!is_full || self.slice.reversed)
+        {
+            let PartitionIndex::Big(index) = &self.table.index;
+            let mut bytes = Vec::new();
+            index.file().read(&self.access, at.start..at.start + at.len, &mut bytes).await?;
+            let promoted = PromotedIndex::parse(bytes);
+            let promoted = promoted.map_err(|error| self.damaged(Component::Index, error))?;
+            return self.open_blocks(key, located.position, data_end, promoted).await;
         }
-        self.window.reset(entry.position, data_end);
-        if entry.end.is_none() {
+        self.window.reset(located.position, data_end);
+        if located.end.is_none() {
             self.window.set_step(UNKNOWN_STEP_BYTES);
         }
         self.state = State::BetweenPartitions;
@@ -630,11 +631,10 @@ impl TableSource {
     }
 
     fn damaged(&self, component: Component, damaged: Damaged) -> ReadError {
-        let file = match component {
-            Component::Index => &self.table.index,
-            _ => &self.table.data,
-        };
-        file.damaged(damaged.what, damaged.at)
+        match component {
+            Component::Index => self.table.index.damaged(damaged.what, damaged.at),
+            _ => self.table.data.damaged(damaged.what, damaged.at),
+        }
     }
 }
 
@@ -728,7 +728,7 @@ impl Source for TableSource {
         let ranges = forward.ranges.iter().filter_map(|own| own.intersect(order, &range)).collect();
         let slice = Slice { ranges, with_static: false, forwarding: false, ..self.slice };
         let scope = Scope::Key(Lookup::new(key.key.clone()));
-        let rows = TableSource::new(self.table.clone(), scope, slice, self.class);
+        let rows = TableSource::new(self.table.clone(), scope, slice, self.access.clone());
         forward.rows = Some(Box::new(rows));
         if !std::mem::replace(&mut forward.waiting, true) {
             self.pending.clear();

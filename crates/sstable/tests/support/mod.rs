@@ -9,7 +9,9 @@ use mutation::page::RingBound;
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::io::{IoClass, fs};
 use runtime::sim::{Options, World};
-use sstable::{Descriptor, Generation, Scope, Table, Version, Writer, WriterOptions};
+use sstable::{
+    Access, Descriptor, Generation, IndexCache, Scope, Table, Version, Writer, WriterOptions,
+};
 use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
@@ -30,6 +32,16 @@ pub(crate) fn in_simulation<F: Future<Output = ()> + 'static>(seed: u64, test: F
 /// Writer options of the test table.
 pub(crate) fn options() -> WriterOptions {
     WriterOptions::of_schema(&mutation::testing::schema(), "memtable").unwrap()
+}
+
+/// A cache that evicts often.
+pub(crate) fn cache() -> Rc<IndexCache> {
+    IndexCache::new(16 << 10)
+}
+
+/// A read of a client.
+pub(crate) fn access() -> Access {
+    Access::new(IoClass::Query, &cache())
 }
 
 /// All partitions.
@@ -54,7 +66,7 @@ pub(crate) async fn write(
     }
     let sealed = writer.finish().await.unwrap()?;
     assert_eq!(sealed.descriptor, Descriptor { version: Version::Me, generation });
-    Some(Table::open(dir, sealed.descriptor, schema).await.unwrap())
+    Some(Table::open(dir, sealed.descriptor, schema, &cache()).await.unwrap())
 }
 
 /// All that a source yields.
@@ -71,5 +83,5 @@ pub(crate) async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, Read
 
 /// All of a table.
 pub(crate) async fn read_all(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
-    drain(table.read(everything(), Slice::full(), IoClass::Query)).await
+    drain(table.read(everything(), Slice::full(), access())).await
 }

@@ -22,7 +22,7 @@ use policy::{Candidate, Options};
 use reader::{Budget, ReadError, Slice};
 use runtime::io::IoClass;
 use runtime::time::{sleep, wall_micros};
-use sstable::store;
+use sstable::{Access, store};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -140,7 +140,8 @@ async fn merge(
     let Some(sealed) = writer.finish().await.map_err(ReadError::Io)? else {
         return Ok(Some(Output { opened: None }));
     };
-    match sstable::Table::open(&table.dir, sealed.descriptor, table.schema()).await {
+    let (schema, cache) = (table.schema(), &shard.index_cache);
+    match sstable::Table::open(&table.dir, sealed.descriptor, schema, cache).await {
         Ok(opened) => Ok(Some(Output { opened: Some(opened) })),
         Err(error) => {
             let _ = store::remove(&table.dir, sealed.descriptor).await;
@@ -164,7 +165,8 @@ async fn copy(
     let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
     let sources = inputs.iter().map(|input| {
         let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
-        Box::new(input.read(scope, Slice::full(), IoClass::Compaction)) as Box<dyn reader::Source>
+        let access = Access::bypass(IoClass::Compaction);
+        Box::new(input.read(scope, Slice::full(), access)) as Box<dyn reader::Source>
     });
     let mut source = reader::merge(table.schema(), Direction::Forward, sources.collect());
     let now = wall_micros() / 1_000_000;

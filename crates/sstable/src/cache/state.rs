@@ -1,0 +1,379 @@
+//! The cache's decisions: who loads, who waits, what is evicted.
+
+use super::file::{Owner, PageBytes};
+use super::lru::{Key, NONE, PageKind, Segment, Slot, Slots};
+use super::{CacheStats, IndexCache, PageStats};
+use crate::index::page::PartitionPage;
+use reader::ReadError;
+use runtime::sync::Notify;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use stdx::HashMap;
+
+/// What a page counts in the budget beside its content: its slot and its places in the maps.
+const SLOT_BYTES: usize = std::mem::size_of::<Slot>() + 48;
+
+/// What is in a slot.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// Somebody loads it.
+    Loading(Rc<Load>),
+    /// Bytes of a file.
+    File(Rc<PageBytes>),
+    /// A page of a partition index.
+    Partitions(Rc<PartitionPage>),
+}
+
+/// A load under way.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    ended: Notify,
+    /// Why it failed. A load that was given up leaves nothing.
+    error: RefCell<Option<ReadError>>,
+}
+
+impl Load {
+    /// Waits until it ended, well (the page may be there), given up (it is not) or with an error.
+    pub(crate) async fn ended(&self) -> Result<(), ReadError> {
+        self.ended.notified().await;
+        self.error.borrow().clone().map_or(Ok(()), Err)
+    }
+}
+
+/// What asking for a page came to.
+pub(crate) enum Claim {
+    /// It is there.
+    Ready(Body, Pin),
+    /// Another reader loads it.
+    Wait(Rc<Load>),
+    /// The asker is to load it.
+    Mine(Loader),
+}
+
+/// What is cached of one file.
+#[derive(Debug)]
+struct Cached {
+    /// Keeps the address of the owner from being used by another while something is cached.
+    _owner: Weak<Owner>,
+    /// The first of its slots.
+    first: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    bytes_max: usize,
+    bytes: usize,
+    slots: Slots,
+    map: HashMap<Key, u32>,
+    owners: HashMap<usize, Cached>,
+    /// The owners among these whose files were closed.
+    orphaned: Vec<usize>,
+    partitions: PageStats,
+    files: PageStats,
+}
+
+impl State {
+    pub(super) fn new(bytes_max: usize) -> State {
+        State {
+            bytes_max,
+            bytes: 0,
+            slots: Slots::new(),
+            map: HashMap::default(),
+            owners: HashMap::default(),
+            orphaned: Vec::new(),
+            partitions: PageStats::default(),
+            files: PageStats::default(),
+        }
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    pub(super) fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        self.shrink();
+    }
+
+    pub(super) fn stats(&self) -> CacheStats {
+        let (partitions, files) = (self.partitions, self.files);
+        CacheStats { partitions, files, bytes_max: self.bytes_max as u64 }
+    }
+
+    fn stats_of(&mut self, kind: PageKind) -> &mut PageStats {
+        match kind {
+            PageKind::File => &mut self.files,
+            PageKind::Partitions => &mut self.partitions,
+        }
+    }
+
+    /// Pins a slot on behalf of a read. A second read that touches it makes it popular.
+    fn pin(&mut self, index: u32, read: u64) {
+        let slot = self.slots.get(index);
+        if slot.pins == 0 {
+            self.slots.unlink(index);
+        }
+        let slot = self.slots.get_mut(index);
+        slot.pins += 1;
+        if slot.read != read {
+            slot.read = read;
+            slot.segment = Segment::Protected;
+        }
+    }
+
+    /// Takes one pin away; the last one puts the page into the LRU.
+    fn unpin(&mut self, index: u32) {
+        let slot = self.slots.get_mut(index);
+        slot.pins -= 1;
+        if 0 < slot.pins {
+            return;
+        }
+        if slot.orphan {
+            self.remove(index);
+            return;
+        }
+        let grown = slot.segment == Segment::Protected;
+        self.slots.link(index);
+        if grown {
+            self.demote();
+        }
+        if self.bytes_max < self.bytes {
+            self.shrink();
+        }
+    }
+
+    /// Lets the oldest protected pages fall back where they are more than their share.
+    fn demote(&mut self) {
+        let share = self.bytes_max / 5 * 4;
+        while share < self.slots.listed_bytes(Segment::Protected)
+            && let Some(oldest) = self.slots.oldest(Segment::Protected)
+        {
+            self.slots.unlink(oldest);
+            self.slots.get_mut(oldest).segment = Segment::Probation;
+            self.slots.link(oldest);
+        }
+    }
+
+    /// Evicts until the budget is kept, or only pinned pages are left.
+    fn shrink(&mut self) {
+        while self.bytes_max < self.bytes {
+            let oldest = self.orphan().or_else(|| self.slots.oldest(Segment::Probation));
+            let oldest = oldest.or_else(|| self.slots.oldest(Segment::Protected));
+            let Some(oldest) = oldest else { return };
+            let kind = self.slots.get(oldest).key.kind;
+            self.slots.unlink(oldest);
+            self.remove(oldest);
+            self.stats_of(kind).evictions += 1;
+        }
+    }
+
+    /// An unpinned page of a closed file (*orphans-first*). Pinned ones on the way are marked, and
+    /// go with their last pin.
+    fn orphan(&mut self) -> Option<u32> {
+        while let Some(owner) = self.orphaned.last() {
+            let mut at = self.owners.get(owner).map_or(NONE, |cached| cached.first);
+            while at != NONE && 0 < self.slots.get(at).pins {
+                self.slots.get_mut(at).orphan = true;
+                at = self.slots.next_of_file(at);
+            }
+            if at != NONE {
+                return Some(at);
+            }
+            self.orphaned.pop();
+        }
+        None
+    }
+
+    fn insert(&mut self, owner: &Rc<Owner>, slot: Slot) -> u32 {
+        let key = slot.key;
+        let cached = self.owners.entry(key.owner);
+        let cached = cached.or_insert_with(|| Cached { _owner: Rc::downgrade(owner), first: NONE });
+        let index = self.slots.insert(slot, cached.first);
+        cached.first = index;
+        self.map.insert(key, index);
+        index
+    }
+
+    /// Forgets a page that is in no list.
+    fn remove(&mut self, index: u32) {
+        let (slot, head) = self.slots.remove(index);
+        self.map.remove(&slot.key);
+        match head {
+            Some(NONE) => {
+                self.owners.remove(&slot.key.owner);
+                // From now on the address may be another's.
+                self.orphaned.retain(|owner| *owner != slot.key.owner);
+            }
+            Some(first) => {
+                let cached = self.owners.get_mut(&slot.key.owner);
+                cached.expect("a chain has its owner").first = first;
+            }
+            None => {}
+        }
+        self.bytes -= slot.bytes;
+        if !matches!(slot.body, Body::Loading(_)) {
+            let stats = self.stats_of(slot.key.kind);
+            stats.pages -= 1;
+            stats.bytes -= slot.bytes as u64;
+        }
+    }
+
+    /// Gives a slot its content.
+    fn fill(&mut self, index: u32, body: Body) -> Body {
+        let bytes = SLOT_BYTES
+            + match &body {
+                Body::Loading(_) => 0,
+                Body::File(page) => page.memory_bytes(),
+                Body::Partitions(page) => page.memory_bytes(),
+            };
+        let slot = self.slots.get_mut(index);
+        slot.bytes = bytes;
+        let kind = slot.key.kind;
+        let loading = std::mem::replace(&mut slot.body, body);
+        self.bytes += bytes;
+        let stats = self.stats_of(kind);
+        stats.populations += 1;
+        stats.pages += 1;
+        stats.bytes += bytes as u64;
+        if self.bytes_max < self.bytes {
+            self.shrink();
+        }
+        loading
+    }
+}
+
+impl IndexCache {
+    /// Asks for a page on behalf of a read that did or did not wait for it before.
+    pub(crate) fn claim(
+        self: &Rc<Self>,
+        owner: &Rc<Owner>,
+        (kind, number): (PageKind, u64),
+        read: u64,
+        waited: bool,
+    ) -> Claim {
+        let key = Key { owner: Rc::as_ptr(owner) as usize, kind, number };
+        let state = &mut *self.state.borrow_mut();
+        let found = state.map.get(&key).copied();
+        if let Some(index) = found {
+            if let Body::Loading(load) = &state.slots.get(index).body {
+                let load = load.clone();
+                state.stats_of(kind).blocks += !waited as u64;
+                return Claim::Wait(load);
+            }
+            state.pin(index, read);
+            state.stats_of(kind).hits += !waited as u64;
+            let body = state.slots.get(index).body.clone();
+            return Claim::Ready(body, Pin { cache: self.clone(), index });
+        }
+        state.stats_of(kind).misses += 1;
+        Claim::Mine(self.start(state, owner, key, read))
+    }
+
+    /// The page, if it is there.
+    pub(crate) fn get(
+        self: &Rc<Self>,
+        owner: &Rc<Owner>,
+        (kind, number): (PageKind, u64),
+        read: u64,
+    ) -> Option<(Body, Pin)> {
+        let key = Key { owner: Rc::as_ptr(owner) as usize, kind, number };
+        let state = &mut *self.state.borrow_mut();
+        let index = *state.map.get(&key)?;
+        if let Body::Loading(_) = state.slots.get(index).body {
+            return None;
+        }
+        state.pin(index, read);
+        state.stats_of(kind).hits += 1;
+        let body = state.slots.get(index).body.clone();
+        Some((body, Pin { cache: self.clone(), index }))
+    }
+
+    /// Counts a touch of a page whose load was claimed with others.
+    pub(crate) fn missed(&self, kind: PageKind) {
+        self.state.borrow_mut().stats_of(kind).misses += 1;
+    }
+
+    /// Claims the load of a page that is neither there nor being loaded; counts no touch.
+    pub(crate) fn claim_absent(
+        self: &Rc<Self>,
+        owner: &Rc<Owner>,
+        (kind, number): (PageKind, u64),
+        read: u64,
+    ) -> Option<Loader> {
+        let key = Key { owner: Rc::as_ptr(owner) as usize, kind, number };
+        let state = &mut *self.state.borrow_mut();
+        if state.map.contains_key(&key) {
+            return None;
+        }
+        Some(self.start(state, owner, key, read))
+    }
+
+    fn start(self: &Rc<Self>, state: &mut State, owner: &Rc<Owner>, key: Key, read: u64) -> Loader {
+        let load = Rc::new(Load::default());
+        let index = state.insert(owner, Slot::new(key, Body::Loading(load.clone()), read));
+        owner.cached_in(self);
+        Loader { cache: self.clone(), index, load, done: false }
+    }
+
+    /// A file was closed.
+    pub(super) fn forget(&self, owner: usize) {
+        let mut state = self.state.borrow_mut();
+        if state.owners.contains_key(&owner) {
+            state.orphaned.push(owner);
+        }
+    }
+}
+
+/// Keeps a page where it is.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    cache: Rc<IndexCache>,
+    index: u32,
+}
+
+impl Clone for Pin {
+    fn clone(&self) -> Pin {
+        self.cache.state.borrow_mut().slots.get_mut(self.index).pins += 1;
+        Pin { cache: self.cache.clone(), index: self.index }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.cache.state.borrow_mut().unpin(self.index);
+    }
+}
+
+/// The duty to load a page. Dropped, it hands the duty on (*one-load*).
+#[derive(Debug)]
+pub(crate) struct Loader {
+    cache: Rc<IndexCache>,
+    index: u32,
+    load: Rc<Load>,
+    done: bool,
+}
+
+impl Loader {
+    /// The page is loaded.
+    pub(crate) fn finish(mut self, body: Body) -> Pin {
+        self.done = true;
+        let loading = self.cache.state.borrow_mut().fill(self.index, body);
+        drop(loading);
+        self.load.ended.notify_all();
+        Pin { cache: self.cache.clone(), index: self.index }
+    }
+
+    /// The page could not be loaded.
+    pub(crate) fn fail(self, error: &ReadError) {
+        *self.load.error.borrow_mut() = Some(error.clone());
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        if !self.done {
+            self.cache.state.borrow_mut().remove(self.index);
+            self.load.ended.notify_all();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A page of a partition index: the entries between two samples of the summary, as one object.
+//!
+//! Layout: one allocation holds, in this order, 8 bytes of token per entry, 8 bytes of data
+//! position, 4 bytes of where its key starts, and the keys. A search touches the tokens alone
+//! until they are equal. What is known of promoted indexes is in a list beside, which has only
+//! the entries that have one.
+//!
+//! Invariants
+//!  - *ascending*: keys ascend in ring order, and data positions with them.
+
+use crate::index::{PromotedAt, is_before};
+use model::Token;
+use mutation::page::RingBound;
+use std::cmp::Ordering;
+use stdx::Damaged;
+
+/// Bytes of an entry beside its key.
+pub(crate) const ENTRY_BYTES: usize = 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PartitionPage {
+    count: usize,
+    arena: Box<[u8]>,
+    /// With the number of the entry, ascending.
+    promoted: Box<[(u32, PromotedAt)]>,
+    /// Where the data of the partition after the page starts, if that was seen.
+    pub(crate) end: Option<u64>,
+}
+
+impl PartitionPage {
+    /// How many entries there are: at least one.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    fn tokens(&self) -> &[[u8; 8]] {
+        self.arena[..8 * self.count].as_chunks().0
+    }
+    fn positions(&self) -> &[[u8; 8]] {
+        self.arena[8 * self.count..16 * self.count].as_chunks().0
+    }
+    fn key_starts(&self) -> &[[u8; 4]] {
+        self.arena[16 * self.count..20 * self.count].as_chunks().0
+    }
+
+    pub(crate) fn token(&self, entry: usize) -> Token {
+        Token(i64::from_ne_bytes(self.tokens()[entry]))
+    }
+    /// Where the partition starts in the data.
+    pub(crate) fn position(&self, entry: usize) -> u64 {
+        u64::from_ne_bytes(self.positions()[entry])
+    }
+    pub(crate) fn key(&self, entry: usize) -> &[u8] {
+        let starts = self.key_starts();
+        let start = |entry: usize| starts.get(entry).map(|start| u32::from_ne_bytes(*start));
+        let keys = &self.arena[ENTRY_BYTES * self.count..];
+        let end = start(entry + 1).map_or(keys.len(), |end| end as usize);
+        &keys[u32::from_ne_bytes(starts[entry]) as usize..end]
+    }
+    /// Where the partition ends in the data, if that is known.
+    pub(crate) fn end_of(&self, entry: usize) -> Option<u64> {
+        self.positions().get(entry + 1).map(|next| u64::from_ne_bytes(*next)).or(self.end)
+    }
+    pub(crate) fn promoted(&self, entry: usize) -> Option<PromotedAt> {
+        if self.promoted.is_empty() {
+            return None;
+        }
+        let at = self.promoted.binary_search_by_key(&(entry as u32), |(entry, _)| *entry);
+        at.ok().map(|at| self.promoted[at].1)
+    }
+
+    /// The entry of a key.
+    pub(crate) fn find(&self, token: Token, key: &[u8]) -> Option<usize> {
+        let tokens = self.tokens();
+        let mut entry = tokens.partition_point(|other| i64::from_ne_bytes(*other) < token.0);
+        while tokens.get(entry).is_some_and(|other| i64::from_ne_bytes(*other) == token.0) {
+            match self.key(entry).cmp(key) {
+                Ordering::Less => entry += 1,
+                Ordering::Equal => return Some(entry),
+                Ordering::Greater => return None,
+            }
+        }
+        None
+    }
+
+    /// The first entry that is not before a bound; the count of entries if all are.
+    pub(crate) fn lower_bound(&self, bound: &RingBound) -> usize {
+        let tokens = self.tokens();
+        let mut entry = tokens.partition_point(|other| i64::from_ne_bytes(*other) < bound.token.0);
+        while entry < self.count && is_before(self.token(entry), self.key(entry), bound) {
+            entry += 1;
+        }
+        entry
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let promoted = std::mem::size_of_val::<[_]>(&self.promoted);
+        std::mem::size_of::<PartitionPage>() + self.arena.len() + promoted
+    }
+}
+
+/// Collects the entries of a page.
+#[derive(Debug, Default)]
+pub(crate) struct PageBuilder {
+    /// Token, data position, start of the key.
+    entries: Vec<(i64, u64, u32)>,
+    keys: Vec<u8>,
+    promoted: Vec<(u32, PromotedAt)>,
+}
+
+impl PageBuilder {
+    /// Makes room.
+    pub(crate) fn reserve(&mut self, entries: usize, key_bytes: usize) {
+        self.entries.reserve(entries);
+        self.keys.reserve(key_bytes);
+    }
+
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many entries were added.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The key added last.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        self.entries.last().map_or(&[], |(_, _, start)| &self.keys[*start as usize..])
+    }
+
+    /// Adds an entry (*ascending*).
+    pub(crate) fn push(&mut self, key: &[u8], position: u64) -> Result<(), Damaged> {
+        let token = Token::of(key).0;
+        if let Some((last, before, _)) = self.entries.last() {
+            if (*last, self.last_key()) >= (token, key) {
+                return Err(Damaged::new("keys of the index out of order", 0));
+            }
+            if position <= *before {
+                return Err(Damaged::new("positions of partitions out of order", 0));
+            }
+        }
+        let start = u32::try_from(self.keys.len());
+        let start = start.map_err(|_| Damaged::new("an index page of over 4 GiB of keys", 0))?;
+        self.entries.push((token, position, start));
+        self.keys.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Notes the promoted index of the entry added last.
+    pub(crate) fn set_promoted(&mut self, promoted: PromotedAt) {
+        self.promoted.push((self.entries.len() as u32 - 1, promoted));
+    }
+
+    /// The page, before a partition whose data starts at `end`, if that is known.
+    pub(crate) fn finish(self, end: Option<u64>) -> PartitionPage {
+        assert!(!self.entries.is_empty(), "an index page without entries");
+        let mut arena = Vec::with_capacity(ENTRY_BYTES * self.entries.len() + self.keys.len());
+        self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.0.to_ne_bytes()));
+        self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.1.to_ne_bytes()));
+        self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.2.to_ne_bytes()));
+        arena.extend_from_slice(&self.keys);
+        PartitionPage {
+            count: self.entries.len(),
+            arena: arena.into_boxed_slice(),
+            promoted: self.promoted.into_boxed_slice(),
+            end,
+        }
+    }
+}
