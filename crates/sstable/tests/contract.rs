@@ -15,7 +15,7 @@ async fn check(cases: u32, options: WriterOptions) {
         let schema = mutation::testing::schema();
         match write(schema.clone(), &all, options.clone()).await {
             Some(table) => {
-                let source = table.read(everything(), slice.clone(), runtime::io::IoClass::Query);
+                let source = table.read(everything(), slice.clone(), support::access());
                 Box::new(source) as Box<dyn Source>
             }
             None => Box::new(VecSource::new(&schema.order, Vec::new(), slice)),

@@ -89,7 +89,7 @@ async fn with_data(table: Rc<Table>, data: Vec<u8>) -> Rc<Table> {
 }
 
 async fn reopen(descriptor: Descriptor, dir: &str) -> Rc<Table> {
-    Table::open(Path::new(dir), descriptor, Rc::new(schema())).await.unwrap()
+    Table::open(Path::new(dir), descriptor, Rc::new(schema()), &support::cache()).await.unwrap()
 }
 
 async fn breaches(table: &Rc<Table>) -> Vec<String> {
@@ -111,7 +111,7 @@ async fn outputs() -> (usize, Vec<Fragment>) {
     for found in &listing.tables {
         let table = reopen(found.descriptor, OUT).await;
         assert_eq!(breaches(&table).await, Vec::<String>::new());
-        sources.push(Box::new(table.read(everything(), Slice::full(), IoClass::Query)));
+        sources.push(Box::new(table.read(everything(), Slice::full(), support::access())));
     }
     let mut merged = merge(Rc::new(schema()), Direction::Forward, sources);
     (listing.tables.len(), drain(&mut *merged).await.unwrap())
@@ -236,7 +236,7 @@ fn partitions_go_where_they_are_told_to() {
         let keys: Vec<i32> = (0..20).collect();
         let written = partitions(&keys, &[change(0, 5), row(1), change(2, 0)]);
         let table = write(schema(), &written, options()).await.unwrap();
-        let mut source = table.read(everything(), Slice::full(), IoClass::Compaction);
+        let mut source = table.read(everything(), Slice::full(), support::access());
         let even = |key: &model::DecoratedKey| key.key[3] % 2;
         let mut choose = |key: &model::DecoratedKey| match even(key) {
             _ if key.key[3] == 7 => None,

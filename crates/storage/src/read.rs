@@ -101,10 +101,16 @@ async fn read_one(
         unreachable!("a memtable never has to wait");
     }
     let direction = slice.direction();
-    let mut sources = Sources::new(Access::new(IoClass::Query, &shard.index_cache));
+    let mut sources = Sources::new(access_of(shard, command));
     sources.one(tablet, lookup, &slice);
     let mut source = reader::merge(schema.clone(), direction, sources.all);
     reader::read_page(&mut *source, schema, command).await
+}
+
+/// How the partition that a command names, or stopped in, is read.
+fn access_of(shard: &Shard, command: &ReadCommand) -> Access {
+    let options = SourceOptions { bypass_cache: command.bypass_cache, ..SourceOptions::QUERY };
+    options.access(&shard.index_cache)
 }
 
 /// What of a ring range is on this shard, from the command's resume point on.
@@ -115,7 +121,6 @@ fn open_range(
     (start, end): (&RingBound, &RingBound),
     command: &ReadCommand,
 ) -> Box<dyn Source> {
-    let options = SourceOptions { bypass_cache: command.bypass_cache, ..SourceOptions::QUERY };
     let direction = command.direction();
     let mut chain = Vec::new();
     let mut start = start.clone();
@@ -123,8 +128,7 @@ fn open_range(
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let access = Access::new(IoClass::Query, &shard.index_cache);
-            let mut sources = Sources::new(access);
+            let mut sources = Sources::new(access_of(shard, command));
             sources.one(tablet, &lookup, &Slice::resumed(command, &schema.order));
             chain.push(reader::merge(schema.clone(), direction, sources.all));
         }

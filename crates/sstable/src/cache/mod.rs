@@ -25,8 +25,6 @@ mod access;
 mod file;
 mod lru;
 mod state;
-#[cfg(test)]
-mod tests;
 
 pub use access::Access;
 pub use file::{CachedFile, PAGE_BYTES, Page};

@@ -1,6 +1,7 @@
 //! Reading all of an SSTable for breaches: of *ordered*, of the format, and between index and data.
 
-use crate::index::reader::{IndexCursor, seek};
+use crate::cache::Access;
+use crate::index::Entries;
 use crate::scrub::check::OrderCheck;
 use crate::scrub::scan::RawScan;
 use crate::table::Table;
@@ -71,7 +72,7 @@ pub(super) struct Positions {
 enum Cursor {
     /// Not opened yet.
     Start,
-    Entries(IndexCursor),
+    Entries(Entries),
     /// The index cannot be followed any more.
     Lost,
 }
@@ -90,12 +91,12 @@ impl Positions {
     async fn next(&mut self) -> Result<Option<(Option<DecoratedKey>, u64)>, ReadError> {
         if let Cursor::Start = self.cursor {
             let first = RingBound { token: Token::MIN, key: None, after: false };
-            let (cursor, _) = seek(&self.table, &first, self.class).await?;
-            self.cursor = Cursor::Entries(cursor);
+            let entries = self.table.index.entries(&first, &Access::bypass(self.class));
+            self.cursor = Cursor::Entries(entries);
         }
-        let Cursor::Entries(cursor) = &mut self.cursor else { return Ok(None) };
-        let entry = cursor.next().await?;
-        Ok(entry.map(|entry| (Some(entry.key), entry.position)))
+        let Cursor::Entries(entries) = &mut self.cursor else { return Ok(None) };
+        let entry = entries.next().await?;
+        Ok(entry.map(|entry| (entry.key, entry.position)))
     }
 
     /// The breach, if the next entry is not that of a partition that the data has there.
