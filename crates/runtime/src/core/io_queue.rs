@@ -39,6 +39,8 @@ struct ClassState {
 pub(crate) struct IoQueue {
     classes: [ClassState; IoClass::ALL.len()],
     in_flight: usize,
+    /// The most that were in flight since somebody asked.
+    in_flight_peak: usize,
     in_flight_max: usize,
     waiting: usize,
     floor: u64,
@@ -55,7 +57,7 @@ impl IoQueue {
         // In the order of the classes: commitlog, flush, compaction, query, streaming, system.
         let classes = [1000, 400, 200, 1000, 200, 400].map(state);
         let in_flight_max = in_flight_max.max(1);
-        IoQueue { classes, in_flight: 0, in_flight_max, waiting: 0, floor: 0 }
+        IoQueue { classes, in_flight: 0, in_flight_peak: 0, in_flight_max, waiting: 0, floor: 0 }
     }
 
     /// Counts a request; whether it may go to the kernel at once.
@@ -67,7 +69,7 @@ impl IoQueue {
         if free {
             class.used = class.used.max(floor) + cost(kind, bytes) * 1024 / class.shares;
             class.stats.in_flight += 1;
-            self.in_flight += 1;
+            self.started();
         }
         free
     }
@@ -99,8 +101,18 @@ impl IoQueue {
         state.stats.queued -= 1;
         state.stats.in_flight += 1;
         self.waiting -= 1;
-        self.in_flight += 1;
+        self.started();
         Some((class, id))
+    }
+
+    fn started(&mut self) {
+        self.in_flight += 1;
+        self.in_flight_peak = self.in_flight_peak.max(self.in_flight);
+    }
+
+    /// The most requests that were in flight at once since the last call.
+    pub(crate) fn take_peak(&mut self) -> usize {
+        std::mem::replace(&mut self.in_flight_peak, self.in_flight)
     }
 
     /// A popped request waited for so long.
@@ -186,6 +198,7 @@ mod tests {
         let total =
             |queue: &IoQueue| IoClass::ALL.map(|c| queue.stats(c).in_flight).iter().sum::<u64>();
         assert_eq!(total(&queue), 4);
+        assert_eq!(queue.take_peak(), 4);
         assert_eq!(queue.pop(), None);
         queue.ended(IoClass::Query, 10);
         queue.ended(IoClass::Compaction, 10);

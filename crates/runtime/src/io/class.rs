@@ -89,6 +89,11 @@ pub fn total_stats() -> IoStats {
     total
 }
 
+/// The most requests of this shard that were at the kernel at once since the last call.
+pub fn take_peak_in_flight() -> u64 {
+    with(|shard| shard.ops.borrow_mut().queue.take_peak() as u64)
+}
+
 /// Sets the shares of a class on this shard (at least 1).
 pub fn set_shares(class: IoClass, shares: u32) {
     with(|shard| shard.ops.borrow_mut().queue.set_shares(class, shares));

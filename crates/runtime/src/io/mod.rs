@@ -11,6 +11,6 @@ pub mod fs;
 pub(crate) mod fs_op;
 
 pub use buffer::{ALIGNMENT, AlignedBuf, DmaBuf};
-pub use class::{IoClass, IoStats, set_shares, stats, total_stats};
+pub use class::{IoClass, IoStats, set_shares, stats, take_peak_in_flight, total_stats};
 pub use error::IoError;
 pub use file::{File, OpenOptions};
