@@ -16,6 +16,7 @@
 //!  - *released-after-durable*: a log segment is let go only when the SSTable of every memtable
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
+mod bulk;
 pub mod commitlog;
 mod compaction;
 mod config;
@@ -36,6 +37,7 @@ mod tests;
 mod truncate;
 mod truncation;
 
+pub use bulk::Rewrite;
 pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;

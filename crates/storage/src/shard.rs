@@ -66,11 +66,11 @@ pub(crate) struct ReplayState {
 }
 
 /// A mutation and where it goes.
-struct Target<'m> {
-    table: Rc<Table>,
-    tablet: Rc<Tablet>,
-    key: DecoratedKey,
-    view: FrozenView<'m>,
+pub(crate) struct Target<'m> {
+    pub(crate) table: Rc<Table>,
+    pub(crate) tablet: Rc<Tablet>,
+    pub(crate) key: DecoratedKey,
+    pub(crate) view: FrozenView<'m>,
 }
 
 impl Shard {
@@ -131,7 +131,10 @@ impl Shard {
         self.tables.borrow().get(&id).cloned()
     }
 
-    fn target<'m>(&self, mutation: &'m FrozenMutation) -> Result<Target<'m>, WriteError> {
+    pub(crate) fn target<'m>(
+        &self,
+        mutation: &'m FrozenMutation,
+    ) -> Result<Target<'m>, WriteError> {
         let view = mutation.view().map_err(WriteError::Damaged)?;
         let id = view.table();
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;

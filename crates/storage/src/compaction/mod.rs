@@ -46,7 +46,7 @@ impl Shard {
                 self.compaction_wake.notified().await;
                 continue;
             };
-            if let Err(error) = run(self, &job).await {
+            if let Err(error) = run(self, &job, &|_| {}).await {
                 let name = job.table.dir.display();
                 tracing::error!("compaction of {name} failed, to be tried again: {error}");
                 sleep(RETRY).await;
@@ -85,7 +85,25 @@ fn own_sstables(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
     own.cloned().collect()
 }
 
-async fn run(shard: &Shard, job: &Job) -> Result<(), ReadError> {
+/// Changes how the output of a merge is written.
+pub(crate) type Adjust<'a> = &'a dyn Fn(&mut sstable::WriterOptions);
+
+/// Merges all SSTables that lie in a tablet into one, even a single one.
+pub(crate) async fn merge_all(
+    shard: &Shard,
+    table: &Rc<Table>,
+    tablet: &Rc<Tablet>,
+    adjust: Adjust<'_>,
+) -> Result<(), ReadError> {
+    let inputs = own_sstables(tablet);
+    if inputs.is_empty() {
+        return Ok(());
+    }
+    let job = Job { table: table.clone(), tablet: tablet.clone(), inputs };
+    run(shard, &job, adjust).await
+}
+
+async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadError> {
     let Job { table, tablet, inputs } = job;
     let _gate = pass_gate(table, 1).await;
     // Somebody may have truncated meanwhile.
@@ -94,7 +112,7 @@ async fn run(shard: &Shard, job: &Job) -> Result<(), ReadError> {
     if table.dropped.get() || !inputs.iter().all(is_there) {
         return Ok(());
     }
-    let Some(output) = merge(shard, table, inputs).await? else { return Ok(()) };
+    let Some(output) = merge(shard, table, inputs, adjust).await? else { return Ok(()) };
     let mut after: Vec<_> = tablet.sstables.borrow().to_vec();
     after.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
     after.extend(output.opened);
@@ -115,12 +133,14 @@ async fn merge(
     shard: &Shard,
     table: &Table,
     inputs: &[Rc<sstable::Table>],
+    adjust: Adjust<'_>,
 ) -> Result<Option<Output>, ReadError> {
     let schema = table.schema();
     let options = sstable::WriterOptions::of_schema(&schema, "compaction");
     let mut options = options.map_err(ReadError::Overloaded)?;
     options.host_id = Some(shard.config.host_id);
     options.estimated_partitions = inputs.iter().map(|one| one.partition_count()).sum();
+    adjust(&mut options);
     let generation = sstable::Generation::generate();
     let class = IoClass::Compaction;
     let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);

@@ -1,6 +1,7 @@
 //! Whole-storage tests on the simulated machine.
 
 mod against_model;
+mod bulk;
 mod crash;
 mod faults;
 mod log;

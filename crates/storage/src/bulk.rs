@@ -1,0 +1,51 @@
+//! Filling a table without its log, and merging all of it: for tools that make data sets.
+//!
+//! Invariants
+//!  - *for-tools-alone*: what is applied here is lost by a crash before its flush. No statement of
+//!    a client comes this way.
+
+use crate::shard::Target;
+use crate::{Storage, StorageError, WriteError, compaction};
+use model::TableId;
+use mutation::FrozenMutation;
+use reader::ReadError;
+use sstable::WriterOptions;
+
+/// How a merge of all SSTables of a table writes; what is `None` is as the table has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rewrite {
+    /// Bytes of rows after which the index of a partition has a new block.
+    pub column_index_bytes: Option<usize>,
+    /// The format.
+    pub version: Option<sstable::Version>,
+}
+
+impl Storage {
+    /// Puts a mutation into its memtable without a log entry (*for-tools-alone*). Never waits: the
+    /// caller flushes before memory runs out.
+    pub fn apply_unlogged(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
+        let shard = self.shard();
+        let Target { table, tablet, key, view } = shard.target(mutation)?;
+        let memtable = tablet.active.borrow().clone();
+        let grown = memtable.apply(&table.schema(), key, &view);
+        shard.grow(grown);
+        Ok(())
+    }
+
+    /// Merges all SSTables of a table into one per tablet, whatever its compaction options say.
+    pub async fn compact_all(&self, id: TableId, how: Rewrite) -> Result<(), ReadError> {
+        let table = self
+            .shard()
+            .table(id)
+            .ok_or_else(|| ReadError::Overloaded(StorageError::UnknownTable(id).to_string()))?;
+        let adjust = |options: &mut WriterOptions| {
+            if let Some(bytes) = how.column_index_bytes {
+                options.column_index_bytes = bytes;
+            }
+        };
+        for tablet in &table.tablets {
+            compaction::merge_all(self.shard(), &table, tablet, &adjust).await?;
+        }
+        Ok(())
+    }
+}
