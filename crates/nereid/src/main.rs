@@ -44,6 +44,7 @@ fn main() -> ExitCode {
     };
     match tool {
         "server" => serve(rest),
+        "perf-fast-forward" => perf::fast_forward::main(rest),
         "perf-simple-query" => perf::simple_query::main(rest),
         other => {
             eprintln!("unknown tool {other}; the tools are:\n{}", tools::list());

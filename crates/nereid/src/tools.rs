@@ -3,6 +3,7 @@
 /// Name and purpose of each tool; the server is the default.
 const TOOLS: &[(&str, &str)] = &[
     ("server", "run a node (the default)"),
+    ("perf-fast-forward", "measure readers that skip, slice and forward"),
     ("perf-simple-query", "measure reads and writes of single rows, in process"),
 ];
 

@@ -10,13 +10,11 @@ mod report;
 mod workload;
 
 use crate::ephemeral::Folder;
-use crate::logging::{self, Stream};
-use crate::node;
+use crate::{node, perf};
 use options::Options;
 use report::Sample;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use workload::{Limit, Worked, Workload};
 
 /// Runs the tool.
@@ -28,44 +26,23 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let level = options.common.text("default_log_level");
-    let levels = options.common.list("logger_log_level");
-    if let Err(text) = logging::start(level, &levels, Stream::Stderr) {
+    if let Err(text) = perf::start_logging(&options.common) {
         eprintln!("{text}");
         return ExitCode::from(2);
     }
-    match run(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("{text}");
-            ExitCode::FAILURE
-        }
-    }
+    perf::conclude(run(options))
 }
 
 fn run(mut options: Options) -> Result<(), String> {
     let folder = Folder::make().map_err(|error| format!("no temporary folder: {error}"))?;
     options.in_folder(folder.path());
     let runtime_config = crate::server::runtime_config(&options.common)?;
-    let node = node::config(&options.common, runtime_config.shards)?;
-    let shards = runtime_config.shards;
-    let failed = Arc::new(AtomicBool::new(false));
-    let (outcome, options) = (failed.clone(), Arc::new(options));
-    runtime::run(runtime_config, move |shard| {
-        let (node, options, outcome) = (node.clone(), options.clone(), outcome.clone());
-        async move {
-            if shard != 0 {
-                return crate::server::follow().await;
-            }
-            if let Err(text) = measure(&options, node, shards).await {
-                eprintln!("{text}");
-                outcome.store(true, Ordering::Relaxed);
-            }
-            crate::server::end_all().await;
-        }
+    let node = options.node_config(runtime_config.shards)?;
+    let (shards, options) = (runtime_config.shards, Arc::new(options));
+    perf::run_shards(runtime_config, move || {
+        let (options, node) = (options.clone(), node.clone());
+        async move { measure(&options, node, shards).await }
     })
-    .map_err(|error| error.to_string())?;
-    if failed.load(Ordering::Relaxed) { Err("the measurement failed".into()) } else { Ok(()) }
 }
 
 async fn measure(options: &Options, node: node::Config, shards: u16) -> Result<(), String> {

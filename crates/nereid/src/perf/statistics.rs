@@ -46,7 +46,7 @@ impl Aggregate {
 }
 
 /// The middle sample; of an even count the lower of the two, so that it is one that was measured.
-fn median(samples: &[f64]) -> Option<f64> {
+pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()

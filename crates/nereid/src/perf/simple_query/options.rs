@@ -1,6 +1,8 @@
 //! The command line of `perf-simple-query`: its own options, and those of the node that it runs.
 
-use crate::options::{Invocation, Values, parse_line};
+use crate::node;
+use crate::options::{Source, Values};
+use crate::perf::words::{Words, prefer};
 use std::path::{Path, PathBuf};
 
 /// What to measure.
@@ -23,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) operations_per_shard: Option<u64>,
     pub(crate) concurrency: u64,
     pub(crate) single_key: bool,
+    /// Each shard takes the keys that it owns.
+    pub(crate) shard_aware: bool,
     pub(crate) flush: bool,
     pub(crate) memtable_partitions: Option<u64>,
     pub(crate) bypass_cache: bool,
@@ -46,6 +50,10 @@ usage: nereid perf-simple-query [OPTIONS]
   --query-single-key       always the first key
   --flush                  flush memtables before the test
   --memtable-partitions N  flush after every N partitions while populating
+  --shard-aware 0|1        each shard takes keys of its own [1]
+  --enable-index-cache 0|1 [1]
+  --enable-cache 0|1       no meaning yet: there is no row cache
+  --sstable-format F       me or ms
   --bypass-cache           SELECT .. BYPASS CACHE
   --timeout D              USING TIMEOUT D
   --stop-on-error 0|1      end at the first error [1]
@@ -58,47 +66,33 @@ and the options of the server: -c N shards, -m SIZE memory, --default-log-level,
 impl Options {
     /// Reads the words after the tool's name; the error is what to print.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
-        let mut rest = Words { words: words.to_vec() };
-        if rest.flag("help")? {
+        let mut rest = Words::new(words);
+        if rest.flag("help") {
             return Err(USAGE.to_string());
         }
-        let (write, delete) = (rest.flag("write")?, rest.flag("delete")?);
-        let counters = rest.flag("counters")?;
-        let operation = match (write, delete, counters) {
-            (false, true, _) => Operation::Delete,
-            (true, false, true) => Operation::CounterUpdate,
-            (true, false, false) => Operation::Write,
-            (false, false, _) => Operation::Read,
-            (true, true, _) => return Err("--write and --delete exclude each other".to_string()),
-        };
-        let has_tablets = rest.flag("tablets")?;
+        refuse_unable(&mut rest)?;
+        let counters = rest.flag("counters");
+        let has_tablets = rest.flag("tablets");
         let initial_tablets = rest.number("initial-tablets")?.unwrap_or(128);
-        let level = rest.text("consistency-level")?.unwrap_or("QUORUM".to_string());
-        let level_of = (0..=10).filter_map(replication::Consistency::from_wire);
-        let consistency = level_of
-            .into_iter()
-            .find(|known| known.name() == level)
-            .ok_or(format!("--consistency-level: no such level: {level}"))?;
         let options = Options {
-            operation,
+            operation: operation(rest.flag("write"), rest.flag("delete"), counters)?,
             counters,
             partitions: rest.number("partitions")?.unwrap_or(10_000).max(1),
             collection: rest.number("collection")?.unwrap_or(0),
             duration: rest.number("duration")?.unwrap_or(5).max(1),
-            operations_per_shard: rest.number("operations-per-shard")?,
+            operations_per_shard: rest.number("operations-per-shard")?.filter(|n| 0 < *n),
             concurrency: rest.number("concurrency")?.unwrap_or(100).max(1),
-            single_key: rest.flag("query-single-key")?,
-            flush: rest.flag("flush")?,
+            single_key: rest.flag("query-single-key"),
+            shard_aware: rest.truth("shard-aware", true)?,
+            flush: rest.flag("flush"),
             memtable_partitions: rest.number("memtable-partitions")?.filter(|count| 0 < *count),
-            bypass_cache: rest.flag("bypass-cache")?,
+            bypass_cache: rest.flag("bypass-cache"),
             timeout: rest.text("timeout")?.unwrap_or_default(),
-            stop_on_error: rest
-                .text("stop-on-error")?
-                .is_none_or(|text| text != "0" && text != "false"),
+            stop_on_error: rest.truth("stop-on-error", true)?,
             tablets: has_tablets.then_some(initial_tablets),
-            consistency,
+            consistency: consistency(&mut rest)?,
             json_result: rest.text("json-result")?.map(PathBuf::from),
-            common: rest.common()?,
+            common: common(rest)?,
         };
         Ok(options)
     }
@@ -110,21 +104,15 @@ impl Options {
 
     /// Keeps the node's data in `folder`.
     pub(crate) fn in_folder(&mut self, folder: &Path) {
-        use crate::options::Source;
-        for (name, value) in [
-            ("workdir", folder.display().to_string()),
-            ("unsafe_bypass_fsync", "1".to_string()),
-            ("commitlog_sync", "periodic".to_string()),
-        ] {
-            if self.common.source(name) == Source::Default {
-                let set = self.common.set(name, vec![value], Source::File);
-                debug_assert!(set.is_ok(), "{name} is an option");
-            }
-        }
-        if self.common.source("smp") == Source::Default {
-            let set = self.common.set("smp", vec!["1".to_string()], Source::File);
-            debug_assert!(set.is_ok(), "smp is an option");
-        }
+        prefer(&mut self.common, "workdir", &folder.display().to_string());
+        prefer(&mut self.common, "unsafe_bypass_fsync", "1");
+        prefer(&mut self.common, "commitlog_sync", "periodic");
+        prefer(&mut self.common, "smp", "1");
+    }
+
+    /// The node that is measured.
+    pub(crate) fn node_config(&self, shards: u16) -> Result<node::Config, String> {
+        node::config(&self.common, shards)
     }
 
     /// `read`, `write`, `delete`, with `_counters` for counters.
@@ -151,50 +139,60 @@ impl Options {
     }
 }
 
-/// Words from which options are taken one by one; what is left belongs to the node.
-struct Words {
-    words: Vec<String>,
+fn operation(write: bool, delete: bool, counters: bool) -> Result<Operation, String> {
+    match (write, delete, counters) {
+        (false, true, _) => Ok(Operation::Delete),
+        (true, false, true) => Ok(Operation::CounterUpdate),
+        (true, false, false) => Ok(Operation::Write),
+        (false, false, _) => Ok(Operation::Read),
+        (true, true, _) => Err("--write and --delete exclude each other".to_string()),
+    }
 }
 
-impl Words {
-    fn flag(&mut self, name: &str) -> Result<bool, String> {
-        let long = format!("--{name}");
-        let before = self.words.len();
-        self.words.retain(|word| *word != long);
-        Ok(self.words.len() < before)
-    }
+fn consistency(words: &mut Words) -> Result<replication::Consistency, String> {
+    let level = words.text("consistency-level")?.unwrap_or("QUORUM".to_string());
+    let all = (0..=10).filter_map(replication::Consistency::from_wire);
+    let found = all.into_iter().find(|known| known.name() == level);
+    found.ok_or(format!("--consistency-level: no such level: {level}"))
+}
 
-    fn text(&mut self, name: &str) -> Result<Option<String>, String> {
-        let (long, equals) = (format!("--{name}"), format!("--{name}="));
-        let Some(at) = self.words.iter().position(|w| *w == long || w.starts_with(&equals)) else {
-            return Ok(None);
-        };
-        let word = self.words.remove(at);
-        if let Some(value) = word.strip_prefix(&equals) {
-            return Ok(Some(value.to_string()));
-        }
-        if self.words.len() <= at {
-            return Err(format!("--{name} needs a value"));
-        }
-        Ok(Some(self.words.remove(at)))
+/// Refuses options of runs that others publish whose measurement would not be the one asked for.
+fn refuse_unable(words: &mut Words) -> Result<(), String> {
+    if words.truth("strongly-consistent-tables", false)? {
+        return Err("--strongly-consistent-tables: there are no such tables yet".to_string());
     }
+    if words.text("sstable-summary-ratio")?.is_some() {
+        return Err("--sstable-summary-ratio: the ratio is fixed".to_string());
+    }
+    for name in ["audit", "audit-keyspaces", "audit-tables", "audit-categories"] {
+        if words.text(name)?.is_some_and(|value| !value.is_empty() && value != "none") {
+            return Err(format!("--{name}: there is no audit yet"));
+        }
+    }
+    Ok(())
+}
 
-    fn number(&mut self, name: &str) -> Result<Option<u64>, String> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| format!("--{name}: not a number: {text}"))
+/// What is left: options of the node, and those that stand for one.
+fn common(mut words: Words) -> Result<Values, String> {
+    // There is no row cache yet: with it or without it is the same.
+    words.truth("enable-cache", true)?;
+    let index_cache = words.truth("enable-index-cache", true)?;
+    let format = words.text("sstable-format")?;
+    let mut values = words.rest()?;
+    if !index_cache {
+        set(&mut values, "cache_index_pages", "0")?;
+        set(&mut values, "index_cache_fraction", "0")?;
     }
+    if let Some(format) = format {
+        crate::perf::writable(&format)?;
+        set(&mut values, "sstable_format", &format)?;
+    }
+    Ok(values)
+}
 
-    fn common(mut self) -> Result<Values, String> {
-        // Options of runs that others publish, which change nothing here.
-        for name in ["shard-aware", "enable-cache", "enable-index-cache", "sstable-format"] {
-            self.text(name)?;
-        }
-        match parse_line(&self.words) {
-            Ok(Invocation::Serve(values)) => Ok(*values),
-            Ok(Invocation::Print(text)) => Err(text),
-            Err(refused) => Err(refused.to_string()),
-        }
-    }
+fn set(values: &mut Values, name: &str, value: &str) -> Result<(), String> {
+    let set = values.set(name, vec![value.to_string()], Source::CommandLine);
+    set.map_err(|refused| refused.to_string())
 }
 
 #[cfg(test)]
@@ -227,6 +225,8 @@ mod tests {
         check("--partitions many", "--partitions: not a number: many");
         check("--write --delete", "exclude each other");
         check("--consistency-level SOME", "no such level: SOME");
+        check("--strongly-consistent-tables", "no such tables");
+        check("--sstable-format ka", "cannot be written");
         check("--nonsense 1", "unknown option --nonsense");
     }
 }

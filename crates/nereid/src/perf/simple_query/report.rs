@@ -113,12 +113,7 @@ pub(crate) fn json(options: &Options, shards: u16, samples: &[Sample]) -> Value 
             "min tps": aggregate.map(|aggregate| aggregate.minimum),
         },
         "test_properties": { "type": options.kind() },
-        "versions": { "scylla-server": {
-            "version": env!("CARGO_PKG_VERSION"),
-            "date": "",
-            "commit_id": crate::version::BUILD_ID,
-            "run_date_time": runtime::time::wall_micros() / 1_000_000,
-        } },
+        "versions": crate::perf::versions(),
     })
 }
 

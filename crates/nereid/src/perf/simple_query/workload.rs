@@ -78,7 +78,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     let (shards, partitions) = (runtime::shard_count() as u32, options.partitions);
     let (concurrency, single_key) = (options.concurrency, options.single_key);
     let (stop_on_error, consistency) = (options.stop_on_error, options.consistency);
-    let tablets = options.tablets.is_some();
+    let any_key = options.tablets.is_some() || !options.shard_aware;
     let made = runtime::on_all_shards(move || {
         let statement = statement.clone();
         async move {
@@ -87,7 +87,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
             let prepared = processor.prepare(&session, &statement, None).await;
             let statement = prepared.map_err(|error| error.to_string())?;
             let shard = runtime::shard_id();
-            let mine = |number: &u64| tablets || owner(*number, shards) == shard;
+            let mine = |number: &u64| any_key || owner(*number, shards) == shard;
             let mut keys: Vec<u64> = (0..partitions).filter(mine).collect();
             if keys.is_empty() {
                 keys.push(0);

@@ -1,0 +1,181 @@
+//! `perf-fast-forward`: what readers cost that skip, slice and forward in one large partition or
+//! among many small ones.
+//!
+//! One run makes the data (`--populate`), others read it. Each case is repeated; the repetition in
+//! the middle by rate is told, with I/O, cache, allocations, tasks, instructions and busy time.
+//!
+//! In reading order: [`options`], [`dataset`] (tables and rows), [`populate`]; [`groups`] and
+//! [`ranges`] (what is read; pure), [`reading`], [`caches`]; [`measure`], [`report`].
+//!
+//! Invariants
+//!  - *checked*: a case knows how many fragments it must yield; any other number is an error of
+//!    the run.
+
+mod caches;
+mod dataset;
+mod groups;
+mod measure;
+mod options;
+mod populate;
+mod ranges;
+mod reading;
+mod report;
+
+use crate::{node, perf};
+use dataset::Dataset;
+use groups::{Case, Group, Work};
+use measure::Sample;
+use options::{Asked, Options, Repeat};
+use reading::{Bench, ROW_CACHE};
+use report::{Heading, Line, Report};
+use runtime::time::Instant;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// A case that repeats for a while does so this often at least.
+const REPETITIONS_MIN: u64 = 3;
+
+/// Runs the tool.
+pub(crate) fn main(words: &[String]) -> ExitCode {
+    let options = match Options::parse(words) {
+        Ok(Asked::Run(options)) => *options,
+        Ok(Asked::Print(text)) => {
+            println!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(text) = perf::start_logging(&options.common) {
+        eprintln!("{text}");
+        return ExitCode::from(2);
+    }
+    perf::conclude(run(options))
+}
+
+fn run(options: Options) -> Result<(), String> {
+    let runtime_config = crate::server::runtime_config(&options.common)?;
+    let mut node = node::config(&options.common, runtime_config.shards)?;
+    // The tool says when memtables are flushed.
+    let memtables = &mut node.boot.storage.memtable_bytes_max;
+    *memtables = options.flush_bytes.saturating_mul(3).max(*memtables);
+    let options = Arc::new(options);
+    perf::run_shards(runtime_config, move || {
+        let (options, node) = (options.clone(), node.clone());
+        async move {
+            let _lock = node::lock(&node::workdir(&options.common)).await?;
+            node::start(node).await?;
+            let mut report = Report::new(&options.output);
+            let done = match options.populate {
+                true => populate::all(&options, &mut report).await,
+                false => test(&options, &mut report).await,
+            };
+            node::stop().await?;
+            done?;
+            if report.failed {
+                Err("a check failed: see the lines ^^^ ERROR".into())
+            } else {
+                Ok(())
+            }
+        }
+    })
+}
+
+/// Runs the groups that were asked for on the data that there is.
+async fn test(options: &Options, report: &mut Report) -> Result<(), String> {
+    let rows = populate::rows_of(&options.name).await?;
+    for dataset in &options.datasets {
+        let schema = populate::schema(dataset)?;
+        let bench = Bench::new(dataset, schema, rows, false);
+        for group in options.groups.iter().filter(|group| group.kind == dataset.kind) {
+            if group.needs_cache && !options.enable_cache {
+                println!("\nskipping: {} (it needs --enable-cache)", group.name);
+                continue;
+            }
+            if !options.keep_across_groups {
+                caches::drop_all();
+            }
+            run_group(options, report, &bench, group).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn run_group(
+    options: &Options,
+    report: &mut Report,
+    bench: &Bench,
+    group: &Group,
+) -> Result<(), String> {
+    let heading = Heading::of(group, bench.dataset);
+    report.begin(&heading);
+    if group.needs_cache && !ROW_CACHE {
+        println!("(there is no row cache yet: reads of what was read before go to the disk)");
+    }
+    for case in group.cases(bench.rows, options.enable_cache) {
+        let wanted = |names: &Vec<String>| names.contains(&case.name());
+        if options.cases.as_ref().is_some_and(|names| !wanted(names)) {
+            continue;
+        }
+        let repetitions = repeat(options, bench, &case).await?;
+        let reads = repetitions.first().map_or(0, Vec::len);
+        for read in 0..reads {
+            let samples: Vec<Sample> = repetitions.iter().map(|all| all[read].clone()).collect();
+            let (values, file) = title(&case, read);
+            let line = Line { values: &values, file: &file, samples: &samples };
+            report.add(&heading, &line).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of one read of a case: as they are printed, and as its file is called.
+fn title(case: &Case, read: usize) -> (Vec<String>, String) {
+    match &case.work {
+        Work::Ranges(ranges) => {
+            let mark = if read == 0 { "" } else { "+" }.to_string();
+            (vec![mark, ranges[read].to_string()], ranges[read].file_name())
+        }
+        Work::SkipsThenAll { .. } if 0 < read => {
+            (vec!["1".to_string(), "0".to_string()], "1->0".to_string())
+        }
+        _ => (case.values.clone(), case.name()),
+    }
+}
+
+/// Runs a case as often as the options say: for each time, a sample per read.
+async fn repeat(options: &Options, bench: &Bench, case: &Case) -> Result<Vec<Vec<Sample>>, String> {
+    let once = async || {
+        if !options.keep_across_cases {
+            caches::drop_all();
+        }
+        let samples = bench.run(&case.work).await?;
+        if options.verbose {
+            for sample in &samples {
+                eprintln!("{} {}: {sample:?}", bench.dataset.name, case.name());
+            }
+        }
+        Ok::<_, String>(samples)
+    };
+    let start = Instant::now();
+    let mut all = vec![once().await?];
+    let times = match options.repeat {
+        Repeat::Once => 1,
+        Repeat::Times(times) => times,
+        Repeat::For(span) => {
+            let first = start.elapsed().as_secs_f64().max(1e-6);
+            ((span.as_secs_f64() / first) as u64).max(REPETITIONS_MIN)
+        }
+    };
+    for _ in 1..times {
+        all.push(once().await?);
+    }
+    Ok(all)
+}
+
+/// The data sets of a report that is not about a group.
+fn heading_of<'a>(dataset: &'a Dataset, parameters: &'a [&'a str]) -> Heading<'a> {
+    Heading { group: "population", message: "Populating:", dataset, needs_cache: false, parameters }
+}

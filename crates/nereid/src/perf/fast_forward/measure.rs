@@ -1,0 +1,212 @@
+//! What one read cost, and what repetitions of it come to.
+
+use crate::perf::statistics::median;
+use runtime::counters::Counters;
+use runtime::io::IoStats;
+use runtime::time::{Instant, sleep};
+use std::time::Duration;
+
+/// What a shard has spent so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    at: Instant,
+    io: IoStats,
+    index: IndexCounts,
+    data: DataCounts,
+    allocations: u64,
+    polls: u64,
+    busy_ns: u64,
+    instructions: Option<u64>,
+}
+
+/// What the cache of index files did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IndexCounts {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) blocks: u64,
+}
+
+/// What readers of Data.db did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DataCounts {
+    /// Read-ahead that nobody used, in buffers.
+    pub(crate) dropped: u64,
+}
+
+/// What the code under test says of a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Yield {
+    pub(crate) fragments: u64,
+    /// Calls for fragments that had to wait for the disk.
+    pub(crate) waits: u64,
+}
+
+/// One read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) seconds: f64,
+    pub(crate) fragments: u64,
+    pub(crate) aio: u64,
+    pub(crate) bytes: u64,
+    pub(crate) blocked: u64,
+    pub(crate) dropped: u64,
+    pub(crate) index: IndexCounts,
+    pub(crate) allocations: u64,
+    pub(crate) tasks: u64,
+    /// `None` where the processor's counters cannot be read.
+    pub(crate) instructions: Option<u64>,
+    /// Busy time by all time, in percent.
+    pub(crate) cpu: f64,
+    /// Requests at the disk at once, at most.
+    pub(crate) depth: u64,
+    /// What was wrong with it.
+    pub(crate) error: Option<String>,
+}
+
+/// Reads counters. Waits for a moment first: groups are charged when their turn ends.
+pub(crate) async fn spent(counters: &Counters) -> Spent {
+    sleep(Duration::from_micros(1)).await;
+    let groups = runtime::group::all_stats();
+    let _ = runtime::io::take_peak_in_flight();
+    Spent {
+        io: runtime::io::total_stats(),
+        index: super::caches::index_counts(),
+        data: super::caches::data_counts(),
+        polls: groups.iter().map(|(_, stats)| stats.polls).sum(),
+        busy_ns: groups.iter().map(|(_, stats)| stats.cpu_ns).sum(),
+        instructions: counters.read().instructions,
+        allocations: memory::counts().allocations,
+        at: Instant::now(),
+    }
+}
+
+/// What was spent since `before`, for that.
+pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sample {
+    let seconds = before.at.elapsed().as_secs_f64();
+    let allocations = memory::counts().allocations;
+    let instructions = counters.read().instructions;
+    let depth = runtime::io::take_peak_in_flight();
+    let after = spent(counters).await;
+    let busy = (after.busy_ns - before.busy_ns) as f64 / 1e9;
+    Sample {
+        seconds,
+        fragments: read.fragments,
+        aio: after.io.reads + after.io.writes - before.io.reads - before.io.writes,
+        bytes: after.io.read_bytes + after.io.write_bytes
+            - before.io.read_bytes
+            - before.io.write_bytes,
+        blocked: read.waits,
+        dropped: after.data.dropped - before.data.dropped,
+        index: IndexCounts {
+            hits: after.index.hits - before.index.hits,
+            misses: after.index.misses - before.index.misses,
+            blocks: after.index.blocks - before.index.blocks,
+        },
+        allocations: allocations - before.allocations,
+        tasks: (after.polls - before.polls).saturating_sub(1),
+        instructions: instructions.zip(before.instructions).map(|(now, then)| now - then),
+        cpu: (100.0 * busy / seconds.max(1e-9)).min(100.0),
+        depth,
+        error: None,
+    }
+}
+
+impl Sample {
+    /// Fragments per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.fragments as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// A value of a column, as it is printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    Seconds(f64),
+    Count(u64),
+    Rate(f64),
+    Mean(f64),
+    Percent(f64),
+    /// Nothing to tell.
+    Absent,
+}
+
+/// The repetitions of a read, reduced.
+#[derive(Clone, Debug)]
+pub(crate) struct Result {
+    pub(crate) columns: Vec<(&'static str, Value)>,
+    pub(crate) error: Option<String>,
+}
+
+/// Reduces repetitions of one read to the median one by rate of fragments. Panics on none.
+pub(crate) fn reduce(samples: &[Sample]) -> Result {
+    let by_rate = |sample: &&Sample| {
+        let rate = sample.rate();
+        // Reads that yield nothing are told apart by their time.
+        if rate == 0.0 { -sample.seconds } else { rate }
+    };
+    let mut sorted: Vec<&Sample> = samples.iter().collect();
+    sorted.sort_by(|a, b| by_rate(a).total_cmp(&by_rate(b)));
+    let middle = sorted[(sorted.len() - 1) / 2];
+    let rates: Vec<f64> = samples.iter().map(Sample::rate).collect();
+    let deviations: Vec<f64> = rates.iter().map(|rate| (rate - middle.rate()).abs()).collect();
+    let aio: u64 = samples.iter().map(|sample| sample.aio).sum();
+    let instructions = match middle.instructions {
+        Some(count) => Value::Count(count / middle.fragments.max(1)),
+        None => Value::Absent,
+    };
+    let columns = vec![
+        ("time (s)", Value::Seconds(middle.seconds)),
+        ("iterations", Value::Count(samples.len() as u64)),
+        ("frags", Value::Count(middle.fragments)),
+        ("frag/s", Value::Rate(middle.rate())),
+        ("mad f/s", Value::Rate(median(&deviations).unwrap_or(0.0))),
+        ("max f/s", Value::Rate(rates.iter().copied().fold(0.0, f64::max))),
+        ("min f/s", Value::Rate(rates.iter().copied().fold(f64::MAX, f64::min))),
+        ("avg aio", Value::Mean(aio as f64 / samples.len() as f64)),
+        ("aio", Value::Count(middle.aio)),
+        ("(KiB)", Value::Count(middle.bytes.div_ceil(1024))),
+        ("blocked", Value::Count(middle.blocked)),
+        ("dropped", Value::Count(middle.dropped)),
+        ("idx hit", Value::Count(middle.index.hits)),
+        ("idx miss", Value::Count(middle.index.misses)),
+        ("idx blk", Value::Count(middle.index.blocks)),
+        // There is no row cache yet.
+        ("c hit", Value::Count(0)),
+        ("c miss", Value::Count(0)),
+        ("c blk", Value::Count(0)),
+        ("allocs", Value::Count(middle.allocations)),
+        ("tasks", Value::Count(middle.tasks)),
+        ("insns/f", instructions),
+        ("cpu", Value::Percent(middle.cpu)),
+        ("depth", Value::Count(samples.iter().map(|sample| sample.depth).max().unwrap_or(0))),
+    ];
+    let error = samples.iter().find_map(|sample| sample.error.clone());
+    Result { columns, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_repetition_by_rate_is_told() {
+        let sample = |seconds, aio| Sample { seconds, aio, fragments: 10, ..Sample::default() };
+        let result = reduce(&[sample(4.0, 9), sample(1.0, 1), sample(2.0, 2)]);
+        let get = |name| result.columns.iter().find(|(column, _)| *column == name).unwrap().1;
+        assert_eq!(get("time (s)"), Value::Seconds(2.0));
+        assert_eq!(get("aio"), Value::Count(2));
+        assert_eq!(get("avg aio"), Value::Mean(4.0));
+        assert_eq!(get("max f/s"), Value::Rate(10.0));
+        assert_eq!(get("mad f/s"), Value::Rate(2.5));
+        assert_eq!(get("insns/f"), Value::Absent);
+        assert_eq!(result.error, None);
+    }
+
+    #[test]
+    fn reads_of_nothing_have_a_median_too() {
+        let sample = |seconds| Sample { seconds, ..Sample::default() };
+        let result = reduce(&[sample(3.0), sample(1.0), sample(2.0)]);
+        assert_eq!(result.columns[0].1, Value::Seconds(2.0));
+    }
+}
