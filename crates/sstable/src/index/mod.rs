@@ -7,10 +7,13 @@
 //!  - *confirmed*: a partition that is located with its key is the one that was asked for.
 
 pub mod big;
+pub mod blocks;
 pub mod entry;
 mod feed;
+pub mod ordinal;
 pub(crate) mod page;
 pub mod promoted;
+pub(crate) mod search;
 pub mod summary;
 pub mod trie;
 

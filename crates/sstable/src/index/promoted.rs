@@ -76,6 +76,33 @@ impl PromotedBuilder {
     }
 }
 
+/// What of a block follows its first and last positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockTail {
+    /// Weight of the last position.
+    pub last_weight: i8,
+    /// From the start of the partition, in bytes.
+    pub offset: u64,
+    /// Bytes. `offset + width` does not overflow.
+    pub width: u64,
+    /// The range tombstone that is open behind the last element.
+    pub open: Tombstone,
+}
+
+/// Reads what follows the positions of a block.
+pub fn read_tail(cursor: &mut Cursor<'_>, last_weight: i8) -> Result<BlockTail, Damaged> {
+    let offset = cursor.vint("block offset cut short")?;
+    let width = cursor.svint("block width cut short")?.checked_add(WIDTH_BASE);
+    let width = width.and_then(|width| u64::try_from(width).ok());
+    let width = width.filter(|width| offset.checked_add(*width).is_some());
+    let width = width.ok_or_else(|| cursor.damaged("impossible width of a block"))?;
+    let open = match cursor.u8("open marker cut short")? {
+        0 => Tombstone::NONE,
+        _ => read_deletion(cursor)?,
+    };
+    Ok(BlockTail { last_weight, offset, width, open })
+}
+
 /// The promoted index of a partition, in memory as on disk; blocks are parsed as needed.
 #[derive(Clone, Debug)]
 pub struct PromotedIndex {
@@ -144,17 +171,8 @@ impl PromotedIndex {
         let mut last = (Vec::new(), 0);
         first.1 = read_position(cursor, fixed, &mut first.0)?;
         last.1 = read_position(cursor, fixed, &mut last.0)?;
-        let offset = cursor.vint("block offset cut short")?;
-        let width = cursor.svint("block width cut short")?.checked_add(WIDTH_BASE);
-        let width = width.and_then(|width| u64::try_from(width).ok());
-        let width = width.ok_or_else(|| cursor.damaged("impossible width of a block"))?;
-        if offset.checked_add(width).is_none() {
-            return Err(cursor.damaged("impossible width of a block"));
-        }
-        let open = match cursor.u8("open marker cut short")? {
-            0 => Tombstone::NONE,
-            _ => read_deletion(cursor)?,
-        };
+        let BlockTail { last_weight, offset, width, open } = read_tail(cursor, last.1)?;
+        last.1 = last_weight;
         Ok(Block { first, last, offset, width, open })
     }
 

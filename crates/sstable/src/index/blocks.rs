@@ -1,0 +1,222 @@
+//! Blocks of rows of a large partition, found by position, whatever the form of their index.
+//!
+//! Offsets count from the start of the partition in the uncompressed data. What a cursor answers
+//! comes from a file: who uses it checks that it lies within the partition.
+
+use crate::cache::{Access, CachedFile, Page};
+use crate::index::PromotedAt;
+use crate::index::ordinal::Ordinal;
+use crate::index::search::{Pages, Search, Stop};
+use crate::read_stats::ReadStats;
+use crate::table::Mapping;
+use mutation::Tombstone;
+use reader::ReadError;
+use std::rc::Rc;
+
+/// Where reading may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Offset from the start of the partition.
+    pub offset: u64,
+    /// The range tombstone that is open there.
+    pub open: Tombstone,
+}
+
+/// A stretch of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Offset of its first element from the start of the partition.
+    pub start: u64,
+    /// Offset behind its last element. Where `end` is `start`, nothing lies there, and only the
+    /// range tombstone holds.
+    pub end: u64,
+    /// The range tombstone that is open at `start`.
+    pub open: Tombstone,
+}
+
+/// A place among the rows of a partition: a clustering prefix and its weight.
+pub type Place<'a> = (&'a [u8], i8);
+
+/// Whether widths and last keys of blocks say what they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Widths {
+    /// They do: the file says that its writer knew.
+    Exact,
+    /// They may count the end of the partition, and nothing is decided by them.
+    Loose,
+}
+
+/// A walk over the blocks of one partition. Forward, positions never descend; backward, it starts
+/// with [`BlockCursor::last_before`]. The two do not disturb each other.
+#[derive(Debug)]
+pub enum BlockCursor {
+    /// Of a promoted index.
+    Promoted(PromotedCursor),
+}
+
+impl BlockCursor {
+    /// Where everything at or after `position` starts: nothing at or after it lies before that
+    /// offset. A block whose last key is before `position` is skipped where that can be trusted.
+    pub async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.advance_to(position).await,
+        }
+    }
+
+    /// An offset behind everything that lies before `position`, from what is in memory: exact, or
+    /// coarse, or unknown. Reads nothing and populates nothing. `position` is at or after the one
+    /// of the last `advance_to`.
+    pub fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.search.probe_end(position),
+        }
+    }
+
+    /// As [`BlockCursor::probe_end`], but reads what it takes to be exact. `None` where only the
+    /// end of the partition is one.
+    pub async fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, ReadError> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.find_end(position).await,
+        }
+    }
+
+    /// The last block of what lies at or after `lower` and before `position`, from which a walk
+    /// backward starts. It may hold nothing of that; an empty one says that nothing is there but
+    /// the range tombstone.
+    pub async fn last_before(
+        &mut self,
+        position: Place<'_>,
+        lower: Place<'_>,
+    ) -> Result<Block, ReadError> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.last_before(position, lower).await,
+        }
+    }
+
+    /// The block before the one answered last; `None` when nothing at or after `lower` lies before
+    /// that.
+    pub async fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, ReadError> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.previous(lower).await,
+        }
+    }
+
+    /// The offset of the first block: bytes of the partition's key, deletion time and static row.
+    pub fn rows_start(&self) -> u64 {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.at.header_bytes,
+        }
+    }
+
+    /// Deletes the whole partition.
+    pub fn tombstone(&self) -> Tombstone {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.at.tombstone,
+        }
+    }
+
+    /// The offset behind the last block, if it can be trusted and is in memory.
+    pub fn end(&mut self) -> Option<u64> {
+        match self {
+            BlockCursor::Promoted(cursor) => cursor.search.end_now(),
+        }
+    }
+}
+
+/// The pages of a cached file, as one read sees them.
+#[derive(Debug)]
+struct CachedPages {
+    file: CachedFile,
+    access: Access,
+}
+
+impl Pages for CachedPages {
+    type Page = Page;
+    fn now(&self, number: u64) -> Option<Page> {
+        self.file.page_now(&self.access, number)
+    }
+}
+
+/// A walk over the blocks of a promoted index.
+#[derive(Debug)]
+pub struct PromotedCursor {
+    search: Search<CachedPages>,
+    at: PromotedAt,
+    stats: Rc<ReadStats>,
+}
+
+impl PromotedCursor {
+    /// Of the promoted index that stands in `file` at `at`. `outer` is about where the rows of the
+    /// partition end, where something is known of that.
+    pub(crate) fn new(
+        (file, at): (CachedFile, PromotedAt),
+        mapping: Rc<Mapping>,
+        widths: Widths,
+        outer: Option<Ordinal>,
+        access: Access,
+    ) -> PromotedCursor {
+        let pages = CachedPages { file, access };
+        let search = Search::new(pages, at, mapping, widths == Widths::Exact, outer);
+        PromotedCursor { search, at, stats: ReadStats::of_shard() }
+    }
+
+    async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
+        loop {
+            match self.search.advance_to(position) {
+                Ok(skip) => return Ok(self.done(skip)),
+                Err(stop) => self.serve(stop).await?,
+            }
+        }
+    }
+
+    async fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, ReadError> {
+        loop {
+            match self.search.find_end(position) {
+                Ok(end) => return Ok(self.done(end)),
+                Err(stop) => self.serve(stop).await?,
+            }
+        }
+    }
+
+    async fn last_before(
+        &mut self,
+        position: Place<'_>,
+        lower: Place<'_>,
+    ) -> Result<Block, ReadError> {
+        loop {
+            match self.search.last_before(position, lower) {
+                Ok(block) => return Ok(self.done(block)),
+                Err(stop) => self.serve(stop).await?,
+            }
+        }
+    }
+
+    async fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, ReadError> {
+        loop {
+            match self.search.previous(lower) {
+                Ok(block) => return Ok(self.done(block)),
+                Err(stop) => self.serve(stop).await?,
+            }
+        }
+    }
+
+    fn done<T>(&mut self, found: T) -> T {
+        self.search.settle();
+        self.stats.add(|counts| counts.block_steps += 1);
+        found
+    }
+
+    /// Gives the search the page that it lacks.
+    async fn serve(&mut self, stop: Stop) -> Result<(), ReadError> {
+        let CachedPages { file, access } = self.search.pages();
+        match stop {
+            Stop::Need(number) => {
+                self.stats.add(|counts| counts.block_misses += 1);
+                let page = file.page(access, number).await?;
+                self.search.hold(number, page);
+                Ok(())
+            }
+            Stop::Damaged(damaged) => Err(file.damaged(damaged.what, damaged.at)),
+        }
+    }
+}
