@@ -61,12 +61,12 @@ impl ReadStats {
     }
 
     /// Counts.
-    pub(crate) fn add(&self, change: impl FnOnce(&mut ReadCounts)) {
+    pub fn add(&self, change: impl FnOnce(&mut ReadCounts)) {
         change(&mut self.counts.borrow_mut());
     }
 
     /// Counts a stretch of data.
-    pub(crate) fn add_range(&self, bytes: u64) {
+    pub fn add_range(&self, bytes: u64) {
         let class = (bytes.div_ceil(512).max(1).next_power_of_two().trailing_zeros()) as usize;
         self.add(|counts| counts.data_ranges[class.min(RANGE_CLASSES - 1)] += 1);
     }

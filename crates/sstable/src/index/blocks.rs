@@ -148,7 +148,7 @@ pub struct PromotedCursor {
 impl PromotedCursor {
     /// Of the promoted index that stands in `file` at `at`. `outer` is about where the rows of the
     /// partition end, where something is known of that.
-    pub(crate) fn new(
+    pub fn new(
         (file, at): (CachedFile, PromotedAt),
         mapping: Rc<Mapping>,
         widths: Widths,

@@ -102,7 +102,7 @@ impl Ordinal {
             let chunk = ordinal.0[start..].first_chunk::<8>();
             u64::from_be_bytes(*chunk.expect("an ordinal has eight bytes from there on"))
         };
-        let (target, low_word, high_word) = (*self.clamp(&low, &high), word(low), word(high));
+        let (target, low_word, high_word) = (*self.clamp(low, high), word(low), word(high));
         let way = word(&target).saturating_sub(low_word) as u128;
         let whole = high_word.checked_sub(low_word).filter(|whole| *whole != 0)? as u128;
         Some(((way << 32) / whole) as u64)

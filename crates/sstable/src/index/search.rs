@@ -13,10 +13,10 @@
 //!    starts beyond the position, each nearer than the one before.
 //!  - *hints-decide-nothing*: ordinals choose probes; only compared positions move the bracket.
 
-use crate::index::blocks::{Block, Place, Skip};
-use crate::index::ordinal::Ordinal;
 use crate::cache::PAGE_BYTES;
 use crate::index::PromotedAt;
+use crate::index::blocks::{Block, Place, Skip};
+use crate::index::ordinal::Ordinal;
 use crate::index::promoted::{BlockTail, read_tail};
 use crate::mx::clustering::read_position;
 use crate::table::Mapping;
@@ -87,7 +87,8 @@ impl<P: Pages> Held<P> {
         let mut joined = std::mem::take(&mut self.joined);
         joined.clear();
         joined.extend_from_slice(first);
-        while (joined.len() as u64) < limit && (at + joined.len() as u64) % PAGE_BYTES == 0 {
+        while (joined.len() as u64) < limit && (at + joined.len() as u64).is_multiple_of(PAGE_BYTES)
+        {
             number += 1;
             let page = self.page(number)?;
             let more = page.len().min((limit - joined.len() as u64) as usize);
@@ -313,8 +314,8 @@ impl<P: Pages> Search<P> {
         let run = bracket.run.start.max(low)..bracket.run.end.min(high);
         let near = !run.is_empty();
         let halve = match near {
-            true => 2 <= bracket.near && bracket.near % 2 == 0,
-            false => 3 <= bracket.far && bracket.far % 2 == 1,
+            true => 2 <= bracket.near && bracket.near.is_multiple_of(2),
+            false => 3 <= bracket.far && !bracket.far.is_multiple_of(2),
         };
         let guess = if halve { None } else { self.interpolate(bracket, target) };
         let guess = guess.unwrap_or(low + (high - low) / 2);
@@ -331,7 +332,7 @@ impl<P: Pages> Search<P> {
         };
         let fraction = target.ordinal.fraction(&low_ordinal, &high_ordinal)?;
         let from = low.saturating_sub(1);
-        let way = ((high - from) as u128 * fraction as u128 >> 32) as u64;
+        let way = (((high - from) as u128 * fraction as u128) >> 32) as u64;
         Some((from + way).clamp(low, high - 1))
     }
 
