@@ -18,13 +18,15 @@
 //!    own.
 //!
 //! In reading order: [`Source`]; [`VecSource`] (the reference), [`MergeSource`], [`ChainSource`];
-//! [`EvictableSource`] and [`place`]; [`read_page`]; [`Validator`]; `testing` (the conformance suite).
+//! [`EvictableSource`] and [`place`]; [`read_page`]; [`semaphore`];
+//! [`Validator`]; `testing` (the conformance suite).
 
 mod chain;
 mod evictable;
 mod merge;
 mod page;
 pub mod place;
+pub mod semaphore;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
