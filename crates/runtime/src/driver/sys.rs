@@ -18,6 +18,23 @@ fn result(answer: isize) -> i32 {
     -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
+/// What offsets and lengths of direct reads of a file must be multiples of: what the kernel tells
+/// of it, where that is less than `most`, and `most` elsewhere. Does not touch the disk.
+pub(crate) fn direct_alignment(fd: RawFd, most: usize) -> usize {
+    let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let (of_fd, mask) = (libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
+    // SAFETY: the path is a terminated string, and the kernel writes one structure of this type.
+    let answer = unsafe { libc::statx(fd, c"".as_ptr(), of_fd, mask, found.as_mut_ptr()) };
+    // SAFETY: it is all integers, and was zeroed.
+    let found = unsafe { found.assume_init() };
+    let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
+    let told = answer == 0 && found.stx_mask & mask != 0 && 0 < offset && 0 < memory;
+    if !told || !offset.is_power_of_two() || most < memory as usize {
+        return most;
+    }
+    most.min(offset as usize)
+}
+
 /// An operation as the kernel sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RawOp {
@@ -232,5 +249,20 @@ pub(crate) fn file_len(fd: RawFd) -> Result<u64, i32> {
     match result(unsafe { libc::fstat(fd, &mut stat) } as isize) {
         0.. => Ok(stat.st_size as u64),
         errno => Err(-errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_alignment_of_direct_reads_divides_the_most() {
+        let executable = std::fs::File::open("/proc/self/exe").unwrap();
+        let alignment = direct_alignment(executable.as_raw_fd(), 4096);
+        assert!(alignment.is_power_of_two() && alignment <= 4096, "{alignment}");
+        // No file at all: nothing is known.
+        assert_eq!(direct_alignment(-1, 4096), 4096);
     }
 }

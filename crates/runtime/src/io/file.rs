@@ -86,6 +86,8 @@ struct Inner {
     fd: Rc<Fd>,
     path: PathBuf,
     direct: bool,
+    /// Of offsets and lengths of reads.
+    read_alignment: usize,
 }
 
 impl File {
@@ -106,7 +108,14 @@ impl File {
     }
 
     fn new(fd: Rc<Fd>, path: &Path, direct: bool) -> File {
-        File { inner: Rc::new(Inner { fd, path: path.to_path_buf(), direct }) }
+        let read_alignment = match direct {
+            true if fd.is_simulated() => ALIGNMENT,
+            // Small reads of a disk with small blocks should cost no more than they need.
+            true => sys::direct_alignment(fd.raw(), ALIGNMENT),
+            false => 1,
+        };
+        let path = path.to_path_buf();
+        File { inner: Rc::new(Inner { fd, path, direct, read_alignment }) }
     }
 
     /// Reads up to `len` bytes at `offset`, both of any alignment, by exactly one request; short
@@ -132,7 +141,7 @@ impl File {
         if len == 0 {
             return Ok(DmaBuf::new(buf, 0, 0));
         }
-        let alignment = self.alignment() as u64;
+        let alignment = self.inner.read_alignment as u64;
         let start = offset - offset % alignment;
         let end = (offset + len as u64).next_multiple_of(alignment);
         let span = (end - start) as usize;
