@@ -1,16 +1,20 @@
 //! The caches that reads meet: what they did, and dropping what they hold.
 
-use super::measure::{DataCounts, IndexCounts};
+use super::measure::IndexCounts;
+use sstable::cache::PageStats;
+use storage::Storage;
 
-/// What the cache of index files did on this shard.
-pub(crate) fn index_counts() -> IndexCounts {
-    IndexCounts::default()
+/// What the cache of partition index pages did on this shard, and that of pages of index files.
+pub(crate) fn index_counts() -> (IndexCounts, IndexCounts) {
+    let stats = runtime::local::get::<Storage>().index_cache().stats();
+    (counts(&stats.partitions), counts(&stats.files))
 }
 
-/// What readers of data did on this shard.
-pub(crate) fn data_counts() -> DataCounts {
-    DataCounts::default()
+fn counts(stats: &PageStats) -> IndexCounts {
+    IndexCounts { hits: stats.hits, misses: stats.misses, blocks: stats.blocks }
 }
 
 /// Forgets what was cached.
-pub(crate) fn drop_all() {}
+pub(crate) fn drop_all() {
+    runtime::local::get::<Storage>().index_cache().clear();
+}

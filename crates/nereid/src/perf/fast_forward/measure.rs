@@ -12,7 +12,7 @@ pub(crate) struct Spent {
     at: Instant,
     io: IoStats,
     index: IndexCounts,
-    data: DataCounts,
+    pages: IndexCounts,
     allocations: u64,
     polls: u64,
     busy_ns: u64,
@@ -27,11 +27,14 @@ pub(crate) struct IndexCounts {
     pub(crate) blocks: u64,
 }
 
-/// What readers of Data.db did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DataCounts {
-    /// Read-ahead that nobody used, in buffers.
-    pub(crate) dropped: u64,
+impl IndexCounts {
+    fn since(self, before: IndexCounts) -> IndexCounts {
+        IndexCounts {
+            hits: self.hits - before.hits,
+            misses: self.misses - before.misses,
+            blocks: self.blocks - before.blocks,
+        }
+    }
 }
 
 /// What the code under test says of a read.
@@ -51,7 +54,10 @@ pub(crate) struct Sample {
     pub(crate) bytes: u64,
     pub(crate) blocked: u64,
     pub(crate) dropped: u64,
+    /// Pages of partition indexes.
     pub(crate) index: IndexCounts,
+    /// Pages of index files.
+    pub(crate) pages: IndexCounts,
     pub(crate) allocations: u64,
     pub(crate) tasks: u64,
     /// `None` where the processor's counters cannot be read.
@@ -68,11 +74,12 @@ pub(crate) struct Sample {
 pub(crate) async fn spent(counters: &Counters) -> Spent {
     sleep(Duration::from_micros(1)).await;
     let groups = runtime::group::all_stats();
+    let (index, pages) = super::caches::index_counts();
     let _ = runtime::io::take_peak_in_flight();
     Spent {
         io: runtime::io::total_stats(),
-        index: super::caches::index_counts(),
-        data: super::caches::data_counts(),
+        index,
+        pages,
         polls: groups.iter().map(|(_, stats)| stats.polls).sum(),
         busy_ns: groups.iter().map(|(_, stats)| stats.cpu_ns).sum(),
         instructions: counters.read().instructions,
@@ -97,12 +104,9 @@ pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sa
             - before.io.read_bytes
             - before.io.write_bytes,
         blocked: read.waits,
-        dropped: after.data.dropped - before.data.dropped,
-        index: IndexCounts {
-            hits: after.index.hits - before.index.hits,
-            misses: after.index.misses - before.index.misses,
-            blocks: after.index.blocks - before.index.blocks,
-        },
+        dropped: 0,
+        index: after.index.since(before.index),
+        pages: after.pages.since(before.pages),
         allocations: allocations - before.allocations,
         tasks: (after.polls - before.polls).saturating_sub(1),
         instructions: instructions.zip(before.instructions).map(|(now, then)| now - then),
@@ -179,6 +183,8 @@ pub(crate) fn reduce(samples: &[Sample]) -> Result {
         ("tasks", Value::Count(middle.tasks)),
         ("insns/f", instructions),
         ("cpu", Value::Percent(middle.cpu)),
+        ("pg hit", Value::Count(middle.pages.hits)),
+        ("pg miss", Value::Count(middle.pages.misses)),
         ("depth", Value::Count(samples.iter().map(|sample| sample.depth).max().unwrap_or(0))),
     ];
     let error = samples.iter().find_map(|sample| sample.error.clone());
