@@ -27,6 +27,15 @@ pub fn try_get<T: 'static>() -> Option<Rc<T>> {
     value.downcast().ok()
 }
 
+/// This shard's `T`; a default one is set where there was none.
+pub fn get_or_default<T: Default + 'static>() -> Rc<T> {
+    try_get().unwrap_or_else(|| {
+        let value = Rc::new(T::default());
+        set(value.clone());
+        value
+    })
+}
+
 /// Empties this shard's slot for `T`.
 pub fn clear<T: 'static>() {
     let old = with(|shard| shard.locals.borrow_mut().remove(&TypeId::of::<T>()));

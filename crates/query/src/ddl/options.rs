@@ -13,6 +13,8 @@ const TTL_SECS_MAX: i32 = 630_720_000;
 const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
 /// Compressed chunks are not longer than this, in KiB.
 const CHUNK_KIB_MAX: i32 = 16 << 10;
+/// Levels of Zstandard, least and most.
+const COMPRESSION_LEVELS: (i32, i32) = (-(1 << 17), 22);
 const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
 
 /// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
@@ -220,9 +222,7 @@ fn compression(given: Options) -> Result<Options, CqlError> {
                 check_range(name, value, 0.0, 1.0)?;
                 put(&mut stored, name, value.clone());
             }
-            "compression_level" => {
-                return refuse(format!("Unknown compression option '{name}' for this compressor"));
-            }
+            "compression_level" => put(&mut stored, name, compression_level(value)?),
             _ => return refuse(format!("Unknown compression option '{name}'.")),
         }
     }
@@ -236,19 +236,34 @@ fn compression(given: Options) -> Result<Options, CqlError> {
         _ => return none(),
     };
     let name = class.strip_prefix(COMPRESSORS).unwrap_or(class);
-    match name {
-        "LZ4Compressor" | "SnappyCompressor" => {}
-        "DeflateCompressor"
-        | "ZstdCompressor"
-        | "LZ4WithDictsCompressor"
-        | "ZstdWithDictsCompressor" => return refuse(format!("{name} is not supported yet")),
+    let has_level = matches!(name, "ZstdCompressor" | "ZstdWithDictsCompressor");
+    // What Cassandra does not have is not made to look like a class of it.
+    let stored_name = match name {
+        "LZ4Compressor" | "SnappyCompressor" | "DeflateCompressor" | "ZstdCompressor"
+        | "NoopCompressor" => format!("{COMPRESSORS}{name}"),
+        "LZ4WithDictsCompressor" | "ZstdWithDictsCompressor" => name.to_owned(),
         _ => return refuse(format!("Unsupported compression class name '{class}'")),
+    };
+    if !has_level && get(&stored, "compression_level").is_some() {
+        let text = "Unknown compression option 'compression_level' for this compressor";
+        return refuse(text.to_owned());
     }
-    stored.insert(0, ("sstable_compression".to_owned(), format!("{COMPRESSORS}{name}")));
+    stored.insert(0, ("sstable_compression".to_owned(), stored_name));
     if get(&stored, "chunk_length_in_kb").is_none() {
         put(&mut stored, "chunk_length_in_kb", "4".to_owned());
     }
     Ok(stored)
+}
+
+fn compression_level(value: &str) -> Result<String, CqlError> {
+    let (min, max) = COMPRESSION_LEVELS;
+    match value.trim().parse::<i32>() {
+        Err(_) => refuse(format!("Invalid integer value {value} for compression_level")),
+        Ok(level) if level < min || max < level => {
+            refuse(format!("compression_level must be between {min} and {max}, got {level}"))
+        }
+        Ok(level) => Ok(level.to_string()),
+    }
 }
 
 fn chunk_kib(name: &str, value: &str) -> Result<i32, CqlError> {

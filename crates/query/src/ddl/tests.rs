@@ -535,6 +535,16 @@ fn options_are_stored() {
         "compression = {'class': 'LZ4Compressor', 'enabled': false}",
         "compression = {'sstable_compression': ''}",
     );
+    let class = "'sstable_compression': 'org.apache.cassandra.io.compress.ZstdCompressor'";
+    check(
+        "compression = {'class': 'ZstdCompressor', 'compression_level': 9}",
+        &format!("compression = {{{class}, 'compression_level': '9', 'chunk_length_in_kb': '4'}}"),
+    );
+    check(
+        "compression = {'class': 'LZ4WithDictsCompressor'}",
+        "compression = {'sstable_compression': 'LZ4WithDictsCompressor', \
+         'chunk_length_in_kb': '4'}",
+    );
     check("caching = {'keys': 'none'}", "caching = {'keys': 'NONE', 'rows_per_partition': 'ALL'}");
     check(
         "compaction = {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', \
@@ -571,7 +581,18 @@ fn options_are_refused() {
             "2300 Missing sub-option 'sstable_compression'",
         ),
         ("compression = {'class': 'X'}", "2300 Unsupported compression class name 'X'"),
-        ("compression = {'class': 'ZstdCompressor'}", "2300 ZstdCompressor is not supported yet"),
+        (
+            "compression = {'class': 'ZstdCompressor', 'compression_level': 23}",
+            "2300 compression_level must be between -131072 and 22, got 23",
+        ),
+        (
+            "compression = {'class': 'ZstdCompressor', 'compression_level': 'x'}",
+            "2300 Invalid integer value x for compression_level",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'compression_level': 3}",
+            "2300 Unknown compression option 'compression_level' for this compressor",
+        ),
         ("caching = {'keys': 'SOME'}", "2300 Invalid key value: SOME"),
         ("caching = {'x': 'ALL'}", "2300 Invalid caching option: x"),
         ("tombstone_gc = {'mode': 'x'}", "2300 Invalid value for tombstone_gc option mode: x"),

@@ -1,7 +1,7 @@
 //! Writing Data.db: compressed chunk by chunk, or plain with checksums beside it
 //! (storage-format reference, sections 9 and 10).
 
-use crate::compress::{Algorithm, Chunks, Compression};
+use crate::compress::{Chunks, Compression, Compressor, Dictionary};
 use crate::store::output::Output;
 use runtime::io::{IoClass, IoError};
 use std::path::Path;
@@ -28,7 +28,7 @@ enum Form {
         gathered: usize,
     },
     Chunked {
-        algorithm: Algorithm,
+        compressor: Compressor,
         chunk: Vec<u8>,
         chunk_bytes: usize,
         offsets: Vec<u64>,
@@ -50,16 +50,17 @@ pub struct DataSummary {
 }
 
 impl DataOutput {
-    /// Creates the file.
+    /// Creates the file. Algorithms that take a dictionary use it if there is one.
     pub async fn create(
         path: &Path,
         compression: Compression,
+        dictionary: Option<Dictionary>,
         class: IoClass,
     ) -> Result<DataOutput, IoError> {
         let form = match compression {
             Compression::None => Form::Plain { checksums: Vec::new(), crc: 0, gathered: 0 },
             Compression::Chunks { algorithm, chunk_bytes } => Form::Chunked {
-                algorithm,
+                compressor: Compressor::new(algorithm, dictionary),
                 chunk: Vec::with_capacity(chunk_bytes as usize),
                 chunk_bytes: chunk_bytes as usize,
                 offsets: Vec::new(),
@@ -116,12 +117,12 @@ impl DataOutput {
     }
 
     fn end_chunk(&mut self) {
-        let Form::Chunked { algorithm, chunk, offsets, out, .. } = &mut self.form else { return };
+        let Form::Chunked { compressor, chunk, offsets, out, .. } = &mut self.form else { return };
         if chunk.is_empty() {
             return;
         }
         out.clear();
-        algorithm.compress(chunk, out);
+        compressor.compress(chunk, out);
         chunk.clear();
         out.put_u32(crc32(out));
         offsets.push(self.output.position());
@@ -142,11 +143,14 @@ impl DataOutput {
                 }
                 Err(checksums)
             }
-            Form::Chunked { algorithm, chunk_bytes, offsets, .. } => {
-                let chunk_bytes = chunk_bytes as u32;
-                let compressed_bytes_max = u32::MAX;
-                Ok(Chunks { algorithm, chunk_bytes, compressed_bytes_max, data_bytes, offsets })
-            }
+            Form::Chunked { compressor, chunk_bytes, offsets, .. } => Ok(Chunks {
+                algorithm: compressor.algorithm(),
+                dictionary: compressor.dictionary().cloned(),
+                chunk_bytes: chunk_bytes as u32,
+                compressed_bytes_max: u32::MAX,
+                data_bytes,
+                offsets,
+            }),
         };
         Ok(DataSummary { digest, file_bytes, data_bytes, side })
     }

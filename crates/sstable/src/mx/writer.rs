@@ -3,8 +3,8 @@
 //! Memory: one row, the promoted index of one partition, the summary, and 16 bytes per partition
 //! for the filter (up to [`HASHES_MAX`] partitions).
 
-use crate::compress::Compression;
 use crate::compress::output::DataOutput;
+use crate::compress::{Compression, Dictionary};
 use crate::filter::Filter;
 use crate::index::entry::EntryHead;
 use crate::index::promoted::{BlockBound, PromotedBuilder};
@@ -36,6 +36,8 @@ const HASHES_MAX: usize = 1 << 20;
 pub struct WriterOptions {
     /// What is done to the data.
     pub compression: Compression,
+    /// What chunks are compressed with, by algorithms that take one.
+    pub dictionary: Option<Dictionary>,
     /// Bytes of rows after which the promoted index of a partition has a new block.
     pub column_index_bytes: usize,
     /// Bytes of promoted index of a partition after which its blocks double.
@@ -65,6 +67,7 @@ impl WriterOptions {
     pub fn of_schema(schema: &TableSchema, origin: &str) -> Result<WriterOptions, String> {
         Ok(WriterOptions {
             compression: Compression::of_options(&schema.options.compression)?,
+            dictionary: None,
             column_index_bytes: 64 << 10,
             column_index_scale_bytes: 10 << 20,
             bloom_fp_chance: schema.options.bloom_filter_fp_chance,
@@ -178,7 +181,9 @@ impl Writer {
         let toc = store::toc::to_bytes(&components);
         store::output::write_whole(&path(Component::TemporaryToc), &toc, class).await?;
         runtime::io::fs::sync_dir(dir).await?;
-        let data = DataOutput::create(&path(Component::Data), options.compression, class).await?;
+        let WriterOptions { compression, dictionary, .. } = &options;
+        let data = path(Component::Data);
+        let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
         let index = Output::create(&path(Component::Index), class).await?;
         Ok(Writer {
             dir: dir.to_path_buf(),
