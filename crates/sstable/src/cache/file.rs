@@ -28,24 +28,24 @@ pub struct CachedFile {
 pub(crate) struct Owner {
     file: File,
     len: u64,
-    /// The first cache that has something of it: that one is told when the file is closed. What
-    /// another one has ages there.
-    cache: RefCell<Weak<IndexCache>>,
+    /// Where something of it may be: these are told when the file is closed.
+    caches: RefCell<Vec<Weak<IndexCache>>>,
 }
 
 impl Owner {
     /// Notes where it is cached.
     pub(super) fn cached_in(&self, cache: &Rc<IndexCache>) {
-        let mut known = self.cache.borrow_mut();
-        if known.strong_count() == 0 {
-            *known = Rc::downgrade(cache);
+        let mut caches = self.caches.borrow_mut();
+        if !caches.iter().any(|known| known.as_ptr() == Rc::as_ptr(cache)) {
+            caches.retain(|known| 0 < known.strong_count());
+            caches.push(Rc::downgrade(cache));
         }
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(cache) = self.cache.borrow().upgrade() {
+        for cache in self.caches.take().iter().filter_map(Weak::upgrade) {
             cache.forget(std::ptr::from_ref(self) as usize);
         }
     }
@@ -117,7 +117,7 @@ impl Deref for Page {
 impl CachedFile {
     /// A file of `len` bytes.
     pub fn new(file: File, len: u64) -> CachedFile {
-        CachedFile { owner: Rc::new(Owner { file, len, cache: RefCell::default() }) }
+        CachedFile { owner: Rc::new(Owner { file, len, caches: RefCell::default() }) }
     }
 
     /// Bytes of the file.

@@ -113,3 +113,6 @@ impl fmt::Debug for IndexCache {
         write!(f, "IndexCache({bytes} of {} bytes)", stats.bytes_max)
     }
 }
+
+#[cfg(test)]
+mod tests;

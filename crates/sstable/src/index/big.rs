@@ -184,6 +184,9 @@ impl BigIndex {
                 runtime::task::yield_if_needed().await;
             }
         }
+        if builder.is_empty() {
+            return Err(self.ends_early());
+        }
         if end == self.file.len() {
             // Where the index was cut between two entries, absence would be a lie.
             if builder.last_key() != &*self.summary.last.key {
@@ -275,3 +278,6 @@ pub async fn rebuild_summary(file: &CachedFile, data: &ReadFile) -> Result<Summa
     let summary = summary.filter(|summary| summary.is_ordered(file.len()));
     summary.ok_or_else(|| file.damaged("an index without entries, or out of order", 0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,7 @@ impl Feed {
             step: step.clamp(PAGE_BYTES, STEP_BYTES_MAX),
             ahead_max,
         };
-        feed.jump(position);
+        feed.jump(position.min(feed.file.len()));
         feed
     }
 
