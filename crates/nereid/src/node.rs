@@ -55,7 +55,7 @@ pub(crate) fn workdir(values: &Values) -> PathBuf {
 
 /// Reads the parts' settings from the options. The error names the option.
 pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
-    let millis = |name| Duration::from_millis(values.integer(name).max(1) as u64);
+    let millis = |name| millis(values, name);
     let processor = query::Config {
         read_timeout: millis("read_request_timeout_in_ms"),
         range_read_timeout: millis("range_request_timeout_in_ms"),
@@ -74,6 +74,10 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
     };
     let boot = BootConfig { node: node_config(values)?, storage };
     Ok(Config { boot, coordinator: replication::Config { batch_memory }, processor })
+}
+
+fn millis(values: &Values, name: &str) -> Duration {
+    Duration::from_millis(values.integer(name).max(1) as u64)
 }
 
 fn node_config(values: &Values) -> Result<NodeConfig, String> {
@@ -129,6 +133,9 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.segment_bytes = segment_bytes;
     config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
     config.memtable_bytes_max = (per_shard / 2) as usize;
+    config.memory_bytes = per_shard as usize;
+    config.read_timeout = millis(values, "read_request_timeout_in_ms");
+    config.range_read_timeout = millis(values, "range_request_timeout_in_ms");
     Ok(config)
 }
 

@@ -76,6 +76,10 @@ impl Source for ChainSource {
             source.forward_rows(range);
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.sources.iter().map(|source| source.memory_bytes()).sum()
+    }
 }
 
 /// Whether a stream that was (not) inside a partition is so after a batch.

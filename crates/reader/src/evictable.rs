@@ -349,4 +349,8 @@ impl Source for EvictableSource {
             self.catching_up = CatchUp::Done;
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.source.as_ref().map_or(0, |source| source.memory_bytes())
+    }
 }

@@ -37,7 +37,7 @@ mod vec;
 pub use chain::ChainSource;
 pub use evictable::{EvictableSource, OpenSource};
 pub use merge::{MergeSource, merge};
-pub use page::{read_page, read_page_now};
+pub use page::{read_page, read_page_admitted, read_page_now};
 pub use validate::Validator;
 pub use vec::VecSource;
 
@@ -184,4 +184,8 @@ pub trait Source {
     /// partition comes without its end: `next_partition` goes on to the next one. Outside of a
     /// partition nothing changes.
     fn forward_rows(&mut self, range: ClusteringRange);
+    /// Bytes of buffers that it holds, for the permit of its read.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 }

@@ -396,6 +396,10 @@ impl Source for MergeSource {
             self.range = Tombstone::NONE;
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.inputs.iter().map(|input| input.source.memory_bytes()).sum()
+    }
 }
 
 /// The order of two fragments of one partition: static row, clustered ones, end.

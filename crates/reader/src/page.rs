@@ -1,5 +1,6 @@
 //! From a source to a page of an answer.
 
+use crate::semaphore::Permit;
 use crate::{Budget, ReadError, Source};
 use model::TableSchema;
 use mutation::page::{Page, ReadCommand};
@@ -25,6 +26,38 @@ pub async fn read_page(
         runtime::task::yield_if_needed().await;
     }
 }
+
+/// As [`read_page`], for a read that has a permit, to which the buffers of the source are charged.
+/// Ends where the permit says so: at the deadline, or for lack of memory.
+pub async fn read_page_admitted(
+    source: &mut dyn Source,
+    schema: &TableSchema,
+    command: &ReadCommand,
+    permit: &Permit,
+) -> Result<Page, ReadError> {
+    let _cpu = permit.need_cpu();
+    let mut units = permit.no_units();
+    let mut reading = Reading::new(schema, command);
+    loop {
+        match source.try_fill(reading.budget, &mut reading.batch) {
+            Some(filled) => filled?,
+            None => {
+                let io = permit.request_memory(IO_BYTES).await?;
+                permit.awaiting(source.fill(reading.budget, &mut reading.batch)).await?;
+                drop(io);
+                permit.check()?;
+                units.set(source.memory_bytes())?;
+            }
+        }
+        if let Demand::Nothing = reading.digest(source) {
+            return Ok(reading.compactor.finish());
+        }
+        runtime::task::yield_if_needed().await;
+    }
+}
+
+/// What a fill that has to wait is charged for while it does.
+const IO_BYTES: usize = 16 << 10;
 
 /// As [`read_page`], for a source that never has to wait; `None` when it has to.
 pub fn read_page_now(

@@ -46,6 +46,12 @@ pub struct Config {
     pub memtable_bytes_max: usize,
     /// Size of what is cached of the indexes of this shard's SSTables, in bytes.
     pub index_cache_bytes: usize,
+    /// Memory of this shard, in bytes: reads have their parts of it.
+    pub memory_bytes: usize,
+    /// When a read of one partition has to end, counted from its begin.
+    pub read_timeout: Duration,
+    /// When a read of a range has to end, counted from its begin.
+    pub range_read_timeout: Duration,
     /// How long a write waits for memory or log space before it is refused.
     pub write_wait_max: Duration,
     /// Written into SSTables.
@@ -75,6 +81,9 @@ impl Config {
             commitlog_bytes_max: 1 << 30,
             memtable_bytes_max: 256 << 20,
             index_cache_bytes: 32 << 20,
+            memory_bytes: 1 << 30,
+            read_timeout: Duration::from_secs(5),
+            range_read_timeout: Duration::from_secs(10),
             write_wait_max: Duration::from_secs(2),
             host_id,
             planted: None,

@@ -6,8 +6,10 @@ use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand, Resume};
 use mutation::{ClusteringRange, Fragment, RingBound};
+use reader::semaphore::{Limits, Permit, ReadSemaphore, Reading};
 use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
+use runtime::time::Instant;
 use sstable::{Access, IndexCache, Lookup, Scope};
 use std::rc::Rc;
 use stdx::Bytes;
@@ -63,48 +65,104 @@ impl Shard {
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         let table = self.readable(command.table)?;
         let schema = table.schema();
-        match &command.partitions {
+        let reading = Reading { schema, operation: "data-query" };
+        let semaphore = self.reads.of(&reading.schema);
+        let mut permit = match semaphore.try_admit(&reading) {
+            Some(permit) => permit,
+            None => semaphore.admit(&reading, Some(self.read_deadline(command))).await?,
+        };
+        let schema = &reading.schema;
+        let page = match &command.partitions {
             Partitions::Key(key) => {
                 let done = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
                 let lookup = Lookup::new(Bytes::copy_from(key));
                 match table.tablet_of(lookup.key.token).filter(|_| !done) {
-                    Some(tablet) => read_one(self, tablet, &schema, &lookup, command).await,
+                    Some(tablet) => {
+                        self.read_one(tablet, schema, &lookup, command, &mut permit).await
+                    }
                     None => Ok(Page::default()),
                 }
             }
             Partitions::Range { start, end } => {
-                let mut source = open_range(self, &table, &schema, (start, end), command);
-                reader::read_page(&mut *source, &schema, command).await
+                permit.set_deadline(Some(self.read_deadline(command)));
+                let mut source = open_range(self, &table, schema, (start, end), command);
+                reader::read_page_admitted(&mut *source, schema, command, &permit).await
             }
+        };
+        if page.is_err() {
+            permit.fail();
         }
+        page
+    }
+
+    /// When a read that begins now has to end.
+    fn read_deadline(&self, command: &ReadCommand) -> Instant {
+        Instant::now()
+            + match command.partitions {
+                Partitions::Key(_) => self.config.read_timeout,
+                Partitions::Range { .. } => self.config.range_read_timeout,
+            }
+    }
+
+    /// Reads one partition; from a single memtable without a merge, at once.
+    async fn read_one(
+        &self,
+        tablet: &Tablet,
+        schema: &Rc<TableSchema>,
+        lookup: &Lookup,
+        command: &ReadCommand,
+        permit: &mut Permit,
+    ) -> Result<Page, ReadError> {
+        let slice = Slice::resumed(command, &schema.order);
+        let only_memtable = tablet.sealed.borrow().is_empty()
+            && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup));
+        if only_memtable {
+            let memtable = tablet.active.borrow().clone();
+            let keys = KeyRange::One(lookup.key.clone());
+            let mut source = MemtableSource::new(memtable, keys, slice);
+            if let Some(page) = reader::read_page_now(&mut source, schema, command) {
+                return page;
+            }
+            unreachable!("a memtable never has to wait");
+        }
+        permit.set_deadline(Some(self.read_deadline(command)));
+        let direction = slice.direction();
+        let mut sources = Sources::new(access_of(self, command));
+        permit.count_sstables(sources.one(tablet, lookup, &slice));
+        let mut source = reader::merge(schema.clone(), direction, sources.all);
+        reader::read_page_admitted(&mut *source, schema, command, permit).await
     }
 }
 
-/// Reads one partition; from a single memtable without a merge, at once.
-async fn read_one(
-    shard: &Shard,
-    tablet: &Tablet,
-    schema: &Rc<TableSchema>,
-    lookup: &Lookup,
-    command: &ReadCommand,
-) -> Result<Page, ReadError> {
-    let slice = Slice::resumed(command, &schema.order);
-    let only_memtable = tablet.sealed.borrow().is_empty()
-        && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup));
-    if only_memtable {
-        let memtable = tablet.active.borrow().clone();
-        let keys = KeyRange::One(lookup.key.clone());
-        let mut source = MemtableSource::new(memtable, keys, slice);
-        if let Some(page) = reader::read_page_now(&mut source, schema, command) {
-            return page;
+/// The semaphores of a shard.
+pub(crate) struct Reads {
+    pub(crate) user: Rc<ReadSemaphore>,
+    pub(crate) system: Rc<ReadSemaphore>,
+    pub(crate) streaming: Rc<ReadSemaphore>,
+}
+
+impl Reads {
+    /// With the limits of a shard that has so much memory.
+    pub(crate) fn new(shard_bytes: usize) -> Reads {
+        Reads {
+            user: ReadSemaphore::new("user", Limits::user(shard_bytes)),
+            system: ReadSemaphore::new("system", Limits::system(shard_bytes)),
+            streaming: ReadSemaphore::new("streaming", Limits::streaming(shard_bytes)),
         }
-        unreachable!("a memtable never has to wait");
     }
-    let direction = slice.direction();
-    let mut sources = Sources::new(access_of(shard, command));
-    sources.one(tablet, lookup, &slice);
-    let mut source = reader::merge(schema.clone(), direction, sources.all);
-    reader::read_page(&mut *source, schema, command).await
+
+    /// All of them.
+    pub(crate) fn all(&self) -> [&Rc<ReadSemaphore>; 3] {
+        [&self.user, &self.system, &self.streaming]
+    }
+
+    /// The one that reads of a table for an answer take permits of.
+    fn of(&self, schema: &TableSchema) -> &Rc<ReadSemaphore> {
+        match schema.keyspace.strip_prefix("system") {
+            Some(rest) if rest.is_empty() || rest.starts_with('_') => &self.system,
+            _ => &self.user,
+        }
+    }
 }
 
 /// How the partition that a command names, or stopped in, is read.
@@ -201,6 +259,10 @@ impl Source for Reopened {
     fn forward_rows(&mut self, range: ClusteringRange) {
         self.source.forward_rows(range);
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.source.memory_bytes()
+    }
 }
 
 /// Sources of one read, opened in one step (*one-view*).
@@ -214,16 +276,19 @@ impl Sources {
         Sources { access, all: Vec::new() }
     }
 
-    /// One partition of a tablet.
-    fn one(&mut self, tablet: &Tablet, lookup: &Lookup, slice: &Slice) {
+    /// One partition of a tablet; says in how many SSTables it may be.
+    fn one(&mut self, tablet: &Tablet, lookup: &Lookup, slice: &Slice) -> u64 {
         for memtable in tablet.memtables() {
             let keys = KeyRange::One(lookup.key.clone());
             self.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
         }
+        let mut count = 0;
         for table in tablet.sstables.borrow().iter().filter(|table| table.may_contain(lookup)) {
             let scope = Scope::Key(lookup.clone());
             self.all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
+            count += 1;
         }
+        count
     }
 
     /// What lies between two bounds in the tablets of this shard.

@@ -7,6 +7,7 @@ use crate::config::{Config, Log, SyncMode};
 use crate::error::{StartError, WriteError};
 use crate::flush::Pending;
 use crate::locks::PartitionLocks;
+use crate::read::Reads;
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId};
 use mutation::{FrozenMutation, FrozenView};
@@ -28,6 +29,8 @@ pub(crate) struct Shard {
     /// On shard 0 alone.
     pub(crate) schema_log: Option<Rc<Commitlog>>,
     pub(crate) locks: PartitionLocks,
+    /// What reads take permits of.
+    pub(crate) reads: Reads,
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
     /// Bytes of all memtables, and of those that are written to.
@@ -86,6 +89,7 @@ impl Shard {
         };
         let index_cache = IndexCache::new(config.index_cache_bytes);
         Ok(Shard {
+            reads: Reads::new(config.memory_bytes),
             config,
             index_cache,
             tables: RefCell::default(),

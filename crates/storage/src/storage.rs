@@ -8,6 +8,7 @@ use crate::{
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
+use reader::semaphore::ReadSemaphore;
 use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
@@ -84,6 +85,10 @@ impl Storage {
         }
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
+        for semaphore in shard.reads.all() {
+            let semaphore = semaphore.clone();
+            scope.spawn(async move { semaphore.run().await });
+        }
         let storage = Rc::new(Storage {
             shard,
             scope,
@@ -122,6 +127,9 @@ impl Storage {
         id: TableId,
         snapshot: Option<&str>,
     ) -> Result<(), StorageError> {
+        for semaphore in self.shard.reads.all() {
+            semaphore.evict_where(|reading| reading.schema.id == id);
+        }
         self.shard.drop_table(id, snapshot).await
     }
 
@@ -248,6 +256,11 @@ impl Storage {
             stats.partitions += one.partition_count();
         }
         Some(stats)
+    }
+
+    /// The semaphores of this shard's reads, for metrics: of users, of the system, of streaming.
+    pub fn semaphores(&self) -> [&Rc<ReadSemaphore>; 3] {
+        self.shard.reads.all()
     }
 
     /// Bytes of all memtables.

@@ -735,4 +735,8 @@ impl Source for TableSource {
             self.skip_rest();
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.window.memory_bytes()
+    }
 }

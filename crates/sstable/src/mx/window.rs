@@ -48,6 +48,10 @@ impl Window {
         self.step = step;
     }
 
+    /// Bytes of the buffer.
+    pub fn memory_bytes(&self) -> usize {
+        self.buf.capacity()
+    }
     /// The file.
     pub fn file(&self) -> &ReadFile {
         &self.file

@@ -1,5 +1,6 @@
 //! Whole-storage tests on the simulated machine.
 
+mod admission;
 mod against_model;
 mod bulk;
 mod crash;
