@@ -104,7 +104,8 @@ impl Table {
             None => rebuild_summary(&index, &data).await?,
         };
         let partitions = statistics.stats.partition_sizes.count();
-        let index = BigIndex::new(index, summary, data.len(), partitions);
+        let index = BigIndex::new(index, summary, data.len(), partitions)
+            .with_form(descriptor.version.deletion_form());
         let index = PartitionIndex::Big(Rc::new(index));
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),

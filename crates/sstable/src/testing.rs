@@ -81,7 +81,7 @@ fn parse_index(bytes: &[u8]) -> Result<(), Damaged> {
         let length = length.map_err(|_| cursor.damaged("promoted index past the end"))?;
         let promoted = cursor.take(length, "promoted index past the end")?;
         if !promoted.is_empty() {
-            let promoted = PromotedIndex::parse(promoted.to_vec())?;
+            let promoted = PromotedIndex::parse(promoted.to_vec(), DeletionForm::Plain)?;
             for index in 0..promoted.count() {
                 promoted.block(index, &[None])?;
             }

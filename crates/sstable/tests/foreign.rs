@@ -52,7 +52,7 @@ async fn describe(dir: &Path, descriptor: Descriptor) -> String {
         Ok(fragments) => fragments,
         Err(error) => return format!("{verified}read: {}", what(error)),
     };
-    if let Err(error) = check(&table, &fragments).await {
+    if let Err(error) = support::check_keys(&table, &fragments).await {
         return format!("read by key: {}", what(error));
     }
     let count = |wanted: fn(&Fragment) -> bool| fragments.iter().filter(|f| wanted(f)).count();
@@ -109,49 +109,6 @@ fn what(error: ReadError) -> String {
         ReadError::Damaged { what, .. } => what,
         other => panic!("{other}"),
     }
-}
-
-/// The rules that tie components together.
-async fn check(table: &Rc<Table>, fragments: &[Fragment]) -> Result<(), ReadError> {
-    let order = table.mapping().schema.order.clone();
-    let mut validator = reader::Validator::new(&order, mutation::Direction::Forward);
-    fragments.iter().for_each(|fragment| validator.check(fragment).unwrap());
-    validator.finish().unwrap();
-    let keys = fragments.iter().filter_map(|fragment| match fragment {
-        Fragment::PartitionStart { key, .. } => Some(key.clone()),
-        _ => None,
-    });
-    let keys: Vec<_> = keys.collect();
-    assert_eq!(keys.first(), Some(table.first_key()));
-    assert_eq!(keys.last(), Some(table.last_key()));
-    assert_eq!(table.partition_count(), keys.len() as u64);
-    for key in keys {
-        let lookup = sstable::Lookup::new(key.key.clone());
-        assert!(table.may_contain(&lookup), "{key:?} is not in the filter");
-        for reversed in [false, true] {
-            let slice = reader::Slice { reversed, ..reader::Slice::full() };
-            let scope = sstable::Scope::Key(lookup.clone());
-            let source = table.read(scope, slice, support::access());
-            let one = support::drain(source).await?;
-            let start = fragments.iter().position(
-                |f| matches!(f, Fragment::PartitionStart { key: other, .. } if *other == key),
-            );
-            let rest = &fragments[start.unwrap()..];
-            let end = rest.iter().position(|f| *f == Fragment::PartitionEnd).unwrap();
-            let rows = |list: &[Fragment]| -> Vec<Fragment> {
-                let rows = list.iter().filter(|f| matches!(f, Fragment::Row { .. }));
-                rows.cloned().collect()
-            };
-            if reversed {
-                let mut back = rows(&one);
-                back.reverse();
-                assert_eq!(back, rows(&rest[..=end]));
-            } else {
-                assert_eq!(one, rest[..=end]);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn tables_below(dir: &Path, out: &mut Vec<(PathBuf, Descriptor)>) {

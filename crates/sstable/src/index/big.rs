@@ -11,6 +11,7 @@ use crate::index::feed::Feed;
 use crate::index::page::{PageBuilder, PartitionPage};
 use crate::index::summary::{Summary, SummaryBuilder};
 use crate::index::{Located, Lookup, RowIndex, is_before};
+use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token};
 use mutation::page::RingBound;
 use reader::ReadError;
@@ -38,6 +39,7 @@ pub struct BigIndex {
     data_bytes: u64,
     /// What the first read of a page takes.
     step: u64,
+    form: DeletionForm,
 }
 
 /// A page, which stays in memory while it is held.
@@ -65,7 +67,13 @@ impl BigIndex {
     pub fn new(file: CachedFile, summary: Summary, data_bytes: u64, partitions: u64) -> BigIndex {
         let dense = file.len() / partitions.max(1) <= DENSE_ENTRY_BYTES;
         let step = if dense { PAGE_STEP_BYTES } else { PAGE_BYTES };
-        BigIndex { file, summary, data_bytes, step }
+        BigIndex { file, summary, data_bytes, step, form: DeletionForm::Plain }
+    }
+
+    /// The same with deletion times of that form.
+    pub fn with_form(mut self, form: DeletionForm) -> BigIndex {
+        self.form = form;
+        self
     }
 
     /// Index.db.
@@ -162,7 +170,8 @@ impl BigIndex {
     async fn load(&self, number: usize, access: &Access) -> Result<PartitionPage, ReadError> {
         let (start, end) = self.summary.page_range(number, self.file.len());
         let places = (start, self.step, end.saturating_add(BEYOND_BYTES));
-        let mut feed = Feed::new(self.file.clone(), access.clone(), self.data_bytes, places);
+        let feed = Feed::new(self.file.clone(), access.clone(), self.data_bytes, places);
+        let mut feed = feed.with_form(self.form);
         let mut builder = PageBuilder::default();
         while feed.position() < end {
             let Some(head) = feed.head().await? else { break };
@@ -222,6 +231,7 @@ impl BigEntries {
         let (position, _) = summary.page_range(summary.page_of(start.token, key), index.file.len());
         let places = (position, PAGE_BYTES, u64::MAX);
         let feed = Feed::new(index.file.clone(), access.clone(), index.data_bytes, places);
+        let feed = feed.with_form(index.form);
         let empty = is_before(summary.last.token, &summary.last.key, start);
         BigEntries { index: index.clone(), feed, start: Some(start.clone()), empty, last: None }
     }

@@ -9,13 +9,13 @@
 use crate::cache::{Access, CachedFile, PAGE_BYTES};
 use crate::index::PromotedAt;
 use crate::index::entry::{EntryHead, HEAD_BYTES_MAX};
-use crate::mx::layout::read_deletion;
+use crate::mx::layout::DeletionForm;
 use reader::ReadError;
 use std::ops::Range;
 use stdx::{Cursor, Damaged, vint};
 
 /// Of a promoted index, bytes before the blocks at most: header length, deletion time, count.
-const FACTS_BYTES_MAX: u64 = 2 * vint::SIZE_MAX as u64 + 12;
+const FACTS_BYTES_MAX: u64 = 2 * vint::SIZE_MAX as u64 + 13;
 /// The most that is read at once.
 const STEP_BYTES_MAX: u64 = 128 << 10;
 
@@ -35,6 +35,7 @@ pub(super) struct Feed {
     /// What the next read takes, at least and at most.
     step: u64,
     ahead_max: u64,
+    form: DeletionForm,
 }
 
 /// The head of an entry.
@@ -74,9 +75,16 @@ impl Feed {
             loaded: 0,
             step: step.clamp(PAGE_BYTES, STEP_BYTES_MAX),
             ahead_max,
+            form: DeletionForm::Plain,
         };
         feed.jump(position.min(feed.file.len()));
         feed
+    }
+
+    /// The same for an index with deletion times of that form.
+    pub(super) fn with_form(mut self, form: DeletionForm) -> Feed {
+        self.form = form;
+        self
     }
 
     /// What is loaded and not consumed.
@@ -176,7 +184,7 @@ impl Feed {
         }
         self.load(head.promoted_bytes.min(FACTS_BYTES_MAX)).await?;
         let start = self.position();
-        let promoted = parse_facts(self.rest(), start, head.promoted_bytes);
+        let promoted = parse_facts(self.rest(), start, head.promoted_bytes, self.form);
         let promoted = promoted.map_err(|error| self.damaged(error))?;
         self.keep(start..start + head.promoted_bytes);
         self.skip(head.promoted_bytes);
@@ -229,11 +237,16 @@ impl Feed {
 }
 
 /// Reads what stands before the blocks of a promoted index of `len` bytes that starts at `start`.
-fn parse_facts(bytes: &[u8], start: u64, len: u64) -> Result<PromotedAt, Damaged> {
+fn parse_facts(
+    bytes: &[u8],
+    start: u64,
+    len: u64,
+    form: DeletionForm,
+) -> Result<PromotedAt, Damaged> {
     let bytes = &bytes[..bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX))];
     let mut cursor = Cursor::new(bytes);
     let header_bytes = cursor.vint("promoted index cut short")?;
-    let tombstone = read_deletion(&mut cursor)?;
+    let tombstone = form.read(&mut cursor)?;
     let count = cursor.vint("promoted index cut short")?;
     let facts_bytes = cursor.offset() as u64;
     let blocks = u32::try_from(count).ok().filter(|count| {
@@ -241,5 +254,6 @@ fn parse_facts(bytes: &[u8], start: u64, len: u64) -> Result<PromotedAt, Damaged
         fits && 0 < *count
     });
     let blocks = blocks.ok_or(cursor.damaged("promoted index with no or too many blocks"))?;
-    Ok(PromotedAt { start, len, blocks_at: start + facts_bytes, blocks, header_bytes, tombstone })
+    let blocks_at = start + facts_bytes;
+    Ok(PromotedAt { start, len, blocks_at, blocks, header_bytes, tombstone, form })
 }

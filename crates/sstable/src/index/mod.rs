@@ -20,6 +20,7 @@ pub mod trie;
 pub use big::{BigEntries, BigIndex};
 
 use crate::cache::Access;
+use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token, token};
 use mutation::Tombstone;
 use mutation::page::RingBound;
@@ -81,6 +82,8 @@ pub struct PromotedAt {
     pub header_bytes: u64,
     /// Of the partition.
     pub tombstone: Tombstone,
+    /// How its blocks have deletion times.
+    pub form: DeletionForm,
 }
 
 /// The partition index of an SSTable. Clones share it.

@@ -6,7 +6,7 @@
 //!    the difference to 64 KiB.
 
 use crate::mx::clustering::{BoundKind, put_position, read_position};
-use crate::mx::layout::{put_deletion, read_deletion};
+use crate::mx::layout::{DeletionForm, put_deletion};
 use model::ClusteringOrder;
 use mutation::Tombstone;
 use std::cmp::Ordering;
@@ -90,7 +90,11 @@ pub struct BlockTail {
 }
 
 /// Reads what follows the positions of a block.
-pub fn read_tail(cursor: &mut Cursor<'_>, last_weight: i8) -> Result<BlockTail, Damaged> {
+pub fn read_tail(
+    cursor: &mut Cursor<'_>,
+    last_weight: i8,
+    form: DeletionForm,
+) -> Result<BlockTail, Damaged> {
     let offset = cursor.vint("block offset cut short")?;
     let width = cursor.svint("block width cut short")?.checked_add(WIDTH_BASE);
     let width = width.and_then(|width| u64::try_from(width).ok());
@@ -98,7 +102,7 @@ pub fn read_tail(cursor: &mut Cursor<'_>, last_weight: i8) -> Result<BlockTail, 
     let width = width.ok_or_else(|| cursor.damaged("impossible width of a block"))?;
     let open = match cursor.u8("open marker cut short")? {
         0 => Tombstone::NONE,
-        _ => read_deletion(cursor)?,
+        _ => form.read(cursor)?,
     };
     Ok(BlockTail { last_weight, offset, width, open })
 }
@@ -107,6 +111,7 @@ pub fn read_tail(cursor: &mut Cursor<'_>, last_weight: i8) -> Result<BlockTail, 
 #[derive(Clone, Debug)]
 pub struct PromotedIndex {
     bytes: Vec<u8>,
+    form: DeletionForm,
     /// Bytes of the partition's key, deletion time and static row.
     pub header_bytes: u64,
     /// Of the partition.
@@ -135,10 +140,10 @@ pub struct Block {
 
 impl PromotedIndex {
     /// Takes the bytes of a promoted index.
-    pub fn parse(bytes: Vec<u8>) -> Result<PromotedIndex, Damaged> {
+    pub fn parse(bytes: Vec<u8>, form: DeletionForm) -> Result<PromotedIndex, Damaged> {
         let mut cursor = Cursor::new(&bytes);
         let header_bytes = cursor.vint("promoted index cut short")?;
-        let tombstone = read_deletion(&mut cursor)?;
+        let tombstone = form.read(&mut cursor)?;
         let count = cursor.vint("promoted index cut short")?;
         let blocks_at = cursor.offset();
         if cursor.remaining() as u64 / 4 < count || count == 0 {
@@ -146,7 +151,7 @@ impl PromotedIndex {
         }
         let count = count as usize;
         let map_at = bytes.len() - 4 * count;
-        Ok(PromotedIndex { bytes, header_bytes, tombstone, blocks_at, map_at, count })
+        Ok(PromotedIndex { bytes, form, header_bytes, tombstone, blocks_at, map_at, count })
     }
 
     /// How many blocks there are: at least one.
@@ -171,7 +176,7 @@ impl PromotedIndex {
         let mut last = (Vec::new(), 0);
         first.1 = read_position(cursor, fixed, &mut first.0)?;
         last.1 = read_position(cursor, fixed, &mut last.0)?;
-        let BlockTail { last_weight, offset, width, open } = read_tail(cursor, last.1)?;
+        let BlockTail { last_weight, offset, width, open } = read_tail(cursor, last.1, self.form)?;
         last.1 = last_weight;
         Ok(Block { first, last, offset, width, open })
     }

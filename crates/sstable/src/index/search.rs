@@ -263,13 +263,14 @@ impl<P: Pages> Search<P> {
     fn read_block(&mut self, index: u64) -> Result<BlockTail, Stop> {
         let (at, end) = (self.block_at(index)?, self.map_at());
         let (mapping, first, last) = (&self.mapping, &mut self.first, &mut self.last);
+        let form = self.at.form;
         self.held.parse(at, end, |cursor| {
             let fixed = &mapping.shape.clustering;
             first.clear();
             last.clear();
             read_position(cursor, fixed, first)?;
             let weight = read_position(cursor, fixed, last)?;
-            read_tail(cursor, weight)
+            read_tail(cursor, weight, form)
         })
     }
 

@@ -379,7 +379,7 @@ impl TableSource {
             let PartitionIndex::Big(index) = &self.table.index;
             let mut bytes = Vec::new();
             index.file().read(&self.access, at.start..at.start + at.len, &mut bytes).await?;
-            let promoted = PromotedIndex::parse(bytes);
+            let promoted = PromotedIndex::parse(bytes, at.form);
             let promoted = promoted.map_err(|error| self.damaged(Component::Index, error))?;
             return self.open_blocks(key, located.position, data_end, promoted).await;
         }

@@ -1,7 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
+pub(crate) mod dump;
 pub(crate) mod generate;
+pub(crate) mod pack;
 
 use model::{TableSchema, Token};
 use mutation::Fragment;
@@ -84,4 +86,47 @@ pub(crate) async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, Read
 /// All of a table.
 pub(crate) async fn read_all(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
     drain(table.read(everything(), Slice::full(), access())).await
+}
+
+/// The rules that tie components together.
+pub(crate) async fn check_keys(table: &Rc<Table>, fragments: &[Fragment]) -> Result<(), ReadError> {
+    let order = table.mapping().schema.order.clone();
+    let mut validator = reader::Validator::new(&order, mutation::Direction::Forward);
+    fragments.iter().for_each(|fragment| validator.check(fragment).unwrap());
+    validator.finish().unwrap();
+    let keys = fragments.iter().filter_map(|fragment| match fragment {
+        Fragment::PartitionStart { key, .. } => Some(key.clone()),
+        _ => None,
+    });
+    let keys: Vec<_> = keys.collect();
+    assert_eq!(keys.first(), Some(table.first_key()));
+    assert_eq!(keys.last(), Some(table.last_key()));
+    assert_eq!(table.partition_count(), keys.len() as u64);
+    for key in keys {
+        let lookup = sstable::Lookup::new(key.key.clone());
+        assert!(table.may_contain(&lookup), "{key:?} is not in the filter");
+        for reversed in [false, true] {
+            let slice = reader::Slice { reversed, ..reader::Slice::full() };
+            let scope = sstable::Scope::Key(lookup.clone());
+            let source = table.read(scope, slice, access());
+            let one = drain(source).await?;
+            let start = fragments.iter().position(
+                |f| matches!(f, Fragment::PartitionStart { key: other, .. } if *other == key),
+            );
+            let rest = &fragments[start.unwrap()..];
+            let end = rest.iter().position(|f| *f == Fragment::PartitionEnd).unwrap();
+            let rows = |list: &[Fragment]| -> Vec<Fragment> {
+                let rows = list.iter().filter(|f| matches!(f, Fragment::Row { .. }));
+                rows.cloned().collect()
+            };
+            if reversed {
+                let mut back = rows(&one);
+                back.reverse();
+                assert_eq!(back, rows(&rest[..=end]));
+            } else {
+                assert_eq!(one, rest[..=end]);
+            }
+        }
+    }
+    Ok(())
 }

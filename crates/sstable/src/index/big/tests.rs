@@ -4,6 +4,7 @@ use super::*;
 use crate::cache::IndexCache;
 use crate::index::entry::EntryHead;
 use crate::index::{Entries, PartitionIndex, PromotedAt};
+use crate::mx::layout::DeletionForm;
 use crate::mx::layout::put_deletion;
 use mutation::Tombstone;
 use proptest::collection::vec;
@@ -83,6 +84,7 @@ fn make(list: &[Partition]) -> Made {
             blocks,
             header_bytes: 300,
             tombstone,
+            form: DeletionForm::Plain,
         }));
         let end = Some(position + partition.data_bytes);
         located.push(Located { key: Some(partition.key.clone()), position, end, rows });

@@ -5,6 +5,7 @@ use crate::index::promoted::{BlockBound, PromotedBuilder};
 use crate::mx::clustering::BoundKind;
 use crate::mx::header::{SerializationHeader, Shape};
 use crate::mx::layout::Bases;
+use crate::mx::layout::DeletionForm;
 use crate::testing::schema_of_header;
 use model::key::push_clustering;
 use std::cell::RefCell;
@@ -123,6 +124,7 @@ fn index(blocks: &[Known]) -> Index {
         blocks,
         header_bytes: HEADER_BYTES,
         tombstone: Tombstone::NONE,
+        form: DeletionForm::Plain,
     };
     file.put(&[0xbb; 100]);
     let there = RefCell::new(vec![START as u64 / PAGE_BYTES]);
