@@ -181,11 +181,18 @@ impl Core {
         }
     }
 
-    /// A slot for a read that holds nothing yet.
+    /// A slot for a read that holds nothing yet. A free slot is as a new one (*units-return*).
     fn take_slot(&mut self, reading: Reading, state: State) -> Id {
         self.counters.total_permits += 1;
         self.counters.current_permits += 1;
-        let mut slot = Slot {
+        if let Some(id) = self.free.pop() {
+            let slot = self.slot_mut(id);
+            slot.state = state;
+            slot.reading = Some(reading);
+            return id;
+        }
+        let id = Id::try_from(self.slots.len()).expect("fewer than four billion permits");
+        self.slots.push(Slot {
             state,
             generation: 0,
             reading: Some(reading),
@@ -203,14 +210,7 @@ impl Core {
             inactive: None,
             previous: NONE,
             next: NONE,
-        };
-        if let Some(id) = self.free.pop() {
-            slot.generation = self.slot(id).generation;
-            self.slots[id as usize] = slot;
-            return id;
-        }
-        let id = Id::try_from(self.slots.len()).expect("fewer than four billion permits");
-        self.slots.push(slot);
+        });
         id
     }
 
@@ -376,21 +376,26 @@ impl Core {
 
     /// Ends a slot, wherever it stands, and gives all back that it holds.
     pub(super) fn release(&mut self, id: Id) {
-        self.leave(id);
-        let slot = self.slot_mut(id);
-        let memory = std::mem::take(&mut slot.memory);
-        let (reading, inactive) = (slot.reading.take(), slot.inactive.take());
-        slot.waker = None;
+        let slot = &self.slots[id as usize];
+        let is_plain = slot.state == State::Active && slot.needs_cpu == 0;
+        if !is_plain || self.blessed == Some(id) {
+            self.leave(id);
+        }
+        let slot = &mut self.slots[id as usize];
         slot.generation = slot.generation.wrapping_add(1);
         match (slot.admitted, slot.failed || slot.killed) {
             (false, _) => {}
             (true, true) => self.counters.total_failed_reads += 1,
             (true, false) => self.counters.total_successful_reads += 1,
         }
-        self.evicted.extend(inactive);
-        drop(reading);
-        self.consumed -= memory;
-        self.release_base(id);
+        (slot.failed, slot.killed, slot.awaits) = (false, false, 0);
+        slot.waker = None;
+        slot.reading = None;
+        if let Some(inactive) = slot.inactive.take() {
+            self.evicted.push_back(inactive);
+        }
+        self.count_used -= std::mem::take(&mut slot.admitted) as i64;
+        self.consumed -= std::mem::take(&mut slot.memory) + std::mem::take(&mut slot.base);
         self.counters.current_permits -= 1;
         self.free.push(id);
         if self.waiting.count + self.memory_waiting.count != 0 {
