@@ -19,11 +19,12 @@
 //!
 //! In reading order: [`Source`]; [`VecSource`] (the reference), [`MergeSource`], [`ChainSource`];
 //! [`EvictableSource`] and [`place`]; [`read_page`]; [`semaphore`];
-//! [`Validator`]; `testing` (the conformance suite).
+//! [`multishard`]; [`Validator`]; `testing` (the conformance suite).
 
 mod chain;
 mod evictable;
 mod merge;
+pub mod multishard;
 mod page;
 pub mod place;
 pub mod semaphore;
