@@ -107,6 +107,11 @@ impl<'a> Node<'a> {
         self.slots == 0
     }
 
+    /// Whether it has one slot and no payload.
+    pub fn is_chain(&self) -> bool {
+        self.slots == 1 && self.payload_bits == 0
+    }
+
     /// Bytes before the payload.
     pub fn head_bytes(&self) -> usize {
         self.payload_at

@@ -1,0 +1,274 @@
+//! Walking in a trie: to the place of a key, and from there to the entries before and behind.
+//!
+//! Pure: a step that lacks a page says which, and is taken again when it has it. Steps that were
+//! interrupted have changed nothing.
+//!
+//! Invariants
+//!  - *backwards*: a child lies before its parent, and below every node there is an entry, so that
+//!    every step ends; keys are not longer than [`DEPTH_MAX`].
+
+use super::node::{Node, PAGE_BYTES, Payload};
+use std::fmt::Debug;
+use std::ops::Deref;
+use stdx::Damaged;
+
+/// The longest key that is followed: more than the longest clustering key takes, every byte of it
+/// a number of its own.
+pub const DEPTH_MAX: u32 = 1 << 19;
+/// Pages that are held between two steps.
+const HELD_MAX: usize = 6;
+
+/// The pages of an index file that are in memory.
+pub trait Pages {
+    /// One of them: shorter than [`PAGE_BYTES`] only at the end of the file.
+    type Page: Deref<Target = [u8]> + Clone + Debug;
+    /// A page, if it is at hand.
+    fn now(&self, number: u64) -> Option<Self::Page>;
+}
+
+/// Why a step could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// This page must be held.
+    Need(u64),
+    /// The file is damaged; the offset counts from its start.
+    Damaged(Damaged),
+}
+
+/// A place between two entries of a trie, or before or behind all: the nodes above it, root
+/// first. Of the node itself (item 0) and its children (item 1 and on), those before `item` lie
+/// before the place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    frames: Vec<Frame>,
+}
+
+/// A node above a place. In the last one the place is before `item`; in those above, somewhere
+/// in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    node: u64,
+    /// Bytes of key that lead to the node.
+    depth: u32,
+    item: u16,
+}
+
+/// Behind all children.
+const BEHIND: u16 = 257;
+
+impl Place {
+    /// Copies another place into the memory of this one.
+    pub fn set(&mut self, other: &Place) {
+        self.frames.clone_from(&other.frames);
+    }
+
+    /// Bytes of key that lead to the lowest node above it.
+    pub fn depth(&self) -> u32 {
+        self.frames.last().map_or(0, |frame| frame.depth)
+    }
+
+    fn push(&mut self, node: u64, depth: u32, item: u16) -> Result<(), Stop> {
+        if DEPTH_MAX < depth {
+            return Err(Stop::Damaged(Damaged::new("trie with keys too long", node)));
+        }
+        self.frames.push(Frame { node, depth, item });
+        Ok(())
+    }
+}
+
+/// An entry that a step passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Of its payload.
+    pub bits: u8,
+    bytes: [u8; Payload::BYTES_MAX],
+    len: u8,
+    /// How many bytes of key it shares with the place that the step started from, at least.
+    pub shared: u32,
+}
+
+impl Passed {
+    /// Its payload, and what follows it: up to [`Payload::BYTES_MAX`] bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+
+    fn new((bits, payload): (u8, &[u8]), shared: u32) -> Passed {
+        let len = payload.len().min(Payload::BYTES_MAX);
+        let mut bytes = [0; Payload::BYTES_MAX];
+        bytes[..len].copy_from_slice(&payload[..len]);
+        Passed { bits, bytes, len: len as u8, shared }
+    }
+}
+
+/// A walker: the pages it holds.
+#[derive(Debug)]
+pub struct Walk<P: Pages> {
+    pages: P,
+    held: Vec<(u64, P::Page)>,
+}
+
+impl<P: Pages> Walk<P> {
+    /// A walker that holds nothing.
+    pub fn new(pages: P) -> Walk<P> {
+        Walk { pages, held: Vec::new() }
+    }
+
+    /// Where it gets pages from.
+    pub fn pages(&self) -> &P {
+        &self.pages
+    }
+
+    /// Gives it a page that it asked for.
+    pub fn hold(&mut self, number: u64, page: P::Page) {
+        self.held.push((number, page));
+    }
+
+    /// A step was taken: forgets all but a few pages.
+    pub fn settle(&mut self) {
+        let excess = self.held.len().saturating_sub(HELD_MAX);
+        self.held.drain(..excess);
+    }
+
+    /// The page of a position, and the position in it.
+    fn page(&mut self, at: u64) -> Result<(usize, usize), Stop> {
+        let number = at / PAGE_BYTES as u64;
+        let within = (at % PAGE_BYTES as u64) as usize;
+        if let Some(index) = self.held.iter().rposition(|(held, _)| *held == number) {
+            return Ok((index, within));
+        }
+        let page = self.pages.now(number).ok_or(Stop::Need(number))?;
+        self.held.push((number, page));
+        Ok((self.held.len() - 1, within))
+    }
+
+    fn node(&mut self, at: u64) -> Result<Node<'_>, Stop> {
+        let (index, within) = self.page(at)?;
+        let page = &self.held[index].1;
+        let node = page.get(within..).ok_or(Damaged::new("trie node past the end", 0));
+        let node = node.and_then(Node::parse);
+        node.map_err(|error| Stop::Damaged(error.from_base(at)))
+    }
+
+    /// The payload of the node at a position, if it has one.
+    pub fn payload(&mut self, at: u64) -> Result<Option<Passed>, Stop> {
+        Ok(self.node(at)?.payload().map(|payload| Passed::new(payload, 0)))
+    }
+
+    /// Goes to the place of a key: behind the entries whose keys are less (with `or_at`: or
+    /// equal), before all others. Whether the lowest node on the way is a leaf, whose own key may
+    /// go on otherwise than the one that is looked for, but is no longer in the trie.
+    pub fn seek(
+        &mut self,
+        root: u64,
+        key: &[u8],
+        or_at: bool,
+        place: &mut Place,
+    ) -> Result<bool, Stop> {
+        place.frames.clear();
+        let (mut at, mut depth) = (root, 0);
+        loop {
+            let node = self.node(at)?;
+            let is_leaf = node.is_leaf();
+            let Some(byte) = key.get(depth as usize) else {
+                place.push(at, depth, or_at as u16)?;
+                return Ok(is_leaf);
+            };
+            let (slot, found) = node.search(*byte);
+            let distance = if found { node.distance(slot) } else { 0 };
+            // A node with nothing beside the child plays no part in steps.
+            let is_chain = node.is_chain();
+            if distance == 0 {
+                place.push(at, depth, slot as u16 + 1)?;
+                return Ok(is_leaf);
+            }
+            if !is_chain {
+                place.push(at, depth, slot as u16 + 1)?;
+            }
+            at = child(at, distance)?;
+            depth += 1;
+        }
+    }
+
+    /// Goes from a place to that behind the next entry; `None` at the end.
+    pub fn next(&mut self, from: &Place, to: &mut Place) -> Result<Option<Passed>, Stop> {
+        to.set(from);
+        let mut shared = from.depth();
+        loop {
+            let Some(frame) = to.frames.last_mut() else { return Ok(None) };
+            let (at, depth, item) = (frame.node, frame.depth, frame.item);
+            let node = self.node(at)?;
+            if item == 0 {
+                frame.item = 1;
+                if let Some(payload) = node.payload() {
+                    return Ok(Some(Passed::new(payload, shared)));
+                }
+            }
+            match node.child_from(item.max(1) as usize - 1) {
+                Some(slot) => {
+                    let below = child(at, node.distance(slot))?;
+                    frame.item = slot as u16 + 1;
+                    if node.is_chain() {
+                        to.frames.pop();
+                    }
+                    to.push(below, depth + 1, 0)?;
+                }
+                None if item == 0 => return Err(no_entry(at)),
+                None => {
+                    to.frames.pop();
+                    if let Some(above) = to.frames.last_mut() {
+                        above.item += 1;
+                        shared = shared.min(above.depth);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes from a place to that before the previous entry; `None` at the start.
+    pub fn previous(&mut self, from: &Place, to: &mut Place) -> Result<Option<Passed>, Stop> {
+        to.set(from);
+        let mut shared = from.depth();
+        loop {
+            let Some(frame) = to.frames.last_mut() else { return Ok(None) };
+            let (at, depth, item) = (frame.node, frame.depth, frame.item);
+            let node = self.node(at)?;
+            let slot = match item {
+                0 | 1 => None,
+                _ => node.child_before(item as usize - 1),
+            };
+            if let Some(slot) = slot {
+                let below = child(at, node.distance(slot))?;
+                frame.item = slot as u16 + 1;
+                if node.is_chain() {
+                    to.frames.pop();
+                }
+                to.push(below, depth + 1, BEHIND)?;
+                continue;
+            }
+            if 0 < item
+                && let Some(payload) = node.payload()
+            {
+                frame.item = 0;
+                return Ok(Some(Passed::new(payload, shared)));
+            }
+            if item == BEHIND {
+                return Err(no_entry(at));
+            }
+            to.frames.pop();
+            shared = shared.min(to.depth());
+        }
+    }
+}
+
+fn child(at: u64, distance: u64) -> Result<u64, Stop> {
+    let below = at.checked_sub(distance).filter(|below| *below < at);
+    below.ok_or(Stop::Damaged(Damaged::new("a trie node points past the start of the file", at)))
+}
+
+fn no_entry(at: u64) -> Stop {
+    Stop::Damaged(Damaged::new("a trie node with no entry below it", at))
+}
+
+#[cfg(test)]
+pub(super) mod tests;
