@@ -3,9 +3,11 @@
 //! (storage-format reference, section 12). Nothing of it is held in memory but its footer.
 //!
 //! In reading order: [`node`] (bytes of a node), [`key`] (keys whose bytes are ordered), [`build`] (tries written
-//! from sorted keys, page by page), [`walk`] (steps from key to key).
+//! from sorted keys, page by page), [`walk`] (steps from key to key),
+//! [`rows`] (Rows.db).
 
 pub mod build;
 pub mod key;
 pub mod node;
+pub mod rows;
 pub mod walk;

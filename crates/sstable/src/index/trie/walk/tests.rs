@@ -21,7 +21,8 @@ impl Pages for Memory {
 }
 
 impl Memory {
-    fn page(&self, number: u64) -> Rc<[u8]> {
+    /// A page from the disk.
+    pub(in super::super) fn load(&self, number: u64) -> Rc<[u8]> {
         self.loads.set(self.loads.get() + 1);
         let start = (number as usize).saturating_mul(PAGE_BYTES).min(self.bytes.len());
         let end = self.bytes.len().min(start + PAGE_BYTES);
@@ -44,7 +45,7 @@ pub(in super::super) fn step<T>(
             Err(Stop::Damaged(damaged)) => return Err(damaged),
             Err(Stop::Need(number)) => {
                 assert!(asked.insert(number), "page {number} twice in one step");
-                let page = walk.pages().page(number);
+                let page = walk.pages().load(number);
                 walk.hold(number, page);
             }
         }
