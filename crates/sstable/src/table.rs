@@ -10,6 +10,7 @@ use crate::compress::{Chunks, ChunksError};
 use crate::filter::Filter;
 use crate::index::big::rebuild_summary;
 use crate::index::summary::Summary;
+use crate::index::trie::TrieIndex;
 use crate::index::{BigIndex, Lookup, PartitionIndex};
 use crate::mx::header::Shape;
 use crate::mx::reader::{Scope, TableSource};
@@ -50,14 +51,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens a sealed SSTable, whose index will be read through `cache`. What is wrong with one is [`ReadError::Damaged`], which names file
-    /// and rule; so is what cannot be read (a version, a compressor, a column that the table
-    /// does not have).
+    /// Opens a sealed SSTable, whose index will be read through `cache`. What is wrong with one is
+    /// [`ReadError::Damaged`], which names file and rule; so is what cannot be read (a version, a
+    /// compressor, a column that the table does not have).
     pub async fn open(
         dir: &Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
-        _cache: &Rc<IndexCache>,
+        cache: &Rc<IndexCache>,
     ) -> Result<Rc<Table>, ReadError> {
         let toc = read_component(dir, descriptor, Component::Toc).await?;
         let components = Toc::parse(&toc).ok_or_else(|| {
@@ -88,8 +89,6 @@ impl Table {
             None => None,
         };
         let (data, data_bytes) = open_file(dir, descriptor, Component::Data).await?;
-        let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
-        let index = CachedFile::new(index, index_bytes);
         let chunks = match components.has(Component::CompressionInfo) {
             true => {
                 let bytes = load(Component::CompressionInfo).await?;
@@ -99,14 +98,14 @@ impl Table {
             false => None,
         };
         let data = Rc::new(ReadFile::new(data, data_bytes, chunks));
-        let summary = match load_optional(Component::Summary).await? {
-            Some(bytes) => Summary::parse(&bytes, index_bytes).map_err(at(Component::Summary))?,
-            None => rebuild_summary(&index, &data).await?,
+        let index = match descriptor.version.has_trie_index() {
+            true => open_trie(dir, descriptor, &data, &mapping.schema, cache).await?,
+            false => {
+                let summary = load_optional(Component::Summary).await?;
+                let partitions = statistics.stats.partition_sizes.count();
+                open_big(dir, descriptor, &data, summary, partitions).await?
+            }
         };
-        let partitions = statistics.stats.partition_sizes.count();
-        let index = BigIndex::new(index, summary, data.len(), partitions)
-            .with_form(descriptor.version.deletion_form());
-        let index = PartitionIndex::Big(Rc::new(index));
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),
             descriptor,
@@ -225,6 +224,13 @@ impl Table {
                 let file = ReadFile::new(index.file().file().clone(), index.file().len(), None);
                 file.verify(class, self.scylla.digest_of(Component::Index), None).await?;
             }
+            // No digest of its files is known: they are read for their bytes to be there.
+            PartitionIndex::Trie(index) => {
+                for file in [index.partitions(), index.rows()] {
+                    let file = ReadFile::new(file.file().clone(), file.len(), None);
+                    file.verify(class, None, None).await?;
+                }
+            }
         }
         if self.data.chunks().is_some() {
             let (mut position, mut chunk) = (0, Vec::new());
@@ -284,6 +290,45 @@ async fn open_file(
         }
         Err(error) => Err(ReadError::Io(error)),
     }
+}
+
+/// Opens Index.db; a summary that is missing is made again.
+async fn open_big(
+    dir: &Path,
+    descriptor: Descriptor,
+    data: &ReadFile,
+    summary: Option<Vec<u8>>,
+    partitions: u64,
+) -> Result<PartitionIndex, ReadError> {
+    let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
+    let index = CachedFile::new(index, index_bytes);
+    let summary = match summary {
+        Some(bytes) => Summary::parse(&bytes, index_bytes)
+            .map_err(|damaged| error_at(dir, descriptor, Component::Summary, damaged))?,
+        None => rebuild_summary(&index, data).await?,
+    };
+    let index = BigIndex::new(index, summary, data.len(), partitions)
+        .with_form(descriptor.version.deletion_form());
+    Ok(PartitionIndex::Big(Rc::new(index)))
+}
+
+/// Opens Partitions.db and Rows.db.
+async fn open_trie(
+    dir: &Path,
+    descriptor: Descriptor,
+    data: &Rc<ReadFile>,
+    schema: &TableSchema,
+    cache: &Rc<IndexCache>,
+) -> Result<PartitionIndex, ReadError> {
+    let open = async |component| {
+        let (file, bytes) = open_file(dir, descriptor, component).await?;
+        Ok::<_, ReadError>(CachedFile::new(file, bytes))
+    };
+    let files = (open(Component::Partitions).await?, open(Component::Rows).await?);
+    let access = Access::new(IoClass::System, cache);
+    let version = descriptor.version;
+    let index = TrieIndex::open(files, data.clone(), version, schema, &access).await?;
+    Ok(PartitionIndex::Trie(Rc::new(index)))
 }
 
 async fn open_scylla(

@@ -7,6 +7,7 @@ use crate::cache::{Access, CachedFile, Page};
 use crate::index::PromotedAt;
 use crate::index::ordinal::Ordinal;
 use crate::index::search::{Pages, Search, Stop};
+use crate::index::trie::RowsCursor;
 use crate::read_stats::ReadStats;
 use crate::table::Mapping;
 use mutation::Tombstone;
@@ -52,6 +53,8 @@ pub enum Widths {
 pub enum BlockCursor {
     /// Of a promoted index.
     Promoted(PromotedCursor),
+    /// Of a trie.
+    Rows(RowsCursor),
 }
 
 impl BlockCursor {
@@ -60,6 +63,7 @@ impl BlockCursor {
     pub async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.advance_to(position).await,
+            BlockCursor::Rows(cursor) => cursor.advance_to(position).await,
         }
     }
 
@@ -69,6 +73,7 @@ impl BlockCursor {
     pub fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.search.probe_end(position),
+            BlockCursor::Rows(cursor) => cursor.probe_end(position),
         }
     }
 
@@ -77,6 +82,7 @@ impl BlockCursor {
     pub async fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, ReadError> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.find_end(position).await,
+            BlockCursor::Rows(cursor) => cursor.find_end(position).await,
         }
     }
 
@@ -90,6 +96,7 @@ impl BlockCursor {
     ) -> Result<Block, ReadError> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.last_before(position, lower).await,
+            BlockCursor::Rows(cursor) => cursor.last_before(position, lower).await,
         }
     }
 
@@ -98,6 +105,7 @@ impl BlockCursor {
     pub async fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, ReadError> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.previous(lower).await,
+            BlockCursor::Rows(cursor) => cursor.previous(lower).await,
         }
     }
 
@@ -105,6 +113,7 @@ impl BlockCursor {
     pub fn rows_start(&self) -> u64 {
         match self {
             BlockCursor::Promoted(cursor) => cursor.at.header_bytes,
+            BlockCursor::Rows(cursor) => cursor.rows_start(),
         }
     }
 
@@ -112,6 +121,7 @@ impl BlockCursor {
     pub fn tombstone(&self) -> Tombstone {
         match self {
             BlockCursor::Promoted(cursor) => cursor.at.tombstone,
+            BlockCursor::Rows(cursor) => cursor.tombstone(),
         }
     }
 
@@ -119,15 +129,16 @@ impl BlockCursor {
     pub fn end(&mut self) -> Option<u64> {
         match self {
             BlockCursor::Promoted(cursor) => cursor.search.end_now(),
+            BlockCursor::Rows(cursor) => cursor.end(),
         }
     }
 }
 
 /// The pages of a cached file, as one read sees them.
 #[derive(Debug)]
-struct CachedPages {
-    file: CachedFile,
-    access: Access,
+pub(crate) struct CachedPages {
+    pub(crate) file: CachedFile,
+    pub(crate) access: Access,
 }
 
 impl Pages for CachedPages {

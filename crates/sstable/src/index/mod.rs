@@ -1,7 +1,8 @@
 //! Where partitions are, and where rows are within large ones.
 //!
 //! Of the big format: Index.db ([`entry`], [`promoted`]), its sample in memory ([`summary`]) and
-//! lookups in both ([`big`], whose pages are [`page`]s).
+//! lookups in both ([`big`], whose pages are [`page`]s). Of the trie formats: [`trie`]. Blocks of
+//! rows are found through [`blocks`], whatever the format.
 //!
 //! Invariants
 //!  - *confirmed*: a partition that is located with its key is the one that was asked for.
@@ -20,6 +21,7 @@ pub mod trie;
 pub use big::{BigEntries, BigIndex};
 
 use crate::cache::Access;
+use crate::index::trie::{RowsAt, TrieEntries, TrieIndex};
 use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token, token};
 use mutation::Tombstone;
@@ -65,6 +67,8 @@ pub struct Located {
 pub enum RowIndex {
     /// In Index.db.
     Promoted(PromotedAt),
+    /// In Rows.db.
+    Trie(RowsAt),
 }
 
 /// A promoted index, as far as it is read with its partition's entry.
@@ -91,6 +95,8 @@ pub struct PromotedAt {
 pub enum PartitionIndex {
     /// Index.db and its summary.
     Big(Rc<BigIndex>),
+    /// Partitions.db and Rows.db.
+    Trie(Rc<TrieIndex>),
 }
 
 impl PartitionIndex {
@@ -102,6 +108,7 @@ impl PartitionIndex {
     ) -> Result<Option<Located>, ReadError> {
         match self {
             PartitionIndex::Big(index) => index.find(lookup, access).await,
+            PartitionIndex::Trie(index) => index.find(lookup, access).await,
         }
     }
 
@@ -110,6 +117,7 @@ impl PartitionIndex {
     pub async fn lower_bound(&self, bound: &RingBound, access: &Access) -> Result<u64, ReadError> {
         match self {
             PartitionIndex::Big(index) => index.lower_bound(bound, access).await,
+            PartitionIndex::Trie(index) => index.lower_bound(bound, access).await,
         }
     }
 
@@ -117,6 +125,9 @@ impl PartitionIndex {
     pub fn entries(&self, start: &RingBound, access: &Access) -> Entries {
         match self {
             PartitionIndex::Big(index) => Entries::Big(BigEntries::new(index, start, access)),
+            PartitionIndex::Trie(index) => {
+                Entries::Trie(Box::new(TrieEntries::new(index, start, access)))
+            }
         }
     }
 
@@ -124,6 +135,7 @@ impl PartitionIndex {
     pub fn first_key(&self) -> &DecoratedKey {
         match self {
             PartitionIndex::Big(index) => &index.summary().first,
+            PartitionIndex::Trie(index) => index.first(),
         }
     }
 
@@ -131,6 +143,7 @@ impl PartitionIndex {
     pub fn last_key(&self) -> &DecoratedKey {
         match self {
             PartitionIndex::Big(index) => &index.summary().last,
+            PartitionIndex::Trie(index) => index.last(),
         }
     }
 
@@ -138,6 +151,7 @@ impl PartitionIndex {
     pub fn memory_bytes(&self) -> usize {
         match self {
             PartitionIndex::Big(index) => index.summary().memory_bytes(),
+            PartitionIndex::Trie(index) => index.memory_bytes(),
         }
     }
 
@@ -145,6 +159,7 @@ impl PartitionIndex {
     pub fn file_bytes(&self) -> u64 {
         match self {
             PartitionIndex::Big(index) => index.file().len(),
+            PartitionIndex::Trie(index) => index.partitions().len() + index.rows().len(),
         }
     }
 
@@ -152,6 +167,7 @@ impl PartitionIndex {
     pub fn damaged(&self, what: &str, at: u64) -> ReadError {
         match self {
             PartitionIndex::Big(index) => index.file().damaged(what, at),
+            PartitionIndex::Trie(index) => index.partitions().damaged(what, at),
         }
     }
 }
@@ -161,6 +177,8 @@ impl PartitionIndex {
 pub enum Entries {
     /// Of Index.db.
     Big(BigEntries),
+    /// Of Partitions.db.
+    Trie(Box<TrieEntries>),
 }
 
 impl Entries {
@@ -168,6 +186,7 @@ impl Entries {
     pub async fn next(&mut self) -> Result<Option<Located>, ReadError> {
         match self {
             Entries::Big(entries) => entries.next().await,
+            Entries::Trie(entries) => entries.next().await,
         }
     }
 }

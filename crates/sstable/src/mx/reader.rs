@@ -375,8 +375,8 @@ impl TableSource {
         let is_full = self.slice.ranges == [ClusteringRange::full()];
         if let (Some(RowIndex::Promoted(at)), Some(key)) = (located.rows, located.key)
             && (!is_full || self.slice.reversed)
+            && let PartitionIndex::Big(index) = &self.table.index
         {
-            let PartitionIndex::Big(index) = &self.table.index;
             let mut bytes = Vec::new();
             index.file().read(&self.access, at.start..at.start + at.len, &mut bytes).await?;
             let promoted = PromotedIndex::parse(bytes, at.form);

@@ -224,7 +224,7 @@ fn a_small_promoted_index_comes_into_the_cache_with_its_entry() {
         let access = Access::new(IoClass::Query, &cache);
         let lookup = Lookup::new(Bytes::copy_from(&1u32.to_be_bytes()));
         index.find(&lookup, &access).await.unwrap().unwrap();
-        let PartitionIndex::Big(big) = &index;
+        let PartitionIndex::Big(big) = &index else { panic!("an index of the big format") };
         assert_eq!(*big.file().page_now(&access, 0).unwrap(), made.bytes);
     });
 }

@@ -2,12 +2,18 @@
 //! for each partition of two blocks or more, a trie from clustering positions to blocks
 //! (storage-format reference, section 12). Nothing of it is held in memory but its footer.
 //!
-//! In reading order: [`node`] (bytes of a node), [`key`] (keys whose bytes are ordered), [`build`] (tries written
-//! from sorted keys, page by page), [`walk`] (steps from key to key),
-//! [`rows`] (Rows.db).
+//! In reading order: [`node`] (bytes of a node), [`key`] (keys whose bytes are ordered), [`build`]
+//! (tries written from sorted keys, page by page), `walk` (steps from entry to entry), [`rows`]
+//! (Rows.db) with `cursor`, [`partitions`] (Partitions.db).
 
 pub mod build;
+mod cursor;
 pub mod key;
 pub mod node;
+pub mod partitions;
 pub mod rows;
-pub mod walk;
+mod walk;
+
+pub use cursor::RowsCursor;
+pub use partitions::{TrieEntries, TrieIndex};
+pub use rows::RowsAt;

@@ -11,8 +11,9 @@
 
 use super::build::Builder;
 use super::node::Payload;
-use super::walk::{Pages, Passed, Place, Stop, Walk};
+use super::walk::{Passed, Place, Walk};
 use crate::index::blocks::{Block, Skip};
+use crate::index::search::{Pages, Stop};
 use crate::mx::layout::DeletionForm;
 use mutation::Tombstone;
 use stdx::{Cursor, Damaged, Put, vint};
@@ -225,9 +226,9 @@ fn nudge(last: &[u8], separator: &mut Vec<u8>) {
 
 /// Finds blocks of one partition. Positions are encoded.
 #[derive(Debug)]
-pub struct RowsSearch<P: Pages> {
+pub(crate) struct RowsSearch<P: Pages> {
     /// The pages it holds.
-    pub walk: Walk<P>,
+    pub(crate) walk: Walk<P>,
     root: u64,
     /// Whether the last separator leads to the end of the rows; it may lie behind it.
     exact_end: bool,
@@ -241,7 +242,7 @@ pub struct RowsSearch<P: Pages> {
 
 impl<P: Pages> RowsSearch<P> {
     /// A search in the trie of a partition.
-    pub fn new(pages: P, rows: RowsAt, exact_end: bool) -> RowsSearch<P> {
+    pub(crate) fn new(pages: P, rows: RowsAt, exact_end: bool) -> RowsSearch<P> {
         RowsSearch {
             walk: Walk::new(pages),
             root: rows.root,
@@ -254,19 +255,19 @@ impl<P: Pages> RowsSearch<P> {
     }
 
     /// The offset where the rows end, if it was seen.
-    pub fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.end.filter(|_| self.exact_end)
     }
 
     /// The offset of the first block.
-    pub fn start(&mut self) -> Result<u64, Stop> {
+    pub(crate) fn start(&mut self) -> Result<u64, Stop> {
         let root = self.walk.payload(self.root)?;
         self.read(&root.ok_or(self.no_first())?).map(|skip| skip.offset)
     }
 
     /// Where everything at or after a position starts. When it was found, the block's end is at
     /// hand too.
-    pub fn advance(&mut self, position: &[u8]) -> Result<Skip, Stop> {
+    pub(crate) fn advance(&mut self, position: &[u8]) -> Result<Skip, Stop> {
         self.walk.seek(self.root, position, true, &mut self.place)?;
         let next = self.walk.next(&self.place, &mut self.scratch)?;
         let floor = self.walk.previous(&self.place, &mut self.scratch)?;
@@ -279,7 +280,7 @@ impl<P: Pages> RowsSearch<P> {
 
     /// Where what lies before a position ends, at the latest; `None` where that is the end of the
     /// partition.
-    pub fn find_end(&mut self, position: &[u8]) -> Result<Option<u64>, Stop> {
+    pub(crate) fn find_end(&mut self, position: &[u8]) -> Result<Option<u64>, Stop> {
         self.walk.seek(self.root, position, false, &mut self.place)?;
         let Some(next) = self.walk.next(&self.place, &mut self.scratch)? else {
             let last = self.walk.previous(&self.place, &mut self.scratch)?;
@@ -302,13 +303,13 @@ impl<P: Pages> RowsSearch<P> {
     }
 
     /// As [`RowsSearch::find_end`], if the pages at hand tell.
-    pub fn probe_end(&mut self, position: &[u8]) -> Option<u64> {
+    pub(crate) fn probe_end(&mut self, position: &[u8]) -> Option<u64> {
         self.find_end(position).ok().flatten()
     }
 
     /// The last block that starts before a position and may have something at or after `lower`;
     /// an empty one if the rows end before `lower`.
-    pub fn last_before(&mut self, position: &[u8], lower: &[u8]) -> Result<Block, Stop> {
+    pub(crate) fn last_before(&mut self, position: &[u8], lower: &[u8]) -> Result<Block, Stop> {
         let floor = self.floor(lower)?;
         self.walk.seek(self.root, position, false, &mut self.place)?;
         let end = match self.walk.next(&self.place, &mut self.scratch)? {
@@ -331,7 +332,7 @@ impl<P: Pages> RowsSearch<P> {
 
     /// The block before the one that was answered last, if it may have something at or after
     /// `lower`.
-    pub fn previous(&mut self, lower: &[u8]) -> Result<Option<Block>, Stop> {
+    pub(crate) fn previous(&mut self, lower: &[u8]) -> Result<Option<Block>, Stop> {
         let floor = self.floor(lower)?;
         let Some((place, end)) = &self.back else { return Ok(None) };
         let end = *end;

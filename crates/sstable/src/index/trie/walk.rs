@@ -8,38 +8,20 @@
 //!    every step ends; keys are not longer than [`DEPTH_MAX`].
 
 use super::node::{Node, PAGE_BYTES, Payload};
-use std::fmt::Debug;
-use std::ops::Deref;
+use crate::index::search::{Pages, Stop};
 use stdx::Damaged;
 
 /// The longest key that is followed: more than the longest clustering key takes, every byte of it
 /// a number of its own.
-pub const DEPTH_MAX: u32 = 1 << 19;
+pub(crate) const DEPTH_MAX: u32 = 1 << 19;
 /// Pages that are held between two steps.
 const HELD_MAX: usize = 6;
-
-/// The pages of an index file that are in memory.
-pub trait Pages {
-    /// One of them: shorter than [`PAGE_BYTES`] only at the end of the file.
-    type Page: Deref<Target = [u8]> + Clone + Debug;
-    /// A page, if it is at hand.
-    fn now(&self, number: u64) -> Option<Self::Page>;
-}
-
-/// Why a step could not be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// This page must be held.
-    Need(u64),
-    /// The file is damaged; the offset counts from its start.
-    Damaged(Damaged),
-}
 
 /// A place between two entries of a trie, or before or behind all: the nodes above it, root
 /// first. Of the node itself (item 0) and its children (item 1 and on), those before `item` lie
 /// before the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     frames: Vec<Frame>,
 }
 
@@ -58,12 +40,24 @@ const BEHIND: u16 = 257;
 
 impl Place {
     /// Copies another place into the memory of this one.
-    pub fn set(&mut self, other: &Place) {
+    pub(crate) fn set(&mut self, other: &Place) {
         self.frames.clone_from(&other.frames);
     }
 
+    /// The lowest node above it.
+    pub(crate) fn node(&self) -> u64 {
+        self.frames.last().map_or(0, |frame| frame.node)
+    }
+
+    /// Goes before the lowest node above it.
+    pub(crate) fn before_node(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.item = 0;
+        }
+    }
+
     /// Bytes of key that lead to the lowest node above it.
-    pub fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         self.frames.last().map_or(0, |frame| frame.depth)
     }
 
@@ -78,18 +72,18 @@ impl Place {
 
 /// An entry that a step passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub(crate) struct Passed {
     /// Of its payload.
-    pub bits: u8,
+    pub(crate) bits: u8,
     bytes: [u8; Payload::BYTES_MAX],
     len: u8,
     /// How many bytes of key it shares with the place that the step started from, at least.
-    pub shared: u32,
+    pub(crate) shared: u32,
 }
 
 impl Passed {
     /// Its payload, and what follows it: up to [`Payload::BYTES_MAX`] bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
 
@@ -103,29 +97,29 @@ impl Passed {
 
 /// A walker: the pages it holds.
 #[derive(Debug)]
-pub struct Walk<P: Pages> {
+pub(crate) struct Walk<P: Pages> {
     pages: P,
     held: Vec<(u64, P::Page)>,
 }
 
 impl<P: Pages> Walk<P> {
     /// A walker that holds nothing.
-    pub fn new(pages: P) -> Walk<P> {
+    pub(crate) fn new(pages: P) -> Walk<P> {
         Walk { pages, held: Vec::new() }
     }
 
     /// Where it gets pages from.
-    pub fn pages(&self) -> &P {
+    pub(crate) fn pages(&self) -> &P {
         &self.pages
     }
 
     /// Gives it a page that it asked for.
-    pub fn hold(&mut self, number: u64, page: P::Page) {
+    pub(crate) fn hold(&mut self, number: u64, page: P::Page) {
         self.held.push((number, page));
     }
 
     /// A step was taken: forgets all but a few pages.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let excess = self.held.len().saturating_sub(HELD_MAX);
         self.held.drain(..excess);
     }
@@ -151,14 +145,14 @@ impl<P: Pages> Walk<P> {
     }
 
     /// The payload of the node at a position, if it has one.
-    pub fn payload(&mut self, at: u64) -> Result<Option<Passed>, Stop> {
+    pub(crate) fn payload(&mut self, at: u64) -> Result<Option<Passed>, Stop> {
         Ok(self.node(at)?.payload().map(|payload| Passed::new(payload, 0)))
     }
 
     /// Goes to the place of a key: behind the entries whose keys are less (with `or_at`: or
     /// equal), before all others. Whether the lowest node on the way is a leaf, whose own key may
     /// go on otherwise than the one that is looked for, but is no longer in the trie.
-    pub fn seek(
+    pub(crate) fn seek(
         &mut self,
         root: u64,
         key: &[u8],
@@ -191,7 +185,7 @@ impl<P: Pages> Walk<P> {
     }
 
     /// Goes from a place to that behind the next entry; `None` at the end.
-    pub fn next(&mut self, from: &Place, to: &mut Place) -> Result<Option<Passed>, Stop> {
+    pub(crate) fn next(&mut self, from: &Place, to: &mut Place) -> Result<Option<Passed>, Stop> {
         to.set(from);
         let mut shared = from.depth();
         loop {
@@ -226,7 +220,11 @@ impl<P: Pages> Walk<P> {
     }
 
     /// Goes from a place to that before the previous entry; `None` at the start.
-    pub fn previous(&mut self, from: &Place, to: &mut Place) -> Result<Option<Passed>, Stop> {
+    pub(crate) fn previous(
+        &mut self,
+        from: &Place,
+        to: &mut Place,
+    ) -> Result<Option<Passed>, Stop> {
         to.set(from);
         let mut shared = from.depth();
         loop {

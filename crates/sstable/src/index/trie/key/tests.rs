@@ -160,7 +160,7 @@ proptest! {
     #[test]
     fn any_bytes_are_encoded(ty in model::testing::value_type(), value: Vec<u8>) {
         let order = ClusteringOrder { columns: vec![(ty.clone(), false)] };
-        let out = position_of(&order, &[value.clone()], 0);
+        let out = position_of(&order, std::slice::from_ref(&value), 0);
         prop_assert!(out.len() <= 64 + 8 * value.len(), "{:?} {:?}", ty, value);
     }
 }
