@@ -1,9 +1,10 @@
 //! A page of a partition index: the entries between two samples of the summary, as one object.
 //!
-//! Layout: one allocation holds, in this order, 8 bytes of token per entry, 8 bytes of data
-//! position, 4 bytes of where its key starts, and the keys. A search touches the tokens alone
-//! until they are equal. What is known of promoted indexes is in a list beside, which has only
-//! the entries that have one.
+//! Layout: one allocation holds, in this order, 8 bytes of token per entry, 4 bytes of where its
+//! key starts, 4 bytes of data position from that of the first entry (8 where a page of the index
+//! spans 4 GiB of data), and the keys. A search touches the tokens alone until they are equal.
+//! What is known of promoted indexes is in a list beside, which has only the entries that have
+//! one.
 //!
 //! Invariants
 //!  - *ascending*: keys ascend in ring order, and data positions with them.
@@ -14,13 +15,17 @@ use mutation::page::RingBound;
 use std::cmp::Ordering;
 use stdx::Damaged;
 
-/// Bytes of an entry beside its key.
-pub(crate) const ENTRY_BYTES: usize = 20;
+/// Bytes of an entry beside key and position: token and start of the key.
+const FIXED_BYTES: usize = 12;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct PartitionPage {
     count: usize,
+    /// Of the first entry.
+    base: u64,
+    /// Bytes of each position: 4 or 8.
+    position_bytes: usize,
     arena: Box<[u8]>,
     /// With the number of the entry, ascending.
     promoted: Box<[(u32, PromotedAt)]>,
@@ -37,11 +42,11 @@ impl PartitionPage {
     fn tokens(&self) -> &[[u8; 8]] {
         self.arena[..8 * self.count].as_chunks().0
     }
-    fn positions(&self) -> &[[u8; 8]] {
-        self.arena[8 * self.count..16 * self.count].as_chunks().0
-    }
     fn key_starts(&self) -> &[[u8; 4]] {
-        self.arena[16 * self.count..20 * self.count].as_chunks().0
+        self.arena[8 * self.count..FIXED_BYTES * self.count].as_chunks().0
+    }
+    fn keys(&self) -> &[u8] {
+        &self.arena[(FIXED_BYTES + self.position_bytes) * self.count..]
     }
 
     pub(crate) fn token(&self, entry: usize) -> Token {
@@ -49,18 +54,23 @@ impl PartitionPage {
     }
     /// Where the partition starts in the data.
     pub(crate) fn position(&self, entry: usize) -> u64 {
-        u64::from_ne_bytes(self.positions()[entry])
+        let positions = &self.arena[FIXED_BYTES * self.count..];
+        self.base
+            + match self.position_bytes {
+                4 => u64::from(u32::from_ne_bytes(positions.as_chunks().0[entry])),
+                _ => u64::from_ne_bytes(positions.as_chunks().0[entry]),
+            }
     }
     pub(crate) fn key(&self, entry: usize) -> &[u8] {
         let starts = self.key_starts();
         let start = |entry: usize| starts.get(entry).map(|start| u32::from_ne_bytes(*start));
-        let keys = &self.arena[ENTRY_BYTES * self.count..];
+        let keys = self.keys();
         let end = start(entry + 1).map_or(keys.len(), |end| end as usize);
         &keys[u32::from_ne_bytes(starts[entry]) as usize..end]
     }
     /// Where the partition ends in the data, if that is known.
     pub(crate) fn end_of(&self, entry: usize) -> Option<u64> {
-        self.positions().get(entry + 1).map(|next| u64::from_ne_bytes(*next)).or(self.end)
+        if entry + 1 < self.count { Some(self.position(entry + 1)) } else { self.end }
     }
     pub(crate) fn promoted(&self, entry: usize) -> Option<PromotedAt> {
         if self.promoted.is_empty() {
@@ -158,13 +168,26 @@ impl PageBuilder {
     /// The page, before a partition whose data starts at `end`, if that is known.
     pub(crate) fn finish(self, end: Option<u64>) -> PartitionPage {
         assert!(!self.entries.is_empty(), "an index page without entries");
-        let mut arena = Vec::with_capacity(ENTRY_BYTES * self.entries.len() + self.keys.len());
+        let base = self.entries[0].1;
+        let span = self.entries[self.entries.len() - 1].1 - base;
+        let position_bytes = if span <= u64::from(u32::MAX) { 4 } else { 8 };
+        let bytes = (FIXED_BYTES + position_bytes) * self.entries.len() + self.keys.len();
+        let mut arena = Vec::with_capacity(bytes);
         self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.0.to_ne_bytes()));
-        self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.1.to_ne_bytes()));
         self.entries.iter().for_each(|entry| arena.extend_from_slice(&entry.2.to_ne_bytes()));
+        for (_, position, _) in &self.entries {
+            let delta = position - base;
+            match position_bytes {
+                4 => arena.extend_from_slice(&(delta as u32).to_ne_bytes()),
+                _ => arena.extend_from_slice(&delta.to_ne_bytes()),
+            }
+        }
         arena.extend_from_slice(&self.keys);
+        assert_eq!(arena.len(), bytes, "a page is one allocation of its size");
         PartitionPage {
             count: self.entries.len(),
+            base,
+            position_bytes,
             arena: arena.into_boxed_slice(),
             promoted: self.promoted.into_boxed_slice(),
             end,

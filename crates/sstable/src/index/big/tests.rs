@@ -253,21 +253,28 @@ fn concurrent_misses_of_a_page_share_its_load() {
 }
 
 #[test]
-fn an_entry_takes_twenty_bytes_beside_its_key() {
-    let mut builder = PageBuilder::default();
+fn an_entry_takes_at_most_twenty_bytes_beside_its_key() {
     let mut keys: Vec<Vec<u8>> = (0..1000u32).map(|n| format!("user{n:012}").into()).collect();
     keys.sort_by_key(|key| Token::of(key));
-    for (number, key) in keys.iter().enumerate() {
-        builder.push(key, number as u64 * 100).unwrap();
-    }
-    let page = builder.finish(None);
-    let fixed = std::mem::size_of::<PartitionPage>();
-    assert_eq!(page.memory_bytes(), fixed + 1000 * (20 + 16));
-    assert!(fixed <= 80);
-    for (number, key) in keys.iter().enumerate() {
-        assert_eq!(page.find(Token::of(key), key), Some(number));
-        assert_eq!(page.key(number), key);
-    }
+    let check = |data_bytes: u64, entry_bytes: usize| {
+        let mut builder = PageBuilder::default();
+        for (number, key) in keys.iter().enumerate() {
+            builder.push(key, 77 + number as u64 * data_bytes).unwrap();
+        }
+        let page = builder.finish(None);
+        let fixed = std::mem::size_of::<PartitionPage>();
+        assert_eq!(page.memory_bytes(), fixed + 1000 * (entry_bytes + 16));
+        assert!(fixed <= 80);
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(page.find(Token::of(key), key), Some(number));
+            assert_eq!(page.key(number), key);
+            assert_eq!(page.position(number), 77 + number as u64 * data_bytes);
+        }
+        assert_eq!((page.end_of(0), page.end_of(999)), (Some(77 + data_bytes), None));
+    };
+    check(100, 16);
+    check(u64::from(u32::MAX) / 999, 16);
+    check(u64::from(u32::MAX) / 999 + 1, 20);
 }
 
 /// Every lookup ends; what is there is found or damaged.
