@@ -6,7 +6,9 @@ mod support;
 use model::schema::Column;
 use model::{ColumnId, ColumnKind, TableSchema, Type};
 use mutation::{Cell, Fragment, Marker, RowBuilder, Tombstone};
-use sstable::{Algorithm, Bases, Component, Compression, Generation, Writer, WriterOptions};
+use sstable::{
+    Algorithm, Bases, Component, Compression, Generation, Version, Writer, WriterOptions,
+};
 use std::path::Path;
 use std::rc::Rc;
 use support::generate::{self, Generator};
@@ -37,7 +39,9 @@ async fn check(seed: u64, compression: Compression, column_index_bytes: usize) {
         0 => generate::BASES,
         _ => Bases::EPOCH,
     };
-    let options = WriterOptions { compression, column_index_bytes, bases, ..support::options() };
+    let version = [Version::Me, Version::Ms, Version::Mt][(seed / 2 % 3) as usize];
+    let options =
+        WriterOptions { version, compression, column_index_bytes, bases, ..support::options() };
     check_fragments(seed, schema, fragments, options).await;
 }
 
@@ -78,7 +82,7 @@ async fn check_fragments(
 fn random_tables_come_back() {
     support::in_simulation(1, async {
         for seed in 0..300 {
-            let compression = match seed % 3 {
+            let compression = match seed / 6 % 3 {
                 0 => Compression::None,
                 1 => Compression::LZ4,
                 _ => Compression::Chunks { algorithm: Algorithm::Snappy, chunk_bytes: 1024 },
@@ -122,7 +126,11 @@ fn a_wide_partition_without_deletions_comes_back() {
             compression: Compression::LZ4,
             ..support::options()
         };
-        check_fragments(1000, wide_schema(), wide_partition(3000, "some text"), options).await;
+        for version in [Version::Me, Version::Ms, Version::Mt] {
+            let options = WriterOptions { version, ..options.clone() };
+            let fragments = wide_partition(3000, "some text");
+            check_fragments(1000, wide_schema(), fragments, options).await;
+        }
     });
 }
 

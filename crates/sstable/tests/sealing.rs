@@ -7,7 +7,7 @@ use mutation::Fragment;
 use runtime::io::{IoClass, fs};
 use runtime::sim::{Options, World};
 use sstable::store::{State, clean_up, remove};
-use sstable::{Generation, Table, Writer, WriterOptions};
+use sstable::{Generation, Table, Version, Writer, WriterOptions};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use stdx::Prng;
 use support::generate::Generator;
 use support::{DIR, options, read_all};
 
-async fn write(fragments: &[Fragment]) {
-    let options = WriterOptions { column_index_bytes: 200, ..options() };
+async fn write(version: Version, fragments: &[Fragment]) {
+    let options = WriterOptions { version, column_index_bytes: 200, ..options() };
     let schema = Rc::new(mutation::testing::schema());
     let generation = Generation::Number(1);
     let writer = Writer::create(Path::new(DIR), generation, schema, options, IoClass::Flush);
@@ -48,6 +48,7 @@ async fn check(fragments: &[Fragment]) -> bool {
 /// Whether the SSTable was sealed before the crash, and whether it was there after it.
 fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
     let mut prng = Prng::from_seed(seed);
+    let version = [Version::Me, Version::Ms][(seed % 2) as usize];
     let schema = mutation::testing::schema();
     let fragments = Rc::new(Generator::new(seed).partitions(&schema, 20));
     let mut world = World::new(Options::new(seed));
@@ -59,7 +60,7 @@ fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
             fs::sync_dir(dir).await.unwrap();
         }
         if removing {
-            write(&written).await;
+            write(version, &written).await;
         }
     });
     world.crash(node);
@@ -73,7 +74,7 @@ fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
                 let found = clean_up(dir).await.unwrap().tables;
                 remove(dir, found[0].descriptor).await.unwrap();
             } else {
-                write(&written).await;
+                write(version, &written).await;
             }
             ended.set(true);
         }

@@ -9,6 +9,7 @@ pub mod cell;
 pub mod clustering;
 mod elements;
 pub mod header;
+mod index_writer;
 pub mod layout;
 pub mod marker;
 pub mod partition;

@@ -4,8 +4,8 @@
 use crate::compress::Compression;
 use crate::compress::output::{DataSummary, crc_file};
 use crate::filter::Filter;
-use crate::index::summary::SummaryBuilder;
 use crate::mx::header::SerializationHeader;
+use crate::mx::index_writer::{IndexWriter, WrittenIndex};
 use crate::mx::layout::NO_DELETION_TIME;
 use crate::mx::writer::{Sealed, WriterOptions};
 use crate::scylla::{Metadata, features, schema_part};
@@ -28,9 +28,7 @@ pub(super) struct Written {
     pub(super) options: WriterOptions,
     pub(super) class: IoClass,
     pub(super) data: DataSummary,
-    pub(super) index_crc: u32,
-    pub(super) index_bytes: u64,
-    pub(super) summary: SummaryBuilder,
+    pub(super) index: WrittenIndex,
     pub(super) filter: Option<Filter>,
     pub(super) cardinality: Cardinality,
     pub(super) stats: Collector,
@@ -43,13 +41,12 @@ pub(super) struct Written {
 pub(super) fn components(options: &WriterOptions) -> Vec<Component> {
     let mut components = vec![
         Component::Data,
-        Component::Index,
-        Component::Summary,
         Component::Statistics,
         Component::Digest,
         Component::Toc,
         Component::Scylla,
     ];
+    components.extend(IndexWriter::components(options.version.has_trie_index()));
     components.push(match options.compression {
         Compression::None => Component::Crc,
         Compression::Chunks { .. } => Component::CompressionInfo,
@@ -80,15 +77,18 @@ pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
     }
     let statistics = statistics(&written).to_bytes();
     small.push((Component::Statistics, statistics));
-    let mut out = Vec::new();
     let stats = &written.stats;
-    let summary = written.summary.clone().finish(&written.first.key, &written.last.key);
-    summary.expect("a file with partitions has a summary").put(&mut out);
-    small.push((Component::Summary, out));
+    if let Some(summary) = &written.index.summary {
+        let mut out = Vec::new();
+        let summary = summary.clone().finish(&written.first.key, &written.last.key);
+        summary.expect("a file with partitions has a summary").put(&mut out);
+        small.push((Component::Summary, out));
+    }
     let toc = crate::store::toc::to_bytes(&components(options));
     let metadata = metadata(&written, &small, crc32(&toc)).to_bytes();
     small.push((Component::Scylla, metadata));
-    let mut disk_bytes = data.file_bytes + written.index_bytes + toc.len() as u64;
+    let index_bytes: u64 = written.index.files.iter().map(|(_, _, bytes)| bytes).sum();
+    let mut disk_bytes = data.file_bytes + index_bytes + toc.len() as u64;
     for (component, bytes) in &small {
         write_whole(&descriptor.path(dir, *component), bytes, *class).await?;
         disk_bytes += bytes.len() as u64;
@@ -160,11 +160,9 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         .iter()
         .filter_map(|(component, bytes)| Some((component.number()?, crc32(bytes))))
         .collect();
-    for (component, crc) in [
-        (Component::Index, written.index_crc),
-        (Component::Data, written.data.digest),
-        (Component::Toc, toc_crc),
-    ] {
+    let index = written.index.files.iter().map(|(component, crc, _)| (*component, *crc));
+    let others = [(Component::Data, written.data.digest), (Component::Toc, toc_crc)];
+    for (component, crc) in index.chain(others) {
         digests.extend(component.number().map(|number| (number, crc)));
     }
     digests.sort_unstable();

@@ -1,23 +1,21 @@
 //! Writing partitions to a new SSTable.
 //!
-//! Memory: one row, the promoted index of one partition, the summary, and 16 bytes per partition
-//! for the filter (up to [`HASHES_MAX`] partitions).
+//! Memory: one row, what the index needs, and 16 bytes per partition for the filter (up to
+//! [`HASHES_MAX`] partitions).
 
 use crate::compress::output::DataOutput;
 use crate::compress::{Compression, Dictionary};
 use crate::filter::Filter;
-use crate::index::entry::EntryHead;
-use crate::index::promoted::{BlockBound, PromotedBuilder};
-use crate::index::summary::SummaryBuilder;
+use crate::index::promoted::BlockBound;
 use crate::mx::clustering::{BoundKind, put_blocks};
 use crate::mx::header::{SerializationHeader, Shape};
+use crate::mx::index_writer::{BlockEntry, IndexWriter, PartitionEntry};
 use crate::mx::layout::{Bases, ext_flags, flags, put_deletion};
 use crate::mx::marker::{kind_of_change, put_marker_body};
 use crate::mx::row::{RowEncoder, RowFlags};
 use crate::mx::seal::{self, Written};
 use crate::statistics::cardinality::Cardinality;
 use crate::statistics::{Collector, CommitlogPosition};
-use crate::store::output::Output;
 use crate::store::{self, Component, Descriptor, Generation, Version};
 use model::key::clustering_components;
 use model::{DecoratedKey, TableSchema, Uuid, token};
@@ -34,6 +32,8 @@ const HASHES_MAX: usize = 1 << 20;
 /// How an SSTable is written.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
+    /// `me` or `ms`: with which index.
+    pub version: Version,
     /// What is done to the data.
     pub compression: Compression,
     /// What chunks are compressed with, by algorithms that take one.
@@ -66,6 +66,7 @@ impl WriterOptions {
     /// What a table's options ask for; the rest as usual. The error names what is not supported.
     pub fn of_schema(schema: &TableSchema, origin: &str) -> Result<WriterOptions, String> {
         Ok(WriterOptions {
+            version: Version::Me,
             compression: Compression::of_options(&schema.options.compression)?,
             dictionary: None,
             column_index_bytes: 64 << 10,
@@ -116,14 +117,12 @@ pub struct Writer {
     options: WriterOptions,
     class: IoClass,
     data: DataOutput,
-    index: Output,
-    summary: SummaryBuilder,
+    index: IndexWriter,
     keys: Keys,
     cardinality: Cardinality,
     stats: Collector,
     encoder: RowEncoder,
-    promoted: PromotedBuilder,
-    /// Head of an element, or an index entry.
+    /// Head of an element.
     scratch: Vec<u8>,
     partition: Option<Partition>,
     first: Option<DecoratedKey>,
@@ -135,6 +134,7 @@ pub struct Writer {
 #[derive(Debug)]
 struct Partition {
     key: DecoratedKey,
+    hash: (u64, u64),
     tombstone: Tombstone,
     /// Where it starts, and where its latest element does.
     start: u64,
@@ -155,6 +155,8 @@ struct Partition {
 struct OpenBlock {
     first: BlockBound,
     start: u64,
+    /// The range tombstone that is open at its start.
+    open: Tombstone,
 }
 
 /// Hashes of the partition keys, or the filter made of them.
@@ -165,7 +167,7 @@ enum Keys {
 }
 
 impl Writer {
-    /// Starts an SSTable of version `me`.
+    /// Starts an SSTable. Panics if its version is none that is written (`me`, `ms`, `mt`).
     pub async fn create(
         dir: &Path,
         generation: Generation,
@@ -173,7 +175,10 @@ impl Writer {
         options: WriterOptions,
         class: IoClass,
     ) -> Result<Writer, IoError> {
-        let descriptor = Descriptor { version: Version::Me, generation };
+        let version = options.version;
+        let written = [Version::Me, Version::Ms, Version::Mt].contains(&version);
+        assert!(written, "{} is not written", version.name());
+        let descriptor = Descriptor { version, generation };
         let header = SerializationHeader::of_schema(&schema, options.bases);
         let shape = Shape::new(&header, &schema).expect("a header made of a schema fits it");
         let components = seal::components(&options);
@@ -184,7 +189,7 @@ impl Writer {
         let WriterOptions { compression, dictionary, .. } = &options;
         let data = path(Component::Data);
         let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
-        let index = Output::create(&path(Component::Index), class).await?;
+        let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
         Ok(Writer {
             dir: dir.to_path_buf(),
             descriptor,
@@ -195,12 +200,10 @@ impl Writer {
             class,
             data,
             index,
-            summary: SummaryBuilder::default(),
             keys: Keys::Hashes(Vec::new()),
             cardinality: Cardinality::new(),
             stats: Collector::new(),
             encoder: RowEncoder::default(),
-            promoted: PromotedBuilder::default(),
             scratch: Vec::new(),
             partition: None,
             first: None,
@@ -240,10 +243,8 @@ impl Writer {
             Keys::Filter(filter) => filter,
             Keys::Hashes(hashes) => filter_of(hashes.len() as u64, &hashes, &self.options),
         };
-        let index_crc = self.index.crc();
-        let index_bytes = self.index.position();
         let data = self.data.finish().await?;
-        self.index.finish().await?;
+        let index = self.index.finish(&first, &last).await?;
         let written = Written {
             dir: self.dir,
             descriptor: self.descriptor,
@@ -252,9 +253,7 @@ impl Writer {
             options: self.options,
             class: self.class,
             data,
-            index_crc,
-            index_bytes,
-            summary: self.summary,
+            index,
             filter,
             cardinality: self.cardinality,
             stats: self.stats,
@@ -279,16 +278,18 @@ impl Writer {
         self.scratch.clear();
         self.scratch.put_u16_bytes(&key.key);
         put_deletion(tombstone, &mut self.scratch);
-        self.summary.offer(&key.key, self.index.position(), self.data.disk_len());
+        self.index.start(&key.key, self.data.disk_len());
         self.data.put(&self.scratch);
         if !tombstone.is_none() {
             self.stats.partition_tombstone(tombstone);
         }
-        self.keys.add(token::murmur3(&key.key), &self.options);
+        let hash = token::murmur3(&key.key);
+        self.keys.add(hash, &self.options);
         self.cardinality.add(&key.key);
         self.first.get_or_insert_with(|| key.clone());
         self.partition = Some(Partition {
             key: key.clone(),
+            hash,
             tombstone,
             start,
             latest_start: start,
@@ -340,13 +341,14 @@ impl Writer {
         put_row_flags(head, &mut self.scratch);
         let fixed = &self.shape.clustering;
         put_blocks(key, fixed, fixed.len(), &mut self.scratch);
-        self.put_element(BoundKind::Row, key, 0);
+        let open = self.partition.as_ref().expect("inside a partition").open;
+        self.put_element(BoundKind::Row, key, 0, open);
     }
 
     fn change(&mut self, prefix: &[u8], weight: i8, tombstone: Tombstone) {
         self.end_header();
         let partition = self.partition.as_mut().expect("inside a partition");
-        let before = std::mem::replace(&mut partition.open, tombstone);
+        let before = partition.open;
         let Some(kind) = kind_of_change(before, tombstone, weight) else { return };
         self.encoder.body.clear();
         put_marker_body(kind, before, tombstone, &self.shape.bases, &mut self.encoder.body);
@@ -358,12 +360,12 @@ impl Writer {
         self.scratch.put(&[flags::IS_MARKER, kind as u8]);
         self.scratch.put_u16(count as u16);
         put_blocks(prefix, &self.shape.clustering, count, &mut self.scratch);
-        self.put_element(kind, prefix, weight);
+        self.put_element(kind, prefix, weight, tombstone);
     }
 
     /// Writes the element whose flags and clustering values are in `scratch` and whose body the
-    /// encoder has.
-    fn put_element(&mut self, kind: BoundKind, prefix: &[u8], weight: i8) {
+    /// encoder has. Behind it the range tombstone `open` is open.
+    fn put_element(&mut self, kind: BoundKind, prefix: &[u8], weight: i8, open: Tombstone) {
         let partition = self.partition.as_mut().expect("inside a partition");
         let order = &self.schema.order;
         let body = &self.encoder.body;
@@ -376,7 +378,9 @@ impl Writer {
         partition.block.get_or_insert_with(|| OpenBlock {
             first: BlockBound { kind, prefix: prefix.to_vec() },
             start,
+            open: partition.open,
         });
+        partition.open = open;
         partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
         let block = partition.block.as_ref().expect("a block was opened above");
         if block.start + partition.block_bytes <= self.data.position() {
@@ -389,10 +393,15 @@ impl Writer {
         let (Some(block), Some((last, _))) = (partition.block.take(), &partition.position) else {
             return;
         };
-        let place = (block.start - partition.start, self.data.position() - block.start);
-        let fixed = &self.shape.clustering;
-        self.promoted.push(&block.first, last, place, partition.open, fixed);
-        if partition.scale_at <= self.promoted.block_bytes() {
+        let entry = BlockEntry {
+            first: &block.first,
+            last,
+            offset: block.start - partition.start,
+            width: self.data.position() - block.start,
+            open: (block.open, partition.open),
+        };
+        self.index.push(entry, &self.schema.order, &self.shape.clustering);
+        if partition.scale_at <= self.index.blocks().1 {
             partition.block_bytes = partition.block_bytes.saturating_mul(2);
             partition.scale_at =
                 partition.scale_at.saturating_add(self.options.column_index_scale_bytes.max(1));
@@ -401,24 +410,22 @@ impl Writer {
 
     fn end(&mut self) {
         self.end_header();
-        if 0 < self.promoted.block_count() {
+        if 0 < self.index.blocks().0 {
             self.end_block();
         }
         let partition = self.partition.take().expect("the end of a partition in one");
         assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
+        let rows_end = self.data.position() - partition.start;
         self.data.put_u8(flags::END_OF_PARTITION);
         self.stats.partition_end(self.data.position() - partition.start);
-        let promoted = &mut self.scratch;
-        promoted.clear();
-        self.promoted.finish(partition.header_bytes, partition.tombstone, promoted);
-        let mut head = std::mem::take(&mut self.encoder.body);
-        head.clear();
-        let promoted_bytes = promoted.len() as u64;
-        EntryHead { key: &partition.key.key, position: partition.start, promoted_bytes }
-            .put(&mut head);
-        self.index.put(&head);
-        self.index.put(promoted);
-        self.encoder.body = head;
+        self.index.end(PartitionEntry {
+            key: &partition.key,
+            hash: partition.hash,
+            position: partition.start,
+            tombstone: partition.tombstone,
+            header_bytes: partition.header_bytes,
+            rows_end,
+        });
         self.last = Some(partition.key);
         self.partitions += 1;
     }

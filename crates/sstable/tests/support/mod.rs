@@ -11,9 +11,7 @@ use mutation::page::RingBound;
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::io::{IoClass, fs};
 use runtime::sim::{Options, World};
-use sstable::{
-    Access, Descriptor, Generation, IndexCache, Scope, Table, Version, Writer, WriterOptions,
-};
+use sstable::{Access, Descriptor, Generation, IndexCache, Scope, Table, Writer, WriterOptions};
 use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
@@ -62,12 +60,13 @@ pub(crate) async fn write(
     let generation = Generation::generate();
     let dir = Path::new(DIR);
     let class = IoClass::Flush;
+    let version = options.version;
     let mut writer = Writer::create(dir, generation, schema.clone(), options, class).await.unwrap();
     for fragment in fragments {
         writer.write(fragment).await.unwrap();
     }
     let sealed = writer.finish().await.unwrap()?;
-    assert_eq!(sealed.descriptor, Descriptor { version: Version::Me, generation });
+    assert_eq!(sealed.descriptor, Descriptor { version, generation });
     Some(Table::open(dir, sealed.descriptor, schema, &cache()).await.unwrap())
 }
 

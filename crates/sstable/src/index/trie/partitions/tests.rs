@@ -223,12 +223,12 @@ async fn check(list: Vec<Partition>, others: Vec<Partition>) {
                     "{bound:?}"
                 );
                 let mut entries = TrieEntries::new(&index, &bound, &access);
-                for number in split..list.len() {
+                for (number, partition) in list.iter().enumerate().skip(split) {
                     let found = entries.next().await.unwrap().unwrap();
                     let end = made.starts.get(number + 1).copied().unwrap_or(data_bytes);
                     assert_eq!((found.position, found.end), (made.starts[number], Some(end)));
-                    assert_eq!(found.rows.is_some(), list[number].has_rows);
-                    assert!(found.key.is_none_or(|key| key == list[number].lookup.key));
+                    assert_eq!(found.rows.is_some(), partition.has_rows);
+                    assert!(found.key.is_none_or(|key| key == partition.lookup.key));
                 }
                 assert_eq!(entries.next().await.unwrap(), None);
             }
