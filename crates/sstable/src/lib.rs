@@ -36,5 +36,5 @@ pub use mx::reader::{Scope, TableSource};
 pub use mx::writer::{Sealed, Writer, WriterOptions};
 pub use read_stats::{ReadCounts, ReadStats};
 pub use statistics::CommitlogPosition;
-pub use store::{Component, Descriptor, Generation, Version};
+pub use store::{Component, Descriptor, Generation, Version, quarantine};
 pub use table::Table;

@@ -246,6 +246,39 @@ impl Metadata {
     }
 }
 
+/// A Scylla.db, which can be parsed, with another digest of a component, where it has one.
+pub fn with_digest(bytes: &[u8], component: crate::Component, digest: u32) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let places = || -> Result<Option<(usize, usize)>, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let mut at = None;
+        for _ in 0..cursor.u32("tag count cut short")? {
+            let tag = cursor.u32("tag cut short")?;
+            let part = cursor.u32_bytes("tagged part cut short")?;
+            if tag == tag::DIGESTS {
+                let base = cursor.offset() - part.len();
+                let mut list = Cursor::new(part);
+                for _ in 0..list.u32("digests cut short")? {
+                    let number = list.u32("digests cut short")?;
+                    if Some(number) == component.number() {
+                        at = Some(base + list.offset());
+                    }
+                    list.u32("digests cut short")?;
+                }
+            }
+        }
+        Ok(at.map(|at| (at, cursor.offset())))
+    };
+    if let Ok(Some((at, end))) = places()
+        && end + 4 <= out.len()
+    {
+        out[at..at + 4].copy_from_slice(&digest.to_be_bytes());
+        let crc = crc32(&out[..end]);
+        out[end..end + 4].copy_from_slice(&crc.to_be_bytes());
+    }
+    out
+}
+
 fn text(cursor: &mut Cursor<'_>) -> Result<String, Damaged> {
     let bytes = cursor.u32_bytes("text cut short")?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
@@ -383,6 +416,10 @@ mod tests {
             flipped[at] ^= 0x10;
             assert_ne!(Metadata::parse(&flipped).ok(), Some(metadata.clone()), "{at}");
         }
+        let other = with_digest(&bytes, crate::Component::Summary, 9);
+        let digests = vec![(0, 5), (4, 9)];
+        assert_eq!(Metadata::parse(&other).unwrap(), Metadata { digests, ..metadata.clone() });
+        assert_eq!(with_digest(&bytes, crate::Component::Data, 9), bytes);
         let with_tokens = Metadata { tokens: Some((-1, 1)), ..metadata };
         let with_tokens = Metadata::parse(&with_tokens.to_bytes()).unwrap();
         assert_eq!(with_tokens.digests.len(), 2);

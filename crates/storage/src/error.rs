@@ -33,6 +33,8 @@ pub enum StorageError {
     },
     /// A memtable could not be written; it stays in memory and is tried again.
     Flush(Rc<reader::ReadError>),
+    /// Another shard could not do its part, or cannot yet: its words.
+    Shard(String),
     /// The storage is stopping.
     Stopped,
 }
@@ -86,6 +88,7 @@ impl fmt::Display for StorageError {
                 write!(f, "{} is damaged: {what}", file.display())
             }
             StorageError::Flush(error) => write!(f, "flush: {error:?}"),
+            StorageError::Shard(what) => f.write_str(what),
             StorageError::Stopped => f.write_str("storage is stopping"),
         }
     }

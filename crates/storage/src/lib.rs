@@ -5,7 +5,7 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `table`, `open`, `flush`, `read`, `replay`, `truncate`, `compaction`, `locks`.
+//! `table`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -36,6 +36,7 @@ mod testing;
 mod tests;
 mod truncate;
 mod truncation;
+mod upload;
 
 pub use bulk::Rewrite;
 pub use config::{Config, Log, SyncMode};
@@ -43,3 +44,4 @@ pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;
 pub use read::SourceOptions;
 pub use storage::{ReplayStats, Storage, TableStats};
+pub use upload::{Checks, Loaded, LoadedSsTable};

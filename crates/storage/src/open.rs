@@ -22,7 +22,7 @@ use stdx::HashSet;
 const OPENING_MAX: usize = 16;
 
 /// What opening one SSTable came to.
-enum Opened {
+pub(crate) enum Opened {
     Good(Rc<SsTable>),
     Bad(ReadError),
 }
@@ -55,6 +55,10 @@ impl Shard {
             };
             *table.broken.borrow_mut() = Some((file, what, 0));
         }
+        for found in listing.tables.iter().filter(|found| found.state == State::NoToc) {
+            let name = found.descriptor.file_name(Component::Data);
+            tracing::warn!("{name} in {} has no TOC.txt: not opened", table.dir.display());
+        }
         let gone: HashSet<&str> =
             truncations.iter().flat_map(|one| &one.sstables).map(String::as_str).collect();
         let mut kept = Vec::new();
@@ -69,11 +73,8 @@ impl Shard {
         drop(gone);
         table.dir_synced.set(!kept.is_empty());
         *table.truncations.borrow_mut() = truncations;
-        for some in kept.chunks(OPENING_MAX) {
-            let opening = some.iter().map(|one| open(self, &table, *one, schema.clone()));
-            for opened in join_all(opening).await {
-                place(&table, opened);
-            }
+        for opened in open_all(self, &table, &kept, schema.clone()).await {
+            place(&table, opened);
         }
         self.tables.borrow_mut().insert(schema.id, Rc::new(table));
         Ok(())
@@ -93,6 +94,20 @@ impl Shard {
     }
 }
 
+/// Opens SSTables of the directory of a table, some at a time.
+pub(crate) async fn open_all(
+    shard: &Shard,
+    table: &Table,
+    descriptors: &[Descriptor],
+    schema: Rc<TableSchema>,
+) -> Vec<Opened> {
+    let mut all = Vec::with_capacity(descriptors.len());
+    for some in descriptors.chunks(OPENING_MAX) {
+        all.extend(join_all(some.iter().map(|one| open(shard, table, *one, schema.clone()))).await);
+    }
+    all
+}
+
 async fn open(
     shard: &Shard,
     table: &Table,
@@ -106,7 +121,7 @@ async fn open(
 }
 
 /// Gives an SSTable to the tablets that it concerns.
-fn place(table: &Table, opened: Opened) {
+pub(crate) fn place(table: &Table, opened: Opened) {
     match opened {
         Opened::Good(opened) => {
             for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {

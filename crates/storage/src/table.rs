@@ -35,6 +35,8 @@ pub(crate) struct Table {
     /// Whether the directory is durable.
     pub(crate) dir_synced: Cell<bool>,
     pub(crate) gate: Semaphore,
+    /// Held by who takes over files from elsewhere.
+    pub(crate) loading: Semaphore,
     /// Somebody waits for the whole gate: compactions end early.
     pub(crate) quiet_wanted: Cell<bool>,
     /// SSTables that are not in the set any more and could not be removed.
@@ -78,6 +80,7 @@ impl Table {
             dropped: Cell::new(false),
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
+            loading: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             unremoved: RefCell::default(),
         }

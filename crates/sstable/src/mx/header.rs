@@ -95,6 +95,53 @@ impl SerializationHeader {
     }
 }
 
+impl SerializationHeader {
+    /// Whether every column of a file from elsewhere is one of `schema`, of a type whose values
+    /// are values of the column. The error names the column.
+    pub fn check_types(&self, schema: &TableSchema) -> Result<(), String> {
+        let key = self.partition_key_classes();
+        let (ours, theirs) = (schema.partition_key(), key.len());
+        if ours.len() != theirs {
+            let ours = ours.len();
+            return Err(format!(
+                "the file has {theirs} partition key columns and the table {ours}"
+            ));
+        }
+        for (class, column) in key.into_iter().zip(ours) {
+            check_type(class, column, |now, before| now.is_value_compatible_with(before))?;
+        }
+        let (ours, theirs) = (schema.clustering(), self.clustering.len());
+        if ours.len() != theirs {
+            let ours = ours.len();
+            return Err(format!("the file has {theirs} clustering columns and the table {ours}"));
+        }
+        for (class, column) in self.clustering.iter().zip(ours) {
+            check_type(class, column, |now, before| now.is_order_compatible_with(before))?;
+            if parse_class(class, &column.name)?.1 != column.reversed {
+                let name = &column.name;
+                return Err(format!("column {name} is in the other order in the file"));
+            }
+        }
+        for (name, class) in self.statics.iter().chain(&self.regulars) {
+            // Whether it is there at all, or was dropped, is seen when the file is opened.
+            let Some(column) = schema.column(name) else { continue };
+            if schema.dropped.iter().all(|dropped| dropped.name != *name) {
+                check_type(class, column, |now, before| now.is_value_compatible_with(before))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_type(class: &str, column: &Column, fits: fn(&Type, &Type) -> bool) -> Result<(), String> {
+    let (ty, _) = parse_class(class, &column.name)?;
+    if fits(&column.ty, &ty) {
+        return Ok(());
+    }
+    let (file, table) = (ty.to_cql(), column.ty.to_cql());
+    Err(format!("column {} is {file} in the file and {table} in the table", column.name))
+}
+
 /// Where a time beyond 32 signed bits was written as a signed difference, the time itself.
 fn unwrapped(seconds: i64) -> i64 {
     match seconds {
@@ -203,7 +250,7 @@ impl Shape {
         }
         let mut clustering = Vec::new();
         for (class, column) in header.clustering.iter().zip(schema.clustering()) {
-            let ty = parse_class(class, &column.name)?;
+            let (ty, _) = parse_class(class, &column.name)?;
             check_compatible(&ty, column)?;
             clustering.push(ty.fixed_length());
         }
@@ -223,7 +270,7 @@ fn map_columns(
 ) -> Result<FileColumns, String> {
     let mut list = Vec::with_capacity(columns.len());
     for (name, class) in columns {
-        list.push(map_column(name, parse_class(class, name)?, schema, kind)?);
+        list.push(map_column(name, parse_class(class, name)?.0, schema, kind)?);
     }
     list.sort_by(|a, b| (a.complex, a.name.as_bytes()).cmp(&(b.complex, b.name.as_bytes())));
     if let Some(pair) = list.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -270,9 +317,10 @@ fn map_column(
     })
 }
 
-fn parse_class(class: &str, column: &str) -> Result<Type, String> {
+/// The type of a class, and whether it is reversed.
+fn parse_class(class: &str, column: &str) -> Result<(Type, bool), String> {
     let parsed = Type::from_class_name(class);
-    Ok(parsed.ok_or_else(|| format!("column {column} has the unknown class {class}"))?.0)
+    parsed.ok_or_else(|| format!("column {column} has the unknown class {class}"))
 }
 
 fn check_compatible(ty: &Type, column: &Column) -> Result<(), String> {

@@ -135,6 +135,24 @@ fn checked_parts(bytes: &[u8]) -> Result<Parts<'_>, Damaged> {
     Ok(parts)
 }
 
+/// A Statistics.db, which can be parsed, with another level.
+pub fn with_level(bytes: &[u8], version: Version, level: u32) -> Result<Vec<u8>, Damaged> {
+    let parts = match version.has_statistics_checksums() {
+        true => checked_parts(bytes)?,
+        false => plain_parts(bytes)?,
+    };
+    let (stats, start) = parts[2].ok_or(Damaged::new("statistics lack their third part", 0))?;
+    let at = start as usize + Stats::level_offset(stats, version)?;
+    let mut out = bytes.to_vec();
+    out[at..at + 4].copy_from_slice(&level.to_be_bytes());
+    if version.has_statistics_checksums() {
+        let end = start as usize + stats.len();
+        let crc = crc32(&out[start as usize..end]);
+        out[end..end + 4].copy_from_slice(&crc.to_be_bytes());
+    }
+    Ok(out)
+}
+
 fn parse_validation(bytes: &[u8]) -> Result<(String, f64), Damaged> {
     let mut cursor = Cursor::new(bytes);
     let partitioner = cursor.u16_bytes("partitioner cut short")?;

@@ -179,6 +179,21 @@ impl Stats {
         Ok(stats)
     }
 
+    /// Where the level stands in the serialized form.
+    pub(super) fn level_offset(bytes: &[u8], version: Version) -> Result<usize, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let cut = "statistics cut short";
+        EstimatedHistogram::parse(&mut cursor)?;
+        EstimatedHistogram::parse(&mut cursor)?;
+        read_position(&mut cursor)?;
+        // Two timestamps, two deletion times, two ttls, the compression ratio.
+        cursor.take(2 * 8 + 2 * 4 + 2 * 4 + 8, cut)?;
+        TombstoneHistogram::parse(&mut cursor, version)?;
+        let offset = cursor.offset();
+        cursor.u32(cut)?;
+        Ok(offset)
+    }
+
     /// What stands behind the clustering bounds.
     fn parse_rest(&mut self, c: &mut Cursor<'_>, version: Version) -> Result<(), Damaged> {
         let cut = "statistics cut short";

@@ -76,24 +76,37 @@ pub async fn remove(dir: &Path, descriptor: Descriptor) -> Result<(), IoError> {
     let temporary = descriptor.path(dir, Component::TemporaryToc);
     let mut suffixes: Vec<String> =
         Component::ALL.iter().map(|component| component.suffix().to_string()).collect();
-    match fs::read_file(&toc).await {
-        Ok(bytes) => suffixes.extend(Toc::parse(&bytes).unwrap_or_default().unknown),
-        Err(error) if error.is_not_found() => {}
-        Err(error) => return Err(error),
+    for toc in [&toc, &temporary] {
+        match fs::read_file(toc).await {
+            Ok(bytes) => suffixes.extend(Toc::parse(&bytes).unwrap_or_default().unknown),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
     }
     if ignore_missing(fs::rename(&toc, &temporary).await)? {
         fs::sync_dir(dir).await?;
     }
+    remove_files(dir, descriptor, &suffixes).await
+}
+
+/// Removes the files of an SSTable that has no TOC any more; the temporary TOC, which marks them
+/// as garbage, goes last.
+pub(super) async fn remove_files(
+    dir: &Path,
+    descriptor: Descriptor,
+    suffixes: &[String],
+) -> Result<(), IoError> {
     for suffix in suffixes.iter().filter(|s| *s != Component::TemporaryToc.suffix()) {
         ignore_missing(fs::remove_file(dir.join(descriptor.file_name_of(suffix))).await)?;
     }
     fs::sync_dir(dir).await?;
+    let temporary = descriptor.path(dir, Component::TemporaryToc);
     ignore_missing(fs::remove_file(&temporary).await)?;
     fs::sync_dir(dir).await
 }
 
 /// Whether something was done.
-fn ignore_missing(result: Result<(), IoError>) -> Result<bool, IoError> {
+pub(super) fn ignore_missing(result: Result<(), IoError>) -> Result<bool, IoError> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),
@@ -113,7 +126,7 @@ pub async fn clean_up(dir: &Path) -> Result<Listing, IoError> {
                     found.descriptor.generation,
                     dir.display()
                 );
-                remove(dir, found.descriptor).await?;
+                remove_files(dir, found.descriptor, &found.suffixes).await?;
             }
             _ => kept.push(found),
         }

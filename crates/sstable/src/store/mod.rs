@@ -1,7 +1,8 @@
 //! SSTables as files of a directory: their names, what makes a set of files an SSTable, how one
 //! comes and goes (storage-format reference, section 1).
 //!
-//! In reading order: [`version`], [`name`], [`toc`], [`dir`], [`output`].
+//! In reading order: [`version`], [`name`], [`toc`], [`dir`], [`output`],
+//! [`relocate`].
 //!
 //! Invariants
 //!  - *toc-last*: an SSTable exists while its `TOC.txt` does; everything else is synced before.
@@ -11,9 +12,11 @@
 pub mod dir;
 pub mod name;
 pub mod output;
+pub mod relocate;
 pub mod toc;
 pub mod version;
 
 pub use dir::{Found, State, clean_up, list, remove};
 pub use name::{Component, Descriptor, Generation};
+pub use relocate::quarantine;
 pub use version::Version;

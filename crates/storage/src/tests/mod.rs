@@ -8,6 +8,7 @@ mod faults;
 mod log;
 mod real;
 mod sources;
+mod upload;
 
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};

@@ -1,0 +1,275 @@
+//! SSTables that come from elsewhere, and damaged ones that go aside.
+//!
+//! Taking over SSTables that somebody copied into `upload/` of a table's directory: of ScyllaDB,
+//! or of Cassandra 3, 4 and 5.
+//!
+//! Each is checked against the schema, gets a generation of its own and moves into the directory
+//! of the table; then every shard opens it. What cannot be taken over stays where it is, and is
+//! named with the reason.
+//!
+//! Invariants
+//!  - *one-rename*: see [`sstable::store::relocate`]: a crash leaves each SSTable in `upload/` or
+//!    in the table, whole, and never in both.
+//!  - *checked-before*: nothing moves that could not be opened with the table's schema.
+//!
+//! A truncation while files are taken over may leave some of them on some shards: the caller
+//! keeps the two apart.
+
+use crate::error::StorageError;
+use crate::flush::{pass_gate, prepare_dir, quiet};
+use crate::open::{open_all, place};
+use crate::shard::Shard;
+use crate::storage::Storage;
+use crate::table::Table;
+use model::{TableId, TableSchema, Type};
+use runtime::io::{IoClass, fs};
+use runtime::{local, on_all_shards, on_shard};
+use sstable::store::dir::{Found, State};
+use sstable::store::name::{Parsed, parse_file_name, refusal};
+use sstable::store::relocate::{Place, end_moves, relocate, suffixes_of};
+use sstable::store::toc::Toc;
+use sstable::{Component, Descriptor, Generation, Table as SsTable};
+use std::path::Path;
+use std::rc::Rc;
+use stdx::checksum::crc32;
+
+/// The directory, in that of a table, for SSTables from elsewhere.
+pub(crate) const UPLOAD: &str = "upload";
+
+/// What is done to SSTables before they are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// They are opened: the components that stay in memory are parsed, their digests compared.
+    Open,
+    /// They are read whole as well, and the digest of the data compared.
+    Verify,
+}
+
+/// What was taken over and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// By the name of the data file in `upload/`: what is there now.
+    pub loaded: Vec<LoadedSsTable>,
+    /// By the name of a file in `upload/`: why it stays there.
+    pub refused: Vec<(String, String)>,
+}
+
+/// An SSTable that was taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedSsTable {
+    /// The name of its data file in `upload/`.
+    pub from: String,
+    /// The name of its data file in the table's directory.
+    pub to: String,
+    /// Estimated partitions.
+    pub partitions: u64,
+    /// Bytes of the data file.
+    pub bytes: u64,
+}
+
+impl Storage {
+    /// Takes over what is in `upload/` of a table, on any shard.
+    pub async fn load_new(&self, id: TableId, checks: Checks) -> Result<Loaded, StorageError> {
+        if runtime::shard_id() == 0 {
+            return load(self.shard(), id, checks).await;
+        }
+        let loaded = on_shard(0, move || async move {
+            let storage = local::get::<Storage>();
+            load(storage.shard(), id, checks).await.map_err(|error| error.to_string())
+        });
+        loaded.await.map_err(StorageError::Shard)
+    }
+}
+
+impl Storage {
+    /// Puts a damaged SSTable aside, on any shard: no shard reads it any more, and its files are
+    /// in `quarantine/` of the table's directory. `name` is that of its data file. False where
+    /// the table has no such file. Reads of the table that failed for this file go on without it.
+    pub async fn quarantine(&self, id: TableId, name: &str) -> Result<bool, StorageError> {
+        let table = self.shard().table(id).ok_or(StorageError::UnknownTable(id))?;
+        let Parsed::Known(descriptor, _) = parse_file_name(name) else { return Ok(false) };
+        if !fs::exists(descriptor.path(&table.dir, Component::Data)).await? {
+            return Ok(false);
+        }
+        on_all_shards(move || async move {
+            let storage = local::get::<Storage>();
+            storage.shard().forget_sstable(id, descriptor).await;
+        })
+        .await;
+        let aside = sstable::quarantine(&table.dir, descriptor, IoClass::System).await?;
+        tracing::warn!("{name} of {} is now in {}", table.dir.display(), aside.display());
+        Ok(true)
+    }
+}
+
+/// What was found good.
+struct Candidate {
+    found: Found,
+    suffixes: Vec<String>,
+    replaced: Vec<(Component, Vec<u8>)>,
+    partitions: u64,
+    bytes: u64,
+}
+
+async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, StorageError> {
+    let table = shard.table(id).ok_or(StorageError::UnknownTable(id))?;
+    if !shard.replay_state(table.log).done.get() {
+        return Err(StorageError::Shard("the node is still starting".to_string()));
+    }
+    let _alone = table.loading.acquire(1).await;
+    let upload = table.dir.join(UPLOAD);
+    prepare_dir(shard, &table).await?;
+    fs::create_dir_all(&upload).await?;
+    fs::sync_dir(&table.dir).await?;
+    let listing = end_moves(&upload).await?;
+    let mut out = Loaded::default();
+    for name in listing.unreadable.iter().filter(|name| name.ends_with("-Data.db")) {
+        if let Parsed::OtherVersion(version) = parse_file_name(name) {
+            out.refused.push((name.clone(), refusal(version)));
+        }
+    }
+    let (mut moved, mut failed) = (Vec::new(), Ok(()));
+    for found in listing.tables {
+        let descriptor = found.descriptor;
+        let name = descriptor.file_name(Component::Data);
+        let candidate = match check(shard, &table, &upload, found, checks).await {
+            Ok(candidate) => candidate,
+            Err(why) => {
+                tracing::warn!("{name} in {} is not taken over: {why}", upload.display());
+                out.refused.push((name, why));
+                continue;
+            }
+        };
+        let to = match move_in(&table, &upload, &candidate).await {
+            Ok(to) => to,
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
+        };
+        let (partitions, bytes) = (candidate.partitions, candidate.bytes);
+        moved.push(to);
+        let to = to.file_name(Component::Data);
+        tracing::info!("{name} in {} is taken over as {to}", upload.display());
+        out.loaded.push(LoadedSsTable { from: name, to, partitions, bytes });
+    }
+    if !moved.is_empty() {
+        on_all_shards(move || {
+            let moved = moved.clone();
+            async move { local::get::<Storage>().shard().adopt(id, &moved).await }
+        })
+        .await;
+    }
+    failed.map(|()| out)
+}
+
+impl Shard {
+    /// Opens SSTables that are new in the directory of a table.
+    async fn adopt(&self, id: TableId, descriptors: &[Descriptor]) {
+        let Some(table) = self.table(id) else { return };
+        let _gate = pass_gate(&table, 1).await;
+        if table.dropped.get() {
+            return;
+        }
+        for opened in open_all(self, &table, descriptors, table.schema()).await {
+            place(&table, opened);
+        }
+        self.compaction_wake.notify_one();
+    }
+}
+
+impl Shard {
+    /// Takes an SSTable out of the sets of all tablets.
+    async fn forget_sstable(&self, id: TableId, descriptor: Descriptor) {
+        let Some(table) = self.table(id) else { return };
+        let _quiet = quiet(&table).await;
+        for tablet in &table.tablets {
+            let mut all = tablet.sstables.borrow().to_vec();
+            all.retain(|one| one.descriptor() != descriptor);
+            *tablet.sstables.borrow_mut() = Rc::new(all);
+        }
+        let mut broken = table.broken.borrow_mut();
+        let of_it = |file: &str| {
+            let name = Path::new(file).file_name().and_then(|name| name.to_str());
+            let name = name.map(parse_file_name);
+            matches!(name, Some(Parsed::Known(other, _)) if other == descriptor)
+        };
+        broken.take_if(|(file, _, _)| of_it(file));
+    }
+}
+
+/// Whether an SSTable can be taken over; the error says why not.
+async fn check(
+    shard: &Shard,
+    table: &Table,
+    upload: &Path,
+    found: Found,
+    checks: Checks,
+) -> Result<Candidate, String> {
+    match found.state {
+        State::Complete => {}
+        State::NoToc => return Err("it has no TOC.txt: was it copied whole?".to_string()),
+        State::Unfinished => return Err("it was not finished by who wrote it".to_string()),
+    }
+    let descriptor = found.descriptor;
+    let read = async |component| {
+        let path = descriptor.path(upload, component);
+        fs::read_file(path).await.map_err(|error| error.to_string())
+    };
+    let toc = Toc::parse(&read(Component::Toc).await?);
+    let toc = toc.ok_or("its TOC.txt is no list of components")?;
+    let suffixes = suffixes_of(&found.suffixes, &toc)?;
+    let schema = table.schema();
+    let opened = SsTable::open(upload, descriptor, schema.clone(), &shard.index_cache).await;
+    let opened = opened.map_err(|error| error.to_string())?;
+    check_content(&opened, &schema)?;
+    if checks == Checks::Verify {
+        opened.verify(IoClass::System).await.map_err(|error| error.to_string())?;
+    }
+    let mut replaced = Vec::new();
+    if opened.statistics().stats.level != 0 {
+        let bytes = read(Component::Statistics).await?;
+        let bytes = sstable::statistics::with_level(&bytes, descriptor.version, 0);
+        let bytes = bytes.map_err(|error| error.to_string())?;
+        if toc.has(Component::Scylla) {
+            let other = read(Component::Scylla).await?;
+            let crc = crc32(&bytes);
+            let other = sstable::scylla::with_digest(&other, Component::Statistics, crc);
+            replaced.push((Component::Scylla, other));
+        }
+        replaced.push((Component::Statistics, bytes));
+    }
+    let (partitions, bytes) = (opened.partition_count(), opened.disk_bytes());
+    Ok(Candidate { found, suffixes, replaced, partitions, bytes })
+}
+
+/// What opening does not ask: whether the types are the same, not only of the same shape.
+fn check_content(opened: &SsTable, schema: &TableSchema) -> Result<(), String> {
+    let statistics = opened.statistics();
+    statistics.header.check_types(schema)?;
+    let counters = schema.columns.iter().any(|column| column.ty == Type::Counter);
+    if counters && statistics.stats.legacy_counter_shards {
+        let text = "it has counter shards of Cassandra 2.0 and before: rewrite it with the \
+                    sstableupgrade of a newer Cassandra first";
+        return Err(text.to_string());
+    }
+    Ok(())
+}
+
+async fn move_in(
+    table: &Table,
+    upload: &Path,
+    candidate: &Candidate,
+) -> Result<Descriptor, StorageError> {
+    let _gate = pass_gate(table, 1).await;
+    if table.dropped.get() {
+        return Err(StorageError::UnknownTable(table.id));
+    }
+    let from = candidate.found.descriptor;
+    let to = Descriptor { version: from.version, generation: Generation::generate() };
+    let Candidate { suffixes, replaced, .. } = candidate;
+    let old = Place { dir: upload, descriptor: from };
+    let new = Place { dir: &table.dir, descriptor: to };
+    relocate(old, new, suffixes, replaced, IoClass::System).await?;
+    Ok(to)
+}
