@@ -81,3 +81,8 @@ fn files_of_cassandra_4_and_of_5_compatible_with_it() {
 fn files_of_cassandra_5_in_the_big_format() {
     check("oa");
 }
+
+#[test]
+fn files_of_cassandra_5_in_the_trie_format() {
+    check("da");
+}
