@@ -3,8 +3,9 @@
 use crate::compress::output::CRC_CHUNK_BYTES;
 use crate::compress::{CHUNK_CRC_BYTES, Chunks};
 use reader::ReadError;
-use runtime::io::{File, IoClass};
-use std::ops::Range;
+use runtime::io::{AlignedBuf, DmaBuf, File, IoClass};
+use std::ops::{Deref, Range};
+use std::path::Path;
 use stdx::checksum::{crc32, crc32_append};
 use stdx::{Cursor, Damaged};
 
@@ -12,6 +13,45 @@ use stdx::{Cursor, Damaged};
 const SCAN_BYTES: u64 = 128 << 10;
 /// Chunks that one read of compressed data takes at most.
 const CHUNK_READ_BYTES_MAX: u64 = 1 << 20;
+
+/// What a read brought, in the memory that it came in.
+#[derive(Debug)]
+pub enum Loaded {
+    /// As it came from the disk.
+    Direct(DmaBuf),
+    /// Decompressed, or put together.
+    Own(Vec<u8>),
+}
+
+impl Loaded {
+    /// The memory, if a read can use it again.
+    pub fn into_buffer(self) -> AlignedBuf {
+        match self {
+            Loaded::Direct(buf) => buf.into_buffer(),
+            Loaded::Own(_) => AlignedBuf::new(),
+        }
+    }
+}
+
+impl Loaded {
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Loaded::Direct(buf) => buf.len().next_multiple_of(runtime::io::ALIGNMENT),
+            Loaded::Own(bytes) => bytes.capacity(),
+        }
+    }
+}
+
+impl Deref for Loaded {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Loaded::Direct(buf) => buf,
+            Loaded::Own(bytes) => bytes,
+        }
+    }
+}
 
 /// A file that ranges are read of, compressed or not.
 #[derive(Debug)]
@@ -55,6 +95,40 @@ impl ReadFile {
     pub fn round_up(&self, end: u64) -> u64 {
         let Some(chunks) = &self.chunks else { return end };
         end.div_ceil(chunks.chunk_bytes as u64).saturating_mul(chunks.chunk_bytes as u64)
+    }
+
+    /// The range that a read of `range` decompresses, within the file.
+    pub fn rounded(&self, range: Range<u64>) -> Range<u64> {
+        let Some(chunks) = &self.chunks else { return range };
+        let start = range.start - range.start % chunks.chunk_bytes as u64;
+        start..self.round_up(range.end).min(self.len())
+    }
+
+    /// The uncompressed bytes of a range that lies within the file: into `memory`, without a copy,
+    /// where they are not compressed.
+    pub async fn load(
+        &self,
+        class: IoClass,
+        range: Range<u64>,
+        memory: AlignedBuf,
+    ) -> Result<Loaded, ReadError> {
+        if self.chunks.is_some() {
+            let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
+            self.read(class, range, &mut bytes).await?;
+            return Ok(Loaded::Own(bytes));
+        }
+        let length = (range.end - range.start) as usize;
+        let bytes = self.file.read_into(class, range.start, length, memory).await;
+        let bytes = bytes.map_err(ReadError::Io)?;
+        if bytes.len() < length {
+            return Err(self.damaged("the file is shorter than it was", range.start));
+        }
+        Ok(Loaded::Direct(bytes))
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Appends the uncompressed bytes of a range that lies within the file.

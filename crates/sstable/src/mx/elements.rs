@@ -39,7 +39,8 @@ pub(super) struct Elements {
     decoder: RowDecoder,
     /// Prefix of the present element, and of the one before it with its weight.
     prefix: Vec<u8>,
-    latest: Option<(Vec<u8>, i8)>,
+    latest: Vec<u8>,
+    latest_weight: Option<i8>,
     /// Whether an element may be the static row.
     at_start: bool,
     scratch: Vec<u8>,
@@ -58,7 +59,8 @@ impl Elements {
             with_static,
             decoder: RowDecoder::default(),
             prefix: Vec::new(),
-            latest: None,
+            latest: Vec::new(),
+            latest_weight: None,
             at_start: true,
             scratch: Vec::new(),
         }
@@ -67,15 +69,43 @@ impl Elements {
     /// Goes behind the head of a partition.
     pub(super) fn start_partition(&mut self) {
         self.slicer.restart();
-        self.latest = None;
+        self.latest_weight = None;
         self.at_start = true;
     }
 
-    /// Goes behind the element at `position`, where `open` holds.
-    pub(super) fn resume(&mut self, position: (&[u8], i8), open: Tombstone) {
-        self.slicer.resume(&self.mapping.schema.order, position, open);
-        self.latest = Some((position.0.to_vec(), position.1));
+    /// Goes on at a place of the same partition where `open` holds; what lies between lies outside
+    /// of all ranges, and those before `range` are over.
+    pub(super) fn jump(&mut self, range: usize, open: Tombstone, out: &mut Vec<Fragment>) {
+        self.slicer.finish_before(range, out);
+        self.slicer.jump(open);
         self.at_start = false;
+    }
+
+    /// Goes to a place where `open` holds, anywhere, for a range alone: into it or before it.
+    pub(super) fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
+        self.slicer.enter(range, open, inside);
+        self.latest_weight = None;
+        self.at_start = false;
+    }
+
+    /// Nothing comes any more before a place in the range that was entered.
+    pub(super) fn leave(&mut self, out: &mut Vec<Fragment>) {
+        self.slicer.leave(out);
+    }
+
+    /// Goes on in the same partition with other ranges, which lie behind all that came.
+    pub(super) fn set_ranges(&mut self, ranges: Vec<ClusteringRange>) {
+        self.slicer.set_ranges(ranges);
+    }
+
+    /// The ranges.
+    pub(super) fn ranges(&self) -> &[ClusteringRange] {
+        self.slicer.ranges()
+    }
+
+    /// Whether what came last lies before the range that comes.
+    pub(super) fn is_before(&self) -> bool {
+        self.slicer.is_before()
     }
 
     /// The range tombstone that holds in the output.
@@ -119,10 +149,23 @@ impl Elements {
             window.skip(total);
             return Ok(Step::Taken);
         }
+        if let Kind::Row(_) = head.kind {
+            self.check_order(0).map_err(at)?;
+            match self.slicer.row(&mapping.schema.order, &self.prefix, out) {
+                Place::Before => {
+                    self.take(0);
+                    window.skip(total);
+                    return Ok(Step::Taken);
+                }
+                Place::Done => return Ok(Step::Beyond),
+                Place::Inside => {}
+            }
+        }
         let Some(body) = rest.get(head.head_bytes..total as usize) else {
             return Ok(Step::Need(total as usize));
         };
         let body_at = head.head_bytes as u64;
+        let in_body = |error: Damaged| at(error.from_base(body_at));
         let step = match head.kind {
             Kind::End => {
                 if !self.slicer.current().is_none() && !skipping {
@@ -132,19 +175,20 @@ impl Elements {
                 Step::PartitionEnd
             }
             Kind::Static(flags) => {
-                self.static_row(flags, body, out).map_err(|error| at(error.from_base(body_at)))?;
+                self.static_row(flags, body, out).map_err(in_body)?;
+                self.at_start = false;
                 Step::Taken
             }
             Kind::Row(flags) => {
-                self.check_order(0).map_err(at)?;
-                self.row(flags, body, out).map_err(|error| at(error.from_base(body_at)))?
+                self.row(flags, body, out).map_err(in_body)?;
+                self.take(0);
+                Step::Taken
             }
             Kind::Marker(kind) => {
                 self.check_order(kind.weight()).map_err(at)?;
-                self.marker(kind, body, out).map_err(|error| at(error.from_base(body_at)))?
+                self.marker(kind, body, out).map_err(in_body)?
             }
         };
-        self.at_start = false;
         if step != Step::Beyond {
             window.skip(total);
         }
@@ -152,19 +196,21 @@ impl Elements {
     }
 
     /// *ordered*, as the consumer checks it.
-    fn check_order(&mut self, weight: i8) -> Result<(), Damaged> {
+    fn check_order(&self, weight: i8) -> Result<(), Damaged> {
+        let Some(latest_weight) = self.latest_weight else { return Ok(()) };
         let order = &self.mapping.schema.order;
-        let Some((prefix, latest)) = &mut self.latest else {
-            self.latest = Some((self.prefix.clone(), weight));
-            return Ok(());
-        };
-        let compared = order.compare((prefix, *latest), (&self.prefix, weight));
+        let compared = order.compare((&self.latest, latest_weight), (&self.prefix, weight));
         if compared == Ordering::Greater || (compared == Ordering::Equal && weight == 0) {
             return Err(Damaged::new("rows or range tombstones out of order", 0));
         }
-        prefix.clone_from(&self.prefix);
-        *latest = weight;
         Ok(())
+    }
+
+    /// The present element is the latest one.
+    fn take(&mut self, weight: i8) {
+        std::mem::swap(&mut self.prefix, &mut self.latest);
+        self.latest_weight = Some(weight);
+        self.at_start = false;
     }
 
     fn static_row(
@@ -190,12 +236,7 @@ impl Elements {
         flags: RowFlags,
         body: &[u8],
         out: &mut Vec<Fragment>,
-    ) -> Result<Step, Damaged> {
-        match self.slicer.row(&self.mapping.schema.order, &self.prefix, out) {
-            Place::Before => return Ok(Step::Taken),
-            Place::Done => return Ok(Step::Beyond),
-            Place::Inside => {}
-        }
+    ) -> Result<(), Damaged> {
         let shape = &self.mapping.shape;
         if let Some(row) = self.decoder.decode(flags, body, &shape.regulars, &shape.bases)? {
             // Key and row share one allocation.
@@ -207,7 +248,7 @@ impl Elements {
             let row = both.slice(split..both.len());
             out.push(Fragment::Row { key: both.slice(0..split), row });
         }
-        Ok(Step::Taken)
+        Ok(())
     }
 
     fn marker(
@@ -223,7 +264,10 @@ impl Elements {
         let position = (&*self.prefix, kind.weight());
         match self.slicer.change(&self.mapping.schema.order, position, after, out) {
             Place::Done => Ok(Step::Beyond),
-            _ => Ok(Step::Taken),
+            _ => {
+                self.take(kind.weight());
+                Ok(Step::Taken)
+            }
         }
     }
 }

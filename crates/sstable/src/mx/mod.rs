@@ -5,6 +5,7 @@
 //! what they are in the schema), [`clustering`], [`cell`], [`row`], [`marker`], [`partition`];
 //! then [`writer`] and [`reader`].
 
+mod backwards;
 pub mod cell;
 pub mod clustering;
 mod elements;
@@ -17,5 +18,6 @@ pub mod reader;
 pub mod row;
 mod seal;
 pub mod slicer;
+mod stretches;
 pub mod window;
 pub mod writer;

@@ -1,24 +1,31 @@
 //! Reading partitions of an SSTable as a stream of fragments.
 //!
-//! One partition: filter, summary, one page of the index, then exactly the bytes of the partition,
-//! or of the blocks that the clustering ranges need. A range of partitions: the data from its
-//! first to its last byte, with growing read-ahead. Backwards: block by block from the last.
+//! One partition: filter, partition index, and of a large one the index of its rows, which says
+//! where each range of the slice starts and ends in the data; then exactly these bytes. A range of
+//! partitions: the data from its first to its last byte, with growing read-ahead; what is skipped
+//! of it is looked up in the index as soon as it is not loaded. Backwards: block by block from the
+//! last.
 //!
-//! Memory: what the window has loaded; backwards, the rows of one block of the promoted index.
+//! Memory: what the window has loaded; backwards, the rows of one block.
 
 use crate::cache::Access;
-use crate::index::promoted::PromotedIndex;
+use crate::index::blocks::{BlockCursor, PromotedCursor, Widths};
+use crate::index::ordinal::Ordinal;
+use crate::index::trie::RowsCursor;
 use crate::index::{Entries, Located, Lookup, PartitionIndex, RowIndex, is_before};
+use crate::mx::backwards::{Backwards, reverse_changes};
 use crate::mx::elements::{Elements, Step};
 use crate::mx::partition::{PARTITION_HEAD_BYTES_MAX, PartitionHead};
+use crate::mx::stretches::{Ranges, SKIP_BYTES, Stretch, Stretches};
 use crate::mx::window::Window;
+use crate::read_stats::ReadStats;
 use crate::store::Component;
 use crate::table::{Mapping, Table};
 use model::DecoratedKey;
+use model::key::push_clustering;
 use mutation::page::RingBound;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
-use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::{Bytes, Damaged};
 
@@ -36,14 +43,18 @@ pub enum Scope {
     },
 }
 
-/// The first read of a partition whose length is not known.
+/// The first read of a partition whose length is not known, at most.
 const UNKNOWN_STEP_BYTES: u64 = 8 << 10;
+/// Of a table whose partitions are larger than this, on the average, selective slices of many
+/// partitions are read by the index.
+const LARGE_PARTITION_BYTES: u64 = 128 << 10;
 
 /// A source of the fragments of one SSTable.
 #[derive(Debug)]
 pub struct TableSource {
     table: Rc<Table>,
     mapping: Rc<Mapping>,
+    stats: Rc<ReadStats>,
     scope: Scope,
     slice: Slice,
     access: Access,
@@ -54,8 +65,12 @@ pub struct TableSource {
     pending: Vec<Fragment>,
     /// The partition read last.
     last: Option<DecoratedKey>,
-    /// Entries of partitions that are read backwards, one after the other.
+    /// Entries of partitions that are opened one after the other by the index.
     entries: Option<Entries>,
+    /// The rows of the present partition, if they have an index that is of use.
+    rows: Option<Stretches>,
+    /// The range whose end the present stretch should have.
+    refine: Option<usize>,
     /// The rest of the partition is not wanted.
     skipping: bool,
     /// A partition was yielded whose end was not.
@@ -64,14 +79,14 @@ pub struct TableSource {
     forward: Option<Forward>,
 }
 
-/// How a source yields rows as they are asked for: it reads partitions without any, and those
-/// that are asked for by a source of their own.
+/// How a source yields rows as they are asked for.
 #[derive(Debug)]
 struct Forward {
     /// All ranges of the slice.
     ranges: Vec<ClusteringRange>,
-    /// The head of a partition was yielded, and nothing more comes but rows.
-    waiting: bool,
+    /// In a scan: the index of the rows of the present partition, once it was looked for.
+    index: Option<Option<Stretches>>,
+    /// Backwards, what is asked for is read by a source of its own.
     rows: Option<Box<TableSource>>,
 }
 
@@ -83,26 +98,16 @@ enum State {
     BetweenPartitions,
     /// The window is among the elements of a partition. `bounded`: it ends before the partition.
     Rows { bounded: bool },
+    /// The next stretch of the partition is to be gone to.
+    NextStretch,
     /// Blocks of a partition are read from the last to the first.
-    Backwards(Blocks),
+    Backwards(Box<Backwards>),
     /// The next partition is found by the index.
     NextEntry,
+    /// What was asked for of the present partition was yielded. `ended`: so was all of it.
+    Waiting { ended: bool, bounded: bool },
     /// Nothing is left, or there was an error.
     Done,
-}
-
-/// What is left of a partition that is read backwards.
-#[derive(Debug)]
-struct Blocks {
-    /// Of the partition.
-    position: u64,
-    data_end: u64,
-    promoted: PromotedIndex,
-    /// Blocks from `lower` to before `next` are to be read.
-    lower: usize,
-    next: usize,
-    /// Whether `next` is the last block that the slice needs.
-    at_top: bool,
 }
 
 enum Progress {
@@ -116,6 +121,14 @@ enum Progress {
     End,
 }
 
+/// What one step came to.
+enum Moved {
+    On,
+    Need(usize),
+    Advance,
+    End,
+}
+
 impl TableSource {
     pub(crate) fn new(
         table: Rc<Table>,
@@ -126,12 +139,15 @@ impl TableSource {
         let mapping = table.mapping();
         let forward = slice.forwarding.then(|| {
             let ranges = std::mem::take(&mut slice.ranges);
-            Forward { ranges, waiting: false, rows: None }
+            Forward { ranges, index: None, rows: None }
         });
+        let stats = ReadStats::of_shard();
+        let ranges = std::mem::take(&mut slice.ranges);
         TableSource {
-            window: Window::new(table.data.clone(), access.class),
-            elements: Elements::new(mapping.clone(), slice.ranges.clone(), slice.with_static),
+            window: Window::new(table.data.clone(), access.class, stats.clone()),
+            elements: Elements::new(mapping.clone(), ranges, slice.with_static),
             mapping,
+            stats,
             table,
             scope,
             slice,
@@ -140,18 +156,590 @@ impl TableSource {
             pending: Vec::new(),
             last: None,
             entries: None,
+            rows: None,
+            refine: None,
             skipping: false,
             inside: false,
             forward,
         }
     }
 
-    /// Whether nothing comes but what was asked for of the present partition.
-    fn waits_to_be_forwarded(&self) -> bool {
-        self.forward.as_ref().is_some_and(|forward| forward.waiting)
+    /// Yields what can be yielded without I/O.
+    fn drain(&mut self, budget: Budget, out: &mut Vec<Fragment>) -> Result<Progress, ReadError> {
+        let mut left = budget;
+        let mut counted = out.len();
+        loop {
+            while let Some(fragment) = out.get(counted) {
+                self.inside = !matches!(fragment, Fragment::PartitionEnd);
+                counted += 1;
+                if !left.spend(fragment) {
+                    // One element may yield more fragments than are wanted now.
+                    self.pending.extend(out.drain(counted..).rev());
+                    return Ok(Progress::Enough);
+                }
+            }
+            if let Some(fragment) = self.pending.pop() {
+                out.push(fragment);
+                continue;
+            }
+            let moved = match self.state {
+                State::Start | State::Backwards(_) | State::NextEntry => Moved::Advance,
+                State::Done | State::Waiting { .. } => Moved::End,
+                State::BetweenPartitions => self.partition_start(out)?,
+                State::Rows { bounded } => self.element(bounded, out)?,
+                State::NextStretch => self.next_stretch(out)?,
+            };
+            match moved {
+                Moved::On => {}
+                Moved::Need(bytes) => return Ok(Progress::Need(bytes)),
+                Moved::Advance => return Ok(Progress::Advance),
+                Moved::End if out.len() == counted => return Ok(Progress::End),
+                Moved::End => {}
+            }
+        }
     }
 
-    /// Yields what was asked for of the present partition.
+    /// Reads the head of a partition.
+    fn partition_start(&mut self, out: &mut Vec<Fragment>) -> Result<Moved, ReadError> {
+        if self.window.remaining() == 0 {
+            self.end_of_scan()?;
+            return Ok(Moved::On);
+        }
+        let rest = self.window.rest();
+        let head = match PartitionHead::parse(rest, self.table.descriptor().version.deletion_form())
+        {
+            Ok(head) => head,
+            Err(_) if !self.window.is_loaded() && rest.len() < PARTITION_HEAD_BYTES_MAX => {
+                return Ok(Moved::Need(2 * rest.len() + 1));
+            }
+            Err(error) => return Err(self.damaged_here(error)),
+        };
+        let (tombstone, bytes) = (head.tombstone, head.bytes);
+        let key = match &self.scope {
+            Scope::Key(lookup) if &*lookup.key.key == head.key => lookup.key.clone(),
+            // What the index could not confirm was not what was asked for.
+            Scope::Key(_) => {
+                self.stats.add(|counts| counts.filter_false_positives += 1);
+                self.state = State::Done;
+                return Ok(Moved::On);
+            }
+            Scope::Range { start, end } => {
+                let key = DecoratedKey::new(Bytes::copy_from(head.key));
+                if self.entries.is_some() && !is_before(key.token, &key.key, end) {
+                    self.state = State::Done;
+                    return Ok(Moved::On);
+                }
+                if self.entries.is_some() && is_before(key.token, &key.key, start) {
+                    self.state = State::NextEntry;
+                    return Ok(Moved::On);
+                }
+                key
+            }
+        };
+        if self.last.as_ref() >= Some(&key) {
+            return Err(self.damaged_here(Damaged::new("partitions out of order", 0)));
+        }
+        self.window.skip(bytes as u64);
+        self.start_partition(key.clone());
+        self.state = State::Rows { bounded: false };
+        out.push(Fragment::PartitionStart { key, tombstone });
+        Ok(Moved::On)
+    }
+
+    fn start_partition(&mut self, key: DecoratedKey) {
+        self.last = Some(key);
+        self.elements.start_partition();
+        self.skipping = false;
+        self.refine = None;
+        if let Some(forward) = &mut self.forward {
+            forward.index = None;
+            self.elements.set_ranges(Vec::new());
+        }
+    }
+
+    /// Reads an element.
+    fn element(&mut self, bounded: bool, out: &mut Vec<Fragment>) -> Result<Moved, ReadError> {
+        let step = self.elements.next(&mut self.window, bounded, self.skipping, out)?;
+        match step {
+            Step::Need(bytes) => return Ok(Moved::Need(bytes)),
+            Step::Taken => {}
+            Step::Limit if self.rows.is_some() => self.state = State::NextStretch,
+            Step::PartitionEnd | Step::Limit => {
+                if self.skipping {
+                    self.state = self.after_partition();
+                } else {
+                    self.elements.finish(out);
+                    self.end_partition(true, out);
+                }
+            }
+            Step::Beyond => self.end_partition(false, out),
+        }
+        Ok(Moved::On)
+    }
+
+    /// All that is wanted of a partition was yielded; `whole`: and nothing of it is left.
+    fn end_partition(&mut self, whole: bool, out: &mut Vec<Fragment>) {
+        if self.forward.is_some() {
+            let bounded = matches!(self.state, State::Rows { bounded: true });
+            self.state = State::Waiting { ended: whole, bounded };
+            return;
+        }
+        out.push(Fragment::PartitionEnd);
+        if whole {
+            self.state = self.after_partition();
+        } else {
+            self.skip_rest();
+        }
+    }
+
+    /// Goes to the next stretch that was located.
+    fn next_stretch(&mut self, out: &mut Vec<Fragment>) -> Result<Moved, ReadError> {
+        let Some(rows) = &mut self.rows else { unreachable!("stretches are of rows") };
+        if let Some(stretch) = rows.take() {
+            let Stretch { start, end, open, range, bounded, refine } = stretch;
+            if let Some(open) = open {
+                self.elements.jump(range, open, out);
+            }
+            self.window.go(start, end);
+            self.refine = refine;
+            self.state = State::Rows { bounded };
+            return Ok(Moved::On);
+        }
+        if rows.lacks(self.elements.ranges()) {
+            return Ok(Moved::Advance);
+        }
+        self.elements.finish(out);
+        self.state = State::Rows { bounded: true };
+        let waits = self.forward.is_some();
+        self.end_partition(!waits, out);
+        Ok(Moved::On)
+    }
+
+    /// The data that was to be read is read. Where it was cut between two partitions, that is
+    /// damage.
+    fn end_of_scan(&mut self) -> Result<(), ReadError> {
+        let last = self.table.last_key();
+        let wanted = match &self.scope {
+            Scope::Key(_) => false,
+            Scope::Range { end, .. } => is_before(last.token, &last.key, end),
+        };
+        if wanted && self.scans() && self.last.as_ref() != Some(last) {
+            let what = Damaged::new("the data ends before its last partition", 0);
+            return Err(self.damaged_here(what));
+        }
+        self.state = State::Done;
+        Ok(())
+    }
+
+    /// What follows a partition that was read to its end.
+    fn after_partition(&mut self) -> State {
+        self.rows = None;
+        match (&self.scope, &self.entries) {
+            (Scope::Key(_), _) => State::Done,
+            (Scope::Range { .. }, Some(_)) => State::NextEntry,
+            (Scope::Range { .. }, None) => State::BetweenPartitions,
+        }
+    }
+
+    /// Nothing more of the present partition is wanted.
+    fn skip_rest(&mut self) {
+        match self.state {
+            State::Waiting { ended: true, .. } => self.state = self.after_partition(),
+            State::Rows { .. } | State::Waiting { .. } if self.scans() => {
+                self.skipping = true;
+                self.state = State::Rows { bounded: false };
+            }
+            State::Rows { .. }
+            | State::NextStretch
+            | State::Waiting { .. }
+            | State::Backwards(_) => self.state = self.after_partition(),
+            _ => {}
+        }
+    }
+
+    /// Whether partitions are read one after the other from the data.
+    fn scans(&self) -> bool {
+        matches!(self.scope, Scope::Range { .. }) && self.entries.is_none()
+    }
+
+    /// Loads what the window lacks; or, where what comes first is not wanted, goes past that.
+    async fn load(&mut self, bytes: usize) -> Result<(), ReadError> {
+        if self.skipping && self.scans() {
+            return self.skip_by_index(bytes).await;
+        }
+        let begun = !self.window.rest().is_empty() || self.window.has_begun();
+        if begun && let Some(number) = self.refine.take() {
+            self.refine_end(number).await?;
+        }
+        if self.forward.is_some() && self.elements.is_before() && self.jump_forward().await? {
+            return Ok(());
+        }
+        self.window.load(bytes).await
+    }
+
+    /// Looks up where the present stretch ends exactly.
+    async fn refine_end(&mut self, number: usize) -> Result<(), ReadError> {
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        let range = self.elements.ranges()[number].clone();
+        if let Some(end) = rows.refined_end(&range).await?
+            && self.window.position() <= end
+        {
+            self.window.shorten(end);
+            self.state = State::Rows { bounded: true };
+        }
+        Ok(())
+    }
+
+    /// Goes to the next partition of a scan by the index, if that is not near.
+    async fn skip_by_index(&mut self, bytes: usize) -> Result<(), ReadError> {
+        let (Some(last), Scope::Range { end, .. }) = (&self.last, &self.scope) else {
+            return self.window.load(bytes).await;
+        };
+        let after = RingBound { token: last.token, key: Some(last.key.to_vec()), after: true };
+        let next = self.table.index.lower_bound(&after, &self.access).await?;
+        let end = self.table.index.lower_bound(end, &self.access).await?;
+        let here = self.window.position();
+        if next < here || end < next {
+            let what = Damaged::new("positions of partitions out of order", next);
+            return Err(self.damaged(Component::Index, what));
+        }
+        self.skipping = false;
+        self.window.go(next, end);
+        self.state = self.after_partition();
+        Ok(())
+    }
+
+    /// Reads what `drain` cannot go on without.
+    async fn advance(&mut self) -> Result<(), ReadError> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Start => self.start().await,
+            State::NextEntry => self.next_entry().await,
+            State::NextStretch => {
+                self.locate().await?;
+                self.state = State::NextStretch;
+                Ok(())
+            }
+            State::Backwards(blocks) => self.block_backwards(blocks).await,
+            other => {
+                self.state = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Locates the next stretches of the partition.
+    async fn locate(&mut self) -> Result<(), ReadError> {
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        let table = &self.table;
+        let damaged = |error: Damaged| table.index.damaged(error.what, error.at);
+        rows.locate(self.elements.ranges(), &mut self.window, damaged).await
+    }
+
+    async fn start(&mut self) -> Result<(), ReadError> {
+        let table = self.table.clone();
+        match self.scope.clone() {
+            Scope::Key(lookup) => {
+                self.stats.add(|counts| counts.single_reads += 1);
+                if !table.may_contain(&lookup) {
+                    return Ok(());
+                }
+                self.stats.add(|counts| counts.filter_positives += 1);
+                match table.index.find(&lookup, &self.access).await? {
+                    Some(located) => self.open_partition(located).await,
+                    None => {
+                        self.stats.add(|counts| counts.filter_false_positives += 1);
+                        Ok(())
+                    }
+                }
+            }
+            Scope::Range { start, end } => {
+                self.stats.add(|counts| counts.range_reads += 1);
+                if self.slice.reversed || self.is_selective() {
+                    self.entries = Some(table.index.entries(&start, &self.access));
+                    return self.next_entry().await;
+                }
+                let first = table.index.lower_bound(&start, &self.access).await?;
+                let last = table.index.lower_bound(&end, &self.access).await?;
+                let holds = !is_before(table.last_key().token, &table.last_key().key, &start);
+                if holds && first <= last {
+                    self.window.forget_plans();
+                    self.window.go(first, last);
+                    self.state = State::BetweenPartitions;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether only a part of large partitions is wanted.
+    fn is_selective(&self) -> bool {
+        let mean = self.table.data_bytes() / self.table.partition_count().max(1);
+        self.forward.is_none()
+            && LARGE_PARTITION_BYTES <= mean
+            && self.elements.ranges() != [ClusteringRange::full()]
+    }
+
+    /// Opens the partition at the index cursor, if it is in scope.
+    async fn next_entry(&mut self) -> Result<(), ReadError> {
+        let Some(entries) = &mut self.entries else { return Ok(()) };
+        let Some(located) = entries.next().await? else { return Ok(()) };
+        if let (Scope::Range { end, .. }, Some(key)) = (&self.scope, &located.key)
+            && !is_before(key.token, &key.key, end)
+        {
+            return Ok(());
+        }
+        self.open_partition(located).await
+    }
+
+    async fn open_partition(&mut self, located: Located) -> Result<(), ReadError> {
+        self.stats.add(|counts| counts.partition_seeks += 1);
+        let (position, data_bytes) = (located.position, self.table.data_bytes());
+        let end = located.end.unwrap_or(data_bytes);
+        if end <= position || data_bytes < end {
+            let what = Damaged::new("positions of partitions out of order", position);
+            return Err(self.damaged(Component::Index, what));
+        }
+        let reversed = self.slice.reversed;
+        let is_full = self.elements.ranges() == [ClusteringRange::full()];
+        if (!is_full || reversed)
+            && let (Some(rows), Some(key)) = (&located.rows, &located.key)
+        {
+            let cursor = self.block_cursor(rows, end - position).await?;
+            let ranges = if self.forward.is_some() { Ranges::Asked } else { Ranges::Known };
+            let rows = Stretches::new(cursor, (position, end), ranges);
+            let rows = rows.map_err(|error| self.damaged(Component::Index, error))?;
+            return self.open_rows(key.clone(), rows, located.end).await;
+        }
+        self.window.forget_plans();
+        self.window.go(position, end);
+        if located.end.is_none() {
+            self.window.set_step(self.unknown_step());
+        }
+        self.state = State::BetweenPartitions;
+        if reversed && !self.elements.ranges().is_empty() {
+            return self.whole_backwards().await;
+        }
+        Ok(())
+    }
+
+    /// What to read first of a partition of unknown length.
+    fn unknown_step(&self) -> u64 {
+        let mean = self.table.data_bytes() / self.table.partition_count().max(1);
+        (2 * mean).clamp(512, UNKNOWN_STEP_BYTES)
+    }
+
+    /// The walk over the blocks of a partition of that many bytes.
+    async fn block_cursor(&self, rows: &RowIndex, bytes: u64) -> Result<BlockCursor, ReadError> {
+        let widths = match self.table.has_exact_widths() {
+            true => Widths::Exact,
+            false => Widths::Loose,
+        };
+        // Of a partition that is most of the file, its bounds are known.
+        let outer = (self.table.data_bytes() / 10 * 9 <= bytes)
+            .then(|| self.table.stats().max_clustering.first())
+            .flatten()
+            .map(|value| {
+                let mut prefix = Vec::new();
+                push_clustering(value, &mut prefix);
+                Ordinal::of(&self.mapping.schema.order, (&prefix, 1))
+            });
+        let (mapping, access) = (self.mapping.clone(), self.access.clone());
+        match (rows, &self.table.index) {
+            (RowIndex::Promoted(at), PartitionIndex::Big(index)) => {
+                let place = (index.file().clone(), *at);
+                let cursor = PromotedCursor::new(place, mapping, widths, outer, access);
+                Ok(BlockCursor::Promoted(cursor))
+            }
+            (RowIndex::Trie(at), PartitionIndex::Trie(index)) => {
+                let place = (index.rows().clone(), *at);
+                let exact = widths == Widths::Exact;
+                let cursor = RowsCursor::open(place, mapping, exact, access).await?;
+                Ok(BlockCursor::Rows(cursor))
+            }
+            _ => unreachable!("an index of rows is of the form of the index that led to it"),
+        }
+    }
+
+    /// Opens a partition whose rows have an index.
+    async fn open_rows(
+        &mut self,
+        key: DecoratedKey,
+        rows: Stretches,
+        end: Option<u64>,
+    ) -> Result<(), ReadError> {
+        if self.last.as_ref() >= Some(&key) {
+            let wrong = Damaged::new("partitions out of order", rows.header().0);
+            return Err(self.damaged(Component::Index, wrong));
+        }
+        let (position, header_end) = rows.header();
+        let tombstone = rows.tombstone();
+        let wants_static = self.slice.with_static && !self.mapping.shape.statics.list.is_empty();
+        self.window.forget_plans();
+        self.rows = Some(rows);
+        self.start_partition(key.clone());
+        if wants_static {
+            self.window.plan(position..header_end);
+        }
+        if !self.slice.reversed {
+            self.locate().await?;
+        }
+        if wants_static {
+            self.last = None;
+            self.header(position, header_end).await?;
+        } else {
+            self.pending.push(Fragment::PartitionStart { key, tombstone });
+        }
+        self.state = State::NextStretch;
+        if self.slice.reversed {
+            let Some(rows) = self.rows.take() else { unreachable!("set above") };
+            let ranges = self.elements.ranges().len();
+            let place = (rows.into_cursor(), position, end);
+            let blocks = Backwards::new(place, self.table.data_bytes(), ranges);
+            self.state = State::Backwards(Box::new(blocks));
+        }
+        Ok(())
+    }
+
+    /// Reads the start of the partition and its static row, from a stretch that ends with these.
+    async fn header(&mut self, position: u64, header_end: u64) -> Result<(), ReadError> {
+        self.window.go(position, header_end);
+        self.window.load((header_end - position) as usize).await?;
+        let mut out = Vec::new();
+        let lacks = "the header of a partition is longer than the index says";
+        match self.partition_start(&mut out)? {
+            Moved::On if !out.is_empty() => {}
+            _ => return Err(self.damaged_here(Damaged::new(lacks, 0))),
+        }
+        while 0 < self.window.remaining() {
+            match self.elements.next(&mut self.window, true, false, &mut out)? {
+                Step::Taken => {}
+                _ => return Err(self.damaged_here(Damaged::new(lacks, 0))),
+            }
+        }
+        out.reverse();
+        self.pending = out;
+        Ok(())
+    }
+
+    /// A partition without an index of its rows, backwards: all of its rows at once.
+    async fn whole_backwards(&mut self) -> Result<(), ReadError> {
+        let mut start = Vec::new();
+        while let State::BetweenPartitions = self.state {
+            if let Moved::Need(need) = self.partition_start(&mut start)? {
+                self.window.load(need).await?;
+            }
+        }
+        if start.is_empty() {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        loop {
+            match self.elements.next(&mut self.window, false, false, &mut rows)? {
+                Step::Need(bytes) => self.window.load(bytes).await?,
+                Step::Taken => {}
+                Step::PartitionEnd | Step::Limit => break self.elements.finish(&mut rows),
+                Step::Beyond => break,
+            }
+        }
+        let statics = rows.iter().take_while(|f| matches!(f, Fragment::StaticRow { .. })).count();
+        start.extend(rows.drain(..statics));
+        reverse_changes(Tombstone::NONE, &mut rows);
+        let mut pending = vec![Fragment::PartitionEnd];
+        pending.append(&mut rows);
+        start.reverse();
+        pending.append(&mut start);
+        self.pending = pending;
+        self.state = self.after_partition();
+        Ok(())
+    }
+
+    /// The next block of a partition that is read backwards.
+    async fn block_backwards(&mut self, mut blocks: Box<Backwards>) -> Result<(), ReadError> {
+        let mut rows = std::mem::take(&mut self.pending);
+        let table = &self.table;
+        let damaged = |error: Damaged| table.index.damaged(error.what, error.at);
+        let more = blocks.next(&mut self.window, &mut self.elements, &mut rows, damaged).await?;
+        self.pending = rows;
+        self.state = State::Backwards(blocks);
+        if !more {
+            let mut end = Vec::new();
+            self.end_partition(true, &mut end);
+            self.pending = end;
+        }
+        Ok(())
+    }
+
+    fn damaged_here(&self, damaged: Damaged) -> ReadError {
+        self.window.file().damaged(damaged.what, self.window.position() + damaged.at)
+    }
+
+    fn damaged(&self, component: Component, damaged: Damaged) -> ReadError {
+        match component {
+            Component::Index => self.table.index.damaged(damaged.what, damaged.at),
+            _ => self.table.data.damaged(damaged.what, damaged.at),
+        }
+    }
+}
+
+/// Rows as they are asked for.
+impl TableSource {
+    /// Goes past what lies before the range that was asked for, by the index of the rows; whether
+    /// that led anywhere.
+    async fn jump_forward(&mut self) -> Result<bool, ReadError> {
+        let here = self.window.position();
+        if let Some(rows) = &mut self.rows {
+            rows.restart(here);
+            self.state = State::NextStretch;
+            return Ok(true);
+        }
+        self.look_up_rows().await?;
+        let rows = self.forward.as_mut().and_then(|forward| forward.index.as_mut());
+        let (Some(Some(rows)), Some(range)) = (rows, self.elements.ranges().first()) else {
+            return Ok(false);
+        };
+        let Some((place, open)) = rows.place_of(range).await? else { return Ok(false) };
+        let limit = self.window.limit();
+        if place < self.window.loaded().max(here).saturating_add(SKIP_BYTES) || limit < place {
+            return Ok(false);
+        }
+        self.elements.jump(0, open, &mut self.pending);
+        self.window.go(place, limit);
+        Ok(true)
+    }
+
+    /// In a scan, looks the rows of the present partition up in the index, once.
+    async fn look_up_rows(&mut self) -> Result<(), ReadError> {
+        let (Some(forward), Some(key)) = (&mut self.forward, &self.last) else { return Ok(()) };
+        if forward.index.is_some() {
+            return Ok(());
+        }
+        forward.index = Some(None);
+        let lookup = Lookup::new(key.key.clone());
+        let Some(located) = self.table.index.find(&lookup, &self.access).await? else {
+            return Ok(());
+        };
+        let (position, data_bytes) = (located.position, self.table.data_bytes());
+        let end = located.end.unwrap_or(data_bytes);
+        if let Some(rows) = &located.rows
+            && position < end
+            && end <= data_bytes
+        {
+            let cursor = self.block_cursor(rows, end - position).await?;
+            let rows = Stretches::new(cursor, (position, end), Ranges::Asked);
+            let rows = rows.map_err(|error| self.damaged(Component::Index, error))?;
+            if let Some(forward) = &mut self.forward {
+                forward.index = Some(Some(rows));
+            }
+        }
+        Ok(())
+    }
+
+    /// Backwards, whether what is asked for is read by a source of its own.
+    fn forwards_by_source(&self) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.rows.is_some())
+    }
+
+    /// Yields what was asked for of the present partition, backwards.
     async fn fill_forwarded(
         &mut self,
         budget: Budget,
@@ -175,477 +763,6 @@ impl TableSource {
             }
         }
     }
-
-    /// Yields what can be yielded without I/O.
-    fn drain(&mut self, budget: Budget, out: &mut Vec<Fragment>) -> Result<Progress, ReadError> {
-        let mut left = budget;
-        let mut counted = out.len();
-        loop {
-            while let Some(fragment) = out.get(counted) {
-                if let (Fragment::PartitionEnd, Some(forward)) = (fragment, &mut self.forward) {
-                    forward.waiting = true;
-                    self.pending.extend(out.drain(counted + 1..).rev());
-                    out.pop();
-                    return Ok(Progress::End);
-                }
-                self.inside = !matches!(fragment, Fragment::PartitionEnd);
-                counted += 1;
-                if !left.spend(fragment) {
-                    // One element may yield more fragments than are wanted now.
-                    self.pending.extend(out.drain(counted..).rev());
-                    return Ok(Progress::Enough);
-                }
-            }
-            if let Some(fragment) = self.pending.pop() {
-                out.push(fragment);
-                continue;
-            }
-            let step = match self.state {
-                State::Start | State::Backwards(_) | State::NextEntry => {
-                    return Ok(Progress::Advance);
-                }
-                State::Done => return Ok(Progress::End),
-                State::BetweenPartitions => self.partition_start(out)?,
-                State::Rows { bounded } => self.element(bounded, out)?,
-            };
-            if let Some(need) = step {
-                return Ok(Progress::Need(need));
-            }
-        }
-    }
-
-    /// Reads the head of a partition. Answers how many bytes it lacks.
-    fn partition_start(&mut self, out: &mut Vec<Fragment>) -> Result<Option<usize>, ReadError> {
-        if self.window.remaining() == 0 {
-            self.end_of_scan()?;
-            return Ok(None);
-        }
-        let rest = self.window.rest();
-        let head = match PartitionHead::parse(rest, self.table.descriptor().version.deletion_form())
-        {
-            Ok(head) => head,
-            Err(_) if !self.window.is_loaded() && rest.len() < PARTITION_HEAD_BYTES_MAX => {
-                return Ok(Some(2 * rest.len() + 1));
-            }
-            Err(error) => return Err(self.damaged_here(error)),
-        };
-        let key = DecoratedKey::new(Bytes::copy_from(head.key));
-        let (tombstone, bytes) = (head.tombstone, head.bytes);
-        if self.last.as_ref() >= Some(&key) {
-            return Err(self.damaged_here(Damaged::new("partitions out of order", 0)));
-        }
-        if let Scope::Key(lookup) = &self.scope
-            && lookup.key != key
-        {
-            let what = "the index leads to another partition";
-            return Err(self.damaged_here(Damaged::new(what, 0)));
-        }
-        self.window.consume(bytes);
-        self.last = Some(key.clone());
-        self.elements.start_partition();
-        self.skipping = false;
-        self.state = State::Rows { bounded: false };
-        out.push(Fragment::PartitionStart { key, tombstone });
-        Ok(None)
-    }
-
-    /// Reads an element. Answers how many bytes it lacks.
-    fn element(
-        &mut self,
-        bounded: bool,
-        out: &mut Vec<Fragment>,
-    ) -> Result<Option<usize>, ReadError> {
-        match self.elements.next(&mut self.window, bounded, self.skipping, out)? {
-            Step::Need(bytes) => return Ok(Some(bytes)),
-            Step::Taken => {}
-            Step::PartitionEnd | Step::Limit => {
-                if !self.skipping {
-                    self.elements.finish(out);
-                    out.push(Fragment::PartitionEnd);
-                }
-                self.state = self.after_partition();
-            }
-            Step::Beyond => {
-                out.push(Fragment::PartitionEnd);
-                self.skip_rest();
-            }
-        }
-        Ok(None)
-    }
-
-    /// The data that was to be read is read. Where it was cut between two partitions, that is
-    /// damage.
-    fn end_of_scan(&mut self) -> Result<(), ReadError> {
-        let last = self.table.last_key();
-        let wanted = match &self.scope {
-            Scope::Key(_) => false,
-            Scope::Range { end, .. } => is_before(last.token, &last.key, end),
-        };
-        if wanted && self.scans() && self.last.as_ref() != Some(last) {
-            let what = Damaged::new("the data ends before its last partition", 0);
-            return Err(self.damaged_here(what));
-        }
-        self.state = State::Done;
-        Ok(())
-    }
-
-    /// What follows a partition that was read to its end.
-    fn after_partition(&self) -> State {
-        match (&self.scope, &self.entries) {
-            (Scope::Key(_), _) => State::Done,
-            (Scope::Range { .. }, Some(_)) => State::NextEntry,
-            (Scope::Range { .. }, None) => State::BetweenPartitions,
-        }
-    }
-
-    /// Nothing more of the present partition is wanted.
-    fn skip_rest(&mut self) {
-        match self.state {
-            State::Rows { .. } if self.scans() => self.skipping = true,
-            State::Rows { .. } | State::Backwards(_) => self.state = self.after_partition(),
-            _ => {}
-        }
-    }
-
-    /// Whether partitions are read one after the other from the data.
-    fn scans(&self) -> bool {
-        matches!(self.scope, Scope::Range { .. }) && self.entries.is_none()
-    }
-
-    /// Reads what `drain` cannot go on without.
-    async fn advance(&mut self) -> Result<(), ReadError> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Start => self.start().await,
-            State::NextEntry => self.next_entry().await,
-            State::Backwards(blocks) => self.block_backwards(blocks).await,
-            other => {
-                self.state = other;
-                Ok(())
-            }
-        }
-    }
-
-    async fn start(&mut self) -> Result<(), ReadError> {
-        let table = self.table.clone();
-        match self.scope.clone() {
-            Scope::Key(lookup) => {
-                if table.may_contain(&lookup)
-                    && let Some(located) = table.index.find(&lookup, &self.access).await?
-                {
-                    return self.open_partition(located).await;
-                }
-                Ok(())
-            }
-            Scope::Range { start, end } => {
-                if self.slice.reversed {
-                    self.entries = Some(table.index.entries(&start, &self.access));
-                    return self.next_entry().await;
-                }
-                let first = table.index.lower_bound(&start, &self.access).await?;
-                let last = table.index.lower_bound(&end, &self.access).await?;
-                let holds = !is_before(table.last_key().token, &table.last_key().key, &start);
-                if holds && first <= last {
-                    self.window.reset(first, last);
-                    self.state = State::BetweenPartitions;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Opens the partition at the index cursor, if it is in scope.
-    async fn next_entry(&mut self) -> Result<(), ReadError> {
-        let Some(entries) = &mut self.entries else { return Ok(()) };
-        let Some(located) = entries.next().await? else { return Ok(()) };
-        if let (Scope::Range { end, .. }, Some(key)) = (&self.scope, &located.key)
-            && !is_before(key.token, &key.key, end)
-        {
-            return Ok(());
-        }
-        self.open_partition(located).await
-    }
-
-    async fn open_partition(&mut self, located: Located) -> Result<(), ReadError> {
-        let data_bytes = self.table.data_bytes();
-        let data_end = located.end.unwrap_or(data_bytes);
-        if data_end <= located.position || data_bytes < data_end {
-            let what = Damaged::new("positions of partitions out of order", located.position);
-            return Err(self.damaged(Component::Index, what));
-        }
-        let is_full = self.slice.ranges == [ClusteringRange::full()];
-        if let (Some(RowIndex::Promoted(at)), Some(key)) = (located.rows, located.key)
-            && (!is_full || self.slice.reversed)
-            && let PartitionIndex::Big(index) = &self.table.index
-        {
-            let mut bytes = Vec::new();
-            index.file().read(&self.access, at.start..at.start + at.len, &mut bytes).await?;
-            let promoted = PromotedIndex::parse(bytes, at.form);
-            let promoted = promoted.map_err(|error| self.damaged(Component::Index, error))?;
-            return self.open_blocks(key, located.position, data_end, promoted).await;
-        }
-        self.window.reset(located.position, data_end);
-        if located.end.is_none() {
-            self.window.set_step(UNKNOWN_STEP_BYTES);
-        }
-        self.state = State::BetweenPartitions;
-        if self.slice.reversed {
-            return self.whole_backwards().await;
-        }
-        Ok(())
-    }
-
-    /// Opens a partition that has a promoted index: only the blocks that the slice needs.
-    async fn open_blocks(
-        &mut self,
-        key: DecoratedKey,
-        position: u64,
-        data_end: u64,
-        promoted: PromotedIndex,
-    ) -> Result<(), ReadError> {
-        let range = self.block_range(&promoted);
-        let (lower, upper) = range.map_err(|error| self.damaged(Component::Index, error))?;
-        let block_start = |index: usize| -> Result<u64, ReadError> {
-            let block = promoted.block(index, &self.mapping.shape.clustering);
-            let block = block.map_err(|error| self.damaged(Component::Index, error))?;
-            let start = position.checked_add(block.offset).filter(|start| *start <= data_end);
-            let wrong = Damaged::new("block past the end of its partition", block.offset);
-            start.ok_or_else(|| self.damaged(Component::Index, wrong))
-        };
-        let bounded = upper < promoted.count();
-        let end = if bounded { block_start(upper)? } else { data_end };
-        if lower == 0 && !self.slice.reversed {
-            self.window.reset(position, end);
-            self.state = State::BetweenPartitions;
-            if bounded {
-                self.head_of_bounded().await?;
-            }
-            return Ok(());
-        }
-        let start = if lower < upper { block_start(lower)? } else { end };
-        let header_end = position.saturating_add(promoted.header_bytes);
-        if header_end <= position || data_end < header_end {
-            let wrong =
-                Damaged::new("impossible header of a promoted index", promoted.header_bytes);
-            return Err(self.damaged(Component::Index, wrong));
-        }
-        self.header(key, position, header_end, promoted.tombstone).await?;
-        if self.slice.reversed {
-            let blocks = Blocks { position, data_end, promoted, lower, next: upper, at_top: true };
-            self.state = State::Backwards(blocks);
-            return Ok(());
-        }
-        if start > end {
-            let wrong = Damaged::new("blocks of a promoted index out of order", start);
-            return Err(self.damaged(Component::Index, wrong));
-        }
-        if 0 < lower {
-            let before = promoted.block(lower - 1, &self.mapping.shape.clustering);
-            let before = before.map_err(|error| self.damaged(Component::Index, error))?;
-            self.elements.resume((&before.last.0, before.last.1), before.open);
-        }
-        self.window.reset(start, end);
-        self.state = State::Rows { bounded: bounded || start == end };
-        Ok(())
-    }
-
-    /// Which blocks the slice needs: from the first to before the second.
-    fn block_range(&self, promoted: &PromotedIndex) -> Result<(usize, usize), Damaged> {
-        let (Some(first), Some(last)) = (self.slice.ranges.first(), self.slice.ranges.last())
-        else {
-            return Ok((0, 0));
-        };
-        let fixed = &self.mapping.shape.clustering;
-        let order = &self.mapping.schema.order;
-        let start = (&*first.start.prefix, first.start.weight);
-        let end = (&*last.end.prefix, last.end.weight);
-        let upper = promoted.blocks_before(order, fixed, end, false)?;
-        let mut lower =
-            promoted.blocks_before(order, fixed, start, true)?.saturating_sub(1).min(upper);
-        if lower < upper {
-            let block = promoted.block(lower, fixed)?;
-            let ends_before = order.compare((&block.last.0, block.last.1), start);
-            if ends_before == Ordering::Less {
-                lower += 1;
-            }
-        }
-        Ok((lower, upper))
-    }
-
-    /// Yields the start of the partition, and its static row if wanted, from a stretch that ends
-    /// with its header.
-    async fn header(
-        &mut self,
-        key: DecoratedKey,
-        position: u64,
-        header_end: u64,
-        tombstone: Tombstone,
-    ) -> Result<(), ReadError> {
-        let wants_static = self.slice.with_static && !self.mapping.shape.statics.list.is_empty();
-        self.elements.start_partition();
-        self.skipping = false;
-        if self.last.as_ref() >= Some(&key) {
-            let wrong = Damaged::new("partitions out of order", position);
-            return Err(self.damaged(Component::Index, wrong));
-        }
-        if !wants_static {
-            self.last = Some(key.clone());
-            self.pending.push(Fragment::PartitionStart { key, tombstone });
-            return Ok(());
-        }
-        self.window.reset(position, header_end);
-        self.window.load((header_end - position) as usize).await?;
-        let mut out = Vec::new();
-        let lacks = "the header of a partition is longer than the index says";
-        if self.partition_start(&mut out)?.is_some() {
-            return Err(self.damaged_here(Damaged::new(lacks, 0)));
-        }
-        while 0 < self.window.remaining() {
-            match self.elements.next(&mut self.window, true, false, &mut out)? {
-                Step::Taken => {}
-                _ => return Err(self.damaged_here(Damaged::new(lacks, 0))),
-            }
-        }
-        out.reverse();
-        self.pending = out;
-        Ok(())
-    }
-
-    /// Reads the head of the partition that the window starts with, and stops before its end.
-    async fn head_of_bounded(&mut self) -> Result<(), ReadError> {
-        let mut out = Vec::new();
-        while let Some(need) = self.partition_start(&mut out)? {
-            self.window.load(need).await?;
-        }
-        self.pending = out;
-        self.state = State::Rows { bounded: true };
-        Ok(())
-    }
-
-    /// A partition without promoted index, backwards: all of its rows at once.
-    async fn whole_backwards(&mut self) -> Result<(), ReadError> {
-        let mut start = Vec::new();
-        while let Some(need) = self.partition_start(&mut start)? {
-            self.window.load(need).await?;
-        }
-        let mut rows = Vec::new();
-        self.collect(false, true, &mut rows).await?;
-        let statics = rows.iter().take_while(|f| matches!(f, Fragment::StaticRow { .. })).count();
-        start.extend(rows.drain(..statics));
-        reverse_changes(Tombstone::NONE, &mut rows);
-        let mut pending = vec![Fragment::PartitionEnd];
-        pending.append(&mut rows);
-        start.reverse();
-        pending.append(&mut start);
-        self.pending = pending;
-        self.state = self.after_partition();
-        Ok(())
-    }
-
-    /// The next block of a partition that is read backwards.
-    async fn block_backwards(&mut self, mut blocks: Blocks) -> Result<(), ReadError> {
-        if blocks.next <= blocks.lower {
-            if std::mem::take(&mut blocks.at_top) {
-                self.gap_backwards(&blocks)?;
-                self.state = State::Backwards(blocks);
-            } else {
-                self.pending.push(Fragment::PartitionEnd);
-                self.state = self.after_partition();
-            }
-            return Ok(());
-        }
-        let index = blocks.next - 1;
-        let fixed = &self.mapping.shape.clustering;
-        let parse = |index: usize| {
-            let block = blocks.promoted.block(index, fixed);
-            block.map_err(|error| self.damaged(Component::Index, error))
-        };
-        let block = parse(index)?;
-        let before = if 0 < index { Some(parse(index - 1)?) } else { None };
-        let start = blocks.position.saturating_add(block.offset);
-        let end = match index + 1 < blocks.promoted.count() {
-            true => blocks.position.saturating_add(parse(index + 1)?.offset),
-            false => blocks.data_end.min(start.saturating_add(block.width)),
-        };
-        if end < start || blocks.data_end < end {
-            let wrong = Damaged::new("block past the end of its partition", block.offset);
-            return Err(self.damaged(Component::Index, wrong));
-        }
-        self.elements.start_partition();
-        if let Some(before) = before {
-            self.elements.resume((&before.last.0, before.last.1), before.open);
-        }
-        let held = self.elements.emitted();
-        self.window.reset(start, end);
-        self.window.set_step(end - start);
-        let mut rows = Vec::new();
-        self.collect(true, blocks.at_top, &mut rows).await?;
-        // The static row was yielded with the start of the partition.
-        rows.retain(|fragment| !matches!(fragment, Fragment::StaticRow { .. }));
-        reverse_changes(held, &mut rows);
-        self.pending = rows;
-        blocks.next = index;
-        blocks.at_top = false;
-        self.state = State::Backwards(blocks);
-        Ok(())
-    }
-
-    /// The slice lies between two blocks: at most a range tombstone holds there.
-    fn gap_backwards(&mut self, blocks: &Blocks) -> Result<(), ReadError> {
-        self.elements.start_partition();
-        if 0 < blocks.lower {
-            let before = blocks.promoted.block(blocks.lower - 1, &self.mapping.shape.clustering);
-            let before = before.map_err(|error| self.damaged(Component::Index, error))?;
-            self.elements.resume((&before.last.0, before.last.1), before.open);
-        }
-        let held = self.elements.emitted();
-        let mut rows = Vec::new();
-        self.elements.finish(&mut rows);
-        reverse_changes(held, &mut rows);
-        self.pending = rows;
-        Ok(())
-    }
-
-    /// Reads elements to the end of the window or of the partition, or to where the slice ends.
-    async fn collect(
-        &mut self,
-        bounded: bool,
-        to_the_end: bool,
-        rows: &mut Vec<Fragment>,
-    ) -> Result<(), ReadError> {
-        loop {
-            match self.elements.next(&mut self.window, bounded, false, rows)? {
-                Step::Need(bytes) => self.window.load(bytes).await?,
-                Step::Taken => {}
-                Step::PartitionEnd | Step::Limit => break,
-                Step::Beyond => return Ok(()),
-            }
-        }
-        if to_the_end {
-            self.elements.finish(rows);
-        }
-        Ok(())
-    }
-
-    fn damaged_here(&self, damaged: Damaged) -> ReadError {
-        self.window.file().damaged(damaged.what, self.window.position() + damaged.at)
-    }
-
-    fn damaged(&self, component: Component, damaged: Damaged) -> ReadError {
-        match component {
-            Component::Index => self.table.index.damaged(damaged.what, damaged.at),
-            _ => self.table.data.damaged(damaged.what, damaged.at),
-        }
-    }
-}
-
-/// Turns changes of a forward stream, in which `held` holds at first, into what a backward stream
-/// changes to: what held before.
-fn reverse_changes(mut held: Tombstone, rows: &mut [Fragment]) {
-    for fragment in rows {
-        if let Fragment::RangeTombstoneChange { tombstone, .. } = fragment {
-            std::mem::swap(tombstone, &mut held);
-        }
-    }
 }
 
 impl Source for TableSource {
@@ -654,9 +771,8 @@ impl Source for TableSource {
         budget: Budget,
         out: &mut Vec<Fragment>,
     ) -> Option<Result<(), ReadError>> {
-        if self.waits_to_be_forwarded() {
-            let asked = self.forward.as_ref().is_some_and(|forward| forward.rows.is_some());
-            return if asked { None } else { Some(Ok(())) };
+        if self.forwards_by_source() {
+            return None;
         }
         let start = out.len();
         match self.drain(budget, out) {
@@ -676,7 +792,7 @@ impl Source for TableSource {
         out: &'a mut Vec<Fragment>,
     ) -> LocalFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
-            if self.waits_to_be_forwarded() {
+            if self.forwards_by_source() {
                 return self.fill_forwarded(budget, out).await;
             }
             let start = out.len();
@@ -684,7 +800,7 @@ impl Source for TableSource {
                 let step = match self.drain(budget, out) {
                     Ok(Progress::Enough | Progress::End) => return Ok(()),
                     Ok(_) if start < out.len() => return Ok(()),
-                    Ok(Progress::Need(bytes)) => self.window.load(bytes).await,
+                    Ok(Progress::Need(bytes)) => self.load(bytes).await,
                     Ok(Progress::Advance) => self.advance().await,
                     Err(error) => Err(error),
                 };
@@ -698,14 +814,10 @@ impl Source for TableSource {
     }
 
     fn next_partition(&mut self) {
-        let waited = match &mut self.forward {
-            Some(forward) => {
-                forward.rows = None;
-                std::mem::take(&mut forward.waiting)
-            }
-            None => false,
-        };
-        if std::mem::take(&mut self.inside) && !waited {
+        if let Some(forward) = &mut self.forward {
+            forward.rows = None;
+        }
+        if std::mem::take(&mut self.inside) {
             self.pending.clear();
             self.skip_rest();
         }
@@ -715,6 +827,7 @@ impl Source for TableSource {
         self.next_partition();
         self.pending.clear();
         self.entries = None;
+        self.rows = None;
         self.skipping = false;
         self.scope = Scope::Range { start: start.clone(), end: end.clone() };
         self.state = State::Start;
@@ -725,14 +838,31 @@ impl Source for TableSource {
             return;
         };
         let order = &self.mapping.schema.order;
-        let ranges = forward.ranges.iter().filter_map(|own| own.intersect(order, &range)).collect();
-        let slice = Slice { ranges, with_static: false, forwarding: false, ..self.slice };
-        let scope = Scope::Key(Lookup::new(key.key.clone()));
-        let rows = TableSource::new(self.table.clone(), scope, slice, self.access.clone());
-        forward.rows = Some(Box::new(rows));
-        if !std::mem::replace(&mut forward.waiting, true) {
-            self.pending.clear();
-            self.skip_rest();
+        let ranges: Vec<ClusteringRange> =
+            forward.ranges.iter().filter_map(|own| own.intersect(order, &range)).collect();
+        self.pending.clear();
+        if self.slice.reversed {
+            let slice = Slice { ranges, with_static: false, forwarding: false, ..self.slice };
+            let scope = Scope::Key(Lookup::new(key.key.clone()));
+            let rows = TableSource::new(self.table.clone(), scope, slice, self.access.clone());
+            forward.rows = Some(Box::new(rows));
+            return;
+        }
+        if let State::Waiting { ended: true, .. } = self.state {
+            return;
+        }
+        self.elements.set_ranges(ranges);
+        let bounded = match self.state {
+            State::Waiting { bounded, .. } | State::Rows { bounded } => bounded,
+            _ => true,
+        };
+        match &mut self.rows {
+            Some(rows) => {
+                rows.restart(self.window.position());
+                let begun = 0 < self.window.remaining() && self.window.has_begun();
+                self.state = if begun { State::Rows { bounded } } else { State::NextStretch };
+            }
+            None => self.state = State::Rows { bounded },
         }
     }
 

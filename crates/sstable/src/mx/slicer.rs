@@ -22,7 +22,9 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Slicer {
     ranges: Vec<ClusteringRange>,
+    /// The range that comes or in which we are, and the end of those that count.
     next: usize,
+    until: usize,
     inside: bool,
     /// The range tombstone that holds in the partition.
     current: Tombstone,
@@ -34,6 +36,7 @@ impl Slicer {
     /// Slices to disjoint ranges in table order.
     pub fn new(ranges: Vec<ClusteringRange>) -> Slicer {
         Slicer {
+            until: ranges.len(),
             ranges,
             next: 0,
             inside: false,
@@ -45,17 +48,53 @@ impl Slicer {
     /// Goes to the start of a partition.
     pub fn restart(&mut self) {
         self.next = 0;
+        self.until = self.ranges.len();
         self.inside = false;
         self.current = Tombstone::NONE;
         self.emitted = Tombstone::NONE;
     }
 
-    /// Goes to the place behind `position`, where `open` holds, as if all before had passed.
-    pub fn resume(&mut self, order: &ClusteringOrder, position: (&[u8], i8), open: Tombstone) {
-        self.restart();
-        self.step(order, position, false, &mut Vec::new());
+    /// Goes on in the same partition with other ranges, which lie behind all that came.
+    pub fn set_ranges(&mut self, ranges: Vec<ClusteringRange>) {
+        self.emitted = Tombstone::NONE;
+        self.next = 0;
+        self.until = ranges.len();
+        self.inside = false;
+        self.ranges = ranges;
+    }
+
+    /// The ranges.
+    pub fn ranges(&self) -> &[ClusteringRange] {
+        &self.ranges
+    }
+
+    /// Whether what came last lies before the range that comes, or nothing has come of it.
+    pub fn is_before(&self) -> bool {
+        !self.inside && self.next < self.until
+    }
+
+    /// Goes on where `open` holds; what lies between lies in no range.
+    pub fn jump(&mut self, open: Tombstone) {
+        assert!(!self.inside, "a jump inside a range");
         self.current = open;
-        self.emitted = if self.inside { open } else { Tombstone::NONE };
+    }
+
+    /// Goes to a place where `open` holds, for a range alone: into it, or before it.
+    pub fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
+        self.next = range;
+        self.until = range + 1;
+        self.inside = inside;
+        self.current = open;
+        self.emitted = if inside { open } else { Tombstone::NONE };
+    }
+
+    /// Nothing comes any more before a place in the range that comes.
+    pub fn leave(&mut self, out: &mut Vec<Fragment>) {
+        if self.is_before() {
+            let start = self.ranges[self.next].start.clone();
+            self.set(start, self.current, out);
+            self.inside = true;
+        }
     }
 
     /// The range tombstone that holds in the partition.
@@ -72,7 +111,7 @@ impl Slicer {
         self.step(order, (key, 0), false, out)
     }
 
-    /// A tombstone change comes.
+    /// A tombstone change comes; after all ranges it is not taken.
     pub fn change(
         &mut self,
         order: &ClusteringOrder,
@@ -81,6 +120,9 @@ impl Slicer {
         out: &mut Vec<Fragment>,
     ) -> Place {
         let place = self.step(order, position, true, out);
+        if place == Place::Done {
+            return place;
+        }
         self.current = tombstone;
         if place == Place::Inside && self.emitted != tombstone {
             let position = ClusteringPosition { prefix: position.0.into(), weight: position.1 };
@@ -91,11 +133,22 @@ impl Slicer {
 
     /// Nothing comes any more: what holds, holds to the end of the ranges.
     pub fn finish(&mut self, out: &mut Vec<Fragment>) {
-        while let Some(range) = self.ranges.get(self.next).cloned() {
-            if !self.inside {
-                self.set(range.start, self.current, out);
+        self.finish_before(self.until, out);
+    }
+
+    /// Nothing comes any more before a range: what holds, holds to the end of those before it.
+    pub fn finish_before(&mut self, range: usize, out: &mut Vec<Fragment>) {
+        while self.next < range.min(self.until) {
+            if self.emitted.is_none() && self.current.is_none() {
+                self.inside = false;
+                self.next += 1;
+                continue;
             }
-            self.set(range.end, Tombstone::NONE, out);
+            let ClusteringRange { start, end } = self.ranges[self.next].clone();
+            if !self.inside {
+                self.set(start, self.current, out);
+            }
+            self.set(end, Tombstone::NONE, out);
             self.inside = false;
             self.next += 1;
         }
@@ -108,7 +161,7 @@ impl Slicer {
         is_change: bool,
         out: &mut Vec<Fragment>,
     ) -> Place {
-        while let Some(range) = self.ranges.get(self.next) {
+        while let Some(range) = self.ranges.get(self.next).filter(|_| self.next < self.until) {
             let (start, end) = (&range.start, &range.end);
             if !self.inside {
                 let at = order.compare((&start.prefix, start.weight), position);
@@ -126,8 +179,10 @@ impl Slicer {
             if order.compare(position, (&end.prefix, end.weight)) == Ordering::Less {
                 return Place::Inside;
             }
-            let end = end.clone();
-            self.set(end, Tombstone::NONE, out);
+            if !self.emitted.is_none() {
+                let end = end.clone();
+                self.set(end, Tombstone::NONE, out);
+            }
             self.inside = false;
             self.next += 1;
         }

@@ -1,110 +1,449 @@
-//! A stretch of a file, read forward: what is loaded of it, and how much is loaded next.
+//! Stretches of a file, read forward: what is loaded of them, what is on its way, and how much is
+//! asked for next.
+//!
+//! Who reads *plans* the extents that it will need, in order; they are asked for together, as far
+//! as the bounds below go. Then it *goes* from stretch to stretch in them. A long extent is read
+//! in steps that double, the next step being on its way while one is consumed.
 //!
 //! Invariants
-//!  - *exact*: nothing past the end of the stretch is read.
+//!  - *exact*: nothing past the end of an extent is read, but the rest of a chunk.
+//!  - *bounded-ahead*: at most [`FLIGHTS_MAX`] reads and [`AHEAD_BYTES_MAX`] bytes are on their way
+//!    or wait to be consumed, and of one extent two steps.
 
-use crate::compress::data::ReadFile;
+use crate::compress::data::{Loaded, ReadFile};
+use crate::read_stats::ReadStats;
 use reader::ReadError;
-use runtime::io::IoClass;
+use runtime::io::{AlignedBuf, IoClass};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
-/// A stretch up to this long is read at once.
-const WHOLE_BYTES: u64 = 64 << 10;
-/// The first read of a longer one, and the most that a later one reads ahead.
+/// An extent up to this long is read at once.
+pub const WHOLE_BYTES: u64 = 64 << 10;
+/// The first step of a longer one, and the longest.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
+/// Reads that are under way at once.
+pub const FLIGHTS_MAX: usize = 32;
+/// Bytes of planned extents that are asked for before the consumer comes to them.
+pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
+/// Extents closer than this are read as one: a request costs as much as that many bytes.
+const GAP_BYTES: u64 = 16 << 10;
+
+type LoadFuture = Pin<Box<dyn Future<Output = Result<Loaded, ReadError>>>>;
+
+/// A read under way.
+struct Flight {
+    range: Range<u64>,
+    state: FlightState,
+}
+
+enum FlightState {
+    Flying(LoadFuture),
+    Landed(Result<Loaded, ReadError>),
+}
+
+impl Flight {
+    async fn landed(self) -> Result<Loaded, ReadError> {
+        match self.state {
+            FlightState::Flying(future) => future.await,
+            FlightState::Landed(landed) => landed,
+        }
+    }
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flight({:?})", self.range)
+    }
+}
+
+/// Bytes that will be needed.
+#[derive(Debug)]
+struct Extent {
+    range: Range<u64>,
+    /// Up to here they were asked for.
+    issued: u64,
+    step: u64,
+}
+
+impl Extent {
+    fn new(range: Range<u64>) -> Extent {
+        let whole = range.end - range.start <= WHOLE_BYTES;
+        let step = if whole { WHOLE_BYTES } else { *STEP_BYTES.start() };
+        Extent { issued: range.start, range, step }
+    }
+
+    fn is_begun(&self) -> bool {
+        self.range.start < self.issued
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
 pub struct Window {
     file: Rc<ReadFile>,
     class: IoClass,
-    buf: Vec<u8>,
-    /// What of `buf` is consumed.
-    at: usize,
-    /// The position behind `buf`.
-    loaded: u64,
-    end: u64,
-    step: u64,
+    stats: Rc<ReadStats>,
+    /// What is loaded, from `base` on.
+    buf: Loaded,
+    base: u64,
+    /// Where the consumer is, and where its stretch ends.
+    here: u64,
+    limit: u64,
+    /// The extent that the consumer is in, if any, and those to come.
+    extents: VecDeque<Extent>,
+    flights: VecDeque<Flight>,
+    /// Memory for the next read.
+    spare: AlignedBuf,
 }
 
 impl Window {
     /// An empty stretch.
-    pub fn new(file: Rc<ReadFile>, class: IoClass) -> Window {
-        Window { file, class, buf: Vec::new(), at: 0, loaded: 0, end: 0, step: 0 }
+    pub fn new(file: Rc<ReadFile>, class: IoClass, stats: Rc<ReadStats>) -> Window {
+        Window {
+            file,
+            class,
+            stats,
+            buf: Loaded::Own(Vec::new()),
+            base: 0,
+            here: 0,
+            limit: 0,
+            extents: VecDeque::new(),
+            flights: VecDeque::new(),
+            spare: AlignedBuf::new(),
+        }
     }
 
-    /// Goes to another stretch.
+    /// Forgets all plans, and goes to a stretch that is read alone.
     pub fn reset(&mut self, start: u64, end: u64) {
-        assert!(start <= end && end <= self.file.len(), "a stretch past the end of the file");
-        self.buf.clear();
-        self.at = 0;
-        self.loaded = start;
-        self.end = end;
-        self.step = if end - start <= WHOLE_BYTES { WHOLE_BYTES } else { *STEP_BYTES.start() };
+        self.forget_plans();
+        self.plan(start..end);
+        self.go(start, end);
     }
 
-    /// What the first read of the present stretch takes at least.
+    /// Forgets the extents that were planned. What is loaded stays.
+    pub fn forget_plans(&mut self) {
+        self.discard_ahead(u64::MAX);
+        self.extents.clear();
+    }
+
+    /// An extent will be needed, behind all that were planned. One that starts in the last one, or
+    /// close behind it, becomes part of it, if that was not asked for yet.
+    pub fn plan(&mut self, range: Range<u64>) {
+        assert!(range.start <= range.end && range.end <= self.file.len(), "past the end");
+        if range.is_empty() || (self.base <= range.start && range.end <= self.loaded()) {
+            return;
+        }
+        if let Some(last) = self.extents.back_mut() {
+            if range.end <= last.range.end && last.range.start <= range.start {
+                return;
+            }
+            let close = range.start <= last.range.end.saturating_add(GAP_BYTES);
+            if last.range.start <= range.start && close && !last.is_begun() {
+                let step = last.step;
+                *last = Extent::new(last.range.start..range.end);
+                last.step = last.step.max(step);
+                return;
+            }
+        }
+        self.stats.add_range(range.end - range.start);
+        tracing::trace!(file = %self.file.path().display(), start = range.start, end = range.end,
+            "data range planned");
+        self.extents.push_back(Extent::new(range));
+    }
+
+    /// What the first read of the extent planned last takes at least.
     pub fn set_step(&mut self, step: u64) {
-        self.step = step;
+        if let Some(extent) = self.extents.back_mut()
+            && !extent.is_begun()
+        {
+            extent.step = step;
+        }
     }
 
-    /// Bytes of the buffer.
+    /// Goes to a stretch: of what is loaded, or of what was planned; else it is planned now.
+    pub fn go(&mut self, start: u64, end: u64) {
+        assert!(start <= end && end <= self.file.len(), "a stretch past the end of the file");
+        let loaded = self.loaded();
+        if !(self.base <= start && start <= loaded) {
+            self.discard_loaded();
+        }
+        (self.here, self.limit) = (start, end);
+        if self.base <= start && end <= loaded {
+            return;
+        }
+        while let Some(extent) = self.extents.front()
+            && extent.range.end <= start.max(self.loaded())
+            && !(start..end).is_empty()
+        {
+            self.extents.pop_front();
+        }
+        self.discard_ahead(start);
+        let from = start.max(self.loaded().min(end));
+        match self.extents.front_mut() {
+            Some(extent) if extent.range.start <= from => {
+                extent.range.end = extent.range.end.max(end);
+            }
+            _ if from < end => {
+                self.stats.add_range(end - from);
+                self.extents.push_front(Extent::new(from..end));
+            }
+            _ => {}
+        }
+    }
+
+    /// The stretch ends here, and its extent does not go on.
+    pub fn shorten(&mut self, end: u64) {
+        self.limit = end.clamp(self.here, self.limit);
+        if let Some(extent) = self.extents.front_mut()
+            && extent.range.start <= self.limit
+        {
+            extent.range.end = extent.range.end.min(self.limit.max(extent.issued));
+        }
+    }
+
+    /// Bytes of memory that it holds, and of reads that are under way.
     pub fn memory_bytes(&self) -> usize {
-        self.buf.capacity()
+        let flights = self.flights.iter().map(|flight| flight.range.end - flight.range.start);
+        self.buf.memory_bytes() + self.spare.capacity() + flights.sum::<u64>() as usize
     }
     /// The file.
     pub fn file(&self) -> &ReadFile {
         &self.file
     }
-    /// What is loaded and not consumed.
+    /// What is loaded of the stretch and not consumed.
     pub fn rest(&self) -> &[u8] {
-        &self.buf[self.at..]
+        let start = self.here.saturating_sub(self.base);
+        let end = self.limit.saturating_sub(self.base).min(self.buf.len() as u64);
+        match self.base <= self.here && start < end {
+            true => &self.buf[start as usize..end as usize],
+            false => &[],
+        }
     }
     /// Where `rest` starts.
     pub fn position(&self) -> u64 {
-        self.loaded - (self.buf.len() - self.at) as u64
+        self.here
     }
     /// Bytes between `position` and the end of the stretch.
     pub fn remaining(&self) -> u64 {
-        self.end - self.position()
+        self.limit - self.here
     }
     /// Whether all of the stretch is loaded.
     pub fn is_loaded(&self) -> bool {
-        self.loaded == self.end
+        self.base <= self.here && self.limit <= self.loaded()
     }
-    /// Consumes `count` bytes of `rest`.
-    pub fn consume(&mut self, count: usize) {
-        assert!(count <= self.buf.len() - self.at, "more consumed than loaded");
-        self.at += count;
+    /// The position behind what is loaded.
+    pub fn loaded(&self) -> u64 {
+        self.base + self.buf.len() as u64
+    }
+    /// Where the stretch ends.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+    /// Whether something of the present extent was asked for.
+    pub fn has_begun(&self) -> bool {
+        self.extents.front().is_some_and(Extent::is_begun)
+    }
+    /// Where what is loaded starts.
+    pub fn loaded_from(&self) -> u64 {
+        self.base
     }
 
     /// Goes forward by `count` bytes of the stretch, loaded or not.
     pub fn skip(&mut self, count: u64) {
         assert!(count <= self.remaining(), "a skip past the end of the stretch");
-        let here = (self.buf.len() - self.at) as u64;
-        if count <= here {
-            self.at += count as usize;
-        } else {
-            self.loaded += count - here;
-            self.buf.clear();
-            self.at = 0;
-        }
+        self.here += count;
+    }
+
+    /// Goes to a stretch of what is loaded, before the present one or behind it.
+    pub fn focus(&mut self, start: u64, end: u64) {
+        let inside = self.base <= start && start <= end && end <= self.loaded();
+        assert!(inside || start == end, "a stretch that is not loaded");
+        self.extents.clear();
+        (self.here, self.limit) = (start, end);
     }
 
     /// Loads such that `rest` has at least `want` bytes, or all there are.
     pub async fn load(&mut self, want: usize) -> Result<(), ReadError> {
-        let here = self.buf.len() - self.at;
-        if want <= here || self.is_loaded() {
-            return Ok(());
+        while self.rest().len() < want && !self.is_loaded() {
+            self.load_more((want - self.rest().len()) as u64).await?;
         }
-        self.buf.drain(..self.at);
-        self.at = 0;
-        let more = ((want - here) as u64).max(self.step);
-        let end = self.file.round_up(self.loaded.saturating_add(more)).min(self.end);
-        self.step = (self.step * 2).min(*STEP_BYTES.end());
-        let range = self.loaded..end;
-        self.file.read(self.class, range, &mut self.buf).await?;
-        self.loaded = end;
         Ok(())
+    }
+
+    async fn load_more(&mut self, want: u64) -> Result<(), ReadError> {
+        self.issue_planned().await;
+        let loaded = self.loaded();
+        let joins = self.base <= self.here && self.here <= loaded;
+        let from = if joins { loaded } else { self.here };
+        self.discard_ahead(from);
+        self.stats.add(|counts| counts.data_waits += 1);
+        let flight = match self.flights.front() {
+            Some(flight) if flight.range.start <= from => self.flights.pop_front(),
+            _ => None,
+        };
+        let (start, more) = match flight {
+            Some(flight) => (flight.range.start, flight.landed().await?),
+            None => {
+                let range = self.next_read(from, want);
+                self.note(&range, "read");
+                let memory = std::mem::take(&mut self.spare);
+                let more = self.file.load(self.class, range.clone(), memory).await?;
+                (range.start, more)
+            }
+        };
+        self.append(start, more);
+        self.read_ahead().await;
+        Ok(())
+    }
+
+    /// What to ask for next of the present extent, from `from` on.
+    fn next_read(&mut self, from: u64, want: u64) -> Range<u64> {
+        let limit = self.limit;
+        if self.extents.front().is_none_or(|extent| from < extent.range.start) {
+            self.extents.push_front(Extent::new(from..limit));
+        }
+        let Some(extent) = self.extents.front_mut() else { unreachable!("one was just put there") };
+        extent.range.end = extent.range.end.max(limit);
+        let end = from.saturating_add(want.max(extent.step)).min(extent.range.end);
+        extent.step = (extent.step * 2).min(*STEP_BYTES.end());
+        let range = self.file.rounded(from..end);
+        extent.issued = extent.issued.max(range.end);
+        range
+    }
+
+    /// Puts what was read behind what is loaded and not consumed.
+    fn append(&mut self, start: u64, more: Loaded) {
+        let loaded = self.loaded();
+        let left = match self.base <= self.here && self.here < loaded {
+            true => (loaded - self.here) as usize,
+            false => 0,
+        };
+        if left == 0 {
+            let old = std::mem::replace(&mut self.buf, more);
+            self.base = start;
+            self.keep_memory(old);
+            return;
+        }
+        let cut = loaded.saturating_sub(start).min(more.len() as u64) as usize;
+        let at = self.buf.len() - left;
+        match &mut self.buf {
+            Loaded::Own(bytes) => {
+                bytes.drain(..at);
+                bytes.extend_from_slice(&more[cut..]);
+            }
+            Loaded::Direct(_) => {
+                let mut bytes = Vec::with_capacity(left + more.len() - cut);
+                bytes.extend_from_slice(&self.buf[at..]);
+                bytes.extend_from_slice(&more[cut..]);
+                let old = std::mem::replace(&mut self.buf, Loaded::Own(bytes));
+                self.keep_memory(old);
+            }
+        }
+        self.base = self.here;
+        self.keep_memory(more);
+    }
+
+    fn keep_memory(&mut self, old: Loaded) {
+        let memory = old.into_buffer();
+        if self.spare.capacity() < memory.capacity() {
+            self.spare = memory;
+        }
+    }
+
+    /// Asks for the extents to come, if there is more than one.
+    async fn issue_planned(&mut self) {
+        if self.extents.len() < 2 && self.flights.is_empty() {
+            return;
+        }
+        let mut ahead: u64 = self.flights.iter().map(|one| one.range.end - one.range.start).sum();
+        for index in 0..self.extents.len() {
+            if FLIGHTS_MAX <= self.flights.len() || AHEAD_BYTES_MAX <= ahead {
+                return;
+            }
+            let extent = &mut self.extents[index];
+            if extent.is_begun() {
+                continue;
+            }
+            let end = (extent.range.start + extent.step.max(WHOLE_BYTES)).min(extent.range.end);
+            let range = self.file.rounded(extent.range.start..end);
+            extent.issued = range.end;
+            ahead += range.end - range.start;
+            self.take_off(range, "planned").await;
+        }
+    }
+
+    /// Starts the next step of the present extent, if that is a long one that is being read.
+    async fn read_ahead(&mut self) {
+        let loaded = self.loaded();
+        let Some(extent) = self.extents.front_mut() else { return };
+        let goes_on = extent.issued < extent.range.end && extent.issued <= loaded;
+        // The first step may have all that the consumer wants.
+        if !goes_on || !self.flights.is_empty() || extent.step <= 2 * *STEP_BYTES.start() {
+            return;
+        }
+        let end = extent.issued.saturating_add(extent.step).min(extent.range.end);
+        extent.step = (extent.step * 2).min(*STEP_BYTES.end());
+        let range = self.file.rounded(extent.issued..end);
+        extent.issued = range.end;
+        self.take_off(range, "ahead").await;
+    }
+
+    /// Starts a read.
+    async fn take_off(&mut self, range: Range<u64>, why: &'static str) {
+        self.note(&range, why);
+        let (file, class) = (self.file.clone(), self.class);
+        let (wanted, memory) = (range.clone(), std::mem::take(&mut self.spare));
+        let mut future: LoadFuture =
+            Box::pin(async move { file.load(class, wanted, memory).await });
+        // Polled once, it is under way; who needs it waits for it.
+        let polled = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        let state = match polled {
+            Poll::Ready(landed) => FlightState::Landed(landed),
+            Poll::Pending => FlightState::Flying(future),
+        };
+        self.flights.push_back(Flight { range, state });
+    }
+
+    fn note(&self, range: &Range<u64>, why: &'static str) {
+        let bytes = range.end - range.start;
+        self.stats.add(|counts| {
+            counts.data_reads += 1;
+            counts.data_bytes += bytes;
+        });
+        tracing::debug!(file = %self.file.path().display(), start = range.start, end = range.end,
+            why, "data range read");
+    }
+
+    /// Forgets reads that end at or before `until`, and counts them.
+    fn discard_ahead(&mut self, until: u64) {
+        while let Some(flight) = self.flights.front()
+            && flight.range.end <= until
+        {
+            let bytes = flight.range.end - flight.range.start;
+            self.stats.add(|counts| counts.discarded_bytes += bytes);
+            self.flights.pop_front();
+        }
+    }
+
+    /// Forgets what is loaded, and counts what of it was not consumed.
+    fn discard_loaded(&mut self) {
+        let end = self.extents.front().map_or(self.limit, |extent| extent.range.end);
+        let bytes = self.loaded().min(end).saturating_sub(self.here.max(self.base));
+        self.stats.add(|counts| counts.discarded_bytes += bytes);
+        let old = std::mem::replace(&mut self.buf, Loaded::Own(Vec::new()));
+        self.keep_memory(old);
+        self.base = 0;
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.discard_ahead(u64::MAX);
+        self.discard_loaded();
     }
 }

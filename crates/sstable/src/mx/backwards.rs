@@ -1,0 +1,210 @@
+//! Reading the rows of a partition from the last to the first: range by range, in each block by
+//! block. A block is read forward and yielded backward.
+//!
+//! Invariants
+//!  - *last-first*: the data is read in chunks of blocks from the end of a range, small at first
+//!    and growing as the consumer goes on, so that a few rows cost a few blocks.
+//!  - *bounded-by-block*: what is in memory is one chunk of data, of at most
+//!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block.
+
+use crate::index::blocks::{Block, BlockCursor, Place};
+use crate::mx::elements::{Elements, Step};
+use crate::mx::window::Window;
+use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
+use reader::ReadError;
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use stdx::Damaged;
+
+/// Bytes of the first chunk, and of the longest, where blocks are shorter.
+const CHUNK_BYTES: RangeInclusive<u64> = (8 << 10)..=(64 << 10);
+
+/// What is left of a partition that is read backwards.
+#[derive(Debug)]
+pub(super) struct Backwards {
+    cursor: BlockCursor,
+    /// Of the partition in the data.
+    position: u64,
+    end: u64,
+    end_is_known: bool,
+    /// So many ranges are left; the last of them is at hand.
+    left: usize,
+    /// Blocks whose data is loaded, from the last to the first.
+    blocks: VecDeque<Block>,
+    /// The block before these, of the same range.
+    below: Option<Block>,
+    /// Where the block answered last starts: the one before it ends there.
+    above: u64,
+    /// Where the range stands.
+    place: RangePlace,
+    chunk_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RangePlace {
+    /// Nothing of it was looked up.
+    Unknown,
+    /// Its last block comes.
+    Top,
+    /// Blocks before its last one come.
+    Within,
+}
+
+impl Backwards {
+    /// Of a partition that lies between two positions of the data.
+    pub(super) fn new(
+        (cursor, position, end): (BlockCursor, u64, Option<u64>),
+        data_bytes: u64,
+        ranges: usize,
+    ) -> Backwards {
+        Backwards {
+            cursor,
+            position,
+            end: end.unwrap_or(data_bytes),
+            end_is_known: end.is_some(),
+            left: ranges,
+            blocks: VecDeque::new(),
+            below: None,
+            above: 0,
+            place: RangePlace::Unknown,
+            chunk_bytes: *CHUNK_BYTES.start(),
+        }
+    }
+
+    /// Puts the fragments of the next block into `rows`, in the order of the table. Answers
+    /// whether anything may follow.
+    pub(super) async fn next(
+        &mut self,
+        window: &mut Window,
+        elements: &mut Elements,
+        rows: &mut Vec<Fragment>,
+        damaged: impl Fn(Damaged) -> ReadError,
+    ) -> Result<bool, ReadError> {
+        while rows.is_empty() {
+            let Some(number) = self.left.checked_sub(1) else { return Ok(false) };
+            let range = &elements.ranges()[number];
+            if self.blocks.is_empty() && !self.chunk(range, window, &damaged).await? {
+                self.left = number;
+                self.place = RangePlace::Unknown;
+                continue;
+            }
+            let Some(block) = self.blocks.pop_front() else {
+                unreachable!("a chunk has a block");
+            };
+            let (start, end) = self.bounds(&block).map_err(&damaged)?;
+            let more_below = !self.blocks.is_empty() || self.below.is_some();
+            elements.enter(number, block.open, more_below);
+            let held = elements.emitted();
+            window.focus(start, end);
+            collect(window, elements, rows).await?;
+            match std::mem::replace(&mut self.place, RangePlace::Within) {
+                RangePlace::Within => elements.leave(rows),
+                _ => elements.finish(rows),
+            }
+            // The static row was yielded with the start of the partition.
+            rows.retain(|fragment| !matches!(fragment, Fragment::StaticRow { .. }));
+            reverse_changes(held, rows);
+        }
+        Ok(true)
+    }
+
+    /// Where a block lies in the data.
+    fn bounds(&self, block: &Block) -> Result<(u64, u64), Damaged> {
+        let place = |offset: u64| self.position.saturating_add(offset).min(self.end);
+        let (start, end) = (place(block.start), place(block.end));
+        match block.start <= block.end && self.position.checked_add(block.start) == Some(start) {
+            true => Ok((start, end)),
+            false => Err(Damaged::new("block past the end of its partition", block.start)),
+        }
+    }
+
+    /// The block before the one answered last, which it must end at.
+    async fn previous(
+        &mut self,
+        lower: Place<'_>,
+    ) -> Result<Result<Option<Block>, Damaged>, ReadError> {
+        let Some(block) = self.cursor.previous(lower).await? else { return Ok(Ok(None)) };
+        if block.end != self.above || block.end <= block.start {
+            let what = "blocks of a row index that do not follow each other";
+            return Ok(Err(Damaged::new(what, block.start)));
+        }
+        self.above = block.start;
+        Ok(Ok(Some(block)))
+    }
+
+    /// The last block of a partition ends with it, but for the byte that ends the partition.
+    fn check_last(&self, range: &ClusteringRange, top: &Block) -> Result<(), Damaged> {
+        let end = self.position.saturating_add(top.end);
+        let ends = !self.end_is_known || self.end <= end.saturating_add(1);
+        let all = range.end == ClusteringPosition::end();
+        match all && !ends {
+            true => Err(Damaged::new("the last block does not end with its partition", top.end)),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks up and loads the next blocks of a range; whether there are any.
+    async fn chunk(
+        &mut self,
+        range: &ClusteringRange,
+        window: &mut Window,
+        damaged: &impl Fn(Damaged) -> ReadError,
+    ) -> Result<bool, ReadError> {
+        let lower = range.start.as_parts();
+        let top = if self.place == RangePlace::Unknown {
+            self.place = RangePlace::Top;
+            let top = self.cursor.last_before(range.end.as_parts(), lower).await?;
+            self.above = top.start;
+            self.check_last(range, &top).map_err(damaged)?;
+            top
+        } else {
+            let Some(top) = self.below.take() else { return Ok(false) };
+            top
+        };
+        self.below = self.previous(lower).await?.map_err(damaged)?;
+        let mut lowest = top;
+        self.blocks.push_back(top);
+        while let Some(below) = self.below
+            && top.end.saturating_sub(below.start) <= self.chunk_bytes
+        {
+            self.blocks.push_back(below);
+            lowest = below;
+            self.below = self.previous(lower).await?.map_err(damaged)?;
+        }
+        self.chunk_bytes = (2 * self.chunk_bytes).min(*CHUNK_BYTES.end());
+        let place = |offset: u64| self.position.saturating_add(offset).min(self.end);
+        let (start, end) = (place(lowest.start), place(top.end));
+        let there = window.loaded_from() <= start && end <= window.loaded();
+        if start < end && !there {
+            window.reset(start, end);
+            window.set_step(end - start);
+            window.load((end - start) as usize).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// Takes elements to the end of the window, or of the partition, or of the range.
+async fn collect(
+    window: &mut Window,
+    elements: &mut Elements,
+    rows: &mut Vec<Fragment>,
+) -> Result<(), ReadError> {
+    loop {
+        match elements.next(window, true, false, rows)? {
+            Step::Need(bytes) => window.load(bytes).await?,
+            Step::Taken => {}
+            Step::PartitionEnd | Step::Limit | Step::Beyond => return Ok(()),
+        }
+    }
+}
+
+/// Turns changes of a forward stream, in which `held` holds at first, into what a backward stream
+/// changes to: what held before.
+pub(super) fn reverse_changes(mut held: Tombstone, rows: &mut [Fragment]) {
+    for fragment in rows {
+        if let Fragment::RangeTombstoneChange { tombstone, .. } = fragment {
+            std::mem::swap(tombstone, &mut held);
+        }
+    }
+}
