@@ -10,7 +10,7 @@ use mutation::Fragment;
 use reader::ReadError;
 use sstable::store::name::{Parsed, parse_file_name};
 use sstable::testing::schema_of_header;
-use sstable::{Component, Descriptor, Table, Writer};
+use sstable::{Component, Descriptor, Table, Version, Writer};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -55,9 +55,11 @@ async fn describe(dir: &Path, descriptor: Descriptor) -> String {
     if let Err(error) = support::check_keys(&table, &fragments).await {
         return format!("read by key: {}", what(error));
     }
+    let dump = support::dump::text(&fragments, &table.mapping().schema);
+    let digest = stdx::checksum::crc32(dump.as_bytes());
     let count = |wanted: fn(&Fragment) -> bool| fragments.iter().filter(|f| wanted(f)).count();
     format!(
-        "{verified}{} partitions, {} static rows, {} rows, {} changes; {}",
+        "{verified}{} partitions, {} static rows, {} rows, {} changes, digest {digest:08x}; {}",
         count(|f| matches!(f, Fragment::PartitionStart { .. })),
         count(|f| matches!(f, Fragment::StaticRow { .. })),
         count(|f| matches!(f, Fragment::Row { .. })),
@@ -73,7 +75,13 @@ async fn rewrite(table: &Rc<Table>, fragments: &[Fragment]) -> String {
     let dir = Path::new("/data/ks/rewritten");
     let generation = sstable::Generation::Number(1);
     runtime::io::fs::create_dir_all(dir).await.unwrap();
+    // `mt` differs from `ms` in keys of one token alone.
+    let version = match table.descriptor().version.has_trie_index() {
+        true => Version::Ms,
+        false => Version::Me,
+    };
     let options = sstable::WriterOptions {
+        version,
         compression: sstable::Compression::None,
         bases: table.statistics().header.bases,
         ..support::options()
@@ -86,7 +94,11 @@ async fn rewrite(table: &Rc<Table>, fragments: &[Fragment]) -> String {
     }
     let written = writer.finish().await.unwrap().unwrap();
     let mut out = String::new();
-    for component in [Component::Data, Component::Index] {
+    let index: &[Component] = match version {
+        Version::Me => &[Component::Index],
+        _ => &[Component::Partitions, Component::Rows],
+    };
+    for component in [Component::Data].iter().chain(index).copied() {
         if component == Component::Data && table.components().has(Component::CompressionInfo) {
             continue;
         }
@@ -106,7 +118,10 @@ async fn rewrite(table: &Rc<Table>, fragments: &[Fragment]) -> String {
 
 fn what(error: ReadError) -> String {
     match error {
-        ReadError::Damaged { what, .. } => what,
+        ReadError::Damaged { file, what, at } => {
+            let component = file.rsplit('-').next().unwrap_or_default();
+            format!("{component} at {at}: {what}")
+        }
         other => panic!("{other}"),
     }
 }
@@ -119,7 +134,6 @@ fn tables_below(dir: &Path, out: &mut Vec<(PathBuf, Descriptor)>) {
             tables_below(&entry.path(), out);
         } else if let Parsed::Known(descriptor, "TOC.txt") =
             parse_file_name(&entry.file_name().to_string_lossy())
-            && !descriptor.version.has_trie_index()
         {
             out.push((dir.to_path_buf(), descriptor));
         }
