@@ -14,6 +14,6 @@ pub mod rewrite;
 pub mod scan;
 pub mod validate;
 
-pub use rewrite::{Distribution, Mode, Outcome, Target, distribute, scrub};
+pub use rewrite::{Distribution, Mode, Outcome, Target, decompress, distribute, scrub};
 pub use scan::{Raw, RawScan};
-pub use validate::validate;
+pub use validate::{Positions, validate};

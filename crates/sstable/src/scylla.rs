@@ -10,6 +10,16 @@ use stdx::{Cursor, Damaged, Put};
 pub mod features {
     /// All that this project's writer promises: every one that is known.
     pub const ALL: u64 = 0x7f;
+    /// What each bit is called, the lowest first.
+    pub const NAMES: [&str; 7] = [
+        "NonCompoundPIEntries",
+        "NonCompoundRangeTombstones",
+        "ShadowableTombstones",
+        "CorrectStaticCompact",
+        "CorrectEmptyCounters",
+        "CorrectUDTsInCollections",
+        "CorrectLastPiBlockWidth",
+    ];
     /// Widths of promoted index blocks end before the end-of-partition byte.
     pub const LAST_BLOCK_WIDTH: u64 = 1 << 6;
 }

@@ -6,6 +6,7 @@ use crate::scrub::check::follows;
 use crate::scrub::scan::{Raw, RawScan};
 use crate::scrub::validate::Positions;
 use crate::store::Generation;
+use crate::store::output::Output;
 use crate::table::Table;
 use model::{DecoratedKey, TableSchema};
 use mutation::{ClusteringPosition, Fragment, Tombstone};
@@ -13,10 +14,13 @@ use reader::{Budget, ReadError, Source};
 use runtime::io::IoClass;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use stdx::Bytes;
+use stdx::{Bytes, Put};
 
 /// Files that a scrub writes at the same time at most: what is in order less often is refused.
 const BUCKETS_MAX: usize = 100;
+
+/// Bytes that are decompressed at once.
+const DECOMPRESS_STEP_BYTES: u64 = 256 << 10;
 
 /// What a scrub does about what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,4 +411,31 @@ async fn pour(
             source.next_partition();
         }
     }
+}
+
+/// Writes the uncompressed data to a new file. After an error the file is removed.
+pub async fn decompress(table: &Table, path: &Path, class: IoClass) -> Result<(), ReadError> {
+    let mut output = Output::create(path, class).await.map_err(ReadError::Io)?;
+    let done = pour_bytes(table, &mut output, class).await;
+    match done {
+        Ok(()) => output.finish().await.map_err(ReadError::Io),
+        Err(error) => {
+            drop(output);
+            runtime::io::fs::remove_file(path).await.map_err(ReadError::Io)?;
+            Err(error)
+        }
+    }
+}
+
+async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Result<(), ReadError> {
+    let (mut position, mut bytes) = (0, Vec::new());
+    while position < table.data_bytes() {
+        let end = (position + DECOMPRESS_STEP_BYTES).min(table.data_bytes());
+        bytes.clear();
+        table.data.read(class, position..end, &mut bytes).await?;
+        output.put(&bytes);
+        output.flush().await.map_err(ReadError::Io)?;
+        position = end;
+    }
+    Ok(())
 }

@@ -72,10 +72,15 @@ impl RawScan {
 
     /// Goes to where a partition starts.
     pub fn seek(&mut self, position: u64) {
+        self.inside = false;
+        let first = self.loaded - self.buf.len() as u64;
+        if (first..=self.loaded).contains(&position) {
+            self.used = (position - first) as usize;
+            return;
+        }
         self.buf.clear();
         self.used = 0;
         self.loaded = position.min(self.table.data_bytes());
-        self.inside = false;
     }
 
     /// The next fragment; `None` at the end of the data. After an error, [`RawScan::seek`].

@@ -3,7 +3,7 @@
 use crate::cache::Access;
 use crate::index::Entries;
 use crate::scrub::check::OrderCheck;
-use crate::scrub::scan::RawScan;
+use crate::scrub::scan::{Raw, RawScan};
 use crate::table::Table;
 use model::{DecoratedKey, Token};
 use mutation::Fragment;
@@ -62,11 +62,13 @@ pub async fn validate(
     Ok(problems)
 }
 
-/// The entries of the index, in step with the data.
-pub(super) struct Positions {
+/// The partitions of the index, one by one; in step with the data where the two are compared.
+pub struct Positions {
     table: Rc<Table>,
     class: IoClass,
     cursor: Cursor,
+    /// Reads the keys that the index does not have.
+    heads: Option<RawScan>,
 }
 
 enum Cursor {
@@ -78,8 +80,9 @@ enum Cursor {
 }
 
 impl Positions {
-    pub(super) fn new(table: &Rc<Table>, class: IoClass) -> Positions {
-        Positions { table: table.clone(), class, cursor: Cursor::Start }
+    /// From the first partition on.
+    pub fn new(table: &Rc<Table>, class: IoClass) -> Positions {
+        Positions { table: table.clone(), class, cursor: Cursor::Start, heads: None }
     }
 
     /// The data cannot be followed any more: comparing ends.
@@ -97,6 +100,27 @@ impl Positions {
         let Cursor::Entries(entries) = &mut self.cursor else { return Ok(None) };
         let entry = entries.next().await?;
         Ok(entry.map(|entry| (entry.key, entry.position)))
+    }
+
+    /// Key and position of the next partition; a key that the index does not have whole is read
+    /// from the data.
+    pub async fn next_with_key(&mut self) -> Result<Option<(DecoratedKey, u64)>, ReadError> {
+        let Some((key, position)) = self.next().await? else { return Ok(None) };
+        if let Some(key) = key {
+            return Ok(Some((key, position)));
+        }
+        let table = &self.table;
+        let scan = self.heads.get_or_insert_with(|| RawScan::new(table.clone(), self.class));
+        scan.seek(position);
+        match scan.next().await? {
+            Some(Raw { fragment: Fragment::PartitionStart { key, .. }, .. }) => {
+                Ok(Some((key, position)))
+            }
+            _ => {
+                let what = "the index leads to the end of the data";
+                Err(self.table.data.damaged(what, position))
+            }
+        }
     }
 
     /// The breach, if the next entry is not that of a partition that the data has there.
