@@ -5,6 +5,7 @@ use crate::filter::Filter;
 use crate::index::entry::EntryHead;
 use crate::index::promoted::PromotedIndex;
 use crate::index::summary::Summary;
+use crate::index::trie::{parse_partitions, parse_rows};
 use crate::mx::header::{SerializationHeader, Shape};
 use crate::mx::layout::{Bases, DeletionForm};
 use crate::mx::marker::read_marker_body;
@@ -34,13 +35,17 @@ pub enum ComponentKind {
     Toc,
     /// Entries of Index.db, with their promoted indexes.
     Index,
+    /// Partitions.db.
+    Partitions,
+    /// A row index of Rows.db; behind it, in four bytes, where its header stands.
+    Rows,
     /// Partitions of Data.db, uncompressed, of a table with one column of each structure.
     Data,
 }
 
 impl ComponentKind {
     /// All of them.
-    pub const ALL: [ComponentKind; 8] = [
+    pub const ALL: [ComponentKind; 10] = [
         ComponentKind::Summary,
         ComponentKind::Filter,
         ComponentKind::Statistics,
@@ -48,6 +53,8 @@ impl ComponentKind {
         ComponentKind::Scylla,
         ComponentKind::Toc,
         ComponentKind::Index,
+        ComponentKind::Partitions,
+        ComponentKind::Rows,
         ComponentKind::Data,
     ];
 }
@@ -69,6 +76,8 @@ pub fn parse_component(kind: ComponentKind, bytes: &[u8]) -> Result<(), Damaged>
             None => Err(Damaged::new("not a TOC", 0)),
         },
         ComponentKind::Index => parse_index(bytes),
+        ComponentKind::Partitions => parse_partitions(bytes),
+        ComponentKind::Rows => parse_rows(bytes),
         ComponentKind::Data => parse_data(bytes),
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! In reading order: [`node`] (bytes of a node), [`key`] (keys whose bytes are ordered), [`build`]
 //! (tries written from sorted keys, page by page), `walk` (steps from entry to entry), [`rows`]
-//! (Rows.db) with `cursor`, [`partitions`] (Partitions.db).
+//! (Rows.db) with `cursor`, [`partitions`] (Partitions.db),
+//! and `whole` for fuzzing.
 
 pub mod build;
 mod cursor;
@@ -13,7 +14,9 @@ pub mod node;
 pub mod partitions;
 pub mod rows;
 mod walk;
+mod whole;
 
 pub use cursor::RowsCursor;
 pub use partitions::{TrieEntries, TrieIndex};
 pub use rows::RowsAt;
+pub(crate) use whole::{parse_partitions, parse_rows};

@@ -56,7 +56,7 @@ fn payload_of(hash: (u64, u64), target: Target) -> Payload {
 }
 
 /// The byte of hash, if there is one, and where the partition is.
-fn read_payload(passed: &Passed) -> Result<(Option<u8>, Target), Damaged> {
+pub(super) fn read_payload(passed: &Passed) -> Result<(Option<u8>, Target), Damaged> {
     let cut = "position of a partition cut short";
     let mut cursor = Cursor::new(passed.bytes());
     let (hash, width) = match passed.bits.checked_sub(HAS_HASH) {
@@ -150,6 +150,40 @@ impl PartitionsBuilder {
     }
 }
 
+/// The numbers at the end of Partitions.db.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    /// Where the first and the last key stand, behind the trie.
+    pub(super) keys_at: u64,
+    pub(super) count: u64,
+    pub(super) root: u64,
+}
+
+impl Footer {
+    /// Reads the last bytes of a file of `len` bytes.
+    pub(super) fn parse(bytes: &[u8], len: u64) -> Result<Footer, Damaged> {
+        let cut = "partition index without its footer";
+        let start = bytes.len().saturating_sub(FOOTER_BYTES as usize);
+        let mut cursor = Cursor::new(&bytes[start..]);
+        let (keys_at, count, root) = (cursor.u64(cut)?, cursor.u64(cut)?, cursor.u64(cut)?);
+        let keys_bytes = len.saturating_sub(FOOTER_BYTES).checked_sub(keys_at);
+        if keys_bytes.is_none() || keys_at <= root || count == 0 {
+            return Err(cursor.damaged("impossible footer of a partition index"));
+        }
+        if keys_bytes.is_some_and(|bytes| 2 * (2 + u16::MAX as u64) < bytes) {
+            return Err(cursor.damaged("keys of a partition index too long"));
+        }
+        Ok(Footer { keys_at, count, root })
+    }
+}
+
+/// The first and the last key.
+pub(super) fn read_keys(bytes: &[u8]) -> Result<(&[u8], &[u8]), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let cut = "key of a partition index cut short";
+    Ok((cursor.u16_bytes(cut)?, cursor.u16_bytes(cut)?))
+}
+
 /// The trie index of an SSTable: what of it stays in memory, and its files.
 #[derive(Debug)]
 pub struct TrieIndex {
@@ -183,30 +217,19 @@ impl TrieIndex {
         access: &Access,
     ) -> Result<TrieIndex, ReadError> {
         let len = partitions.len();
-        let cut = || partitions.damaged("partition index without its footer", 0);
-        let numbers_at = len.checked_sub(FOOTER_BYTES).ok_or_else(cut)?;
+        let numbers_at = len.saturating_sub(FOOTER_BYTES);
+        let wrong = |damaged: Damaged| partitions.damaged(damaged.what, numbers_at);
         let mut bytes = Vec::new();
         partitions.read(access, numbers_at..len, &mut bytes).await?;
-        let number = |at: usize| bytes[at..at + 8].try_into().map(u64::from_be_bytes);
-        let numbers = [number(0), number(8), number(16)];
-        let [Ok(keys_at), Ok(count), Ok(root)] = numbers else { return Err(cut()) };
-        let wrong = |what| partitions.damaged(what, numbers_at);
-        if numbers_at <= keys_at || keys_at <= root || count == 0 {
-            return Err(wrong("impossible footer of a partition index"));
-        }
-        if 2 * (2 + u16::MAX as u64) < numbers_at - keys_at {
-            return Err(wrong("keys of a partition index too long"));
-        }
+        let Footer { keys_at, count, root } = Footer::parse(&bytes, len).map_err(wrong)?;
         bytes.clear();
         partitions.read(access, keys_at..numbers_at, &mut bytes).await?;
-        let mut cursor = Cursor::new(&bytes);
-        let mut key = || cursor.u16_bytes("key of a partition index cut short");
-        let keys = key().and_then(|first| Ok((first, key()?)));
-        let (first, last) = keys.map_err(|error| wrong(error.what))?;
+        let (first, last) = read_keys(&bytes).map_err(wrong)?;
         let first = DecoratedKey::new(Bytes::copy_from(first));
         let last = DecoratedKey::new(Bytes::copy_from(last));
         if last < first {
-            return Err(wrong("first and last key of a partition index out of order"));
+            let what = "first and last key of a partition index out of order";
+            return Err(wrong(Damaged::new(what, 0)));
         }
         let form = KeyForm::of(version, schema);
         let exact_ends = version != Version::Da;
