@@ -5,7 +5,7 @@ mod support;
 use mutation::FrozenMutation;
 use reader::testing::{Model, conformance};
 use reader::{Slice, Source, VecSource};
-use sstable::{Algorithm, Compression, WriterOptions};
+use sstable::{Algorithm, Compression, Version, WriterOptions};
 use support::{DIR, everything, in_simulation, options, write};
 
 async fn check(cases: u32, options: WriterOptions) {
@@ -34,6 +34,18 @@ fn plain_files_conform() {
 fn files_with_many_blocks_conform() {
     let options = WriterOptions { column_index_bytes: 1, ..options() };
     in_simulation(2, async { check(150, options).await });
+}
+
+#[test]
+fn trie_indexes_conform() {
+    let options = WriterOptions { version: Version::Ms, ..options() };
+    in_simulation(4, async { check(50, options).await });
+}
+
+#[test]
+fn trie_indexes_of_many_blocks_conform() {
+    let options = WriterOptions { version: Version::Ms, column_index_bytes: 1, ..options() };
+    in_simulation(5, async { check(150, options).await });
 }
 
 #[test]

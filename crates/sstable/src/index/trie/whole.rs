@@ -63,7 +63,7 @@ pub(crate) fn parse_rows(bytes: &[u8]) -> Result<(), Damaged> {
     let header = RowsHeader::parse(&mut Cursor::new(header), at as u64)?;
     let mut search = RowsSearch::new(Whole::new(file), header.rows, true);
     end(search.start())?;
-    for position in [&[][..], &[0x40, 0x80], header.key, &[0xff]] {
+    for position in [&[0x20][..], &[0x40, 0x80], header.key, &[0xff]] {
         end(search.advance(position))?;
         search.probe_end(position);
         end(search.find_end(position))?;
