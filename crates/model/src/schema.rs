@@ -173,7 +173,8 @@ pub struct TableOptions {
     pub memtable_flush_period_in_ms: i32,
     pub read_repair_chance: f64,
     pub dclocal_read_repair_chance: f64,
-    /// Options that travel as text maps: tombstone_gc, cdc, per_partition_rate_limit, tablets, ...
+    /// What `system_schema.tables` has no column for, by name; of these
+    /// [`TableOptions::COLUMN_INDEX_KIB`] and [`TableOptions::SSTABLE_FORMAT`] are options of CQL.
     pub extensions: Vec<(String, Vec<u8>)>,
     pub tombstone_gc: Vec<(String, String)>,
     pub cdc: Vec<(String, String)>,
@@ -187,6 +188,27 @@ impl Eq for TableOptions {}
 pub const LZ4_COMPRESSOR: &str = "org.apache.cassandra.io.compress.LZ4Compressor";
 
 impl TableOptions {
+    /// The extension that says after how many KiB of rows the index of a partition has an entry.
+    /// Tables without it are written as the node is configured.
+    pub const COLUMN_INDEX_KIB: &str = "column_index_size_in_kb";
+    /// The extension that names the version of SSTables that are written: `me` or `ms`.
+    pub const SSTABLE_FORMAT: &str = "sstable_format";
+
+    /// The text of an extension, if it is there and is text.
+    pub fn extension(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.extensions.iter().find(|(known, _)| known == name)?;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// Sets an extension, or takes it away.
+    pub fn set_extension(&mut self, name: &str, value: Option<&str>) {
+        self.extensions.retain(|(known, _)| known != name);
+        if let Some(value) = value {
+            self.extensions.push((name.to_owned(), value.as_bytes().to_vec()));
+            self.extensions.sort();
+        }
+    }
+
     /// What a table has when CREATE TABLE says nothing (storage-format reference, section 13).
     pub fn new() -> TableOptions {
         let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {

@@ -147,6 +147,8 @@ impl TableOptions {
             (!entries.is_empty()).then(|| format!("{name} = {}", cql_map(entries)))
         };
         out.extend(maps("cdc", &self.cdc));
+        let index_kib = self.extension(TableOptions::COLUMN_INDEX_KIB);
+        out.extend(index_kib.map(|kib| format!("{} = {kib}", TableOptions::COLUMN_INDEX_KIB)));
         out.push(format!("comment = {}", quote_string(&self.comment)));
         out.push(format!("compaction = {}", cql_map(&self.compaction)));
         out.push(format!("compression = {}", cql_map(&self.compression)));
@@ -164,6 +166,8 @@ impl TableOptions {
         out.extend(maps("per_partition_rate_limit", &self.per_partition_rate_limit));
         out.extend(chance("read_repair_chance", self.read_repair_chance));
         out.push(format!("speculative_retry = {}", quote_string(&self.speculative_retry)));
+        let format = self.extension(TableOptions::SSTABLE_FORMAT).map(quote_string);
+        out.extend(format.map(|name| format!("{} = {name}", TableOptions::SSTABLE_FORMAT)));
         out.extend(maps("tablets", &self.tablets));
         out.extend(maps("tombstone_gc", &self.tombstone_gc));
         out

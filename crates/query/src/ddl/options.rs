@@ -15,13 +15,18 @@ const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
 const CHUNK_KIB_MAX: i32 = 16 << 10;
 /// Levels of Zstandard, least and most.
 const COMPRESSION_LEVELS: (i32, i32) = (-(1 << 17), 22);
+/// KiB between two entries of a partition's index at most.
+const COLUMN_INDEX_KIB_MAX: i32 = 1 << 20;
+/// The versions of SSTables that can be written.
+const SSTABLE_FORMATS: [&str; 2] = ["me", "ms"];
 const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
 
 /// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
-const PROPERTIES: [&str; 20] = [
+const PROPERTIES: [&str; 22] = [
     "bloom_filter_fp_chance",
     "caching",
     "cdc",
+    TableOptions::COLUMN_INDEX_KIB,
     "comment",
     "compaction",
     "compression",
@@ -36,6 +41,7 @@ const PROPERTIES: [&str; 20] = [
     "per_partition_rate_limit",
     "read_repair_chance",
     "speculative_retry",
+    TableOptions::SSTABLE_FORMAT,
     "tablets",
     "tombstone_gc",
     "id",
@@ -73,6 +79,7 @@ pub(super) fn apply(
     properties.refuse_unknown(&[&PROPERTIES[..], &IGNORED[..]].concat())?;
     numbers(&mut options, properties)?;
     chances(&mut options, properties)?;
+    files(&mut options, properties)?;
     if let Some(comment) = properties.scalar("comment")? {
         options.comment = comment.to_owned();
     }
@@ -174,6 +181,31 @@ fn chances(options: &mut TableOptions, properties: &Properties<'_>) -> Result<()
             }
             *place = chance;
         }
+    }
+    Ok(())
+}
+
+/// What is stored as extensions, as the schema's tables have no columns for it. `0` and the empty
+/// name leave it to the node.
+fn files(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), CqlError> {
+    let name = TableOptions::COLUMN_INDEX_KIB;
+    if let Some(kib) = properties.int(name)? {
+        if !(0..=COLUMN_INDEX_KIB_MAX).contains(&kib) {
+            return refuse(format!(
+                "{name} must be between 1 and {COLUMN_INDEX_KIB_MAX}, or 0 for the node's own \
+                 (got {kib})"
+            ));
+        }
+        let text = kib.to_string();
+        options.set_extension(name, (kib != 0).then_some(&text));
+    }
+    let name = TableOptions::SSTABLE_FORMAT;
+    if let Some(format) = properties.scalar(name)? {
+        if !format.is_empty() && !SSTABLE_FORMATS.contains(&format) {
+            let known = SSTABLE_FORMATS.join(", ");
+            return refuse(format!("{name} must be one of {known} (got '{format}')"));
+        }
+        options.set_extension(name, (!format.is_empty()).then_some(format));
     }
     Ok(())
 }

@@ -507,6 +507,7 @@ fn options_are_stored() {
     };
     let same = [
         "bloom_filter_fp_chance = 0.5",
+        "column_index_size_in_kb = 1",
         "comment = 'it''s'",
         "crc_check_chance = 0.25",
         "dclocal_read_repair_chance = 0.1",
@@ -518,6 +519,7 @@ fn options_are_stored() {
         "paxos_grace_seconds = 7",
         "per_partition_rate_limit = {'max_reads_per_second': '5'}",
         "tablets = {'min_tablet_count': '8'}",
+        "sstable_format = 'ms'",
         "tombstone_gc = {'mode': 'repair', 'propagation_delay_in_seconds': '3'}",
         "speculative_retry = 'ALWAYS'",
         "compression = {'sstable_compression': ''}",
@@ -552,6 +554,8 @@ fn options_are_stored() {
         "compaction = {'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '5'}",
     );
     assert!(options_of("cdc = {'enabled': false}").unwrap().cdc.is_empty());
+    let left_to_the_node = options_of("column_index_size_in_kb = 0 AND sstable_format = ''");
+    assert_eq!(left_to_the_node.unwrap(), TableOptions::new());
 }
 
 #[test]
@@ -564,6 +568,14 @@ fn options_are_refused() {
             "gc_grace_seconds = -1",
             "2300 gc_grace_seconds cannot be smaller than 0, (default 864000",
         ),
+        (
+            "column_index_size_in_kb = -1",
+            "2300 column_index_size_in_kb must be between 1 and 1048576",
+        ),
+        ("column_index_size_in_kb = 1048577", "2300 column_index_size_in_kb must be between 1 and"),
+        ("column_index_size_in_kb = 'x'", "2000 Invalid integer value x for 'column_index_size"),
+        ("sstable_format = 'mc'", "2300 sstable_format must be one of me, ms (got 'mc')"),
+        ("sstable_format = {}", "2000 Invalid value for property 'sstable_format'"),
         ("default_time_to_live = -1", "2300 default_time_to_live cannot be smaller than 0"),
         ("default_time_to_live = 630720001", "2300 default_time_to_live must be less than or equa"),
         ("min_index_interval = 0", "2300 min_index_interval cannot be smaller than 1"),
@@ -656,8 +668,16 @@ fn options() -> impl Strategy<Value = TableOptions> {
     let intervals = (1i32..100, 100i32..10_000);
     let chances = (0.001f64..1.0, 0.0f64..1.0, 0.0f64..1.0);
     let maps = prop::sample::subsequence(
-        vec!["compaction", "compression", "tombstone_gc", "tablets", "per_partition_rate_limit"],
-        0..=5,
+        vec![
+            "column_index_size_in_kb",
+            "compaction",
+            "compression",
+            "sstable_format",
+            "tombstone_gc",
+            "tablets",
+            "per_partition_rate_limit",
+        ],
+        0..=7,
     );
     (times, intervals, chances, "\\PC{0,9}", maps).prop_map(|(times, rows, chances, text, maps)| {
         let pairs = |given: &[(&str, &str)]| -> Vec<(String, String)> {
@@ -672,6 +692,8 @@ fn options() -> impl Strategy<Value = TableOptions> {
         options.read_repair_chance = chances.2;
         for map in maps {
             match map {
+                "column_index_size_in_kb" => options.set_extension(map, Some("4")),
+                "sstable_format" => options.set_extension(map, Some("me")),
                 "compaction" => {
                     let class = ("class", "TimeWindowCompactionStrategy");
                     options.compaction = pairs(&[class, ("compaction_window_unit", "DAYS")]);
