@@ -9,7 +9,7 @@ use replication::Coordinator;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use storage::SyncMode;
+use storage::{SyncMode, WriterDefaults};
 
 /// What the parts of a node are told.
 #[derive(Clone, Debug)]
@@ -134,9 +134,43 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
     config.memtable_bytes_max = (per_shard / 2) as usize;
     config.memory_bytes = per_shard as usize;
+    config.index_cache_bytes = index_cache_bytes(values, per_shard)?;
+    config.sstables = sstables(values)?;
     config.read_timeout = millis(values, "read_request_timeout_in_ms");
     config.range_read_timeout = millis(values, "range_request_timeout_in_ms");
     Ok(config)
+}
+
+/// `index_cache_fraction` of a shard's memory, which caches have nearly to themselves while
+/// memtables are flushed; none with `cache_index_pages` off.
+fn index_cache_bytes(values: &Values, shard_bytes: u64) -> Result<usize, String> {
+    let text = values.text("index_cache_fraction");
+    match text.parse::<f64>() {
+        Ok(_) if !values.flag("cache_index_pages") => Ok(0),
+        Ok(fraction) if (0.0..=1.0).contains(&fraction) => {
+            Ok((shard_bytes as f64 * fraction) as usize)
+        }
+        _ => Err(format!("option index_cache_fraction: not between 0 and 1: {text}")),
+    }
+}
+
+/// How SSTables are written where their table does not say.
+fn sstables(values: &Values) -> Result<WriterDefaults, String> {
+    let bytes = |name: &str, least: i64| match values.integer(name) {
+        kib if (least..=1 << 20).contains(&kib) => Ok((kib as usize) << 10),
+        kib => Err(format!("option {name}: not between {least} and 1048576: {kib}")),
+    };
+    let name = values.text("sstable_format");
+    let version = WriterDefaults::version_of(name);
+    Ok(WriterDefaults {
+        version: version.ok_or(format!("option sstable_format: neither me nor ms: {name}"))?,
+        column_index_bytes: bytes("column_index_size_in_kb", 1)?,
+        // With 0 blocks never grow.
+        column_index_scale_bytes: match bytes("column_index_auto_scale_threshold_in_kb", 0)? {
+            0 => usize::MAX,
+            bytes => bytes,
+        },
+    })
 }
 
 /// `--memory`, or most of what the machine has free.
@@ -181,4 +215,52 @@ pub(crate) async fn lock(workdir: &Path) -> Result<runtime::io::fs::FileLock, St
         }
         LockError::Io(error) => error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Source;
+
+    fn values(given: &[(&str, &str)]) -> Values {
+        let mut values = Values::default();
+        for (name, value) in given {
+            values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
+        }
+        values
+    }
+
+    #[test]
+    fn options_of_sstables_are_read_or_refused() {
+        let check = |name: &str, text: &str, expected: Option<WriterDefaults>| {
+            assert_eq!(sstables(&values(&[(name, text)])).ok(), expected, "{name} {text}");
+        };
+        let usual = WriterDefaults::default();
+        let kib = |column_index_bytes| Some(WriterDefaults { column_index_bytes, ..usual });
+        let scale = |bytes| Some(WriterDefaults { column_index_scale_bytes: bytes, ..usual });
+        check("sstable_format", "me", Some(usual));
+        assert_eq!(
+            sstables(&values(&[("sstable_format", "ms")])).map(|it| it.version.name()),
+            Ok("ms")
+        );
+        check("sstable_format", "mc", None);
+        check("column_index_size_in_kb", "1", kib(1024));
+        check("column_index_size_in_kb", "0", None);
+        check("column_index_size_in_kb", "-1", None);
+        check("column_index_auto_scale_threshold_in_kb", "1", scale(1024));
+        check("column_index_auto_scale_threshold_in_kb", "0", scale(usize::MAX));
+    }
+
+    #[test]
+    fn the_index_cache_has_its_part_of_the_memory() {
+        let check = |given: &[(&str, &str)], expected: Option<usize>| {
+            assert_eq!(index_cache_bytes(&values(given), 1000).ok(), expected, "{given:?}");
+        };
+        check(&[], Some(200));
+        check(&[("index_cache_fraction", "0.5")], Some(500));
+        check(&[("index_cache_fraction", "0")], Some(0));
+        check(&[("cache_index_pages", "0")], Some(0));
+        check(&[("index_cache_fraction", "1.5")], None);
+        check(&[("index_cache_fraction", "x")], None);
+    }
 }

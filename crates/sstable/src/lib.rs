@@ -31,6 +31,7 @@ pub mod testing;
 pub use cache::{Access, CacheStats, IndexCache};
 pub use compress::{Algorithm, Compression};
 pub use index::Lookup;
+pub use mx::defaults::WriterDefaults;
 pub use mx::layout::Bases;
 pub use mx::reader::{Scope, TableSource};
 pub use mx::writer::{Sealed, Writer, WriterOptions};

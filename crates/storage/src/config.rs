@@ -1,6 +1,7 @@
 //! What a shard's storage is told at start.
 
 use model::Uuid;
+use sstable::WriterDefaults;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct Config {
     pub read_timeout: Duration,
     /// When a read of a range has to end, counted from its begin.
     pub range_read_timeout: Duration,
+    /// How SSTables are written where their table does not say.
+    pub sstables: WriterDefaults,
     /// How long a write waits for memory or log space before it is refused.
     pub write_wait_max: Duration,
     /// Written into SSTables.
@@ -81,6 +84,7 @@ impl Config {
             commitlog_bytes_max: 1 << 30,
             memtable_bytes_max: 256 << 20,
             index_cache_bytes: 32 << 20,
+            sstables: WriterDefaults::default(),
             memory_bytes: 1 << 30,
             read_timeout: Duration::from_secs(5),
             range_read_timeout: Duration::from_secs(10),

@@ -225,7 +225,8 @@ async fn write(
     }
     prepare_dir(shard, table).await.map_err(ReadError::Io)?;
     let schema = table.schema();
-    let options = sstable::WriterOptions::of_schema(&schema, "memtable");
+    let node = shard.config.sstables;
+    let options = sstable::WriterOptions::of_table(&schema, "memtable", node);
     let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
     options.host_id = Some(shard.config.host_id);
     options.estimated_partitions = memtable.partition_count() as u64;

@@ -43,5 +43,6 @@ pub use config::{Config, Log, SyncMode};
 pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;
 pub use read::SourceOptions;
+pub use sstable::WriterDefaults;
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

@@ -8,6 +8,7 @@
 mod backwards;
 pub mod cell;
 pub mod clustering;
+pub mod defaults;
 mod elements;
 pub mod header;
 mod index_writer;

@@ -8,6 +8,7 @@ use crate::compress::{Compression, Dictionary};
 use crate::filter::Filter;
 use crate::index::promoted::BlockBound;
 use crate::mx::clustering::{BoundKind, put_blocks};
+use crate::mx::defaults::WriterDefaults;
 use crate::mx::header::{SerializationHeader, Shape};
 use crate::mx::index_writer::{BlockEntry, IndexWriter, PartitionEntry};
 use crate::mx::layout::{Bases, ext_flags, flags, put_deletion};
@@ -65,12 +66,22 @@ pub struct WriterOptions {
 impl WriterOptions {
     /// What a table's options ask for; the rest as usual. The error names what is not supported.
     pub fn of_schema(schema: &TableSchema, origin: &str) -> Result<WriterOptions, String> {
+        WriterOptions::of_table(schema, origin, WriterDefaults::default())
+    }
+
+    /// As [`WriterOptions::of_schema`], on a node that does what the table does not say.
+    pub fn of_table(
+        schema: &TableSchema,
+        origin: &str,
+        node: WriterDefaults,
+    ) -> Result<WriterOptions, String> {
+        let chosen = node.of_table(&schema.options);
         Ok(WriterOptions {
-            version: Version::Me,
+            version: chosen.version,
             compression: Compression::of_options(&schema.options.compression)?,
             dictionary: None,
-            column_index_bytes: 64 << 10,
-            column_index_scale_bytes: 10 << 20,
+            column_index_bytes: chosen.column_index_bytes,
+            column_index_scale_bytes: chosen.column_index_scale_bytes,
             bloom_fp_chance: schema.options.bloom_filter_fp_chance,
             estimated_partitions: 0,
             bases: Bases::EPOCH,

@@ -136,7 +136,8 @@ async fn merge(
     adjust: Adjust<'_>,
 ) -> Result<Option<Output>, ReadError> {
     let schema = table.schema();
-    let options = sstable::WriterOptions::of_schema(&schema, "compaction");
+    let node = shard.config.sstables;
+    let options = sstable::WriterOptions::of_table(&schema, "compaction", node);
     let mut options = options.map_err(ReadError::Overloaded)?;
     options.host_id = Some(shard.config.host_id);
     options.estimated_partitions = inputs.iter().map(|one| one.partition_count()).sum();

@@ -5,6 +5,7 @@ mod against_model;
 mod bulk;
 mod crash;
 mod faults;
+mod formats;
 mod log;
 mod real;
 mod sources;
