@@ -28,6 +28,7 @@ mod open;
 mod read;
 mod replay;
 mod shard;
+mod shard_reads;
 mod storage;
 mod table;
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl SourceOptions {
 
 impl Shard {
     /// A table that can be read.
-    fn readable(&self, id: TableId) -> Result<Rc<Table>, ReadError> {
+    pub(crate) fn readable(&self, id: TableId) -> Result<Rc<Table>, ReadError> {
         let Some(table) = self.table(id) else {
             return Err(ReadError::Overloaded(format!("no table {id} on this shard")));
         };
@@ -193,14 +193,20 @@ fn open_range(
         start = just_after(&lookup.key);
     }
     // A scan leaves the shard's cache as it is.
-    let mut sources = Sources::new(Access::bypass(IoClass::Query));
-    sources.between(table, &start, end, &Slice::of(command));
-    let rest = reader::merge(schema.clone(), direction, sources.all);
-    if chain.is_empty() {
-        return rest;
+    let access = Access::bypass(IoClass::Query);
+    chain.extend(between(table, schema, (&start, end), &Slice::of(command), &access));
+    chained(chain)
+}
+
+/// Sources of disjoint parts of the ring as one, opened as their turn comes.
+fn chained(mut chain: Vec<Box<dyn Source>>) -> Box<dyn Source> {
+    match chain.pop() {
+        Some(only) if chain.is_empty() => only,
+        last => {
+            chain.extend(last);
+            Box::new(ChainSource::new(chain))
+        }
     }
-    chain.push(rest);
-    Box::new(ChainSource::new(chain))
 }
 
 /// The bound just after a partition.
@@ -218,16 +224,19 @@ struct Reopened {
 
 /// Memtables and SSTables of a table, as one source.
 fn open(table: &Table, scope: &PartitionScope, slice: &Slice, access: &Access) -> Box<dyn Source> {
-    let mut sources = Sources::new(access.clone());
+    let schema = table.schema();
     match scope {
         PartitionScope::Key(key) => {
+            let mut sources = Sources::new(access.clone());
             if let Some(tablet) = table.tablet_of(key.token) {
                 sources.one(tablet, &Lookup::new(key.key.clone()), slice);
             }
+            reader::merge(schema, slice.direction(), sources.all)
         }
-        PartitionScope::Range { start, end } => sources.between(table, start, end, slice),
+        PartitionScope::Range { start, end } => {
+            chained(between(table, &schema, (start, end), slice, access))
+        }
     }
-    reader::merge(table.schema(), slice.direction(), sources.all)
 }
 
 impl Source for Reopened {
@@ -290,21 +299,33 @@ impl Sources {
         }
         count
     }
+}
 
-    /// What lies between two bounds in the tablets of this shard.
-    fn between(&mut self, table: &Table, start: &RingBound, end: &RingBound, slice: &Slice) {
-        for tablet in &table.tablets {
-            let Some((start, end)) = clip(tablet, start, end) else { continue };
-            for memtable in tablet.memtables() {
-                let keys = KeyRange::Between(start.clone(), end.clone());
-                self.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
-            }
-            for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
-                let scope = Scope::Range { start: start.clone(), end: end.clone() };
-                self.all.push(Box::new(one.read(scope, slice.clone(), self.access.clone())));
-            }
+/// What lies between two bounds, a source per tablet of this shard.
+fn between(
+    table: &Table,
+    schema: &Rc<TableSchema>,
+    (start, end): (&RingBound, &RingBound),
+    slice: &Slice,
+    access: &Access,
+) -> Vec<Box<dyn Source>> {
+    let mut tablets = Vec::new();
+    for tablet in &table.tablets {
+        let Some((start, end)) = clip(tablet, start, end) else { continue };
+        let mut sources = Sources::new(access.clone());
+        for memtable in tablet.memtables() {
+            let keys = KeyRange::Between(start.clone(), end.clone());
+            sources.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
+        }
+        for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
+            let scope = Scope::Range { start: start.clone(), end: end.clone() };
+            sources.all.push(Box::new(one.read(scope, slice.clone(), access.clone())));
+        }
+        if !sources.all.is_empty() {
+            tablets.push(reader::merge(schema.clone(), slice.direction(), sources.all));
         }
     }
+    tablets
 }
 
 /// What of a ring range lies in a tablet, if anything.

@@ -8,6 +8,7 @@ use crate::error::{StartError, WriteError};
 use crate::flush::Pending;
 use crate::locks::PartitionLocks;
 use crate::read::Reads;
+use crate::shard_reads::ShardReads;
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId};
 use mutation::{FrozenMutation, FrozenView};
@@ -31,6 +32,7 @@ pub(crate) struct Shard {
     pub(crate) locks: PartitionLocks,
     /// What reads take permits of.
     pub(crate) reads: Reads,
+    pub(crate) shard_reads: ShardReads,
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
     /// Bytes of all memtables, and of those that are written to.
@@ -90,6 +92,7 @@ impl Shard {
         let index_cache = IndexCache::new(config.index_cache_bytes);
         Ok(Shard {
             reads: Reads::new(config.memory_bytes),
+            shard_reads: ShardReads::default(),
             config,
             index_cache,
             tables: RefCell::default(),

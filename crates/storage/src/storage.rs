@@ -226,6 +226,7 @@ impl Storage {
     /// [`runtime::local`].
     pub async fn stop(&self) -> Result<(), StorageError> {
         self.shard.stopping.set(true);
+        self.shard.shard_reads.clear();
         let flushed = self.shard.flush_all().await;
         for log in self.shard.logs() {
             log.stop().await;

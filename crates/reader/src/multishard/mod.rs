@@ -3,7 +3,8 @@
 //!
 //! Between two visits a reader is at rest: its shard may take its memory away, and makes it again
 //! from its place at the next one. So a visit should bring just what is needed: the consumer's
-//! budget goes with it as the *hint*. Without, a visit fills a buffer of a fixed size.
+//! budget, or the shard's part of it, goes with it as the *hint*. Without, a visit fills a buffer
+//! of a fixed size. A fill goes on until the budget is spent.
 //!
 //! Invariants
 //!  - *one-owner*: a token belongs to one shard; what another shard yields of it is not seen.
@@ -30,19 +31,25 @@ use std::task::{Context, Poll};
 /// One shard's reader, wherever it runs.
 pub trait ShardReader {
     /// Reads from `place` on what the shard has, until there are `bytes_max` bytes or nothing
-    /// more (what [`Place::rest`] names), at least one fragment where there is one. Dropping the
-    /// future abandons what was read.
-    fn visit(
-        &self,
-        place: &Place,
-        bytes_max: usize,
-    ) -> LocalFuture<'static, Result<Vec<Fragment>, ReadError>>;
+    /// more, at least one fragment where there is one. Dropping the future abandons what was read.
+    fn visit(&self, place: &Place, bytes_max: usize) -> VisitFuture;
+}
+
+/// A visit under way.
+pub type VisitFuture = LocalFuture<'static, Result<Visited, ReadError>>;
+
+/// What a visit brought.
+#[derive(Debug)]
+pub struct Visited {
+    pub fragments: Vec<Fragment>,
+    /// Nothing more comes: of what the place names, or of what was asked for of its partition.
+    pub at_end: bool,
 }
 
 /// How much a visit brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// What the consumer's budget has left: the hint.
+    /// What the consumer's budget needs of the shard: the hint.
     Hint,
     /// A buffer of so many bytes, whatever the consumer needs.
     Buffer(usize),
@@ -82,16 +89,17 @@ pub struct MultishardSource {
     options: MultishardOptions,
     /// Whether the consumer is inside a partition.
     inside: bool,
+    /// Bytes yielded of the tablet at hand, and of a tablet on average.
+    tablet_bytes: usize,
+    tablet_bytes_mean: usize,
 }
-
-type Visit = LocalFuture<'static, Result<Vec<Fragment>, ReadError>>;
 
 struct ShardState {
     reader: Box<dyn ShardReader>,
     /// Behind what is in the buffer.
     place: Place,
     buffer: VecDeque<Fragment>,
-    visit: Option<Visit>,
+    visit: Option<VisitFuture>,
     /// It has nothing more, or nothing more of the partition until it is forwarded.
     drained: bool,
 }
@@ -107,8 +115,8 @@ impl ShardState {
         let visit = self.visit.get_or_insert_with(|| reader.visit(place, bytes_max));
         let Poll::Ready(visited) = visit.as_mut().poll(cx) else { return Poll::Pending };
         self.visit = None;
-        let fragments = visited?;
-        self.drained = fragments.is_empty();
+        let Visited { fragments, at_end } = visited?;
+        self.drained = at_end;
         self.place.advance(&fragments);
         if self.drained && !matches!(self.place.at, At::Inside(_)) {
             self.place.at = At::End;
@@ -166,7 +174,16 @@ impl MultishardSource {
         };
         let shards = readers.into_iter().map(shard).collect();
         let tablet = map.tablet_of(start.token);
-        MultishardSource { map, end, tablet, shards, options, inside: false }
+        MultishardSource {
+            map,
+            end,
+            tablet,
+            shards,
+            options,
+            inside: false,
+            tablet_bytes: 0,
+            tablet_bytes_mean: 0,
+        }
     }
 
     fn owner(&self) -> usize {
@@ -193,6 +210,7 @@ impl MultishardSource {
                     return if shard.drained { Step::Enough } else { Step::Visit(owner) };
                 };
                 self.inside = !matches!(fragment, Fragment::PartitionEnd);
+                self.tablet_bytes += fragment.size_bytes();
                 let more = budget.spend(&fragment);
                 out.push(fragment);
                 if !more {
@@ -205,10 +223,37 @@ impl MultishardSource {
             }
             match shard.head() {
                 Some(token) if token <= last => self.inside = true,
-                _ => self.tablet += 1,
+                _ => self.next_tablet(),
             }
         }
         Step::End
+    }
+
+    fn next_tablet(&mut self) {
+        let seen = std::mem::take(&mut self.tablet_bytes);
+        self.tablet_bytes_mean = match self.tablet_bytes_mean {
+            0 => seen,
+            mean => (7 * mean + seen) / 8,
+        };
+        self.tablet += 1;
+    }
+
+    /// What to ask of the shard at hand, to visit it once for a batch of `asked`, of which `left`
+    /// is still to come: all of it, or its part where the batch spans tablets of several shards.
+    fn share(&self, asked: usize, left: usize) -> usize {
+        let tablets = asked.div_ceil(self.tablet_bytes_mean.max(1)).max(1);
+        let last = self.tablet.saturating_add(tablets).min(self.map.count());
+        let in_range = |index: &usize| self.map.range(*index).0 < self.end.token;
+        let mut sharing = vec![false; self.shards.len()];
+        let mut count = 0;
+        for index in (self.tablet..last).take_while(in_range) {
+            let shard = self.map.shards[index] as usize;
+            count += !std::mem::replace(&mut sharing[shard], true) as usize;
+            if count == self.shards.len() {
+                break;
+            }
+        }
+        if count <= 1 { left } else { asked / count }
     }
 
     /// The shard of the next tablet in range that is another one's and has to be visited.
@@ -220,9 +265,9 @@ impl MultishardSource {
         self.shards[next].is_hungry().then_some(next)
     }
 
-    fn visit_bytes(&self, budget: &Budget) -> usize {
+    fn visit_bytes(&self, asked: &Budget, left: &Budget) -> usize {
         match self.options.demand {
-            Demand::Hint => budget.bytes_max.max(VISIT_BYTES_MIN),
+            Demand::Hint => self.share(asked.bytes_max, left.bytes_max).max(VISIT_BYTES_MIN),
             Demand::Buffer(bytes) => bytes,
         }
     }
@@ -231,10 +276,9 @@ impl MultishardSource {
     fn poll_visit(
         &mut self,
         shard: usize,
-        budget: &Budget,
+        bytes: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), ReadError>> {
-        let bytes = self.visit_bytes(budget);
         if self.options.read_ahead == ReadAhead::NextShard
             && let Some(next) = self.next_hungry(shard)
             && self.shards[next].visit.is_none()
@@ -273,13 +317,10 @@ impl Source for MultishardSource {
         out: &'a mut Vec<Fragment>,
     ) -> LocalFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
-            let before = out.len();
-            loop {
-                let Step::Visit(shard) = self.run(&mut budget, out) else { break };
-                if before < out.len() {
-                    break;
-                }
-                poll_fn(|cx| self.poll_visit(shard, &budget, cx)).await?;
+            let asked = budget;
+            while let Step::Visit(shard) = self.run(&mut budget, out) {
+                let bytes = self.visit_bytes(&asked, &budget);
+                poll_fn(|cx| self.poll_visit(shard, bytes, cx)).await?;
             }
             Ok(())
         })

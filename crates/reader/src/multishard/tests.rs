@@ -27,11 +27,7 @@ impl LocalShard {
 }
 
 impl ShardReader for LocalShard {
-    fn visit(
-        &self,
-        place: &Place,
-        bytes_max: usize,
-    ) -> LocalFuture<'static, Result<Vec<Fragment>, ReadError>> {
+    fn visit(&self, place: &Place, bytes_max: usize) -> VisitFuture {
         let sent = wire::SendPlace::from(place);
         let place = Place::from(&sent);
         assert_eq!(wire::SendPlace::from(&place), sent);
@@ -47,12 +43,13 @@ impl ShardReader for LocalShard {
             })
             .await;
             let mut out = Vec::new();
-            let mut bytes = 0;
+            let (mut bytes, mut at_end) = (0, false);
             while bytes < bytes_max {
                 let before = out.len();
                 let budget = Budget { fragments_max: 3, bytes_max: bytes_max - bytes };
                 source.fill(budget, &mut out).await?;
-                if out.len() == before {
+                at_end = out.len() == before;
+                if at_end {
                     break;
                 }
                 bytes += out[before..].iter().map(Fragment::size_bytes).sum::<usize>();
@@ -64,7 +61,7 @@ impl ShardReader for LocalShard {
             out.iter().for_each(|fragment| wire::encode(fragment, &mut encoded));
             let decoded = wire::decode(&encoded).unwrap();
             assert_eq!(decoded, out);
-            Ok(decoded)
+            Ok(Visited { fragments: decoded, at_end })
         })
     }
 }

@@ -96,7 +96,8 @@ pub fn render(snapshot: &Snapshot, reason: &str, trigger: Option<&Line>) -> Stri
     let Snapshot { name, limits, used_count, used_bytes, permits, counters } = snapshot;
     let mut out = String::new();
     let header = format!(
-        "Semaphore {name} with {used_count}/{} count and {used_bytes}/{} memory resources: {reason}",
+        "Semaphore {name} with {used_count}/{} count and {used_bytes}/{} memory resources: \
+         {reason}",
         limits.count, limits.memory_bytes,
     );
     let _ = writeln!(out, "{header}, dumping permit diagnostics:");

@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod formats;
 mod log;
+mod multishard;
 mod real;
 mod sources;
 mod upload;

@@ -4,8 +4,11 @@ use super::config;
 use crate::{Log, SourceOptions, Storage};
 use model::TabletMap;
 use mutation::FrozenMutation;
+use reader::multishard::{Demand, MultishardOptions, ReadAhead};
+use reader::semaphore::Limits;
 use reader::testing::{Evicted, everything};
-use reader::{EvictableSource, OpenSource, Slice, Source};
+use reader::{EvictableSource, OpenSource, PartitionScope, Slice, Source};
+use runtime::sim::{Options, World};
 use std::rc::Rc;
 
 /// A table of four tablets with these mutations alone: some in SSTables, some in memtables.
@@ -48,5 +51,72 @@ fn storage_is_a_source_like_any_other() {
         })
         .await;
         storage.stop().await.unwrap();
+    });
+}
+
+/// The table of the suite on every shard, with these mutations alone.
+async fn fill_shards(mutations: &[FrozenMutation]) -> model::TableId {
+    let schema = mutation::testing::schema();
+    let id = schema.id;
+    let map = TabletMap::tablets(12, runtime::shard_count());
+    runtime::on_all_shards(move || async move {
+        let storage = runtime::local::get::<Storage>();
+        if storage.table_stats(id).is_some() {
+            storage.drop_table(id, None).await.unwrap();
+        }
+    })
+    .await;
+    runtime::on_all_shards(move || async move {
+        let storage = runtime::local::get::<Storage>();
+        let schema = Rc::new(mutation::testing::schema());
+        let map = TabletMap::tablets(12, runtime::shard_count());
+        storage.add_table(schema, map, Log::Data).await.unwrap();
+    })
+    .await;
+    for (index, one) in mutations.iter().enumerate() {
+        let token = model::Token::of(one.view().unwrap().key());
+        let bytes = one.0.to_vec();
+        let apply = move || async move {
+            let storage = runtime::local::get::<Storage>();
+            storage.apply(FrozenMutation(bytes.into())).await.unwrap();
+            if index % 3 == 1 {
+                storage.flush(id).await.unwrap();
+            }
+        };
+        runtime::on_shard(map.shard_of(token), apply).await;
+    }
+    id
+}
+
+#[test]
+fn all_shards_are_a_source_like_any_other() {
+    let mut world = World::new(Options::new(4));
+    let node = world.add_node(3);
+    world.block_on(node, 0, async {
+        runtime::on_all_shards(|| async {
+            let storage = Storage::open(config()).await.unwrap();
+            // One read at a time: whoever rests is given up for the next one.
+            let streaming = storage.semaphores()[2];
+            streaming.set_limits(Limits { count: 1, ..streaming.limits() });
+        })
+        .await;
+        let mut case = 0u32;
+        reader::testing::conformance(20, async |mutations, slice: &Slice| {
+            let table = fill_shards(mutations).await;
+            let PartitionScope::Range { start, end } = everything() else { unreachable!() };
+            case += 1;
+            let ahead =
+                MultishardOptions { demand: Demand::Buffer(300), read_ahead: ReadAhead::NextShard };
+            let how = if case.is_multiple_of(2) { ahead } else { MultishardOptions::EXACT };
+            let storage = runtime::local::get::<Storage>();
+            let options = SourceOptions::QUERY;
+            let opened = storage.open_multishard(table, (start, end), slice.clone(), options, how);
+            Box::new(opened.unwrap()) as Box<dyn Source>
+        })
+        .await;
+        runtime::on_all_shards(|| async {
+            runtime::local::get::<Storage>().stop().await.unwrap();
+        })
+        .await;
     });
 }
