@@ -204,6 +204,7 @@ impl IndexWriter {
     ) -> Result<WrittenIndex, IoError> {
         if let IndexWriter::Trie(trie) = &mut self {
             trie.partitions.finish(&first.key, &last.key);
+            trie.rows.end_file();
         }
         self.flush().await?;
         let (outputs, summary) = match self {

@@ -233,10 +233,10 @@ fn choose(count: usize, (first, last): (u8, u8), distance: u64, has_payload: boo
         1 if distance < 1 << 4 && !has_payload => {
             return Choice { kind: SINGLE_NO_PAYLOAD_4, bytes: 2 };
         }
+        1 if distance < 1 << 8 => return Choice { kind: SINGLE_8, bytes: 3 },
         1 if distance < 1 << 12 && !has_payload => {
             return Choice { kind: SINGLE_NO_PAYLOAD_12, bytes: 3 };
         }
-        1 if distance < 1 << 8 => return Choice { kind: SINGLE_8, bytes: 3 },
         1 if distance < 1 << 16 => return Choice { kind: SINGLE_16, bytes: 4 },
         _ => {}
     }
@@ -346,6 +346,7 @@ mod tests {
         // The worked example: a leaf with hash byte and position, and a root above it.
         check(&[], 0, &Payload::new(8, &[0x98, 0x2c]), &[0x08, 0x98, 0x2c]);
         check(&[(0x40, 0)], 3, &Payload::NONE, &[0x13, 0x40]);
+        check(&[(7, 0)], 0x23, &Payload::NONE, &[0x20, 7, 0x23]);
         check(&[(7, 0)], 0x123, &Payload::NONE, &[0x31, 0x23, 7]);
         check(&[(7, 0)], 0x1234, &Payload::NONE, &[0x40, 7, 0x12, 0x34]);
         check(&[(7, 0)], 0x23, &Payload::new(1, &[9]), &[0x21, 7, 0x23, 9]);

@@ -20,6 +20,8 @@ use stdx::{Cursor, Damaged, Put, vint};
 
 /// An open range tombstone follows the offset.
 const HAS_OPEN: u8 = 8;
+/// What files of ScyllaDB end with, so that none is empty; no reader needs it.
+const TRAILER: [u8; 4] = [0x13, 0x37, 0x13, 0x37];
 /// The most bytes of a header beside its key.
 const HEADER_BYTES_MAX: usize = 2 + 3 * vint::SIZE_MAX + 13;
 
@@ -195,6 +197,11 @@ impl RowsBuilder {
         RowsHeader { key, position, rows }.put(at, &mut self.header);
         self.trie.put_raw(&self.header);
         Some(at)
+    }
+
+    /// Ends the file.
+    pub fn end_file(&mut self) {
+        self.trie.put_raw(&TRAILER);
     }
 }
 
