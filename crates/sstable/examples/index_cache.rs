@@ -133,6 +133,7 @@ fn main() {
     if alone.is_some() {
         // What counts instructions knows no io_uring.
         config.backend = runtime::Backend::Epoll;
+        config.stall_threshold = None;
     }
     let ran = runtime::run(config, move |_| {
         let (directory, alone) = (directory.clone(), alone.clone());
