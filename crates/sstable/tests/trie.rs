@@ -5,14 +5,18 @@ mod support;
 
 use model::ClusteringOrder;
 use model::key::clustering_components;
-use mutation::{ClusteringPosition, ClusteringRange, Fragment};
+use model::{ColumnId, TableSchema, Type};
+use mutation::{Cell, ClusteringPosition, ClusteringRange, Fragment, RowBuilder, Tombstone};
 use reader::Slice;
-use runtime::io::fs;
+use runtime::io::{IoClass, fs};
 use sstable::index::RowIndex;
 use sstable::statistics::Statistics;
 use sstable::store::name::{Parsed, parse_file_name};
 use sstable::testing::schema_of_header;
-use sstable::{Component, Descriptor, Lookup, Scope, Table, Version, WriterOptions};
+use sstable::{
+    Access, Component, Compression, Descriptor, Generation, IndexCache, Lookup, Scope, Table,
+    Version, Writer, WriterOptions,
+};
 use std::path::Path;
 use std::rc::Rc;
 use stdx::{Bytes, Prng};
@@ -126,6 +130,88 @@ fn slices_of_random_tables() {
             }
         }
         assert!(50 < indexed, "{indexed} partitions have a row index");
+    });
+}
+
+/// Reads and bytes of queries so far.
+fn reads() -> (u64, u64) {
+    let stats = runtime::io::stats(IoClass::Query);
+    (stats.reads, stats.read_bytes)
+}
+
+/// A partition of so many rows, one block each.
+async fn wide(version: Version, count: i32) -> (Rc<Table>, Lookup) {
+    let schema = Rc::new(
+        TableSchema::builder("ks", "wide", model::Uuid::nil())
+            .partition_key("k", Type::Int)
+            .clustering("c", Type::Int)
+            .regular("v", Type::Text)
+            .build()
+            .unwrap(),
+    );
+    let options = WriterOptions {
+        version,
+        column_index_bytes: 1,
+        column_index_scale_bytes: usize::MAX,
+        ..WriterOptions::of_schema(&schema, "memtable").unwrap()
+    };
+    let options = WriterOptions { compression: Compression::None, ..options };
+    let (dir, class) = (Path::new(support::DIR), IoClass::Flush);
+    let generation = Generation::Number(1);
+    let writer = Writer::create(dir, generation, schema.clone(), options, class).await;
+    let mut writer = writer.unwrap();
+    let lookup = Lookup::new(Bytes::copy_from(&1i32.to_be_bytes()));
+    let tombstone = Tombstone::NONE;
+    let key = lookup.key.clone();
+    writer.write(&Fragment::PartitionStart { key, tombstone }).await.unwrap();
+    for number in 0..count {
+        let mut row = RowBuilder::new(Vec::new());
+        row.cell(ColumnId(2), Cell::live(1_700_000_000_000_000, b"value"));
+        let row = row.finish().into();
+        writer.write(&Fragment::Row { key: number_key(number), row }).await.unwrap();
+    }
+    writer.write(&Fragment::PartitionEnd).await.unwrap();
+    let sealed = writer.finish().await.unwrap().unwrap();
+    let table = Table::open(dir, sealed.descriptor, schema, &support::cache()).await.unwrap();
+    (table, lookup)
+}
+
+fn number_key(number: i32) -> Bytes {
+    let mut key = Vec::new();
+    model::key::push_clustering(&number.to_be_bytes(), &mut key);
+    key.into()
+}
+
+/// A row of a partition of 105 000 blocks: cold, five reads of no more than a page; then, with
+/// what that left in the cache, one read of the row's block for the next one.
+#[test]
+fn rows_of_a_large_partition_cost_few_reads() {
+    support::in_simulation(3, async {
+        const ROWS: i32 = 105_000;
+        let (table, lookup) = wide(Version::Ms, ROWS).await;
+        let mut prng = Prng::from_seed(4);
+        let mut costs = [0u64; 9];
+        for _ in 0..200 {
+            let row = prng.below(ROWS as u64 - 1) as i32;
+            let cache = IndexCache::new(1 << 20);
+            let read = async |row: i32| {
+                let before = reads();
+                let ranges = vec![range(&number_key(row), &number_key(row))];
+                let slice = Slice { ranges, with_static: false, ..Slice::full() };
+                let access = Access::new(IoClass::Query, &cache);
+                let source = table.read(Scope::Key(lookup.clone()), slice, access);
+                assert_eq!(rows(&support::drain(source).await.unwrap()).len(), 1);
+                let after = reads();
+                (after.0 - before.0, after.1 - before.1)
+            };
+            let (cold, bytes) = read(row).await;
+            assert!(bytes <= 6 * 4096, "row {row}: {cold} reads of {bytes} bytes");
+            costs[cold as usize] += 1;
+            let (warm, bytes) = read(row + 1).await;
+            assert!(warm <= 2 && bytes <= 2 * 4096, "row {row}: {warm} reads of {bytes} bytes");
+        }
+        // The block behind is on another page now and then.
+        assert!(costs[6..].iter().sum::<u64>() <= 10, "cold reads: {costs:?}");
     });
 }
 
