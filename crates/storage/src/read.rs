@@ -65,34 +65,38 @@ impl Shard {
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         let table = self.readable(command.table)?;
         let schema = table.schema();
-        let reading = Reading { schema, operation: "data-query" };
-        let semaphore = self.reads.of(&reading.schema);
-        let mut permit = match semaphore.try_admit(&reading) {
-            Some(permit) => permit,
-            None => semaphore.admit(&reading, Some(self.read_deadline(command))).await?,
-        };
-        let schema = &reading.schema;
-        let page = match &command.partitions {
+        let semaphore = self.reads.of(&schema);
+        match &command.partitions {
             Partitions::Key(key) => {
                 let done = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
                 let lookup = Lookup::new(Bytes::copy_from(key));
-                match table.tablet_of(lookup.key.token).filter(|_| !done) {
-                    Some(tablet) => {
-                        self.read_one(tablet, schema, &lookup, command, &mut permit).await
-                    }
-                    None => Ok(Page::default()),
+                let tablet = table.tablet_of(lookup.key.token).filter(|_| !done);
+                let Some(tablet) = tablet else { return Ok(Page::default()) };
+                if is_in_memtable_alone(tablet, &lookup) && semaphore.try_pass() {
+                    return read_memtable(tablet, &schema, &lookup, command);
                 }
+                let permit = self.admit(semaphore, &schema, command).await?;
+                let page = self.read_one(tablet, &schema, &lookup, command, &permit).await;
+                counted(page, &permit)
             }
             Partitions::Range { start, end } => {
-                permit.set_deadline(Some(self.read_deadline(command)));
-                let mut source = open_range(self, &table, schema, (start, end), command);
-                reader::read_page_admitted(&mut *source, schema, command, &permit).await
+                let permit = self.admit(semaphore, &schema, command).await?;
+                let mut source = open_range(self, &table, &schema, (start, end), command);
+                let page =
+                    reader::read_page_admitted(&mut *source, &schema, command, &permit).await;
+                counted(page, &permit)
             }
-        };
-        if page.is_err() {
-            permit.fail();
         }
-        page
+    }
+
+    async fn admit(
+        &self,
+        semaphore: &Rc<ReadSemaphore>,
+        schema: &Rc<TableSchema>,
+        command: &ReadCommand,
+    ) -> Result<Permit, ReadError> {
+        let reading = Reading { schema: schema.clone(), operation: "data-query" };
+        semaphore.admit(&reading, Some(self.read_deadline(command))).await
     }
 
     /// When a read that begins now has to end.
@@ -104,33 +108,54 @@ impl Shard {
             }
     }
 
-    /// Reads one partition; from a single memtable without a merge, at once.
+    /// Reads one partition.
     async fn read_one(
         &self,
         tablet: &Tablet,
         schema: &Rc<TableSchema>,
         lookup: &Lookup,
         command: &ReadCommand,
-        permit: &mut Permit,
+        permit: &Permit,
     ) -> Result<Page, ReadError> {
-        let slice = Slice::resumed(command, &schema.order);
-        let only_memtable = tablet.sealed.borrow().is_empty()
-            && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup));
-        if only_memtable {
-            let memtable = tablet.active.borrow().clone();
-            let keys = KeyRange::One(lookup.key.clone());
-            let mut source = MemtableSource::new(memtable, keys, slice);
-            if let Some(page) = reader::read_page_now(&mut source, schema, command) {
-                return page;
-            }
-            unreachable!("a memtable never has to wait");
+        if is_in_memtable_alone(tablet, lookup) {
+            return read_memtable(tablet, schema, lookup, command);
         }
-        permit.set_deadline(Some(self.read_deadline(command)));
+        let slice = Slice::resumed(command, &schema.order);
         let direction = slice.direction();
         let mut sources = Sources::new(access_of(self, command));
         permit.count_sstables(sources.one(tablet, lookup, &slice));
         let mut source = reader::merge(schema.clone(), direction, sources.all);
         reader::read_page_admitted(&mut *source, schema, command, permit).await
+    }
+}
+
+fn counted(page: Result<Page, ReadError>, permit: &Permit) -> Result<Page, ReadError> {
+    if page.is_err() {
+        permit.fail();
+    }
+    page
+}
+
+/// Whether all there is of a partition is in the memtable that is written to.
+fn is_in_memtable_alone(tablet: &Tablet, lookup: &Lookup) -> bool {
+    tablet.sealed.borrow().is_empty()
+        && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup))
+}
+
+/// Reads a partition of the memtable without a merge, at once.
+fn read_memtable(
+    tablet: &Tablet,
+    schema: &TableSchema,
+    lookup: &Lookup,
+    command: &ReadCommand,
+) -> Result<Page, ReadError> {
+    let slice = Slice::resumed(command, &schema.order);
+    let memtable = tablet.active.borrow().clone();
+    let keys = KeyRange::One(lookup.key.clone());
+    let mut source = MemtableSource::new(memtable, keys, slice);
+    match reader::read_page_now(&mut source, schema, command) {
+        Some(page) => page,
+        None => unreachable!("a memtable never has to wait"),
     }
 }
 

@@ -233,6 +233,18 @@ impl Core {
         Some(id)
     }
 
+    /// Admits a read at once, if that can be, and lets it end.
+    pub(super) fn try_pass(&mut self) -> bool {
+        let passes = self.waiting.count + self.memory_waiting.count == 0
+            && decide(&self.limits, &self.load(), Candidate::New) == Verdict::Admit;
+        let passed = passes as u64;
+        self.counters.total_permits += passed;
+        self.counters.reads_admitted += passed;
+        self.counters.reads_admitted_immediately += passed;
+        self.counters.total_successful_reads += passed;
+        passes
+    }
+
     fn hold_base(&mut self, id: Id) {
         let base = self.limits.base_bytes();
         let slot = self.slot_mut(id);

@@ -74,6 +74,14 @@ impl ReadSemaphore {
         Some(self.permit(id, None))
     }
 
+    /// Lets a read through that neither waits nor lets others run before it has ended: what it
+    /// would hold nobody could see. It counts as admitted, and as successful; false: it has to be
+    /// admitted like all others.
+    #[inline]
+    pub fn try_pass(&self) -> bool {
+        self.core.borrow_mut().try_pass()
+    }
+
     /// A permit, when there is room. At the deadline the wait ends with [`ReadError::TimedOut`];
     /// where the queue is full, or where little of the time is left when its turn comes, with
     /// [`ReadError::Overloaded`].
@@ -222,11 +230,6 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The read fails with [`ReadError::TimedOut`] after this, at its next [`Permit::check`].
-    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
-    }
-
     /// Whether the read may go on: to be asked between batches.
     pub fn check(&self) -> Result<(), ReadError> {
         if self.semaphore.core.borrow().is_killed(self.id) {

@@ -151,6 +151,19 @@ fn the_queue_is_bounded_and_cancelled_waits_leave_nothing() {
 }
 
 #[test]
+fn a_read_that_ends_at_once_passes_where_it_would_be_admitted() {
+    let semaphore = ReadSemaphore::new("user", limits());
+    assert!(semaphore.try_pass());
+    assert_eq!(semaphore.load(), IDLE);
+    let held: Vec<_> = (0..4).map(|_| semaphore.try_admit(&reading()).unwrap()).collect();
+    assert!(!semaphore.try_pass());
+    let counters = semaphore.counters();
+    assert_eq!((counters.reads_admitted_immediately, counters.total_successful_reads), (5, 1));
+    drop(held);
+    assert!(semaphore.try_pass());
+}
+
+#[test]
 fn inactive_reads_make_room_the_oldest_first() {
     let semaphore = ReadSemaphore::new("streaming", limits());
     let paused: Vec<_> = (0..4).map(|_| semaphore.try_admit(&reading()).unwrap()).collect();
