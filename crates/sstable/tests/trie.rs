@@ -241,8 +241,8 @@ fn keys_of_blocks(partition: i64) -> Vec<Vec<u8>> {
     keys
 }
 
-/// `blocks` has partitions 0 to 5 with the keys of [`keys_of_blocks`]; `kinds` has clustering columns varint, decimal (descending), frozen list and inet
-/// (descending). Blocks are of 4 KiB.
+/// `blocks` has partitions 0 to 5 with the keys of [`keys_of_blocks`]; `kinds` has clustering
+/// columns varint, decimal (descending), frozen list and inet (descending). Blocks are of 4 KiB.
 #[test]
 fn slices_of_files_of_cassandra() {
     support::in_simulation(2, async {

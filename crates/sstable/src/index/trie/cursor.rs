@@ -11,6 +11,9 @@ use mutation::Tombstone;
 use reader::ReadError;
 use std::rc::Rc;
 
+/// Bytes of an encoded position, usually at most.
+const POSITION_BYTES: usize = 64;
+
 /// A walk over the blocks of a row index.
 #[derive(Debug)]
 pub struct RowsCursor {
@@ -39,7 +42,7 @@ impl RowsCursor {
             mapping,
             tombstone: at.tombstone,
             rows_start: 0,
-            position: Vec::new(),
+            position: Vec::with_capacity(POSITION_BYTES),
             lower: Vec::new(),
             stats: ReadStats::of_shard(),
         };

@@ -7,7 +7,6 @@
 //!  - *file-order*: entries come in the order of the data, also where, in `ms`, the order of the
 //!    trie is another one among equal tokens.
 
-use super::RowsCursor;
 use super::build::Builder;
 use super::key::{KeyForm, TOKEN_BYTES, put_partition_key, put_partition_position, token_bytes};
 use super::node::Payload;
@@ -19,7 +18,6 @@ use crate::index::blocks::CachedPages;
 use crate::index::search::Stop;
 use crate::index::{Located, Lookup, RowIndex, is_before};
 use crate::store::Version;
-use crate::table::Mapping;
 use model::{DecoratedKey, TableSchema};
 use mutation::page::RingBound;
 use reader::ReadError;
@@ -191,8 +189,6 @@ pub struct TrieIndex {
     rows: CachedFile,
     data: Rc<ReadFile>,
     form: KeyForm,
-    /// Whether the last separator of a row index leads to the end of the rows.
-    exact_ends: bool,
     first: DecoratedKey,
     last: DecoratedKey,
     count: u64,
@@ -232,8 +228,7 @@ impl TrieIndex {
             return Err(wrong(Damaged::new(what, 0)));
         }
         let form = KeyForm::of(version, schema);
-        let exact_ends = version != Version::Da;
-        Ok(TrieIndex { partitions, rows, data, form, exact_ends, first, last, count, root })
+        Ok(TrieIndex { partitions, rows, data, form, first, last, count, root })
     }
 
     /// The first partition.
@@ -256,16 +251,6 @@ impl TrieIndex {
     pub fn rows(&self) -> &CachedFile {
         &self.rows
     }
-    /// A walk over the blocks of a partition.
-    pub async fn rows_cursor(
-        &self,
-        at: RowsAt,
-        mapping: Rc<Mapping>,
-        access: Access,
-    ) -> Result<RowsCursor, ReadError> {
-        RowsCursor::open((self.rows.clone(), at), mapping, self.exact_ends, access).await
-    }
-
     /// Bytes of memory it takes beside what is cached.
     pub fn memory_bytes(&self) -> usize {
         std::mem::size_of::<TrieIndex>() + self.first.key.len() + self.last.key.len()
@@ -278,7 +263,7 @@ impl TrieIndex {
         access: &Access,
     ) -> Result<Option<Located>, ReadError> {
         let mut walk = self.walk(access);
-        let (root, mut place) = (self.root, Place::default());
+        let (root, mut place) = (self.root, Place::new());
         let token = token_bytes(lookup.key.token);
         let mut is_leaf =
             self.run(&mut walk, |walk| walk.seek(root, &token, true, &mut place)).await?;
@@ -313,7 +298,7 @@ impl TrieIndex {
         access: &Access,
     ) -> Option<u64> {
         let data_bytes = self.data.len();
-        let Some(passed) = walk.next(place, &mut Place::default()).ok()? else {
+        let Some(passed) = walk.next(place, &mut Place::new()).ok()? else {
             return Some(data_bytes);
         };
         let position = match read_payload(&passed).ok()?.1 {
@@ -477,8 +462,8 @@ impl TrieEntries {
             access: access.clone(),
             walk: index.walk(access),
             start: Some(start.clone()),
-            place: Place::default(),
-            scratch: Place::default(),
+            place: Place::new(),
+            scratch: Place::new(),
             queue: VecDeque::new(),
             ahead: None,
             ended: false,

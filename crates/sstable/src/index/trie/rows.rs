@@ -255,8 +255,8 @@ impl<P: Pages> RowsSearch<P> {
             root: rows.root,
             exact_end,
             back: None,
-            place: Place::default(),
-            scratch: Place::default(),
+            place: Place::new(),
+            scratch: Place::new(),
             end: None,
         }
     }

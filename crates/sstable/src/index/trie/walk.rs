@@ -16,6 +16,8 @@ use stdx::Damaged;
 pub(crate) const DEPTH_MAX: u32 = 1 << 19;
 /// Pages that are held between two steps.
 const HELD_MAX: usize = 6;
+/// Nodes with children or payloads to choose from that lie above a place, usually.
+const FRAMES: usize = 10;
 
 /// A place between two entries of a trie, or before or behind all: the nodes above it, root
 /// first. Of the node itself (item 0) and its children (item 1 and on), those before `item` lie
@@ -39,6 +41,11 @@ struct Frame {
 const BEHIND: u16 = 257;
 
 impl Place {
+    /// A place to be set, with memory for the nodes that are usually above one.
+    pub(crate) fn new() -> Place {
+        Place { frames: Vec::with_capacity(FRAMES) }
+    }
+
     /// Copies another place into the memory of this one.
     pub(crate) fn set(&mut self, other: &Place) {
         self.frames.clone_from(&other.frames);
@@ -105,7 +112,7 @@ pub(crate) struct Walk<P: Pages> {
 impl<P: Pages> Walk<P> {
     /// A walker that holds nothing.
     pub(crate) fn new(pages: P) -> Walk<P> {
-        Walk { pages, held: Vec::new() }
+        Walk { pages, held: Vec::with_capacity(HELD_MAX) }
     }
 
     /// Where it gets pages from.

@@ -142,7 +142,8 @@ proptest! {
                     prop_assert_eq!(typed, a.cmp(b));
                 }
                 // Bounds surround the key, and those of the token surround all keys.
-                for (key, weight) in [(None, -1), (Some(&b.key[..]), -1), (Some(&b.key[..]), 1), (None, 1)] {
+                let own = Some(&b.key[..]);
+                for (key, weight) in [(None, -1), (own, -1), (own, 1), (None, 1)] {
                     let mut bound = Vec::new();
                     put_partition_position(b.token, key, weight, &KeyForm::Whole, &mut bound);
                     let expected = match (a.token.cmp(&b.token), key) {
