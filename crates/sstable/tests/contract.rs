@@ -9,6 +9,11 @@ use sstable::{Algorithm, Compression, Version, WriterOptions};
 use support::{DIR, everything, in_simulation, options, write};
 
 async fn check(cases: u32, options: WriterOptions) {
+    check_both(cases, options.clone(), false).await;
+    check_both(cases / 3, options, true).await;
+}
+
+async fn check_both(cases: u32, options: WriterOptions, by_index: bool) {
     let options = &options;
     conformance(cases, async |mutations: &[FrozenMutation], slice: &Slice| {
         let all = Model::of(mutations).fragments(&mutation::testing::read_all().partitions);
@@ -16,6 +21,7 @@ async fn check(cases: u32, options: WriterOptions) {
         match write(schema.clone(), &all, options.clone()).await {
             Some(table) => {
                 let source = table.read(everything(), slice.clone(), support::access());
+                let source = if by_index { source.by_index() } else { source };
                 Box::new(source) as Box<dyn Source>
             }
             None => Box::new(VecSource::new(&schema.order, Vec::new(), slice)),
@@ -27,13 +33,19 @@ async fn check(cases: u32, options: WriterOptions) {
 
 #[test]
 fn plain_files_conform() {
-    in_simulation(1, async { check(150, options()).await });
+    in_simulation(1, async { check(90, options()).await });
 }
 
 #[test]
 fn files_with_many_blocks_conform() {
     let options = WriterOptions { column_index_bytes: 1, ..options() };
-    in_simulation(2, async { check(150, options).await });
+    in_simulation(2, async { check(90, options).await });
+}
+
+#[test]
+fn files_with_a_trie_index_conform() {
+    let options = WriterOptions { column_index_bytes: 30, version: Version::Ms, ..options() };
+    in_simulation(4, async { check(45, options).await });
 }
 
 #[test]
@@ -52,5 +64,5 @@ fn trie_indexes_of_many_blocks_conform() {
 fn compressed_files_conform() {
     let compression = Compression::Chunks { algorithm: Algorithm::Lz4, chunk_bytes: 32 };
     let options = WriterOptions { column_index_bytes: 40, compression, ..options() };
-    in_simulation(3, async { check(100, options).await });
+    in_simulation(3, async { check(60, options).await });
 }

@@ -103,6 +103,11 @@ impl Elements {
         self.slicer.ranges()
     }
 
+    /// The range that comes, or in which we are.
+    pub(super) fn next_range(&self) -> usize {
+        self.slicer.next_range()
+    }
+
     /// Whether what came last lies before the range that comes.
     pub(super) fn is_before(&self) -> bool {
         self.slicer.is_before()

@@ -71,6 +71,8 @@ pub struct TableSource {
     rows: Option<Stretches>,
     /// The range whose end the present stretch should have.
     refine: Option<usize>,
+    /// Every partition is opened by the index.
+    by_index: bool,
     /// The rest of the partition is not wanted.
     skipping: bool,
     /// A partition was yielded whose end was not.
@@ -86,6 +88,8 @@ struct Forward {
     ranges: Vec<ClusteringRange>,
     /// In a scan: the index of the rows of the present partition, once it was looked for.
     index: Option<Option<Stretches>>,
+    /// The index was asked, and nothing was loaded since.
+    jumped: bool,
     /// Backwards, what is asked for is read by a source of its own.
     rows: Option<Box<TableSource>>,
 }
@@ -139,7 +143,7 @@ impl TableSource {
         let mapping = table.mapping();
         let forward = slice.forwarding.then(|| {
             let ranges = std::mem::take(&mut slice.ranges);
-            Forward { ranges, index: None, rows: None }
+            Forward { ranges, index: None, jumped: false, rows: None }
         });
         let stats = ReadStats::of_shard();
         let ranges = std::mem::take(&mut slice.ranges);
@@ -156,12 +160,19 @@ impl TableSource {
             pending: Vec::new(),
             last: None,
             entries: None,
+            by_index: false,
             rows: None,
             refine: None,
             skipping: false,
             inside: false,
             forward,
         }
+    }
+
+    /// Opens every partition of a range by the index, however small they are.
+    pub fn by_index(mut self) -> TableSource {
+        self.by_index = true;
+        self
     }
 
     /// Yields what can be yielded without I/O.
@@ -263,7 +274,10 @@ impl TableSource {
         match step {
             Step::Need(bytes) => return Ok(Moved::Need(bytes)),
             Step::Taken => {}
-            Step::Limit if self.rows.is_some() => self.state = State::NextStretch,
+            Step::Limit if let Some(rows) = &mut self.rows => {
+                rows.catch_up(self.window.position());
+                self.state = State::NextStretch;
+            }
             Step::PartitionEnd | Step::Limit => {
                 if self.skipping {
                     self.state = self.after_partition();
@@ -454,7 +468,7 @@ impl TableSource {
             }
             Scope::Range { start, end } => {
                 self.stats.add(|counts| counts.range_reads += 1);
-                if self.slice.reversed || self.is_selective() {
+                if self.slice.reversed || self.by_index || self.is_selective() {
                     self.entries = Some(table.index.entries(&start, &self.access));
                     return self.next_entry().await;
                 }
@@ -687,8 +701,17 @@ impl TableSource {
     /// that led anywhere.
     async fn jump_forward(&mut self) -> Result<bool, ReadError> {
         let here = self.window.position();
+        let Some(forward) = &mut self.forward else { return Ok(false) };
+        forward.jumped = !forward.jumped;
+        if !forward.jumped {
+            return Ok(false);
+        }
         if let Some(rows) = &mut self.rows {
-            rows.restart(here);
+            let streams = matches!(self.state, State::Rows { bounded: false });
+            if !streams || !self.window.has_begun() {
+                return Ok(false);
+            }
+            rows.restart(self.elements.next_range(), here);
             self.state = State::NextStretch;
             return Ok(true);
         }
@@ -852,13 +875,14 @@ impl Source for TableSource {
             return;
         }
         self.elements.set_ranges(ranges);
+        self.refine = None;
         let bounded = match self.state {
             State::Waiting { bounded, .. } | State::Rows { bounded } => bounded,
             _ => true,
         };
         match &mut self.rows {
             Some(rows) => {
-                rows.restart(self.window.position());
+                rows.restart(0, self.window.position());
                 let begun = 0 < self.window.remaining() && self.window.has_begun();
                 self.state = if begun { State::Rows { bounded } } else { State::NextStretch };
             }

@@ -68,6 +68,11 @@ impl Slicer {
         &self.ranges
     }
 
+    /// The range that comes, or in which we are.
+    pub fn next_range(&self) -> usize {
+        self.next
+    }
+
     /// Whether what came last lies before the range that comes, or nothing has come of it.
     pub fn is_before(&self) -> bool {
         !self.inside && self.next < self.until

@@ -95,12 +95,17 @@ impl Stretches {
         self.cursor
     }
 
-    /// Other ranges come, behind all that were located; the consumer is at `here`.
-    pub(super) fn restart(&mut self, here: u64) {
-        self.next = 0;
+    /// Ranges from one on are located anew; the consumer is at `here`.
+    pub(super) fn restart(&mut self, range: usize, here: u64) {
+        self.next = range;
         self.ahead.clear();
         let (_, header_end) = self.header();
         self.reached = here.clamp(header_end, self.end);
+    }
+
+    /// The consumer is at `here`.
+    pub(super) fn catch_up(&mut self, here: u64) {
+        self.reached = self.reached.max(here);
     }
 
     /// Where a range starts in the data, and what is open there.

@@ -430,10 +430,13 @@ impl Window {
         }
     }
 
-    /// Forgets what is loaded, and counts what of it was not consumed.
+    /// Forgets what is loaded, and counts what of it was read ahead: the rest of a stretch that
+    /// is loaded to its end was asked for.
     fn discard_loaded(&mut self) {
+        let loaded = self.loaded();
         let end = self.extents.front().map_or(self.limit, |extent| extent.range.end);
-        let bytes = self.loaded().min(end).saturating_sub(self.here.max(self.base));
+        let used = if self.limit <= loaded { self.limit } else { self.here };
+        let bytes = loaded.min(end).saturating_sub(used.max(self.base));
         self.stats.add(|counts| counts.discarded_bytes += bytes);
         let old = std::mem::replace(&mut self.buf, Loaded::Own(Vec::new()));
         self.keep_memory(old);
