@@ -120,11 +120,15 @@ fn parsers_take_any_bytes() {
         if round % 2 == 0 {
             bytes.iter_mut().step_by(2).for_each(|byte| *byte &= 3);
         }
+        let version = *prng.pick(&Version::ALL).unwrap();
         for kind in ComponentKind::ALL {
-            let _ = parse_component(kind, &bytes);
+            let _ = parse_component(kind, version, &bytes);
         }
         // Behind the head of a partition, so that elements are reached.
-        let head = [0, 0, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0];
-        let _ = parse_component(ComponentKind::Data, &[head.as_slice(), &bytes].concat());
+        let head: &[u8] = match version.has_unsigned_times() {
+            true => &[0, 0, 0x80],
+            false => &[0, 0, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0],
+        };
+        let _ = parse_component(ComponentKind::Data, version, &[head, &bytes].concat());
     }
 }
