@@ -189,9 +189,8 @@ impl BigIndex {
             if let Some(promoted) = feed.consume(&head).await? {
                 builder.set_promoted(promoted);
             }
-            if builder.len().is_multiple_of(YIELD_ENTRIES) {
-                runtime::task::yield_if_needed().await;
-            }
+            feed.pass_small(end, YIELD_ENTRIES, |key, position| builder.push(key, position))?;
+            runtime::task::yield_if_needed().await;
         }
         if builder.is_empty() {
             return Err(self.ends_early());

@@ -132,11 +132,6 @@ impl PageBuilder {
         self.entries.is_empty()
     }
 
-    /// How many entries were added.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// The key added last.
     pub(crate) fn last_key(&self) -> &[u8] {
         self.entries.last().map_or(&[], |(_, _, start)| &self.keys[*start as usize..])
@@ -146,7 +141,8 @@ impl PageBuilder {
     pub(crate) fn push(&mut self, key: &[u8], position: u64) -> Result<(), Damaged> {
         let token = Token::of(key).0;
         if let Some((last, before, _)) = self.entries.last() {
-            if (*last, self.last_key()) >= (token, key) {
+            let order = last.cmp(&token).then_with(|| self.last_key().cmp(key));
+            if order.is_ge() {
                 return Err(Damaged::new("keys of the index out of order", 0));
             }
             if position <= *before {
