@@ -258,6 +258,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "no shard runs here")]
     fn the_alignment_of_direct_reads_divides_the_most() {
         let executable = std::fs::File::open("/proc/self/exe").unwrap();
         let alignment = direct_alignment(executable.as_raw_fd(), 4096);
