@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         "perf-fast-forward" => perf::fast_forward::main(rest),
         "perf-simple-query" => perf::simple_query::main(rest),
         "sstable" => tools::sstable::main(rest),
+        "perf-sstable" => perf::sstable::main(rest),
         other => {
             eprintln!("unknown tool {other}; the tools are:\n{}", tools::list());
             ExitCode::from(2)

@@ -2,6 +2,7 @@
 
 pub(crate) mod fast_forward;
 pub(crate) mod simple_query;
+pub(crate) mod sstable;
 pub(crate) mod statistics;
 mod words;
 
@@ -40,8 +41,8 @@ pub(crate) fn versions() -> serde_json::Value {
 }
 
 /// The version of SSTables that a format names, if it is one that is written.
-pub(crate) fn writable(format: &str) -> Result<sstable::Version, String> {
-    let version = sstable::Version::of(format).filter(|_| matches!(format, "me" | "ms"));
+pub(crate) fn writable(format: &str) -> Result<::sstable::Version, String> {
+    let version = ::sstable::Version::of(format).filter(|_| matches!(format, "me" | "ms"));
     version.ok_or(format!("--sstable-format: {format} cannot be written; me and ms may be"))
 }
 

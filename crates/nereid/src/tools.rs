@@ -8,6 +8,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("perf-fast-forward", "measure readers that skip, slice and forward"),
     ("perf-simple-query", "measure reads and writes of single rows, in process"),
     ("sstable", "look into SSTables, check, write and rewrite them, without a node"),
+    ("perf-sstable", "measure writing, reading and merging SSTables"),
 ];
 
 /// For `--list-tools`.

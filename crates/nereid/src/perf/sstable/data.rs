@@ -1,0 +1,71 @@
+//! The partitions that are stored: random keys and values from a fixed seed.
+
+use super::options::Options;
+use model::{DecoratedKey, TableSchema};
+use mutation::{Cell, MutationBuilder, RowBuilder};
+use std::rc::Rc;
+use stdx::{Bytes, Prng};
+use storage::memtable::Memtable;
+
+/// The table of all SSTables here.
+pub(crate) fn schema(options: &Options) -> Result<Rc<TableSchema>, String> {
+    let columns: String = (0..options.columns).map(|n| format!(", c{n} blob")).collect();
+    let compression = if options.compressed { "LZ4Compressor" } else { "" };
+    let text = format!(
+        "CREATE TABLE ks.perf (pk blob PRIMARY KEY{columns}) WITH compression = \
+         {{'sstable_compression': '{compression}'}}"
+    );
+    let made = query::offline::schema_of_text(&text, 0).map_err(|error| error.to_string())?;
+    made.tables.into_iter().next().map(Rc::new).ok_or("no table was made".to_string())
+}
+
+/// Partitions spread evenly over some memtables, and their keys in ring order.
+pub(crate) fn memtables(
+    options: &Options,
+    schema: &TableSchema,
+) -> (Vec<Rc<Memtable>>, Vec<DecoratedKey>) {
+    let order = Rc::new(schema.order.clone());
+    let tables = (0..options.sstables).map(|_| Rc::new(Memtable::new(order.clone())));
+    let tables: Vec<_> = tables.collect();
+    let mut prng = Prng::from_seed(1 + u64::from(runtime::shard_id()));
+    let mut keys = Vec::new();
+    while (keys.len() as u64) < options.partitions {
+        let mut key = vec![0; options.key_bytes];
+        prng.fill(&mut key);
+        let timestamp = match options.timestamps {
+            0 => 0,
+            range => prng.below(2 * range + 1) as i64 - range as i64,
+        };
+        let table = &tables[keys.len() % tables.len()];
+        let before = table.partition_count();
+        let mutation = mutation(options, schema, &key, timestamp, &mut prng);
+        let key = DecoratedKey::new(Bytes::copy_from(&key));
+        let view = mutation.view().expect("a mutation of ours is well formed");
+        table.apply(schema, key.clone(), &view);
+        // A key that came up twice is not another partition.
+        if before < table.partition_count() {
+            keys.push(key);
+        }
+    }
+    keys.sort_unstable();
+    (tables, keys)
+}
+
+fn mutation(
+    options: &Options,
+    schema: &TableSchema,
+    key: &[u8],
+    timestamp: i64,
+    prng: &mut Prng,
+) -> mutation::FrozenMutation {
+    let mut row = RowBuilder::new(Vec::new());
+    row.marker(mutation::Marker::Live { timestamp });
+    let mut value = vec![0; options.column_bytes];
+    for column in schema.regulars() {
+        prng.fill(&mut value);
+        row.cell(column.id, Cell::live(timestamp, &value));
+    }
+    let mut builder = MutationBuilder::new(schema, key);
+    builder.row(&[], &row.finish());
+    builder.freeze()
+}

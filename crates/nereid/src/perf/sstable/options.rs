@@ -1,0 +1,185 @@
+//! The command line of `perf-sstable`.
+
+use crate::options::Values;
+use crate::perf::words::{Words, prefer};
+use sstable::Version;
+use std::path::PathBuf;
+
+pub(crate) const USAGE: &str = "\
+usage: nereid perf-sstable [OPTIONS]
+  --mode MODE            sequential_read, index_read, write, compaction, index_write,
+                         full_scan_streaming or partitioned_streaming [index_write]
+  --partitions N         [5000000]
+  --key_size N           bytes [128]
+  --num_columns N        [5]
+  --column_size N        bytes [64]
+  --buffer_size KB       of reads; the reader chooses, so only the default is taken [64]
+  --parallelism N        operations at once on each shard [1]
+  --iterations N         [30]
+  --sstables N           inputs of a compaction [1]
+  --compaction-strategy S
+  --timestamp-range N    write times are uniform in [-N, N] [0]
+  --testdir DIR          [a temporary folder]
+  --sstable-format F     me or ms
+  --with-compression     LZ4
+and the options of the server: -c N shards, --default-log-level, ...";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    SequentialRead,
+    IndexRead,
+    Write,
+    Compaction,
+    /// Partitions without columns: the index is most of the work.
+    IndexWrite,
+    FullScanStreaming,
+    /// A range for each partition.
+    PartitionedStreaming,
+}
+
+const MODES: [(&str, Mode); 7] = [
+    ("sequential_read", Mode::SequentialRead),
+    ("index_read", Mode::IndexRead),
+    ("write", Mode::Write),
+    ("compaction", Mode::Compaction),
+    ("index_write", Mode::IndexWrite),
+    ("full_scan_streaming", Mode::FullScanStreaming),
+    ("partitioned_streaming", Mode::PartitionedStreaming),
+];
+
+/// The options, read and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) mode: Mode,
+    pub(crate) partitions: u64,
+    pub(crate) key_bytes: usize,
+    pub(crate) columns: usize,
+    pub(crate) column_bytes: usize,
+    pub(crate) parallelism: u64,
+    pub(crate) iterations: u64,
+    pub(crate) sstables: usize,
+    pub(crate) timestamps: u64,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) version: Option<Version>,
+    pub(crate) compressed: bool,
+    /// Of the runtime.
+    pub(crate) common: Values,
+}
+
+/// What the words ask for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Run(Box<Options>),
+    Print(String),
+}
+
+impl Options {
+    /// Reads the words after the tool's name; the error is what to print.
+    pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+        let mut words = Words::new(words);
+        if words.flag("help") {
+            return Ok(Asked::Print(USAGE.to_string()));
+        }
+        let mode = mode(&mut words)?;
+        let version = match words.text("sstable-format")? {
+            Some(text) => Some(crate::perf::writable(&text)?),
+            None => None,
+        };
+        let buffer: u64 = words.number("buffer-size")?.unwrap_or(64);
+        if buffer != 64 {
+            return Err("--buffer_size: the reader chooses the size of its reads".to_string());
+        }
+        let options = Options {
+            mode,
+            partitions: words.number("partitions")?.unwrap_or(5_000_000),
+            key_bytes: words.number("key-size")?.unwrap_or(128),
+            columns: if mode == Mode::IndexWrite { 0 } else { columns(&mut words)? },
+            column_bytes: words.number("column-size")?.unwrap_or(64),
+            parallelism: words.number("parallelism")?.unwrap_or(1).max(1),
+            iterations: words.number("iterations")?.unwrap_or(30).max(1),
+            sstables: inputs(&mut words, mode)?,
+            timestamps: words.number("timestamp-range")?.unwrap_or(0),
+            folder: words.text("testdir")?.map(PathBuf::from),
+            version,
+            compressed: words.flag("with-compression"),
+            common: common(words)?,
+        };
+        let keys_max = 256u64.saturating_pow(options.key_bytes.min(7) as u32);
+        if options.partitions == 0 || keys_max < options.partitions * 2 {
+            return Err("--partitions: as many keys of --key_size bytes there are not".to_string());
+        }
+        if (60 << 10) < options.key_bytes {
+            return Err("--key_size: at most 60 KiB".to_string());
+        }
+        Ok(Asked::Run(Box::new(options)))
+    }
+}
+
+fn mode(words: &mut Words) -> Result<Mode, String> {
+    let Some(name) = words.text("mode")? else { return Ok(Mode::IndexWrite) };
+    let found = MODES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, mode)| *mode).ok_or(format!("--mode: there is no {name}"))
+}
+
+fn columns(words: &mut Words) -> Result<usize, String> {
+    let columns = words.number("num-columns")?.unwrap_or(5);
+    if 1000 < columns { Err("--num_columns: at most 1000".to_string()) } else { Ok(columns) }
+}
+
+/// The inputs of a compaction; refuses strategies that would not decide about them.
+fn inputs(words: &mut Words, mode: Mode) -> Result<usize, String> {
+    let strategy = words.text("compaction-strategy")?;
+    if let Some(name) = strategy.filter(|name| !name.ends_with("SizeTieredCompactionStrategy")) {
+        return Err(format!("--compaction-strategy: there is no {name} yet"));
+    }
+    let count = words.number("sstables")?.unwrap_or(1).max(1);
+    match mode {
+        Mode::Compaction => Ok(count),
+        _ if count == 1 => Ok(1),
+        _ => Err("--sstables: of the mode compaction alone".to_string()),
+    }
+}
+
+fn common(words: Words) -> Result<Values, String> {
+    let mut values = words.rest()?;
+    prefer(&mut values, "smp", "1");
+    prefer(&mut values, "unsafe_bypass_fsync", "1");
+    prefer(&mut values, "default_log_level", "warn");
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Asked, String> {
+        Options::parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_given_counts_and_the_rest_is_as_documented() {
+        let Ok(Asked::Run(options)) = parse("") else { panic!("the defaults are refused") };
+        assert_eq!((options.mode, options.partitions), (Mode::IndexWrite, 5_000_000));
+        assert_eq!((options.key_bytes, options.column_bytes, options.iterations), (128, 64, 30));
+        let line = "--mode compaction --sstables=4 --num_columns 2 --key_size=16 --partitions 10";
+        let Ok(Asked::Run(options)) = parse(line) else { panic!("{line}") };
+        assert_eq!((options.mode, options.sstables), (Mode::Compaction, 4));
+        assert_eq!((options.columns, options.key_bytes), (2, 16));
+    }
+
+    #[test]
+    fn refusals() {
+        for (line, part) in [
+            ("--mode other", "there is no other"),
+            ("--mode write --sstables 2", "compaction alone"),
+            ("--buffer_size 128", "chooses"),
+            ("--compaction-strategy LeveledCompactionStrategy", "no LeveledCompaction"),
+            ("--key_size 1", "as many keys"),
+            ("--sstable-format mc", "cannot be written"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}
