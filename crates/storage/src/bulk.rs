@@ -42,6 +42,9 @@ impl Storage {
             if let Some(bytes) = how.column_index_bytes {
                 options.column_index_bytes = bytes;
             }
+            if let Some(version) = how.version {
+                options.version = version;
+            }
         };
         for tablet in &table.tablets {
             compaction::merge_all(self.shard(), &table, tablet, &adjust).await?;

@@ -14,6 +14,11 @@ fn counts(stats: &PageStats) -> IndexCounts {
     IndexCounts { hits: stats.hits, misses: stats.misses, blocks: stats.blocks }
 }
 
+/// What readers of data did on this shard.
+pub(crate) fn data_counts() -> sstable::ReadCounts {
+    sstable::ReadStats::of_shard().counts()
+}
+
 /// Forgets what was cached.
 pub(crate) fn drop_all() {
     runtime::local::get::<Storage>().index_cache().clear();

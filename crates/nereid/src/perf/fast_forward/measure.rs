@@ -13,6 +13,7 @@ pub(crate) struct Spent {
     io: IoStats,
     index: IndexCounts,
     pages: IndexCounts,
+    data: sstable::ReadCounts,
     allocations: u64,
     polls: u64,
     busy_ns: u64,
@@ -41,8 +42,6 @@ impl IndexCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Yield {
     pub(crate) fragments: u64,
-    /// Calls for fragments that had to wait for the disk.
-    pub(crate) waits: u64,
 }
 
 /// One read.
@@ -53,7 +52,10 @@ pub(crate) struct Sample {
     pub(crate) aio: u64,
     pub(crate) bytes: u64,
     pub(crate) blocked: u64,
+    /// Bytes of data that were read and not used.
     pub(crate) dropped: u64,
+    /// Bytes of data that were asked for.
+    pub(crate) range: u64,
     /// Pages of partition indexes.
     pub(crate) index: IndexCounts,
     /// Pages of index files.
@@ -80,6 +82,7 @@ pub(crate) async fn spent(counters: &Counters) -> Spent {
         io: runtime::io::total_stats(),
         index,
         pages,
+        data: super::caches::data_counts(),
         polls: groups.iter().map(|(_, stats)| stats.polls).sum(),
         busy_ns: groups.iter().map(|(_, stats)| stats.cpu_ns).sum(),
         instructions: counters.read().instructions,
@@ -103,8 +106,9 @@ pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sa
         bytes: after.io.read_bytes + after.io.write_bytes
             - before.io.read_bytes
             - before.io.write_bytes,
-        blocked: read.waits,
-        dropped: 0,
+        blocked: after.data.data_waits - before.data.data_waits,
+        dropped: after.data.discarded_bytes - before.data.discarded_bytes,
+        range: after.data.data_bytes - before.data.data_bytes,
         index: after.index.since(before.index),
         pages: after.pages.since(before.pages),
         allocations: allocations - before.allocations,
@@ -183,6 +187,7 @@ pub(crate) fn reduce(samples: &[Sample]) -> Result {
         ("tasks", Value::Count(middle.tasks)),
         ("insns/f", instructions),
         ("cpu", Value::Percent(middle.cpu)),
+        ("range B", Value::Count(middle.range)),
         ("pg hit", Value::Count(middle.pages.hits)),
         ("pg miss", Value::Count(middle.pages.misses)),
         ("depth", Value::Count(samples.iter().map(|sample| sample.depth).max().unwrap_or(0))),

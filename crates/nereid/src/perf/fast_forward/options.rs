@@ -193,6 +193,7 @@ fn common(mut words: Words) -> Result<Values, String> {
     prefer(&mut values, "smp", "1");
     prefer(&mut values, "overprovisioned", "1");
     prefer(&mut values, "default_log_level", "warn");
+    prefer(&mut values, "blocked_reactor_notify_ms", "-1");
     if trace {
         prefer(&mut values, "logger_log_level", "sstable=trace");
     }

@@ -66,7 +66,7 @@ async fn fill(options: &Options, dataset: &Dataset, report: &mut Report) -> Resu
         version: options.version,
     };
     storage.compact_all(schema.id, how).await.map_err(|error| error.to_string())?;
-    let read = Yield { fragments: options.rows, waits: 0 };
+    let read = Yield { fragments: options.rows };
     let sample = since(before, &counters, read).await;
     let heading = super::heading_of(dataset, &["flush@ (MiB)"]);
     report.begin(&heading);

@@ -219,7 +219,7 @@ impl Bench {
             resume: None,
         };
         let page = runtime::local::get::<storage::Storage>().read(&command).await?;
-        Ok(Yield { fragments: page.row_count, waits: 0 })
+        Ok(Yield { fragments: page.row_count })
     }
 
     /// All of some ranges of the large partition.
@@ -287,10 +287,7 @@ impl Reading {
             self.batch.clear();
             match self.source.try_fill(Budget::BATCH, &mut self.batch) {
                 Some(filled) => filled?,
-                None => {
-                    self.counted.waits += 1;
-                    self.source.fill(Budget::BATCH, &mut self.batch).await?;
-                }
+                None => self.source.fill(Budget::BATCH, &mut self.batch).await?,
             }
             if self.batch.is_empty() {
                 return Ok(());

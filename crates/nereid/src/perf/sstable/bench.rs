@@ -118,6 +118,9 @@ impl Bench<'_> {
     ) -> Result<Descriptor, String> {
         let mut options = WriterOptions::of_schema(&self.schema, origin)?;
         options.estimated_partitions = self.options.partitions;
+        if let Some(version) = self.options.version {
+            options.version = version;
+        }
         let generation = Generation::generate();
         let schema = self.schema.clone();
         let created = Writer::create(self.folder, generation, schema, options, class).await;

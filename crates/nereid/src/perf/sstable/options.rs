@@ -146,6 +146,7 @@ fn common(words: Words) -> Result<Values, String> {
     prefer(&mut values, "smp", "1");
     prefer(&mut values, "unsafe_bypass_fsync", "1");
     prefer(&mut values, "default_log_level", "warn");
+    prefer(&mut values, "blocked_reactor_notify_ms", "-1");
     Ok(values)
 }
 
