@@ -29,6 +29,8 @@ use stdx::{Bytes, Cursor, Damaged, Put};
 const HAS_HASH: u8 = 8;
 /// Bytes of the numbers at the end of the file.
 const FOOTER_BYTES: u64 = 24;
+/// Pages of Partitions.db that a walk over all entries reads at once, at most.
+const AHEAD_PAGES_MAX: u64 = 16;
 /// Bytes of a partition's head that are read for its key, at first.
 const HEAD_BYTES: u64 = 512;
 
@@ -195,6 +197,26 @@ pub struct TrieIndex {
     root: u64,
 }
 
+/// How pages were asked for so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    /// The page that would go on in order, and how many to read if it is asked for.
+    next: u64,
+    pages: u64,
+}
+
+impl Ahead {
+    /// What to read into the cache before this page is taken from it, if more than the page.
+    fn range(&mut self, number: u64, file_bytes: u64) -> Option<std::ops::Range<u64>> {
+        let in_order = 0 < number && number == self.next;
+        self.pages = if in_order { (2 * self.pages).min(AHEAD_PAGES_MAX) } else { 1 };
+        self.next = number + self.pages;
+        let end = self.next.saturating_mul(PAGE_BYTES).min(file_bytes);
+        let start = number.saturating_mul(PAGE_BYTES);
+        (1 < self.pages && start < end).then_some(start..end)
+    }
+}
+
 /// What a partition's entry leads to.
 #[derive(Clone, Debug)]
 struct Item {
@@ -338,6 +360,16 @@ impl TrieIndex {
     async fn run<T>(
         &self,
         walk: &mut Walk<CachedPages>,
+        step: impl FnMut(&mut Walk<CachedPages>) -> Result<T, Stop>,
+    ) -> Result<T, ReadError> {
+        self.run_ahead(walk, &mut Ahead::default(), step).await
+    }
+
+    /// As [`TrieIndex::run`], and pages that follow each other are read more at a time.
+    async fn run_ahead<T>(
+        &self,
+        walk: &mut Walk<CachedPages>,
+        ahead: &mut Ahead,
         mut step: impl FnMut(&mut Walk<CachedPages>) -> Result<T, Stop>,
     ) -> Result<T, ReadError> {
         loop {
@@ -348,6 +380,10 @@ impl TrieIndex {
                 }
                 Err(Stop::Need(number)) => {
                     let CachedPages { file, access } = walk.pages();
+                    if let Some(range) = ahead.range(number, file.len()) {
+                        let mut bytes = Vec::new();
+                        file.read(access, range, &mut bytes).await?;
+                    }
                     let page = file.page(access, number).await?;
                     walk.hold(number, page);
                 }
@@ -442,6 +478,7 @@ pub struct TrieEntries {
     index: Rc<TrieIndex>,
     access: Access,
     walk: Walk<CachedPages>,
+    reading: Ahead,
     /// Where the walk starts, until it has.
     start: Option<RingBound>,
     place: Place,
@@ -461,6 +498,7 @@ impl TrieEntries {
             index: index.clone(),
             access: access.clone(),
             walk: index.walk(access),
+            reading: Ahead::default(),
             start: Some(start.clone()),
             place: Place::new(),
             scratch: Place::new(),
@@ -549,8 +587,8 @@ impl TrieEntries {
     }
 
     async fn step(&mut self) -> Result<Option<Passed>, ReadError> {
-        let TrieEntries { index, walk, place, scratch, .. } = self;
-        let passed = index.run(walk, |walk| walk.next(place, scratch)).await?;
+        let TrieEntries { index, walk, reading, place, scratch, .. } = self;
+        let passed = index.run_ahead(walk, reading, |walk| walk.next(place, scratch)).await?;
         std::mem::swap(place, scratch);
         Ok(passed)
     }

@@ -20,6 +20,11 @@ use stdx::{Cursor, Damaged, Put, vint};
 
 /// An open range tombstone follows the offset.
 const HAS_OPEN: u8 = 8;
+/// The longest separator that is written: blocks that share more are not told apart, so that what
+/// the builder holds is bounded whatever the keys are.
+const SEPARATOR_BYTES_MAX: usize = 1 << 18;
+/// Greater than every position.
+const BEHIND_ALL: u8 = 0x61;
 /// What files of ScyllaDB end with, so that none is empty; no reader needs it.
 const TRAILER: [u8; 4] = [0x13, 0x37, 0x13, 0x37];
 /// The most bytes of a header beside its key.
@@ -210,7 +215,7 @@ impl RowsBuilder {
 fn separate(before: &[u8], after: &[u8], out: &mut Vec<u8>) -> bool {
     let shared = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     match (before.get(shared), after.get(shared)) {
-        (Some(low), Some(high)) if low < high => {
+        (Some(low), Some(high)) if low < high && shared < SEPARATOR_BYTES_MAX => {
             out.clear();
             out.extend_from_slice(&before[..shared]);
             out.push(low + 1);
@@ -227,6 +232,9 @@ fn nudge(last: &[u8], separator: &mut Vec<u8>) {
     let at = (from..last.len()).find(|at| last[*at] < 0xff);
     let at = at.expect("the terminator can be incremented");
     separator.clear();
+    if SEPARATOR_BYTES_MAX <= at {
+        return separator.push(BEHIND_ALL);
+    }
     separator.extend_from_slice(&last[..at]);
     separator.push(last[at] + 1);
 }

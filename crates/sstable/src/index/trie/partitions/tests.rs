@@ -236,6 +236,32 @@ async fn check(list: Vec<Partition>, others: Vec<Partition>) {
     }
 }
 
+/// A walk over many partitions reads several pages at a time.
+#[test]
+fn walks_read_ahead() {
+    in_simulation(async {
+        let key = |number: u32| Lookup::new(Bytes::copy_from(&number.to_be_bytes()));
+        let mut list: Vec<Partition> = (0..30_000)
+            .map(|number| Partition { lookup: key(number), data_bytes: 20, has_rows: false })
+            .collect();
+        list.sort_by(|a, b| a.lookup.key.cmp(&b.lookup.key));
+        let made = make(&list, &KeyForm::Whole);
+        let pages = made.files[0].len() as u64 / PAGE_BYTES;
+        assert!(40 < pages);
+        let access = Access::new(IoClass::Query, &IndexCache::new(256 << 10));
+        let index = open(&made, &KeyForm::Whole, &access).await.unwrap();
+        let before = runtime::io::stats(IoClass::Query).reads;
+        let bound = RingBound { token: Token::MIN, key: None, after: false };
+        let mut entries = TrieEntries::new(&index, &bound, &access);
+        for start in &made.starts {
+            assert_eq!(entries.next().await.unwrap().unwrap().position, *start);
+        }
+        assert_eq!(entries.next().await.unwrap(), None);
+        let reads = runtime::io::stats(IoClass::Query).reads - before;
+        assert!(reads < pages / 3, "{reads} reads of {pages} pages");
+    });
+}
+
 /// One bit changed, or the end cut off: other answers or damage.
 async fn damage(list: Vec<Partition>, which: usize, at: prop::sample::Index, cut: bool) {
     for form in forms() {

@@ -67,6 +67,11 @@ fn separators() {
     assert_eq!(nudged(b"song", b"son"), b"sonh");
     assert_eq!(nudged(&[5, 0xff, 0xff, 0x38], &[5]), [5, 0xff, 0xff, 0x39]);
     assert_eq!(nudged(&[5, 0x38], &[5, 0x38]), [5, 0x39]);
+    // What is too long is not told apart.
+    let long = |last: u8| [vec![0x40; SEPARATOR_BYTES_MAX], vec![last]].concat();
+    check(&long(1), &long(9), None);
+    check(&long(1)[1..], &long(9)[1..], Some(&long(2)[1..]));
+    assert_eq!(nudged(&long(1), &long(1)), [BEHIND_ALL]);
 }
 
 /// Blocks of keys that ascend, and what is known of them.
