@@ -135,6 +135,29 @@ fn what_cassandra_describes_can_be_executed() {
 }
 
 #[test]
+fn how_files_are_written_is_described_where_it_is_set() {
+    run(|env| async move {
+        env.ok("CREATE TABLE t (p int PRIMARY KEY) WITH sstable_format = 'ms' AND \
+                column_index_size_in_kb = 2")
+            .await;
+        let described = async || format!("{:?}", env.rows("DESCRIBE TABLE t").await);
+        let text = described().await.replace("''", "'");
+        assert!(text.contains("column_index_size_in_kb = 2"), "{text}");
+        assert!(text.contains("sstable_format = 'ms'"), "{text}");
+        let select = "SELECT extensions FROM system_schema.tables WHERE keyspace_name = 'ks' AND \
+                      table_name = 't'";
+        let stored = format!("{:?}", env.rows(select).await);
+        assert!(stored.contains("sstable_format"), "{stored}");
+        env.ok("ALTER TABLE t WITH sstable_format = ''").await;
+        let text = described().await;
+        assert!(!text.contains("sstable_format") && text.contains("column_index_size"), "{text}");
+        env.ok("CREATE TABLE other (p int PRIMARY KEY)").await;
+        let text = format!("{:?}", env.rows("DESCRIBE TABLE other").await);
+        assert!(!text.contains("sstable_format") && !text.contains("column_index"), "{text}");
+    });
+}
+
+#[test]
 fn a_crash_takes_back_no_schema() {
     for seed in 0..20 {
         let mut world = World::new(Options::new(seed));
