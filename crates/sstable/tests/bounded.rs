@@ -189,8 +189,11 @@ async fn check_many_rows(version: Version, compression: Compression) {
         numbers.iter().map(|number| all[1 + *number as usize].clone()).collect();
     let wanted: Vec<i32> = numbers.iter().map(|number| 2 * number).collect();
     for _ in 0..2 {
+        runtime::io::take_peak_in_flight();
         let did = read(&table, &cache, one(), of_rows(&wanted), usize::MAX).await;
         assert_eq!(rows(&did), expected);
+        let depth = runtime::io::take_peak_in_flight();
+        assert!((16..=33).contains(&depth), "{depth} requests at once");
         assert!(did.counts.data_reads <= numbers.len() as u64);
         assert_eq!(did.counts.discarded_bytes, 0);
     }

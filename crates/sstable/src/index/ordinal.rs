@@ -90,6 +90,18 @@ impl Ordinal {
         Ordinal(filler.bytes)
     }
 
+    /// Behind all that starts with a value of the first column.
+    pub fn behind(order: &ClusteringOrder, value: &[u8]) -> Ordinal {
+        let mut filler = Filler { bytes: [0; BYTES], len: 0, descending: false };
+        if let Some((ty, descending)) = order.columns.first() {
+            filler.descending = *descending;
+            filler.push_value(ty, value);
+        }
+        let len = filler.len;
+        filler.bytes[len..].fill(0xff);
+        Ordinal(filler.bytes)
+    }
+
     /// How far `self` lies between two others, in 2^-32 of the way; `None` where that cannot be
     /// told.
     pub fn fraction(&self, low: &Ordinal, high: &Ordinal) -> Option<u64> {

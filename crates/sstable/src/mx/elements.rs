@@ -43,7 +43,6 @@ pub(super) struct Elements {
     latest_weight: Option<i8>,
     /// Whether an element may be the static row.
     at_start: bool,
-    scratch: Vec<u8>,
 }
 
 impl Elements {
@@ -62,7 +61,6 @@ impl Elements {
             latest: Vec::new(),
             latest_weight: None,
             at_start: true,
-            scratch: Vec::new(),
         }
     }
 
@@ -243,12 +241,10 @@ impl Elements {
         out: &mut Vec<Fragment>,
     ) -> Result<(), Damaged> {
         let shape = &self.mapping.shape;
-        if let Some(row) = self.decoder.decode(flags, body, &shape.regulars, &shape.bases)? {
+        let (columns, bases) = (&shape.regulars, &shape.bases);
+        if let Some(both) = self.decoder.decode_behind(&self.prefix, flags, body, columns, bases)? {
             // Key and row share one allocation.
-            self.scratch.clear();
-            self.scratch.extend_from_slice(&self.prefix);
-            self.scratch.extend_from_slice(row);
-            let both = Bytes::copy_from(&self.scratch);
+            let both = Bytes::copy_from(both);
             let split = self.prefix.len();
             let row = both.slice(split..both.len());
             out.push(Fragment::Row { key: both.slice(0..split), row });

@@ -22,7 +22,6 @@ use crate::read_stats::ReadStats;
 use crate::store::Component;
 use crate::table::{Mapping, Table};
 use model::DecoratedKey;
-use model::key::push_clustering;
 use mutation::page::RingBound;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
@@ -552,11 +551,7 @@ impl TableSource {
         let outer = (self.table.data_bytes() / 10 * 9 <= bytes)
             .then(|| self.table.stats().max_clustering.first())
             .flatten()
-            .map(|value| {
-                let mut prefix = Vec::new();
-                push_clustering(value, &mut prefix);
-                Ordinal::of(&self.mapping.schema.order, (&prefix, 1))
-            });
+            .map(|value| Ordinal::behind(&self.mapping.schema.order, value));
         let (mapping, access) = (self.mapping.clone(), self.access.clone());
         match (rows, &self.table.index) {
             (RowIndex::Promoted(at), PartitionIndex::Big(index)) => {

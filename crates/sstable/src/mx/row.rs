@@ -12,6 +12,8 @@ use mutation::collection::{CollectionView, CollectionWriter};
 use mutation::{Cell, ColumnData, Marker, RowBuilder, RowView, Tombstone};
 use stdx::{Cursor, Damaged, Put};
 
+/// What a row takes in memory beyond what it takes on disk, as a rule.
+const HEAD_BYTES: usize = 24;
 /// Up to this many columns the missing ones are a bitmap.
 const BITMAP_COLUMNS: usize = 64;
 
@@ -218,8 +220,25 @@ impl RowDecoder {
         columns: &FileColumns,
         bases: &Bases,
     ) -> Result<Option<&[u8]>, Damaged> {
+        self.decode_behind(&[], head, body, columns, bases)
+    }
+
+    /// As [`RowDecoder::decode`], and puts the row behind `prefix`.
+    pub fn decode_behind(
+        &mut self,
+        prefix: &[u8],
+        head: RowFlags,
+        body: &[u8],
+        columns: &FileColumns,
+        bases: &Bases,
+    ) -> Result<Option<&[u8]>, Damaged> {
         let mut cursor = Cursor::new(body);
-        let mut builder = RowBuilder::new(std::mem::take(&mut self.row));
+        let mut out = std::mem::take(&mut self.row);
+        out.clear();
+        // What the row takes is about what it takes on disk.
+        out.reserve(prefix.len() + body.len() + HEAD_BYTES);
+        out.extend_from_slice(prefix);
+        let mut builder = RowBuilder::append_to(out);
         self.any = head.flags & (flags::HAS_TIMESTAMP | flags::HAS_DELETION) != 0
             || head.ext & ext_flags::HAS_SHADOWABLE != 0;
         let times = read_head(head, &mut cursor, bases, &mut builder)?;

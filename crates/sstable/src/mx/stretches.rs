@@ -7,7 +7,7 @@
 //!  - *forward-only*: stretches ascend and do not overlap.
 
 use crate::index::blocks::BlockCursor;
-use crate::mx::window::{AHEAD_BYTES_MAX, FLIGHTS_MAX, WHOLE_BYTES, Window};
+use crate::mx::window::{AHEAD_BYTES_MAX, WHOLE_BYTES, Window};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
 use reader::ReadError;
 use std::collections::VecDeque;
@@ -45,6 +45,8 @@ pub(super) struct Stretches {
     near: Option<u32>,
 }
 
+/// Stretches that are located ahead of the consumer.
+const STRETCHES_MAX: usize = 128;
 /// What is skipped further than this is not read.
 pub(super) const SKIP_BYTES: u64 = 32 << 10;
 /// After so many near stretches the rest of the partition is read with growing steps.
@@ -142,7 +144,7 @@ impl Stretches {
         damaged: impl Fn(Damaged) -> ReadError,
     ) -> Result<(), ReadError> {
         let mut bytes = 0;
-        while self.lacks(ranges) && self.ahead.len() < FLIGHTS_MAX && bytes < AHEAD_BYTES_MAX {
+        while self.lacks(ranges) && self.ahead.len() < STRETCHES_MAX && bytes < AHEAD_BYTES_MAX {
             let stretch = self.locate_one(ranges, &damaged).await?;
             self.reached = stretch.end;
             bytes += stretch.end - stretch.start;
@@ -158,6 +160,7 @@ impl Stretches {
             if !known {
                 return Ok(());
             }
+            window.issue_ahead().await;
         }
         Ok(())
     }

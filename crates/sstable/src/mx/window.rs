@@ -27,7 +27,7 @@ pub const WHOLE_BYTES: u64 = 64 << 10;
 /// The first step of a longer one, and the longest.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
 /// Reads that are under way at once.
-pub const FLIGHTS_MAX: usize = 32;
+const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Extents closer than this are read as one: a request costs as much as that many bytes.
@@ -355,13 +355,21 @@ impl Window {
         }
     }
 
+    /// Asks for the extents that were planned, but for the last one, which may still grow.
+    pub async fn issue_ahead(&mut self) {
+        self.issue(self.extents.len().saturating_sub(1)).await;
+    }
+
     /// Asks for the extents to come, if there is more than one.
     async fn issue_planned(&mut self) {
-        if self.extents.len() < 2 && self.flights.is_empty() {
-            return;
+        if 1 < self.extents.len() || !self.flights.is_empty() {
+            self.issue(self.extents.len()).await;
         }
+    }
+
+    async fn issue(&mut self, count: usize) {
         let mut ahead: u64 = self.flights.iter().map(|one| one.range.end - one.range.start).sum();
-        for index in 0..self.extents.len() {
+        for index in 0..count {
             if FLIGHTS_MAX <= self.flights.len() || AHEAD_BYTES_MAX <= ahead {
                 return;
             }
