@@ -18,6 +18,7 @@ pub mod cache;
 pub mod compress;
 pub mod filter;
 pub mod index;
+pub mod integrity;
 pub mod mx;
 pub mod read_stats;
 pub mod schema;
