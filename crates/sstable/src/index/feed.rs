@@ -196,8 +196,9 @@ impl Feed {
         self.skip(head.bytes as u64 + head.promoted_bytes);
     }
 
-    /// Goes over entries without promoted index, at most `count` of them, as long as they are loaded
-    /// whole and start before `end`: most entries, for a fraction of what [`Feed::head`] costs.
+    /// Goes over entries without promoted index, at most `count` of them, as long as they are
+    /// loaded whole and start before `end`: most entries, for a fraction of what [`Feed::head`]
+    /// costs.
     pub(super) fn pass_small(
         &mut self,
         end: u64,
