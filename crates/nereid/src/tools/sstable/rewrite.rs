@@ -25,17 +25,23 @@ pub(crate) fn target(job: &Job<'_>, origin: &str) -> Result<sstables::Target, Fa
     Ok(sstables::Target::new(&job.options.output_dir, schema, options, CLASS))
 }
 
-fn set_version(options: &mut WriterOptions, name: &str) -> Result<(), Failure> {
-    let _ = options;
-    match Version::of(name) {
-        Some(Version::Me) => Ok(()),
-        _ => Failure::arguments(format!("SSTables of version {name} cannot be written, only me")),
-    }
-}
+/// The versions that are written.
+const WRITTEN: [Version; 3] = [Version::Me, Version::Ms, Version::Mt];
 
-/// The version that new files have.
-fn version_of(_options: &WriterOptions) -> Version {
-    Version::Me
+fn set_version(options: &mut WriterOptions, name: &str) -> Result<(), Failure> {
+    match Version::of(name).filter(|version| WRITTEN.contains(version)) {
+        Some(version) => {
+            options.version = version;
+            Ok(())
+        }
+        None => {
+            let names: Vec<&str> = WRITTEN.iter().map(|version| version.name()).collect();
+            Failure::arguments(format!(
+                "SSTables of version {name} cannot be written, only {}",
+                names.join(", ")
+            ))
+        }
+    }
 }
 
 /// Refuses an output directory that is missing, or that holds something.
@@ -148,7 +154,7 @@ pub(crate) async fn filter(job: &Job<'_>, out: &mut Output) -> Result<(), Failur
 /// `upgrade`.
 pub(crate) async fn upgrade(job: &Job<'_>, out: &mut Output) -> Result<(), Failure> {
     let target = target(job, "upgrade")?;
-    let version = version_of(&target.options);
+    let version = target.options.version;
     let old = |one: &Target| job.options.all || one.descriptor.version != version;
     if job.targets.iter().any(old) {
         check_output(job).await?;
