@@ -1,0 +1,113 @@
+"""Apache Cassandra's tools, by a class path that Maven resolves."""
+import subprocess
+from pathlib import Path
+
+from node import ROOT
+
+HERE = Path(__file__).resolve().parent
+WORK = ROOT / ".test" / "interop"
+SECONDS = 240
+
+# What the program reaches into of the Java runtime.
+EXPORTS = ["java.base/jdk.internal.misc", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+           "java.management.rmi/com.sun.jmx.remote.internal.rmi", "java.rmi/sun.rmi.registry",
+           "java.rmi/sun.rmi.server", "java.sql/java.sql"]
+OPENS = ["java.io", "java.lang", "java.lang.module", "java.lang.reflect", "java.math", "java.net",
+         "java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
+         "jdk.internal.loader", "jdk.internal.ref", "jdk.internal.reflect", "jdk.internal.math",
+         "jdk.internal.module", "jdk.internal.util.jar", "sun.nio.ch"]
+
+
+class Unavailable(Exception):
+    """The class path cannot be resolved here."""
+
+
+def call(command, **facts):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=SECONDS, check=False, stdin=subprocess.DEVNULL, **facts)
+
+
+def class_path():
+    """The jars of Cassandra and all that it needs, resolved once for each content of the pom."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    path, pom = WORK / "classpath", HERE / "pom.xml"
+    if not path.exists() or path.stat().st_mtime < pom.stat().st_mtime:
+        try:
+            done = call(["mvn", "-q", "-B", "-f", pom, "dependency:build-classpath",
+                         f"-Dmdep.outputFile={path}.new"])
+        except subprocess.TimeoutExpired as late:
+            raise Unavailable("Maven does not answer") from late
+        if done.returncode:
+            raise Unavailable("Maven cannot resolve cassandra-all: " + done.stdout[-300:])
+        Path(f"{path}.new").rename(path)
+    return path.read_text().strip()
+
+
+class Cassandra:
+    """Programs in virtual machines of their own, with files below one folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.class_path = class_path()
+        self.version = next(part.rsplit("cassandra-all-", 1)[1].removesuffix(".jar")
+                            for part in self.class_path.split(":") if "cassandra-all-" in part)
+        classes = folder / "classes"
+        classes.mkdir(parents=True)
+        done = call(["javac", "-nowarn", "-d", classes, "-cp", self.class_path,
+                     HERE / "Interop.java"])
+        assert done.returncode == 0, done.stderr
+        self.class_path = f"{classes}:{self.class_path}"
+        (folder / "conf" / "triggers").mkdir(parents=True)
+
+    def _config(self, mode, form):
+        path = self.folder / "conf" / f"{mode}-{form}.yaml"
+        directories = "".join(f"{name}_directory: {self.folder / name}\n" for name in (
+            "commitlog", "hints", "saved_caches", "cdc_raw"))
+        path.write_text(
+            "cluster_name: interop\n"
+            f"storage_compatibility_mode: {mode}\n"
+            "partitioner: org.apache.cassandra.dht.Murmur3Partitioner\n"
+            "endpoint_snitch: SimpleSnitch\n"
+            "seed_provider:\n"
+            "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n"
+            "    parameters:\n"
+            "      - seeds: 127.0.0.1\n"
+            "listen_address: 127.0.0.1\n"
+            f"data_file_directories: ['{self.folder / 'data'}']\n"
+            f"{directories}"
+            "commitlog_sync: periodic\n"
+            "commitlog_sync_period: 10000ms\n"
+            f"sstable:\n  selected_format: {form}\n")
+        return path
+
+    def _run(self, mode, form, *words):
+        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                   "-Djava.security.manager=allow",
+                   "-Dorg.apache.cassandra.disable_mbean_registration=true",
+                   f"-Dcassandra.config=file://{self._config(mode, form)}",
+                   f"-Dcassandra.storagedir={self.folder}",
+                   f"-Dcassandra.logdir={self.folder}",
+                   f"-Dcassandra.triggers_dir={self.folder / 'conf' / 'triggers'}",
+                   f"-Dlogback.configurationFile=file://{HERE / 'logback.xml'}"]
+        command += [f"--add-exports={name}=ALL-UNNAMED" for name in EXPORTS]
+        command += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENS]
+        command += ["--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED"]
+        done = call([*command, "-cp", self.class_path, "Interop", *words], cwd=self.folder)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def write(self, version, folder):
+        """SSTables of a version, by CQLSSTableWriter: `folder/k/TABLE/*-Data.db`."""
+        mode, form = {"nb": ("CASSANDRA_4", "big"), "oa": ("NONE", "big"),
+                      "da": ("NONE", "bti")}[version]
+        self._run(mode, form, "write", folder)
+
+    def export(self, files):
+        """What SSTableExport prints of each file, or what it complains of: (text, complaint)."""
+        folder = self.folder / "exports"
+        folder.mkdir(exist_ok=True)
+        outs = [folder / str(number) for number in range(len(files))]
+        pairs = zip(files, outs)
+        (folder / "list").write_text("".join(f"{data}\t{out}\n" for data, out in pairs))
+        # In this mode every version is read.
+        self._run("NONE", "big", "export", folder / "list")
+        return [(out.read_text(), Path(f"{out}.err").read_text()) for out in outs]
