@@ -405,14 +405,13 @@ impl TableSource {
 
     /// Goes to the next partition of a scan by the index, if that is not near.
     async fn skip_by_index(&mut self, bytes: usize) -> Result<(), ReadError> {
-        let (Some(last), Scope::Range { end, .. }) = (&self.last, &self.scope) else {
-            return self.window.load(bytes).await;
-        };
+        let Some(last) = &self.last else { return self.window.load(bytes).await };
         let after = RingBound { token: last.token, key: Some(last.key.to_vec()), after: true };
         let next = self.table.index.lower_bound(&after, &self.access).await?;
-        let end = self.table.index.lower_bound(end, &self.access).await?;
-        let here = self.window.position();
-        if next < here || end < next {
+        let (here, end) = (self.window.position(), self.window.limit());
+        // The data of the last partition may end later than the scan.
+        let next = next.min(end);
+        if next < here {
             let what = Damaged::new("positions of partitions out of order", next);
             return Err(self.damaged(Component::Index, what));
         }
