@@ -276,6 +276,34 @@ fn a_range_ends_where_the_index_says() {
     }
 }
 
+#[test]
+fn backwards_is_bounded_without_an_index_of_rows() {
+    in_simulation(11, async {
+        let schema = schema();
+        let all = partition(&schema, 1);
+        let options = WriterOptions::of_schema(&schema, "memtable").unwrap();
+        let (version, compression) = (Version::Me, Compression::None);
+        let options =
+            WriterOptions { column_index_bytes: 1 << 30, compression, version, ..options };
+        let table = support::write(schema, &all, options).await.unwrap();
+        let access = Access::new(IoClass::Query, &IndexCache::new(4 << 20));
+        let mut source = table.read(one(), Slice { reversed: true, ..Slice::full() }, access);
+        let (mut seen, mut most) = (Vec::new(), 0);
+        loop {
+            let count = seen.len();
+            source.fill(Budget::BATCH, &mut seen).await.unwrap();
+            most = most.max(source.memory_bytes());
+            if count == seen.len() {
+                break;
+            }
+        }
+        let end = all.len() - 1;
+        let expected = all[..1].iter().chain(all[1..end].iter().rev()).chain(&all[end..]);
+        assert!(seen.iter().eq(expected));
+        assert!(most < 1 << 20, "{most} bytes");
+    });
+}
+
 /// Reads `take` rows and leaves out `skip`, by forwarding.
 async fn check_forwarding(table: &Rc<Table>, all: &[Fragment], take: i32, skip: i32) -> ReadCounts {
     let before = ReadStats::of_shard().counts();

@@ -6,6 +6,7 @@
 use crate::cache::{Access, CachedFile, Page};
 use crate::index::PromotedAt;
 use crate::index::ordinal::Ordinal;
+use crate::index::scanned::ScannedCursor;
 use crate::index::search::{Pages, Search, Stop};
 use crate::index::trie::RowsCursor;
 use crate::read_stats::ReadStats;
@@ -55,6 +56,8 @@ pub enum BlockCursor {
     Promoted(PromotedCursor),
     /// Of a trie.
     Rows(RowsCursor),
+    /// Of a scan.
+    Scanned(ScannedCursor),
 }
 
 impl BlockCursor {
@@ -64,6 +67,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.advance_to(position).await,
             BlockCursor::Rows(cursor) => cursor.advance_to(position).await,
+            BlockCursor::Scanned(cursor) => Ok(cursor.advance_to(position)),
         }
     }
 
@@ -74,6 +78,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.search.probe_end(position),
             BlockCursor::Rows(cursor) => cursor.probe_end(position),
+            BlockCursor::Scanned(cursor) => Some(cursor.end_before(position)),
         }
     }
 
@@ -83,6 +88,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.find_end(position).await,
             BlockCursor::Rows(cursor) => cursor.find_end(position).await,
+            BlockCursor::Scanned(cursor) => Ok(Some(cursor.end_before(position))),
         }
     }
 
@@ -97,6 +103,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.last_before(position, lower).await,
             BlockCursor::Rows(cursor) => cursor.last_before(position, lower).await,
+            BlockCursor::Scanned(cursor) => Ok(cursor.last_before(position)),
         }
     }
 
@@ -106,6 +113,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.previous(lower).await,
             BlockCursor::Rows(cursor) => cursor.previous(lower).await,
+            BlockCursor::Scanned(cursor) => Ok(cursor.previous(lower)),
         }
     }
 
@@ -114,6 +122,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.at.header_bytes,
             BlockCursor::Rows(cursor) => cursor.rows_start(),
+            BlockCursor::Scanned(cursor) => cursor.rows().0,
         }
     }
 
@@ -122,6 +131,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.at.tombstone,
             BlockCursor::Rows(cursor) => cursor.tombstone(),
+            BlockCursor::Scanned(cursor) => cursor.tombstone(),
         }
     }
 
@@ -130,6 +140,7 @@ impl BlockCursor {
         match self {
             BlockCursor::Promoted(cursor) => cursor.search.end_now(),
             BlockCursor::Rows(cursor) => cursor.end(),
+            BlockCursor::Scanned(cursor) => Some(cursor.rows().1),
         }
     }
 }

@@ -14,6 +14,7 @@ mod feed;
 pub mod ordinal;
 pub(crate) mod page;
 pub mod promoted;
+pub(crate) mod scanned;
 pub(crate) mod search;
 pub mod summary;
 pub mod trie;

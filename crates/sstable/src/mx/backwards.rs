@@ -8,7 +8,8 @@
 //!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block.
 
 use crate::index::blocks::{Block, BlockCursor, Place};
-use crate::mx::elements::{Elements, Step};
+use crate::index::scanned::{ScannedCursor, Start};
+use crate::mx::elements::{Elements, Look, Step};
 use crate::mx::window::Window;
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
@@ -181,6 +182,43 @@ impl Backwards {
             window.load((end - start) as usize).await?;
         }
         Ok(true)
+    }
+}
+
+/// Looks for blocks in a partition that has no index of its rows, from its first element, at the
+/// window, to its end. Puts the static row into `out`.
+pub(super) async fn scan(
+    window: &mut Window,
+    elements: &mut Elements,
+    (position, tombstone): (u64, Tombstone),
+    out: &mut Vec<Fragment>,
+) -> Result<ScannedCursor, ReadError> {
+    let (mut starts, mut open): (Vec<Start>, Tombstone) = (Vec::new(), Tombstone::NONE);
+    let mut rows_start = window.position();
+    loop {
+        let here = window.position();
+        match elements.look(window)? {
+            Look::Need(bytes) => window.load(bytes).await?,
+            Look::Static => {
+                while let Step::Need(bytes) = elements.next(window, false, false, out)? {
+                    window.load(bytes).await?;
+                }
+                rows_start = window.position();
+            }
+            Look::End => {
+                let rows = (rows_start - position, here - position);
+                return Ok(ScannedCursor::new(elements.mapping(), starts, rows, tombstone));
+            }
+            Look::Element { weight, change } => {
+                let offset = here - position;
+                let due = |last: &Start| *CHUNK_BYTES.end() <= offset - last.offset;
+                if starts.last().is_none_or(due) {
+                    let first = (elements.prefix().to_vec(), weight);
+                    starts.push(Start { first, offset, open });
+                }
+                open = change.unwrap_or(open);
+            }
+        }
     }
 }
 

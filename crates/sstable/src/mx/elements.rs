@@ -30,6 +30,19 @@ pub(super) enum Step {
     Beyond,
 }
 
+/// What stands at the window, stepped over unless it is the static row or the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The window must have this many bytes.
+    Need(usize),
+    /// The static row.
+    Static,
+    /// The end of the partition.
+    End,
+    /// A row, or a change of the range tombstone that is open.
+    Element { weight: i8, change: Option<Tombstone> },
+}
+
 /// The state among the elements of a partition.
 #[derive(Debug)]
 pub(super) struct Elements {
@@ -196,6 +209,55 @@ impl Elements {
             window.skip(total);
         }
         Ok(step)
+    }
+
+    /// Looks at the element at the window.
+    pub(super) fn look(&mut self, window: &mut Window) -> Result<Look, ReadError> {
+        let position = window.position();
+        let at = |error: Damaged| window.file().damaged(error.what, position + error.at);
+        let rest = window.rest();
+        let shape = &self.mapping.shape;
+        let head = match Head::parse(rest, shape, &mut self.prefix) {
+            Ok(head) => head,
+            Err(_) if !window.is_loaded() && rest.len() < head_bytes_max(shape) => {
+                return Ok(Look::Need(2 * rest.len() + 1));
+            }
+            Err(error) => return Err(at(error)),
+        };
+        let total = head.total_bytes();
+        if window.remaining() < total {
+            return Err(at(Damaged::new("element past the end of the partition", 0)));
+        }
+        let look = match head.kind {
+            Kind::End => return Ok(Look::End),
+            Kind::Static(_) if self.at_start => return Ok(Look::Static),
+            Kind::Static(_) => {
+                return Err(at(Damaged::new("a static row after other rows", 0)));
+            }
+            Kind::Row(_) => Look::Element { weight: 0, change: None },
+            Kind::Marker(kind) => {
+                let Some(body) = rest.get(head.head_bytes..total as usize) else {
+                    return Ok(Look::Need(total as usize));
+                };
+                let changed = read_marker_body(kind, body, &shape.bases);
+                let (_, after) =
+                    changed.map_err(|error| at(error.from_base(head.head_bytes as u64)))?;
+                Look::Element { weight: kind.weight(), change: Some(after) }
+            }
+        };
+        self.at_start = false;
+        window.skip(total);
+        Ok(look)
+    }
+
+    /// The prefix of the element that was looked at last.
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// How rows are read.
+    pub(super) fn mapping(&self) -> Rc<Mapping> {
+        self.mapping.clone()
     }
 
     /// *ordered*, as the consumer checks it.

@@ -13,7 +13,7 @@ use crate::index::blocks::{BlockCursor, PromotedCursor, Widths};
 use crate::index::ordinal::Ordinal;
 use crate::index::trie::RowsCursor;
 use crate::index::{Entries, Located, Lookup, PartitionIndex, RowIndex, is_before};
-use crate::mx::backwards::{Backwards, reverse_changes};
+use crate::mx::backwards::{Backwards, reverse_changes, scan};
 use crate::mx::elements::{Elements, Step};
 use crate::mx::partition::{PARTITION_HEAD_BYTES_MAX, PartitionHead};
 use crate::mx::stretches::{Ranges, SKIP_BYTES, Stretch, Stretches};
@@ -44,6 +44,9 @@ pub enum Scope {
 
 /// The first read of a partition whose length is not known, at most.
 const UNKNOWN_STEP_BYTES: u64 = 8 << 10;
+/// A partition without an index of its rows that is longer than this is not held in memory to be
+/// read backwards.
+const WHOLE_BACKWARDS_BYTES: u64 = 256 << 10;
 /// Of a table whose partitions are larger than this, on the average, selective slices of many
 /// partitions are read by the index.
 const LARGE_PARTITION_BYTES: u64 = 128 << 10;
@@ -529,7 +532,7 @@ impl TableSource {
         }
         self.state = State::BetweenPartitions;
         if reversed && !self.elements.ranges().is_empty() {
-            return self.whole_backwards().await;
+            return self.whole_backwards(position, located.end).await;
         }
         Ok(())
     }
@@ -629,15 +632,28 @@ impl TableSource {
         Ok(())
     }
 
-    /// A partition without an index of its rows, backwards: all of its rows at once.
-    async fn whole_backwards(&mut self) -> Result<(), ReadError> {
+    /// A partition without an index of its rows, backwards: all of its rows at once; or, of a long
+    /// one, by blocks that a scan finds.
+    async fn whole_backwards(&mut self, position: u64, end: Option<u64>) -> Result<(), ReadError> {
         let mut start = Vec::new();
         while let State::BetweenPartitions = self.state {
             if let Moved::Need(need) = self.partition_start(&mut start)? {
                 self.window.load(need).await?;
             }
         }
-        if start.is_empty() {
+        let Some(Fragment::PartitionStart { tombstone, .. }) = start.first() else {
+            return Ok(());
+        };
+        if WHOLE_BACKWARDS_BYTES < self.window.remaining() && end.is_some() {
+            let head = (position, *tombstone);
+            let (window, elements) = (&mut self.window, &mut self.elements);
+            let cursor = scan(window, elements, head, &mut start).await?;
+            start.reverse();
+            self.pending = start;
+            let place = (BlockCursor::Scanned(cursor), position, end);
+            let ranges = self.elements.ranges().len();
+            let blocks = Backwards::new(place, self.table.data_bytes(), ranges);
+            self.state = State::Backwards(Box::new(blocks));
             return Ok(());
         }
         let mut rows = Vec::new();
