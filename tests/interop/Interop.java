@@ -16,8 +16,19 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.context.CounterContext;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.CQLSSTableWriter;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.ISSTableScanner;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.tools.SSTableExport;
+import org.apache.cassandra.tools.Util;
 
 /**
  * Apache Cassandra's side of the interoperability tests.
@@ -25,6 +36,7 @@ import org.apache.cassandra.tools.SSTableExport;
  *   write DIR          SSTables of CQLSSTableWriter, a folder below DIR for each table
  *   export LIST        for each line "DATA OUT" of the file LIST: SSTableExport of DATA into OUT;
  *                      if it fails, what it says on stderr goes to OUT.err
+ *   totals DATA        the totals of the counters of a file, in order
  */
 public final class Interop {
     /** Thrown in place of an exit. */
@@ -47,6 +59,7 @@ public final class Interop {
     public static void main(String[] words) throws Exception {
         try {
             if (words[0].equals("write")) write(Path.of(words[1]));
+            else if (words[0].equals("totals")) totals(words[1]);
             else export(Path.of(words[1]));
             System.exit(0);
         } catch (Throwable thrown) {
@@ -84,9 +97,32 @@ public final class Interop {
         }
     }
 
+    /** SSTableExport prints no value of a counter: this reads them as Cassandra does. */
+    private static void totals(String data) throws Exception {
+        DatabaseDescriptor.toolInitialization(false);
+        Descriptor descriptor =
+            Descriptor.fromFile(new org.apache.cassandra.io.util.File(data));
+        TableMetadataRef table =
+            TableMetadataRef.forOfflineTools(Util.metadataFromSSTable(descriptor));
+        SSTableReader reader = SSTableReader.openNoValidation(null, descriptor, table);
+        try (ISSTableScanner scanner = reader.getScanner()) {
+            while (scanner.hasNext())
+                try (UnfilteredRowIterator partition = scanner.next()) {
+                    while (partition.hasNext()) {
+                        Unfiltered unfiltered = partition.next();
+                        for (Cell<?> cell : ((Row) unfiltered).cells()) System.out.println(total(cell));
+                    }
+                }
+        }
+    }
+
+    private static <V> long total(Cell<V> cell) {
+        return CounterContext.instance().total(cell.value(), cell.accessor());
+    }
+
     private static void write(Path dir) throws Exception {
         // Otherwise the writer would not look at the configuration, which names the format.
-        org.apache.cassandra.config.DatabaseDescriptor.toolInitialization(false);
+        DatabaseDescriptor.toolInitialization(false);
         types(dir);
         collections(dir);
         userTypes(dir);

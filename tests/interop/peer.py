@@ -94,6 +94,11 @@ class Cassandra:
         command += ["--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED"]
         done = call([*command, "-cp", self.class_path, "Interop", *words], cwd=self.folder)
         assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    def totals(self, data):
+        """The totals of the counters of a file, as Cassandra reads them."""
+        return [int(line) for line in self._run("NONE", "big", "totals", data).split()]
 
     def write(self, version, folder):
         """SSTables of a version, by CQLSSTableWriter: `folder/k/TABLE/*-Data.db`."""
