@@ -1,4 +1,5 @@
-//! Compressed chunks, with and without a dictionary: any bytes are parsed or refused. The first byte chooses the version.
+//! Compressed chunks, with and without a dictionary: any bytes are parsed or refused.
+//! The first byte chooses the version.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

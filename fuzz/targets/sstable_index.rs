@@ -1,4 +1,5 @@
-//! Entries of Index.db with their promoted indexes: any bytes are parsed or refused. The first byte chooses the version.
+//! Entries of Index.db with their promoted indexes: any bytes are parsed or refused.
+//! The first byte chooses the version.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -336,7 +336,11 @@ mod tests {
         }
 
         #[test]
-        fn damaged_chunks_are_refused_or_other(seed: u64, flip: prop::sample::Index, bit in 0u8..8) {
+        fn damaged_chunks_are_refused_or_other(
+            seed: u64,
+            flip: prop::sample::Index,
+            bit in 0u8..8,
+        ) {
             let chunk = chunk_of(seed, 900, 7);
             let contexts = Contexts::default();
             for algorithm in Algorithm::ALL {
