@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-/// The regular files of `tests/<name>.tar.zst`: path and content.
+/// The regular files of `<name>.tar.zst` in this crate's tests: path and content.
 #[allow(clippy::disallowed_methods)] // The archive is on the disk of the machine.
 pub(crate) fn files(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.tar.zst"));
+    // Tests of another crate use this file too.
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sstable/tests");
+    let path = tests.join(format!("{name}.tar.zst"));
     let archive = zstd::stream::decode_all(std::fs::File::open(&path).unwrap()).unwrap();
     let mut rest = archive.as_slice();
     let mut files = Vec::new();

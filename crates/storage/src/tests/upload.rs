@@ -1,5 +1,8 @@
 //! SSTables from elsewhere: taken over whole or refused with the reason, whatever crashes.
 
+#[path = "../../../sstable/tests/support/pack.rs"]
+mod pack;
+
 use super::*;
 use crate::{Checks, Loaded};
 use mutation::Fragment;
@@ -307,4 +310,59 @@ fn a_damaged_sstable_is_put_aside_and_the_others_are_read() {
     with_shards(&mut world, 2, |_| async move {
         assert_eq!(found().await, PARTITIONS as usize / 2);
     });
+}
+
+/// What `pack` has of a table of Cassandra, as a table of ours with the same columns.
+fn cassandra_table(files: &[(PathBuf, Vec<u8>)], name: &str, version: Version) -> TableSchema {
+    let is_statistics = |path: &PathBuf| {
+        path.starts_with(name) && path.to_string_lossy().ends_with("Statistics.db")
+    };
+    let (_, bytes) = files.iter().find(|(path, _)| is_statistics(path)).unwrap();
+    let statistics = sstable::statistics::Statistics::parse(bytes, version).unwrap();
+    let schema = sstable::testing::schema_of_header(&statistics.header).unwrap();
+    TableSchema { id: Uuid::from_u128(77), keyspace: "ks".into(), name: name.into(), ..schema }
+}
+
+#[test]
+fn tables_of_cassandra_are_taken_over() {
+    let tables = ["types", "ckall", "colls", "statics", "counters", "wide", "comp_zstd"];
+    for version in [Version::Nb, Version::Oa, Version::Da] {
+        let mut world = world(4, 2);
+        with_shards(&mut world, 2, move |storage| async move {
+            let files = pack::files(&format!("cassandra/{}", version.name()));
+            for name in tables {
+                let schema = cassandra_table(&files, name, version);
+                let add = schema.clone();
+                on_all_shards(move || {
+                    let schema = Rc::new(add.clone());
+                    async move {
+                        let map = TabletMap::static_map(runtime::shard_count());
+                        let storage = local::get::<Storage>();
+                        storage.add_table(schema, map, Log::Data).await.unwrap();
+                    }
+                })
+                .await;
+                let dir = format!("ks/{name}-{}/upload", schema.id.simple());
+                let dir = config().data_dir.join(dir);
+                fs::create_dir_all(&dir).await.unwrap();
+                for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with(name)) {
+                    let path = dir.join(path.file_name().unwrap());
+                    fs::write_file_atomic(path, bytes).await.unwrap();
+                }
+                let loaded = storage.load_new(schema.id, Checks::Verify).await.unwrap();
+                assert_eq!(loaded.refused, [], "{version:?} {name}");
+                let [one] = &loaded.loaded[..] else { panic!("{loaded:?}") };
+                assert!(one.to.starts_with(version.name()) && 0 < one.partitions, "{one:?}");
+                assert_eq!(fs::list_dir(&dir).await.unwrap(), []);
+                let id = schema.id;
+                let opened = on_all_shards(move || async move {
+                    let storage = local::get::<Storage>();
+                    let opened = storage.table_stats(id).unwrap().sstables;
+                    storage.drop_table(id, None).await.unwrap();
+                    opened
+                });
+                assert!(0 < opened.await.iter().sum::<u64>(), "{version:?} {name}");
+            }
+        });
+    }
 }
