@@ -5,7 +5,7 @@
 //!  - *file-order*: columns of a [`Shape`] stand as cells stand in a row: atomic ones first, then
 //!    complex ones, each by name.
 
-use crate::mx::layout::{Bases, DELETION_TIME_EPOCH, TIMESTAMP_EPOCH};
+use crate::mx::layout::{Bases, DELETION_TIME_EPOCH, NO_DELETION_TIME, TIMESTAMP_EPOCH};
 use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use stdx::{Cursor, Damaged, Put};
 
@@ -28,7 +28,12 @@ pub struct SerializationHeader {
 
 impl SerializationHeader {
     /// The header of a file that holds `schema` as it is now.
+    ///
+    /// A base that no version that we write can hold becomes the greatest signed 32-bit number,
+    /// which is "no deletion time" too: with another one Cassandra's tools do not open the file.
     pub fn of_schema(schema: &TableSchema, bases: Bases) -> SerializationHeader {
+        let deletion_time = bases.deletion_time.clamp(0, NO_DELETION_TIME as i64);
+        let bases = Bases { deletion_time, ..bases };
         let key = schema.partition_key();
         let classes: Vec<String> = key.iter().map(|column| column.ty.to_class_name()).collect();
         let partition_key = match classes.as_slice() {
@@ -338,6 +343,62 @@ fn check_compatible(ty: &Type, column: &Column) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_deletion_time_is_the_greatest_of_32_bits() {
+        let bases = |deletion_time| Bases { timestamp: TIMESTAMP_EPOCH, deletion_time, ttl: 0 };
+        let start = |bases| {
+            let schema = schema_of(&["Int32Type"]);
+            let mut out = Vec::new();
+            SerializationHeader::of_schema(&schema, bases).put(&mut out);
+            out
+        };
+        // The differences to the epochs: nothing, and i32::MAX - 1442880000.
+        for none in [i32::MAX as i64, u32::MAX as i64, i64::MAX] {
+            assert_eq!(start(bases(none))[..6], [0, 0xf0, 0x29, 0xff, 0x65, 0xff]);
+        }
+        assert_eq!(start(Bases::EPOCH)[..3], [0, 0, 0]);
+        // A time beyond 2038 of a version with unsigned times, as a signed difference.
+        let mut wide = vec![0];
+        wide.put_vint((3_000_000_000u32.wrapping_sub(DELETION_TIME_EPOCH as u32)) as i32 as u64);
+        wide.extend_from_slice(&start(Bases::EPOCH)[2..]);
+        let read = SerializationHeader::parse(&wide).unwrap();
+        assert_eq!(read.bases.deletion_time, 3_000_000_000);
+    }
+
+    #[test]
+    fn types_of_files_from_elsewhere() {
+        let check = |file: &[&str], table: &[&str], error: &str| {
+            let header = SerializationHeader::of_schema(&schema_of(file), Bases::EPOCH);
+            let result = header.check_types(&schema_of(table));
+            assert_eq!(result.err().unwrap_or_default(), error);
+        };
+        check(&["Int32Type"], &["Int32Type"], "");
+        check(&["AsciiType"], &["UTF8Type"], "");
+        check(
+            &["Int32Type"],
+            &["FloatType"],
+            "column r0 is int in the file and float in the table",
+        );
+        let list = "ListType(org.apache.cassandra.db.marshal.Int32Type)";
+        let text = format!("column r0 is {} in the file and int in the table", "list<int>");
+        check(&[list], &["Int32Type"], &text);
+    }
+
+    /// A table with regular columns `r0`, `r1` and so on of these classes.
+    fn schema_of(classes: &[&str]) -> TableSchema {
+        let classes = classes.iter().enumerate();
+        let regulars =
+            classes.map(|(index, class)| (format!("r{index}"), format!("{CLASSES}{class}")));
+        let header = SerializationHeader {
+            bases: Bases::EPOCH,
+            partition_key: format!("{CLASSES}Int32Type"),
+            clustering: Vec::new(),
+            statics: Vec::new(),
+            regulars: regulars.collect(),
+        };
+        crate::testing::schema_of_header(&header).unwrap()
+    }
 
     #[test]
     fn headers_round_trip_and_truncations_are_damage() {
