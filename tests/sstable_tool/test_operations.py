@@ -259,6 +259,27 @@ def test_an_index_of_another_file_is_seen(tmp_path):
     assert "mismatching index/data: position mismatch" in result.err
 
 
+@pytest.mark.parametrize("version", ["me", "ms"])
+def test_an_index_of_the_rows_of_another_file_is_seen(tmp_path, version):
+    """Partitions of one length, whose rows start at other places."""
+    def large(first, second):
+        return [partition(5, [row(0, "a" * first), row(1, "b" * second)]
+                          + [row(c, "v" * 1000) for c in range(2, 150)])]
+    words = (PLAIN, large(100, 70_000)), (PLAIN, large(70_000, 100))
+    first, second = (write(tmp_path / name, *it, "--sstable-version", version)
+                     for name, it in zip("ab", words))
+    schema = tmp_path / "a" / "schema.cql"
+    assert one("validate", "--schema-file", schema, first)["valid"]
+    assert first.stat().st_size == second.stat().st_size
+    for name in ("Index.db", "Partitions.db", "Rows.db"):
+        if component(first, name).exists():
+            shutil.copy(component(second, name), component(first, name))
+    forget(first, "Scylla.db")
+    result = run("validate", "--schema-file", schema, first)
+    assert result.code == 0 and '"valid":false' in result.out, result
+    assert "mismatching index/data" in result.err
+
+
 def forget(data, *suffixes):
     """Removes components, as if they had never been."""
     toc = component(data, "TOC.txt")

@@ -11,6 +11,7 @@
 
 pub mod check;
 pub mod rewrite;
+mod rows;
 pub mod scan;
 pub mod validate;
 

@@ -1,13 +1,14 @@
 //! Reading all of an SSTable for breaches: of *ordered*, of the format, and between index and data.
 
 use crate::cache::Access;
-use crate::index::Entries;
+use crate::index::{Entries, RowIndex};
 use crate::scrub::check::OrderCheck;
+use crate::scrub::rows::RowsCheck;
 use crate::scrub::scan::{Raw, RawScan};
 use crate::table::Table;
 use model::{DecoratedKey, Token};
-use mutation::Fragment;
 use mutation::page::RingBound;
+use mutation::{Fragment, Tombstone};
 use reader::ReadError;
 use runtime::io::IoClass;
 use std::rc::Rc;
@@ -24,6 +25,9 @@ pub async fn validate(
     let mut positions = Positions::new(table, class);
     let mut resume = Positions::new(table, class);
     let mut problems = 0;
+    // The index of the present partition's rows, and the range tombstone that is open there.
+    let mut rows: Option<RowsCheck> = None;
+    let mut open = Tombstone::NONE;
     let mut tell = |error: ReadError| {
         problems += 1;
         tell(&error);
@@ -36,6 +40,7 @@ pub async fn validate(
                 tell(error);
                 check.lost();
                 positions.lost();
+                rows = None;
                 match resume.after(scan.position()).await {
                     Some(position) => scan.seek(position),
                     None => break,
@@ -46,11 +51,26 @@ pub async fn validate(
         let broken = raw.broken.or(check.check(&raw.fragment));
         if let Some(what) = broken {
             tell(table.data.damaged(what, raw.at));
+            rows = None;
         }
-        if let Fragment::PartitionStart { key, .. } = &raw.fragment
-            && let Some(error) = positions.compare(key, raw.at).await
+        if let Fragment::PartitionStart { key, .. } = &raw.fragment {
+            (rows, open) = (None, Tombstone::NONE);
+            match positions.compare(key, raw.at).await {
+                Some(error) => tell(error),
+                None => match positions.rows(raw.at).await {
+                    Ok(opened) => rows = opened,
+                    Err(error) => tell(error),
+                },
+            }
+        }
+        if let (Some(check), Some(position)) = (&mut rows, raw.fragment.clustering())
+            && let Some(error) = check.element(position, raw.at, open).await
         {
             tell(error);
+            rows = None;
+        }
+        if let Fragment::RangeTombstoneChange { tombstone, .. } = &raw.fragment {
+            open = *tombstone;
         }
     }
     if let Some(what) = check.finish() {
@@ -67,6 +87,8 @@ pub struct Positions {
     table: Rc<Table>,
     class: IoClass,
     cursor: Cursor,
+    /// The index of the rows of the latest partition.
+    rows: Option<RowIndex>,
     /// Reads the keys that the index does not have.
     heads: Option<RawScan>,
 }
@@ -82,7 +104,7 @@ enum Cursor {
 impl Positions {
     /// From the first partition on.
     pub fn new(table: &Rc<Table>, class: IoClass) -> Positions {
-        Positions { table: table.clone(), class, cursor: Cursor::Start, heads: None }
+        Positions { table: table.clone(), class, cursor: Cursor::Start, rows: None, heads: None }
     }
 
     /// The data cannot be followed any more: comparing ends.
@@ -98,7 +120,8 @@ impl Positions {
             self.cursor = Cursor::Entries(entries);
         }
         let Cursor::Entries(entries) = &mut self.cursor else { return Ok(None) };
-        let entry = entries.next().await?;
+        let mut entry = entries.next().await?;
+        self.rows = entry.as_mut().and_then(|entry| entry.rows.take());
         Ok(entry.map(|entry| (entry.key, entry.position)))
     }
 
@@ -144,6 +167,14 @@ impl Positions {
         };
         self.lost();
         Some(self.table.data.damaged(what, at))
+    }
+
+    /// The index of the rows of the partition that was compared last, if it has one.
+    async fn rows(&mut self, start: u64) -> Result<Option<RowsCheck>, ReadError> {
+        match self.rows.take() {
+            Some(rows) => RowsCheck::open(&self.table, &rows, start, self.class).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The breach, if the index goes on where the data does not.
