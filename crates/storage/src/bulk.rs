@@ -32,6 +32,12 @@ impl Storage {
         Ok(())
     }
 
+    /// The formats of a table's SSTables.
+    pub fn sstable_versions(&self, id: TableId) -> Vec<sstable::Version> {
+        let tables = self.shard().table(id).map(|table| table.sstables()).unwrap_or_default();
+        tables.iter().map(|one| one.descriptor().version).collect()
+    }
+
     /// Merges all SSTables of a table into one per tablet, whatever its compaction options say.
     pub async fn compact_all(&self, id: TableId, how: Rewrite) -> Result<(), ReadError> {
         let table = self

@@ -27,6 +27,7 @@ fn what_is_applied_without_a_log_is_merged_into_one_sstable() {
         storage.compact_all(schema.id, how).await.unwrap();
         let stats = storage.table_stats(schema.id).unwrap();
         assert_eq!((stats.sstables, stats.partitions), (1, 40));
+        assert_eq!(storage.sstable_versions(schema.id).len(), 1);
         for partition in 0..40 {
             assert_eq!(rows(&storage, &schema, partition).await.len(), 3);
         }
