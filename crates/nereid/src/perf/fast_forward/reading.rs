@@ -8,6 +8,7 @@ use model::{DecoratedKey, TableSchema, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, RingBound};
 use reader::{Budget, PartitionScope, Slice, Source};
 use runtime::counters::Counters;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// How many places are looked at for the end of an index block.
@@ -23,6 +24,10 @@ pub(crate) struct Bench {
     pub(crate) bypass_cache: bool,
     /// The keys of small partitions, in ring order.
     keys: Vec<DecoratedKey>,
+    /// The partition of the large ones.
+    only_key: DecoratedKey,
+    /// Fragments on their way, used again.
+    batch: RefCell<Vec<Fragment>>,
     counters: Counters,
 }
 
@@ -39,7 +44,9 @@ impl Bench {
             keys.extend((0..rows).map(|number| dataset.partition_key(number)));
             keys.sort_unstable();
         }
-        Bench { dataset, schema, rows, bypass_cache, keys, counters: Counters::open() }
+        let (only_key, batch) = (dataset.partition_key(0), RefCell::default());
+        let counters = Counters::open();
+        Bench { dataset, schema, rows, bypass_cache, keys, only_key, batch, counters }
     }
 
     /// Does the work of a case once: a sample for each of its reads.
@@ -85,19 +92,24 @@ impl Bench {
         Ok(samples)
     }
 
-    /// Finds a place between two blocks, from `offset` on, and reads there.
+    /// Finds a place between two blocks, from `offset` on, and reads there. An index that knows the
+    /// last row of each block answers without data; one that knows only what separates blocks
+    /// needs one look.
     async fn between_blocks(&self, offset: u64) -> Result<Sample, String> {
+        let storage = runtime::local::get::<storage::Storage>();
+        let versions = storage.sstable_versions(self.schema.id);
+        let least = u64::from(versions.iter().any(|version| version.has_trie_index()));
         let last = (offset + PLACES_MAX).min(self.rows - 1);
         for place in offset..last {
             let work = Work::Missing { offset: place };
             self.measured(&work).await?;
             let sample = self.measured(&work).await?;
-            if sample.aio == 0 {
+            if sample.aio <= least {
                 return Ok(sample);
             }
         }
         let mut sample = self.measured(&Work::Missing { offset }).await?;
-        sample.error = Some(format!("every place from {offset} to {last} needs the disk"));
+        sample.error = Some(format!("expected a place with at most {least} disk reads"));
         Ok(sample)
     }
 
@@ -231,7 +243,7 @@ impl Bench {
     }
 
     /// At the start of a partition, waiting for what is wanted of it.
-    async fn forwarding(&self, scope: PartitionScope) -> Result<Reading, reader::ReadError> {
+    async fn forwarding(&self, scope: PartitionScope) -> Result<Reading<'_>, reader::ReadError> {
         let slice = Slice { forwarding: true, ..Slice::full() };
         let mut reading = self.open(scope, slice).await?;
         reading.drain().await?;
@@ -242,16 +254,16 @@ impl Bench {
         &self,
         scope: PartitionScope,
         slice: Slice,
-    ) -> Result<Reading, reader::ReadError> {
+    ) -> Result<Reading<'_>, reader::ReadError> {
         let storage = runtime::local::get::<storage::Storage>();
         let query = storage::SourceOptions::QUERY;
         let how = storage::SourceOptions { bypass_cache: self.bypass_cache, ..query };
         let source = storage.open_source(self.schema.id, scope, slice, how)?;
-        Ok(Reading { source, batch: Vec::new(), counted: Yield::default() })
+        Ok(Reading { source, batch: &self.batch, counted: Yield::default() })
     }
 
     fn only_key(&self) -> DecoratedKey {
-        self.dataset.partition_key(0)
+        self.only_key.clone()
     }
 
     /// Small partitions from the `from`-th up to and without the `to`-th, in ring order.
@@ -274,26 +286,27 @@ fn whole_ring() -> PartitionScope {
 }
 
 /// An open source, and what it has yielded.
-struct Reading {
+struct Reading<'b> {
     source: Box<dyn Source>,
-    batch: Vec<Fragment>,
+    batch: &'b RefCell<Vec<Fragment>>,
     counted: Yield,
 }
 
-impl Reading {
+impl Reading<'_> {
     /// Reads until there is nothing, or nothing for now.
     async fn drain(&mut self) -> Result<(), reader::ReadError> {
+        let mut batch = self.batch.take();
         loop {
-            self.batch.clear();
-            match self.source.try_fill(Budget::BATCH, &mut self.batch) {
+            batch.clear();
+            match self.source.try_fill(Budget::BATCH, &mut batch) {
                 Some(filled) => filled?,
-                None => self.source.fill(Budget::BATCH, &mut self.batch).await?,
+                None => self.source.fill(Budget::BATCH, &mut batch).await?,
             }
-            if self.batch.is_empty() {
+            if batch.is_empty() {
+                self.batch.replace(batch);
                 return Ok(());
             }
-            self.counted.fragments +=
-                self.batch.iter().filter(|one| is_content(one)).count() as u64;
+            self.counted.fragments += batch.iter().filter(|one| is_content(one)).count() as u64;
             runtime::task::yield_if_needed().await;
         }
     }

@@ -72,7 +72,26 @@ pub(crate) fn aggregates(samples: &[Sample]) -> String {
     add("throughput", samples.iter().map(|sample| Some(sample.throughput())).collect());
     add("instructions_per_op", samples.iter().map(Sample::instructions).collect());
     add("cpu_cycles_per_op", samples.iter().map(Sample::cycles).collect());
+    out.push_str(&latency_line(samples));
     out
+}
+
+/// Latencies of all samples, in microseconds: with that many workers each operation waits for
+/// others.
+fn latency_line(samples: &[Sample]) -> String {
+    let mut all: Vec<u32> =
+        samples.iter().flat_map(|sample| sample.worked.latencies.iter().copied()).collect();
+    all.sort_unstable();
+    let Some(last) = all.len().checked_sub(1) else { return String::new() };
+    let at = |share: f64| all[(last as f64 * share).round() as usize];
+    format!(
+        "latency (us): p50={} p99={} p999={} maximum={} ({} operations timed)\n",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        all[last],
+        all.len()
+    )
 }
 
 /// The result as JSON.
@@ -130,6 +149,7 @@ mod tests {
             tasks: 14_100,
             instructions: Some(48_681_000),
             cycles: None,
+            latencies: (1..=1000).collect(),
         };
         let sample = Sample { seconds: 0.5, worked };
         assert_eq!(
@@ -137,6 +157,9 @@ mod tests {
             "2000.00 tps ( 82.1 allocs/op,   0.0 logallocs/op,  14.1 tasks/op,   48681 insns/op, \
              \u{20}   n/a cycles/op,        0 errors)"
         );
-        assert!(aggregates(&[sample]).contains("cpu_cycles_per_op: n/a"));
+        let end = aggregates(&[sample]);
+        assert!(end.contains("cpu_cycles_per_op: n/a"), "{end}");
+        let latencies = "latency (us): p50=501 p99=990 p999=999 maximum=1000 (1000 operations";
+        assert!(end.contains(latencies), "{end}");
     }
 }

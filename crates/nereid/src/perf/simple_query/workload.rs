@@ -8,12 +8,14 @@ use query::{CqlError, Parameters, Prepared, Processor, Session, Value, Values};
 use runtime::counters::Counters;
 use runtime::task::Scope;
 use runtime::time::Instant;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 const KEYSPACE: &str = "ks";
 const VALUE_BYTES: usize = 34;
+/// The time of one operation of so many is taken: often enough, and too seldom to be felt.
+const TIMED_EVERY: u64 = 16;
 
 /// When a sample ends.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Worked {
     /// `None` where the processor's counters cannot be read.
     pub(crate) instructions: Option<u64>,
     pub(crate) cycles: Option<u64>,
+    /// Of some operations, in microseconds.
+    pub(crate) latencies: Vec<u32>,
 }
 
 impl Worked {
@@ -48,6 +52,7 @@ impl Worked {
         self.errors += other.errors;
         self.allocations += other.allocations;
         self.tasks += other.tasks;
+        self.latencies.extend(&other.latencies);
     }
 }
 
@@ -64,6 +69,7 @@ pub(crate) struct Workload {
     stop_on_error: bool,
     consistency: replication::Consistency,
     counters: Counters,
+    latencies: RefCell<Vec<u32>>,
 }
 
 /// Makes the table, fills it, and gives every shard its workload.
@@ -103,6 +109,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
                 stop_on_error,
                 consistency,
                 counters: Counters::open(),
+                latencies: RefCell::default(),
             }));
             Ok::<(), String>(())
         }
@@ -249,6 +256,7 @@ impl Workload {
         }
         let mut worked = self.spent().since(&before);
         (worked.operations, worked.errors) = done.get();
+        worked.latencies = self.latencies.take();
         Ok(worked)
     }
 
@@ -260,7 +268,12 @@ impl Workload {
     ) -> Result<(), CqlError> {
         while 0 < left.get() {
             left.set(left.get() - 1);
+            let started = left.get().is_multiple_of(TIMED_EVERY).then(Instant::now);
             let outcome = self.operate().await;
+            if let Some(started) = started {
+                let micros = started.elapsed().as_micros();
+                self.latencies.borrow_mut().push(u32::try_from(micros).unwrap_or(u32::MAX));
+            }
             let (operations, errors) = done.get();
             match outcome {
                 Ok(()) => done.set((operations + 1, errors)),
@@ -301,6 +314,7 @@ impl Workload {
             tasks: polls,
             instructions: counted.instructions,
             cycles: counted.cycles,
+            latencies: Vec::new(),
         }
     }
 }
@@ -315,6 +329,7 @@ impl Worked {
             tasks: self.tasks - before.tasks,
             instructions: less(self.instructions, before.instructions),
             cycles: less(self.cycles, before.cycles),
+            latencies: Vec::new(),
         }
     }
 }
