@@ -146,21 +146,14 @@ impl Elements {
         if window.remaining() == 0 && bounded {
             return Ok(Step::Limit);
         }
+        let head = match self.head(window)? {
+            Ok(head) => head,
+            Err(need) => return Ok(Step::Need(need)),
+        };
         let position = window.position();
         let at = |error: Damaged| window.file().damaged(error.what, position + error.at);
-        let rest = window.rest();
+        let (rest, total) = (window.rest(), head.total_bytes());
         let mapping = self.mapping.clone();
-        let head = match Head::parse(rest, &mapping.shape, &mut self.prefix) {
-            Ok(head) => head,
-            Err(_) if !window.is_loaded() && rest.len() < head_bytes_max(&mapping.shape) => {
-                return Ok(Step::Need(2 * rest.len() + 1));
-            }
-            Err(error) => return Err(at(error)),
-        };
-        let total = head.total_bytes();
-        if window.remaining() < total {
-            return Err(at(Damaged::new("element past the end of the partition", 0)));
-        }
         if skipping && head.kind != Kind::End {
             window.skip(total);
             return Ok(Step::Taken);
@@ -211,23 +204,34 @@ impl Elements {
         Ok(step)
     }
 
+    /// The head of the element at the window, all of which lies in the stretch; or how many bytes
+    /// it takes to tell.
+    fn head(&mut self, window: &Window) -> Result<Result<Head, usize>, ReadError> {
+        let (rest, position) = (window.rest(), window.position());
+        let shape = &self.mapping.shape;
+        let damaged = |error: Damaged| window.file().damaged(error.what, position + error.at);
+        match Head::parse(rest, shape, &mut self.prefix) {
+            Ok(head) if window.remaining() < head.total_bytes() => {
+                Err(damaged(Damaged::new("element past the end of the partition", 0)))
+            }
+            Ok(head) => Ok(Ok(head)),
+            Err(_) if !window.is_loaded() && rest.len() < head_bytes_max(shape) => {
+                Ok(Err(2 * rest.len() + 1))
+            }
+            Err(error) => Err(damaged(error)),
+        }
+    }
+
     /// Looks at the element at the window.
     pub(super) fn look(&mut self, window: &mut Window) -> Result<Look, ReadError> {
+        let head = match self.head(window)? {
+            Ok(head) => head,
+            Err(need) => return Ok(Look::Need(need)),
+        };
         let position = window.position();
         let at = |error: Damaged| window.file().damaged(error.what, position + error.at);
-        let rest = window.rest();
+        let (rest, total) = (window.rest(), head.total_bytes());
         let shape = &self.mapping.shape;
-        let head = match Head::parse(rest, shape, &mut self.prefix) {
-            Ok(head) => head,
-            Err(_) if !window.is_loaded() && rest.len() < head_bytes_max(shape) => {
-                return Ok(Look::Need(2 * rest.len() + 1));
-            }
-            Err(error) => return Err(at(error)),
-        };
-        let total = head.total_bytes();
-        if window.remaining() < total {
-            return Err(at(Damaged::new("element past the end of the partition", 0)));
-        }
         let look = match head.kind {
             Kind::End => return Ok(Look::End),
             Kind::Static(_) if self.at_start => return Ok(Look::Static),
