@@ -170,6 +170,8 @@ pub(crate) struct Search<P: Pages> {
     /// Prefixes of the block parsed last.
     first: Vec<u8>,
     last: Vec<u8>,
+    /// The block whose end is in `last`.
+    parsed: Option<(u64, BlockTail)>,
 }
 
 impl<P: Pages> Search<P> {
@@ -195,6 +197,7 @@ impl<P: Pages> Search<P> {
             far: 0,
             first: Vec::new(),
             last: Vec::new(),
+            parsed: None,
         }
     }
 
@@ -261,17 +264,25 @@ impl<P: Pages> Search<P> {
 
     /// Reads a block; where it ends goes into `self.last`, what follows is answered.
     fn read_block(&mut self, index: u64) -> Result<BlockTail, Stop> {
+        if let Some((parsed, tail)) = self.parsed
+            && parsed == index
+        {
+            return Ok(tail);
+        }
+        self.parsed = None;
         let (at, end) = (self.block_at(index)?, self.map_at());
         let (mapping, first, last) = (&self.mapping, &mut self.first, &mut self.last);
         let form = self.at.form;
-        self.held.parse(at, end, |cursor| {
+        let tail = self.held.parse(at, end, |cursor| {
             let fixed = &mapping.shape.clustering;
             first.clear();
             last.clear();
             read_position(cursor, fixed, first)?;
             let weight = read_position(cursor, fixed, last)?;
             read_tail(cursor, weight, form)
-        })
+        })?;
+        self.parsed = Some((index, tail));
+        Ok(tail)
     }
 
     /// Whether all of the block read last lies before a position, which only trusted keys tell.
@@ -559,7 +570,8 @@ impl<P: Pages> Search<P> {
     /// See [`crate::index::blocks::BlockCursor::previous`].
     pub(crate) fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, Stop> {
         let Some(index) = self.back.checked_sub(1) else { return Ok(None) };
-        if self.back < self.count() {
+        let open_below = lower.0.is_empty() && lower.1 < 0;
+        if self.back < self.count() && !open_below {
             let weight = self.read_start(self.back)?;
             if self.compare(&self.first, weight, lower).is_le() {
                 return Ok(None);

@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use stdx::Damaged;
 
 /// Bytes of the first chunk, and of the longest, where blocks are shorter.
-const CHUNK_BYTES: RangeInclusive<u64> = (8 << 10)..=(64 << 10);
+const CHUNK_BYTES: RangeInclusive<u64> = (4 << 10)..=(64 << 10);
 
 /// What is left of a partition that is read backwards.
 #[derive(Debug)]
