@@ -49,6 +49,8 @@ HARM = {
     "index flipped": ("-Index.db", lambda path: flip(path, 10)),
     "index truncated": ("-Index.db", truncate),
     "summary truncated": ("-Summary.db", truncate),
+    "trie flipped": ("-Partitions.db", lambda path: flip(path, 10)),
+    "trie truncated": ("-Partitions.db", truncate),
     "statistics flipped": ("-Statistics.db", lambda path: flip(path, 4)),
     "statistics truncated": ("-Statistics.db", truncate),
     "compression truncated": ("-CompressionInfo.db", truncate),
@@ -61,7 +63,8 @@ HARM = {
 @pytest.mark.parametrize("harm", HARM)
 def test_a_damaged_sstable(harm):
     suffix, hurt = HARM[harm]
-    with Node() as node:
+    version = "me" if suffix in ("-Index.db", "-Summary.db") else "ms"
+    with Node("--sstable-format", version) as node:
         fill(node)
         assert node.stop() == 0
         files = components(node, "hurt", suffix)

@@ -309,7 +309,7 @@ pub(crate) const OPTIONS: &[OptionRow] = &[
     row(
         "sstable_format",
         Kind::Text,
-        "me",
+        "ms",
         "me or ms: the format of new SSTables, where the table does not say",
         None,
     ),
