@@ -4,6 +4,7 @@ use crate::node;
 use crate::options::{Source, Values};
 use crate::perf::words::{Words, prefer};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,10 @@ impl Options {
 
     /// The node that is measured.
     pub(crate) fn node_config(&self, shards: u16) -> Result<node::Config, String> {
-        node::config(&self.common, shards)
+        let mut config = node::config(&self.common, shards)?;
+        // Population goes as fast as memtables are flushed, on a slow machine too.
+        config.boot.storage.write_wait_max = Duration::from_secs(60);
+        Ok(config)
     }
 
     /// `read`, `write`, `delete`, with `_counters` for counters.
