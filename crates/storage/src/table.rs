@@ -150,9 +150,9 @@ impl Tablet {
 
     /// All memtables that hold something, the newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = Rc<Memtable>> + use<> {
-        let mut all = vec![self.active.borrow().clone()];
-        all.extend(self.sealed.borrow().iter().rev().cloned());
-        all.into_iter().filter(|memtable| !memtable.is_empty())
+        let active = self.active.borrow().clone();
+        let sealed: Vec<_> = self.sealed.borrow().iter().rev().cloned().collect();
+        std::iter::once(active).chain(sealed).filter(|memtable| !memtable.is_empty())
     }
 
     /// Whether an SSTable may have partitions of this tablet.

@@ -21,6 +21,7 @@ use crate::index::promoted::{BlockTail, read_tail};
 use crate::mx::clustering::read_position;
 use crate::table::Mapping;
 use mutation::Tombstone;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::ops::{Deref, Range};
@@ -29,6 +30,8 @@ use stdx::{Cursor, Damaged};
 
 /// Pages that are held between two steps.
 const HELD_MAX: usize = 3;
+/// Blocks behind a position that are known when it is found, usually.
+const HIGHS: usize = 6;
 /// From this many blocks on the last one is looked at before others, where nothing is known of
 /// where the keys end.
 const FAR_BLOCKS: u64 = 64;
@@ -54,7 +57,7 @@ pub(crate) enum Stop {
 #[derive(Debug)]
 struct Held<P: Pages> {
     pages: P,
-    held: Vec<(u64, P::Page)>,
+    held: SmallVec<[(u64, P::Page); 2 * HELD_MAX]>,
     joined: Vec<u8>,
 }
 
@@ -161,7 +164,7 @@ pub(crate) struct Search<P: Pages> {
     /// Forward: this many blocks start at or before the latest position.
     low: u64,
     low_ordinal: Option<Ordinal>,
-    highs: Vec<High>,
+    highs: SmallVec<[High; HIGHS]>,
     high_bytes: Vec<u8>,
     /// Backward: the block answered last.
     back: u64,
@@ -184,14 +187,14 @@ impl<P: Pages> Search<P> {
         outer: Option<Ordinal>,
     ) -> Search<P> {
         Search {
-            held: Held { pages, held: Vec::new(), joined: Vec::new() },
+            held: Held { pages, held: SmallVec::new(), joined: Vec::new() },
             at,
             mapping,
             exact,
             outer,
             low: 0,
             low_ordinal: None,
-            highs: Vec::new(),
+            highs: SmallVec::new(),
             high_bytes: Vec::new(),
             back: 0,
             far: 0,

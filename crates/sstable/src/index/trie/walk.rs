@@ -9,6 +9,7 @@
 
 use super::node::{Node, PAGE_BYTES, Payload};
 use crate::index::search::{Pages, Stop};
+use smallvec::SmallVec;
 use stdx::Damaged;
 
 /// The longest key that is followed: more than the longest clustering key takes, every byte of it
@@ -24,7 +25,7 @@ const FRAMES: usize = 10;
 /// before the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    frames: Vec<Frame>,
+    frames: SmallVec<[Frame; FRAMES]>,
 }
 
 /// A node above a place. In the last one the place is before `item`; in those above, somewhere
@@ -41,14 +42,15 @@ struct Frame {
 const BEHIND: u16 = 257;
 
 impl Place {
-    /// A place to be set, with memory for the nodes that are usually above one.
+    /// A place to be set.
     pub(crate) fn new() -> Place {
-        Place { frames: Vec::with_capacity(FRAMES) }
+        Place::default()
     }
 
     /// Copies another place into the memory of this one.
     pub(crate) fn set(&mut self, other: &Place) {
-        self.frames.clone_from(&other.frames);
+        self.frames.clear();
+        self.frames.extend_from_slice(&other.frames);
     }
 
     /// The lowest node above it.
@@ -106,13 +108,13 @@ impl Passed {
 #[derive(Debug)]
 pub(crate) struct Walk<P: Pages> {
     pages: P,
-    held: Vec<(u64, P::Page)>,
+    held: SmallVec<[(u64, P::Page); HELD_MAX]>,
 }
 
 impl<P: Pages> Walk<P> {
     /// A walker that holds nothing.
     pub(crate) fn new(pages: P) -> Walk<P> {
-        Walk { pages, held: Vec::with_capacity(HELD_MAX) }
+        Walk { pages, held: SmallVec::new() }
     }
 
     /// Where it gets pages from.
