@@ -93,7 +93,7 @@ impl Chunks {
             if !in_order || file_bytes < offset.saturating_add(bytes_min) {
                 return Err(cursor.damaged("chunk offset out of order").into());
             }
-            next = offset + CHUNK_CRC_BYTES;
+            next = offset.saturating_add(CHUNK_CRC_BYTES);
             offsets.push(offset);
         }
         Ok(Chunks { algorithm, dictionary, chunk_bytes, compressed_bytes_max, data_bytes, offsets })
@@ -161,6 +161,12 @@ mod tests {
         for cut in 0..out.len() {
             assert!(Chunks::parse(&out[..cut], 400, Version::Me).is_err());
         }
+        // No offset is too large to be compared, whatever the file is said to have.
+        let far = Chunks { offsets: vec![0, 300, u64::MAX], ..chunks.clone() };
+        let mut bytes = Vec::new();
+        far.put(&mut bytes);
+        assert_eq!(Chunks::parse(&bytes, u64::MAX, Version::Me), Ok(far));
+        assert!(Chunks::parse(&bytes, 400, Version::Me).is_err());
         assert_eq!((chunks.end_of(0, 400), chunks.end_of(1, 400)), (300, 400));
         assert_eq!((chunks.length_of(0), chunks.length_of(1)), (4096, 904));
     }
