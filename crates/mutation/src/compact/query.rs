@@ -3,11 +3,11 @@
 use super::columns::{ColumnPlan, Sight};
 use crate::fragment::Fragment;
 use crate::page::{Page, Partitions, ReadCommand, Resume};
-use crate::range::{ClusteringPosition, Direction};
+use crate::range::Direction;
 use crate::row::{self, RowView};
 use crate::tombstone::Tombstone;
 use model::TableSchema;
-use stdx::{Bytes, Put};
+use stdx::Put;
 
 /// What the reader of the source has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,13 @@ pub enum Step {
     Stop,
 }
 
-/// Consumes the fragments of what a command slices and writes its page: applies deletions and
-/// expiry, leaves out what is dead, counts, and stops at the command's limits. One allocation per
-/// page of up to 512 bytes, more as it grows.
+/// Takes what a command slices and writes its page: applies deletions and expiry, leaves out what
+/// is dead, counts, and stops at the command's limits. One allocation per page of up to 512 bytes,
+/// more as it grows.
+///
+/// What is read comes as fragments ([`QueryCompactor::consume`]) or, from whoever has no fragments,
+/// borrowed piece by piece in the same order: `begin`, `static_row`, `row` and `change`, `end`.
+/// After [`Step::Stop`] every answer is `Stop`.
 pub struct QueryCompactor<'c> {
     schema: &'c TableSchema,
     command: &'c ReadCommand,
@@ -36,11 +40,11 @@ pub struct QueryCompactor<'c> {
 
 /// The partition at hand.
 struct Partition {
-    key: Bytes,
     tombstone: Tombstone,
     range: Tombstone,
-    /// Where it starts in the page, and where its static flag stands.
+    /// Where it starts in the page, where its key and its static flag stand.
     start: usize,
+    key_at: usize,
     static_at: usize,
     /// Where its row count stands: before its rows.
     counts_at: usize,
@@ -71,17 +75,14 @@ impl<'c> QueryCompactor<'c> {
         }
     }
 
-    /// Takes the next fragment. After [`Step::Stop`] every answer is `Stop`.
+    /// Takes the next fragment.
     pub fn consume(&mut self, fragment: &Fragment) -> Step {
-        if self.stopped {
-            return Step::Stop;
-        }
         match fragment {
-            Fragment::PartitionStart { key, tombstone } => self.begin(key.key.clone(), *tombstone),
+            Fragment::PartitionStart { key, tombstone } => self.begin(&key.key, *tombstone),
             Fragment::StaticRow { row } => self.static_row(RowView::trusted(row)),
             Fragment::Row { key, row } => self.row(key, RowView::trusted(row)),
             Fragment::RangeTombstoneChange { position, tombstone } => {
-                self.change(position, *tombstone)
+                self.change(position.as_parts(), *tombstone)
             }
             Fragment::PartitionEnd => self.end(),
         }
@@ -89,22 +90,28 @@ impl<'c> QueryCompactor<'c> {
 
     /// The page: complete after [`Step::Stop`], or when the source is at its end.
     pub fn finish(mut self) -> Page {
-        if self.partition.is_some() {
-            self.close();
+        if let Some(partition) = self.partition.take() {
+            let end = self.close(&partition);
+            self.page.bytes.truncate(end);
         }
         self.page
     }
 
-    fn begin(&mut self, key: Bytes, tombstone: Tombstone) -> Step {
+    /// A partition and its own deletion. Panics inside another one.
+    pub fn begin(&mut self, key: &[u8], tombstone: Tombstone) -> Step {
+        if self.stopped {
+            return Step::Stop;
+        }
         assert!(self.partition.is_none(), "a partition started inside another one");
         let resume = self.command.resume.as_ref();
-        let resume = resume.filter(|resume| resume.key[..] == key[..]);
+        let resume = resume.filter(|resume| resume.key[..] == *key);
         if resume.is_some_and(|resume| resume.after.is_none()) {
             return Step::NextPartition; // It was answered in full.
         }
         let start = self.page.bytes.len();
-        self.page.bytes.put_vint_bytes(&key);
+        self.page.bytes.put_vint_bytes(key);
         let static_at = self.page.bytes.len();
+        let key_at = static_at - key.len();
         self.page.bytes.put_u8(0);
         let counts_at = self.page.bytes.len();
         self.page.bytes.put_u64(0);
@@ -112,10 +119,10 @@ impl<'c> QueryCompactor<'c> {
             self.page.tombstones_seen += 1;
         }
         self.partition = Some(Partition {
-            key,
             tombstone,
             range: Tombstone::NONE,
             start,
+            key_at,
             static_at,
             counts_at,
             static_live: false,
@@ -125,8 +132,9 @@ impl<'c> QueryCompactor<'c> {
         Step::Continue
     }
 
-    fn static_row(&mut self, row: RowView<'_>) -> Step {
-        let Some(partition) = &mut self.partition else { return Step::NextPartition };
+    /// The static row of the partition, before any row.
+    pub fn static_row(&mut self, row: RowView<'_>) -> Step {
+        let Some(partition) = &mut self.partition else { return self.outside() };
         let sight =
             Sight { shadow: partition.tombstone.merge(row.deletion()), now: self.command.now };
         let bytes = &mut self.page.bytes;
@@ -148,8 +156,9 @@ impl<'c> QueryCompactor<'c> {
         Step::Continue
     }
 
-    fn row(&mut self, key: &Bytes, row: RowView<'_>) -> Step {
-        let Some(partition) = &mut self.partition else { return Step::NextPartition };
+    /// A row, with its full clustering prefix.
+    pub fn row(&mut self, key: &[u8], row: RowView<'_>) -> Step {
+        let Some(partition) = &mut self.partition else { return self.outside() };
         let shadow = partition.tombstone.merge(partition.range);
         let sight = Sight { shadow: shadow.merge(row.deletion()), now: self.command.now };
         let bytes = &mut self.page.bytes;
@@ -172,14 +181,16 @@ impl<'c> QueryCompactor<'c> {
         if self.command.per_partition_limit <= partition.rows() {
             return self.leave_partition();
         }
-        if self.is_full() {
+        if self.is_full(self.page.bytes.len()) {
             return self.cut((key, self.weight_after_row()));
         }
         Step::Continue
     }
 
-    fn change(&mut self, position: &ClusteringPosition, tombstone: Tombstone) -> Step {
-        let Some(partition) = &mut self.partition else { return Step::NextPartition };
+    /// From `position` (a clustering prefix and its weight) on, in the direction of the read, this
+    /// range tombstone holds.
+    pub fn change(&mut self, position: (&[u8], i8), tombstone: Tombstone) -> Step {
+        let Some(partition) = &mut self.partition else { return self.outside() };
         partition.range = tombstone;
         if tombstone.is_none() {
             return Step::Continue;
@@ -188,72 +199,77 @@ impl<'c> QueryCompactor<'c> {
         // A page that starts inside a range begins with the change that opens it: cutting there
         // again would not get us any further.
         let resume = self.command.resume.as_ref().and_then(|resume| resume.after.as_ref());
-        let advanced =
-            resume.is_none_or(|(prefix, weight)| (&prefix[..], *weight) != position.as_parts());
+        let advanced = resume.is_none_or(|(prefix, weight)| (&prefix[..], *weight) != position);
         if self.command.tombstone_limit <= self.page.tombstones_seen && advanced {
-            return self.cut(position.as_parts());
+            return self.cut(position);
         }
         Step::Continue
     }
 
-    fn end(&mut self) -> Step {
-        if self.partition.is_none() {
-            return Step::Continue; // The end of a partition that was left before.
-        }
-        match self.leave_partition() {
-            Step::NextPartition => Step::Continue,
-            step => step,
-        }
+    /// The end of the partition; of one that was left before it need not come.
+    pub fn end(&mut self) -> Step {
+        let step = match self.partition {
+            Some(_) => self.leave_partition(),
+            None => self.outside(),
+        };
+        if step == Step::NextPartition { Step::Continue } else { step }
+    }
+
+    /// What to do after a piece of a partition that was left before.
+    fn outside(&self) -> Step {
+        if self.stopped { Step::Stop } else { Step::NextPartition }
     }
 
     /// Ends the page inside the partition.
     fn cut(&mut self, (prefix, weight): (&[u8], i8)) -> Step {
-        if let Some(partition) = &self.partition {
-            let key = partition.key.to_vec();
+        if let Some(partition) = self.partition.take() {
+            let key = self.key(&partition).to_vec();
             let rows_in_partition = partition.rows();
             let after = Some((prefix.to_vec(), weight));
             self.page.resume = Some(Resume { key, after, rows_in_partition });
+            let end = self.write_counts(&partition);
+            self.page.bytes.truncate(end);
         }
-        self.write_counts();
         self.stopped = true;
         Step::Stop
     }
 
     /// The partition is done: ends the page if that is enough.
     fn leave_partition(&mut self) -> Step {
-        let key = self.close();
-        let full = self.is_full() || self.command.partition_limit <= self.page.partition_count;
+        let Some(partition) = self.partition.take() else { return self.outside() };
+        let end = self.close(&partition);
+        let enough = self.command.partition_limit <= self.page.partition_count;
+        let full = self.is_full(end) || enough;
         let single = matches!(self.command.partitions, Partitions::Key(_));
+        if full && !single {
+            let key = self.key(&partition).to_vec();
+            self.page.resume = Some(Resume { key, after: None, rows_in_partition: 0 });
+        }
+        self.page.bytes.truncate(end);
         if !full && !single {
             return Step::NextPartition;
-        }
-        if !single {
-            let key = key.to_vec();
-            self.page.resume = Some(Resume { key, after: None, rows_in_partition: 0 });
         }
         self.stopped = true;
         Step::Stop
     }
 
     /// Counts a partition all of whose fragments have come; one with nothing but a live static
-    /// row yields a row.
-    fn close(&mut self) -> Bytes {
-        let Some(partition) = &self.partition else { return Bytes::new() };
+    /// row yields a row. Says where the page ends then.
+    fn close(&mut self, partition: &Partition) -> usize {
         let without_rows = partition.rows() == 0;
         if without_rows && partition.static_live && self.command.static_only_rows {
             self.page.row_count += 1;
             self.page.partition_count += 1;
-            return self.partition.take().map_or(Bytes::new(), |partition| partition.key);
+            return self.page.bytes.len();
         }
-        self.write_counts()
+        self.write_counts(partition)
     }
 
-    /// Completes the partition's header; takes out a partition without rows.
-    fn write_counts(&mut self) -> Bytes {
-        let Some(partition) = self.partition.take() else { return Bytes::new() };
+    /// Completes the partition's header. Says where the page ends then: a partition without rows
+    /// goes out of it.
+    fn write_counts(&mut self, partition: &Partition) -> usize {
         if partition.rows_here == 0 {
-            self.page.bytes.truncate(partition.start);
-            return partition.key;
+            return partition.start;
         }
         let at = partition.counts_at;
         let bytes = &mut self.page.bytes;
@@ -263,12 +279,18 @@ impl<'c> QueryCompactor<'c> {
         if partition.rows_before == 0 {
             self.page.partition_count += 1;
         }
-        partition.key
+        bytes.len()
     }
 
-    fn is_full(&self) -> bool {
+    /// The key of a partition that stands in the page.
+    fn key(&self, partition: &Partition) -> &[u8] {
+        &self.page.bytes[partition.key_at..partition.static_at]
+    }
+
+    /// Whether a page of `bytes` bytes and what was counted is full.
+    fn is_full(&self, bytes: usize) -> bool {
         self.command.row_limit <= self.page.row_count
-            || self.command.bytes_max <= self.page.bytes.len()
+            || self.command.bytes_max <= bytes
             || self.command.tombstone_limit <= self.page.tombstones_seen
     }
 
