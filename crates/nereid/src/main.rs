@@ -42,17 +42,10 @@ fn main() -> ExitCode {
         Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
         _ => ("server", &words[..]),
     };
-    match tool {
-        "server" => serve(rest),
-        "perf-fast-forward" => perf::fast_forward::main(rest),
-        "perf-simple-query" => perf::simple_query::main(rest),
-        "sstable" => tools::sstable::main(rest),
-        "perf-sstable" => perf::sstable::main(rest),
-        other => {
-            eprintln!("unknown tool {other}; the tools are:\n{}", tools::list());
-            ExitCode::from(2)
-        }
-    }
+    tools::run(tool, rest).unwrap_or_else(|| {
+        eprintln!("unknown tool {tool}; the tools are:\n{}", tools::list());
+        ExitCode::from(2)
+    })
 }
 
 fn serve(words: &[String]) -> ExitCode {

@@ -2,17 +2,41 @@
 
 pub(crate) mod sstable;
 
-/// Name and purpose of each tool; the server is the default.
-const TOOLS: &[(&str, &str)] = &[
-    ("server", "run a node (the default)"),
-    ("perf-fast-forward", "measure readers that skip, slice and forward"),
-    ("perf-simple-query", "measure reads and writes of single rows, in process"),
-    ("sstable", "look into SSTables, check, write and rewrite them, without a node"),
-    ("perf-sstable", "measure writing, reading and merging SSTables"),
+use crate::perf;
+use std::process::ExitCode;
+
+/// A sub-command: its name, what it is for, and what runs it with the words after its name.
+type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
+
+/// All of them; the server is the default.
+const TOOLS: &[Tool] = &[
+    ("server", "run a node (the default)", crate::serve),
+    (
+        "perf-fast-forward",
+        "measure readers that skip, slice and forward",
+        perf::main::<perf::fast_forward::Options>,
+    ),
+    (
+        "perf-simple-query",
+        "measure reads and writes of single rows, in process",
+        perf::main::<perf::simple_query::Options>,
+    ),
+    ("sstable", "look into SSTables, check, write and rewrite them, without a node", sstable::main),
+    (
+        "perf-sstable",
+        "measure writing, reading and merging SSTables",
+        perf::main::<perf::sstable::Options>,
+    ),
 ];
+
+/// Runs the tool of that name, if there is one.
+pub(crate) fn run(name: &str, words: &[String]) -> Option<ExitCode> {
+    let (_, _, tool) = TOOLS.iter().find(|(known, ..)| *known == name)?;
+    Some(tool(words))
+}
 
 /// For `--list-tools`.
 pub(crate) fn list() -> String {
-    let lines = TOOLS.iter().map(|(name, about)| format!("{name:<20} - {about}"));
+    let lines = TOOLS.iter().map(|(name, about, _)| format!("{name:<22} - {about}"));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -21,66 +21,35 @@ mod ranges;
 mod reading;
 mod report;
 
-use crate::{node, perf};
+use super::tool::Bench as Place;
 use dataset::Dataset;
 use groups::{Case, Group, Work};
 use measure::Sample;
-use options::{Asked, Options, Repeat};
+pub(crate) use options::Options;
+use options::Repeat;
 use reading::{Bench, ROW_CACHE};
 use report::{Heading, Line, Report};
 use runtime::time::Instant;
-use std::process::ExitCode;
-use std::sync::Arc;
 
 /// A case that repeats for a while does so this often at least.
 const REPETITIONS_MIN: u64 = 3;
 
-/// Runs the tool.
-pub(crate) fn main(words: &[String]) -> ExitCode {
-    let options = match Options::parse(words) {
-        Ok(Asked::Run(options)) => *options,
-        Ok(Asked::Print(text)) => {
-            println!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
-    if let Err(text) = perf::start_logging(&options.common) {
-        eprintln!("{text}");
-        return ExitCode::from(2);
-    }
-    perf::conclude(run(options))
-}
-
-fn run(options: Options) -> Result<(), String> {
-    let runtime_config = crate::server::runtime_config(&options.common)?;
-    let mut node = node::config(&options.common, runtime_config.shards)?;
+async fn measure(options: &Options, place: &Place) -> Result<(), String> {
     // The tool says when memtables are flushed.
-    let memtables = &mut node.boot.storage.memtable_bytes_max;
-    *memtables = options.flush_bytes.saturating_mul(3).max(*memtables);
-    let options = Arc::new(options);
-    perf::run_shards(runtime_config, move || {
-        let (options, node) = (options.clone(), node.clone());
-        async move {
-            let _lock = node::lock(&node::workdir(&options.common)).await?;
-            node::start(node).await?;
-            let mut report = Report::new(&options.output);
-            let done = match options.populate {
-                true => populate::all(&options, &mut report).await,
-                false => test(&options, &mut report).await,
-            };
-            node::stop().await?;
-            done?;
-            if report.failed {
-                Err("a check failed: see the lines ^^^ ERROR".into())
-            } else {
-                Ok(())
-            }
-        }
-    })
+    let large = |node: &mut crate::node::Config| {
+        let memtables = &mut node.boot.storage.memtable_bytes_max;
+        *memtables = options.flush_bytes.saturating_mul(3).max(*memtables);
+    };
+    let mut report = Report::new(&options.output);
+    let work = async || match options.populate {
+        true => populate::all(options, &mut report).await,
+        false => test(options, &mut report).await,
+    };
+    place.with_node(large, work).await?;
+    match report.failed {
+        true => Err("a check failed: see the lines ^^^ ERROR".into()),
+        false => Ok(()),
+    }
 }
 
 /// Runs the groups that were asked for on the data that there is.

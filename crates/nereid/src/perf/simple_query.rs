@@ -9,60 +9,32 @@ mod options;
 mod report;
 mod workload;
 
-use crate::ephemeral::Folder;
-use crate::{node, perf};
-use options::Options;
+use super::tool::Bench;
+pub(crate) use options::Options;
 use report::Sample;
-use std::process::ExitCode;
-use std::sync::Arc;
 use workload::{Limit, Worked, Workload};
 
-/// Runs the tool.
-pub(crate) fn main(words: &[String]) -> ExitCode {
-    let options = match Options::parse(words) {
-        Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
+async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
+    // Population goes as fast as memtables are flushed, on a slow machine too.
+    let patient = |node: &mut crate::node::Config| {
+        node.boot.storage.write_wait_max = std::time::Duration::from_secs(60);
     };
-    if let Err(text) = perf::start_logging(&options.common) {
-        eprintln!("{text}");
-        return ExitCode::from(2);
-    }
-    perf::conclude(run(options))
-}
-
-fn run(mut options: Options) -> Result<(), String> {
-    let folder = Folder::make().map_err(|error| format!("no temporary folder: {error}"))?;
-    options.in_folder(folder.path());
-    let runtime_config = crate::server::runtime_config(&options.common)?;
-    let node = options.node_config(runtime_config.shards)?;
-    let (shards, options) = (runtime_config.shards, Arc::new(options));
-    perf::run_shards(runtime_config, move || {
-        let (options, node) = (options.clone(), node.clone());
-        async move { measure(&options, node, shards).await }
-    })
-}
-
-async fn measure(options: &Options, node: node::Config, shards: u16) -> Result<(), String> {
-    node::start(node).await?;
-    println!("{}", options.heading(shards));
-    workload::prepare(options).await?;
-    let mut samples = Vec::new();
-    for _ in 0..options.samples() {
-        let sample = sample(options).await?;
-        println!("{}", sample.line());
-        samples.push(sample);
-    }
-    print!("{}", report::aggregates(&samples));
-    if let Some(path) = &options.json_result {
-        let text = report::json(options, shards, &samples).to_string();
-        runtime::io::fs::write_file_atomic(path, text.as_bytes())
-            .await
-            .map_err(|error| error.to_string())?;
-    }
-    node::stop().await
+    let work = async || {
+        println!("{}", options.heading(bench.shards));
+        workload::prepare(options).await?;
+        let mut samples = Vec::new();
+        for _ in 0..options.samples() {
+            let sample = sample(options).await?;
+            println!("{}", sample.line());
+            samples.push(sample);
+        }
+        print!("{}", report::aggregates(&samples));
+        let Some(path) = &options.json_result else { return Ok(()) };
+        let text = report::json(options, bench.shards, &samples).to_string();
+        let written = runtime::io::fs::write_file_atomic(path, text.as_bytes()).await;
+        written.map_err(|error| error.to_string())
+    };
+    bench.with_node(patient, work).await
 }
 
 /// All shards work until the limit; what they did together.

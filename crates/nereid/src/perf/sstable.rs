@@ -9,49 +9,12 @@ mod bench;
 mod data;
 mod options;
 
-use crate::ephemeral::Folder;
-use crate::perf;
-use crate::perf::statistics::Aggregate;
-use options::{Asked, Options};
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::Arc;
+use super::statistics::Aggregate;
+use super::tool::Bench;
+pub(crate) use options::Options;
 
-/// Runs the tool.
-pub(crate) fn main(words: &[String]) -> ExitCode {
-    let options = match Options::parse(words) {
-        Ok(Asked::Run(options)) => *options,
-        Ok(Asked::Print(text)) => {
-            println!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
-    if let Err(text) = perf::start_logging(&options.common) {
-        eprintln!("{text}");
-        return ExitCode::from(2);
-    }
-    perf::conclude(run(options))
-}
-
-fn run(options: Options) -> Result<(), String> {
-    let temporary = match options.folder {
-        Some(_) => None,
-        None => Some(Folder::make().map_err(|error| format!("no temporary folder: {error}"))?),
-    };
-    let given = options.folder.clone();
-    let folder = given.or(temporary.as_ref().map(|folder| folder.path().to_path_buf()));
-    let folder = folder.unwrap_or_default();
-    let config = crate::server::runtime_config(&options.common)?;
-    let options = Arc::new(options);
-    perf::run_shards(config, move || measure(options.clone(), folder.clone()))
-}
-
-async fn measure(options: Arc<Options>, folder: PathBuf) -> Result<(), String> {
-    let shared = options.clone();
+async fn measure(options: &Options, at: &Bench) -> Result<(), String> {
+    let (shared, folder) = (options.clone(), at.folder());
     let measured: Vec<Result<Vec<f64>, String>> = runtime::on_all_shards(move || {
         let (options, folder) = (shared.clone(), folder.clone());
         async move {

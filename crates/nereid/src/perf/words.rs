@@ -1,7 +1,6 @@
 //! The command line of a performance tool: its own options are taken out one by one, what is left
 //! belongs to the node.
 
-use crate::options::{Invocation, Source, Values, parse_line};
 use std::str::FromStr;
 
 /// Words from which options are taken.
@@ -84,21 +83,9 @@ impl Words {
         Ok(Some(items.filter(|item| !item.is_empty()).collect()))
     }
 
-    /// The options of the node.
-    pub(crate) fn rest(self) -> Result<Values, String> {
-        match parse_line(&self.words) {
-            Ok(Invocation::Serve(values)) => Ok(*values),
-            Ok(Invocation::Print(text)) => Err(text),
-            Err(refused) => Err(refused.to_string()),
-        }
-    }
-}
-
-/// Sets an option of the node where the operator has not said otherwise.
-pub(crate) fn prefer(values: &mut Values, name: &str, value: &str) {
-    if values.source(name) == Source::Default {
-        let set = values.set(name, vec![value.to_string()], Source::File);
-        debug_assert!(set.is_ok(), "{name} is an option");
+    /// What no option was taken from: the node's.
+    pub(crate) fn rest(self) -> Vec<String> {
+        self.words
     }
 }
 
@@ -121,8 +108,7 @@ mod tests {
         assert_eq!(words.list("run-tests"), Ok(Some(list)));
         assert_eq!(words.truth("cache", true), Ok(false));
         assert_eq!(words.truth("other", true), Ok(true));
-        let rest = words.rest().unwrap();
-        assert_eq!((rest.integer("smp"), rest.text("memory")), (1, "1G"));
+        assert_eq!(words.rest(), ["-c1", "-m", "1G"]);
     }
 
     #[test]
@@ -132,6 +118,5 @@ mod tests {
         assert_eq!(words("--rows x").number::<u64>("rows"), Err(wrong));
         assert!(words("--cache maybe").truth("cache", true).is_err());
         assert_eq!(words("--cache -c1").truth("cache", false), Ok(true));
-        assert!(words("--unheard-of").rest().is_err());
     }
 }

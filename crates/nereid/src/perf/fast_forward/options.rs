@@ -3,9 +3,10 @@
 use super::dataset::{DATASETS, Dataset};
 use super::groups::{GROUPS, Group};
 use crate::options::Values;
-use crate::perf::words::{Words, prefer};
+use crate::perf::tool::{Bench, Tool, prefer};
+use crate::perf::words::Words;
 use sstable::Version;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
@@ -55,8 +56,8 @@ pub(crate) struct Options {
     pub(crate) output: Output,
     pub(crate) name: String,
     pub(crate) verbose: bool,
-    /// The node's own options.
-    pub(crate) common: Values,
+    pub(crate) trace: bool,
+    pub(crate) data: PathBuf,
 }
 
 /// How often a case runs.
@@ -75,58 +76,74 @@ pub(crate) struct Output {
     pub(crate) folder: PathBuf,
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    Run(Box<Options>),
-    Print(String),
-}
+impl Tool for Options {
+    const USAGE: &'static str = USAGE;
+    const PREFERRED: &'static [(&'static str, &'static str)] = &[
+        ("smp", "1"),
+        ("overprovisioned", "1"),
+        ("default_log_level", "warn"),
+        ("blocked_reactor_notify_ms", "-1"),
+    ];
 
-impl Options {
-    /// Reads the words after the tool's name; the error is what to print.
-    pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
-        let mut words = Words::new(words);
-        if words.flag("help") {
-            return Ok(Asked::Print(USAGE.to_string()));
-        }
+    fn listing(words: &mut Words) -> Option<String> {
         if words.flag("list-tests") {
-            return Ok(Asked::Print(lines(GROUPS.iter().map(|one| one.name))));
+            return Some(lines(GROUPS.iter().map(|one| one.name)));
         }
-        if words.flag("list-datasets") {
-            return Ok(Asked::Print(lines(DATASETS.iter().map(|one| one.name))));
-        }
-        let datasets = chosen("datasets", &mut words, DATASETS, |one| one.name)?;
+        let listed = words.flag("list-datasets");
+        listed.then(|| lines(DATASETS.iter().map(|one| one.name)))
+    }
+
+    fn take(words: &mut Words) -> Result<Options, String> {
+        let datasets = chosen("datasets", words, DATASETS, |one| one.name)?;
         let datasets = datasets.unwrap_or_else(|| DATASETS.iter().filter(|d| d.default).collect());
-        let groups = chosen("run-tests", &mut words, GROUPS, |one| one.name)?;
+        let groups = chosen("run-tests", words, GROUPS, |one| one.name)?;
         let options = Options {
             populate: words.flag("populate"),
             rows: words.number("rows")?.unwrap_or(1_000_000),
             value_bytes: words.number("value-size")?.unwrap_or(100),
-            flush_bytes: bytes(&mut words, "flush-threshold")?.unwrap_or(300 << 20),
+            flush_bytes: bytes(words, "flush-threshold")?.unwrap_or(300 << 20),
             compressed: words.flag("with-compression"),
             column_index_bytes: words
                 .number::<usize>("column-index-size-in-kb")?
                 .map(|kib| kib.saturating_mul(1024)),
-            version: version(&mut words)?,
+            version: crate::perf::writable(words)?,
             groups: groups.unwrap_or_else(|| GROUPS.iter().collect()),
             cases: words.list("run-cases")?,
             datasets,
             enable_cache: words.truth("enable-cache", false)?,
             keep_across_groups: words.flag("keep-cache-across-test-groups"),
             keep_across_cases: words.flag("keep-cache-across-test-cases"),
-            repeat: repeat(&mut words)?,
-            output: output(&mut words)?,
+            repeat: repeat(words)?,
+            output: output(words)?,
             name: words.text("name")?.unwrap_or("default".to_string()),
             verbose: words.flag("verbose"),
-            common: common(words)?,
+            trace: words.flag("trace"),
+            data: PathBuf::from(
+                words.text("data-directory")?.unwrap_or("./perf_large_partition_data".to_string()),
+            ),
         };
-        if options.rows < 16 {
-            return Err("--rows: at least 16".to_string());
+        match options.rows {
+            ..16 => Err("--rows: at least 16".to_string()),
+            _ => Ok(options),
         }
-        if !options.populate && options.common.integer("smp") != 1 {
-            return Err("the tests run on exactly one shard: -c 1".to_string());
+    }
+
+    fn adjust(&self, node: &mut Values) -> Result<(), String> {
+        if self.trace {
+            prefer(node, "logger_log_level", "sstable=trace");
         }
-        Ok(Asked::Run(Box::new(options)))
+        match self.populate || node.integer("smp") == 1 {
+            true => Ok(()),
+            false => Err("the tests run on exactly one shard: -c 1".to_string()),
+        }
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.data)
+    }
+
+    async fn measure(&self, place: &Bench) -> Result<(), String> {
+        super::measure(self, place).await
     }
 }
 
@@ -155,13 +172,6 @@ fn bytes(words: &mut Words, name: &str) -> Result<Option<usize>, String> {
     bytes.map(|bytes| Some(bytes as usize)).ok_or(format!("--{name}: not a size: {text}"))
 }
 
-fn version(words: &mut Words) -> Result<Option<Version>, String> {
-    match words.text("sstable-format")? {
-        Some(text) => crate::perf::writable(&text).map(Some),
-        None => Ok(None),
-    }
-}
-
 fn repeat(words: &mut Words) -> Result<Repeat, String> {
     let seconds: f64 = words.number("test-case-duration")?.unwrap_or(1.0);
     if let Some(times) = words.number("test-case-iterations")? {
@@ -184,52 +194,27 @@ fn output(words: &mut Words) -> Result<Output, String> {
     Ok(Output { json, all: words.flag("dump-all-results"), folder: PathBuf::from(folder) })
 }
 
-fn common(mut words: Words) -> Result<Values, String> {
-    let folder = words.text("data-directory")?;
-    let trace = words.flag("trace");
-    let mut values = words.rest()?;
-    let folder = folder.unwrap_or("./perf_large_partition_data".to_string());
-    prefer(&mut values, "workdir", &folder);
-    prefer(&mut values, "smp", "1");
-    prefer(&mut values, "overprovisioned", "1");
-    prefer(&mut values, "default_log_level", "warn");
-    prefer(&mut values, "blocked_reactor_notify_ms", "-1");
-    if trace {
-        prefer(&mut values, "logger_log_level", "sstable=trace");
-    }
-    Ok(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(text: &str) -> Result<Asked, String> {
-        Options::parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
-    }
-
-    fn options(text: &str) -> Options {
-        match parse(text) {
-            Ok(Asked::Run(options)) => *options,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::perf::tool::Asked;
+    use crate::perf::tool::testing::{check_refusals, options, parse_text};
 
     #[test]
     fn defaults() {
-        let options = options("");
+        let (options, node) = options::<Options>("");
         assert_eq!((options.rows, options.value_bytes), (1_000_000, 100));
         assert_eq!(options.flush_bytes, 300 << 20);
         assert_eq!(options.repeat, Repeat::For(Duration::from_secs(1)));
         assert_eq!(options.groups.len(), GROUPS.len());
         let names: Vec<_> = options.datasets.iter().map(|one| one.name).collect();
         assert_eq!(names, ["large-part-ds1", "small-part"]);
-        assert_eq!(options.common.text("workdir"), "./perf_large_partition_data");
+        assert_eq!(node.text("workdir"), "./perf_large_partition_data");
     }
 
     #[test]
     fn what_is_given_counts() {
-        let options = options(
+        let (options, node) = options::<Options>(
             "--populate --rows 100 --run-tests large-partition-skips --datasets sb-small-part \
              --column-index-size-in-kb=1 --test-case-duration=0 -m2G --data-directory /d",
         );
@@ -238,22 +223,20 @@ mod tests {
         assert_eq!(options.repeat, Repeat::Once);
         assert_eq!(options.groups[0].name, "large-partition-skips");
         assert_eq!(options.datasets[0].name, "sb-small-part");
-        assert_eq!(options.common.text("workdir"), "/d");
+        assert_eq!(node.text("workdir"), "/d");
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for (text, part) in [
+        check_refusals::<Options>(&[
             ("--run-tests nothing", "there is no nothing"),
             ("-c 2", "exactly one shard"),
             ("--rows 3", "at least"),
             ("--sstable-format la", "la"),
             ("--output-format xml", "xml"),
             ("--flush-threshold none", "not a size"),
-        ] {
-            let error = parse(text).expect_err(text);
-            assert!(error.contains(part), "{text}: {error}");
-        }
-        assert!(matches!(parse("--list-tests"), Ok(Asked::Print(text)) if text.contains("skips")));
+        ]);
+        let listed = parse_text::<Options>("--list-tests");
+        assert!(matches!(listed, Ok(Asked::Print(text)) if text.contains("skips")));
     }
 }

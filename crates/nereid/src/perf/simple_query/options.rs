@@ -1,10 +1,10 @@
 //! The command line of `perf-simple-query`: its own options, and those of the node that it runs.
 
-use crate::node;
-use crate::options::{Source, Values};
-use crate::perf::words::{Words, prefer};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use crate::options::Values;
+use crate::perf::tool::{Bench, Tool, set};
+use crate::perf::words::Words;
+use sstable::Version;
+use std::path::PathBuf;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(crate) struct Options {
     pub(crate) tablets: Option<u64>,
     pub(crate) consistency: replication::Consistency,
     pub(crate) json_result: Option<PathBuf>,
-    /// The node's own options.
-    pub(crate) common: Values,
+    pub(crate) enable_index_cache: bool,
+    pub(crate) version: Option<Version>,
 }
 
 const USAGE: &str = "\
@@ -64,59 +64,61 @@ usage: nereid perf-simple-query [OPTIONS]
   --json-result FILE       write the result there too
 and the options of the server: -c N shards, -m SIZE memory, --default-log-level, ...";
 
-impl Options {
-    /// Reads the words after the tool's name; the error is what to print.
-    pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
-        let mut rest = Words::new(words);
-        if rest.flag("help") {
-            return Err(USAGE.to_string());
-        }
-        refuse_unable(&mut rest)?;
-        let counters = rest.flag("counters");
-        let has_tablets = rest.flag("tablets");
-        let initial_tablets = rest.number("initial-tablets")?.unwrap_or(128);
-        let options = Options {
-            operation: operation(rest.flag("write"), rest.flag("delete"), counters)?,
+impl Tool for Options {
+    const USAGE: &'static str = USAGE;
+    const PREFERRED: &'static [(&'static str, &'static str)] =
+        &[("smp", "1"), ("unsafe_bypass_fsync", "1"), ("commitlog_sync", "periodic")];
+
+    fn take(words: &mut Words) -> Result<Options, String> {
+        refuse_unable(words)?;
+        let counters = words.flag("counters");
+        let has_tablets = words.flag("tablets");
+        let initial_tablets = words.number("initial-tablets")?.unwrap_or(128);
+        // There is no row cache yet: with it or without it is the same.
+        words.truth("enable-cache", true)?;
+        Ok(Options {
+            operation: operation(words.flag("write"), words.flag("delete"), counters)?,
             counters,
-            partitions: rest.number("partitions")?.unwrap_or(10_000).max(1),
-            collection: rest.number("collection")?.unwrap_or(0),
-            duration: rest.number("duration")?.unwrap_or(5).max(1),
-            operations_per_shard: rest.number("operations-per-shard")?.filter(|n| 0 < *n),
-            concurrency: rest.number("concurrency")?.unwrap_or(100).max(1),
-            single_key: rest.flag("query-single-key"),
-            shard_aware: rest.truth("shard-aware", true)?,
-            flush: rest.flag("flush"),
-            memtable_partitions: rest.number("memtable-partitions")?.filter(|count| 0 < *count),
-            bypass_cache: rest.flag("bypass-cache"),
-            timeout: rest.text("timeout")?.unwrap_or_default(),
-            stop_on_error: rest.truth("stop-on-error", true)?,
+            partitions: words.number("partitions")?.unwrap_or(10_000).max(1),
+            collection: words.number("collection")?.unwrap_or(0),
+            duration: words.number("duration")?.unwrap_or(5).max(1),
+            operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
+            concurrency: words.number("concurrency")?.unwrap_or(100).max(1),
+            single_key: words.flag("query-single-key"),
+            shard_aware: words.truth("shard-aware", true)?,
+            flush: words.flag("flush"),
+            memtable_partitions: words.number("memtable-partitions")?.filter(|count| 0 < *count),
+            bypass_cache: words.flag("bypass-cache"),
+            timeout: words.text("timeout")?.unwrap_or_default(),
+            stop_on_error: words.truth("stop-on-error", true)?,
             tablets: has_tablets.then_some(initial_tablets),
-            consistency: consistency(&mut rest)?,
-            json_result: rest.text("json-result")?.map(PathBuf::from),
-            common: common(rest)?,
-        };
-        Ok(options)
+            consistency: consistency(words)?,
+            json_result: words.text("json-result")?.map(PathBuf::from),
+            enable_index_cache: words.truth("enable-index-cache", true)?,
+            version: crate::perf::writable(words)?,
+        })
     }
 
+    fn adjust(&self, node: &mut Values) -> Result<(), String> {
+        if !self.enable_index_cache {
+            set(node, "cache_index_pages", "0")?;
+            set(node, "index_cache_fraction", "0")?;
+        }
+        match self.version {
+            Some(version) => set(node, "sstable_format", version.name()),
+            None => Ok(()),
+        }
+    }
+
+    async fn measure(&self, bench: &Bench) -> Result<(), String> {
+        super::measure(self, bench).await
+    }
+}
+
+impl Options {
     /// Samples to take.
     pub(crate) fn samples(&self) -> u64 {
         self.duration
-    }
-
-    /// Keeps the node's data in `folder`.
-    pub(crate) fn in_folder(&mut self, folder: &Path) {
-        prefer(&mut self.common, "workdir", &folder.display().to_string());
-        prefer(&mut self.common, "unsafe_bypass_fsync", "1");
-        prefer(&mut self.common, "commitlog_sync", "periodic");
-        prefer(&mut self.common, "smp", "1");
-    }
-
-    /// The node that is measured.
-    pub(crate) fn node_config(&self, shards: u16) -> Result<node::Config, String> {
-        let mut config = node::config(&self.common, shards)?;
-        // Population goes as fast as memtables are flushed, on a slow machine too.
-        config.boot.storage.write_wait_max = Duration::from_secs(60);
-        Ok(config)
     }
 
     /// `read`, `write`, `delete`, with `_counters` for counters.
@@ -176,61 +178,35 @@ fn refuse_unable(words: &mut Words) -> Result<(), String> {
     Ok(())
 }
 
-/// What is left: options of the node, and those that stand for one.
-fn common(mut words: Words) -> Result<Values, String> {
-    // There is no row cache yet: with it or without it is the same.
-    words.truth("enable-cache", true)?;
-    let index_cache = words.truth("enable-index-cache", true)?;
-    let format = words.text("sstable-format")?;
-    let mut values = words.rest()?;
-    if !index_cache {
-        set(&mut values, "cache_index_pages", "0")?;
-        set(&mut values, "index_cache_fraction", "0")?;
-    }
-    if let Some(format) = format {
-        crate::perf::writable(&format)?;
-        set(&mut values, "sstable_format", &format)?;
-    }
-    Ok(values)
-}
-
-fn set(values: &mut Values, name: &str, value: &str) -> Result<(), String> {
-    let set = values.set(name, vec![value.to_string()], Source::CommandLine);
-    set.map_err(|refused| refused.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>())
-    }
+    use crate::perf::tool::testing::{check_refusals, options};
 
     #[test]
     fn own_options_and_those_of_the_node() {
-        let options =
-            parse("-c1 -m2G --write --collection=16 --partitions 5 --timeout 1s").unwrap();
-        assert_eq!(options.operation, Operation::Write);
-        assert_eq!((options.collection, options.partitions), (16, 5));
-        assert_eq!(options.common.text("smp"), "1");
-        assert_eq!(options.common.text("memory"), "2G");
-        assert_eq!(options.kind(), "write");
-        assert_eq!(parse("--write --counters").unwrap().kind(), "write_counters");
-        assert_eq!(parse("").unwrap().operation, Operation::Read);
+        let line = "-c1 -m2G --write --collection=16 --partitions 5 --timeout 1s";
+        let (given, node) = options::<Options>(line);
+        assert_eq!(given.operation, Operation::Write);
+        assert_eq!((given.collection, given.partitions), (16, 5));
+        assert_eq!((node.text("smp"), node.text("memory")), ("1", "2G"));
+        assert_eq!(given.kind(), "write");
+        let kind = |line| options::<Options>(line).0.kind();
+        assert_eq!((&*kind("--write --counters"), &*kind("")), ("write_counters", "read"));
+        let (_, node) = options::<Options>("--sstable-format me --enable-index-cache 0");
+        let texts = (node.text("sstable_format"), node.text("cache_index_pages"));
+        assert_eq!(texts, ("me", "0"));
     }
 
     #[test]
     fn refusals() {
-        let check = |line: &str, expected: &str| {
-            let error = parse(line).unwrap_err();
-            assert!(error.contains(expected), "{error}");
-        };
-        check("--partitions many", "--partitions: not a number: many");
-        check("--write --delete", "exclude each other");
-        check("--consistency-level SOME", "no such level: SOME");
-        check("--strongly-consistent-tables", "no such tables");
-        check("--sstable-format ka", "cannot be written");
-        check("--nonsense 1", "unknown option --nonsense");
+        check_refusals::<Options>(&[
+            ("--partitions many", "--partitions: not a number: many"),
+            ("--write --delete", "exclude each other"),
+            ("--consistency-level SOME", "no such level: SOME"),
+            ("--strongly-consistent-tables", "no such tables"),
+            ("--sstable-format ka", "cannot be written"),
+            ("--nonsense 1", "unknown option --nonsense"),
+        ]);
     }
 }

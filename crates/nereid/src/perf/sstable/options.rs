@@ -1,9 +1,9 @@
 //! The command line of `perf-sstable`.
 
-use crate::options::Values;
-use crate::perf::words::{Words, prefer};
+use crate::perf::tool::{Bench, Tool};
+use crate::perf::words::Words;
 use sstable::Version;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) const USAGE: &str = "\
 usage: nereid perf-sstable [OPTIONS]
@@ -63,29 +63,19 @@ pub(crate) struct Options {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) version: Option<Version>,
     pub(crate) compressed: bool,
-    /// Of the runtime.
-    pub(crate) common: Values,
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    Run(Box<Options>),
-    Print(String),
-}
+impl Tool for Options {
+    const USAGE: &'static str = USAGE;
+    const PREFERRED: &'static [(&'static str, &'static str)] = &[
+        ("smp", "1"),
+        ("unsafe_bypass_fsync", "1"),
+        ("default_log_level", "warn"),
+        ("blocked_reactor_notify_ms", "-1"),
+    ];
 
-impl Options {
-    /// Reads the words after the tool's name; the error is what to print.
-    pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
-        let mut words = Words::new(words);
-        if words.flag("help") {
-            return Ok(Asked::Print(USAGE.to_string()));
-        }
-        let mode = mode(&mut words)?;
-        let version = match words.text("sstable-format")? {
-            Some(text) => Some(crate::perf::writable(&text)?),
-            None => None,
-        };
+    fn take(words: &mut Words) -> Result<Options, String> {
+        let mode = mode(words)?;
         let buffer: u64 = words.number("buffer-size")?.unwrap_or(64);
         if buffer != 64 {
             return Err("--buffer_size: the reader chooses the size of its reads".to_string());
@@ -94,16 +84,15 @@ impl Options {
             mode,
             partitions: words.number("partitions")?.unwrap_or(5_000_000),
             key_bytes: words.number("key-size")?.unwrap_or(128),
-            columns: if mode == Mode::IndexWrite { 0 } else { columns(&mut words)? },
+            columns: if mode == Mode::IndexWrite { 0 } else { columns(words)? },
             column_bytes: words.number("column-size")?.unwrap_or(64),
             parallelism: words.number("parallelism")?.unwrap_or(1).max(1),
             iterations: words.number("iterations")?.unwrap_or(30).max(1),
-            sstables: inputs(&mut words, mode)?,
+            sstables: inputs(words, mode)?,
             timestamps: words.number("timestamp-range")?.unwrap_or(0),
             folder: words.text("testdir")?.map(PathBuf::from),
-            version,
+            version: crate::perf::writable(words)?,
             compressed: words.flag("with-compression"),
-            common: common(words)?,
         };
         let keys_max = 256u64.saturating_pow(options.key_bytes.min(7) as u32);
         if options.partitions == 0 || keys_max < options.partitions * 2 {
@@ -112,7 +101,15 @@ impl Options {
         if (60 << 10) < options.key_bytes {
             return Err("--key_size: at most 60 KiB".to_string());
         }
-        Ok(Asked::Run(Box::new(options)))
+        Ok(options)
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    async fn measure(&self, bench: &Bench) -> Result<(), String> {
+        super::measure(self, bench).await
     }
 }
 
@@ -141,46 +138,35 @@ fn inputs(words: &mut Words, mode: Mode) -> Result<usize, String> {
     }
 }
 
-fn common(words: Words) -> Result<Values, String> {
-    let mut values = words.rest()?;
-    prefer(&mut values, "smp", "1");
-    prefer(&mut values, "unsafe_bypass_fsync", "1");
-    prefer(&mut values, "default_log_level", "warn");
-    prefer(&mut values, "blocked_reactor_notify_ms", "-1");
-    Ok(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(text: &str) -> Result<Asked, String> {
-        Options::parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
-    }
+    use crate::perf::tool::testing::{check_refusals, options};
 
     #[test]
     fn what_is_given_counts_and_the_rest_is_as_documented() {
-        let Ok(Asked::Run(options)) = parse("") else { panic!("the defaults are refused") };
-        assert_eq!((options.mode, options.partitions), (Mode::IndexWrite, 5_000_000));
-        assert_eq!((options.key_bytes, options.column_bytes, options.iterations), (128, 64, 30));
-        let line = "--mode compaction --sstables=4 --num_columns 2 --key_size=16 --partitions 10";
-        let Ok(Asked::Run(options)) = parse(line) else { panic!("{line}") };
-        assert_eq!((options.mode, options.sstables), (Mode::Compaction, 4));
-        assert_eq!((options.columns, options.key_bytes), (2, 16));
+        let (given, node) = options::<Options>("");
+        assert_eq!((given.mode, given.partitions), (Mode::IndexWrite, 5_000_000));
+        assert_eq!((given.key_bytes, given.column_bytes, given.iterations), (128, 64, 30));
+        assert_eq!(node.text("unsafe_bypass_fsync"), "1");
+        let (given, node) = options::<Options>(
+            "--mode compaction --sstables=4 --num_columns 2 --key_size=16 --partitions 10 \
+             --testdir /t",
+        );
+        assert_eq!((given.mode, given.sstables), (Mode::Compaction, 4));
+        assert_eq!((given.columns, given.key_bytes), (2, 16));
+        assert_eq!(node.text("workdir"), "/t");
     }
 
     #[test]
     fn refusals() {
-        for (line, part) in [
+        check_refusals::<Options>(&[
             ("--mode other", "there is no other"),
             ("--mode write --sstables 2", "compaction alone"),
             ("--buffer_size 128", "chooses"),
             ("--compaction-strategy LeveledCompactionStrategy", "no LeveledCompaction"),
             ("--key_size 1", "as many keys"),
             ("--sstable-format mc", "cannot be written"),
-        ] {
-            let error = parse(line).expect_err(line);
-            assert!(error.contains(part), "{line}: {error}");
-        }
+        ]);
     }
 }
