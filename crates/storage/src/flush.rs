@@ -171,16 +171,16 @@ impl Shard {
         let Pending { table, tablet, memtable } = pending;
         let _gate = pass_gate(table, 1).await;
         let written = write(self, table, tablet, memtable).await?;
-        match written {
+        let sstable = match written {
             Written::Obsolete => return Ok(()),
-            Written::Nothing => {}
-            Written::Durable(sstable) => {
-                tablet.add_sstable(sstable);
-                self.compaction_wake.notify_one();
-            }
+            Written::Nothing => None,
+            Written::Durable(sstable) => Some(sstable),
+        };
+        if sstable.is_some() {
+            self.compaction_wake.notify_one();
         }
         // A table that was dropped meanwhile has let go of it already.
-        if tablet.remove_sealed(memtable) {
+        if tablet.exchange(memtable, sstable) {
             self.let_go(table, memtable);
         }
         *self.full_disk.borrow_mut() = None;

@@ -5,7 +5,7 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `table`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
+//! `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -38,6 +38,7 @@ mod tests;
 mod truncate;
 mod truncation;
 mod upload;
+mod view;
 
 pub use bulk::Rewrite;
 pub use config::{Config, Log, SyncMode};

@@ -125,7 +125,7 @@ pub(crate) fn place(table: &Table, opened: Opened) {
     match opened {
         Opened::Good(opened) => {
             for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {
-                tablet.add_sstable(opened.clone());
+                tablet.adopt(opened.clone());
             }
         }
         Opened::Bad(error) => break_reads(table, error),

@@ -3,6 +3,7 @@
 use crate::memtable::{KeyRange, MemtableSource};
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
+use crate::view::View;
 use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand, Resume};
 use mutation::{ClusteringRange, Fragment, RingBound};
@@ -10,7 +11,7 @@ use reader::semaphore::{Limits, Permit, ReadSemaphore, Reading};
 use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
 use runtime::time::Instant;
-use sstable::{Access, IndexCache, Lookup, Scope};
+use sstable::{Access, IndexCache, Lookup};
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -120,12 +121,11 @@ impl Shard {
         if is_in_memtable_alone(tablet, lookup) {
             return read_memtable(tablet, schema, lookup, command);
         }
-        let slice = Slice::resumed(command, &schema.order);
-        let direction = slice.direction();
-        let mut sources = Sources::new(access_of(self, command));
-        permit.count_sstables(sources.one(tablet, lookup, &slice));
-        let mut source = reader::merge(schema.clone(), direction, sources.all);
-        reader::read_page_admitted(&mut *source, schema, command, permit).await
+        let view = View::of(tablet, schema, access_of(self, command));
+        let mut source = view.partition(lookup, &Slice::resumed(command, &schema.order));
+        let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
+        permit.count_sstables(view.below().opened());
+        page
     }
 }
 
@@ -204,16 +204,14 @@ fn open_range(
     (start, end): (&RingBound, &RingBound),
     command: &ReadCommand,
 ) -> Box<dyn Source> {
-    let direction = command.direction();
     let mut chain = Vec::new();
     let mut start = start.clone();
     if let Some(Resume { key, after, .. }) = &command.resume {
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let mut sources = Sources::new(access_of(shard, command));
-            sources.one(tablet, &lookup, &Slice::resumed(command, &schema.order));
-            chain.push(reader::merge(schema.clone(), direction, sources.all));
+            let view = View::of(tablet, schema, access_of(shard, command));
+            chain.push(view.partition(&lookup, &Slice::resumed(command, &schema.order)));
         }
         start = just_after(&lookup.key);
     }
@@ -252,11 +250,9 @@ fn open(table: &Table, scope: &PartitionScope, slice: &Slice, access: &Access) -
     let schema = table.schema();
     match scope {
         PartitionScope::Key(key) => {
-            let mut sources = Sources::new(access.clone());
-            if let Some(tablet) = table.tablet_of(key.token) {
-                sources.one(tablet, &Lookup::new(key.key.clone()), slice);
-            }
-            reader::merge(schema, slice.direction(), sources.all)
+            let Some(tablet) = table.tablet_of(key.token) else { return chained(Vec::new()) };
+            let view = View::of(tablet, &schema, access.clone());
+            view.partition(&Lookup::new(key.key.clone()), slice)
         }
         PartitionScope::Range { start, end } => {
             chained(between(table, &schema, (start, end), slice, access))
@@ -299,33 +295,6 @@ impl Source for Reopened {
     }
 }
 
-/// Sources of one read, opened in one step (*one-view*).
-struct Sources {
-    access: Access,
-    all: Vec<Box<dyn Source>>,
-}
-
-impl Sources {
-    fn new(access: Access) -> Sources {
-        Sources { access, all: Vec::new() }
-    }
-
-    /// One partition of a tablet; says in how many SSTables it may be.
-    fn one(&mut self, tablet: &Tablet, lookup: &Lookup, slice: &Slice) -> u64 {
-        for memtable in tablet.memtables() {
-            let keys = KeyRange::One(lookup.key.clone());
-            self.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
-        }
-        let mut count = 0;
-        for table in tablet.sstables.borrow().iter().filter(|table| table.may_contain(lookup)) {
-            let scope = Scope::Key(lookup.clone());
-            self.all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
-            count += 1;
-        }
-        count
-    }
-}
-
 /// What lies between two bounds, a source per tablet of this shard.
 fn between(
     table: &Table,
@@ -337,18 +306,8 @@ fn between(
     let mut tablets = Vec::new();
     for tablet in &table.tablets {
         let Some((start, end)) = clip(tablet, start, end) else { continue };
-        let mut sources = Sources::new(access.clone());
-        for memtable in tablet.memtables() {
-            let keys = KeyRange::Between(start.clone(), end.clone());
-            sources.all.push(Box::new(MemtableSource::new(memtable, keys, slice.clone())));
-        }
-        for one in tablet.sstables.borrow().iter().filter(|one| meets(one, &start, &end)) {
-            let scope = Scope::Range { start: start.clone(), end: end.clone() };
-            sources.all.push(Box::new(one.read(scope, slice.clone(), access.clone())));
-        }
-        if !sources.all.is_empty() {
-            tablets.push(reader::merge(schema.clone(), slice.direction(), sources.all));
-        }
+        let view = View::of(tablet, schema, access.clone());
+        tablets.extend(view.range((&start, &end), slice));
     }
     tablets
 }
@@ -363,10 +322,4 @@ fn clip(tablet: &Tablet, start: &RingBound, end: &RingBound) -> Option<(RingBoun
     };
     let high = if end.token <= last { end.clone() } else { bound(last, true) };
     (low.token <= high.token).then_some((low, high))
-}
-
-/// Whether an SSTable may have partitions between two bounds.
-fn meets(table: &sstable::Table, start: &RingBound, end: &RingBound) -> bool {
-    let (first, last) = (table.first_key(), table.last_key());
-    start.place(last.token, &last.key).is_gt() && end.place(first.token, &first.key).is_lt()
 }

@@ -161,7 +161,42 @@ impl Tablet {
         table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
     }
 
-    pub(crate) fn add_sstable(&self, table: Rc<sstable::Table>) {
+    /// An SSTable with content that the tablet did not have joins the set.
+    pub(crate) fn adopt(&self, table: Rc<sstable::Table>) {
+        self.add(table);
+    }
+
+    /// What was a memtable joins the set as an SSTable, if it has one; whether the memtable was
+    /// still there to leave.
+    pub(crate) fn exchange(
+        &self,
+        memtable: &Rc<Memtable>,
+        table: Option<Rc<sstable::Table>>,
+    ) -> bool {
+        table.into_iter().for_each(|table| self.add(table));
+        self.remove_sealed(memtable)
+    }
+
+    /// A merge takes the place of its inputs: the content is the same.
+    pub(crate) fn replace(
+        &self,
+        inputs: &[Rc<sstable::Table>],
+        output: Option<Rc<sstable::Table>>,
+    ) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
+        all.extend(output);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
+    /// SSTables leave the set, and what they hold the tablet.
+    pub(crate) fn forget(&self, is_gone: impl Fn(&sstable::Table) -> bool) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !is_gone(one));
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
+    fn add(&self, table: Rc<sstable::Table>) {
         let mut all = self.sstables.borrow().to_vec();
         all.push(table);
         *self.sstables.borrow_mut() = Rc::new(all);

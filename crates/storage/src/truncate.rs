@@ -42,7 +42,7 @@ impl Shard {
             for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {
                 self.let_go(&table, memtable);
             }
-            *tablet.sstables.borrow_mut() = Rc::default();
+            tablet.forget(|_| true);
         }
         table.truncations.borrow_mut().push(record);
         *table.broken.borrow_mut() = None;
@@ -77,7 +77,7 @@ impl Shard {
         let _quiet = quiet(&table).await;
         let sstables = table.sstables();
         for tablet in &table.tablets {
-            *tablet.sstables.borrow_mut() = Rc::default();
+            tablet.forget(|_| true);
         }
         self.remove_files(&table, &sstables, snapshot.is_some()).await;
         Ok(())

@@ -184,9 +184,7 @@ impl Shard {
         let Some(table) = self.table(id) else { return };
         let _quiet = quiet(&table).await;
         for tablet in &table.tablets {
-            let mut all = tablet.sstables.borrow().to_vec();
-            all.retain(|one| one.descriptor() != descriptor);
-            *tablet.sstables.borrow_mut() = Rc::new(all);
+            tablet.forget(|one| one.descriptor() == descriptor);
         }
         let mut broken = table.broken.borrow_mut();
         let of_it = |file: &str| {

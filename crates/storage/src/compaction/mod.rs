@@ -113,10 +113,7 @@ async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadErr
         return Ok(());
     }
     let Some(output) = merge(shard, table, inputs, adjust).await? else { return Ok(()) };
-    let mut after: Vec<_> = tablet.sstables.borrow().to_vec();
-    after.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
-    after.extend(output.opened);
-    *tablet.sstables.borrow_mut() = Rc::new(after);
+    tablet.replace(inputs, output.opened);
     for input in inputs {
         table.remove_sstable(input.descriptor()).await;
     }

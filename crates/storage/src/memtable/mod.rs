@@ -95,6 +95,10 @@ impl Memtable {
     pub fn partition_count(&self) -> usize {
         self.partitions.borrow().len()
     }
+    /// Whether anything was written to a partition.
+    pub(crate) fn contains(&self, key: &DecoratedKey) -> bool {
+        self.partitions.borrow().contains_key(key)
+    }
     /// Ends its life as a place to write to.
     pub(crate) fn seal(&self) {
         self.sealed.set(true);
