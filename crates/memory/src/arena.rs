@@ -589,14 +589,16 @@ impl Arena {
             return Some(self.victim_of(unit, turn));
         }
         let given_back = self.handles.drop_empty(GIVEN_BACK_MAX) + self.stay_within(GIVEN_BACK_MAX);
+        let nothing = Victim { unit: None, age: Age::Probation, turn: Turn::Compact, offset: 0 };
         if given_back > 0 && self.used_bytes() + SEGMENT_BYTES <= self.limit {
-            let nothing = (Age::Probation, Turn::Compact);
-            return Some(Victim { unit: None, age: nothing.0, turn: nothing.1, offset: 0 });
+            return Some(nothing);
         }
-        let (unit, turn) = self.clock.choose().or_else(|| {
-            let head = self.heads.iter().flatten().next()?;
-            Some((Unit::Segment(*head), Turn::Reclaim))
-        })?;
+        let head = self.heads.iter().flatten().next();
+        let chosen = self.clock.choose();
+        let chosen = chosen.or(head.map(|&head| (Unit::Segment(head), Turn::Reclaim)));
+        let Some((unit, turn)) = chosen else {
+            return (given_back > 0).then_some(nothing);
+        };
         match unit {
             Unit::Segment(segment) if self.heads.contains(&Some(segment)) => {
                 self.heads[self.segments[segment as usize].age as usize] = None;

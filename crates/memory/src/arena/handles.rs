@@ -286,3 +286,55 @@ impl Handles {
         entry
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(handles: &mut Handles, address: u32) -> Handle {
+        if !handles.has_room() {
+            assert!(handles.grow());
+        }
+        handles.take(Place::Segment, address, 7)
+    }
+
+    #[test]
+    fn chunks_come_as_they_are_needed_and_go_when_they_are_empty() {
+        let mut handles = Handles::new();
+        let all: Vec<_> = (0..CHUNK as u32 * 3).map(|at| take(&mut handles, at)).collect();
+        assert_eq!((handles.live(), handles.bytes()), (CHUNK * 3, CHUNK_BYTES * 3));
+        assert_eq!(handles.drop_empty(10), 0);
+        for (at, &handle) in all.iter().enumerate() {
+            assert_eq!(handles.entry(handle).address, at as u32);
+            if at / CHUNK != 1 || at % 2 == 0 {
+                handles.give(handle);
+            }
+        }
+        assert_eq!(handles.drop_empty(1), 1);
+        assert_eq!(handles.drop_empty(10), 1);
+        assert_eq!(handles.bytes(), CHUNK_BYTES);
+        for (at, &handle) in all.iter().enumerate().filter(|(at, _)| at / CHUNK == 1 && at % 2 == 1)
+        {
+            assert_eq!(handles.entry(handle).address, at as u32);
+        }
+        // What is left of the middle chunk is used before another one comes.
+        (0..CHUNK as u32 / 2).for_each(|at| _ = take(&mut handles, at));
+        assert_eq!(handles.bytes(), CHUNK_BYTES);
+        take(&mut handles, 0);
+        assert_eq!((handles.live(), handles.bytes()), (CHUNK + 1, CHUNK_BYTES * 2));
+    }
+
+    #[test]
+    fn the_lowest_chunk_with_room_gives_the_next_handle() {
+        let mut handles = Handles::new();
+        let all: Vec<_> = (0..CHUNK as u32 * 100).map(|at| take(&mut handles, at)).collect();
+        for at in [99, 70, 3] {
+            handles.give(all[at * CHUNK + 5]);
+        }
+        for at in [3, 70, 99] {
+            let handle = take(&mut handles, 1);
+            assert_eq!(handle.index(), all[at * CHUNK + 5].index());
+            assert_eq!(handle == all[at * CHUNK + 5], GENERATION_BITS == 0);
+        }
+    }
+}

@@ -125,6 +125,12 @@ impl Clock {
         self.bytes[age as usize] += bytes;
     }
 
+    /// Whether the unit is one of them.
+    #[cfg(test)]
+    pub(super) fn holds(&self, unit: Unit) -> bool {
+        self.ages.list_of(unit.id()).is_some()
+    }
+
     /// Takes out a unit of `bytes`, as they were when it was pushed.
     pub(super) fn remove(&mut self, unit: Unit, bytes: usize) {
         let age = self.ages.list_of(unit.id()).expect("a unit of the clock");
@@ -164,5 +170,71 @@ impl Clock {
         };
         let id = age.into_iter().find_map(|age| self.ages.first(age as usize))?;
         Some((Unit::of_id(id), Turn::Reclaim))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Unit::{Large, Segment};
+
+    /// Takes whatever unit's turn it is until none is left.
+    fn order(clock: &mut Clock, bytes: usize) -> Vec<(Unit, Turn)> {
+        std::iter::from_fn(|| {
+            let (unit, turn) = clock.choose()?;
+            clock.remove(unit, bytes);
+            Some((unit, turn))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn units_of_an_age_go_in_the_order_in_which_they_came() {
+        let mut clock = Clock::new();
+        let units = [Segment(3), Large(0), Segment(0), Large(3), Segment(1)];
+        units.into_iter().for_each(|unit| clock.push(unit, Age::Main, 100));
+        clock.remove(Segment(0), 100);
+        clock.push(Segment(0), Age::Main, 100);
+        let expected = [Segment(3), Large(0), Large(3), Segment(1), Segment(0)];
+        assert_eq!(order(&mut clock, 100), expected.map(|unit| (unit, Turn::Reclaim)));
+        assert_eq!(clock.choose(), None);
+    }
+
+    #[test]
+    fn the_sparsest_segment_goes_first_and_the_dense_ones_wait() {
+        let mut clock = Clock::new();
+        for segment in 0..5 {
+            clock.push(Segment(segment), Age::Probation, 800);
+        }
+        clock.set_dead(Segment(1), 399, 800);
+        clock.set_dead(Segment(2), 400, 800);
+        clock.set_dead(Segment(3), 100, 800);
+        clock.set_dead(Segment(3), 650, 800);
+        clock.set_dead(Segment(4), 450, 800);
+        let expected = [
+            (Segment(3), Turn::Compact),
+            (Segment(2), Turn::Compact),
+            (Segment(4), Turn::Compact),
+            (Segment(0), Turn::Reclaim),
+            (Segment(1), Turn::Reclaim),
+        ];
+        assert_eq!(order(&mut clock, 800), expected);
+    }
+
+    #[test]
+    fn probation_pays_while_it_holds_its_share() {
+        // Units of probation, units of main, who pays first.
+        let check = |probation: u32, main: u32, expected: Unit| {
+            let mut clock = Clock::new();
+            (0..probation).for_each(|unit| clock.push(Segment(unit), Age::Probation, 100));
+            (0..main).for_each(|unit| clock.push(Large(unit), Age::Main, 100));
+            assert_eq!(clock.choose(), Some((expected, Turn::Reclaim)), "{probation} {main}");
+        };
+        check(1, 0, Segment(0));
+        check(0, 1, Large(0));
+        check(1, 9, Segment(0));
+        check(1, 10, Large(0));
+        check(2, 10, Segment(0));
+        check(10, 200, Large(0));
     }
 }
