@@ -1,0 +1,306 @@
+//! The partitions of a tablet that are cached, in the order of the ring, and where it is known
+//! that there are no others.
+//!
+//! Invariants
+//!  - *continuous*: the flag of an entry says: the SSTables have no partition strictly between the
+//!    key of the entry before it (or the tablet's start) and its own. `end_continuous` says so of
+//!    what lies after the last entry.
+//!  - *forgotten-with*: taking an entry out turns off the flag of the one after it.
+//!  - *collided*: of a token with two keys nothing is known, on either side of it neither.
+
+use super::NextKey;
+use super::partition::{Large, WholeView};
+use memory::{Arena, Handle};
+use model::{DecoratedKey, Token};
+use mutation::RingBound;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use stdx::Bytes;
+
+/// Entries of partitions known not to exist, or pairs of entries, that one call passes at most.
+const PASSED_MAX: usize = 64;
+
+/// What is known of a token.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    /// All of its partition is one object.
+    Whole { continuous: bool, handle: Handle },
+    /// Its partition has a head and runs: one of `Index::larges`.
+    Large { continuous: bool, slot: u32 },
+    /// *collided*.
+    Collided,
+}
+
+impl Entry {
+    fn is_continuous(self) -> bool {
+        match self {
+            Entry::Whole { continuous, .. } | Entry::Large { continuous, .. } => continuous,
+            Entry::Collided => false,
+        }
+    }
+    fn set_continuous(&mut self, value: bool) {
+        match self {
+            Entry::Whole { continuous, .. } | Entry::Large { continuous, .. } => {
+                *continuous = value
+            }
+            Entry::Collided => {}
+        }
+    }
+}
+
+/// What an entry is made of.
+pub(super) enum Content {
+    Whole(Handle),
+    Large(Box<Large>),
+    Nothing,
+}
+
+/// What a key is known to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known {
+    Whole(Handle),
+    Large(u32),
+    Absent,
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: BTreeMap<Token, Entry>,
+    end_continuous: bool,
+    larges: Vec<Option<Box<Large>>>,
+    free: Vec<u32>,
+}
+
+/// About what an entry takes on the heap: a place in a tree whose nodes are two thirds full.
+pub(super) const ENTRY_BYTES: usize = 28;
+
+impl Index {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+    pub(super) fn get(&self, token: Token) -> Option<Entry> {
+        self.entries.get(&token).copied()
+    }
+
+    /// The key of an entry; `None`: it has several.
+    pub(super) fn key_of<'a>(&'a self, arena: &'a Arena, entry: Entry) -> Option<&'a [u8]> {
+        match entry {
+            Entry::Whole { handle, .. } => Some(WholeView::of(arena.get(handle)).key),
+            Entry::Large { slot, .. } => Some(&self.large(slot).key),
+            Entry::Collided => None,
+        }
+    }
+
+    pub(super) fn large(&self, slot: u32) -> &Large {
+        self.larges[slot as usize].as_ref().expect("an entry names a large partition that is there")
+    }
+    pub(super) fn large_mut(&mut self, slot: u32) -> &mut Large {
+        self.larges[slot as usize].as_mut().expect("an entry names a large partition that is there")
+    }
+
+    /// What is known of a key.
+    pub(super) fn lookup(&self, arena: &Arena, key: &DecoratedKey) -> Known {
+        let Some(&entry) = self.entries.get(&key.token) else {
+            return self.absent_if(self.is_continuous_after(key.token));
+        };
+        let Some(own) = self.key_of(arena, entry) else { return Known::Nothing };
+        if own != &*key.key {
+            return match *key.key < *own {
+                true => self.absent_if(entry.is_continuous()),
+                false => self.absent_if(self.is_continuous_after(key.token)),
+            };
+        }
+        match entry {
+            Entry::Whole { handle, .. } => Known::Whole(handle),
+            Entry::Large { slot, .. } => Known::Large(slot),
+            Entry::Collided => Known::Nothing,
+        }
+    }
+
+    fn absent_if(&self, continuous: bool) -> Known {
+        if continuous { Known::Absent } else { Known::Nothing }
+    }
+
+    /// The flag of the first entry after a token.
+    fn is_continuous_after(&self, token: Token) -> bool {
+        let mut after = self.entries.range(above(token));
+        after.next().map_or(self.end_continuous, |(_, entry)| entry.is_continuous())
+    }
+
+    /// What lies before the first entry after a token is not known any more.
+    pub(super) fn break_after(&mut self, token: Token) {
+        match self.entries.range_mut(above(token)).next() {
+            Some((_, entry)) => entry.set_continuous(false),
+            None => self.end_continuous = false,
+        }
+    }
+
+    /// Adds a partition of a token that has none. What was continuous stays so.
+    pub(super) fn insert(&mut self, token: Token, content: Content) {
+        let continuous = self.is_continuous_after(token);
+        let entry = self.entry(content, continuous);
+        let old = self.entries.insert(token, entry);
+        assert!(old.is_none(), "a token with two entries");
+    }
+
+    fn entry(&mut self, content: Content, continuous: bool) -> Entry {
+        match content {
+            Content::Nothing => Entry::Collided,
+            Content::Whole(handle) => Entry::Whole { continuous, handle },
+            Content::Large(large) => {
+                let slot = self.free.pop().unwrap_or(self.larges.len() as u32);
+                if slot as usize == self.larges.len() {
+                    self.larges.push(None);
+                }
+                self.larges[slot as usize] = Some(large);
+                Entry::Large { continuous, slot }
+            }
+        }
+    }
+
+    /// Exchanges what is known of a partition; gives what was.
+    pub(super) fn exchange(&mut self, token: Token, content: Content) -> Content {
+        let old = self.get(token).expect("a partition that is cached");
+        let entry = self.entry(content, old.is_continuous());
+        self.entries.insert(token, entry);
+        self.take_content(old)
+    }
+
+    /// Takes a partition out (*forgotten-with*).
+    pub(super) fn remove(&mut self, token: Token) -> Option<Content> {
+        let old = self.entries.remove(&token)?;
+        self.break_after(token);
+        Some(self.take_content(old))
+    }
+
+    /// A second key of that token has come up (*collided*); gives what was known of the first.
+    pub(super) fn collide(&mut self, token: Token) -> Option<Content> {
+        let old = self.remove(token);
+        self.insert(token, Content::Nothing);
+        old
+    }
+
+    /// Takes the last entry out of an index that nobody reads any more.
+    pub(super) fn pop(&mut self) -> Option<Content> {
+        let (_, entry) = self.entries.pop_last()?;
+        Some(self.take_content(entry))
+    }
+
+    fn take_content(&mut self, entry: Entry) -> Content {
+        match entry {
+            Entry::Collided => Content::Nothing,
+            Entry::Whole { handle, .. } => Content::Whole(handle),
+            Entry::Large { slot, .. } => {
+                self.free.push(slot);
+                let large = self.larges[slot as usize].take();
+                Content::Large(large.expect("an entry names a large partition that is there"))
+            }
+        }
+    }
+
+    /// The SSTables have no partition strictly between two bounds. `start`: after which token the
+    /// tablet begins, `end`: its last token.
+    pub(super) fn set_continuous(
+        &mut self,
+        arena: &Arena,
+        (start, end): (Token, Token),
+        (from, to): (&RingBound, &RingBound),
+    ) {
+        let mut known = Vec::new();
+        let before = self.entries.range(..from.token).next_back();
+        let mut previous = before.map(|(&token, &entry)| (token, entry));
+        let mut at_end = true;
+        for (passed, (&token, &entry)) in self.entries.range(from.token..).enumerate() {
+            let starts = self.starts_at_or_before(arena, previous, from, start);
+            if starts && self.ends_at_or_after(arena, (token, entry), to) {
+                known.push(token);
+            }
+            previous = Some((token, entry));
+            if to.token < token || passed == PASSED_MAX {
+                at_end = false;
+                break;
+            }
+        }
+        let to_end = end < to.token || (end == to.token && to.key.is_none() && to.after);
+        if at_end && to_end && self.starts_at_or_before(arena, previous, from, start) {
+            self.end_continuous = true;
+        }
+        for token in known {
+            self.entries.get_mut(&token).expect("it was just there").set_continuous(true);
+        }
+    }
+
+    /// Whether what lies between a bound and the entry after `previous` is all that lies between
+    /// the two entries.
+    fn starts_at_or_before(
+        &self,
+        arena: &Arena,
+        previous: Option<(Token, Entry)>,
+        from: &RingBound,
+        start: Token,
+    ) -> bool {
+        let Some((token, entry)) = previous else {
+            let first = from.key.is_none() && !from.after;
+            return from.token <= start || first && from.token.0 - 1 == start.0;
+        };
+        let Some(key) = self.key_of(arena, entry) else { return false };
+        let just_after = token == from.token && from.key.as_deref() == Some(key) && from.after;
+        just_after || from.place(token, key).is_gt()
+    }
+
+    fn ends_at_or_after(
+        &self,
+        arena: &Arena,
+        (token, entry): (Token, Entry),
+        to: &RingBound,
+    ) -> bool {
+        let Some(key) = self.key_of(arena, entry) else { return false };
+        let just_before = token == to.token && to.key.as_deref() == Some(key) && !to.after;
+        just_before || to.place(token, key).is_lt()
+    }
+
+    /// See [`super::TabletCache::next_key`].
+    pub(super) fn next_key(&self, arena: &Arena, after: &RingBound, before: &RingBound) -> NextKey {
+        let until_end = || NextKey::NothingKnown { until: before.clone() };
+        let mut passed = 0;
+        for (&token, &entry) in self.entries.range(after.token..) {
+            let Some(key) = self.key_of(arena, entry) else {
+                if after.place(token, &[]).is_lt() && after.key.is_none() {
+                    continue;
+                }
+                let until = RingBound { token, key: None, after: true };
+                let beyond = before.token <= token;
+                return if beyond { until_end() } else { NextKey::NothingKnown { until } };
+            };
+            if after.place(token, key).is_lt() {
+                continue;
+            }
+            if before.place(token, key).is_gt() {
+                return if entry.is_continuous() { NextKey::End } else { until_end() };
+            }
+            if !entry.is_continuous() {
+                let until = RingBound { token, key: Some(key.to_vec()), after: false };
+                return NextKey::NothingKnown { until };
+            }
+            if passed < PASSED_MAX && is_absent(arena, entry) {
+                passed += 1;
+                continue;
+            }
+            return NextKey::Known(DecoratedKey { token, key: Bytes::copy_from(key) });
+        }
+        if self.end_continuous { NextKey::End } else { until_end() }
+    }
+}
+
+fn is_absent(arena: &Arena, entry: Entry) -> bool {
+    match entry {
+        Entry::Whole { handle, .. } => WholeView::of(arena.get(handle)).is_absent(),
+        _ => false,
+    }
+}
+
+/// All tokens after that one.
+fn above(token: Token) -> (Bound<Token>, Bound<Token>) {
+    (Bound::Excluded(token), Bound::Unbounded)
+}

@@ -1,0 +1,194 @@
+//! What a reader read below the cache goes into it.
+//!
+//! Invariants
+//!  - *complete*: an interval gets in only up to a position before which everything has come.
+//!  - *phase*, *behind-the-update*: asked for each time that something gets in.
+
+use super::partition::Head;
+use super::run::{Draft, RUN_BYTES};
+use super::store::{Store, TabletId};
+use super::{Phase, TabletCache};
+use model::DecoratedKey;
+use mutation::range::RangeAssembler;
+use mutation::{
+    ClusteringPosition, Direction, Fragment, RangeTombstone, RingBound, Tombstone, TombstoneChange,
+};
+use std::rc::Rc;
+use stdx::Bytes;
+
+/// About what a tombstone change takes in a run.
+const CHANGE_BYTES: usize = 48;
+
+/// Gathers what a reader read of one partition, interval by interval. Where it cannot get into the
+/// cache it is dropped.
+pub(crate) struct Populate {
+    tablet: Rc<TabletCache>,
+    key: DecoratedKey,
+    head: Head,
+    opened_at: Phase,
+    interval: Option<Interval>,
+    draft: Draft,
+}
+
+/// What has come of an interval and is not yet in the cache.
+struct Interval {
+    direction: Direction,
+    /// Where it begins, in that direction.
+    from: ClusteringPosition,
+    /// In that direction.
+    rows: Vec<(Bytes, Bytes)>,
+    ranges: Vec<RangeTombstone>,
+    changes: RangeAssembler,
+    bytes: usize,
+}
+
+impl Populate {
+    pub(super) fn new(
+        tablet: Rc<TabletCache>,
+        key: DecoratedKey,
+        head: Head,
+        opened_at: Phase,
+    ) -> Populate {
+        let draft = Draft::new(ClusteringPosition::start());
+        Populate { tablet, key, head, opened_at, interval: None, draft }
+    }
+
+    /// What comes next lies in an interval that is read from `start` on. What has come of another
+    /// one since [`Populate::reached`] is dropped.
+    pub(crate) fn interval(&mut self, start: ClusteringPosition) {
+        self.begin(start, Direction::Forward);
+    }
+
+    /// What comes next lies in an interval that is read backwards from `end` on.
+    pub(crate) fn interval_reversed(&mut self, end: ClusteringPosition) {
+        self.begin(end, Direction::Reversed);
+    }
+
+    fn begin(&mut self, from: ClusteringPosition, direction: Direction) {
+        self.interval = Some(Interval {
+            direction,
+            from,
+            rows: Vec::new(),
+            ranges: Vec::new(),
+            changes: RangeAssembler::new(direction),
+            bytes: 0,
+        });
+    }
+
+    /// A row or a tombstone change of the interval, in the order of the stream.
+    pub(crate) fn fragment(&mut self, fragment: &Fragment) {
+        let Some(interval) = &mut self.interval else { return };
+        if RUN_BYTES <= interval.bytes {
+            let reached = match (fragment, interval.direction) {
+                (Fragment::Row { key, .. }, Direction::Forward) => {
+                    ClusteringPosition::before(key.clone())
+                }
+                (Fragment::Row { key, .. }, Direction::Reversed) => {
+                    ClusteringPosition::after(key.clone())
+                }
+                (Fragment::RangeTombstoneChange { position, .. }, _) => position.clone(),
+                _ => return,
+            };
+            self.insert(&reached);
+        }
+        let Some(interval) = &mut self.interval else { return };
+        match fragment {
+            Fragment::Row { key, row } => {
+                interval.bytes += key.len() + row.len();
+                interval.rows.push((key.clone(), row.clone()));
+            }
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                interval.bytes += CHANGE_BYTES + position.prefix.len();
+                interval.change(position.clone(), *tombstone);
+            }
+            _ => {}
+        }
+    }
+
+    /// All that lies before `end` has come.
+    pub(crate) fn reached(&mut self, end: &ClusteringPosition) {
+        self.insert(end);
+    }
+
+    /// All that lies after `start` has come.
+    pub(crate) fn reached_reversed(&mut self, start: &ClusteringPosition) {
+        self.insert(start);
+    }
+
+    /// What has come gets in, up to a position.
+    fn insert(&mut self, to: &ClusteringPosition) {
+        if !self.tablet.may_populate(self.opened_at, self.key.token) {
+            if self.interval.take().is_some() {
+                self.tablet.cache.count_mispopulation();
+            }
+            return;
+        }
+        let Some(interval) = &mut self.interval else { return };
+        let order = &self.tablet.order;
+        let place = interval.direction.apply(interval.from.compare(order, to));
+        if place.is_ge() {
+            return;
+        }
+        interval.change(to.clone(), interval.changes.current());
+        let from = std::mem::replace(&mut interval.from, to.clone());
+        let end = match interval.direction {
+            Direction::Forward => {
+                self.draft.restart(from);
+                to.clone()
+            }
+            Direction::Reversed => {
+                self.draft.restart(to.clone());
+                interval.rows.reverse();
+                from
+            }
+        };
+        interval.rows.drain(..).for_each(|(key, row)| self.draft.row(&key, &row));
+        interval.ranges.drain(..).for_each(|range| self.draft.range(order, range));
+        interval.bytes = 0;
+        let key = (self.tablet.id, &self.key);
+        let mut store = self.tablet.cache.store.borrow_mut();
+        self.draft.finish(order, &end, |start, run| {
+            store.add_run(key, &self.head, start, run);
+        });
+    }
+}
+
+impl Interval {
+    fn change(&mut self, position: ClusteringPosition, tombstone: Tombstone) {
+        let change = TombstoneChange { position, tombstone };
+        self.ranges.extend(self.changes.change(change));
+    }
+}
+
+impl Store {
+    /// The SSTables have nothing of a partition.
+    pub(super) fn add_absent(&mut self, id: TabletId, key: &DecoratedKey) {
+        let index = &self.tablet(id).index;
+        let is_new = index.get(key.token).is_none();
+        if !is_new || !matches!(self.lookup(id, key), super::index::Known::Nothing) {
+            return;
+        }
+        let head = Head { tombstone: Tombstone::NONE, static_row: Bytes::new() };
+        let order = self.tablet(id).order.clone();
+        let mut draft = Draft::new(ClusteringPosition::start());
+        draft.finish(&order, &ClusteringPosition::end(), |start, run| {
+            self.add_run((id, key), &head, start, run);
+        });
+    }
+
+    /// The SSTables have no partition strictly between two bounds.
+    pub(super) fn set_continuous(&mut self, id: TabletId, from: &RingBound, to: &RingBound) {
+        let Store { arena, tablets, .. } = self;
+        let tablet = tablets[id.0 as usize].as_mut().expect("a tablet that is open");
+        tablet.index.set_continuous(arena, tablet.range, (from, to));
+    }
+
+    /// Forgets all of a tablet.
+    pub(super) fn invalidate(&mut self, id: TabletId) {
+        let tablet = self.tablet_mut(id);
+        tablet.phase.0 += 1;
+        let index = std::mem::take(&mut tablet.index);
+        self.stats.add_removals(index.len());
+        self.drop_index(index);
+    }
+}

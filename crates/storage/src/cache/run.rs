@@ -1,0 +1,537 @@
+//! The codec of a run: one interval of a partition's clustering positions, and all rows and range
+//! tombstones that lie in it.
+//!
+//! ```text
+//! run      := flags:u8 count:be16 [position] [position] [tombs:vint_bytes] touched end* row*
+//! flags    := 01 from the partition's start | 02 to its end (that position is not written)
+//!             | 04 ends have four bytes, not two | 08 tombs
+//! position := weight:u8 prefix:vint_bytes
+//! tombs    := (position position ts:be64 deletion_time:be64)*        start, end; ascending
+//! touched  := a bit per row, to whole bytes; nothing where there is but one row
+//! end      := where a row ends, from where the rows begin; none for the last row
+//! row      := key:vint_bytes row blob
+//! ```
+//!
+//! Invariants
+//!  - *in-order*: rows ascend and lie in the interval; range tombstones are *normalized*
+//!    ([`RangeTombstoneList`]) and clipped to it.
+//!  - *own-bytes*: only [`Draft`] writes runs; so their bytes are trusted.
+
+use model::ClusteringOrder;
+use mutation::{
+    ClusteringPosition, ClusteringRange, Direction, RangeTombstone, RangeTombstoneList, Tombstone,
+    TombstoneChange,
+};
+use std::ops::Range;
+use stdx::{Bytes, Cursor, Damaged, Put, vint};
+
+const FROM_START: u8 = 0x01;
+const TO_END: u8 = 0x02;
+const WIDE: u8 = 0x04;
+const TOMBSTONES: u8 = 0x08;
+
+/// A run of more bytes is divided, but at rows only.
+pub(super) const RUN_BYTES: usize = 4096;
+/// About what a range tombstone takes in a run, beside its prefixes.
+const TOMBSTONE_BYTES: usize = 20;
+
+/// A position as [`ClusteringOrder::compare`] takes it.
+pub(crate) type Parts<'a> = (&'a [u8], i8);
+
+/// The position with a prefix of its own.
+pub(super) fn owned(position: Parts<'_>) -> ClusteringPosition {
+    ClusteringPosition { prefix: Bytes::copy_from(position.0), weight: position.1 }
+}
+
+/// A view of a run's bytes. Copying it costs nothing; it allocates nothing but where it says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunView<'a> {
+    start: Parts<'a>,
+    end: Parts<'a>,
+    tombstones: &'a [u8],
+    /// Where the touched bits are in the run's bytes.
+    touched_at: usize,
+    touched: &'a [u8],
+    count: usize,
+    wide: bool,
+    ends: &'a [u8],
+    rows: &'a [u8],
+}
+
+impl<'a> RunView<'a> {
+    /// A whole partition with nothing in it.
+    pub(crate) const NOTHING: RunView<'static> = RunView {
+        start: (&[], -1),
+        end: (&[], 1),
+        tombstones: &[],
+        touched_at: 0,
+        touched: &[],
+        count: 0,
+        wide: false,
+        ends: &[],
+        rows: &[],
+    };
+
+    /// Of bytes that [`Draft`] wrote (*own-bytes*).
+    pub(super) fn of(bytes: &'a [u8]) -> RunView<'a> {
+        RunView::read(bytes).expect("own-bytes: a draft wrote them")
+    }
+
+    fn read(bytes: &'a [u8]) -> Result<RunView<'a>, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let flags = cursor.u8("flags")?;
+        let count = cursor.u16("count")? as usize;
+        let start = match flags & FROM_START {
+            0 => read_position(&mut cursor)?,
+            _ => (&[][..], -1),
+        };
+        let end = match flags & TO_END {
+            0 => read_position(&mut cursor)?,
+            _ => (&[][..], 1),
+        };
+        let tombstones = match flags & TOMBSTONES {
+            0 => &[],
+            _ => cursor.vint_bytes("tombstones")?,
+        };
+        let touched_at = cursor.offset();
+        let touched = cursor.take(touched_len(count), "touched bits")?;
+        let wide = flags & WIDE != 0;
+        let ends = cursor.take(count.saturating_sub(1) * end_len(wide), "ends")?;
+        let rows = cursor.rest();
+        Ok(RunView { start, end, tombstones, touched_at, touched, count, wide, ends, rows })
+    }
+
+    /// Where it starts: the first position that is known.
+    pub(crate) fn start(&self) -> Parts<'a> {
+        self.start
+    }
+    /// Where it ends: the first position that is not known any more.
+    pub(crate) fn end(&self) -> Parts<'a> {
+        self.end
+    }
+    /// The interval; allocates.
+    pub(crate) fn interval(&self) -> ClusteringRange {
+        ClusteringRange { start: owned(self.start), end: owned(self.end) }
+    }
+    /// Whether it is all of its partition.
+    pub(crate) fn is_whole(&self) -> bool {
+        is_start(self.start) && is_end(self.end)
+    }
+    /// How many rows it has.
+    pub(crate) fn row_count(&self) -> usize {
+        self.count
+    }
+    /// Whether range tombstones lie in it.
+    pub(crate) fn has_tombstones(&self) -> bool {
+        !self.tombstones.is_empty()
+    }
+    /// Whether it has neither rows nor range tombstones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.tombstones.is_empty()
+    }
+
+    /// The key and the blob of a row. Panics if there is none of that index.
+    #[inline]
+    pub(crate) fn row(&self, index: usize) -> (&'a [u8], &'a [u8]) {
+        let first = if index == 0 { 0 } else { self.end_of(index - 1) };
+        let bytes = &self.rows[first..self.end_of(index)];
+        let (len, size) = vint::read(bytes).expect("own-bytes: a row has a key");
+        bytes[size..].split_at(len as usize)
+    }
+
+    #[inline]
+    fn end_of(&self, index: usize) -> usize {
+        assert!(index < self.count, "row {index} of {}", self.count);
+        if index + 1 == self.count {
+            return self.rows.len();
+        }
+        match self.wide {
+            false => {
+                let at = &self.ends[2 * index..2 * index + 2];
+                u16::from_be_bytes([at[0], at[1]]) as usize
+            }
+            true => {
+                let at = &self.ends[4 * index..4 * index + 4];
+                u32::from_be_bytes([at[0], at[1], at[2], at[3]]) as usize
+            }
+        }
+    }
+
+    /// How many rows lie before a position.
+    #[inline]
+    pub(crate) fn rows_before(&self, order: &ClusteringOrder, position: Parts<'_>) -> usize {
+        if is_start(position) {
+            return 0;
+        }
+        if is_end(position) {
+            return self.count;
+        }
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low.midpoint(high);
+            match order.compare((self.row(middle).0, 0), position).is_lt() {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// The blob of the row with that key.
+    pub(crate) fn find(&self, order: &ClusteringOrder, key: &[u8]) -> Option<&'a [u8]> {
+        let index = self.rows_before(order, (key, 0));
+        if index == self.count {
+            return None;
+        }
+        let (found, row) = self.row(index);
+        (found == key || order.compare_rows(found, key).is_eq()).then_some(row)
+    }
+
+    /// The rows in `range`, in table order; `rev()` gives the other direction.
+    pub(crate) fn rows(&self, order: &ClusteringOrder, range: &ClusteringRange) -> RunRows<'a> {
+        let first = self.rows_before(order, range.start.as_parts());
+        let last = self.rows_before(order, range.end.as_parts());
+        RunRows { run: *self, left: first..last.max(first) }
+    }
+
+    /// All rows.
+    pub(crate) fn all_rows(&self) -> RunRows<'a> {
+        RunRows { run: *self, left: 0..self.count }
+    }
+
+    /// The range tombstones in it, one by one; each one allocates its positions.
+    pub(crate) fn ranges(&self) -> RunRanges<'a> {
+        RunRanges { cursor: Cursor::new(self.tombstones) }
+    }
+
+    /// The range tombstones in it. Allocates only if there are any.
+    pub(crate) fn tombstones(&self, order: &ClusteringOrder) -> RangeTombstoneList {
+        let mut list = RangeTombstoneList::new();
+        self.ranges().for_each(|range| list.insert(order, range));
+        list
+    }
+
+    /// The range tombstones in `range` as the changes of a stream in that direction, opened and
+    /// closed at its bounds and at those of the run. Allocates only if there are any.
+    pub(crate) fn changes(
+        &self,
+        order: &ClusteringOrder,
+        range: &ClusteringRange,
+        direction: Direction,
+    ) -> Vec<TombstoneChange> {
+        if !self.has_tombstones() {
+            return Vec::new();
+        }
+        self.tombstones(order).changes(order, range, direction)
+    }
+
+    /// Whether a row was read since the bits were cleared. The only row of a run has no bit.
+    pub(super) fn is_touched(&self, index: usize) -> bool {
+        self.touched.get(index / 8).is_some_and(|bits| bits & (1 << (index % 8)) != 0)
+    }
+    /// Where the bits of touched rows lie in the run's bytes.
+    pub(super) fn touched_bytes(&self) -> Range<usize> {
+        self.touched_at..self.touched_at + self.touched.len()
+    }
+}
+
+/// Rows of a run; see [`RunView::rows`].
+#[derive(Clone, Debug)]
+pub(crate) struct RunRows<'a> {
+    run: RunView<'a>,
+    left: Range<usize>,
+}
+
+impl RunRows<'_> {
+    /// Which rows are left, by index.
+    pub(crate) fn indices(&self) -> Range<usize> {
+        self.left.clone()
+    }
+}
+
+impl<'a> Iterator for RunRows<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left.next().map(|index| self.run.row(index))
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+impl DoubleEndedIterator for RunRows<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.left.next_back().map(|index| self.run.row(index))
+    }
+}
+impl ExactSizeIterator for RunRows<'_> {}
+
+/// Range tombstones of a run; see [`RunView::ranges`].
+#[derive(Clone, Debug)]
+pub(crate) struct RunRanges<'a> {
+    cursor: Cursor<'a>,
+}
+
+impl Iterator for RunRanges<'_> {
+    type Item = RangeTombstone;
+    fn next(&mut self) -> Option<RangeTombstone> {
+        if self.cursor.is_empty() {
+            return None;
+        }
+        let cursor = &mut self.cursor;
+        let mut read = || -> Result<RangeTombstone, Damaged> {
+            let start = owned(read_position(cursor)?);
+            let end = owned(read_position(cursor)?);
+            let timestamp = cursor.i64("timestamp")?;
+            let deletion_time = cursor.i64("deletion time")?;
+            let tombstone = Tombstone { timestamp, deletion_time };
+            Ok(RangeTombstone { range: ClusteringRange { start, end }, tombstone })
+        };
+        Some(read().expect("own-bytes: a draft wrote them"))
+    }
+}
+
+pub(super) fn is_start(position: Parts<'_>) -> bool {
+    position.0.is_empty() && position.1 < 0
+}
+
+pub(super) fn is_end(position: Parts<'_>) -> bool {
+    position.0.is_empty() && 0 < position.1
+}
+
+const fn touched_len(count: usize) -> usize {
+    if count < 2 { 0 } else { count.div_ceil(8) }
+}
+
+const fn end_len(wide: bool) -> usize {
+    if wide { 4 } else { 2 }
+}
+
+fn read_position<'a>(cursor: &mut Cursor<'a>) -> Result<Parts<'a>, Damaged> {
+    let weight = cursor.u8("weight")? as i8;
+    Ok((cursor.vint_bytes("prefix")?, weight))
+}
+
+fn put_position(out: &mut Vec<u8>, position: Parts<'_>) {
+    out.put_u8(position.1 as u8);
+    out.put_vint_bytes(position.0);
+}
+
+/// Rows as they stand in a run.
+#[derive(Debug, Default)]
+struct Rows {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Rows {
+    fn start_of(&self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.ends[index - 1] as usize }
+    }
+    fn bytes_of(&self, rows: &Range<usize>) -> &[u8] {
+        &self.bytes[self.start_of(rows.start)..self.start_of(rows.end)]
+    }
+    fn key(&self, index: usize) -> &[u8] {
+        let bytes = &self.bytes[self.start_of(index)..self.start_of(index + 1)];
+        let (len, size) = vint::read(bytes).expect("own-bytes: a row has a key");
+        &bytes[size..size + len as usize]
+    }
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// The only writer of runs: takes rows and range tombstones of an interval that begins at
+/// `start` and gives them as runs of about [`RUN_BYTES`].
+#[derive(Debug)]
+pub(super) struct Draft {
+    start: ClusteringPosition,
+    rows: Rows,
+    tombstones: RangeTombstoneList,
+    /// About what the tombstones take.
+    tombstone_bytes: usize,
+    /// Where a run is put together.
+    scratch: Vec<u8>,
+}
+
+impl Draft {
+    /// Of an interval that begins there.
+    pub(super) fn new(start: ClusteringPosition) -> Draft {
+        let (rows, tombstones) = (Rows::default(), RangeTombstoneList::new());
+        Draft { start, rows, tombstones, tombstone_bytes: 0, scratch: Vec::new() }
+    }
+
+    /// Drops what it has, and begins there.
+    pub(super) fn restart(&mut self, start: ClusteringPosition) {
+        self.start = start;
+        self.rows.clear();
+        self.tombstones = RangeTombstoneList::new();
+        self.tombstone_bytes = 0;
+    }
+
+    pub(super) fn start(&self) -> &ClusteringPosition {
+        &self.start
+    }
+    /// About how many bytes its runs have.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.bytes.len() + 2 * self.rows.ends.len() + self.tombstone_bytes
+    }
+
+    /// Adds a row after all that it has.
+    pub(super) fn row(&mut self, key: &[u8], row: &[u8]) {
+        self.row_with(key, |out| out.extend_from_slice(row));
+    }
+
+    /// Adds a row whose blob `write` appends.
+    pub(super) fn row_with(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        self.rows.bytes.put_vint_bytes(key);
+        write(&mut self.rows.bytes);
+        self.rows.ends.push(row_end(self.rows.bytes.len()));
+    }
+
+    /// Adds rows of a run, by index, after all that it has.
+    pub(super) fn rows_of(&mut self, run: &RunView<'_>, rows: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        let first = if rows.start == 0 { 0 } else { run.end_of(rows.start - 1) };
+        let base = self.rows.bytes.len();
+        self.rows.bytes.extend_from_slice(&run.rows[first..run.end_of(rows.end - 1)]);
+        let ends = rows.map(|index| row_end(base + run.end_of(index) - first));
+        self.rows.ends.extend(ends);
+    }
+
+    /// Adds a range tombstone. It may reach beyond the interval that is drafted.
+    pub(super) fn range(&mut self, order: &ClusteringOrder, range: RangeTombstone) {
+        let prefixes = range.range.start.prefix.len() + range.range.end.prefix.len();
+        self.tombstone_bytes += TOMBSTONE_BYTES + prefixes;
+        self.tombstones.insert(order, range);
+    }
+
+    /// Ends the interval at `end`: gives it as runs, each with where it starts, and begins anew
+    /// there, with the range tombstones that reach beyond.
+    pub(super) fn finish(
+        &mut self,
+        order: &ClusteringOrder,
+        end: &ClusteringPosition,
+        mut each: impl FnMut(&ClusteringPosition, &[u8]),
+    ) {
+        let count = self.rows.ends.len();
+        let pieces = self.rows.bytes.len().div_ceil(RUN_BYTES).max(1);
+        let target = self.rows.bytes.len().div_ceil(pieces);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut first = 0;
+        loop {
+            let mut last = first;
+            while last < count && self.rows.start_of(last) - self.rows.start_of(first) < target {
+                last += 1;
+            }
+            let reached = match last == count {
+                true => end.clone(),
+                false => ClusteringPosition::after(Bytes::copy_from(self.rows.key(last - 1))),
+            };
+            scratch.clear();
+            let interval = ClusteringRange { start: self.start.clone(), end: reached };
+            self.encode(order, &interval, first..last, &mut scratch);
+            each(&interval.start, &scratch);
+            self.start = interval.end;
+            first = last;
+            if last == count {
+                break;
+            }
+        }
+        self.scratch = scratch;
+        self.rows.clear();
+        self.keep_tombstones_from(order, end);
+    }
+
+    fn keep_tombstones_from(&mut self, order: &ClusteringOrder, end: &ClusteringPosition) {
+        self.tombstone_bytes = 0;
+        if self.tombstones.is_empty() {
+            return;
+        }
+        let rest = ClusteringRange { start: end.clone(), end: ClusteringPosition::end() };
+        let old = std::mem::take(&mut self.tombstones);
+        old.slice(order, &rest).for_each(|range| self.range(order, range));
+    }
+
+    fn encode(
+        &self,
+        order: &ClusteringOrder,
+        interval: &ClusteringRange,
+        rows: Range<usize>,
+        out: &mut Vec<u8>,
+    ) {
+        let (start, end) = (interval.start.as_parts(), interval.end.as_parts());
+        let mut tombstones = Vec::new();
+        for range in self.tombstones.slice(order, interval) {
+            put_position(&mut tombstones, range.range.start.as_parts());
+            put_position(&mut tombstones, range.range.end.as_parts());
+            tombstones.put_i64(range.tombstone.timestamp);
+            tombstones.put_i64(range.tombstone.deletion_time);
+        }
+        let bytes = self.rows.bytes_of(&rows);
+        let wide = u16::MAX as usize <= bytes.len();
+        let mut flags = if is_start(start) { FROM_START } else { 0 };
+        flags |= if is_end(end) { TO_END } else { 0 };
+        flags |= if wide { WIDE } else { 0 };
+        flags |= if tombstones.is_empty() { 0 } else { TOMBSTONES };
+        let count = u16::try_from(rows.len()).expect("a run of a few KiB has few rows");
+        out.put_u8(flags);
+        out.put_u16(count);
+        if !is_start(start) {
+            put_position(out, start);
+        }
+        if !is_end(end) {
+            put_position(out, end);
+        }
+        if !tombstones.is_empty() {
+            out.put_vint_bytes(&tombstones);
+        }
+        out.resize(out.len() + touched_len(rows.len()), 0);
+        let base = self.rows.start_of(rows.start);
+        for index in rows.start..rows.end.saturating_sub(1).max(rows.start) {
+            let end = self.rows.ends[index] as usize - base;
+            match wide {
+                false => out.put_u16(end as u16),
+                true => out.put_u32(end as u32),
+            }
+        }
+        out.put(bytes);
+    }
+}
+
+/// Rows of a draft are few, and none has 4 GiB.
+fn row_end(end: usize) -> u32 {
+    u32::try_from(end).expect("rows over 4 GiB are not cached")
+}
+
+/// Gives what of `run` lies in `range` as a run, if anything of that range does.
+pub(super) fn clip(
+    order: &ClusteringOrder,
+    run: &RunView<'_>,
+    range: &ClusteringRange,
+    each: impl FnMut(&ClusteringPosition, &[u8]),
+) {
+    let Some(range) = run.interval().intersect(order, range) else { return };
+    let mut draft = Draft::new(range.start.clone());
+    draft.rows_of(run, run.rows(order, &range).indices());
+    run.ranges().for_each(|tombstone| draft.range(order, tombstone));
+    // What lies before the range is cut off by the interval, what lies after it as well.
+    draft.finish(order, &range.end, each);
+}
+
+/// Gives two runs that touch as one interval.
+pub(super) fn join(
+    order: &ClusteringOrder,
+    (left, right): (&RunView<'_>, &RunView<'_>),
+    each: impl FnMut(&ClusteringPosition, &[u8]),
+) {
+    assert!(order.compare(left.end, right.start).is_eq(), "runs that do not touch");
+    let mut draft = Draft::new(owned(left.start));
+    for run in [left, right] {
+        draft.rows_of(run, 0..run.count);
+        run.ranges().for_each(|tombstone| draft.range(order, tombstone));
+    }
+    draft.finish(order, &owned(right.end), each);
+}

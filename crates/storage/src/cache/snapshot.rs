@@ -1,0 +1,132 @@
+//! A partition as a reader found it, to be read run by run.
+//!
+//! Invariants
+//!  - *stays*: what it gives as known is what was known when it was taken, whatever is merged
+//!    since; only eviction may turn known into gap.
+
+use super::evict::Garbage;
+use super::partition::{Head, Large, Run, RunList, Stretch, WholeView};
+use super::run::{Parts, RunView, is_end, is_start, owned};
+use super::store::Store;
+use super::{RowCache, TabletCache};
+use model::ClusteringOrder;
+use mutation::{Direction, Tombstone};
+use std::rc::Rc;
+use stdx::Bytes;
+
+const START: Parts<'static> = (&[], -1);
+const END: Parts<'static> = (&[], 1);
+
+/// See the module.
+pub(crate) struct Snapshot {
+    pub(crate) tombstone: Tombstone,
+    /// A row blob; empty: none.
+    pub(crate) static_row: Bytes,
+    rows: Rows,
+}
+
+enum Rows {
+    Whole(Run),
+    Runs(Runs),
+}
+
+/// Runs that are read while the cache changes.
+struct Runs {
+    cache: Rc<RowCache>,
+    order: Rc<ClusteringOrder>,
+    list: Rc<RunList>,
+    garbage: Rc<Garbage>,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // The last one to hold a long list does not free it in one go.
+        self.garbage.add_list(std::mem::take(&mut self.list));
+    }
+}
+
+impl Snapshot {
+    pub(super) fn of_whole(_: &TabletCache, object: &[u8]) -> Snapshot {
+        let bytes = Bytes::copy_from(object);
+        let view = WholeView::of(&bytes);
+        let run = Run::new(bytes.slice(view.run_at..bytes.len()));
+        let static_row = bytes.slice_ref(view.static_row);
+        Snapshot { tombstone: view.tombstone, static_row, rows: Rows::Whole(run) }
+    }
+
+    pub(super) fn of_large(tablet: &TabletCache, large: &Large) -> Snapshot {
+        let Head { tombstone, static_row } = large.head.clone();
+        let (cache, order) = (tablet.cache.clone(), tablet.order.clone());
+        let garbage = cache.store.borrow().garbage.clone();
+        let runs = Runs { cache, order, list: large.runs.clone(), garbage };
+        Snapshot { tombstone, static_row, rows: Rows::Runs(runs) }
+    }
+
+    /// What comes next at a position: forward, what begins there or holds it; reversed, what ends
+    /// there or holds what lies just before it. A run may reach to both sides of the position. Costs
+    /// a copy of one run.
+    pub(crate) fn next(&self, from: Parts<'_>, direction: Direction) -> Stretch {
+        let last = match direction {
+            Direction::Forward => is_end(from),
+            Direction::Reversed => is_start(from),
+        };
+        match &self.rows {
+            _ if last => Stretch::End,
+            Rows::Whole(run) => Stretch::Known(run.clone()),
+            Rows::Runs(runs) => {
+                let store = runs.cache.store.borrow();
+                match direction {
+                    Direction::Forward => runs.forward(&store, from),
+                    Direction::Reversed => runs.backward(&store, from),
+                }
+            }
+        }
+    }
+}
+
+impl Runs {
+    fn forward(&self, store: &Store, from: Parts<'_>) -> Stretch {
+        let floor = self.list.floor(&self.order, from);
+        if let Some(place) = floor
+            && let Some(bytes) = store.run_of(self.list.at(place))
+            && self.order.compare(from, RunView::of(bytes).end()).is_lt()
+        {
+            return self.known(store, place, bytes);
+        }
+        let mut place = self.list.after(floor);
+        while let Some(at) = place {
+            let run = self.list.at(at);
+            if run.handle.get().is_some() {
+                return gap(from, run.start.as_parts());
+            }
+            place = self.list.after(Some(at));
+        }
+        gap(from, END)
+    }
+
+    fn backward(&self, store: &Store, from: Parts<'_>) -> Stretch {
+        let mut place = self.list.lower(&self.order, from);
+        while let Some(at) = place {
+            if let Some(bytes) = store.run_of(self.list.at(at)) {
+                let end = RunView::of(bytes).end();
+                return match self.order.compare(end, from).is_lt() {
+                    true => gap(end, from),
+                    false => self.known(store, at, bytes),
+                };
+            }
+            place = self.list.before(at);
+        }
+        gap(START, from)
+    }
+
+    fn known(&self, store: &Store, place: super::partition::Place, bytes: &[u8]) -> Stretch {
+        if let Some(handle) = self.list.at(place).handle.get() {
+            store.arena.touch(handle);
+        }
+        Stretch::Known(Run::new(Bytes::copy_from(bytes)))
+    }
+}
+
+fn gap(from: Parts<'_>, to: Parts<'_>) -> Stretch {
+    Stretch::Gap { from: owned(from), to: owned(to) }
+}

@@ -1,0 +1,603 @@
+//! A sealed memtable is merged into what the cache knows, before its SSTable joins the set.
+//!
+//! Rows and range tombstones that fall into known intervals are merged with what is there, others
+//! are dropped: the SSTable will have them. A partition of which nothing is known is made of the
+//! memtable alone if it is known that the SSTables have nothing of it.
+//!
+//! A run is merged by copying it out, drafting what it becomes, and exchanging it in the list of
+//! its partition for what was drafted. While a run is being merged it may be evicted.
+//!
+//! Invariants
+//!  - *behind-the-update*: the position of the update moves to a partition before anything of it
+//!    is merged; so nobody populates what was merged.
+//!  - *replace-or-forget*: what was drafted replaces the very run that it was made of; if that is
+//!    not there any more, all that is known of its interval is forgotten.
+//!  - *bounded*: a call copies at most one run in and out, whatever the fragment covers.
+
+use super::index::{Content, Entry, Known};
+use super::partition::{Head, Large, RunList, RunRef, WholeView};
+use super::run::{self, Draft, Parts, RUN_BYTES, RunView, owned};
+use super::store::{Fresh, Store, Tablet, TabletId};
+use super::{Phase, TabletCache};
+use memory::{Age, Handle};
+use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
+use mutation::range::later;
+use mutation::{ClusteringPosition, ClusteringRange, Fragment, RangeTombstone, RowView, Tombstone};
+use std::rc::Rc;
+use stdx::Bytes;
+
+/// How far a call of [`Update::fragment`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum UpdateStep {
+    /// The fragment is merged.
+    Done,
+    /// Call again with the same fragment; meanwhile anything may happen, so this is where a driver
+    /// yields.
+    Again,
+}
+
+/// See the module. Dropping it before it is finished forgets all that the tablet's cache knows.
+pub(crate) struct Update {
+    tablet: Rc<TabletCache>,
+    schema: Rc<TableSchema>,
+    opened_at: Phase,
+    partition: Option<Partition>,
+    /// The run that is being merged.
+    source: Vec<u8>,
+    draft: Draft,
+    finished: bool,
+}
+
+/// The partition whose fragments come.
+struct Partition {
+    key: DecoratedKey,
+    /// Of a partition that is one object, or is made: what it becomes.
+    head: Head,
+    is_new: bool,
+    /// The tombstone that holds from `open_from` on.
+    open: Tombstone,
+    /// What lies before it was merged with the tombstone.
+    open_from: ClusteringPosition,
+    from: Option<From>,
+    /// Nothing is known before it.
+    gap_until: Option<ClusteringPosition>,
+}
+
+/// What is being merged with the memtable.
+struct From {
+    origin: Origin,
+    end: ClusteringPosition,
+    /// The first row that is not yet in the draft.
+    next_row: usize,
+}
+
+/// What a draft is made of.
+#[derive(Clone)]
+enum Origin {
+    /// A partition that is one object.
+    Whole(Handle),
+    /// A run of a large one.
+    Run(Rc<RunRef>),
+    /// Nothing: the partition is new.
+    Nothing,
+}
+
+impl Update {
+    pub(super) fn new(tablet: Rc<TabletCache>, schema: Rc<TableSchema>) -> Update {
+        let mut store = tablet.cache.store.borrow_mut();
+        let own = store.tablet_mut(tablet.id);
+        assert!(own.updated_to.is_none(), "two updates of one tablet");
+        own.updated_to = Some(Token::MIN);
+        let opened_at = own.phase;
+        drop(store);
+        Update {
+            tablet,
+            schema,
+            opened_at,
+            partition: None,
+            source: Vec::new(),
+            draft: Draft::new(ClusteringPosition::start()),
+            finished: false,
+        }
+    }
+
+    /// Merges a fragment of the memtable; they come in the order of a stream. `surely_absent`
+    /// tells whether no SSTable of the set has the partition.
+    pub(crate) fn fragment(
+        &mut self,
+        fragment: &Fragment,
+        surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+    ) -> UpdateStep {
+        let cache = self.tablet.cache.clone();
+        let mut store = cache.store.borrow_mut();
+        if self.is_overtaken(&store) {
+            self.partition = None;
+            return UpdateStep::Done;
+        }
+        match fragment {
+            Fragment::PartitionStart { key, tombstone } => {
+                self.start(&mut store, key, *tombstone, surely_absent);
+            }
+            Fragment::StaticRow { row } => self.static_row(&mut store, row),
+            Fragment::Row { key, row } => {
+                if self.reach(&mut store, (key, 0), true) == UpdateStep::Again {
+                    return UpdateStep::Again;
+                }
+                self.row(key, row);
+            }
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                let opens = !tombstone.is_none();
+                if self.reach(&mut store, position.as_parts(), opens) == UpdateStep::Again {
+                    return UpdateStep::Again;
+                }
+                self.change(position, *tombstone);
+            }
+            Fragment::PartitionEnd => {
+                if self.reach(&mut store, (&[], 1), false) == UpdateStep::Again {
+                    return UpdateStep::Again;
+                }
+                self.end(&mut store);
+            }
+        }
+        UpdateStep::Done
+    }
+
+    /// All was merged. The caller exchanges the set in the same step.
+    pub(crate) fn finish(mut self) {
+        assert!(self.partition.is_none(), "an update that ends inside a partition");
+        self.finished = true;
+        let mut store = self.tablet.cache.store.borrow_mut();
+        if self.is_overtaken(&store) {
+            // What was populated since lacks what this memtable holds.
+            store.invalidate(self.tablet.id);
+        }
+        let own = store.tablet_mut(self.tablet.id);
+        own.phase.0 += 1;
+        own.updated_to = None;
+    }
+
+    /// Whether what it has merged so far was invalidated.
+    fn is_overtaken(&self, store: &Store) -> bool {
+        store.tablet(self.tablet.id).phase != self.opened_at
+    }
+
+    fn start(
+        &mut self,
+        store: &mut Store,
+        key: &DecoratedKey,
+        tombstone: Tombstone,
+        surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+    ) {
+        let id = self.tablet.id;
+        store.tablet_mut(id).updated_to = Some(key.token);
+        let nothing = Head { tombstone: Tombstone::NONE, static_row: Bytes::new() };
+        let taken = store.tablet(id).index.get(key.token).is_some();
+        let known = match store.lookup(id, key) {
+            Known::Nothing | Known::Absent if taken => {
+                store.collide(id, key.token);
+                return;
+            }
+            Known::Nothing if !surely_absent(key) => return,
+            known => known,
+        };
+        self.partition = Some(Partition {
+            key: key.clone(),
+            head: nothing,
+            is_new: false,
+            open: Tombstone::NONE,
+            open_from: ClusteringPosition::start(),
+            from: None,
+            gap_until: None,
+        });
+        match known {
+            Known::Whole(handle) => {
+                let whole = WholeView::of(store.arena.get(handle));
+                let (mut head, run_at) = (whole.head(), whole.run_at);
+                head.tombstone = head.tombstone.merge(tombstone);
+                let run = &store.arena.get(handle)[run_at..];
+                self.open(run, Origin::Whole(handle));
+                self.with_head(head, false);
+            }
+            Known::Large(slot) => {
+                let head = &mut store.tablet_mut(id).index.large_mut(slot).head;
+                head.tombstone = head.tombstone.merge(tombstone);
+                let head = head.clone();
+                self.with_head(head, false);
+            }
+            Known::Absent | Known::Nothing => {
+                let mut draft = Draft::new(ClusteringPosition::start());
+                let mut run = Vec::new();
+                draft.finish(&self.tablet.order, &ClusteringPosition::end(), |_, bytes| {
+                    run.extend_from_slice(bytes);
+                });
+                self.open(&run, Origin::Nothing);
+                self.with_head(Head { tombstone, static_row: Bytes::new() }, true);
+            }
+        }
+    }
+
+    fn with_head(&mut self, head: Head, is_new: bool) {
+        let partition = self.partition.as_mut().expect("a partition began");
+        partition.head = head;
+        partition.is_new = is_new;
+    }
+
+    /// Begins to merge a run.
+    fn open(&mut self, run: &[u8], origin: Origin) {
+        self.source.clear();
+        self.source.extend_from_slice(run);
+        let view = RunView::of(&self.source);
+        self.draft.restart(owned(view.start()));
+        view.ranges().for_each(|range| self.draft.range(&self.tablet.order, range));
+        let end = owned(view.end());
+        let partition = self.partition.as_mut().expect("a partition began");
+        partition.from = Some(From { origin, end, next_row: 0 });
+    }
+
+    fn static_row(&mut self, store: &mut Store, row: &Bytes) {
+        let Some(partition) = &mut self.partition else { return };
+        let old = &partition.head.static_row;
+        let mut merged = Vec::new();
+        match old.is_empty() {
+            true => merged.extend_from_slice(row),
+            false => {
+                let (old, new) = (RowView::trusted(old), RowView::trusted(row));
+                mutation::row::merge(&self.schema, old, new, &mut merged);
+            }
+        }
+        partition.head.static_row = Bytes::from(merged);
+        let token = partition.key.token;
+        if let Some(Entry::Large { slot, .. }) = store.tablet(self.tablet.id).index.get(token) {
+            let new = partition.head.static_row.clone();
+            let head = &mut store.tablet_mut(self.tablet.id).index.large_mut(slot).head;
+            let added = new.len();
+            let old = std::mem::replace(&mut head.static_row, new);
+            store.heap_bytes = store.heap_bytes + added - old.len();
+        }
+    }
+
+    /// Merges all that lies before a position; stands in the run that holds it, if `wanted` and
+    /// there is one.
+    fn reach(&mut self, store: &mut Store, to: Parts<'_>, wanted: bool) -> UpdateStep {
+        let Some(partition) = &mut self.partition else { return UpdateStep::Done };
+        let order = &self.tablet.order;
+        if partition.from.is_none() {
+            if !partition.find(store, self.tablet.id, order, to, wanted) {
+                return UpdateStep::Done;
+            }
+            let Some((run, bytes)) = partition.next_run(store, self.tablet.id, order) else {
+                return UpdateStep::Done;
+            };
+            self.open(&bytes, Origin::Run(run));
+        }
+        self.merge_up_to(store, to)
+    }
+
+    /// Drafts what of the run lies before a position.
+    fn merge_up_to(&mut self, store: &mut Store, to: Parts<'_>) -> UpdateStep {
+        let Some(partition) = &mut self.partition else { return UpdateStep::Done };
+        let Some(from) = &mut partition.from else { return UpdateStep::Done };
+        let order = self.tablet.order.clone();
+        let view = RunView::of(&self.source);
+        let last = view.rows_before(&order, to).max(from.next_row);
+        self.draft.rows_of(&view, from.next_row..last);
+        from.next_row = last;
+        if order.compare(from.end.as_parts(), to).is_le() {
+            let end = from.end.clone();
+            self.cut(store, &end);
+            return UpdateStep::Again;
+        }
+        if 2 * RUN_BYTES <= self.draft.bytes() {
+            let cut = match to.1 {
+                0 => ClusteringPosition::before(Bytes::copy_from(to.0)),
+                _ => owned(to),
+            };
+            if self.draft.start().compare(&order, &cut).is_lt() {
+                self.cut(store, &cut);
+                return UpdateStep::Again;
+            }
+        }
+        UpdateStep::Done
+    }
+
+    /// What was drafted takes its place, up to a position. What is left of the run after it becomes
+    /// a run of its own.
+    fn cut(&mut self, store: &mut Store, to: &ClusteringPosition) {
+        let Some(partition) = &mut self.partition else { return };
+        let from = partition.from.take().expect("a run is being merged");
+        let order = self.tablet.order.clone();
+        let start = self.draft.start().clone();
+        let interval = ClusteringRange { start, end: from.end.clone() };
+        partition.close_up_to(&order, to, &mut self.draft);
+        let place = (self.tablet.id, &partition.key);
+        if !store.is_there(place, &from.origin) {
+            store.forget_interval(place, &interval);
+            return;
+        }
+        let heat = store.heat_of_origin(&from.origin);
+        let mut fresh = Fresh::default();
+        self.draft.finish(&order, to, |start, run| {
+            store.make_fresh(place, &partition.head, (start, run), heat, &mut fresh);
+        });
+        let is_last = from.end.compare(&order, to).is_le();
+        if !is_last && !matches!(from.origin, Origin::Nothing) {
+            let left = ClusteringRange { start: to.clone(), end: from.end.clone() };
+            run::clip(&order, &RunView::of(&self.source), &left, |start, run| {
+                store.make_fresh(place, &partition.head, (start, run), heat, &mut fresh);
+            });
+        }
+        store.replace(place, &partition.head, &from.origin, &interval, fresh);
+        if !is_last && matches!(from.origin, Origin::Nothing) {
+            partition.from = Some(from);
+        }
+    }
+
+    fn row(&mut self, key: &Bytes, row: &Bytes) {
+        let Some(partition) = &mut self.partition else { return };
+        let Some(from) = &mut partition.from else { return };
+        let view = RunView::of(&self.source);
+        let order = &self.tablet.order;
+        if from.next_row < view.row_count() {
+            let (old_key, old) = view.row(from.next_row);
+            if order.compare_rows(old_key, key).is_eq() {
+                let (old, new) = (RowView::trusted(old), RowView::trusted(row));
+                let schema = &self.schema;
+                self.draft.row_with(key, |out| mutation::row::merge(schema, old, new, out));
+                from.next_row += 1;
+                return;
+            }
+        }
+        self.draft.row(key, row);
+    }
+
+    fn change(&mut self, position: &ClusteringPosition, tombstone: Tombstone) {
+        let Some(partition) = &mut self.partition else { return };
+        if partition.from.is_some() {
+            partition.close_up_to(&self.tablet.order, position, &mut self.draft);
+        }
+        partition.open = tombstone;
+        partition.open_from = position.clone();
+        partition.gap_until = None;
+    }
+
+    fn end(&mut self, store: &mut Store) {
+        let Some(partition) = self.partition.take() else { return };
+        assert!(partition.from.is_none(), "a run that reaches beyond its partition");
+        let (id, token) = (self.tablet.id, partition.key.token);
+        if partition.is_new && store.tablet(id).index.get(token).is_none() {
+            // It exists from now on, and is not cached.
+            store.tablet_mut(id).index.break_after(token);
+        }
+    }
+}
+
+impl Drop for Update {
+    fn drop(&mut self) {
+        if !self.finished {
+            let mut store = self.tablet.cache.store.borrow_mut();
+            store.invalidate(self.tablet.id);
+            store.tablet_mut(self.tablet.id).updated_to = None;
+        }
+    }
+}
+
+impl Partition {
+    /// Whether the next run has to be merged to reach a position; notes where there is none.
+    fn find(
+        &mut self,
+        store: &Store,
+        id: TabletId,
+        order: &ClusteringOrder,
+        to: Parts<'_>,
+        wanted: bool,
+    ) -> bool {
+        if self.open.is_none() {
+            if !wanted {
+                return false;
+            }
+            if let Some(until) = &self.gap_until
+                && order.compare(to, until.as_parts()).is_lt()
+            {
+                return false;
+            }
+            self.open_from = owned(to);
+        }
+        let place = order.compare(self.open_from.as_parts(), to);
+        if place.is_gt() || (place.is_eq() && !wanted) {
+            return false;
+        }
+        let Some(start) = self.next_start(store, id, order) else {
+            self.gap_until = Some(ClusteringPosition::end());
+            return false;
+        };
+        let place = order.compare(start.as_parts(), to);
+        if place.is_lt() || (place.is_eq() && wanted) {
+            return true;
+        }
+        self.gap_until = Some(start);
+        false
+    }
+
+    /// Where the first run that ends after `open_from` starts.
+    fn next_start(
+        &self,
+        store: &Store,
+        id: TabletId,
+        order: &ClusteringOrder,
+    ) -> Option<ClusteringPosition> {
+        self.next_run(store, id, order).map(|(run, _)| run.start.clone())
+    }
+
+    /// The first run that ends after `open_from`, and a copy of it.
+    fn next_run(
+        &self,
+        store: &Store,
+        id: TabletId,
+        order: &ClusteringOrder,
+    ) -> Option<(Rc<RunRef>, Vec<u8>)> {
+        let index = &store.tablet(id).index;
+        let Some(Entry::Large { slot, .. }) = index.get(self.key.token) else { return None };
+        let runs = &index.large(slot).runs;
+        let floor = runs.floor(order, self.open_from.as_parts());
+        let mut place = floor.or_else(|| runs.after(None));
+        while let Some(at) = place {
+            let run = runs.at(at);
+            if let Some(bytes) = store.run_of(run) {
+                let end = RunView::of(bytes).end();
+                if order.compare(self.open_from.as_parts(), end).is_lt() {
+                    return Some((run.clone(), bytes.to_vec()));
+                }
+            }
+            place = runs.after(Some(at));
+        }
+        None
+    }
+
+    /// Merges the open tombstone with what is drafted, up to a position.
+    fn close_up_to(&mut self, order: &ClusteringOrder, to: &ClusteringPosition, draft: &mut Draft) {
+        if !self.open.is_none() {
+            let start = later(order, &self.open_from, draft.start()).clone();
+            let range = ClusteringRange { start, end: to.clone() };
+            draft.range(order, RangeTombstone { range, tombstone: self.open });
+            self.open_from = to.clone();
+        }
+    }
+}
+
+impl Store {
+    fn heat_of_origin(&self, origin: &Origin) -> (Age, u8) {
+        match origin {
+            Origin::Whole(handle) => self.heat_of_object(*handle),
+            Origin::Run(run) => self.heat_of(run),
+            Origin::Nothing => (Age::Probation, 0),
+        }
+    }
+
+    /// Whether what is being merged is still what is known.
+    fn is_there(&self, (id, key): (TabletId, &DecoratedKey), origin: &Origin) -> bool {
+        let tablet = self.tablet(id);
+        match (tablet.index.get(key.token), origin) {
+            (_, Origin::Nothing) => true,
+            (Some(Entry::Whole { handle, .. }), Origin::Whole(own)) => handle == *own,
+            (Some(Entry::Large { slot, .. }), Origin::Run(run)) => {
+                let runs = &tablet.index.large(slot).runs;
+                run.handle.get().is_some() && runs.names(&tablet.order, run)
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes a run, or the object of a partition of which it is all.
+    fn make_fresh(
+        &mut self,
+        place: (TabletId, &DecoratedKey),
+        head: &Head,
+        (start, run): (&ClusteringPosition, &[u8]),
+        heat: (Age, u8),
+        fresh: &mut Fresh,
+    ) {
+        match RunView::of(run).is_whole() {
+            true => fresh.whole = self.make_whole(place, head, run, heat),
+            false => {
+                let owner = (place.0, place.1.token);
+                fresh.runs.extend(self.make_part(owner, start, run, heat));
+            }
+        }
+    }
+
+    /// *replace-or-forget*: `interval` is what `origin` is known of.
+    fn replace(
+        &mut self,
+        (id, key): (TabletId, &DecoratedKey),
+        head: &Head,
+        origin: &Origin,
+        interval: &ClusteringRange,
+        fresh: Fresh,
+    ) {
+        let Fresh { whole, runs } = fresh;
+        if !self.is_there((id, key), origin) {
+            if let Some(handle) = whole {
+                self.arena.free(handle);
+            }
+            self.forget_interval((id, key), interval);
+            return;
+        }
+        let is_new = matches!(origin, Origin::Nothing);
+        if let Some(handle) = whole {
+            match is_new {
+                true => self.insert(id, key.token, Content::Whole(handle)),
+                false => self.exchange(id, key.token, Content::Whole(handle)),
+            }
+            return;
+        }
+        if is_new {
+            runs.into_iter().for_each(|run| self.link_part((id, key), head, Some(run)));
+            return;
+        }
+        let order = self.tablet(id).order.clone();
+        let runs = runs.into_iter().filter(|run| run.handle.get().is_some());
+        match origin {
+            Origin::Run(old) => {
+                let list = self.list_mut(id, key.token).expect("it is there");
+                list.remove(&order, old);
+                runs.for_each(|run| list.insert(&order, run));
+            }
+            _ => {
+                let mut list = RunList::default();
+                runs.for_each(|run| list.insert(&order, run));
+                let (key_bytes, head) = (key.key.clone(), head.clone());
+                let large = Large { key: key_bytes, head, runs: Rc::new(list) };
+                self.exchange(id, key.token, Content::Large(Box::new(large)));
+            }
+        }
+        self.forget_if_empty(id, key.token);
+    }
+
+    /// Nothing is known of an interval of a partition any more.
+    fn forget_interval(
+        &mut self,
+        (id, key): (TabletId, &DecoratedKey),
+        interval: &ClusteringRange,
+    ) {
+        let order = self.tablet(id).order.clone();
+        if self.list_mut(id, key.token).is_none() {
+            self.forget(id, key.token);
+            return;
+        }
+        while let Some(run) = self.overlapping(id, key.token, interval) {
+            let list = self.list_mut(id, key.token).expect("a run of it was found");
+            list.remove(&order, &run);
+        }
+        self.forget_if_empty(id, key.token);
+    }
+
+    /// A run that holds a part of an interval.
+    fn overlapping(
+        &self,
+        id: TabletId,
+        token: Token,
+        interval: &ClusteringRange,
+    ) -> Option<Rc<RunRef>> {
+        let Tablet { index, order, .. } = self.tablet(id);
+        let Some(Entry::Large { slot, .. }) = index.get(token) else { return None };
+        let runs = &index.large(slot).runs;
+        let run = runs.at(runs.lower(order, interval.end.as_parts())?);
+        let end = RunView::of(self.run_of(run)?).end();
+        order.compare(interval.start.as_parts(), end).is_lt().then(|| run.clone())
+    }
+
+    fn list_mut(&mut self, id: TabletId, token: Token) -> Option<&mut RunList> {
+        let index = &mut self.tablet_mut(id).index;
+        match index.get(token) {
+            Some(Entry::Large { slot, .. }) => Some(Rc::make_mut(&mut index.large_mut(slot).runs)),
+            _ => None,
+        }
+    }
+
+    fn forget_if_empty(&mut self, id: TabletId, token: Token) {
+        if self.list_mut(id, token).is_some_and(|list| list.is_empty()) {
+            self.forget(id, token);
+        }
+    }
+}
