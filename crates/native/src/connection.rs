@@ -1,7 +1,7 @@
 //! One client: its handshake, its requests, its answers.
 //!
-//! Lives on: the shard that the server gave it to. A reading loop takes envelopes off the stream
-//! and starts a task for each request; a writing loop sends what the tasks answer.
+//! Lives on: the shard that the server gave it to. A reading loop (`intake`) takes envelopes off
+//! the stream and starts a task for each request; a writing loop (`outbox`) sends what they answer.
 //!
 //! Invariants
 //!  - *version-fixed*: the first request fixes the protocol version; a later one of another version
@@ -9,59 +9,80 @@
 //!  - *started-first*: nothing but OPTIONS and STARTUP is looked at before STARTUP.
 //!  - *requests-bounded*: at most `REQUESTS_MAX` requests are under way; more are left unread.
 
+use crate::admission::{Admission, Charge, Shed};
 use crate::compress::Compression;
-use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
+use crate::frame::{self, Header, flag, opcode};
+use crate::intake::Intake;
 use crate::outbox::{Carriage, Outbox};
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
-use crate::segment::{self, Packing};
+use crate::segment::Packing;
 use crate::server::Server;
 use crate::supported;
 use query::{BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
 use runtime::net::TcpStream;
 use runtime::sync::{Notify, Semaphore};
-use runtime::task::{Either, Scope, race};
+use runtime::task::Scope;
+use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Requests of one connection under way at once.
 const REQUESTS_MAX: usize = 1024;
-/// The largest body before STARTUP.
-const BODY_BYTES_BEFORE_STARTUP: usize = 64 << 10;
+/// How many requests of a connection run at first; one more after each answer, so that few run
+/// before it is known how large the answers are.
+const WINDOW_MIN: usize = 8;
+/// A connection that has not moved for so long may be ended where memory is short.
+const STUCK_MIN: Duration = Duration::from_secs(30);
 
-/// Why a connection ends before its client ends it.
-struct Ended;
+/// A connection ends before its client ends it.
+pub(crate) struct Ended;
 
 /// One client.
 pub(crate) struct Connection {
     server: Rc<Server>,
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     pub(crate) session: Session,
-    outbox: Outbox,
-    requests: Semaphore,
+    pub(crate) outbox: Outbox,
+    pub(crate) requests: Semaphore,
+    /// Bytes that the next answer is expected to have: the largest of the last ones, about.
+    pub(crate) expected_answer: Cell<usize>,
+    /// Requests that run, and that may.
+    running: Cell<usize>,
+    window: Cell<usize>,
+    ran: Notify,
+    /// Since when the rest of a large body is waited for.
+    pub(crate) receives: Cell<Option<Instant>>,
     version: Cell<Option<u8>>,
     compression: Cell<Option<Compression>>,
-    segments: Cell<Option<Packing>>,
+    pub(crate) segments: Cell<Option<Packing>>,
     metadata_ids: Cell<bool>,
     marks_lwt: Cell<bool>,
     started: Cell<bool>,
     registered: Cell<Registered>,
     /// What STARTUP said, for `system.clients`.
     pub(crate) options: RefCell<Vec<(String, String)>>,
-    stopping: Notify,
+    pub(crate) stopping: Notify,
     stopped: Cell<bool>,
 }
 
 impl Connection {
     pub(crate) fn new(server: Rc<Server>, stream: TcpStream) -> Connection {
         let session = Session::new(stream.peer_addr());
+        let outbox = Outbox::new(server.admission().clone());
         Connection {
             server,
             stream,
             session,
-            outbox: Outbox::new(),
+            outbox,
             requests: Semaphore::new(REQUESTS_MAX, 1),
+            expected_answer: Cell::new(0),
+            running: Cell::new(0),
+            window: Cell::new(WINDOW_MIN),
+            ran: Notify::new(),
+            receives: Cell::new(None),
             version: Cell::new(None),
             compression: Cell::new(None),
             segments: Cell::new(None),
@@ -85,6 +106,70 @@ impl Connection {
         self.started.get()
     }
 
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    pub(crate) fn admission(&self) -> &Rc<Admission> {
+        self.server.admission()
+    }
+
+    /// Waits while the client does not read its answers, while as many requests run as may, and
+    /// while memory is short. Others are let in meanwhile.
+    pub(crate) async fn wait_to_run(&self, header: &Header, charge: &mut Charge) {
+        charge.begin();
+        loop {
+            self.outbox.wait_for_room().await;
+            if self.window.get() <= self.running.get() {
+                self.ran.notified().await;
+                continue;
+            }
+            charge.run(header.body_bytes, self.expected_answer.get()).await;
+            if self.outbox.has_room() && self.running.get() < self.window.get() {
+                break;
+            }
+            charge.pause();
+        }
+        self.running.set(self.running.get() + 1);
+    }
+
+    /// A request has its answer: one more may run, and one in its place.
+    pub(crate) fn ran(&self) {
+        self.running.set(self.running.get() - 1);
+        self.ran.notify_one();
+        if self.window.get() < REQUESTS_MAX {
+            self.window.set(self.window.get() + 1);
+            self.ran.notify_one();
+        }
+    }
+
+    /// Answers a request that was not let in.
+    pub(crate) fn shed(&self, stream: i16, shed: Shed) {
+        self.admission().count(|counters| counters.requests_shed += 1);
+        let version = self.version.get().unwrap_or(frame::VERSION_MAX);
+        self.outbox.push_plain(|out| response::overloaded(out, version, stream, shed.text()));
+    }
+
+    /// Appends an answer, and remembers how large it was.
+    fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let bytes = self.outbox.push(encode);
+        let before = self.expected_answer.get();
+        self.expected_answer.set(bytes.max(before - before / 8));
+    }
+
+    /// Whether the client has neither taken what is sent to it nor sent the rest of a body for
+    /// long.
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+        let long = |since: Option<Instant>| since.is_some_and(|since| STUCK_MIN <= now - since);
+        long(self.receives.get()) || long(self.outbox.sends_since())
+    }
+
+    /// Ends it, whatever is under way.
+    pub(crate) fn end(&self) {
+        self.stop();
+        let _ = self.stream.shutdown_both();
+    }
+
     /// Reads no further request; those under way are answered.
     pub(crate) fn stop(&self) {
         self.stopped.set(true);
@@ -102,7 +187,7 @@ impl Connection {
             // The client is gone, or was told all: the reading loop must not wait for it.
             connection.stop();
         });
-        self.read_requests(&requests, &events).await;
+        Intake::new(&self, &requests, &events).run().await;
         requests.join().await;
         self.outbox.close();
         let _ = sending.await;
@@ -110,92 +195,8 @@ impl Connection {
         events.cancel().await;
     }
 
-    async fn read_requests(self: &Rc<Self>, requests: &Scope, events: &Scope) {
-        let mut input = Vec::with_capacity(16 << 10);
-        let mut envelopes = Vec::new();
-        while !self.stopped.get() {
-            self.outbox.wait_for_room().await;
-            let (read, buffer) = match race(self.stream.read(input), self.stopping.notified()).await
-            {
-                Either::Left(read) => read,
-                Either::Right(()) => return,
-            };
-            input = buffer;
-            if !matches!(read, Ok(1..)) {
-                return;
-            }
-            if self.take_requests(&mut input, &mut envelopes, requests, events).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Takes all whole requests off the input.
-    async fn take_requests(
-        self: &Rc<Self>,
-        input: &mut Vec<u8>,
-        envelopes: &mut Vec<u8>,
-        requests: &Scope,
-        events: &Scope,
-    ) -> Result<(), Ended> {
-        loop {
-            let Some(packing) = self.segments.get() else {
-                let used = self.take_envelopes(input, requests, events).await?;
-                input.drain(..used);
-                match self.segments.get() {
-                    None => return Ok(()),
-                    // STARTUP was among them: what follows it is in segments.
-                    Some(_) => continue,
-                }
-            };
-            let used = match segment::decode(packing, input, envelopes) {
-                Ok(Some(used)) => used,
-                Ok(None) => return Ok(()),
-                Err(segment::Broken(what)) => {
-                    return Err(self.protocol_error(0, what.to_string()));
-                }
-            };
-            input.drain(..used);
-            let used = self.take_envelopes(envelopes, requests, events).await?;
-            envelopes.drain(..used);
-        }
-    }
-
-    /// Starts the request of each whole envelope; how many bytes they took.
-    async fn take_envelopes(
-        self: &Rc<Self>,
-        input: &[u8],
-        requests: &Scope,
-        events: &Scope,
-    ) -> Result<usize, Ended> {
-        let mut used = 0;
-        let carriage = self.segments.get();
-        while let Some(rest) = input.get(used..) {
-            let header = match frame::parse_header(rest) {
-                Parsed::Incomplete => break,
-                Parsed::Header(header) => header,
-                Parsed::NotARequest => {
-                    return Err(self.protocol_error(0, "a response where a request belongs".into()));
-                }
-                Parsed::UnsupportedVersion { version, stream } => {
-                    let text = format!("Invalid or unsupported protocol version: {version}");
-                    return Err(self.protocol_error(stream, text));
-                }
-            };
-            self.check_header(&header)?;
-            let Some(body) = rest.get(HEADER_BYTES..HEADER_BYTES + header.body_bytes) else {
-                break;
-            };
-            used += HEADER_BYTES + header.body_bytes;
-            self.start_request(header, body, requests, events).await?;
-            if carriage != self.segments.get() {
-                break;
-            }
-        }
-        Ok(used)
-    }
-
-    fn check_header(&self, header: &Header) -> Result<(), Ended> {
+    /// *version-fixed*.
+    pub(crate) fn check_version(&self, header: &Header) -> Result<(), Ended> {
         match self.version.get() {
             None => self.version.set(Some(header.version)),
             Some(version) if version == header.version => {}
@@ -208,61 +209,26 @@ impl Connection {
                 return Err(self.protocol_error(header.stream, text));
             }
         }
-        let bytes_max = match self.started.get() {
-            true => self.server.config().body_bytes_max,
-            false => BODY_BYTES_BEFORE_STARTUP,
-        };
-        if bytes_max < header.body_bytes {
-            let text = format!(
-                "request size too large (frame size {}; limit {bytes_max})",
-                header.body_bytes
-            );
-            self.refuse(header.stream, &CqlError::Invalid(text));
-            return Err(Ended);
-        }
         Ok(())
     }
 
-    /// Handles what changes the connection itself at once, and starts a task for the rest.
-    async fn start_request(
-        self: &Rc<Self>,
-        header: Header,
-        body: &[u8],
-        requests: &Scope,
-        events: &Scope,
-    ) -> Result<(), Ended> {
-        let compressed = header.flags & flag::COMPRESSED != 0 && self.segments.get().is_none();
-        let body = match compressed {
-            false => body.to_vec(),
-            true => self.unpacked(&header, body)?,
-        };
-        match header.opcode {
-            opcode::OPTIONS | opcode::STARTUP | opcode::REGISTER | opcode::AUTH_RESPONSE => {
-                self.handshake(&header, &body, events)
-            }
-            _ if !self.started.get() => {
-                let text = "Unexpected message, expecting STARTUP or OPTIONS".to_string();
-                Err(self.protocol_error(header.stream, text))
-            }
-            _ => {
-                let Ok(permit) = self.requests.acquire(1).await else { return Err(Ended) };
-                let connection = self.clone();
-                requests.spawn(async move {
-                    connection.answer(header, &body).await;
-                    drop(permit);
-                });
-                Ok(())
-            }
-        }
+    /// The largest body, compressed or not, that is taken in.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        let config = self.server.config();
+        config.body_bytes_max.min(config.limits.body_bytes_max())
     }
 
-    fn unpacked(&self, header: &Header, body: &[u8]) -> Result<Vec<u8>, Ended> {
+    /// The body of an envelope as it was before the client compressed it.
+    pub(crate) fn unpacked(&self, header: &Header, body: &[u8]) -> Result<Vec<u8>, Ended> {
+        if header.flags & flag::COMPRESSED == 0 || self.segments.get().is_some() {
+            return Ok(body.to_vec());
+        }
         let Some(compression) = self.compression.get() else {
             let text = "compressed request, but STARTUP chose no compression".to_string();
             return Err(self.protocol_error(header.stream, text));
         };
         compression
-            .unpack(body, self.server.config().body_bytes_max)
+            .unpack(body, self.body_bytes_max())
             .map_err(|what| self.protocol_error(header.stream, what.to_string()))
     }
 
@@ -270,7 +236,8 @@ impl Connection {
         Dialect { version, metadata_ids: 5 <= version || self.metadata_ids.get() }
     }
 
-    fn handshake(
+    /// Answers what changes the connection itself.
+    pub(crate) fn handshake(
         self: &Rc<Self>,
         header: &Header,
         body: &[u8],
@@ -377,7 +344,7 @@ impl Connection {
     }
 
     /// Answers a request that only the processor can answer.
-    async fn answer(&self, header: Header, body: &[u8]) {
+    pub(crate) async fn answer(&self, header: Header, body: &[u8]) {
         let (version, stream) = (header.version, header.stream);
         let dialect = self.dialect(version);
         let has_payload = header.flags & flag::CUSTOM_PAYLOAD != 0;
@@ -417,7 +384,7 @@ impl Connection {
         let bound = processor_parameters(dialect, parameters)?;
         let response = self.server.processor().query(&self.session, text, &bound).await?;
         let known = Known { skip_metadata: parameters.skip_metadata, metadata_id: None };
-        self.outbox.push(|out| response::result(out, dialect, stream, known, &response));
+        self.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
     }
 
@@ -430,7 +397,7 @@ impl Connection {
     ) -> Result<(), CqlError> {
         let prepared = self.server.processor().prepare(&self.session, text, keyspace).await?;
         let marks_lwt = self.marks_lwt.get();
-        self.outbox.push(|out| response::prepared(out, dialect, stream, marks_lwt, &prepared));
+        self.push(|out| response::prepared(out, dialect, stream, marks_lwt, &prepared));
         Ok(())
     }
 
@@ -450,7 +417,7 @@ impl Connection {
         // Before version 5 clients cannot be told that the columns they remember are outdated.
         let skip_metadata = parameters.skip_metadata && !prepared.has_changed();
         let known = Known { skip_metadata, metadata_id };
-        self.outbox.push(|out| response::result(out, dialect, stream, known, &response));
+        self.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
     }
 
@@ -477,17 +444,17 @@ impl Connection {
         }
         let response = processor.batch(&self.session, kind, &statements, &bound).await?;
         let known = Known::default();
-        self.outbox.push(|out| response::result(out, dialect, stream, known, &response));
+        self.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
     }
 
-    fn refuse(&self, stream: i16, error: &CqlError) {
+    pub(crate) fn refuse(&self, stream: i16, error: &CqlError) {
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
         self.outbox.push(|out| response::error(out, version, stream, error));
     }
 
     /// Tells the client what it did wrong; the connection cannot go on.
-    fn protocol_error(&self, stream: i16, text: String) -> Ended {
+    pub(crate) fn protocol_error(&self, stream: i16, text: String) -> Ended {
         tracing::debug!(target: "cql_server", "client {}: {text}", self.stream.peer_addr());
         self.refuse(stream, &CqlError::Protocol(text));
         Ended

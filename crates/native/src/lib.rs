@@ -2,6 +2,7 @@
 //! awareness. The only crate that knows the wire formats and error codes of CQL clients.
 //!
 //! In reading order: [`server`] (listeners, where a connection goes), `connection` (one client),
+//! `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its writing loop),
 //! `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries them).
 //!
 //! Invariants
@@ -9,9 +10,11 @@
 //!    connection; never more.
 //!  - *answered-once*: each request gets one response on its stream, or the connection ends.
 
+pub mod admission;
 mod compress;
 mod connection;
 mod frame;
+mod intake;
 mod outbox;
 mod request;
 mod response;
@@ -22,4 +25,5 @@ mod supported;
 pub mod testing;
 mod wire;
 
+pub use admission::Limits;
 pub use server::{Bound, Config, Server};

@@ -3,17 +3,19 @@
 //!
 //! Invariants
 //!  - *whole-envelopes*: the buffer holds whole envelopes; nobody awaits while appending one.
-//!  - *bounded*: who adds requests waits while more than `BYTES_MAX` are unsent.
+//!  - *bounded*: requests are read and run only while no more is unsent than the admission allows.
+//!  - *charged*: what is unsent is charged to the admission, until it is sent or dropped.
 
+use crate::admission::Admission;
 use crate::compress::Compression;
 use crate::frame::{HEADER_BYTES, flag};
 use crate::segment::{self, Packing};
 use runtime::net::TcpStream;
 use runtime::sync::Notify;
+use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
-/// Unsent bytes that a client may let pile up before its requests are left unread.
-const BYTES_MAX: usize = 8 << 20;
 /// Buffers above this are given back to the allocator once they are sent.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
@@ -29,7 +31,12 @@ pub(crate) enum Carriage {
 /// The unsent answers of one connection.
 #[derive(Debug)]
 pub(crate) struct Outbox {
+    admission: Rc<Admission>,
     pending: RefCell<Vec<u8>>,
+    /// Bytes that are charged: what is pending, and what is on its way.
+    unsent: Cell<usize>,
+    /// Since when the client has taken nothing of what is on its way.
+    sends_since: Cell<Option<Instant>>,
     carriage: Cell<Carriage>,
     /// Bytes at the start of `pending` that leave as they are, whatever the carriage: the answer
     /// to STARTUP is the last one before segments begin.
@@ -40,9 +47,12 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new() -> Outbox {
+    pub(crate) fn new(admission: Rc<Admission>) -> Outbox {
         Outbox {
+            admission,
             pending: RefCell::new(Vec::new()),
+            unsent: Cell::new(0),
+            sends_since: Cell::new(None),
             carriage: Cell::new(Carriage::Envelopes(None)),
             plain_bytes: Cell::new(0),
             closed: Cell::new(false),
@@ -51,21 +61,42 @@ impl Outbox {
         }
     }
 
-    /// Appends one envelope that `encode` writes.
-    pub(crate) fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends one envelope that `encode` writes; how many bytes it has.
+    pub(crate) fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
+        self.append(encode, self.compression())
+    }
+
+    /// Appends one that is not worth compressing.
+    pub(crate) fn push_plain(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        self.append(encode, None);
+    }
+
+    fn compression(&self) -> Option<Compression> {
+        match self.carriage.get() {
+            Carriage::Envelopes(compression) => compression,
+            Carriage::Segments(_) => None,
+        }
+    }
+
+    fn append(&self, encode: impl FnOnce(&mut Vec<u8>), compression: Option<Compression>) -> usize {
         if self.closed.get() {
-            return;
+            return 0;
         }
         let mut pending = self.pending.borrow_mut();
         let start = pending.len();
         encode(&mut pending);
-        if let Carriage::Envelopes(Some(compression)) = self.carriage.get() {
+        let bytes = pending.len() - start;
+        if let Some(compression) = compression {
             compress(compression, &mut pending, start);
         }
-        if start == 0 && !pending.is_empty() {
+        let appended = pending.len() - start;
+        self.unsent.set(self.unsent.get() + appended);
+        self.admission.add_unsent(appended);
+        if start == 0 && appended != 0 {
             drop(pending);
             self.filled.notify_one();
         }
+        bytes
     }
 
     /// Changes the carriage of all that is appended from now on.
@@ -76,11 +107,28 @@ impl Outbox {
         self.carriage.set(carriage);
     }
 
+    /// Whether the client has read enough of what it asked for.
+    pub(crate) fn has_room(&self) -> bool {
+        let unsent = self.unsent.get();
+        unsent == 0 || self.closed.get() || unsent <= self.admission.unsent_bytes_max()
+    }
+
     /// Waits while the client does not read what it asked for.
     pub(crate) async fn wait_for_room(&self) {
-        while BYTES_MAX < self.pending.borrow().len() && !self.closed.get() {
+        while !self.has_room() {
             self.drained.notified().await;
         }
+    }
+
+    /// Since when the client has taken nothing of what is on its way to it.
+    pub(crate) fn sends_since(&self) -> Option<Instant> {
+        self.sends_since.get()
+    }
+
+    /// So many bytes are not charged any more.
+    fn discharge(&self, bytes: usize) {
+        self.unsent.set(self.unsent.get() - bytes);
+        self.admission.sub_unsent(bytes);
     }
 
     /// Nothing is appended any more; what is pending still leaves.
@@ -104,12 +152,17 @@ impl Outbox {
                 continue;
             }
             let ready = std::mem::replace(&mut *self.pending.borrow_mut(), spare);
+            let charged = ready.len();
             let ready = self.carried(ready);
+            self.sends_since.set(Some(Instant::now()));
             let (sent, mut buffer) = stream.write_all(ready).await;
+            self.sends_since.set(None);
+            self.discharge(charged);
             self.drained.notify_all();
             if sent.is_err() {
                 self.closed.set(true);
                 self.pending.borrow_mut().clear();
+                self.discharge(self.unsent.get());
                 return;
             }
             buffer.clear();
@@ -123,6 +176,12 @@ impl Outbox {
         let mut out = plain.to_vec();
         segment::encode(packing, envelopes, &mut out);
         out
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.discharge(self.unsent.get());
     }
 }
 
@@ -144,6 +203,10 @@ mod tests {
     use super::*;
     use crate::frame::{self, opcode};
 
+    fn outbox() -> Outbox {
+        Outbox::new(Admission::new(crate::admission::Limits::of_shard(1 << 30)))
+    }
+
     fn envelope(out: &mut Vec<u8>, body: &[u8]) {
         let start = frame::begin(out, 5, 0, 1, opcode::RESULT);
         out.extend_from_slice(body);
@@ -152,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_answer_to_startup_leaves_before_segments_begin() {
-        let outbox = Outbox::new();
+        let outbox = outbox();
         outbox.push(|out| envelope(out, b"ready"));
         outbox.carry(Carriage::Segments(Packing::Plain));
         outbox.push(|out| envelope(out, b"rows"));
@@ -167,7 +230,7 @@ mod tests {
 
     #[test]
     fn compression_touches_the_new_envelope_only() {
-        let outbox = Outbox::new();
+        let outbox = outbox();
         outbox.push(|out| envelope(out, b"plain"));
         outbox.carry(Carriage::Envelopes(Some(Compression::Lz4)));
         outbox.push(|out| envelope(out, &[7; 1000]));

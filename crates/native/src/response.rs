@@ -27,6 +27,9 @@ mod metadata {
     pub(super) const LWT: u32 = 0x8000_0000;
 }
 
+/// The error code of a request that was not let in.
+const OVERLOADED: u32 = 0x1001;
+
 /// What a client knows already of the rows it asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
@@ -275,6 +278,14 @@ pub(crate) fn error(out: &mut Vec<u8>, version: u8, stream: i16, error: &CqlErro
     out.put_u32(code);
     wire::string(out, &error.message());
     error_body(out, version, error);
+    frame::finish(out, start);
+}
+
+/// Appends the envelope of an OVERLOADED error.
+pub(crate) fn overloaded(out: &mut Vec<u8>, version: u8, stream: i16, text: &str) {
+    let start = frame::begin(out, version, 0, stream, opcode::ERROR);
+    out.put_u32(OVERLOADED);
+    wire::string(out, text);
     frame::finish(out, start);
 }
 

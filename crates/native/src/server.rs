@@ -7,12 +7,14 @@
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
 
+use crate::admission::{Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::supported::Facts;
 use cluster::Cluster;
 use query::Processor;
 use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener};
 use runtime::task::Scope;
+use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,6 +23,9 @@ use stdx::HashMap;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+
+/// How often it is looked for connections that hold memory and do not move.
+const STUCK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The settings of CQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,8 @@ pub struct Config {
     pub tells_shards: bool,
     /// The largest request.
     pub body_bytes_max: usize,
+    /// What may be under way on a shard.
+    pub limits: Limits,
 }
 
 /// The addresses that are listened on.
@@ -48,6 +55,7 @@ pub struct Server {
     shard_aware_port: Cell<Option<u16>>,
     cluster: Rc<Cluster>,
     processor: Rc<Processor>,
+    admission: Rc<Admission>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     next_shard: Cell<u16>,
@@ -60,6 +68,7 @@ impl Server {
     /// cluster and processor must be in `runtime::local`.
     pub fn start(config: Config) -> Rc<Server> {
         let server = Rc::new(Server {
+            admission: Admission::new(config.limits),
             config,
             shard_aware_port: Cell::new(None),
             cluster: runtime::local::get::<Cluster>(),
@@ -71,6 +80,14 @@ impl Server {
             listening: Scope::new(),
         });
         runtime::local::set(server.clone());
+        let watched = Rc::downgrade(&server);
+        server.listening.spawn(async move {
+            loop {
+                runtime::time::sleep(STUCK_PERIOD).await;
+                let Some(server) = watched.upgrade() else { return };
+                server.end_stuck();
+            }
+        });
         server
     }
 
@@ -126,6 +143,30 @@ impl Server {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn admission(&self) -> &Rc<Admission> {
+        &self.admission
+    }
+
+    /// What was let in on this shard, what was not, and what is under way.
+    pub fn admission_counters(&self) -> Counters {
+        self.admission.counters()
+    }
+
+    /// Ends connections that do not move, where others need the memory that they hold.
+    fn end_stuck(&self) {
+        if !self.admission.is_short() {
+            return;
+        }
+        let now = Instant::now();
+        let connections = self.connections.borrow();
+        for connection in connections.values().filter(|connection| connection.is_stuck(now)) {
+            let peer = connection.stream.peer_addr();
+            tracing::warn!(target: "cql_server", "client {peer} does not read its answers: ended");
+            self.admission.count(|counters| counters.connections_stuck += 1);
+            connection.end();
+        }
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {

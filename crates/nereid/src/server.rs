@@ -75,7 +75,7 @@ fn run(values: Values, ephemeral: bool) -> Result<(), String> {
     let shards = runtime_config.shards;
     let plan = Arc::new(Plan {
         node: node::config(&values, shards)?,
-        native: native_config(&values)?,
+        native: native_config(&values, shards)?,
         workdir: node::workdir(&values),
         patience: Duration::from_secs(
             values.integer("request_timeout_on_shutdown_in_seconds").max(0) as u64,
@@ -283,7 +283,7 @@ pub(crate) fn runtime_config(values: &Values) -> Result<runtime::Config, String>
     Ok(config)
 }
 
-fn native_config(values: &Values) -> Result<native::Config, String> {
+fn native_config(values: &Values, shards: u16) -> Result<native::Config, String> {
     let ip = node::address(values, "rpc_address")?;
     let port = |name: &str| match values.text(name) {
         "" | "null" => Ok(None),
@@ -302,5 +302,20 @@ fn native_config(values: &Values) -> Result<native::Config, String> {
         shard_aware,
         tells_shards,
         body_bytes_max: (megabytes as usize) << 20,
+        limits: admission_limits(values, shards)?,
+    })
+}
+
+/// What may be under way on a shard.
+fn admission_limits(values: &Values, shards: u16) -> Result<native::Limits, String> {
+    let name = "max_concurrent_requests_per_shard";
+    let requests = values.text(name);
+    let shard_bytes = node::memory_bytes(values)? / shards as u64;
+    Ok(native::Limits {
+        requests_max: match requests.parse() {
+            Ok(requests @ 1..) => requests,
+            _ => return Err(format!("option {name}: not a number of requests: {requests}")),
+        },
+        ..native::Limits::of_shard(shard_bytes as usize)
     })
 }

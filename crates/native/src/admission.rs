@@ -1,0 +1,542 @@
+//! Which requests are let in: the memory of all that is under way on a shard, and the line of
+//! connections that wait for it.
+//!
+//! A request is charged for its body and for the answer that is expected, before its body is
+//! looked at; the charge ends with the request, and from then on its answer is charged until it is
+//! sent. Who finds no room waits in the line and reads nothing meanwhile, so that TCP slows the
+//! client down; a connection that lags behind its client for too long sheds instead.
+//!
+//! Invariants
+//!  - *charges-return*: with nothing under way and nothing unsent, nothing is charged.
+//!  - *fifo*: who comes while others wait, waits behind them; a turn is several requests.
+//!  - *progress*: with nothing under way a request is let in, whatever is charged; while nothing
+//!    moves, what clients hold that do not read keeps no small request out; with nothing running
+//!    one runs.
+//!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
+//!
+//! Allocates only for who waits.
+
+use runtime::task::{Either, race};
+use runtime::time::{Instant, sleep_until};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// What a request is charged beside its body and its answer: its task.
+const TASK_BYTES: usize = 2 << 10;
+/// A body is read, taken out of the buffer, and becomes a mutation: so many times it is there.
+const BODY_FACTOR: usize = 3;
+/// An answer is there as rows, then as an envelope.
+const ANSWER_FACTOR: usize = 2;
+/// A request is small that takes no more than this part of the memory.
+const SMALL_PART: usize = 16;
+/// The bounds of what one client may leave unread, beside a quarter of what is free.
+const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=8 << 20;
+/// Requests that one turn in the line lets in, at least and at most.
+const TURN_MIN: usize = 4;
+const TURN_MAX: usize = 64;
+/// While the shard is overloaded, connections may lag for this part of the usual time.
+const OVERLOADED_PATIENCE: u32 = 20;
+
+/// The limits of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of requests under way and of answers that are not sent.
+    pub memory_bytes: usize,
+    /// Requests under way; what comes beside them is shed at once.
+    pub requests_max: usize,
+    /// Requests that are let in and have not begun; more wait, where they cost only their bytes.
+    pub unbegun_max: usize,
+    /// Connections that wait in the line; the requests of more are shed at once.
+    pub waiting_max: usize,
+    /// How long a connection may lag behind its client before its requests are shed.
+    pub patience: Duration,
+}
+
+impl Limits {
+    /// For a shard with so much memory: a tenth of it.
+    pub fn of_shard(shard_bytes: usize) -> Limits {
+        Limits {
+            memory_bytes: shard_bytes / 10,
+            requests_max: u32::MAX as usize,
+            unbegun_max: 256,
+            waiting_max: 4096,
+            patience: Duration::from_secs(1),
+        }
+    }
+
+    /// The largest body that can ever be let in.
+    pub fn body_bytes_max(&self) -> usize {
+        self.memory_bytes.saturating_sub(TASK_BYTES) / BODY_FACTOR
+    }
+
+    /// What a request is charged.
+    pub(crate) fn charge(&self, body_bytes: usize, answer_bytes: usize) -> usize {
+        let bytes = TASK_BYTES + BODY_FACTOR * body_bytes + ANSWER_FACTOR * answer_bytes;
+        bytes.min(self.memory_bytes)
+    }
+}
+
+/// Why a request is shed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shed {
+    /// As many requests are under way as may be.
+    TooMany,
+    /// As many connections wait as may.
+    LineFull,
+    /// It could not be let in while it was worth it.
+    TooLate,
+}
+
+impl Shed {
+    /// What the client is told.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Shed::TooMany => "overloaded: max_concurrent_requests_per_shard are under way",
+            Shed::LineFull => "overloaded: too many connections wait for the shard",
+            Shed::TooLate => "overloaded: the shard cannot keep up with its requests",
+        }
+    }
+}
+
+/// What is charged now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    memory: usize,
+    under_way: usize,
+    /// Let in and not begun, and the places that turns have left.
+    unbegun: usize,
+    /// Begun and past the last gate.
+    running: usize,
+}
+
+/// Whether one more request of so many bytes has room.
+fn has_room(limits: &Limits, load: &Load, bytes: usize) -> bool {
+    let nothing_moves = load.running == 0 && load.unbegun == 0;
+    load.memory.saturating_add(bytes) <= limits.memory_bytes
+        || load.under_way == 0
+        || (nothing_moves && bytes <= limits.memory_bytes / SMALL_PART)
+}
+
+/// Whether one that was let in may run, which takes so many bytes more.
+fn may_run(limits: &Limits, load: &Load, bytes: usize) -> bool {
+    load.running == 0 || load.memory.saturating_add(bytes) <= limits.memory_bytes
+}
+
+/// How many requests a turn is, when so many wait.
+fn turn_of(limits: &Limits, waiting: usize) -> usize {
+    let share = limits.unbegun_max / (2 * waiting.max(1));
+    share.clamp(TURN_MIN, TURN_MAX).min(limits.unbegun_max)
+}
+
+/// What happened on a shard since its start, and what is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub requests_admitted: u64,
+    /// Had to wait to be let in, or to run.
+    pub requests_blocked: u64,
+    /// Answered OVERLOADED.
+    pub requests_shed: u64,
+    /// Larger than may ever be let in.
+    pub requests_too_large: u64,
+    /// Connections that were ended because they held memory and did not move.
+    pub connections_stuck: u64,
+    /// Now.
+    pub requests_under_way: u64,
+    pub connections_waiting: u64,
+    pub memory_bytes: u64,
+    pub memory_bytes_max: u64,
+}
+
+/// See the module. One per shard.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    limits: Limits,
+    load: Cell<Load>,
+    counters: Cell<Counters>,
+    /// Connections that want to let a request in.
+    entering: RefCell<VecDeque<Rc<Place>>>,
+    /// Requests that want to run.
+    starting: RefCell<VecDeque<Rc<Place>>>,
+    overloaded_until: Cell<Instant>,
+}
+
+/// A place in a line.
+#[derive(Debug)]
+struct Place {
+    bytes: usize,
+    state: Cell<PlaceState>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlaceState {
+    Waiting,
+    /// It got what it waits for: that and a turn of so many requests.
+    Granted(usize),
+    /// It waits no more.
+    Gone,
+}
+
+impl Place {
+    fn new(bytes: usize) -> Rc<Place> {
+        Rc::new(Place { bytes, state: Cell::new(PlaceState::Waiting), waker: RefCell::new(None) })
+    }
+
+    fn grant(&self, turn: usize) {
+        self.state.set(PlaceState::Granted(turn));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The first of a line that still waits.
+fn first(line: &RefCell<VecDeque<Rc<Place>>>) -> Option<Rc<Place>> {
+    let mut line = line.borrow_mut();
+    while line.front()?.state.get() == PlaceState::Gone {
+        line.pop_front();
+    }
+    line.front().cloned()
+}
+
+impl Admission {
+    pub(crate) fn new(limits: Limits) -> Rc<Admission> {
+        Rc::new(Admission {
+            limits,
+            load: Cell::default(),
+            counters: Cell::default(),
+            entering: RefCell::default(),
+            starting: RefCell::default(),
+            overloaded_until: Cell::new(Instant::ZERO),
+        })
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What happened, and what is.
+    pub(crate) fn counters(&self) -> Counters {
+        let load = self.load.get();
+        Counters {
+            requests_under_way: load.under_way as u64,
+            connections_waiting: self.waiting() as u64,
+            memory_bytes: load.memory as u64,
+            memory_bytes_max: self.limits.memory_bytes as u64,
+            ..self.counters.get()
+        }
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Load)) {
+        let mut load = self.load.get();
+        change(&mut load);
+        self.load.set(load);
+    }
+
+    fn waiting(&self) -> usize {
+        let line = self.entering.borrow();
+        line.iter().filter(|place| place.state.get() == PlaceState::Waiting).count()
+    }
+
+    /// Lets a request in at once, if that can be. `None`: it has to wait.
+    pub(crate) fn try_admit(
+        self: &Rc<Self>,
+        bytes: usize,
+        turn: &mut Turn,
+    ) -> Option<Result<Charge, Shed>> {
+        let load = self.load.get();
+        if self.limits.requests_max <= load.under_way {
+            return Some(Err(Shed::TooMany));
+        }
+        if !has_room(&self.limits, &load, bytes) {
+            return None;
+        }
+        let in_turn = turn.take();
+        if !in_turn {
+            if self.limits.unbegun_max <= load.unbegun || first(&self.entering).is_some() {
+                return None;
+            }
+            self.change(|load| load.unbegun += 1);
+        }
+        self.hold(bytes);
+        Some(Ok(self.charge(bytes)))
+    }
+
+    fn hold(&self, bytes: usize) {
+        self.change(|load| {
+            load.memory += bytes;
+            load.under_way += 1;
+        });
+        self.count(|counters| counters.requests_admitted += 1);
+    }
+
+    fn start(&self, bytes: usize) {
+        self.change(|load| {
+            load.running += 1;
+            load.memory += bytes;
+        });
+    }
+
+    fn charge(self: &Rc<Self>, bytes: usize) -> Charge {
+        Charge { admission: self.clone(), bytes, stage: Stage::Unbegun }
+    }
+
+    /// Waits in the line until a request is let in, and further ones with it.
+    pub(crate) async fn admit(
+        self: &Rc<Self>,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<(Charge, Turn), Shed> {
+        if self.limits.waiting_max <= self.entering.borrow().len()
+            && self.limits.waiting_max <= self.waiting()
+        {
+            return Err(Shed::LineFull);
+        }
+        self.count(|counters| counters.requests_blocked += 1);
+        let place = Place::new(bytes);
+        self.entering.borrow_mut().push_back(place.clone());
+        self.pump();
+        let wait = Wait { admission: self, place, taken: false, kind: Kind::Enter };
+        match race(wait, sleep_until(deadline)).await {
+            Either::Left(turn) => {
+                let turn = Turn { admission: Some(self.clone()), left: turn };
+                Ok((self.charge(bytes), turn))
+            }
+            Either::Right(()) => Err(Shed::TooLate),
+        }
+    }
+
+    /// Gives room to those who wait for it, in their order: first to requests that were let in.
+    fn pump(&self) {
+        while let Some(place) = first(&self.starting)
+            && may_run(&self.limits, &self.load.get(), place.bytes)
+        {
+            self.starting.borrow_mut().pop_front();
+            self.start(place.bytes);
+            place.grant(0);
+        }
+        while let Some(place) = first(&self.entering) {
+            let load = self.load.get();
+            let turn = turn_of(&self.limits, self.entering.borrow().len());
+            let places = self.limits.unbegun_max.saturating_sub(load.unbegun);
+            if places < turn || !has_room(&self.limits, &load, place.bytes) {
+                return;
+            }
+            self.entering.borrow_mut().pop_front();
+            self.change(|load| load.unbegun += turn);
+            self.hold(place.bytes);
+            place.grant(turn - 1);
+        }
+    }
+
+    /// After room was made.
+    #[inline]
+    fn made_room(&self) {
+        if !self.entering.borrow().is_empty() || !self.starting.borrow().is_empty() {
+            self.pump();
+        }
+    }
+
+    /// How long a connection may lag now.
+    pub(crate) fn patience(&self, now: Instant) -> Duration {
+        match now < self.overloaded_until.get() {
+            true => self.limits.patience / OVERLOADED_PATIENCE,
+            false => self.limits.patience,
+        }
+    }
+
+    /// A connection lagged for too long: for a while all may lag for less.
+    pub(crate) fn overloaded(&self, now: Instant) {
+        self.overloaded_until.set(now + self.limits.patience);
+    }
+
+    /// Charges bytes of answers.
+    pub(crate) fn add_unsent(&self, bytes: usize) {
+        self.change(|load| load.memory += bytes);
+    }
+
+    /// Bytes of answers were sent, or dropped.
+    pub(crate) fn sub_unsent(&self, bytes: usize) {
+        self.change(|load| load.memory -= bytes);
+        self.made_room();
+    }
+
+    /// How much a client may leave unread: less, the less there is for all, so that clients that
+    /// do not read never take it all.
+    pub(crate) fn unsent_bytes_max(&self) -> usize {
+        let free = self.limits.memory_bytes.saturating_sub(self.load.get().memory);
+        (free / 4).clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end())
+    }
+
+    /// Whether memory is so short that who holds some without moving has to go.
+    pub(crate) fn is_short(&self) -> bool {
+        self.limits.memory_bytes / 4 * 3 < self.load.get().memory
+    }
+}
+
+/// The requests that a connection may still let in before others get their turn. Dropping it ends
+/// the turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    admission: Option<Rc<Admission>>,
+    left: usize,
+}
+
+impl Turn {
+    fn take(&mut self) -> bool {
+        let has = 0 < self.left;
+        self.left -= usize::from(has);
+        has
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let (Some(admission), 1..) = (&self.admission, self.left) {
+            admission.change(|load| load.unbegun -= self.left);
+            admission.made_room();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Unbegun,
+    /// Its place among those that have not begun is free again.
+    Begun,
+    Running,
+}
+
+/// What a request holds while it is under way.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    admission: Rc<Admission>,
+    bytes: usize,
+    stage: Stage,
+}
+
+impl Charge {
+    /// Others may be let in: this request runs now, or waits for something else.
+    pub(crate) fn begin(&mut self) {
+        if self.stage == Stage::Unbegun {
+            self.stage = Stage::Begun;
+            self.admission.change(|load| load.unbegun -= 1);
+            self.admission.made_room();
+        }
+    }
+
+    /// Goes on when there is memory for an answer of so many bytes.
+    pub(crate) async fn run(&mut self, body_bytes: usize, answer_bytes: usize) {
+        self.begin();
+        assert!(self.stage == Stage::Begun, "a request runs once");
+        let admission = &self.admission;
+        let bytes = admission.limits.charge(body_bytes, answer_bytes).saturating_sub(self.bytes);
+        let waits = first(&admission.starting).is_some();
+        if !waits && may_run(&admission.limits, &admission.load.get(), bytes) {
+            admission.start(bytes);
+        } else {
+            admission.count(|counters| counters.requests_blocked += 1);
+            let place = Place::new(bytes);
+            admission.starting.borrow_mut().push_back(place.clone());
+            admission.pump();
+            Wait { admission, place, taken: false, kind: Kind::Start }.await;
+        }
+        self.bytes += bytes;
+        self.stage = Stage::Running;
+    }
+
+    /// Lets others run: this request has to wait for something else before it can.
+    pub(crate) fn pause(&mut self) {
+        assert!(self.stage == Stage::Running, "only what runs is paused");
+        self.stage = Stage::Begun;
+        self.admission.change(|load| load.running -= 1);
+        self.admission.made_room();
+    }
+
+    /// Charges more: a body that was larger than its envelope.
+    pub(crate) fn grow(&mut self, body_bytes: usize) {
+        let more = BODY_FACTOR * body_bytes;
+        self.bytes += more;
+        self.admission.change(|load| load.memory += more);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.admission.change(|load| {
+            load.memory -= self.bytes;
+            load.under_way -= 1;
+            match self.stage {
+                Stage::Unbegun => load.unbegun -= 1,
+                Stage::Begun => {}
+                Stage::Running => load.running -= 1,
+            }
+        });
+        self.admission.made_room();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Enter,
+    Start,
+}
+
+/// Waits for a place to be granted; the output is what is left of the turn.
+struct Wait<'a> {
+    admission: &'a Admission,
+    place: Rc<Place>,
+    taken: bool,
+    kind: Kind,
+}
+
+impl Future for Wait<'_> {
+    type Output = usize;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<usize> {
+        match self.place.state.get() {
+            PlaceState::Granted(turn) => {
+                self.taken = true;
+                Poll::Ready(turn)
+            }
+            _ => {
+                self.place.waker.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        match (self.place.state.replace(PlaceState::Gone), self.kind) {
+            (PlaceState::Granted(turn), Kind::Enter) => self.admission.change(|load| {
+                load.memory -= self.place.bytes;
+                load.under_way -= 1;
+                load.unbegun -= turn + 1;
+            }),
+            (PlaceState::Granted(_), Kind::Start) => self.admission.change(|load| {
+                load.memory -= self.place.bytes;
+                load.running -= 1;
+            }),
+            _ => {}
+        }
+        self.admission.made_room();
+    }
+}
+
+#[cfg(test)]
+mod tests;

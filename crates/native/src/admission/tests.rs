@@ -1,0 +1,288 @@
+//! Decisions by table; charges, order and wake-ups by random steps.
+
+use super::*;
+use proptest::prelude::*;
+use stdx::Prng;
+
+const LIMITS: Limits = Limits {
+    memory_bytes: 100_000,
+    requests_max: 1000,
+    unbegun_max: 8,
+    waiting_max: 6,
+    patience: Duration::from_secs(1),
+};
+
+#[test]
+fn decisions() {
+    let load = |memory, under_way, running| Load { memory, under_way, unbegun: 0, running };
+    let check = |load: Load, bytes, room, run| {
+        assert_eq!((has_room(&LIMITS, &load, bytes), may_run(&LIMITS, &load, bytes)), (room, run));
+    };
+    check(load(0, 0, 0), 100_000, true, true);
+    check(load(50_000, 1, 1), 50_000, true, true);
+    check(load(50_000, 1, 1), 50_001, false, false);
+    check(load(100_001, 2, 1), 1, false, false);
+    // *progress*
+    check(load(100_001, 2, 0), 50_000, false, true);
+    check(load(900_000, 0, 0), 90_000, true, true);
+    check(load(900_000, 5, 0), 100_000 / 16, true, true);
+    check(load(900_000, 5, 0), 100_000 / 16 + 1, false, true);
+    check(load(900_000, 5, 1), 1, false, false);
+}
+
+#[test]
+fn turns_are_shorter_the_more_wait() {
+    let limits = Limits { unbegun_max: 256, ..LIMITS };
+    let check = |waiting, expected| assert_eq!(turn_of(&limits, waiting), expected, "{waiting}");
+    check(0, 64);
+    check(1, 64);
+    check(4, 32);
+    check(16, 8);
+    check(1000, 4);
+    assert_eq!(turn_of(&Limits { unbegun_max: 2, ..LIMITS }, 1), 2);
+}
+
+#[test]
+fn requests_are_charged_for_body_and_answer() {
+    let limits = Limits::of_shard(1 << 30);
+    assert_eq!(limits.memory_bytes, (1 << 30) / 10);
+    assert_eq!(limits.charge(0, 0), 2048);
+    assert_eq!(limits.charge(1000, 500), 2048 + 3000 + 1000);
+    let largest = limits.body_bytes_max();
+    assert!(limits.charge(largest, 0) <= limits.memory_bytes);
+    assert!(limits.memory_bytes < 2048 + 3 * (largest + 1));
+    // An answer that was too large for all once does not keep its connection out for ever.
+    assert_eq!(limits.charge(0, 1 << 30), limits.memory_bytes);
+    assert_eq!(Limits::of_shard(1000).body_bytes_max(), 0);
+}
+
+#[test]
+fn a_request_too_many_is_shed_at_once() {
+    let admission = Admission::new(Limits { requests_max: 1, ..LIMITS });
+    let first = admission.try_admit(10, &mut Turn::default());
+    assert!(matches!(first, Some(Ok(_))));
+    let second = admission.try_admit(10, &mut Turn::default());
+    assert_eq!(second.unwrap().unwrap_err(), Shed::TooMany);
+    drop(first);
+    assert!(matches!(admission.try_admit(10, &mut Turn::default()), Some(Ok(_))));
+    assert_eq!(admission.load.get(), Load::default());
+}
+
+#[test]
+fn what_a_client_may_leave_unread_shrinks_with_what_is_free() {
+    let admission = Admission::new(Limits { memory_bytes: 4 << 20, ..LIMITS });
+    assert_eq!(admission.unsent_bytes_max(), 1 << 20);
+    admission.add_unsent(2 << 20);
+    assert_eq!(admission.unsent_bytes_max(), 512 << 10);
+    assert!(!admission.is_short());
+    admission.add_unsent(4 << 20);
+    assert_eq!(admission.unsent_bytes_max(), 64 << 10);
+    assert!(admission.is_short());
+    admission.sub_unsent(6 << 20);
+    let large = Admission::new(Limits { memory_bytes: 1 << 30, ..LIMITS });
+    assert_eq!(large.unsent_bytes_max(), 8 << 20);
+}
+
+#[test]
+fn overload_shortens_patience_for_a_while() {
+    let admission = Admission::new(LIMITS);
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    assert_eq!(admission.patience(at(5)), Duration::from_secs(1));
+    admission.overloaded(at(5));
+    assert_eq!(admission.patience(at(1004)), Duration::from_millis(50));
+    assert_eq!(admission.patience(at(1005)), Duration::from_secs(1));
+}
+
+type Entering = Pin<Box<dyn Future<Output = (Charge, Turn)>>>;
+type Starting = Pin<Box<dyn Future<Output = Charge>>>;
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Option<F::Output> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Random steps on one admission.
+struct Steps {
+    admission: Rc<Admission>,
+    prng: Prng,
+    entering: Vec<(u64, Entering)>,
+    starting: Vec<Starting>,
+    next: u64,
+    unbegun: Vec<Charge>,
+    running: Vec<Charge>,
+    turns: Vec<Turn>,
+    unsent: Vec<usize>,
+}
+
+impl Steps {
+    fn new(seed: u64) -> Steps {
+        Steps {
+            admission: Admission::new(LIMITS),
+            prng: Prng::from_seed(seed),
+            entering: Vec::new(),
+            starting: Vec::new(),
+            next: 0,
+            unbegun: Vec::new(),
+            running: Vec::new(),
+            turns: Vec::new(),
+            unsent: Vec::new(),
+        }
+    }
+
+    fn pick<T>(prng: &mut Prng, from: &mut Vec<T>) -> Option<T> {
+        let count = from.len() as u64;
+        (count != 0).then(|| from.swap_remove(prng.below(count) as usize))
+    }
+
+    /// Waits in the line, as `Admission::admit` does but for the deadline.
+    fn enter(&mut self, bytes: usize) {
+        let admission = self.admission.clone();
+        let place = Place::new(bytes);
+        admission.entering.borrow_mut().push_back(place.clone());
+        admission.pump();
+        let wait = async move {
+            let wait = Wait { admission: &admission, place, taken: false, kind: Kind::Enter }.await;
+            let turn = Turn { admission: Some(admission.clone()), left: wait };
+            (admission.charge(bytes), turn)
+        };
+        self.entering.push((self.next, Box::pin(wait)));
+        self.next += 1;
+    }
+
+    fn step(&mut self) {
+        let bytes = self.prng.below(40_000) as usize;
+        match self.prng.below(10) {
+            0..=2 => {
+                let mut turn = Self::pick(&mut self.prng, &mut self.turns).unwrap_or_default();
+                match self.admission.try_admit(bytes, &mut turn) {
+                    Some(charge) => self.unbegun.push(charge.unwrap()),
+                    None => self.enter(bytes),
+                }
+                self.turns.push(turn);
+            }
+            3 if !self.entering.is_empty() => {
+                let at = self.prng.below(self.entering.len() as u64) as usize;
+                drop(self.entering.remove(at));
+            }
+            4 => drop(Self::pick(&mut self.prng, &mut self.unbegun)),
+            5 | 6 => {
+                let charge = Self::pick(&mut self.prng, &mut self.unbegun);
+                self.starting.extend(charge.map(|mut charge| -> Starting {
+                    Box::pin(async move {
+                        charge.run(0, bytes).await;
+                        charge
+                    })
+                }));
+            }
+            7 if self.prng.one_in(3) => {
+                let charge = Self::pick(&mut self.prng, &mut self.running);
+                self.unbegun.extend(charge.map(|mut charge| {
+                    charge.pause();
+                    charge
+                }));
+            }
+            7 => drop(Self::pick(&mut self.prng, &mut self.running)),
+            8 if self.prng.one_in(2) => {
+                self.admission.add_unsent(bytes);
+                self.unsent.push(bytes);
+            }
+            8 => {
+                let sent = Self::pick(&mut self.prng, &mut self.unsent);
+                sent.into_iter().for_each(|bytes| self.admission.sub_unsent(bytes));
+            }
+            _ if self.prng.one_in(4) => drop(Self::pick(&mut self.prng, &mut self.starting)),
+            _ => drop(Self::pick(&mut self.prng, &mut self.turns)),
+        }
+        self.poll_all();
+        self.check();
+    }
+
+    fn poll_all(&mut self) {
+        // A request that begins lets others in, also one that has to wait again at once.
+        while self.poll_each() | self.poll_each() {}
+    }
+
+    /// Whether anybody got on.
+    fn poll_each(&mut self) -> bool {
+        let before = (self.entering.len(), self.starting.len());
+        let mut entered = Vec::new();
+        let mut still = Vec::new();
+        for (number, mut wait) in std::mem::take(&mut self.entering) {
+            match poll(&mut wait) {
+                Some((charge, turn)) => {
+                    entered.push(number);
+                    self.unbegun.push(charge);
+                    self.turns.push(turn);
+                }
+                None => still.push((number, wait)),
+            }
+        }
+        let overtaken = entered.last().zip(still.first()).is_some_and(|(in_, (out, _))| out < in_);
+        assert!(!overtaken, "*fifo*");
+        self.entering = still;
+        let mut still = Vec::new();
+        for mut start in std::mem::take(&mut self.starting) {
+            match poll(&mut start) {
+                Some(charge) => self.running.push(charge),
+                None => still.push(start),
+            }
+        }
+        self.starting = still;
+        before != (self.entering.len(), self.starting.len())
+    }
+
+    fn check(&self) {
+        let load = self.admission.load.get();
+        let turns: usize = self.turns.iter().map(|turn| turn.left).sum();
+        let unbegun = self.unbegun.iter().filter(|charge| charge.stage == Stage::Unbegun);
+        assert_eq!(load.unbegun, unbegun.count() + turns);
+        assert_eq!(load.running, self.running.len());
+        let under_way = self.unbegun.len() + self.running.len() + self.starting.len();
+        assert_eq!(load.under_way, under_way);
+        if self.starting.is_empty() {
+            let held = self.unbegun.iter().chain(&self.running).map(|charge| charge.bytes);
+            let memory = held.sum::<usize>() + self.unsent.iter().sum::<usize>();
+            assert_eq!(load.memory, memory, "*charges-return*");
+        } else {
+            let place = first(&self.admission.starting).expect("one waits");
+            assert!(!may_run(&LIMITS, &load, place.bytes), "*no-lost-wake*: one could run");
+        }
+        if let Some(place) = first(&self.admission.entering) {
+            let turn = turn_of(&LIMITS, self.admission.entering.borrow().len());
+            let places = LIMITS.unbegun_max.saturating_sub(load.unbegun);
+            let fits = turn <= places && has_room(&LIMITS, &load, place.bytes);
+            assert!(!fits, "*no-lost-wake*: one could enter");
+        }
+    }
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn charges_order_and_wakes(seed: u64) {
+        let mut steps = Steps::new(seed);
+        for _ in 0..300 {
+            steps.step();
+        }
+        // Everybody who waits gets in and runs, when those before end.
+        for _ in 0..10_000 {
+            steps.turns.clear();
+            for bytes in std::mem::take(&mut steps.unsent) {
+                steps.admission.sub_unsent(bytes);
+            }
+            steps.running.clear();
+            steps.unbegun.pop();
+            steps.poll_all();
+            steps.check();
+        }
+        prop_assert!(steps.entering.is_empty() && steps.starting.is_empty());
+        prop_assert_eq!(steps.admission.load.get(), Load::default());
+    }
+}

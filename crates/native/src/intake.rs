@@ -1,0 +1,322 @@
+//! The reading loop of a connection: from bytes to requests that are let in.
+//!
+//! Invariants
+//!  - *charged-first*: a request's memory is charged before its body is taken out of the buffer,
+//!    and before a large body is read at all.
+//!  - *shed-by-header*: of a request that is shed nothing is looked at but its header.
+//!  - *bounded-lag*: a connection whose client sends more than the shard takes in lags behind it
+//!    for at most the patience of the admission; then it sheds until it has seen all that was sent.
+
+use crate::admission::{Charge, Shed, Turn};
+use crate::connection::{Connection, Ended};
+use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
+use crate::segment;
+use query::CqlError;
+use runtime::sync::Permit;
+use runtime::task::{Either, Scope, race};
+use runtime::time::{Instant, sleep_until};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The largest body before STARTUP.
+const BODY_BYTES_BEFORE_STARTUP: usize = 64 << 10;
+/// The largest body of the protocol: what claims more is no request.
+const BODY_BYTES_MAX: usize = 256 << 20;
+/// Bodies above this are charged before they are read.
+const LARGE_BODY_BYTES: usize = 64 << 10;
+/// What one read may take in: doubled when a read fills it, halved when it hardly does.
+const READ_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+/// Envelopes between two looks at the clock.
+const ENVELOPES_PER_LOOK: u32 = 32;
+/// While a connection sheds, it waits so long for the requests of one read that it lets in.
+const SHEDDING_WAIT: Duration = Duration::from_millis(50);
+
+/// What the reading loop knows between two reads.
+pub(crate) struct Intake<'a> {
+    connection: &'a Rc<Connection>,
+    requests: &'a Scope,
+    events: &'a Scope,
+    /// The size of the next read.
+    read_bytes: usize,
+    /// Bytes to come of a body that nobody wants.
+    skip: usize,
+    /// The charge of a large body that is being read.
+    body: Option<Charge>,
+    turn: Turn,
+    /// Since when there was more than could be let in.
+    lags_since: Option<Instant>,
+    /// What becomes of all further requests of this read.
+    sheds: Option<Shed>,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(
+        connection: &'a Rc<Connection>,
+        requests: &'a Scope,
+        events: &'a Scope,
+    ) -> Intake<'a> {
+        Intake {
+            connection,
+            requests,
+            events,
+            read_bytes: *READ_BYTES.start(),
+            skip: 0,
+            body: None,
+            turn: Turn::default(),
+            lags_since: None,
+            sheds: None,
+        }
+    }
+
+    /// Reads requests until one side ends.
+    pub(crate) async fn run(mut self) {
+        let connection = self.connection;
+        let (mut input, mut envelopes) = (Vec::new(), Vec::new());
+        while !connection.is_stopped() {
+            connection.outbox.wait_for_room().await;
+            if input.is_empty() && 2 * self.read_bytes < input.capacity() {
+                input = Vec::new();
+            }
+            input.reserve(self.read_bytes);
+            let offered = input.capacity() - input.len();
+            let reading = connection.stream.read(input);
+            let (read, buffer) = match race(reading, connection.stopping.notified()).await {
+                Either::Left(read) => read,
+                Either::Right(()) => return,
+            };
+            input = buffer;
+            let Ok(read @ 1..) = read else { return };
+            self.look_at(read, offered);
+            if self.take_requests(&mut input, &mut envelopes).await.is_err() {
+                return;
+            }
+            self.turn = Turn::default();
+            connection.receives.set(self.body.is_some().then(Instant::now));
+        }
+    }
+
+    /// What the size of a read tells: whether there is more, and how large the next should be.
+    fn look_at(&mut self, read: usize, offered: usize) {
+        self.sheds = None;
+        if read < offered {
+            self.lags_since = None;
+        }
+        if read == offered {
+            self.read_bytes = (2 * self.read_bytes).min(*READ_BYTES.end());
+        } else if read < self.read_bytes / 4 {
+            self.read_bytes = (self.read_bytes / 2).max(*READ_BYTES.start());
+        }
+    }
+
+    /// Takes all whole requests off the input.
+    async fn take_requests(
+        &mut self,
+        input: &mut Vec<u8>,
+        envelopes: &mut Vec<u8>,
+    ) -> Result<(), Ended> {
+        let connection = self.connection;
+        loop {
+            let Some(packing) = connection.segments.get() else {
+                let used = self.take_envelopes(input).await?;
+                input.drain(..used);
+                match connection.segments.get() {
+                    None => return Ok(()),
+                    // STARTUP was among them: what follows it is in segments.
+                    Some(_) => continue,
+                }
+            };
+            let used = match segment::decode(packing, input, envelopes) {
+                Ok(Some(used)) => used,
+                Ok(None) => return Ok(()),
+                Err(segment::Broken(what)) => {
+                    return Err(connection.protocol_error(0, what.to_string()));
+                }
+            };
+            input.drain(..used);
+            let used = self.take_envelopes(envelopes).await?;
+            envelopes.drain(..used);
+        }
+    }
+
+    /// Starts the request of each whole envelope; how many bytes they took.
+    async fn take_envelopes(&mut self, input: &[u8]) -> Result<usize, Ended> {
+        let connection = self.connection;
+        let (mut used, mut taken) = (self.skip.min(input.len()), 0u32);
+        self.skip -= used;
+        let carriage = connection.segments.get();
+        while let Some(rest) = input.get(used..) {
+            let header = match frame::parse_header(rest) {
+                Parsed::Incomplete => break,
+                Parsed::Header(header) => header,
+                Parsed::NotARequest => {
+                    let text = "a response where a request belongs".to_string();
+                    return Err(connection.protocol_error(0, text));
+                }
+                Parsed::UnsupportedVersion { version, stream } => {
+                    let text = format!("Invalid or unsupported protocol version: {version}");
+                    return Err(connection.protocol_error(stream, text));
+                }
+            };
+            connection.check_version(&header)?;
+            let whole = HEADER_BYTES + header.body_bytes;
+            let wanted = self.check_size(&header)?;
+            let body = rest.get(HEADER_BYTES..whole);
+            if wanted && body.is_none() && !self.may_read(&header).await {
+                connection.shed(header.stream, Shed::TooLate);
+            } else if wanted {
+                let Some(body) = body else { break };
+                self.start_request(header, body).await?;
+            }
+            // Of what is not wanted the rest is still to come.
+            let here = whole.min(rest.len());
+            self.skip = whole - here;
+            used += here;
+            if carriage != connection.segments.get() {
+                break;
+            }
+            taken += 1;
+            if taken.is_multiple_of(ENVELOPES_PER_LOOK) {
+                runtime::task::yield_if_needed().await;
+            }
+        }
+        Ok(used)
+    }
+
+    /// Whether a body may be taken in. One that never will is refused, and passed over.
+    fn check_size(&self, header: &Header) -> Result<bool, Ended> {
+        let connection = self.connection;
+        let bytes_max = match connection.is_started() {
+            true => connection.body_bytes_max(),
+            false => BODY_BYTES_BEFORE_STARTUP,
+        };
+        if header.body_bytes <= bytes_max {
+            return Ok(true);
+        }
+        let text =
+            format!("request size too large (frame size {}; limit {bytes_max})", header.body_bytes);
+        connection.refuse(header.stream, &CqlError::Invalid(text));
+        connection.admission().count(|counters| counters.requests_too_large += 1);
+        let is_a_request = connection.is_started() && header.body_bytes <= BODY_BYTES_MAX;
+        if is_a_request { Ok(false) } else { Err(Ended) }
+    }
+
+    /// Whether the body of an envelope may be read; a large one is charged for (*charged-first*).
+    async fn may_read(&mut self, header: &Header) -> bool {
+        if header.body_bytes <= LARGE_BODY_BYTES || self.body.is_some() {
+            return true;
+        }
+        let Ok(mut charge) = self.admit(header).await else { return false };
+        charge.begin();
+        self.body = Some(charge);
+        true
+    }
+
+    /// Handles what changes the connection itself at once, and starts a task for the rest.
+    async fn start_request(&mut self, header: Header, body: &[u8]) -> Result<(), Ended> {
+        let connection = self.connection;
+        match header.opcode {
+            opcode::OPTIONS | opcode::STARTUP | opcode::REGISTER | opcode::AUTH_RESPONSE => {
+                self.body = None;
+                let body = connection.unpacked(&header, body)?;
+                connection.handshake(&header, &body, self.events)
+            }
+            _ if !connection.is_started() => {
+                let text = "Unexpected message, expecting STARTUP or OPTIONS".to_string();
+                Err(connection.protocol_error(header.stream, text))
+            }
+            _ => {
+                match self.let_in(&header).await {
+                    Ok(entry) => self.spawn(header, body, entry)?,
+                    Err(shed) => connection.shed(header.stream, shed),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        header: Header,
+        body: &[u8],
+        (mut charge, permit): (Charge, Permit),
+    ) -> Result<(), Ended> {
+        let unpacked = self.connection.unpacked(&header, body)?;
+        if header.flags & flag::COMPRESSED != 0 {
+            charge.grow(unpacked.len());
+        }
+        let connection = self.connection.clone();
+        self.requests.spawn(async move {
+            connection.wait_to_run(&header, &mut charge).await;
+            connection.answer(header, &unpacked).await;
+            connection.ran();
+            drop((charge, permit));
+        });
+        Ok(())
+    }
+
+    /// Lets a request in, or says why it is shed.
+    async fn let_in(&mut self, header: &Header) -> Result<(Charge, Permit), Shed> {
+        if !self.connection.outbox.has_room() {
+            self.turn = Turn::default();
+            self.connection.outbox.wait_for_room().await;
+        }
+        let requests = &self.connection.requests;
+        let permit = match requests.try_acquire(1) {
+            Some(permit) => permit,
+            None => {
+                let deadline = self.deadline()?;
+                match race(requests.acquire(1), sleep_until(deadline)).await {
+                    Either::Left(Ok(permit)) => permit,
+                    _ => return Err(self.shed_from_now_on(Shed::TooLate)),
+                }
+            }
+        };
+        let charge = match self.body.take() {
+            Some(charge) => charge,
+            None => self.admit(header).await?,
+        };
+        Ok((charge, permit))
+    }
+
+    async fn admit(&mut self, header: &Header) -> Result<Charge, Shed> {
+        let admission = self.connection.admission();
+        let answer_bytes = self.connection.expected_answer.get();
+        let bytes = admission.limits().charge(header.body_bytes, answer_bytes);
+        if let Some(decided) = admission.try_admit(bytes, &mut self.turn) {
+            return decided;
+        }
+        let deadline = self.deadline()?;
+        self.turn = Turn::default();
+        match admission.admit(bytes, deadline).await {
+            Ok((charge, turn)) => {
+                self.turn = turn;
+                Ok(charge)
+            }
+            Err(shed) => Err(self.shed_from_now_on(shed)),
+        }
+    }
+
+    /// Until when a request may wait that finds no room. A connection that lags for too long waits
+    /// once after each read, so that it gets its part of what is let in.
+    fn deadline(&mut self) -> Result<Instant, Shed> {
+        if let Some(shed) = self.sheds {
+            return Err(shed);
+        }
+        let admission = self.connection.admission();
+        let now = Instant::now();
+        let since = *self.lags_since.get_or_insert(now);
+        let deadline = since + admission.patience(now);
+        if now < deadline {
+            return Ok(deadline);
+        }
+        admission.overloaded(now);
+        self.sheds = Some(Shed::TooLate);
+        Ok(now + SHEDDING_WAIT)
+    }
+
+    fn shed_from_now_on(&mut self, shed: Shed) -> Shed {
+        self.sheds = Some(shed);
+        self.connection.admission().overloaded(Instant::now());
+        shed
+    }
+}
