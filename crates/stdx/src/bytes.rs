@@ -91,6 +91,13 @@ impl From<Vec<u8>> for Bytes {
         Bytes::copy_from(&bytes)
     }
 }
+impl From<Rc<[u8]>> for Bytes {
+    /// Shares the bytes; panics over 4 GiB.
+    fn from(owner: Rc<[u8]>) -> Bytes {
+        let len = u32::try_from(owner.len()).expect("a byte string is under 4 GiB");
+        Bytes { owner: Some(owner), start: 0, len }
+    }
+}
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Bytes {
         Bytes::copy_from(bytes)

@@ -27,8 +27,7 @@ impl Storage {
         let shard = self.shard();
         let Target { table, tablet, key, view } = shard.target(mutation)?;
         let memtable = tablet.active.borrow().clone();
-        let grown = memtable.apply(&table.schema(), key, &view);
-        shard.grow(grown);
+        memtable.apply(&table.schema(), key, &view);
         Ok(())
     }
 

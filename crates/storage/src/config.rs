@@ -42,8 +42,8 @@ pub struct Config {
     /// Size of all segments of this shard's data log, in bytes. At half of it the tables of the
     /// oldest segments are flushed; at all of it writes wait.
     pub commitlog_bytes_max: u64,
-    /// Size of all memtables of this shard, in bytes: flushes start at half of it, writes wait
-    /// at all of it.
+    /// Memory of all memtables of this shard, in bytes. Half of it may be unspooled (in no
+    /// SSTable, finished or not); flushes start at 60 % of that. At either limit writes wait.
     pub memtable_bytes_max: usize,
     /// Size of what is cached of the indexes of this shard's SSTables, in bytes.
     pub index_cache_bytes: usize,

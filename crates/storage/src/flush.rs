@@ -8,6 +8,7 @@
 //!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
 //!    in one step it joins the set and the memtable leaves; then the log entries are discarded.
 
+use crate::dirty::{Dirty, flush_shares};
 use crate::error::StorageError;
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use crate::shard::Shard;
@@ -15,17 +16,23 @@ use crate::table::{GATE_UNITS, Table, Tablet};
 use model::Token;
 use mutation::{Fragment, RingBound};
 use reader::{Budget, ReadError, Slice, Source};
-use runtime::io::{IoClass, IoError, fs};
+use runtime::group;
+use runtime::io::{IoClass, IoError, fs, set_shares};
 use runtime::sync::Permit;
 use runtime::task::race;
 use runtime::time::sleep;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Memtables that are written at the same time.
-pub(crate) const WORKERS: usize = 4;
+/// Memtables of a pool that are flushed at the same time: one writes its data, the others make
+/// what they wrote durable and known, or pause after an error.
+pub(crate) const WORKERS: usize = 8;
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Time between two looks at what flushes need.
+const CONTROL_PERIOD: Duration = Duration::from_millis(50);
+/// Shares of a flush that somebody asked for, at least.
+const ASKED_SHARES: u32 = 200;
 /// One batch from the memtable.
 const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
 
@@ -49,15 +56,15 @@ impl Shard {
     /// Seals the active memtable of a tablet and queues it.
     pub(crate) fn seal(&self, table: &Rc<Table>, tablet: &Rc<Tablet>) -> Option<Rc<Memtable>> {
         let memtable = table.seal(tablet)?;
-        self.active_bytes.set(self.active_bytes.get() - memtable.bytes());
         let (table, tablet) = (table.clone(), tablet.clone());
-        let pending = Pending { table, tablet, memtable: memtable.clone() };
-        self.flush_queue.borrow_mut().push_back(pending);
-        self.flush_wake.notify_one();
+        let dirty = table.dirty.clone();
+        dirty.queue.borrow_mut().push_back(Pending { table, tablet, memtable: memtable.clone() });
+        dirty.queued.notify_one();
         Some(memtable)
     }
 
-    /// Picks what should be flushed for lack of log space or memory.
+    /// Picks what should be flushed for lack of log space or memory. What somebody asked for goes
+    /// first: memory picks when nothing else is to be written.
     pub(crate) async fn watch_pressure(&self) {
         loop {
             for log in self.logs() {
@@ -68,11 +75,35 @@ impl Shard {
                     }
                 }
             }
-            while self.config.memtable_bytes_max / 2 < self.active_bytes.get() {
-                let Some((table, tablet)) = self.largest() else { break };
-                self.seal(&table, &tablet);
+            for dirty in &self.dirty {
+                let idle = dirty.queue.borrow().is_empty() && dirty.writing.available() == 1;
+                if idle
+                    && dirty.level().wants_flush(&dirty.limits)
+                    && let Some((table, tablet)) = self.largest(dirty)
+                {
+                    self.seal(&table, &tablet);
+                }
             }
             self.pressure.notified().await;
+        }
+    }
+
+    /// Gives those who flush as much of the processor and the disk as memory and log need
+    /// (*controller*).
+    pub(crate) async fn control_flush(&self) {
+        let mut set = 0;
+        loop {
+            let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.limits));
+            let log = self.data_log.thousandths();
+            let asked = self.dirty.iter().any(|dirty| !dirty.queue.borrow().is_empty());
+            let pressure = memory.fold(log, u64::max);
+            let shares = flush_shares(pressure).max(if asked { ASKED_SHARES } else { 1 });
+            if shares != set {
+                group::set_shares(group::FLUSH, shares);
+                set_shares(IoClass::Flush, shares);
+                set = shares;
+            }
+            sleep(CONTROL_PERIOD).await;
         }
     }
 
@@ -115,16 +146,17 @@ impl Shard {
                 match memtable.flushed() {
                     Some(Ok(())) => break,
                     Some(Err(error)) => return Err(StorageError::Flush(error)),
-                    None => self.drained.notified().await,
+                    None => self.flushed.notified().await,
                 }
             }
         }
         Ok(())
     }
 
-    fn largest(&self) -> Option<(Rc<Table>, Rc<Tablet>)> {
+    fn largest(&self, dirty: &Rc<Dirty>) -> Option<(Rc<Table>, Rc<Tablet>)> {
         let tables = self.tables.borrow();
-        let pairs = tables.values().flat_map(|table| {
+        let mine = tables.values().filter(|table| Rc::ptr_eq(&table.dirty, dirty));
+        let pairs = mine.flat_map(|table| {
             table.tablets.iter().map(move |tablet| (table.clone(), tablet.clone()))
         });
         let full = pairs.filter(|(_, tablet)| !tablet.active.borrow().is_empty());
@@ -132,15 +164,15 @@ impl Shard {
     }
 
     /// The life of a worker.
-    pub(crate) async fn flush_sealed(&self) {
+    pub(crate) async fn flush_sealed(&self, dirty: &Dirty) {
         loop {
-            let pending = self.flush_queue.borrow_mut().pop_front();
+            let pending = dirty.queue.borrow_mut().pop_front();
             let Some(pending) = pending else {
-                self.flush_wake.notified().await;
+                dirty.queued.notified().await;
                 continue;
             };
             // Another worker may find more.
-            self.flush_wake.notify_one();
+            dirty.queued.notify_one();
             self.flush_until_done(pending).await;
         }
     }
@@ -158,8 +190,9 @@ impl Shard {
                     {
                         *self.full_disk.borrow_mut() = Some(io.path.clone());
                     }
+                    pending.memtable.set_all_spooled(false);
                     pending.memtable.fail(error);
-                    self.drained.notify_all();
+                    self.flushed.notify_all();
                     race(sleep(pause), self.retry_now.notified()).await;
                     pause = (pause * 2).min(RETRY_MAX);
                 }
@@ -170,8 +203,9 @@ impl Shard {
     async fn flush_once(&self, pending: &Pending) -> Result<(), ReadError> {
         let Pending { table, tablet, memtable } = pending;
         let _gate = pass_gate(table, 1).await;
-        let written = write(self, table, tablet, memtable).await?;
-        let sstable = match written {
+        let written = write(self, table, tablet, memtable).await;
+        self.pressure.notify_one();
+        let sstable = match written? {
             Written::Obsolete => return Ok(()),
             Written::Nothing => None,
             Written::Durable(sstable) => Some(sstable),
@@ -189,13 +223,17 @@ impl Shard {
 
     /// A sealed memtable has left its tablet: memory and log entries come free.
     pub(crate) fn let_go(&self, table: &Table, memtable: &Memtable) {
-        self.dirty_bytes.set(self.dirty_bytes.get() - memtable.bytes());
+        memtable.set_all_spooled(true);
+        // A table that is dropped or truncated leaves memtables in the queue.
+        let queue = &mut *table.dirty.queue.borrow_mut();
+        queue.retain(|pending| !std::ptr::eq(&*pending.memtable, memtable));
         self.log_of(table.log).discard(table.id, &memtable.held());
         if memtable.is_replayed() {
             self.replayed_released(table.log);
         }
         memtable.finish();
-        self.drained.notify_all();
+        self.flushed.notify_all();
+        self.pressure.notify_one();
     }
 }
 
@@ -232,6 +270,7 @@ async fn write(
     options.estimated_partitions = memtable.partition_count() as u64;
     let generation = sstable::Generation::generate();
     let class = IoClass::Flush;
+    let data_write = table.dirty.writing.acquire(1).await;
     let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);
     let mut writer = created.await.map_err(ReadError::Io)?;
     if let Err(error) = copy(memtable, &mut writer).await {
@@ -239,6 +278,9 @@ async fn write(
         let _ = writer.abort().await;
         return Err(error);
     }
+    drop(data_write);
+    // Another memtable may be written while this one becomes durable.
+    shard.pressure.notify_one();
     let sealed = writer.finish().await.map_err(ReadError::Io)?;
     let Some(sealed) = sealed else { return Ok(Written::Nothing) };
     let cache = &shard.index_cache;
@@ -279,6 +321,7 @@ async fn copy(memtable: &Rc<Memtable>, writer: &mut sstable::Writer) -> Result<(
         }
         for fragment in &batch {
             writer.write(fragment).await.map_err(ReadError::Io)?;
+            memtable.spool(fragment);
         }
         runtime::task::yield_if_needed().await;
     }

@@ -5,7 +5,8 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
+//! `dirty`, `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`,
+//! `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -22,6 +23,7 @@ mod cache;
 pub mod commitlog;
 mod compaction;
 mod config;
+mod dirty;
 mod error;
 mod flush;
 mod locks;
@@ -45,6 +47,7 @@ mod view;
 pub use bulk::Rewrite;
 pub use cache::RowCacheStats;
 pub use config::{Config, Log, SyncMode};
+pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;
 pub use read::SourceOptions;

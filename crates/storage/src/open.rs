@@ -39,7 +39,8 @@ impl Shard {
         }
         let shard = runtime::shard_id();
         let data_dir = &self.config.data_dir;
-        let table = Table::new(schema.clone(), tablets, log, data_dir, shard);
+        let dirty = self.dirty_of(&schema, log);
+        let table = Table::new(schema.clone(), tablets, log, dirty, data_dir, shard);
         assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
         fs::create_dir_all(&table.dir).await?;
         let truncations = truncation::load(&table.dir).await?;

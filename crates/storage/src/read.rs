@@ -183,11 +183,14 @@ impl Reads {
 
     /// The one that reads of a table for an answer take permits of.
     fn of(&self, schema: &TableSchema) -> &Rc<ReadSemaphore> {
-        match schema.keyspace.strip_prefix("system") {
-            Some(rest) if rest.is_empty() || rest.starts_with('_') => &self.system,
-            _ => &self.user,
-        }
+        if is_of_system(schema) { &self.system } else { &self.user }
     }
+}
+
+/// Whether a table is one of the system's own.
+pub(crate) fn is_of_system(schema: &TableSchema) -> bool {
+    let rest = schema.keyspace.strip_prefix("system");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 /// How the partition that a command names, or stopped in, is read.

@@ -187,9 +187,8 @@ impl Shard {
         let mut cursor = Cursor::new(batch);
         let (mut applied, mut invalid) = (0, 0);
         while let Ok(payload) = cursor.u32_bytes("replayed entry") {
-            while self.config.memtable_bytes_max <= self.dirty_bytes.get() {
-                self.pressure.notify_one();
-                self.drained.notified().await;
+            while let Some(dirty) = self.dirty.iter().find(|dirty| !dirty.has_room()) {
+                dirty.room_made().await;
             }
             match self.apply_replayed(log, payload) {
                 Ok(()) => applied += 1,
@@ -211,12 +210,11 @@ impl Shard {
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
         let memtable = tablet.active.borrow().clone();
-        let grown = memtable.apply(&table.schema.borrow(), key, &view);
+        memtable.apply(&table.schema.borrow(), key, &view);
         if memtable.mark_replayed() {
             let held = &self.replay_state(log).memtables;
             held.set(held.get() + 1);
         }
-        self.grow(grown);
         Ok(())
     }
 

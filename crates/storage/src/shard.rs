@@ -4,20 +4,20 @@ use crate::commitlog::{
     Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
 };
 use crate::config::{Config, Log, SyncMode};
+use crate::dirty::{Dirty, Limits};
 use crate::error::{StartError, WriteError};
-use crate::flush::Pending;
 use crate::locks::PartitionLocks;
 use crate::read::Reads;
 use crate::shard_reads::ShardReads;
 use crate::table::{Table, Tablet};
-use model::{DecoratedKey, TableId};
+use model::{DecoratedKey, TableId, TableSchema};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::io::{IoError, fs};
 use runtime::sync::Notify;
 use runtime::time::{Instant, timeout};
 use sstable::IndexCache;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, Damaged, HashMap, bug};
@@ -35,20 +35,16 @@ pub(crate) struct Shard {
     pub(crate) shard_reads: ShardReads,
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
-    /// Bytes of all memtables, and of those that are written to.
-    pub(crate) dirty_bytes: Cell<usize>,
-    pub(crate) active_bytes: Cell<usize>,
-    pub(crate) flush_queue: RefCell<VecDeque<Pending>>,
-    /// Tells a worker of the queue.
-    pub(crate) flush_wake: Notify,
+    /// Memory of the memtables of clients, and of the system.
+    pub(crate) dirty: [Rc<Dirty>; 2],
     /// Tells workers that pause after an error.
     pub(crate) retry_now: Notify,
     /// Tells the compaction task that there are more SSTables.
     pub(crate) compaction_wake: Notify,
     /// Tells [`Shard::watch_pressure`].
     pub(crate) pressure: Rc<Notify>,
-    /// Tells those who wait for memory, or for a flush.
-    pub(crate) drained: Notify,
+    /// Tells those who wait for a flush.
+    pub(crate) flushed: Notify,
     /// The file that the last flush found no space for.
     pub(crate) full_disk: RefCell<Option<PathBuf>>,
     /// What replays left behind: one for each log.
@@ -90,6 +86,11 @@ impl Shard {
             false => None,
         };
         let index_cache = IndexCache::new(config.index_cache_bytes);
+        let (limits, system) = {
+            let bytes_max = config.memtable_bytes_max;
+            (Limits::of(bytes_max), Limits::of_system(bytes_max))
+        };
+        let dirty = [limits, system].map(|limits| Rc::new(Dirty::new(limits, pressure.clone())));
         Ok(Shard {
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
@@ -99,14 +100,11 @@ impl Shard {
             data_log,
             schema_log,
             locks: PartitionLocks::default(),
-            dirty_bytes: Cell::new(0),
-            active_bytes: Cell::new(0),
-            flush_queue: RefCell::default(),
-            flush_wake: Notify::new(),
+            dirty,
             retry_now: Notify::new(),
             compaction_wake: Notify::new(),
             pressure,
-            drained: Notify::new(),
+            flushed: Notify::new(),
             full_disk: RefCell::new(None),
             replays: Default::default(),
             stopping: Cell::new(false),
@@ -134,6 +132,14 @@ impl Shard {
         }
     }
 
+    /// The pool of the memtables of a table.
+    pub(crate) fn dirty_of(&self, schema: &TableSchema, log: Log) -> &Rc<Dirty> {
+        match log == Log::Schema || crate::read::is_of_system(schema) {
+            true => &self.dirty[1],
+            false => &self.dirty[0],
+        }
+    }
+
     pub(crate) fn table(&self, id: TableId) -> Option<Rc<Table>> {
         self.tables.borrow().get(&id).cloned()
     }
@@ -153,10 +159,9 @@ impl Shard {
     /// Logs and applies one mutation.
     pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
-        let log = target.table.log;
         let entries = [(target.table.id, &mutation.0[..])];
-        let appended = self.append(log, &entries, |at| self.enter(&target, at)).await?;
-        self.log_of(log).committed(appended.chunk).await
+        let appended = self.append(&target.table, &entries, |at| target.enter(at)).await?;
+        self.log_of(target.table.log).committed(appended.chunk).await
     }
 
     /// Logs mutations as one group and applies them.
@@ -171,27 +176,58 @@ impl Shard {
         }
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let entries: Vec<_> = targets.iter().map(|target| target.table.id).zip(bytes).collect();
-        let apply = |at| targets.iter().for_each(|target| self.enter(target, at));
-        let appended = self.append(log, &entries, apply).await?;
+        let apply = |at| targets.iter().for_each(|target| target.enter(at));
+        let appended = self.append(&first.table, &entries, apply).await?;
         self.log_of(log).committed(appended.chunk).await
     }
 
     /// Appends, waiting for room where there is none, and calls `apply` in the same step
-    /// (*logged-first*).
+    /// (*logged-first*). Of a group the first table's memory decides.
     async fn append(
         &self,
-        log: Log,
+        table: &Table,
         entries: &[(TableId, &[u8])],
         apply: impl Fn(SegmentId),
     ) -> Result<Appended, WriteError> {
-        let log = self.log_of(log);
-        let mut deadline = None;
+        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        if dirty.is_open() {
+            match log.append(entries) {
+                Ok(appended) => {
+                    apply(appended.position.segment);
+                    return Ok(appended);
+                }
+                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Full(_)) => {}
+            }
+        }
+        self.append_in_turn(table, entries, apply).await
+    }
+
+    /// As [`Shard::append`], behind all who wait already (*in-turn*).
+    async fn append_in_turn(
+        &self,
+        table: &Table,
+        entries: &[(TableId, &[u8])],
+        apply: impl Fn(SegmentId),
+    ) -> Result<Appended, WriteError> {
+        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let overloaded = |wait: Wait| {
+            dirty.count_timeout();
+            Err(WriteError::Overloaded(match wait {
+                Wait::Memory => "memtables to be flushed",
+                Wait::Log(what) => what,
+            }))
+        };
+        let _blocked = dirty.block();
+        let deadline = Instant::now() + self.config.write_wait_max;
+        let Some(_turn) = dirty.take_turn(deadline).await else {
+            return overloaded(Wait::Memory);
+        };
         loop {
-            let waits_for = if self.config.memtable_bytes_max <= self.dirty_bytes.get() {
+            let waits_for = if !dirty.has_room() {
                 if let Some(path) = &*self.full_disk.borrow() {
                     return Err(WriteError::FullDisk(path.clone()));
                 }
-                self.pressure.notify_one();
                 Wait::Memory
             } else {
                 match log.append(entries) {
@@ -203,39 +239,25 @@ impl Shard {
                     Err(Refusal::Full(what)) => Wait::Log(what),
                 }
             };
-            let now = Instant::now();
-            let deadline = *deadline.get_or_insert(now + self.config.write_wait_max);
+            let left = deadline - Instant::now();
             let waited = match waits_for {
-                Wait::Memory => timeout(deadline - now, self.drained.notified()).await,
-                Wait::Log(_) => timeout(deadline - now, log.room_made()).await,
+                Wait::Memory => timeout(left, dirty.room_made()).await,
+                Wait::Log(_) => timeout(left, log.room_made()).await,
             };
             if waited.is_err() {
-                return Err(WriteError::Overloaded(match waits_for {
-                    Wait::Memory => "memtables to be flushed",
-                    Wait::Log(what) => what,
-                }));
+                return overloaded(waits_for);
             }
         }
     }
+}
 
-    /// Puts a mutation logged in `segment` into its memtable.
-    fn enter(&self, target: &Target<'_>, segment: SegmentId) {
-        let Target { table, tablet, key, view } = target;
+impl Target<'_> {
+    /// Puts the mutation, logged in `segment`, into its memtable.
+    fn enter(&self, segment: SegmentId) {
+        let Target { table, tablet, key, view } = self;
         let memtable = tablet.active.borrow().clone();
-        let grown = memtable.apply(&table.schema.borrow(), key.clone(), view);
+        memtable.apply(&table.schema.borrow(), key.clone(), view);
         memtable.hold(segment);
-        self.grow(grown);
-    }
-
-    /// Accounts for memory that active memtables took.
-    pub(crate) fn grow(&self, bytes: usize) {
-        self.dirty_bytes.set(self.dirty_bytes.get() + bytes);
-        let active = self.active_bytes.get();
-        self.active_bytes.set(active + bytes);
-        let limit = self.config.memtable_bytes_max / 2;
-        if active <= limit && limit < active + bytes {
-            self.pressure.notify_one();
-        }
     }
 }
 

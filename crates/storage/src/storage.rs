@@ -3,7 +3,8 @@
 use crate::commitlog::{self, LogStats};
 use crate::shard::Shard;
 use crate::{
-    Config, Log, PartitionGuard, SourceOptions, StartError, StorageError, WriteError, flush, replay,
+    Config, DirtyStats, Log, PartitionGuard, SourceOptions, StartError, StorageError, WriteError,
+    flush, replay,
 };
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
@@ -79,9 +80,15 @@ impl Storage {
         }
         let watcher = shard.clone();
         scope.spawn_in(group::FLUSH, async move { watcher.watch_pressure().await });
-        for _ in 0..flush::WORKERS {
-            let worker = shard.clone();
-            scope.spawn_in(group::FLUSH, async move { worker.flush_sealed().await });
+        let controller = shard.clone();
+        scope.spawn(async move { controller.control_flush().await });
+        for dirty in &shard.dirty {
+            for _ in 0..flush::WORKERS {
+                let (worker, dirty) = (shard.clone(), dirty.clone());
+                scope.spawn_in(group::FLUSH, async move { worker.flush_sealed(&dirty).await });
+            }
+            let dirty = dirty.clone();
+            scope.spawn_in(group::FLUSH, async move { dirty.collect_garbage().await });
         }
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
@@ -266,7 +273,12 @@ impl Storage {
 
     /// Bytes of all memtables.
     pub fn dirty_bytes(&self) -> usize {
-        self.shard.dirty_bytes.get()
+        self.shard.dirty.iter().map(|dirty| dirty.level().real).sum()
+    }
+
+    /// Memory of memtables, for metrics: of the tables of clients, of those of the system.
+    pub fn dirty_stats(&self) -> [DirtyStats; 2] {
+        [&self.shard.dirty[0], &self.shard.dirty[1]].map(|dirty| dirty.stats())
     }
 
     /// What is cached of the indexes of SSTables.

@@ -6,6 +6,7 @@
 
 use crate::commitlog::ReplayPosition;
 use crate::config::Log;
+use crate::dirty::Dirty;
 use crate::memtable::Memtable;
 use crate::truncation::Truncation;
 use model::{ClusteringOrder, TableId, TableSchema, TabletMap, Token};
@@ -26,6 +27,8 @@ pub(crate) struct Table {
     pub(crate) map: TabletMap,
     pub(crate) log: Log,
     pub(crate) dir: PathBuf,
+    /// The pool of its memtables.
+    pub(crate) dirty: Rc<Dirty>,
     /// Those of this shard, in ring order.
     pub(crate) tablets: Vec<Rc<Tablet>>,
     pub(crate) truncations: RefCell<Vec<Truncation>>,
@@ -60,16 +63,19 @@ impl Table {
         schema: Rc<TableSchema>,
         map: TabletMap,
         log: Log,
+        dirty: &Rc<Dirty>,
         data_dir: &Path,
         shard: u16,
     ) -> Table {
         let order = Rc::new(schema.order.clone());
         let mine = (0..map.count()).filter(|index| map.shards[*index] == shard);
-        let tablets = mine.map(|index| Rc::new(Tablet::new(index, map.range(index), &order)));
+        let memtable = || Rc::new(Memtable::counted(order.clone(), dirty.clone()));
+        let tablets = mine.map(|index| Rc::new(Tablet::new(index, map.range(index), memtable())));
         let tablets = tablets.collect();
         Table {
             id: schema.id,
             dir: directory(data_dir, &schema),
+            dirty: dirty.clone(),
             schema: RefCell::new(schema),
             order,
             map,
@@ -107,7 +113,7 @@ impl Table {
         if tablet.active.borrow().is_empty() {
             return None;
         }
-        let fresh = Rc::new(Memtable::new(self.order.clone()));
+        let fresh = Rc::new(Memtable::counted(self.order.clone(), self.dirty.clone()));
         let full = tablet.active.replace(fresh);
         full.seal();
         tablet.sealed.borrow_mut().push(full.clone());
@@ -138,11 +144,11 @@ impl Table {
 }
 
 impl Tablet {
-    fn new(index: usize, range: (Token, Token), order: &Rc<ClusteringOrder>) -> Tablet {
+    fn new(index: usize, range: (Token, Token), active: Rc<Memtable>) -> Tablet {
         Tablet {
             index,
             range,
-            active: RefCell::new(Rc::new(Memtable::new(order.clone()))),
+            active: RefCell::new(active),
             sealed: RefCell::default(),
             sstables: RefCell::default(),
         }

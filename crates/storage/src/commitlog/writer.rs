@@ -434,6 +434,12 @@ impl Commitlog {
         ids
     }
 
+    /// How far the segments that hold something are towards the limit, in thousandths.
+    pub(crate) fn thousandths(&self) -> u64 {
+        let held = self.state.borrow().closed.len() as u64 * self.config.segment_bytes as u64;
+        (held * 1000 / self.config.bytes_max.max(1)).min(1000)
+    }
+
     pub(crate) fn stats(&self) -> LogStats {
         let state = self.state.borrow();
         let segments = state.closed.len() as u64 + state.active.is_some() as u64;

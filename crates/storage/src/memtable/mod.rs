@@ -7,40 +7,60 @@
 //!  - *logged-first*, *sealed-is-final*: see the crate.
 //!  - *nothing-lost*: what a reader sees after a write is the merge of all that was applied;
 //!    deletions are kept beside what they cover.
+//!  - *snapshots*: a reader holds a partition as it was when it came to it. A write that finds it
+//!    held copies what it changes, a few nodes of a tree at most; so a reader sees all of a
+//!    mutation of a partition or nothing of it.
+//!  - *accounted*: [`Memtable::bytes`] is what its parts take from the allocator. It leaves the
+//!    [`Dirty`] that the memtable belongs to when they are freed, not before.
 //!
 //! Never waits, never does I/O.
 
+mod footprint;
+mod garbage;
+mod row;
 mod rows;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tree;
 
+pub(crate) use garbage::Remains;
 pub use source::{KeyRange, MemtableSource};
 
 use crate::commitlog::{HeldEntries, SegmentId};
+use crate::dirty::Dirty;
+use footprint::{Grown, blob_bytes, boxed_bytes};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
-use mutation::{FrozenView, RangeTombstoneList, RowView, Tombstone};
+use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
 use reader::ReadError;
+use row::Row;
 use rows::Rows;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::Bytes;
 
-/// About what a partition costs besides its bytes.
-const PARTITION_BYTES: usize = 192;
-/// About what a row costs besides its bytes.
-const ROW_BYTES: usize = 96;
-/// About what a range tombstone costs.
-const RANGE_BYTES: usize = 128;
+/// What an entry of the map of partitions takes: a slot of a node that is two thirds full, and
+/// its part of the nodes above.
+const SLOT_BYTES: usize = 80;
+/// What a range tombstone takes besides its bounds.
+const RANGE_BYTES: usize = size_of::<RangeTombstone>();
+/// Memtables with more rows and partitions than this are freed gently.
+const FREED_AT_ONCE_MAX: usize = 512;
 
 /// The memtable of one tablet.
 pub struct Memtable {
     order: Rc<ClusteringOrder>,
-    partitions: RefCell<BTreeMap<DecoratedKey, Partition>>,
+    partitions: RefCell<BTreeMap<DecoratedKey, Rc<Partition>>>,
     /// Merged rows are put together here.
     scratch: RefCell<Vec<u8>>,
     bytes: Cell<usize>,
+    /// How much of `bytes` is written to an SSTable already.
+    spooled: Cell<usize>,
+    /// Rows and partitions.
+    objects: Cell<usize>,
+    /// What it counts for; in the tests of sources nothing.
+    dirty: Option<Rc<Dirty>>,
     sealed: Cell<bool>,
     held: RefCell<HeldEntries>,
     /// Whether it holds what an earlier run logged.
@@ -61,21 +81,36 @@ pub(crate) enum FlushState {
     Done,
 }
 
-struct Partition {
+/// What was written to a partition. A clone shares its rows.
+#[derive(Clone)]
+pub(crate) struct Partition {
     tombstone: Tombstone,
-    static_row: Bytes,
+    static_row: Option<Row>,
     rows: Rows,
-    ranges: RangeTombstoneList,
+    /// `None`: there is none.
+    ranges: Option<Rc<RangeTombstoneList>>,
 }
 
 impl Memtable {
-    /// An empty memtable of a table with that order.
+    /// An empty memtable of a table with that order, which counts for nothing.
     pub fn new(order: Rc<ClusteringOrder>) -> Memtable {
+        Memtable::of(order, None)
+    }
+
+    /// An empty memtable whose bytes count for `dirty`.
+    pub(crate) fn counted(order: Rc<ClusteringOrder>, dirty: Rc<Dirty>) -> Memtable {
+        Memtable::of(order, Some(dirty))
+    }
+
+    fn of(order: Rc<ClusteringOrder>, dirty: Option<Rc<Dirty>>) -> Memtable {
         Memtable {
             order,
             partitions: RefCell::new(BTreeMap::new()),
             scratch: RefCell::new(Vec::new()),
             bytes: Cell::new(0),
+            spooled: Cell::new(0),
+            objects: Cell::new(0),
+            dirty,
             sealed: Cell::new(false),
             held: RefCell::new(HeldEntries::default()),
             replayed: Cell::new(false),
@@ -83,7 +118,7 @@ impl Memtable {
         }
     }
 
-    /// About how much memory it takes.
+    /// How much memory it takes.
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
@@ -141,61 +176,106 @@ impl Memtable {
         }
     }
 
+    /// A partition as it is now (*snapshots*).
+    pub(crate) fn snapshot(&self, key: &DecoratedKey) -> Option<Rc<Partition>> {
+        self.partitions.borrow().get(key).cloned()
+    }
+
     /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
-    /// by how many bytes the memtable has grown.
-    pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> usize {
+    /// by how many bytes the memtable has grown; it may have shrunk.
+    pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> isize {
         assert!(!self.sealed.get(), "sealed-is-final");
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
-        let mut grown = 0;
-        let partition = partitions.entry(key).or_insert_with(|| {
-            grown += view.key().len() + PARTITION_BYTES;
-            Partition::new()
+        let mut grown = Grown::default();
+        let mut added = 0;
+        let shared = partitions.entry(key).or_insert_with(|| {
+            added += 1;
+            grown.add(blob_bytes(view.key().len()) + boxed_bytes::<Partition>() + SLOT_BYTES);
+            Rc::new(Partition::new())
         });
+        let partition = Rc::make_mut(shared);
         partition.tombstone = partition.tombstone.merge(view.tombstone());
         if let Some(row) = view.static_row() {
-            let before = partition.static_row.len();
-            merge_row(schema, &mut partition.static_row, row, &mut scratch);
-            grown += partition.static_row.len().saturating_sub(before);
+            match &mut partition.static_row {
+                Some(old) => old.merge(schema, row, &mut scratch, &mut grown),
+                none => *none = Some(Row::new(row, &mut grown)),
+            }
         }
         for range in view.ranges() {
-            partition.ranges.insert(&self.order, range);
-            grown += RANGE_BYTES;
+            partition.delete(&self.order, range, &mut grown);
         }
         for (key, row) in view.rows() {
-            let slot = partition.rows.entry(&self.order, key);
-            if slot.is_empty() {
-                grown += key.len() + ROW_BYTES;
+            match partition.rows.entry(&self.order, key, row, &mut grown) {
+                Some(old) => old.merge(schema, row, &mut scratch, &mut grown),
+                None => added += 1,
             }
-            let before = slot.len();
-            merge_row(schema, slot, row, &mut scratch);
-            grown += slot.len().saturating_sub(before);
         }
-        self.bytes.set(self.bytes.get() + grown);
+        self.objects.set(self.objects.get() + added);
+        let grown = grown.bytes();
+        self.bytes.set(self.bytes.get().saturating_add_signed(grown));
+        if let Some(dirty) = &self.dirty {
+            dirty.grow(grown);
+        }
         grown
+    }
+
+    /// Notes that a flush has written a fragment of it.
+    pub(crate) fn spool(&self, fragment: &Fragment) {
+        let bytes = match fragment {
+            Fragment::PartitionStart { key, .. } => {
+                blob_bytes(key.key.len()) + boxed_bytes::<Partition>() + SLOT_BYTES
+            }
+            Fragment::StaticRow { row } => blob_bytes(row.len()),
+            Fragment::Row { key, row } => {
+                blob_bytes(key.len()) + blob_bytes(row.len()) + size_of::<(Bytes, Row)>()
+            }
+            Fragment::RangeTombstoneChange { .. } => RANGE_BYTES / 2,
+            Fragment::PartitionEnd => 0,
+        };
+        self.set_spooled((self.spooled.get() + bytes).min(self.bytes.get()));
+    }
+
+    /// Notes that all of it is written, or has to be written again.
+    pub(crate) fn set_all_spooled(&self, all: bool) {
+        self.set_spooled(if all { self.bytes.get() } else { 0 });
+    }
+
+    fn set_spooled(&self, bytes: usize) {
+        let before = self.spooled.replace(bytes);
+        if let Some(dirty) = &self.dirty {
+            dirty.spool(bytes as isize - before as isize);
+        }
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        let Some(dirty) = &self.dirty else { return };
+        let (bytes, spooled) = (self.bytes.get(), self.spooled.get());
+        let partitions = std::mem::take(self.partitions.get_mut());
+        if self.objects.get() <= FREED_AT_ONCE_MAX {
+            drop(partitions);
+            dirty.freed(bytes, spooled);
+        } else {
+            dirty.free_gently(Remains::new(partitions.into_iter()), bytes, spooled);
+        }
     }
 }
 
 impl Partition {
     fn new() -> Partition {
-        Partition {
-            tombstone: Tombstone::NONE,
-            static_row: Bytes::new(),
-            rows: Rows::new(),
-            ranges: RangeTombstoneList::new(),
-        }
+        Partition { tombstone: Tombstone::NONE, static_row: None, rows: Rows::new(), ranges: None }
     }
-}
 
-/// Makes `slot` (empty: no row yet) the merge of itself and `row`.
-fn merge_row(schema: &TableSchema, slot: &mut Bytes, row: RowView<'_>, scratch: &mut Vec<u8>) {
-    if slot.is_empty() {
-        *slot = Bytes::copy_from(row.bytes());
-        return;
-    }
-    scratch.clear();
-    mutation::row::merge(schema, RowView::trusted(slot), row, scratch);
-    if scratch[..] != slot[..] {
-        *slot = Bytes::copy_from(scratch);
+    fn delete(&mut self, order: &ClusteringOrder, range: RangeTombstone, grown: &mut Grown) {
+        let bounds = &range.range;
+        let prefixes = blob_bytes(bounds.start.prefix.len()) + blob_bytes(bounds.end.prefix.len());
+        let list = Rc::make_mut(self.ranges.get_or_insert_default());
+        let before = list.len();
+        list.insert(order, range);
+        if before < list.len() {
+            grown.add((list.len() - before) * RANGE_BYTES + prefixes);
+        }
     }
 }

@@ -1,122 +1,101 @@
 //! The rows of a partition by clustering key: a short vector, or a tree when there are many.
 
+use super::footprint::{Grown, blob_bytes, vec_bytes};
+use super::row::Row;
+use super::tree::Tree;
 use model::ClusteringOrder;
-use mutation::{ClusteringPosition, ClusteringRange, Direction};
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
+use mutation::{ClusteringPosition, ClusteringRange, Direction, RowView};
+use std::ops::ControlFlow;
 use stdx::Bytes;
 
 /// Up to this many rows stay in a vector.
 const FEW_MAX: usize = 8;
 
+/// Rows in clustering order. A clone copies at most [`FEW_MAX`] of them.
+#[derive(Clone)]
 pub(super) enum Rows {
-    /// In clustering order.
-    Few(Vec<(Bytes, Bytes)>),
-    Many(BTreeMap<RowKey, Bytes>),
+    Few(Vec<(Bytes, Row)>),
+    Many(Tree<Row>),
 }
-
-/// A position that knows how to compare.
-pub(super) struct RowKey {
-    order: Rc<ClusteringOrder>,
-    prefix: Bytes,
-    weight: i8,
-}
-
-impl RowKey {
-    fn at(order: &Rc<ClusteringOrder>, position: &ClusteringPosition) -> RowKey {
-        let ClusteringPosition { prefix, weight } = position.clone();
-        RowKey { order: order.clone(), prefix, weight }
-    }
-}
-impl Ord for RowKey {
-    fn cmp(&self, other: &RowKey) -> Ordering {
-        self.order.compare((&self.prefix, self.weight), (&other.prefix, other.weight))
-    }
-}
-impl PartialOrd for RowKey {
-    fn partial_cmp(&self, other: &RowKey) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl PartialEq for RowKey {
-    fn eq(&self, other: &RowKey) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for RowKey {}
 
 impl Rows {
     pub(super) fn new() -> Rows {
         Rows::Few(Vec::new())
     }
 
-    /// The row of `key`, made (empty) if it is not there.
-    pub(super) fn entry(&mut self, order: &Rc<ClusteringOrder>, key: &[u8]) -> &mut Bytes {
+    /// The row of `key`; where there is none, `row` becomes it.
+    pub(super) fn entry(
+        &mut self,
+        order: &ClusteringOrder,
+        key: &[u8],
+        row: RowView<'_>,
+        grown: &mut Grown,
+    ) -> Option<&mut Row> {
+        let place = |row: &[u8]| order.compare_rows(row, key);
+        let mut made = None;
+        let mut make = || {
+            let grown = made.insert(Grown::default());
+            grown.add(blob_bytes(key.len()));
+            (Bytes::copy_from(key), Row::new(row, grown))
+        };
         if let Rows::Few(rows) = self
             && rows.len() == FEW_MAX
-            && rows.binary_search_by(|(row, _)| order.compare_rows(row, key)).is_err()
+            && rows.binary_search_by(|(row, _)| place(row)).is_err()
         {
-            let rows = std::mem::take(rows).into_iter();
-            let tree =
-                rows.map(|(key, row)| (RowKey::at(order, &ClusteringPosition::row(key)), row));
-            *self = Rows::Many(tree.collect());
+            let tree = Tree::of_few(std::mem::take(rows), grown);
+            *self = Rows::Many(tree);
         }
-        match self {
+        let found = match self {
             Rows::Few(rows) => {
-                let at = match rows.binary_search_by(|(row, _)| order.compare_rows(row, key)) {
+                let at = match rows.binary_search_by(|(row, _)| place(row)) {
                     Ok(at) => at,
                     Err(at) => {
+                        let before = vec_bytes::<(Bytes, Row)>(rows.capacity());
                         if rows.is_empty() {
                             rows.reserve_exact(1);
                         }
-                        rows.insert(at, (Bytes::copy_from(key), Bytes::new()));
+                        rows.insert(at, make());
+                        grown.change(before, vec_bytes::<(Bytes, Row)>(rows.capacity()));
                         at
                     }
                 };
                 &mut rows[at].1
             }
-            Rows::Many(tree) => {
-                let key = ClusteringPosition::row(Bytes::copy_from(key));
-                tree.entry(RowKey::at(order, &key)).or_default()
+            Rows::Many(tree) => tree.entry(place, make, grown),
+        };
+        match made {
+            Some(made) => {
+                grown.merge(made);
+                None
             }
+            None => Some(found),
         }
     }
 
     /// Calls `each` with the rows in `range`, in that direction, until it breaks.
     pub(super) fn visit(
         &self,
-        order: &Rc<ClusteringOrder>,
+        order: &ClusteringOrder,
         range: &ClusteringRange,
         direction: Direction,
-        mut each: impl FnMut(&Bytes, &Bytes) -> ControlFlow<()>,
+        mut each: impl FnMut(&Bytes, &Row) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let before = |row: &[u8], position: &ClusteringPosition| {
+            order.compare((row, 0), position.as_parts()).is_lt()
+        };
+        let starts = |row: &[u8]| before(row, &range.start);
+        let ends = |row: &[u8]| before(row, &range.end);
         match self {
             Rows::Few(rows) => {
-                let before = |position: &ClusteringPosition| {
-                    let bound = position.as_parts();
-                    rows.partition_point(|(row, _)| order.compare((row, 0), bound).is_lt())
-                };
-                let (first, last) = (before(&range.start), before(&range.end));
+                let first = rows.partition_point(|(row, _)| starts(row));
+                let last = rows.partition_point(|(row, _)| ends(row));
                 let mut found = rows[first..last.max(first)].iter();
                 match direction {
                     Direction::Forward => found.try_for_each(|(key, row)| each(key, row)),
                     Direction::Reversed => found.rev().try_for_each(|(key, row)| each(key, row)),
                 }
             }
-            Rows::Many(tree) => {
-                let (start, end) = (RowKey::at(order, &range.start), RowKey::at(order, &range.end));
-                if end <= start {
-                    return ControlFlow::Continue(());
-                }
-                let mut found = tree.range((Bound::Included(start), Bound::Excluded(end)));
-                let mut each = |(key, row): (&RowKey, &Bytes)| each(&key.prefix, row);
-                match direction {
-                    Direction::Forward => found.try_for_each(&mut each),
-                    Direction::Reversed => found.rev().try_for_each(&mut each),
-                }
-            }
+            Rows::Many(tree) => tree.visit(&starts, &ends, direction, &mut each),
         }
     }
 }

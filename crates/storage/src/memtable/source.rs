@@ -1,11 +1,12 @@
 //! Reading a memtable as a stream.
 //!
-//! Between two fills the memtable may change. The source keeps no pointer into it, only where it
-//! stands: the key, the position and the range tombstone that is open. What is written behind
-//! that place is not seen, what is written ahead of it is; the stream stays well-formed.
+//! Between two fills the memtable may change. Of the partition that it is in the source holds what
+//! was there when it came to it (*snapshots*): of one partition, when the source was made. Of the
+//! others it keeps where it stands: partitions that are written behind that place are not seen,
+//! those ahead of it are.
 
 use super::{Memtable, Partition};
-use model::DecoratedKey;
+use model::{DecoratedKey, Token};
 use mutation::{
     ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone, TombstoneChange,
 };
@@ -24,23 +25,28 @@ pub enum KeyRange {
 
 /// A stream of a memtable's fragments.
 pub struct MemtableSource {
+    // What it holds of a partition goes before the memtable does: so the memtable is the last to
+    // hold its nodes, and frees them gently.
+    at: At,
     memtable: Rc<Memtable>,
-    keys: KeyRange,
+    keys: (RingBound, RingBound),
     /// With the ranges at hand: of a forwarding source those that were asked for last.
     slice: Slice,
     /// All ranges of a forwarding source.
     whole: Vec<ClusteringRange>,
-    at: At,
 }
 
 /// Where the stream stands.
 enum At {
     /// Before the first partition.
     Start,
+    /// Before the only partition.
+    Found(DecoratedKey, Rc<Partition>),
     /// Inside a partition: before its static row if that is due; in the range of that index (in
     /// the direction of the stream), beyond `beyond` if it is set, with the tombstone `open`.
     Inside {
         key: DecoratedKey,
+        partition: Rc<Partition>,
         static_due: bool,
         range: usize,
         beyond: Option<ClusteringPosition>,
@@ -79,62 +85,70 @@ impl MemtableSource {
             true => std::mem::take(&mut slice.ranges),
             false => Vec::new(),
         };
-        MemtableSource { memtable, keys, slice, whole, at: At::Start }
+        let (keys, at) = match keys {
+            KeyRange::Between(start, end) => ((start, end), At::Start),
+            KeyRange::One(key) => {
+                let nowhere = RingBound { token: Token::MIN, key: None, after: false };
+                let found = memtable.snapshot(&key);
+                ((nowhere.clone(), nowhere), found.map_or(At::End, |one| At::Found(key, one)))
+            }
+        };
+        MemtableSource { at, memtable, keys, slice, whole }
     }
 
     /// Appends at least one fragment, unless at the end.
     fn advance(&mut self, output: &mut Output<'_>) {
-        let memtable = self.memtable.clone();
-        let partitions = memtable.partitions.borrow();
         while !output.is_full() {
-            if let At::Inside { key, .. } = &self.at {
-                let Some(partition) = partitions.get(key) else {
-                    unreachable!("a memtable loses no partition");
-                };
-                if self.inside(partition, output).is_break() {
-                    return;
+            match std::mem::replace(&mut self.at, At::End) {
+                At::End => return,
+                At::Found(key, partition) => self.enter(key, partition, output),
+                inside @ At::Inside { .. } => {
+                    self.at = inside;
+                    if self.inside(output).is_break() {
+                        return;
+                    }
                 }
-                continue;
+                At::Start => self.enter_next(None, output),
+                At::After(key) => self.enter_next(Some(&key), output),
             }
-            let next = match (&self.at, &self.keys) {
-                (At::End, _) | (At::After(_), KeyRange::One(_)) => None,
-                (_, KeyRange::One(key)) => partitions.get_key_value(key),
-                (At::After(key), KeyRange::Between(start, end)) if !before(key, start) => {
-                    let after = (Bound::Excluded(key), Bound::Unbounded);
-                    partitions.range(after).next().filter(|(key, _)| before(key, end))
-                }
-                (_, KeyRange::Between(start, end)) => {
-                    let mut from = partitions.range(first_key(start)..);
-                    let first = from.find(|(key, _)| !before(key, start));
-                    first.filter(|(key, _)| before(key, end))
-                }
-            };
-            let Some((key, partition)) = next else {
-                self.at = At::End;
-                return;
-            };
-            self.enter(key.clone(), partition, output);
         }
     }
 
-    fn enter(&mut self, key: DecoratedKey, partition: &Partition, output: &mut Output<'_>) {
+    /// Goes to the first partition, or to the one after `left`.
+    fn enter_next(&mut self, left: Option<&DecoratedKey>, output: &mut Output<'_>) {
+        let memtable = self.memtable.clone();
+        let partitions = memtable.partitions.borrow();
+        let (start, end) = &self.keys;
+        let next = match left.filter(|key| !before(key, start)) {
+            Some(key) => partitions.range((Bound::Excluded(key), Bound::Unbounded)).next(),
+            None => partitions.range(first_key(start)..).find(|(key, _)| !before(key, start)),
+        };
+        if let Some((key, partition)) = next.filter(|(key, _)| before(key, end)) {
+            self.enter(key.clone(), partition.clone(), output);
+        }
+    }
+
+    fn enter(&mut self, key: DecoratedKey, partition: Rc<Partition>, output: &mut Output<'_>) {
         let tombstone = partition.tombstone;
         output.push(Fragment::PartitionStart { key: key.clone(), tombstone });
         let static_due = self.slice.with_static;
         if self.slice.forwarding {
             self.slice.ranges.clear();
         }
-        self.at = At::Inside { key, static_due, range: 0, beyond: None, open: Tombstone::NONE };
+        let (range, beyond, open) = (0, None, Tombstone::NONE);
+        self.at = At::Inside { key, partition, static_due, range, beyond, open };
     }
 
     /// Goes on in the partition at hand, up to its end or until the output is full or nothing
     /// more is asked for.
-    fn inside(&mut self, partition: &Partition, output: &mut Output<'_>) -> ControlFlow<()> {
-        let At::Inside { key, static_due, range, beyond, open } = &mut self.at else {
+    fn inside(&mut self, output: &mut Output<'_>) -> ControlFlow<()> {
+        let At::Inside { key, partition, static_due, range, beyond, open } = &mut self.at else {
             return ControlFlow::Continue(());
         };
-        if std::mem::take(static_due) && !partition.static_row.is_empty() {
-            output.push(Fragment::StaticRow { row: partition.static_row.clone() });
+        if std::mem::take(static_due)
+            && let Some(row) = &partition.static_row
+        {
+            output.push(Fragment::StaticRow { row: row.bytes() });
             output.go_on()?;
         }
         let direction = Direction::of(self.slice.reversed);
@@ -173,23 +187,18 @@ struct Walk<'w, 'o> {
 impl Walk<'_, '_> {
     fn range(&mut self, partition: &Partition, left: &ClusteringRange) -> ControlFlow<()> {
         let (order, direction) = (self.order, self.direction);
-        let mut changes = Vec::new();
-        if !partition.ranges.is_empty() {
-            changes = partition.ranges.changes(order, left, direction);
-        }
+        let list = partition.ranges.as_deref();
+        let mut changes =
+            list.into_iter().flat_map(|list| list.changes(order, left, direction)).peekable();
         let first = match direction {
             Direction::Forward => &left.start,
             Direction::Reversed => &left.end,
         };
-        let opens = changes.first().filter(|change| change.position.compare(order, first).is_eq());
+        let opens = changes.next_if(|change| change.position.compare(order, first).is_eq());
         let at_first = opens.map_or(Tombstone::NONE, |change| change.tombstone);
-        if opens.is_some() {
-            changes.remove(0);
-        }
         if at_first != *self.open {
             self.change(TombstoneChange { position: first.clone(), tombstone: at_first })?;
         }
-        let mut changes = changes.into_iter().peekable();
         partition.rows.visit(order, left, direction, |key, row| {
             let before = |change: &TombstoneChange| {
                 let place = order.compare(change.position.as_parts(), (key, 0));
@@ -198,7 +207,7 @@ impl Walk<'_, '_> {
             while let Some(change) = changes.next_if(before) {
                 self.change(change)?;
             }
-            self.output.push(Fragment::Row { key: key.clone(), row: row.clone() });
+            self.output.push(Fragment::Row { key: key.clone(), row: row.bytes() });
             let key = key.clone();
             *self.beyond = Some(match direction {
                 Direction::Forward => ClusteringPosition::after(key),
@@ -272,10 +281,10 @@ impl Source for MemtableSource {
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
         self.next_partition();
-        if let At::End = self.at {
+        if let At::End | At::Found(..) = self.at {
             self.at = At::Start;
         }
-        self.keys = KeyRange::Between(start.clone(), end.clone());
+        self.keys = (start.clone(), end.clone());
     }
 
     fn forward_rows(&mut self, asked: ClusteringRange) {

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{self, Shape, random_mutation, random_range};
 use model::Token;
 use mutation::{
-    ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound,
+    ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound, RowView,
 };
 use proptest::prelude::*;
 use reader::{Budget, Slice, Source};
@@ -191,6 +191,59 @@ fn a_memtable_is_a_source_like_any_other() {
         let source = MemtableSource::new(Rc::new(memtable), whole_ring(), slice.clone());
         Box::new(source) as Box<dyn Source>
     }));
+}
+
+/// Rows of a partition as a stream gave them: clustering numbers.
+fn numbers(fragments: &[Fragment]) -> Vec<u32> {
+    let rows = fragments.iter().filter(|one| matches!(one, Fragment::Row { .. }));
+    rows.map(|row| u32::from_be_bytes(row.clustering().unwrap().0[2..6].try_into().unwrap()))
+        .collect()
+}
+
+fn write_rows(schema: &TableSchema, memtable: &Memtable, rows: &[u32], timestamp: i64) {
+    let mut builder = mutation::MutationBuilder::new(schema, &testing::key(1));
+    for row in rows {
+        let mut blob = mutation::RowBuilder::new(Vec::new());
+        blob.marker(mutation::Marker::Live { timestamp });
+        builder.row(&testing::clustering(&[*row, 0]), &blob.finish());
+    }
+    let frozen = builder.freeze();
+    let view = frozen.view().unwrap();
+    memtable.apply(schema, DecoratedKey::new(Bytes::copy_from(view.key())), &view);
+}
+
+#[test]
+fn a_reader_in_a_partition_sees_all_of_a_mutation_or_nothing() {
+    let schema = testing::schema(1, "t");
+    let key = DecoratedKey::new(Bytes::from(testing::key(1)));
+    let few = Budget { fragments_max: 3, bytes_max: usize::MAX };
+    for (count, keys) in [4u32, 8, 9, 200, 3000]
+        .into_iter()
+        .flat_map(|count| [(count, whole_ring()), (count, KeyRange::One(key.clone()))])
+    {
+        let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+        let old: Vec<u32> = (0..count).map(|row| row * 2).collect();
+        old.chunks(100).for_each(|rows| write_rows(&schema, &memtable, rows, 1));
+        let mut source = MemtableSource::new(memtable.clone(), keys, Slice::full());
+        let mut seen = Vec::new();
+        source.try_fill(few, &mut seen).unwrap().unwrap();
+        // Behind the reader and ahead of it, old rows and new ones.
+        write_rows(&schema, &memtable, &[0, 1, count, 2 * count - 2, 2 * count + 1], 2);
+        seen.extend(drain(source, few, &mut || {
+            write_rows(&schema, &memtable, &[3, 2 * count + 3], 3);
+        }));
+        assert_eq!(numbers(&seen), old, "of {count}");
+        for fragment in &seen {
+            if let Fragment::Row { row, .. } = fragment {
+                assert_eq!(RowView::trusted(row).last_update(), 1, "of {count}");
+            }
+        }
+        let whole = MemtableSource::new(memtable.clone(), whole_ring(), Slice::full());
+        let now = numbers(&drain(whole, few, &mut || {}));
+        for new in [1, 3, 2 * count + 1, 2 * count + 3] {
+            assert!(now.contains(&new), "{new} of {count}");
+        }
+    }
 }
 
 #[test]
