@@ -8,6 +8,10 @@ use mutation::{
 };
 use stdx::{Bytes, Prng};
 
+/// Counts what tests allocate.
+#[global_allocator]
+static ALLOCATOR: memory::Allocator = memory::Allocator;
+
 pub(crate) const S: ColumnId = ColumnId(3);
 pub(crate) const V: ColumnId = ColumnId(4);
 pub(crate) const C: ColumnId = ColumnId(5);

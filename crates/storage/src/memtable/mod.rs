@@ -43,8 +43,8 @@ use stdx::Bytes;
 /// What an entry of the map of partitions takes: a slot of a node that is two thirds full, and
 /// its part of the nodes above.
 const SLOT_BYTES: usize = 80;
-/// What a range tombstone takes besides its bounds.
-const RANGE_BYTES: usize = size_of::<RangeTombstone>();
+/// What a range tombstone takes besides its bounds, in a vector that is two thirds full.
+const RANGE_BYTES: usize = size_of::<RangeTombstone>() / 2 * 3;
 /// Memtables with more rows and partitions than this are freed gently.
 const FREED_AT_ONCE_MAX: usize = 512;
 

@@ -286,6 +286,55 @@ fn partitions_between_bounds() {
     }
 }
 
+/// Fills a memtable and compares what it says that it takes with what was allocated, up to 15 %.
+fn check_accounting(name: &str, write: impl Fn(&TableSchema, &mut Prng) -> FrozenMutation) {
+    let schema = testing::schema(1, "t");
+    let mut prng = Prng::from_seed(5);
+    let memtable = Memtable::new(Rc::new(schema.order.clone()));
+    let before = memory::live_bytes();
+    for _ in 0..6_000 {
+        let frozen = write(&schema, &mut prng);
+        let view = frozen.view().unwrap();
+        memtable.apply(&schema, DecoratedKey::new(Bytes::copy_from(view.key())), &view);
+    }
+    let allocated = memory::live_bytes() - before;
+    let accounted = memtable.bytes();
+    let off = 100 * accounted.abs_diff(allocated as usize) / allocated as usize;
+    assert!(off <= 15, "{name}: {accounted} accounted, {allocated} allocated: {off} %");
+}
+
+#[test]
+fn what_a_memtable_takes_is_what_it_allocates() {
+    let one_row = |schema: &TableSchema, partition: u64, row: u32, value: &[u8]| {
+        let mut builder = mutation::MutationBuilder::new(schema, &testing::key(partition));
+        let mut blob = mutation::RowBuilder::new(Vec::new());
+        let state = mutation::CellState::Live { value };
+        blob.cell(testing::V, mutation::Cell { timestamp: 1, state });
+        builder.row(&testing::clustering(&[row, 0]), &blob.finish());
+        builder.freeze()
+    };
+    check_accounting("partitions of one row", |schema, prng| {
+        one_row(schema, prng.below(u64::MAX), 1, &vec![7; prng.below(200) as usize])
+    });
+    check_accounting("one partition", |schema, prng| {
+        one_row(schema, 1, prng.below(1 << 30) as u32, &vec![7; prng.below(200) as usize])
+    });
+    check_accounting("few rows, written again and again", |schema, prng| {
+        let row = prng.below(7) as u32;
+        one_row(schema, prng.below(300), row, &vec![7; prng.below(300) as usize])
+    });
+    check_accounting("range tombstones", |schema, prng| {
+        let mut builder = mutation::MutationBuilder::new(schema, &testing::key(prng.below(20)));
+        let row = prng.below(1 << 30) as u32;
+        let position = |row: u32| Bytes::from(testing::clustering(&[row]));
+        let start = ClusteringPosition::before(position(row));
+        let range = ClusteringRange { start, end: ClusteringPosition::after(position(row)) };
+        let tombstone = Tombstone::new(1, 1_000);
+        builder.delete_range(mutation::RangeTombstone { range, tombstone });
+        builder.freeze()
+    });
+}
+
 fn few_cases() -> ProptestConfig {
     ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() }
 }

@@ -90,6 +90,7 @@ impl<V: Clone> Tree<V> {
         }
     }
 
+    #[cfg(test)]
     /// The entry with the greatest key at or before `place`, else the first one; and the key that
     /// follows it.
     pub(super) fn floor(&self, place: impl Place) -> (&Bytes, &V, Option<&Bytes>) {
