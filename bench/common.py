@@ -4,6 +4,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +56,28 @@ def table(heading, rows):
         cells = [str(cell).ljust(width) if n == 0 else str(cell).rjust(width)
                  for n, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
+
+
+def markdown(heading, rows):
+    """Rows of text under a heading, as a table of Markdown."""
+    for row in [heading, ["---" for _ in heading], *rows]:
+        print(f"| {' | '.join(str(cell) for cell in row)} |")
+
+
+def run(command, seconds):
+    """Runs a command: (exit code, what it printed, the peak of its resident memory in MiB). It is
+    killed after `seconds`."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace")
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        text = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+    finally:
+        timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, text, used.ru_maxrss / 1024
 
 
 def spread(values, unit, digits=2):

@@ -12,6 +12,11 @@ type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
 const TOOLS: &[Tool] = &[
     ("server", "run a node (the default)", crate::serve),
     (
+        "perf-commitlog",
+        "measure appending to the commitlog",
+        perf::main::<perf::commitlog::Options>,
+    ),
+    (
         "perf-fast-forward",
         "measure readers that skip, slice and forward",
         perf::main::<perf::fast_forward::Options>,

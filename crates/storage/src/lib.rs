@@ -44,7 +44,7 @@ mod truncation;
 mod upload;
 mod view;
 
-pub use bulk::Rewrite;
+pub use bulk::{LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;

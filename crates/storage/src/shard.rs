@@ -317,7 +317,7 @@ async fn make_dirs(config: &Config) -> Result<(), IoError> {
 }
 
 /// A log whose new segments come after all that are there (*ids-ascend*).
-async fn open_log(
+pub(crate) async fn open_log(
     config: &Config,
     log: Log,
     pressure: &Rc<Notify>,

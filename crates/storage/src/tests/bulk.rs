@@ -1,8 +1,9 @@
 //! Data sets of tools: applied without a log, merged into one SSTable.
 
 use super::*;
-use crate::Rewrite;
+use crate::{LoneLog, Rewrite, WriteError};
 use runtime::sim::{NodeId, Options, World};
+use runtime::task::Scope;
 
 const NODE: NodeId = NodeId(0);
 
@@ -35,5 +36,42 @@ fn what_is_applied_without_a_log_is_merged_into_one_sstable() {
         storage.compact_all(Uuid::from_u128(2), how).await.unwrap();
         assert!(storage.compact_all(Uuid::from_u128(77), how).await.is_err());
         storage.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_log_alone_lives_on_what_is_released() {
+    let mut world = World::new(Options::new(4));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let log = Rc::new(LoneLog::open(&config()).await.unwrap());
+        let scope = Scope::new();
+        let flusher = log.clone();
+        scope.spawn(async move {
+            loop {
+                let entries = flusher.flush_wanted().await;
+                runtime::time::sleep(Duration::from_millis(50)).await;
+                flusher.release(&entries);
+            }
+        });
+        // Far more than the limit of the log.
+        let payload = vec![7; SEGMENT / 4];
+        for _ in 0..400 {
+            log.append(&payload).await.unwrap();
+        }
+        let stats = log.stats();
+        assert!(400 * payload.len() as u64 <= stats.entry_bytes);
+        assert!(0 < stats.released && stats.disk_bytes <= 2 * config().commitlog_bytes_max);
+        let large = vec![0; log.entry_bytes_max() + 1];
+        assert!(matches!(log.append(&large).await, Err(WriteError::TooLarge { .. })));
+        scope.cancel().await;
+        // Nobody releases any more: appends wait for so long, and are refused.
+        let refused = loop {
+            if let Err(refused) = log.append(&payload).await {
+                break refused;
+            }
+        };
+        assert!(matches!(refused, WriteError::Overloaded(_)), "{refused}");
+        log.stop().await;
     });
 }

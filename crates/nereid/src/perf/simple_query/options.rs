@@ -1,10 +1,10 @@
 //! The command line of `perf-simple-query`: its own options, and those of the node that it runs.
 
 use crate::options::Values;
+use crate::perf::load::Plan;
 use crate::perf::tool::{Bench, Tool, set};
 use crate::perf::words::Words;
 use sstable::Version;
-use std::path::PathBuf;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,6 @@ pub(crate) struct Options {
     pub(crate) counters: bool,
     pub(crate) partitions: u64,
     pub(crate) collection: u64,
-    pub(crate) duration: u64,
-    pub(crate) operations_per_shard: Option<u64>,
-    pub(crate) concurrency: u64,
     pub(crate) single_key: bool,
     /// Each shard takes the keys that it owns.
     pub(crate) shard_aware: bool,
@@ -32,12 +29,12 @@ pub(crate) struct Options {
     pub(crate) memtable_partitions: Option<u64>,
     pub(crate) bypass_cache: bool,
     pub(crate) timeout: String,
-    pub(crate) stop_on_error: bool,
     pub(crate) tablets: Option<u64>,
     pub(crate) consistency: replication::Consistency,
-    pub(crate) json_result: Option<PathBuf>,
+    pub(crate) enable_cache: bool,
     pub(crate) enable_index_cache: bool,
     pub(crate) version: Option<Version>,
+    pub(crate) plan: Plan,
 }
 
 const USAGE: &str = "\
@@ -53,7 +50,7 @@ usage: nereid perf-simple-query [OPTIONS]
   --memtable-partitions N  flush after every N partitions while populating
   --shard-aware 0|1        each shard takes keys of its own [1]
   --enable-index-cache 0|1 [1]
-  --enable-cache 0|1       no meaning yet: there is no row cache
+  --enable-cache 0|1       the row cache [1]
   --sstable-format F       me or ms
   --bypass-cache           SELECT .. BYPASS CACHE
   --timeout D              USING TIMEOUT D
@@ -74,32 +71,30 @@ impl Tool for Options {
         let counters = words.flag("counters");
         let has_tablets = words.flag("tablets");
         let initial_tablets = words.number("initial-tablets")?.unwrap_or(128);
-        // There is no row cache yet: with it or without it is the same.
-        words.truth("enable-cache", true)?;
         Ok(Options {
             operation: operation(words.flag("write"), words.flag("delete"), counters)?,
             counters,
             partitions: words.number("partitions")?.unwrap_or(10_000).max(1),
             collection: words.number("collection")?.unwrap_or(0),
-            duration: words.number("duration")?.unwrap_or(5).max(1),
-            operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
-            concurrency: words.number("concurrency")?.unwrap_or(100).max(1),
             single_key: words.flag("query-single-key"),
             shard_aware: words.truth("shard-aware", true)?,
             flush: words.flag("flush"),
             memtable_partitions: words.number("memtable-partitions")?.filter(|count| 0 < *count),
             bypass_cache: words.flag("bypass-cache"),
             timeout: words.text("timeout")?.unwrap_or_default(),
-            stop_on_error: words.truth("stop-on-error", true)?,
             tablets: has_tablets.then_some(initial_tablets),
             consistency: consistency(words)?,
-            json_result: words.text("json-result")?.map(PathBuf::from),
+            enable_cache: words.truth("enable-cache", true)?,
             enable_index_cache: words.truth("enable-index-cache", true)?,
             version: crate::perf::writable(words)?,
+            plan: Plan::take(words)?,
         })
     }
 
     fn adjust(&self, node: &mut Values) -> Result<(), String> {
+        if !self.enable_cache {
+            set(node, "enable_cache", "0")?;
+        }
         if !self.enable_index_cache {
             set(node, "cache_index_pages", "0")?;
             set(node, "index_cache_fraction", "0")?;
@@ -116,11 +111,6 @@ impl Tool for Options {
 }
 
 impl Options {
-    /// Samples to take.
-    pub(crate) fn samples(&self) -> u64 {
-        self.duration
-    }
-
     /// `read`, `write`, `delete`, with `_counters` for counters.
     pub(crate) fn kind(&self) -> String {
         let kind = match self.operation {
@@ -137,7 +127,7 @@ impl Options {
             "Running test with config: {{partitions={}, concurrency={}, mode={}, shards={shards}, \
              query_single_key={}, collection={}}}",
             self.partitions,
-            self.concurrency,
+            self.plan.concurrency,
             self.kind(),
             self.single_key,
             self.collection,
@@ -162,6 +152,17 @@ fn consistency(words: &mut Words) -> Result<replication::Consistency, String> {
     found.ok_or(format!("--consistency-level: no such level: {level}"))
 }
 
+/// Options of audit.
+const AUDIT: [&str; 7] = [
+    "audit",
+    "audit-keyspaces",
+    "audit-tables",
+    "audit-categories",
+    "audit-rules",
+    "audit-unix-socket-path",
+    "audit-syslog-write-buffer-size",
+];
+
 /// Refuses options of runs that others publish whose measurement would not be the one asked for.
 fn refuse_unable(words: &mut Words) -> Result<(), String> {
     if words.truth("strongly-consistent-tables", false)? {
@@ -170,9 +171,9 @@ fn refuse_unable(words: &mut Words) -> Result<(), String> {
     if words.text("sstable-summary-ratio")?.is_some() {
         return Err("--sstable-summary-ratio: the ratio is fixed".to_string());
     }
-    for name in ["audit", "audit-keyspaces", "audit-tables", "audit-categories"] {
-        if words.text(name)?.is_some_and(|value| !value.is_empty() && value != "none") {
-            return Err(format!("--{name}: there is no audit yet"));
+    for name in AUDIT {
+        if words.text(name)?.is_some_and(|value| !matches!(&*value, "" | "none")) {
+            return Err(format!("--{name}: there is no audit yet, so it costs nothing"));
         }
     }
     Ok(())
@@ -193,9 +194,10 @@ mod tests {
         assert_eq!(given.kind(), "write");
         let kind = |line| options::<Options>(line).0.kind();
         assert_eq!((&*kind("--write --counters"), &*kind("")), ("write_counters", "read"));
-        let (_, node) = options::<Options>("--sstable-format me --enable-index-cache 0");
-        let texts = (node.text("sstable_format"), node.text("cache_index_pages"));
-        assert_eq!(texts, ("me", "0"));
+        let line = "--sstable-format me --enable-index-cache 0 --enable-cache=false --audit none";
+        let (_, node) = options::<Options>(line);
+        let names = ["sstable_format", "cache_index_pages", "enable_cache"];
+        assert_eq!(names.map(|name| node.text(name)), ["me", "0", "0"]);
     }
 
     #[test]
@@ -205,6 +207,9 @@ mod tests {
             ("--write --delete", "exclude each other"),
             ("--consistency-level SOME", "no such level: SOME"),
             ("--strongly-consistent-tables", "no such tables"),
+            ("--sstable-summary-ratio 0.01", "fixed"),
+            ("--audit table", "--audit: there is no audit"),
+            ("--audit-categories=DML", "--audit-categories: there is no audit"),
             ("--sstable-format ka", "cannot be written"),
             ("--nonsense 1", "unknown option --nonsense"),
         ]);

@@ -2,74 +2,27 @@
 //! workers.
 
 use super::options::{Operation, Options};
+use crate::perf::load::{Workers, Workload};
 use cluster::Cluster;
 use model::Token;
 use query::{CqlError, Parameters, Prepared, Processor, Session, Value, Values};
-use runtime::counters::Counters;
-use runtime::task::Scope;
-use runtime::time::Instant;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
 const KEYSPACE: &str = "ks";
 const VALUE_BYTES: usize = 34;
-/// The time of one operation of so many is taken: often enough, and too seldom to be felt.
-const TIMED_EVERY: u64 = 16;
 
-/// When a sample ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    Time(Duration),
-    Operations(u64),
-}
-
-/// What was done during a sample.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Worked {
-    pub(crate) operations: u64,
-    pub(crate) errors: u64,
-    pub(crate) allocations: u64,
-    pub(crate) tasks: u64,
-    /// `None` where the processor's counters cannot be read.
-    pub(crate) instructions: Option<u64>,
-    pub(crate) cycles: Option<u64>,
-    /// Of some operations, in microseconds.
-    pub(crate) latencies: Vec<u32>,
-}
-
-impl Worked {
-    /// Adds another shard's.
-    pub(crate) fn add(&mut self, other: &Worked) {
-        let both = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
-        let first = self.operations == 0 && self.instructions.is_none();
-        self.instructions = match first {
-            true => other.instructions,
-            false => both(self.instructions, other.instructions),
-        };
-        self.cycles = if first { other.cycles } else { both(self.cycles, other.cycles) };
-        self.operations += other.operations;
-        self.errors += other.errors;
-        self.allocations += other.allocations;
-        self.tasks += other.tasks;
-        self.latencies.extend(&other.latencies);
-    }
-}
-
-/// A shard's part of the test. Lives in `runtime::local`.
-pub(crate) struct Workload {
+/// A shard's part of the test.
+pub(crate) struct SingleRows {
     processor: Rc<Processor>,
     session: Session,
     statement: Rc<Prepared>,
     /// Numbers of the keys whose partitions this shard owns.
     keys: Vec<u64>,
     next: Cell<usize>,
-    concurrency: u64,
     single_key: bool,
-    stop_on_error: bool,
     consistency: replication::Consistency,
-    counters: Counters,
-    latencies: RefCell<Vec<u32>>,
+    workers: Workers,
 }
 
 /// Makes the table, fills it, and gives every shard its workload.
@@ -82,11 +35,11 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     populate(options, &processor, &session).await?;
     let statement = statement(options);
     let (shards, partitions) = (runtime::shard_count() as u32, options.partitions);
-    let (concurrency, single_key) = (options.concurrency, options.single_key);
-    let (stop_on_error, consistency) = (options.stop_on_error, options.consistency);
+    let (plan, single_key) = (options.plan.clone(), options.single_key);
+    let consistency = options.consistency;
     let any_key = options.tablets.is_some() || !options.shard_aware;
     let made = runtime::on_all_shards(move || {
-        let statement = statement.clone();
+        let (statement, plan) = (statement.clone(), plan.clone());
         async move {
             let processor = runtime::local::get::<Processor>();
             let session = Session::internal();
@@ -98,18 +51,15 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
             if keys.is_empty() {
                 keys.push(0);
             }
-            runtime::local::set(Rc::new(Workload {
+            runtime::local::set(Rc::new(SingleRows {
                 processor,
                 session,
                 statement,
                 keys,
                 next: Cell::new(0),
-                concurrency,
                 single_key,
-                stop_on_error,
                 consistency,
-                counters: Counters::open(),
-                latencies: RefCell::default(),
+                workers: Workers::new(&plan),
             }));
             Ok::<(), String>(())
         }
@@ -155,7 +105,8 @@ fn write_statement(options: &Options) -> String {
     if options.counters {
         let sets: Vec<String> =
             (0..5).map(|n| format!("\"C{n}\" = \"C{n}\" + {}", n + 1)).collect();
-        return format!("UPDATE {KEYSPACE}.cf SET {} WHERE \"KEY\" = ?", sets.join(", "));
+        let timeout = using_timeout(options);
+        return format!("UPDATE {KEYSPACE}.cf{timeout} SET {} WHERE \"KEY\" = ?", sets.join(", "));
     }
     let mut sets: Vec<String> = (0..5).map(|n| format!("\"C{n}\" = 0x{}", value(n))).collect();
     if 0 < options.collection {
@@ -231,62 +182,11 @@ async fn flush() -> Result<(), String> {
     flushed.await.into_iter().collect()
 }
 
-impl Workload {
-    /// Works until the limit.
-    pub(crate) async fn run(self: Rc<Self>, limit: Limit) -> Result<Worked, String> {
-        let left = Rc::new(Cell::new(match limit {
-            Limit::Time(_) => u64::MAX,
-            Limit::Operations(operations) => operations,
-        }));
-        let deadline = match limit {
-            Limit::Time(span) => Some(Instant::now() + span),
-            Limit::Operations(_) => None,
-        };
-        let done = Rc::new(Cell::new((0u64, 0u64)));
-        let before = self.spent();
-        let workers = Scope::new();
-        let mut handles = Vec::new();
-        for _ in 0..self.concurrency {
-            let (workload, left, done) = (self.clone(), left.clone(), done.clone());
-            handles.push(workers.spawn(async move { workload.work(deadline, &left, &done).await }));
-        }
-        for handle in handles {
-            let outcome = handle.await.map_err(|error| error.to_string())?;
-            outcome.map_err(|error| error.to_string())?;
-        }
-        let mut worked = self.spent().since(&before);
-        (worked.operations, worked.errors) = done.get();
-        worked.latencies = self.latencies.take();
-        Ok(worked)
-    }
+impl Workload for SingleRows {
+    type Error = CqlError;
 
-    async fn work(
-        &self,
-        deadline: Option<Instant>,
-        left: &Cell<u64>,
-        done: &Cell<(u64, u64)>,
-    ) -> Result<(), CqlError> {
-        while 0 < left.get() {
-            left.set(left.get() - 1);
-            let started = left.get().is_multiple_of(TIMED_EVERY).then(Instant::now);
-            let outcome = self.operate().await;
-            if let Some(started) = started {
-                let micros = started.elapsed().as_micros();
-                self.latencies.borrow_mut().push(u32::try_from(micros).unwrap_or(u32::MAX));
-            }
-            let (operations, errors) = done.get();
-            match outcome {
-                Ok(()) => done.set((operations + 1, errors)),
-                Err(error) if self.stop_on_error => return Err(error),
-                Err(_) => done.set((operations, errors + 1)),
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                left.set(0);
-            }
-            // An operation that never waited must not keep the shard from its other work.
-            runtime::task::yield_if_needed().await;
-        }
-        Ok(())
+    fn workers(&self) -> &Workers {
+        &self.workers
     }
 
     async fn operate(&self) -> Result<(), CqlError> {
@@ -301,35 +201,5 @@ impl Workload {
             ..Parameters::plain(self.consistency)
         };
         self.processor.execute(&self.session, &self.statement, &parameters).await.map(|_| ())
-    }
-
-    /// What this shard has spent since it began.
-    fn spent(&self) -> Worked {
-        let counted = self.counters.read();
-        let polls = runtime::group::all_stats().iter().map(|(_, stats)| stats.polls).sum();
-        Worked {
-            operations: 0,
-            errors: 0,
-            allocations: memory::counts().allocations,
-            tasks: polls,
-            instructions: counted.instructions,
-            cycles: counted.cycles,
-            latencies: Vec::new(),
-        }
-    }
-}
-
-impl Worked {
-    fn since(&self, before: &Worked) -> Worked {
-        let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
-        Worked {
-            operations: 0,
-            errors: 0,
-            allocations: self.allocations - before.allocations,
-            tasks: self.tasks - before.tasks,
-            instructions: less(self.instructions, before.instructions),
-            cycles: less(self.cycles, before.cycles),
-            latencies: Vec::new(),
-        }
     }
 }
