@@ -247,13 +247,39 @@ fn equal_and_replace<'a>(ty: &Type, later: &'a [u8], kept: &mut &'a [u8]) -> boo
 /// come back as they are.
 pub fn normalize<'a>(ty: &Type, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let sorts = |ty: &Type| matches!(ty, Type::Set { .. } | Type::Map { .. });
-    if bytes.is_empty() || !ty.any(&sorts) {
+    if bytes.is_empty() || !ty.any(&sorts) || is_normal(ty, bytes, NESTING_MAX) {
         return Cow::Borrowed(bytes);
     }
     match normalized(ty, bytes, NESTING_MAX) {
         Some(changed) if changed != bytes => Cow::Owned(changed),
         _ => Cow::Borrowed(bytes),
     }
+}
+
+/// Whether [`normalized`] would change nothing; may say no all the same. Allocates nothing.
+fn is_normal(ty: &Type, bytes: &[u8], depth_left: usize) -> bool {
+    let Some(depth_left) = depth_left.checked_sub(1) else { return false };
+    let Some(parts) = parts_of(ty, bytes) else { return true };
+    let mut last: Option<&[u8]> = None;
+    for (index, part) in parts.enumerate() {
+        // A null may be any negative length: one of those is normal, which cannot be seen here.
+        let (Ok(Some(part)), Some(part_ty)) = (part, part_type(ty, index)) else { return false };
+        if !is_normal(part_ty, part, depth_left) {
+            return false;
+        }
+        let ascends = match ty {
+            Type::Set { .. } => true,
+            Type::Map { .. } => index.is_multiple_of(2),
+            _ => false,
+        };
+        if ascends {
+            if last.is_some_and(|last| compare(part_ty, last, part).is_ge()) {
+                return false;
+            }
+            last = Some(part);
+        }
+    }
+    true
 }
 
 /// `None` for invalid bytes.
@@ -343,6 +369,14 @@ mod tests {
         };
         assert_eq!(*normalize(&ty, &tuple(&[3, 1, 3, -2])), tuple(&[-2, 1, 3]));
         assert!(matches!(normalize(&ty, &tuple(&[1, 2])), Cow::Borrowed(_)));
+        let check = |elements: &[i32], normal: bool| {
+            let of_ints = Type::Set { element: Box::new(Type::Int), frozen: true };
+            assert_eq!(is_normal(&of_ints, &set(elements), NESTING_MAX), normal, "{elements:?}");
+        };
+        check(&[], true);
+        check(&[-1, 0, 7], true);
+        check(&[1, 1], false);
+        check(&[2, 1], false);
     }
 
     proptest! {
@@ -358,6 +392,9 @@ mod tests {
             let normal = normalize(&ty, &bytes).into_owned();
             prop_assert_eq!(&*normalize(&ty, &normal), &normal[..]);
             let _ = map_entries(&bytes).count();
+            if is_normal(&ty, &bytes, NESTING_MAX) {
+                prop_assert_eq!(normalized(&ty, &bytes, NESTING_MAX), Some(bytes));
+            }
         }
     }
 }
