@@ -182,6 +182,12 @@ impl<'a> Cell<'a> {
     }
 }
 
+/// The timestamp in the blob of a cell, without a look at the rest.
+pub(crate) fn timestamp_of(blob: &[u8]) -> Option<i64> {
+    let (_, rest) = blob.split_first()?;
+    rest.first_chunk().map(|bytes| i64::from_be_bytes(*bytes))
+}
+
 /// What compaction makes of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate<'a> {

@@ -12,6 +12,9 @@ use stdx::{Cursor, Damaged, Put};
 
 const SHARD_BYTES: usize = 32;
 
+/// A counter that nobody has changed.
+pub const NO_SHARDS: [u8; 2] = [0; 2];
+
 /// The identity of a shard: of the node that leads with it.
 pub type ShardId = [u8; 16];
 
@@ -83,6 +86,7 @@ pub fn write_all(shards: impl Iterator<Item = Shard>, out: &mut Vec<u8>) {
 
 /// Appends the merge of two counters: of each id the shard with the larger clock.
 pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
+    out.reserve(a.len() + b.len());
     let (mut a, mut b) = (shards(a).peekable(), shards(b).peekable());
     let merged = std::iter::from_fn(|| match (a.peek().copied(), b.peek().copied()) {
         (Some(x), Some(y)) if x.id == y.id => {
@@ -99,6 +103,7 @@ pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
 
 /// Appends the counter after its leader `id` has added `delta`.
 pub fn apply_delta(bytes: &[u8], id: ShardId, delta: i64, clock: i64, out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + SHARD_BYTES);
     let mine = shards(bytes).find(|shard| shard.id == id);
     let updated = match mine {
         Some(shard) => Shard {

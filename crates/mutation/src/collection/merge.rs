@@ -1,6 +1,6 @@
 //! Two blobs of one column: what both say together, and what one says beyond the other.
 
-use super::{CollectionView, RawElement, RunSink};
+use super::{CollectionView, RawElement, RawIter, RunSink};
 use crate::cell;
 use crate::tombstone::Tombstone;
 use model::{Type, value};
@@ -41,27 +41,23 @@ fn wins(a: &RawElement<'_>, b: &RawElement<'_>) -> bool {
 /// compare as bytes) and appends the result.
 pub fn merge(ty: Option<&Type>, a: CollectionView<'_>, b: CollectionView<'_>, out: &mut Vec<u8>) {
     let order = PathOrder::of(ty);
-    let mut sink = RunSink::begin(out, a.tomb().merge(b.tomb()));
-    let (mut a_rest, mut b_rest) = (a.raw(), b.raw());
+    let tomb = a.tomb().merge(b.tomb());
+    let mut sink = RunSink::begin(out, tomb);
+    let (mut a_rest, mut b_rest) = (Uncovered::of(a, tomb), Uncovered::of(b, tomb));
     let (mut a_next, mut b_next) = (a_rest.next(), b_rest.next());
     loop {
-        let take = match (&a_next, &b_next) {
+        let (x, y) = match (&a_next, &b_next) {
+            (Some(x), Some(y)) => (x, y),
+            (Some(x), None) => break a_rest.copy_from(x, &mut sink),
+            (None, Some(y)) => break b_rest.copy_from(y, &mut sink),
             (None, None) => break,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(x), Some(y)) => order.compare(x.path, y.path),
         };
-        match (&a_next, &b_next) {
-            (Some(x), Some(y)) if take == Ordering::Equal => {
-                if wins(x, y) {
-                    sink.copy(a, x);
-                } else {
-                    sink.copy(b, y);
-                }
-            }
-            (Some(x), _) if take == Ordering::Less => sink.copy(a, x),
-            (_, Some(y)) => sink.copy(b, y),
-            _ => break,
+        let take = order.compare(x.path, y.path);
+        match take {
+            Ordering::Less => sink.copy(a, x),
+            Ordering::Greater => sink.copy(b, y),
+            Ordering::Equal if wins(x, y) => sink.copy(a, x),
+            Ordering::Equal => sink.copy(b, y),
         }
         if take != Ordering::Greater {
             a_next = a_rest.next();
@@ -71,6 +67,37 @@ pub fn merge(ty: Option<&Type>, a: CollectionView<'_>, b: CollectionView<'_>, ou
         }
     }
     sink.finish();
+}
+
+/// The elements of a blob that a tombstone does not cover.
+struct Uncovered<'a> {
+    view: CollectionView<'a>,
+    raw: RawIter<'a>,
+    /// [`Tombstone::NONE`] if it is the blob's own: nothing in the blob is under that.
+    tomb: Tombstone,
+}
+
+impl<'a> Uncovered<'a> {
+    fn of(view: CollectionView<'a>, tomb: Tombstone) -> Uncovered<'a> {
+        let tomb = if tomb == view.tomb() { Tombstone::NONE } else { tomb };
+        Uncovered { view, raw: view.raw(), tomb }
+    }
+
+    fn next(&mut self) -> Option<RawElement<'a>> {
+        let tomb = self.tomb;
+        self.raw.find(|element| !element.is_covered(tomb))
+    }
+
+    /// Copies `first`, which came last, and what is left.
+    fn copy_from(&mut self, first: &RawElement<'a>, sink: &mut RunSink<'a, '_>) {
+        if self.tomb.is_none() {
+            return sink.copy_rest(self.view, first, 1 + self.raw.left);
+        }
+        sink.copy(self.view, first);
+        while let Some(element) = self.next() {
+            sink.copy(self.view, &element);
+        }
+    }
 }
 
 /// Appends what `a` says beyond `b`: merged with `b` it gives the same as `a` does. Returns

@@ -16,15 +16,17 @@
 
 mod compact;
 mod cql;
+mod elements;
 mod merge;
 #[cfg(test)]
 mod tests;
 
 pub use compact::{compact, is_any_live, last_update, live_elements};
 pub use cql::to_cql;
+pub use elements::ValueElements;
 pub use merge::{difference, merge};
 
-use crate::cell::Cell;
+use crate::cell::{self, Cell};
 use crate::tombstone::Tombstone;
 use stdx::{Cursor, Damaged, Put};
 
@@ -48,7 +50,10 @@ impl<'a> CollectionView<'a> {
             let cell = cursor.u32_bytes("collection cell");
             let cell = cell.map_err(|damage| damage.from_base(base))?;
             let at = base + (cursor.offset() - cell.len()) as u64;
-            Cell::parse(cell).map_err(|damage| damage.from_base(at))?;
+            let cell = Cell::parse(cell).map_err(|damage| damage.from_base(at))?;
+            if view.tomb.covers(cell.timestamp) {
+                return Err(Damaged::new("collection element under its tombstone", at));
+            }
         }
         if !cursor.is_empty() {
             let damage = cursor.damaged("bytes after the last collection element");
@@ -102,7 +107,7 @@ impl<'a> CollectionView<'a> {
     pub fn is_void(&self) -> bool {
         self.count == 0 && self.tomb.is_none()
     }
-    /// Elements as (path, cell), in path order.
+    /// ValueElements as (path, cell), in path order.
     pub fn iter(&self) -> CollectionIter<'a> {
         CollectionIter { raw: self.raw() }
     }
@@ -143,8 +148,8 @@ impl<'a> RawElement<'a> {
         Cell::parse(self.blob).ok()
     }
     fn is_covered(&self, tombstone: Tombstone) -> bool {
-        let covered = |cell: Cell<'_>| tombstone.covers(cell.timestamp);
-        !tombstone.is_none() && self.cell().is_none_or(covered)
+        let covered = |timestamp| tombstone.covers(timestamp);
+        !tombstone.is_none() && cell::timestamp_of(self.blob).is_none_or(covered)
     }
 }
 
@@ -170,7 +175,7 @@ impl<'a> Iterator for RawIter<'a> {
     }
 }
 
-/// Builds a blob; elements must come in path order. Elements that the tombstone covers are
+/// Builds a blob; elements must come in path order. ValueElements that the tombstone covers are
 /// dropped.
 #[derive(Debug)]
 pub struct CollectionWriter {
@@ -279,6 +284,14 @@ impl<'a, 'o> RunSink<'a, 'o> {
                 self.run = Some((source.elements, element.start, element.end));
             }
         }
+    }
+
+    /// Takes over an element of `source` and all that follow it, none of which the tombstone
+    /// covers.
+    fn copy_rest(&mut self, source: CollectionView<'a>, first: &RawElement<'a>, count: u32) {
+        self.flush();
+        self.state.count += count;
+        self.out.put(&source.elements[first.start..]);
     }
 
     fn push(&mut self, path: &[u8], cell: &Cell<'_>) {

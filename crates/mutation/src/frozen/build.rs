@@ -1,13 +1,14 @@
 //! Making, merging and splitting frozen mutations.
 
 use super::*;
-use crate::row;
+use crate::row::{self, RowBuilder};
 use model::TableSchema;
 use std::ops::Range;
 use stdx::Put;
 
 /// Collects the changes of one partition and freezes them. Rows may come in any order; rows of
-/// the same key are merged. A mutation of one row costs two allocations.
+/// the same key are merged. A mutation of one row costs two allocations; one, when its row is
+/// written in place ([`MutationBuilder::row_with`]) into a buffer that was used before.
 #[derive(Debug)]
 pub struct MutationBuilder<'s> {
     schema: &'s TableSchema,
@@ -31,8 +32,13 @@ const SMALL_COUNT: usize = 128;
 impl<'s> MutationBuilder<'s> {
     /// Of the partition `key`.
     pub fn new(schema: &'s TableSchema, key: &[u8]) -> MutationBuilder<'s> {
+        MutationBuilder::reusing(schema, key, Vec::new())
+    }
+    /// The same; reuses `out` (cleared), which [`MutationBuilder::freeze_reused`] gives back.
+    pub fn reusing(schema: &'s TableSchema, key: &[u8], mut out: Vec<u8>) -> MutationBuilder<'s> {
         let head_bytes = 1 + 16 + stdx::vint::size(key.len() as u64) + key.len();
-        let mut out = Vec::with_capacity(head_bytes + 2);
+        out.clear();
+        out.reserve_exact(head_bytes + 2);
         out.put_u8(VERSION);
         out.put(schema.id.as_bytes());
         out.put_vint_bytes(key);
@@ -75,17 +81,46 @@ impl<'s> MutationBuilder<'s> {
         let bytes = key_bytes + stdx::vint::size(row.len() as u64) + row.len();
         if self.row_count == 0 {
             self.out.reserve_exact(bytes);
-        } else {
+        }
+        self.put_key(clustering);
+        self.out.put_vint_bytes(row);
+    }
+    /// Adds to the row of that full clustering key what `build` writes, where it stays; a row that
+    /// says nothing is left out. After an error of `build` the builder is good for nothing.
+    pub fn row_with<E>(
+        &mut self,
+        clustering: &[u8],
+        build: impl FnOnce(&mut RowBuilder) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = (self.out.len(), self.row_count, self.last_key.clone(), self.sorted);
+        self.put_key(clustering);
+        let row_at = self.out.len();
+        let mut row = RowBuilder::append_to(std::mem::take(&mut self.out));
+        build(&mut row)?;
+        let is_empty = row.is_empty();
+        self.out = row.finish();
+        if is_empty {
+            self.out.truncate(before.0);
+            (_, self.row_count, self.last_key, self.sorted) = before;
+            return Ok(());
+        }
+        // The length goes before the row, now that it is known.
+        row::put_length_before(&mut self.out, row_at);
+        Ok(())
+    }
+
+    /// Begins the next row.
+    fn put_key(&mut self, clustering: &[u8]) {
+        if 0 < self.row_count {
             let last = &self.out[self.last_key.clone()];
             let ascends = self.schema.order.compare((last, 0), (clustering, 0)).is_lt();
             self.sorted = self.sorted && ascends;
         }
-        let key_end = self.out.len() + key_bytes;
-        self.last_key = key_end - clustering.len()..key_end;
         self.out.put_vint_bytes(clustering);
-        self.out.put_vint_bytes(row);
+        self.last_key = self.out.len() - clustering.len()..self.out.len();
         self.row_count += 1;
     }
+
     /// Deletes a range of rows.
     pub fn delete_range(&mut self, range: RangeTombstone) {
         self.ranges.insert(&self.schema.order, range);
@@ -103,13 +138,29 @@ impl<'s> MutationBuilder<'s> {
 
     /// The mutation.
     pub fn freeze(mut self) -> FrozenMutation {
+        if self.is_as_it_stands() {
+            return FrozenMutation(self.out.into_boxed_slice());
+        }
+        self.assemble()
+    }
+    /// The mutation, and the buffer that the builder was made with.
+    pub fn freeze_reused(mut self) -> (FrozenMutation, Vec<u8>) {
+        let frozen = match self.is_as_it_stands() {
+            true => FrozenMutation(self.out.as_slice().into()),
+            false => self.assemble(),
+        };
+        (frozen, self.out)
+    }
+
+    /// Whether the buffer holds the mutation; if so, completes it.
+    fn is_as_it_stands(&mut self) -> bool {
         let only_rows = self.tombstone.is_none() && self.ranges.is_empty();
         let only_rows = only_rows && self.static_row.is_none();
         if only_rows && self.sorted && self.row_count < SMALL_COUNT {
             self.out[self.flags_at + 1] = self.row_count as u8;
-            return FrozenMutation(self.out.into_boxed_slice());
+            return true;
         }
-        self.assemble()
+        false
     }
 
     fn assemble(&self) -> FrozenMutation {

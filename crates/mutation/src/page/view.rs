@@ -1,6 +1,6 @@
 //! Reading a page in place. Nothing here allocates.
 
-use super::ColumnForm;
+use super::{ColumnForm, Page};
 use model::ColumnId;
 use stdx::{Cursor, Damaged};
 
@@ -83,6 +83,36 @@ fn check_columns(mut columns: PageColumns<'_>) -> Result<(), Damaged> {
     match columns.cursor.is_empty() {
         true => Ok(()),
         false => Err(columns.cursor.damaged("bytes after the last column of a row")),
+    }
+}
+
+impl Page {
+    /// Keeps the regular columns of the rows alone, one row after the other: where all of them are
+    /// wanted as values, what a response frame has. Does nothing and says so if a partition has no
+    /// rows.
+    pub fn keep_values(&mut self, layout: PageLayout<'_>) -> bool {
+        let view = PageView::trusted(&self.bytes, layout);
+        if view.partitions().any(|partition| partition.row_count == 0) {
+            return false;
+        }
+        let (mut at, mut end) = (0, 0);
+        while at < self.bytes.len() {
+            let mut cursor = Cursor::new(&self.bytes[at..]);
+            let Ok(partition) = read_partition(&mut cursor, layout) else { break };
+            let next = at + cursor.offset();
+            at = next - partition.rows.len();
+            for _ in 0..partition.row_count {
+                let mut cursor = Cursor::new(&self.bytes[at..next]);
+                let Ok(row) = read_row(&mut cursor, layout.regulars) else { break };
+                let bytes = row.values.len();
+                at += cursor.offset();
+                self.bytes.copy_within(at - bytes..at, end);
+                end += bytes;
+            }
+            at = next;
+        }
+        self.bytes.truncate(end);
+        true
     }
 }
 

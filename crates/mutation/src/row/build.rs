@@ -1,7 +1,7 @@
 //! The only writer of rows.
 
 use super::*;
-use crate::collection;
+use crate::collection::{self, ValueElements};
 use crate::tombstone::{Compacted, Purge};
 use stdx::Put;
 
@@ -105,6 +105,46 @@ impl RowBuilder {
         }
     }
 
+    /// A multi-cell column with the blob that `write` appends, where it stays. As
+    /// [`RowBuilder::collection`].
+    pub(super) fn collection_with(&mut self, column: ColumnId, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.tombstone.is_none() {
+            let mut blob = Vec::new();
+            write(&mut blob);
+            return self.collection(column, &blob);
+        }
+        let before = (self.out.len(), self.last, self.base);
+        self.begin_column(column);
+        self.out.put_vint((column.0 as u64) << FORM_BITS | MULTI as u64);
+        let blob_at = self.out.len();
+        write(&mut self.out);
+        if CollectionView::trusted(&self.out[blob_at..]).is_void() {
+            self.out.truncate(before.0);
+            (_, self.last, self.base) = before;
+            return;
+        }
+        put_length_before(&mut self.out, blob_at);
+    }
+
+    /// A multi-cell column with the elements of a value, written where they stay. `path` as in
+    /// [`ValueElements::write`]. Panics if `column` is not greater than the last one.
+    pub fn elements(
+        &mut self,
+        column: ColumnId,
+        elements: &ValueElements<'_>,
+        path: impl FnMut() -> [u8; 16],
+    ) {
+        if !self.tombstone.is_none() || elements.is_void() {
+            let mut blob = Vec::new();
+            elements.write(path, &mut blob);
+            return self.collection(column, &blob);
+        }
+        self.begin_column(column);
+        self.out.put_vint((column.0 as u64) << FORM_BITS | MULTI as u64);
+        self.out.put_vint(elements.blob_bytes() as u64);
+        elements.write(path, &mut self.out);
+    }
+
     /// The blob.
     pub fn finish(mut self) -> Vec<u8> {
         if self.last.is_none() {
@@ -186,6 +226,15 @@ impl RowBuilder {
             put_tombstone(out, self.shadowable);
         }
     }
+}
+
+/// Puts the length of what `out` holds from `at` on before it, as a vint.
+pub(crate) fn put_length_before(out: &mut Vec<u8>, at: usize) {
+    let bytes = out.len() - at;
+    let (length, length_bytes) = stdx::vint::encode(bytes as u64);
+    out.put(&length[..length_bytes]);
+    out.copy_within(at..at + bytes, at + length_bytes);
+    out[at..at + length_bytes].copy_from_slice(&length[..length_bytes]);
 }
 
 fn put_tombstone(out: &mut Vec<u8>, tombstone: Tombstone) {

@@ -118,8 +118,7 @@ fn merge_column(
             _ => builder.cell(id, cell::reconcile(x, y)),
         },
         (ColumnData::Collection(x), ColumnData::Collection(y)) => {
-            collection::merge(type_of(schema, id), x, y, scratch);
-            builder.collection(id, scratch);
+            builder.collection_with(id, |out| collection::merge(type_of(schema, id), x, y, out));
         }
         // A column never changes between atomic and multi-cell; if bytes say so, all replicas
         // must at least agree on what to keep.

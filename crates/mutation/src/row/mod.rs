@@ -33,6 +33,7 @@ mod merge;
 mod tests;
 
 pub use build::RowBuilder;
+pub(crate) use build::put_length_before;
 pub use compact::{apply_tombstone, compact, is_live};
 pub use merge::{difference, merge};
 
