@@ -6,7 +6,7 @@ use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
-use crate::request::{Request, timeout};
+use crate::request::{Request, Scratch, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Plan, Statement};
@@ -82,6 +82,8 @@ pub struct Processor {
     cluster: Rc<Cluster>,
     coordinator: Rc<Coordinator>,
     ids: Ids,
+    /// Mutations are put together here.
+    scratch: Scratch,
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
 }
 
@@ -95,6 +97,7 @@ impl Processor {
             cluster: runtime::local::get::<Cluster>(),
             coordinator: runtime::local::get::<Coordinator>(),
             ids: Ids::new(runtime::random_u64()),
+            scratch: Scratch::default(),
             prepared,
         })
     }
@@ -285,6 +288,7 @@ impl Processor {
             now_micros,
             config: &self.config,
             ids: &self.ids,
+            scratch: &self.scratch,
             coordinator: &self.coordinator,
             timeout: None,
         }

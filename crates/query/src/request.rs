@@ -8,7 +8,28 @@ use crate::term::{Env, Evaluated, Term};
 use model::value;
 use mutation::page::Partitions;
 use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
+use std::cell::Cell;
 use std::time::Duration;
+
+/// A buffer that executions take for as long as they do not wait.
+#[derive(Default)]
+pub(crate) struct Scratch(Cell<Vec<u8>>);
+
+impl Scratch {
+    /// Larger ones are not kept.
+    const BYTES_MAX: usize = 64 << 10;
+
+    /// The buffer; what is in it is of no interest.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    pub(crate) fn give_back(&self, buffer: Vec<u8>) {
+        if buffer.capacity() <= Scratch::BYTES_MAX {
+            self.0.set(buffer);
+        }
+    }
+}
 
 /// What the execution of a plan needs beside the plan.
 #[derive(Clone, Copy)]
@@ -19,6 +40,7 @@ pub(crate) struct Request<'a> {
     pub(crate) now_micros: i64,
     pub(crate) config: &'a Config,
     pub(crate) ids: &'a Ids,
+    pub(crate) scratch: &'a Scratch,
     pub(crate) coordinator: &'a Coordinator,
     /// `USING TIMEOUT`
     pub(crate) timeout: Option<Duration>,

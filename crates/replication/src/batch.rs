@@ -219,7 +219,7 @@ async fn remembered(
     let mut command = read_all(table);
     let mut found = Vec::new();
     loop {
-        let page = coordinator.read(table, Token::MIN, command.clone(), &options).await;
+        let page = coordinator.read(table, Token::MIN, &command, &options).await;
         let page = page.map_err(|error| WriteError::Refused(format!("the batchlog: {error}")))?;
         collect(&command, &page, &mut found);
         match page.resume {

@@ -139,7 +139,7 @@ impl Coordinator {
         &self,
         table: &TableEntry,
         token: Token,
-        command: ReadCommand,
+        command: &ReadCommand,
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
         let consistency = options.consistency;
@@ -276,10 +276,11 @@ impl Coordinator {
         runtime::on_shard(shard, apply).await
     }
 
-    async fn read_on(&self, shard: u16, command: ReadCommand) -> Result<Page, reader::ReadError> {
+    async fn read_on(&self, shard: u16, command: &ReadCommand) -> Result<Page, reader::ReadError> {
         if shard == self.shard {
-            return self.storage.read(&command).await;
+            return self.storage.read(command).await;
         }
+        let command = command.clone();
         let read = move || async move {
             let Ok(storage) = own_storage() else {
                 return Err(reader::ReadError::Overloaded("the node stops".to_owned()));
@@ -292,14 +293,14 @@ impl Coordinator {
     async fn read_range(
         &self,
         table: &TableEntry,
-        command: ReadCommand,
+        command: &ReadCommand,
     ) -> Result<Page, reader::ReadError> {
-        let command = range::settle(command);
+        let command = range::settle(command.clone());
         let tablets = &table.tablets;
         let mut answer = Page::default();
         for index in range::first_tablet(&command, tablets)..tablets.count() {
             let Some(part) = range::part(&command, tablets, index, &answer) else { break };
-            let page = self.read_on(tablets.shards[index], part).await?;
+            let page = self.read_on(tablets.shards[index], &part).await?;
             range::append(&mut answer, page);
             if answer.resume.is_some() {
                 break;
@@ -311,11 +312,11 @@ impl Coordinator {
     async fn read_virtual(
         &self,
         schema: &TableSchema,
-        command: ReadCommand,
+        command: &ReadCommand,
     ) -> Result<Page, reader::ReadError> {
         let Some(rows) = self.cluster.virtual_rows(schema.id) else { return Ok(Page::default()) };
         let rows = rows().await;
-        Ok(virtual_read::answer(schema, rows, &range::settle(command)))
+        Ok(virtual_read::answer(schema, rows, &range::settle(command.clone())))
     }
 }
 

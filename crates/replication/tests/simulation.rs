@@ -182,7 +182,7 @@ async fn scan(
     let mut command = command(table, whole_ring(), row_limit);
     let mut found = Vec::new();
     loop {
-        let page = coordinator.read(table, Token::MIN, command.clone(), &options).await;
+        let page = coordinator.read(table, Token::MIN, &command, &options).await;
         let page = page.expect("a page");
         assert!(page.row_count <= row_limit);
         found.extend(pairs(&command, &page));
@@ -217,7 +217,7 @@ fn a_scan_yields_every_row_once_in_ring_order() {
             for pk in 0..40 {
                 let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
                 let command = command(&table, Partitions::Key(key(pk).to_vec()), 10);
-                let page = coordinator.read(&table, token(pk), command.clone(), &options).await;
+                let page = coordinator.read(&table, token(pk), &command, &options).await;
                 let page = page.expect("a page");
                 assert_eq!(pairs(&command, &page), [(pk, pk.to_be_bytes().to_vec())]);
             }
@@ -252,7 +252,7 @@ fn too_few_copies_are_unavailable_and_virtual_tables_are_read_only() {
         let host = status.schema.column("host_id").expect("a column").id;
         let mut read = command(&status, whole_ring(), 10);
         read.columns = vec![(host, ColumnForm::Value)];
-        let page = coordinator.read(&status, Token::MIN, read, &options).await.expect("a page");
+        let page = coordinator.read(&status, Token::MIN, &read, &options).await.expect("a page");
         assert_eq!(page.row_count, 1);
         let refused = coordinator.write(&status, token(1), put(&table, 1, 1, 1), &one).await;
         assert!(matches!(refused, Err(WriteError::Refused(_))));
@@ -285,7 +285,7 @@ fn drivers_find_the_system_in_its_own_tables() {
                     let read = command(&table, partitions, 1000);
                     let read = ReadCommand { columns: Vec::new(), ..read };
                     let token = Token::of(pk.as_bytes());
-                    let page = coordinator.read(&table, token, read, &options).await;
+                    let page = coordinator.read(&table, token, &read, &options).await;
                     counts.push(page.expect("a page").row_count);
                 }
                 counts
@@ -397,7 +397,7 @@ fn a_batch_that_fails_halfway_is_whole_after_a_restart() {
         let log = entry("system", "batchlog");
         let read = ReadCommand { columns: Vec::new(), ..command(&log, whole_ring(), 10) };
         let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
-        let page = coordinator.read(&log, Token::MIN, read, &options).await.expect("a page");
+        let page = coordinator.read(&log, Token::MIN, &read, &options).await.expect("a page");
         assert_eq!(page.row_count, 0);
     });
 }

@@ -1,7 +1,7 @@
 //! From a plan and its values to the changes of a mutation.
 //!
-//! A write of one row by its whole key costs an allocation for each of partition key, clustering
-//! key and row, and those of the mutation itself.
+//! A write of one row by its whole key costs an allocation for each of partition key and
+//! clustering key, and one for the mutation: its row is written in place, collections included.
 
 use super::operation::{Action, Operation};
 use super::plan::{ModifyPlan, Whole};
@@ -11,11 +11,9 @@ use crate::restrictions::{Keys, Nulls, keys};
 use crate::term::{Env, Evaluated, Term};
 use model::value;
 use model::{ColumnId, Type};
+use mutation::collection::ValueElements;
 use mutation::range::RangeTombstone;
 use mutation::{Cell, CellState, CollectionWriter, Marker, MutationBuilder, RowBuilder, Tombstone};
-
-/// Bytes that a row has as a rule: its first allocation.
-const ROW_BYTES: usize = 256;
 
 /// When a write happens and how long it lasts.
 #[derive(Clone, Copy)]
@@ -48,6 +46,12 @@ impl<'a> Write<'a> {
             0 => Cell::live(self.timestamp, value),
             ttl => Cell::expiring(self.timestamp, value, self.now_secs + ttl as i64, ttl),
         }
+    }
+
+    /// The deletion of what a collection held before it is set as a whole: what is written with it
+    /// must not be covered.
+    fn overwritten(&self) -> Tombstone {
+        Tombstone::new(self.timestamp.saturating_sub(1), self.now_secs)
     }
 
     fn dead(&self) -> Cell<'static> {
@@ -108,9 +112,10 @@ pub(crate) fn add_to(
             builder.delete_partition(write.tombstone());
         } else if plan.clustering.names_rows(table) {
             for key in plan.clustering.prefixes(table, Nulls::Refused, &write.env)? {
-                let mut row = RowBuilder::new(Vec::new());
-                row.tombstone(write.tombstone());
-                builder.row(&key, &row.finish());
+                builder.row_with(&key, |row| {
+                    row.tombstone(write.tombstone());
+                    Ok::<(), CqlError>(())
+                })?;
             }
         } else {
             for range in plan.clustering.ranges(table, Nulls::Refused, &write.env)? {
@@ -122,16 +127,17 @@ pub(crate) fn add_to(
     if plan.whole != Whole::Mark && plan.row_operations.is_empty() {
         return Ok(());
     }
-    let prefixes = plan.clustering.prefixes(table, Nulls::Refused, &write.env)?;
-    let mut buffer = Vec::with_capacity(ROW_BYTES);
-    for key in prefixes {
-        let mut row = RowBuilder::new(buffer);
+    let fill = |row: &mut RowBuilder| {
         if plan.whole == Whole::Mark {
             row.marker(write.marker());
         }
-        add_columns(&mut row, &plan.row_operations, write, existing)?;
-        buffer = row.finish();
-        builder.row(&key, &buffer);
+        add_columns(row, &plan.row_operations, write, existing)
+    };
+    if table.clustering_count == 0 {
+        return builder.row_with(&[], fill);
+    }
+    for key in plan.clustering.prefixes(table, Nulls::Refused, &write.env)? {
+        builder.row_with(&key, fill)?;
     }
     Ok(())
 }
@@ -148,6 +154,9 @@ fn add_columns(
             add_cell(row, first, write)?;
             continue;
         }
+        if group.len() == 1 && add_value(row, first, write)? {
+            continue;
+        }
         let mut elements = Elements::new(&first.ty, write);
         for operation in group {
             elements.change(operation, existing.list(operation.column))?;
@@ -157,6 +166,26 @@ fn add_columns(
         }
     }
     Ok(())
+}
+
+/// Writes a whole value of a multi-cell column, or one that is added to it, without a look at its
+/// elements one by one; whether that could be done.
+fn add_value(
+    row: &mut RowBuilder,
+    operation: &Operation,
+    write: &Write<'_>,
+) -> Result<bool, CqlError> {
+    let (term, tombstone) = match &operation.action {
+        Action::Set(term) => (term, write.overwritten()),
+        Action::Add(term) => (term, Tombstone::NONE),
+        _ => return Ok(false),
+    };
+    let Evaluated::Value(bytes) = term.evaluate(&write.env)? else { return Ok(false) };
+    let elements = ValueElements::new(&operation.ty, &bytes, tombstone, write.cell(&[]));
+    let Some(elements) = elements else { return Ok(false) };
+    let (ids, now) = (write.env.ids, write.env.now_micros);
+    row.elements(operation.column, &elements, || ids.timeuuid(now).into_bytes());
+    Ok(true)
 }
 
 fn add_cell(
@@ -222,9 +251,7 @@ impl<'w, 'a> Elements<'w, 'a> {
                 if value == Evaluated::Unset {
                     return Ok(());
                 }
-                // What is written with it must not be covered.
-                let timestamp = self.write.timestamp.saturating_sub(1);
-                self.tombstone = Tombstone::new(timestamp, self.write.now_secs);
+                self.tombstone = self.write.overwritten();
                 if let Some(bytes) = value.bytes() {
                     self.add_all(bytes, End::Back);
                 }

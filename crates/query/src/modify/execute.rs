@@ -30,9 +30,12 @@ pub(crate) async fn execute(
     let options = request.write_options(kind);
     let coordinator = request.coordinator;
     let build = |key: &[u8]| {
-        let mut builder = MutationBuilder::new(schema, key);
+        let mut builder = MutationBuilder::reusing(schema, key, request.scratch.take());
         add_to(&mut builder, plan, &write, &Existing::default())?;
-        Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
+        let is_empty = builder.is_empty();
+        let (mutation, buffer) = builder.freeze_reused();
+        request.scratch.give_back(buffer);
+        Ok::<_, CqlError>((!is_empty).then_some(mutation))
     };
     match keys {
         Keys::One(key) => {

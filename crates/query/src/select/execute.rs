@@ -15,7 +15,9 @@ use crate::response::Rows;
 use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys, ring};
 use crate::term::Env;
 use model::Token;
-use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
+use mutation::page::{
+    Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange,
+};
 use std::collections::VecDeque;
 
 /// A page of a replica is cut at this size.
@@ -73,7 +75,7 @@ pub(crate) async fn execute(
         plan,
         request,
         env,
-        ranges,
+        command: command(plan, request, ranges),
         filtered,
         per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
         rows_max: if limited { rows_left } else { u64::MAX },
@@ -154,11 +156,33 @@ fn targets(
     Ok(range.map(Targets::Range))
 }
 
+/// What a plan reads with these clustering ranges, but for its limits and where.
+fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> ReadCommand {
+    ReadCommand {
+        table: plan.table.schema.id,
+        partitions: Partitions::Key(Vec::new()),
+        ranges,
+        reversed: plan.reversed,
+        columns: plan.columns.clone(),
+        static_count: plan.static_count,
+        row_limit: 0,
+        per_partition_limit: 0,
+        partition_limit: u64::MAX,
+        bytes_max: PAGE_BYTES_MAX,
+        static_only_rows: plan.restrictions.clustering.is_full(),
+        tombstone_limit: TOMBSTONES_MAX,
+        now: request.now_secs(),
+        bypass_cache: plan.bypass_cache,
+        resume: None,
+    }
+}
+
 struct Scan<'p> {
     plan: &'p SelectPlan,
     request: &'p Request<'p>,
     env: Env<'p>,
-    ranges: Vec<SendRange>,
+    /// The read of the next page, but for where it goes on.
+    command: ReadCommand,
     filtered: bool,
     per_partition: u64,
     /// Rows that may be added in all.
@@ -217,9 +241,10 @@ impl Scan<'_> {
         let mut key = key;
         let mut from = resume.filter(|resume| resume.key == key);
         loop {
-            let command = self.command(Partitions::Key(key), from.take());
-            let page = self.read(token, command).await?;
-            if let Consumed::Full(next) = self.consume(&page, page.resume.is_some())? {
+            self.aim(Partitions::Key(key), from.take());
+            let mut page = self.read(token).await?;
+            let more = page.resume.is_some();
+            if let Consumed::Full(next) = self.consume(&mut page, more)? {
                 return Ok(next);
             }
             let Some(next) = page.resume.filter(|next| next.after.is_some()) else {
@@ -251,15 +276,15 @@ impl Scan<'_> {
                 first = ahead.pop_front();
             }
             loop {
-                let page = match first.take() {
+                let mut page = match first.take() {
                     Some(page) => page,
                     None => {
-                        let command = self.command(Partitions::Key(key.clone()), from.take());
-                        self.read(token, command).await?
+                        self.aim(Partitions::Key(key.clone()), from.take());
+                        self.read(token).await?
                     }
                 };
                 let more = page.resume.is_some() || !keys.is_empty();
-                match self.consume(&page, more)? {
+                match self.consume(&mut page, more)? {
                     Consumed::Full(next) => return Ok(next),
                     Consumed::All => {}
                 }
@@ -295,9 +320,10 @@ impl Scan<'_> {
                 start = RingBound { token, key: Some(resume.key.clone()), after };
             }
             let partitions = Partitions::Range { start, end: range.end.clone() };
-            let command = self.command(partitions, from.take());
-            let page = self.read(Token::MIN, command).await?;
-            match self.consume(&page, page.resume.is_some())? {
+            self.aim(partitions, from.take());
+            let mut page = self.read(Token::MIN).await?;
+            let more = page.resume.is_some();
+            match self.consume(&mut page, more)? {
                 Consumed::Full(next) => return Ok(next),
                 Consumed::All => {}
             }
@@ -312,10 +338,10 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    async fn read(&mut self, token: Token, command: ReadCommand) -> Result<Page, CqlError> {
-        let options = self.request.read_options(&command.partitions);
+    async fn read(&self, token: Token) -> Result<Page, CqlError> {
+        let options = self.request.read_options(&self.command.partitions);
         let coordinator = self.request.coordinator;
-        let page = coordinator.read(&self.plan.table, token, command, &options).await?;
+        let page = coordinator.read(&self.plan.table, token, &self.command, &options).await?;
         Ok(page)
     }
 
@@ -325,10 +351,14 @@ impl Scan<'_> {
     ) -> Result<VecDeque<Page>, CqlError> {
         let options = self.request.read_options(&Partitions::Key(Vec::new()));
         let coordinator = self.request.coordinator;
-        let reads = batch.into_iter().map(|(token, key)| {
-            let command = self.command(Partitions::Key(key), None);
-            coordinator.read(&self.plan.table, token, command, &options)
-        });
+        let mut commands = Vec::with_capacity(batch.len());
+        for (token, key) in batch {
+            self.aim(Partitions::Key(key), None);
+            commands.push((token, self.command.clone()));
+        }
+        let reads = commands
+            .iter()
+            .map(|(token, command)| coordinator.read(&self.plan.table, *token, command, &options));
         let mut pages = VecDeque::new();
         for page in runtime::task::join_all(reads).await {
             pages.push_back(page?);
@@ -347,30 +377,17 @@ impl Scan<'_> {
         self.page_max.is_some() && PAGE_BYTES_MAX <= self.output.body.len()
     }
 
-    fn command(&self, partitions: Partitions, resume: Option<Resume>) -> ReadCommand {
-        let plan = self.plan;
-        let row_limit = match (self.filtered, plan.grouping) {
+    /// Makes the command read the next page of `partitions`.
+    fn aim(&mut self, partitions: Partitions, resume: Option<Resume>) {
+        let row_limit = match (self.filtered, self.plan.grouping) {
             (false, Grouping::None) => self.room(),
             _ => INTERNAL_PAGE_ROWS,
         };
         let unfiltered = if self.filtered { u64::MAX } else { self.per_partition };
-        ReadCommand {
-            table: plan.table.schema.id,
-            partitions,
-            ranges: self.ranges.clone(),
-            reversed: plan.reversed,
-            columns: plan.columns.clone(),
-            static_count: plan.static_count,
-            row_limit,
-            per_partition_limit: if plan.distinct { 1 } else { unfiltered },
-            partition_limit: u64::MAX,
-            bytes_max: PAGE_BYTES_MAX,
-            static_only_rows: plan.restrictions.clustering.is_full(),
-            tombstone_limit: TOMBSTONES_MAX,
-            now: self.request.now_secs(),
-            bypass_cache: plan.bypass_cache,
-            resume,
-        }
+        self.command.row_limit = row_limit;
+        self.command.per_partition_limit = if self.plan.distinct { 1 } else { unfiltered };
+        self.command.partitions = partitions;
+        self.command.resume = resume;
     }
 
     fn with_count(&self, resume: Resume) -> Resume {
@@ -380,13 +397,13 @@ impl Scan<'_> {
     }
 
     /// Takes the rows of a page; `more` tells whether anything comes after it.
-    fn consume(&mut self, page: &Page, more: bool) -> Result<Consumed, CqlError> {
+    fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         let plan = self.plan;
-        let layout = mutation::page::PageLayout::new(&plan.columns, plan.static_count);
-        let view = PageView::trusted(&page.bytes, layout);
         if plan.verbatim && self.output.is_plain() && page.row_count <= self.room() {
-            return self.copy(&view, page, more);
+            return self.copy(page, more);
         }
+        let layout = PageLayout::new(&plan.columns, plan.static_count);
+        let view = PageView::trusted(&page.bytes, layout);
         let key_count = plan.table.schema.partition_key_count;
         let mut cells =
             RowCells::new(&plan.inputs, &plan.column_inputs, plan.static_count, key_count);
@@ -429,18 +446,21 @@ impl Scan<'_> {
         Ok(Consumed::All)
     }
 
-    /// Copies the rows as they are: they all have room.
-    fn copy(&mut self, view: &PageView<'_>, page: &Page, more: bool) -> Result<Consumed, CqlError> {
-        if self.output.body.is_empty() {
-            self.output.body.reserve_exact(page.bytes.len());
-        }
-        let null_row = self.plan.outputs.len();
-        for partition in view.partitions() {
-            if partition.row_count() == 0 {
-                self.output.add_null_row(null_row);
-            }
-            for row in partition.rows() {
-                self.output.add_verbatim(row.values());
+    /// Takes the rows as they are: they all have room. The first ones stay where they are.
+    fn copy(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
+        let plan = self.plan;
+        let layout = PageLayout::new(&plan.columns, plan.static_count);
+        if self.output.is_empty() && page.keep_values(layout) {
+            let rows = std::mem::take(&mut page.bytes);
+            self.output.add_rows(rows, page.row_count);
+        } else {
+            for partition in PageView::trusted(&page.bytes, layout).partitions() {
+                if partition.row_count() == 0 {
+                    self.output.add_null_row(plan.outputs.len());
+                }
+                for row in partition.rows() {
+                    self.output.add_verbatim(row.values());
+                }
             }
         }
         self.check_size()?;

@@ -79,6 +79,17 @@ impl<'p> Output<'p> {
         self.row_count += 1;
     }
 
+    /// Whether nothing was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.row_count == 0 && self.body.is_empty()
+    }
+
+    /// Takes over `count` rows as the first ones.
+    pub(super) fn add_rows(&mut self, rows: Vec<u8>, count: u64) {
+        self.body = rows;
+        self.row_count = count;
+    }
+
     /// Adds a row of `count` nulls: of a partition that has no rows.
     pub(super) fn add_null_row(&mut self, count: usize) {
         (0..count).for_each(|_| self.body.put_i32(-1));
