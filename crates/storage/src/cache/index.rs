@@ -83,6 +83,11 @@ impl Index {
         self.entries.get(&token).copied()
     }
 
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Token, Entry)> {
+        self.entries.iter().map(|(&token, &entry)| (token, entry))
+    }
+
     /// The key of an entry; `None`: it has several.
     pub(super) fn key_of<'a>(&'a self, arena: &'a Arena, entry: Entry) -> Option<&'a [u8]> {
         match entry {
@@ -279,7 +284,8 @@ impl Index {
             if before.place(token, key).is_gt() {
                 return if entry.is_continuous() { NextKey::End } else { until_end() };
             }
-            if !entry.is_continuous() {
+            let is_next = token == after.token && after.key.as_deref() == Some(key);
+            if !entry.is_continuous() && !is_next {
                 let until = RingBound { token, key: Some(key.to_vec()), after: false };
                 return NextKey::NothingKnown { until };
             }

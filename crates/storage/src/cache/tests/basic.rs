@@ -1,0 +1,70 @@
+//! The simple cases, by hand.
+
+use super::super::*;
+use crate::testing::{clustering, schema};
+use mutation::{ClusteringPosition, Direction, Fragment};
+
+fn key(number: u64) -> DecoratedKey {
+    DecoratedKey::new(Bytes::from(crate::testing::key(number)))
+}
+
+fn tablet(limit: usize) -> (Rc<TableSchema>, Rc<RowCache>, Rc<TabletCache>) {
+    let schema = Rc::new(schema(1, "t"));
+    let cache = RowCache::new(64 << 20, limit);
+    let tablet = cache.open(Rc::new(schema.order.clone()), (Token::MIN, Token::MAX));
+    (schema, cache, tablet)
+}
+
+fn row(a: u32, b: u32) -> Fragment {
+    let mut row = mutation::RowBuilder::new(Vec::new());
+    row.marker(mutation::Marker::Live { timestamp: 1 });
+    Fragment::Row { key: clustering(&[a, b]).into(), row: row.finish().into() }
+}
+
+#[test]
+fn a_partition_that_was_read_whole_is_known_and_updated() {
+    let (schema, _, tablet) = tablet(1 << 20);
+    let phase = tablet.phase();
+    let mut populate = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), phase);
+    populate.interval(ClusteringPosition::start());
+    (0..5).for_each(|a| populate.fragment(&row(a, 0)));
+    populate.reached(&ClusteringPosition::end());
+    drop(populate);
+    assert_eq!(tablet.with_whole(&key(1), |whole| whole.run.row_count()), Some(5));
+    assert!(tablet.with_whole(&key(2), |_| ()).is_none());
+    let mut update = tablet.begin_update(&schema);
+    let start = |number| Fragment::PartitionStart { key: key(number), tombstone: Tombstone::NONE };
+    let mut fragments = vec![start(1), row(1, 0), row(7, 7), Fragment::PartitionEnd];
+    fragments.extend([start(2), row(1, 0), Fragment::PartitionEnd]);
+    for fragment in &fragments {
+        while update.fragment(fragment, &|_| true) == UpdateStep::Again {}
+    }
+    update.finish();
+    assert_eq!(tablet.with_whole(&key(1), |whole| whole.run.row_count()), Some(6));
+    assert_eq!(tablet.with_whole(&key(2), |whole| whole.run.row_count()), Some(1));
+    assert!(!tablet.may_populate(phase, Token::MAX));
+}
+
+#[test]
+fn a_large_partition_has_runs_and_gaps() {
+    let (_, _, tablet) = tablet(4 << 20);
+    let mut populate = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), tablet.phase());
+    populate.interval(ClusteringPosition::start());
+    (0..2000).for_each(|a| populate.fragment(&row(a, 0)));
+    let end = ClusteringPosition::before(clustering(&[2000]).into());
+    populate.reached(&end);
+    let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("it is known") };
+    let mut at = ClusteringPosition::start();
+    let mut rows = 0;
+    let mut runs = 0;
+    while let Stretch::Known(run) = snapshot.next(at.as_parts(), Direction::Forward) {
+        rows += run.view().row_count();
+        runs += 1;
+        at = run.view().interval().end;
+    }
+    assert_eq!((rows, &at), (2000, &end));
+    assert!(5 < runs, "{runs}");
+    let end = ClusteringPosition::end();
+    let gap = snapshot.next(end.as_parts(), Direction::Reversed);
+    assert!(matches!(gap, Stretch::Gap { from, to } if from == at && to == end));
+}
