@@ -92,7 +92,7 @@ fn hot_objects_survive_a_scan_of_cold_ones() {
     let mut arena = arena(4 << 20);
     let hot: Vec<_> = (0..1000).map(|_| arena.allocate(Age::Probation, 1, 1000).unwrap()).collect();
     for round in 0..20_000 {
-        while arena.allocate(Age::Probation, 0, 1000).is_none() {
+        if arena.allocate(Age::Probation, 0, 1000).is_none() {
             step(&mut arena);
         }
         // Each hot object is hit once while 2000 cold ones come.
@@ -157,6 +157,7 @@ fn memory_that_falls_free_beyond_a_lower_limit_goes_back_in_bounded_turns() {
         assert_eq!(step(&mut arena), []);
         assert!(arena.stats().released_segments - before <= GIVEN_BACK_MAX as u64);
         turns += 1;
+        assert!(turns < 100, "every turn gives something back");
     }
     assert!(turns > 5);
     assert!(arena.allocate(Age::Probation, 0, 2000).is_some());
@@ -357,6 +358,16 @@ impl Beside {
         true
     }
 
+    fn reclaim_to_limit(&mut self) {
+        let mut steps = 0;
+        while self.arena.over_limit() {
+            assert!(self.step(u64::MAX, None), "over the limit something is in use");
+            steps += 1;
+            assert!(steps < 1000, "every turn leads somewhere");
+        }
+        assert!(self.arena.used_bytes() <= self.arena.limit());
+    }
+
     fn run(&mut self, operation: Operation) {
         match operation {
             Operation::Allocate { main, len } => self.allocate(main, len),
@@ -384,13 +395,7 @@ impl Beside {
                 self.compare();
             }
             Operation::ReclaimToLimit => {
-                let mut steps = 0;
-                while self.arena.over_limit() {
-                    assert!(self.step(u64::MAX, None), "over the limit something is in use");
-                    steps += 1;
-                    assert!(steps < 1000, "every turn leads somewhere");
-                }
-                assert!(self.arena.used_bytes() <= self.arena.limit());
+                self.reclaim_to_limit();
                 self.compare();
             }
             Operation::FreeAll => {
@@ -415,9 +420,7 @@ impl Beside {
     fn finish(mut self) {
         self.compare();
         self.arena.set_limit(0);
-        while self.arena.over_limit() {
-            assert!(self.step(u64::MAX, None));
-        }
+        self.reclaim_to_limit();
         assert_eq!((self.arena.used_bytes(), self.model.len()), (0, 0));
         assert_eq!(self.arena.stats().free_segments, 0);
         check(&self.arena);
