@@ -8,6 +8,7 @@
   ./test.py -k WORD            only tests whose name holds WORD (pytest and cargo suites)
   ./test.py --list             the suites, with what they prove
   ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60)
+  ./test.py --sanitize         the arena's tests under the address sanitizer (nightly Rust)
   ./test.py --lane nightly     the default lane and the slow suites
 
 A suite is a folder with a suite.toml; nothing else registers it:
@@ -287,6 +288,25 @@ def fuzz(seconds):
     return total
 
 
+def sanitize():
+    """The tests of the arena, whose dead bytes are poisoned, under the address sanitizer."""
+    toolchains = shutil.which("rustup") and subprocess.check_output(
+        ["rustup", "toolchain", "list"], text=True)
+    if "nightly" not in (toolchains or ""):
+        say("   skipped: sanitize needs a nightly toolchain")
+        return Counts(skipped=1)
+    host = re.search(r"host: (\S+)", subprocess.check_output(["rustc", "-vV"], text=True)).group(1)
+    env = dict(os.environ, RUSTFLAGS="-Zsanitizer=address")
+    code, output = run(["cargo", "+nightly", "test", "-p", "memory", "--lib", "--features",
+                        "sanitized", "--target", host, "--target-dir", "target/sanitize"],
+                       1800, env=env, on_line=progress)
+    total = counts_of(output, CARGO_RESULT) or Counts()
+    if code:
+        say(output[-20000:])
+        total.failed = max(total.failed, 1)
+    return total
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -294,6 +314,8 @@ def main():
     parser.add_argument("-k", dest="word", help="only tests whose name holds this word")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument("--fuzz", nargs="?", const=60, type=int, metavar="SECONDS")
+    parser.add_argument("--sanitize", action="store_true",
+                        help="the arena's tests under the address sanitizer, and nothing else")
     parser.add_argument("--lane", choices=["default", "nightly"], default="default")
     parser.add_argument("-v", "--verbose", action="store_true", help="print all output")
     arguments = parser.parse_args()
@@ -306,6 +328,10 @@ def main():
     WORK.mkdir(exist_ok=True)
     if arguments.fuzz is not None:
         total = fuzz(arguments.fuzz)
+        say(str(total))
+        return int(0 < total.failed)
+    if arguments.sanitize:
+        total = sanitize()
         say(str(total))
         return int(0 < total.failed)
     chosen = select(suites, arguments.what, arguments.lane)

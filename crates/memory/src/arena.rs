@@ -43,6 +43,7 @@ mod policy;
 use crate::region::Region;
 use handles::{CHUNK_BYTES, Handles, Place};
 use policy::{Clock, Turn, Unit};
+use std::ops::Range;
 
 pub use handles::Handle;
 
@@ -472,6 +473,11 @@ impl Arena {
         self.region.bytes_mut()[offset..][..HEADER].copy_from_slice(&word.to_ne_bytes());
     }
 
+    fn write_dead(&mut self, offset: usize, size: usize) {
+        self.write_header(offset, None, size - HEADER);
+        self.region.poison(offset + HEADER..offset + size);
+    }
+
     /// Whether the head of an age has room for a block of `size` bytes.
     fn has_room(&self, age: Age, size: usize) -> bool {
         self.heads[age as usize]
@@ -490,12 +496,18 @@ impl Arena {
         let offset = head as usize * SEGMENT_BYTES + segment.used as usize;
         segment.used += size as u32;
         segment.live += size as u32;
+        self.region.unpoison(offset..offset + size);
         offset
     }
 
     /// A free segment, now in use.
     fn open(&mut self, age: Age) -> u32 {
-        let empty = Segment { used: 0, live: 0, age };
+        let segment = self.take_segment(Segment { used: 0, live: 0, age });
+        self.region.poison(bytes_of(segment));
+        segment
+    }
+
+    fn take_segment(&mut self, empty: Segment) -> u32 {
         let free = match self.free.pop() {
             Some(segment) => Some(segment),
             None => self.bare.pop(),
@@ -529,7 +541,7 @@ impl Arena {
         if kept == size {
             return;
         }
-        self.write_header(offset + kept, None, size - kept - HEADER);
+        self.write_dead(offset + kept, size - kept);
         let index = (offset / SEGMENT_BYTES) as u32;
         let segment = &mut self.segments[index as usize];
         segment.live -= (size - kept) as u32;
@@ -559,6 +571,7 @@ impl Arena {
     fn free_segment(&mut self, segment: u32) {
         assert!(self.segments[segment as usize].live == 0, "empty-free: no object is in it");
         self.segments[segment as usize].used = 0;
+        self.region.poison(bytes_of(segment));
         self.free.push(segment);
         self.stay_within(1);
     }
@@ -570,8 +583,7 @@ impl Arena {
             && self.over_limit()
             && let Some(segment) = self.free.pop()
         {
-            let start = segment as usize * SEGMENT_BYTES;
-            self.region.discard(start..start + SEGMENT_BYTES);
+            self.region.discard(bytes_of(segment));
             self.bare.push(segment);
             given_back += 1;
         }
@@ -687,7 +699,7 @@ impl Arena {
         let to = self.bump(age, size);
         self.region.bytes_mut().copy_within(from..from + size, to);
         self.handles.entry_mut(handle).address = (to / ALIGNMENT) as u32;
-        self.write_header(from, None, size - HEADER);
+        self.write_dead(from, size);
         self.segments[segment as usize].live -= size as u32;
         self.stats.relocated_bytes += size as u64;
     }
@@ -719,6 +731,12 @@ impl Arena {
 #[inline]
 fn block_bytes(len: usize) -> usize {
     HEADER + len.next_multiple_of(ALIGNMENT)
+}
+
+/// Where a segment lies in the region.
+fn bytes_of(segment: u32) -> Range<usize> {
+    let start = segment as usize * SEGMENT_BYTES;
+    start..start + SEGMENT_BYTES
 }
 
 /// The segment that an address of an entry lies in.

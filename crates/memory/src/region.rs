@@ -78,8 +78,42 @@ impl Region {
     }
 }
 
+#[cfg(feature = "sanitized")]
+unsafe extern "C" {
+    fn __asan_poison_memory_region(start: *const libc::c_void, len: usize);
+    fn __asan_unpoison_memory_region(start: *const libc::c_void, len: usize);
+}
+
+/// For the address sanitizer, which knows nothing of who has what in a mapping.
+#[cfg(feature = "sanitized")]
+impl Region {
+    /// Makes every access to `range` an error.
+    pub(crate) fn poison(&self, range: Range<usize>) {
+        let bytes = &self.bytes()[range];
+        // SAFETY: it marks the range in the sanitizer's own memory and touches no byte of it.
+        unsafe { __asan_poison_memory_region(bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// Takes that back.
+    pub(crate) fn unpoison(&self, range: Range<usize>) {
+        let bytes = &self.bytes()[range];
+        // SAFETY: as in `poison`.
+        unsafe { __asan_unpoison_memory_region(bytes.as_ptr().cast(), bytes.len()) };
+    }
+}
+
+#[cfg(not(feature = "sanitized"))]
+impl Region {
+    #[inline]
+    pub(crate) fn poison(&self, _: Range<usize>) {}
+
+    #[inline]
+    pub(crate) fn unpoison(&self, _: Range<usize>) {}
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
+        self.unpoison(0..self.len);
         // SAFETY: *owned*: the mapping is ours, and no borrow of it outlives `self`.
         let result = unsafe { libc::munmap(self.mapping.as_ptr(), self.mapping_len) };
         assert!(result == 0, "munmap: {}", std::io::Error::last_os_error());

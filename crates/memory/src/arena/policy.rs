@@ -228,6 +228,9 @@ mod tests {
             let mut clock = Clock::new();
             (0..probation).for_each(|unit| clock.push(Segment(unit), Age::Probation, 100));
             (0..main).for_each(|unit| clock.push(Large(unit), Age::Main, 100));
+            // What went does not count.
+            (100..200).for_each(|unit| clock.push(Segment(unit), Age::Probation, 100));
+            (100..200).for_each(|unit| clock.remove(Segment(unit), 100));
             assert_eq!(clock.choose(), Some((expected, Turn::Reclaim)), "{probation} {main}");
         };
         check(1, 0, Segment(0));

@@ -429,7 +429,7 @@ impl Beside {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 64, failure_persistence: None, ..Default::default()
+        cases: 32, failure_persistence: None, ..Default::default()
     })]
 
     #[test]
