@@ -84,7 +84,7 @@ async fn evictions(directory: &Path, rounds: usize) {
             assert_eq!(stats.pages, pages as u64);
             beside = (stats.bytes - index.key_bytes) as f64 / index.entries as f64;
             let start = Instant::now();
-            cache.clear();
+            cache.clear().await;
             times.push(start.elapsed().as_nanos() as u64 / pages as u64);
             assert_eq!(cache.stats().partitions.pages, 0);
         }

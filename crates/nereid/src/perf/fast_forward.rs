@@ -64,7 +64,7 @@ async fn test(options: &Options, report: &mut Report) -> Result<(), String> {
                 continue;
             }
             if !options.keep_across_groups {
-                caches::drop_all();
+                caches::drop_all().await;
             }
             run_group(options, report, &bench, group).await?;
         }
@@ -118,7 +118,7 @@ fn title(case: &Case, read: usize) -> (Vec<String>, String) {
 async fn repeat(options: &Options, bench: &Bench, case: &Case) -> Result<Vec<Vec<Sample>>, String> {
     let once = async || {
         if !options.keep_across_cases {
-            caches::drop_all();
+            caches::drop_all().await;
         }
         let samples = bench.run(&case.work).await?;
         if options.verbose {

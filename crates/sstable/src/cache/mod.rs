@@ -32,7 +32,8 @@ pub use file::{CachedFile, PAGE_BYTES, Page};
 pub(crate) use lru::PageKind;
 pub(crate) use state::{Body, Claim, Pin};
 
-use state::State;
+use runtime::task::yield_if_needed;
+use state::{EVICTIONS_MAX, State};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -80,17 +81,29 @@ impl IndexCache {
         Rc::new(IndexCache { state, reads: Cell::new(0) })
     }
 
-    /// Changes the budget, and evicts what exceeds it.
+    /// Changes the budget, and evicts some of what exceeds it: the rest goes as the cache is used,
+    /// or by [`IndexCache::evict_some`].
     pub fn set_bytes_max(&self, bytes_max: usize) {
         self.state.borrow_mut().set_bytes_max(bytes_max);
+        self.evict_some();
     }
 
-    /// Evicts what is not pinned.
-    pub fn clear(&self) {
+    /// Evicts a bounded number of pages of those that exceed the budget; whether more do.
+    pub fn evict_some(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let bytes_max = state.bytes_max();
-        state.set_bytes_max(0);
-        state.set_bytes_max(bytes_max);
+        state.evict_to(bytes_max)
+    }
+
+    /// Evicts what is not pinned. What comes meanwhile may stay.
+    pub async fn clear(&self) {
+        let steps = self.state.borrow().pages().div_ceil(EVICTIONS_MAX);
+        for _ in 0..steps {
+            if !self.state.borrow_mut().evict_to(0) {
+                return;
+            }
+            yield_if_needed().await;
+        }
     }
 
     /// What it did and has.

@@ -13,6 +13,9 @@ use stdx::HashMap;
 /// What a page counts in the budget beside its content: its slot and its places in the maps.
 const SLOT_BYTES: usize = std::mem::size_of::<Slot>() + 48;
 
+/// Evictions in one step: less than 100 us.
+pub(super) const EVICTIONS_MAX: usize = 128;
+
 /// What is in a slot.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
@@ -92,7 +95,11 @@ impl State {
 
     pub(super) fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
-        self.shrink();
+    }
+
+    /// Pages there are, and loads.
+    pub(super) fn pages(&self) -> usize {
+        self.map.len()
     }
 
     pub(super) fn stats(&self) -> CacheStats {
@@ -154,17 +161,27 @@ impl State {
         }
     }
 
-    /// Evicts until the budget is kept, or only pinned pages are left.
+    /// Evicts until the budget is kept, or only pinned pages are left; [`EVICTIONS_MAX`] at most,
+    /// so that a budget that was lowered is come to in steps.
     fn shrink(&mut self) {
-        while self.bytes_max < self.bytes {
+        self.evict_to(self.bytes_max);
+    }
+
+    /// As [`State::shrink`], to any number of bytes; whether there is more to be evicted.
+    pub(super) fn evict_to(&mut self, bytes_max: usize) -> bool {
+        for _ in 0..EVICTIONS_MAX {
+            if self.bytes <= bytes_max {
+                return false;
+            }
             let oldest = self.orphan().or_else(|| self.slots.oldest(Segment::Probation));
             let oldest = oldest.or_else(|| self.slots.oldest(Segment::Protected));
-            let Some(oldest) = oldest else { return };
+            let Some(oldest) = oldest else { return false };
             let kind = self.slots.get(oldest).key.kind;
             self.slots.unlink(oldest);
             self.remove(oldest);
             self.stats_of(kind).evictions += 1;
         }
+        bytes_max < self.bytes
     }
 
     /// An unpinned page of a closed file (*orphans-first*). Pinned ones on the way are marked, and

@@ -163,7 +163,9 @@ async fn read_all(
     let evictions = || shards.iter().map(|one| one.semaphore.counters().permit_based_evictions);
     let (before, evicted, start) =
         (stats(IoClass::Streaming), evictions().sum::<u64>(), Instant::now());
-    shards.iter().for_each(|shard| shard.cache.clear());
+    for shard in shards {
+        shard.cache.clear().await;
+    }
     let readers = (0..READERS).map(|number| {
         let (after, last) = parts.range(number as usize);
         let bound = |token| RingBound { token, key: None, after: true };

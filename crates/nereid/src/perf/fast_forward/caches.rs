@@ -20,6 +20,6 @@ pub(crate) fn data_counts() -> sstable::ReadCounts {
 }
 
 /// Forgets what was cached.
-pub(crate) fn drop_all() {
-    runtime::local::get::<Storage>().index_cache().clear();
+pub(crate) async fn drop_all() {
+    runtime::local::get::<Storage>().index_cache().clear().await;
 }

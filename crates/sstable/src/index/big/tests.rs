@@ -158,7 +158,7 @@ async fn check_lookups(list: Vec<Partition>, others: Vec<Vec<u8>>, bytes_max: us
             assert!(entries.iter().zip(&made.located[first..]).all(|(a, b)| same(a, b)));
         }
     }
-    cache.clear();
+    cache.clear().await;
     assert_eq!(cache.stats().partitions.bytes + cache.stats().files.bytes, 0);
 }
 
