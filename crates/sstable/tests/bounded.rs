@@ -5,7 +5,7 @@ mod support;
 use model::TableSchema;
 use model::key::push_clustering;
 use mutation::row::RowBuilder;
-use mutation::{Cell, ClusteringRange, Fragment, Marker, Tombstone};
+use mutation::{Cell, ClusteringPosition, ClusteringRange, Fragment, Marker, Tombstone};
 use reader::{Budget, Slice, Source};
 use runtime::io::IoClass;
 use sstable::index::Lookup;
@@ -139,7 +139,7 @@ async fn check_single_rows(version: Version, cold_max: u64) {
     let cache = IndexCache::new(4 << 20);
     let mut prng = Prng::from_seed(5);
     for _ in 0..50 {
-        cache.clear();
+        cache.clear().await;
         let number = prng.below(ROWS as u64 - 20) as i32;
         let cold = read(&table, &cache, one(), of_rows(&[2 * number]), usize::MAX).await;
         assert_eq!(rows(&cold), [all[1 + number as usize].clone()]);
@@ -198,10 +198,52 @@ async fn check_many_rows(version: Version, compression: Compression) {
         assert_eq!(did.counts.discarded_bytes, 0);
     }
     let reversed = Slice { reversed: true, ..of_rows(&wanted) };
+    runtime::io::take_peak_in_flight();
     let did = read(&table, &cache, one(), reversed, usize::MAX).await;
     let mut backward = rows(&did);
     backward.reverse();
     assert_eq!(backward, expected);
+    let depth = runtime::io::take_peak_in_flight();
+    assert!((16..=33).contains(&depth), "{depth} requests at once, backwards");
+    assert!(did.counts.data_reads <= wanted.len() as u64);
+    assert_eq!(did.counts.discarded_bytes, 0);
+}
+
+/// Ranges of all lengths, near and far, in one read: what comes is what the same ranges select.
+#[test]
+fn many_ranges_backwards_are_what_they_are_forwards() {
+    for (seed, compression) in [(20, Compression::None), (21, Compression::LZ4)] {
+        in_simulation(seed, async move {
+            let (table, _) = table(Version::Ms, compression).await;
+            let cache = IndexCache::new(4 << 20);
+            let mut prng = Prng::from_seed(seed);
+            for _ in 0..20 {
+                let (mut ranges, mut at) = (Vec::new(), 0);
+                while at < 2 * ROWS {
+                    let longest = if prng.one_in(4) { 2000 } else { 8 };
+                    let end = at + prng.below(longest) as i32;
+                    ranges.push(ClusteringRange {
+                        start: ClusteringPosition::before(prefix(at)),
+                        end: ClusteringPosition::after(prefix(end)),
+                    });
+                    let farthest = if prng.one_in(2) { 10 } else { 3000 };
+                    at = end + 1 + prng.below(farthest) as i32;
+                }
+                let slice = Slice { ranges, with_static: false, ..Slice::full() };
+                let expected = rows(&read(&table, &cache, one(), slice.clone(), usize::MAX).await);
+                let slice = Slice { reversed: true, ..slice };
+                let limit = if prng.one_in(3) { prng.below(300) as usize } else { usize::MAX };
+                let did = read(&table, &cache, one(), slice, limit).await;
+                let mut expected = expected;
+                expected.reverse();
+                let found = rows(&did);
+                assert!(found == expected[..found.len()]);
+                if limit == usize::MAX {
+                    assert_eq!((found.len(), did.counts.discarded_bytes), (expected.len(), 0));
+                }
+            }
+        });
+    }
 }
 
 #[test]

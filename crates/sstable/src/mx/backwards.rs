@@ -5,20 +5,32 @@
 //!  - *last-first*: the data is read in chunks of blocks from the end of a range, small at first
 //!    and growing as the consumer goes on, so that a few rows cost a few blocks.
 //!  - *bounded-by-block*: what is in memory is one chunk of data, of at most
-//!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block.
+//!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block; where several ranges are left
+//!    also the first chunks of those to come, within the bounds of reads ahead.
 
 use crate::index::blocks::{Block, BlockCursor, Place};
 use crate::index::scanned::{ScannedCursor, Start};
 use crate::mx::elements::{Elements, Look, Step};
-use crate::mx::window::Window;
+use crate::mx::window::{AHEAD_BYTES_MAX, FLIGHTS_MAX, GAP_BYTES, WHOLE_BYTES, Window};
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use stdx::Damaged;
 
 /// Bytes of the first chunk, and of the longest, where blocks are shorter.
 const CHUNK_BYTES: RangeInclusive<u64> = (4 << 10)..=(64 << 10);
+
+/// Ranges whose blocks are looked up ahead.
+const RANGES_MAX: usize = 128;
+
+/// Blocks of one range that are read as one, from the last to the first.
+#[derive(Debug)]
+struct Chunk {
+    blocks: VecDeque<Block>,
+    /// The block before these, of the same range.
+    below: Option<Block>,
+}
 
 /// What is left of a partition that is read backwards.
 #[derive(Debug)]
@@ -30,10 +42,12 @@ pub(super) struct Backwards {
     end_is_known: bool,
     /// So many ranges are left; the last of them is at hand.
     left: usize,
-    /// Blocks whose data is loaded, from the last to the first.
-    blocks: VecDeque<Block>,
-    /// The block before these, of the same range.
-    below: Option<Block>,
+    /// Blocks whose data is loaded.
+    now: Chunk,
+    /// The first chunks of ranges to come. All of each but the last is all of its range.
+    ahead: VecDeque<Chunk>,
+    /// Stretches of the data that have these, and were not asked for yet.
+    planned: VecDeque<Range<u64>>,
     /// Where the block answered last starts: the one before it ends there.
     above: u64,
     /// Where the range stands.
@@ -64,8 +78,9 @@ impl Backwards {
             end: end.unwrap_or(data_bytes),
             end_is_known: end.is_some(),
             left: ranges,
-            blocks: VecDeque::new(),
-            below: None,
+            now: Chunk { blocks: VecDeque::new(), below: None },
+            ahead: VecDeque::new(),
+            planned: VecDeque::new(),
             above: 0,
             place: RangePlace::Unknown,
             chunk_bytes: *CHUNK_BYTES.start(),
@@ -83,17 +98,18 @@ impl Backwards {
     ) -> Result<bool, ReadError> {
         while rows.is_empty() {
             let Some(number) = self.left.checked_sub(1) else { return Ok(false) };
-            let range = &elements.ranges()[number];
-            if self.blocks.is_empty() && !self.chunk(range, window, &damaged).await? {
+            let more = !self.now.blocks.is_empty()
+                || self.chunk(elements.ranges(), window, &damaged).await?;
+            if !more {
                 self.left = number;
                 self.place = RangePlace::Unknown;
                 continue;
             }
-            let Some(block) = self.blocks.pop_front() else {
+            let Some(block) = self.now.blocks.pop_front() else {
                 unreachable!("a chunk has a block");
             };
             let (start, end) = self.bounds(&block).map_err(&damaged)?;
-            let more_below = !self.blocks.is_empty() || self.below.is_some();
+            let more_below = !self.now.blocks.is_empty() || self.now.below.is_some();
             elements.enter(number, block.open, more_below);
             let held = elements.emitted();
             window.focus(start, end);
@@ -144,45 +160,120 @@ impl Backwards {
         }
     }
 
-    /// Looks up and loads the next blocks of a range; whether there are any.
+    /// Looks up and loads the next blocks of the present range; whether there are any.
     async fn chunk(
         &mut self,
-        range: &ClusteringRange,
+        ranges: &[ClusteringRange],
         window: &mut Window,
         damaged: &impl Fn(Damaged) -> ReadError,
     ) -> Result<bool, ReadError> {
-        let lower = range.start.as_parts();
-        let top = if self.place == RangePlace::Unknown {
+        let lower = ranges[self.left - 1].start.as_parts();
+        if self.place == RangePlace::Unknown {
             self.place = RangePlace::Top;
-            let top = self.cursor.last_before(range.end.as_parts(), lower).await?;
-            self.above = top.start;
-            self.check_last(range, &top).map_err(damaged)?;
-            top
+            if self.ahead.is_empty() {
+                self.look_ahead(ranges, window, damaged).await?;
+            }
+            let Some(chunk) = self.ahead.pop_front() else { unreachable!("of this range") };
+            self.now = chunk;
         } else {
-            let Some(top) = self.below.take() else { return Ok(false) };
-            top
-        };
-        self.below = self.previous(lower).await?.map_err(damaged)?;
-        let mut lowest = top;
-        self.blocks.push_back(top);
-        while let Some(below) = self.below
-            && top.end.saturating_sub(below.start) <= self.chunk_bytes
-        {
-            self.blocks.push_back(below);
-            lowest = below;
-            self.below = self.previous(lower).await?.map_err(damaged)?;
+            let Some(top) = self.now.below.take() else { return Ok(false) };
+            self.now = self.gather(top, lower, damaged).await?;
         }
-        self.chunk_bytes = (2 * self.chunk_bytes).min(*CHUNK_BYTES.end());
-        let place = |offset: u64| self.position.saturating_add(offset).min(self.end);
-        let (start, end) = (place(lowest.start), place(top.end));
-        let there = window.loaded_from() <= start && end <= window.loaded();
-        if start < end && !there {
+        let (start, end) = self.stretch(&self.now);
+        if start == end || holds(window, start, end) {
+            return Ok(true);
+        }
+        while window.asked() < FLIGHTS_MAX
+            && let Some(range) = self.planned.pop_front()
+        {
+            window.ask(range).await;
+        }
+        if !window.land(start, end).await? {
             window.reset(start, end);
             window.set_step(end - start);
             window.load((end - start) as usize).await?;
         }
         Ok(true)
     }
+
+    /// Looks up the first chunks of the ranges from the present one on, as far as each of them is
+    /// all of its range and it makes sense to read ahead, and plans to read them.
+    async fn look_ahead(
+        &mut self,
+        ranges: &[ClusteringRange],
+        window: &Window,
+        damaged: &impl Fn(Damaged) -> ReadError,
+    ) -> Result<(), ReadError> {
+        let mut bytes = 0;
+        for range in ranges[..self.left].iter().rev() {
+            let lower = range.start.as_parts();
+            let top = self.cursor.last_before(range.end.as_parts(), lower).await?;
+            self.above = top.start;
+            self.check_last(range, &top).map_err(damaged)?;
+            let chunk = self.gather(top, lower, damaged).await?;
+            let (start, end) = self.stretch(&chunk);
+            let whole = chunk.below.is_none();
+            self.ahead.push_back(chunk);
+            if start < end && !holds(window, start, end) {
+                bytes += end - start;
+                self.plan(start..end);
+            }
+            if !whole || RANGES_MAX <= self.ahead.len() || AHEAD_BYTES_MAX <= bytes {
+                break;
+            }
+        }
+        // One stretch is read when it is gone to.
+        if self.planned.len() == 1 {
+            self.planned.clear();
+        }
+        Ok(())
+    }
+
+    /// Collects the blocks from one on that are read as one.
+    async fn gather(
+        &mut self,
+        top: Block,
+        lower: Place<'_>,
+        damaged: &impl Fn(Damaged) -> ReadError,
+    ) -> Result<Chunk, ReadError> {
+        let mut blocks = VecDeque::from([top]);
+        let mut below = self.previous(lower).await?.map_err(damaged)?;
+        while let Some(block) = below
+            && top.end.saturating_sub(block.start) <= self.chunk_bytes
+        {
+            blocks.push_back(block);
+            below = self.previous(lower).await?.map_err(damaged)?;
+        }
+        self.chunk_bytes = (2 * self.chunk_bytes).min(*CHUNK_BYTES.end());
+        Ok(Chunk { blocks, below })
+    }
+
+    /// Where the blocks of a chunk lie in the data.
+    fn stretch(&self, chunk: &Chunk) -> (u64, u64) {
+        let place = |offset: u64| self.position.saturating_add(offset).min(self.end);
+        match (chunk.blocks.back(), chunk.blocks.front()) {
+            (Some(lowest), Some(top)) => (place(lowest.start), place(top.end)),
+            _ => (0, 0),
+        }
+    }
+
+    /// A stretch before all that were planned, or one that shares blocks with the latest of them.
+    fn plan(&mut self, range: Range<u64>) {
+        if let Some(last) = self.planned.back_mut()
+            && last.start <= range.end.saturating_add(GAP_BYTES)
+            && (last.start <= range.start || last.end.saturating_sub(range.start) <= WHOLE_BYTES)
+        {
+            last.start = last.start.min(range.start);
+            last.end = last.end.max(range.end);
+            return;
+        }
+        self.planned.push_back(range);
+    }
+}
+
+/// Whether a stretch is loaded.
+fn holds(window: &Window, start: u64, end: u64) -> bool {
+    window.loaded_from() <= start && end <= window.loaded()
 }
 
 /// Looks for blocks in a partition that has no index of its rows, from its first element, at the

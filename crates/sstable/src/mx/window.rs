@@ -27,11 +27,11 @@ pub const WHOLE_BYTES: u64 = 64 << 10;
 /// The first step of a longer one, and the longest.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
 /// Reads that are under way at once.
-const FLIGHTS_MAX: usize = 32;
+pub const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Extents closer than this are read as one: a request costs as much as that many bytes.
-const GAP_BYTES: u64 = 16 << 10;
+pub const GAP_BYTES: u64 = 16 << 10;
 
 type LoadFuture = Pin<Box<dyn Future<Output = Result<Loaded, ReadError>>>>;
 
@@ -97,6 +97,9 @@ pub struct Window {
     /// The extent that the consumer is in, if any, and those to come.
     extents: VecDeque<Extent>,
     flights: VecDeque<Flight>,
+    /// Reads of stretches that are gone to in the order in which they were asked for, wherever
+    /// they lie: for who reads backwards.
+    asked: VecDeque<Flight>,
     /// Memory for the next read.
     spare: AlignedBuf,
 }
@@ -114,6 +117,7 @@ impl Window {
             limit: 0,
             extents: VecDeque::new(),
             flights: VecDeque::new(),
+            asked: VecDeque::new(),
             spare: AlignedBuf::new(),
         }
     }
@@ -128,6 +132,9 @@ impl Window {
     /// Forgets the extents that were planned. What is loaded stays.
     pub fn forget_plans(&mut self) {
         self.discard_ahead(u64::MAX);
+        while let Some(flight) = self.asked.pop_front() {
+            self.discard(&flight.range);
+        }
         self.extents.clear();
     }
 
@@ -208,7 +215,8 @@ impl Window {
 
     /// Bytes of memory that it holds, and of reads that are under way.
     pub fn memory_bytes(&self) -> usize {
-        let flights = self.flights.iter().map(|flight| flight.range.end - flight.range.start);
+        let flights = self.flights.iter().chain(&self.asked);
+        let flights = flights.map(|flight| flight.range.end - flight.range.start);
         self.buf.memory_bytes() + self.spare.capacity() + flights.sum::<u64>() as usize
     }
     /// The file.
@@ -265,6 +273,37 @@ impl Window {
         assert!(inside || start == end, "a stretch that is not loaded");
         self.extents.clear();
         (self.here, self.limit) = (start, end);
+    }
+
+    /// Starts a read of a stretch that [`Window::land`] will go to.
+    pub async fn ask(&mut self, range: Range<u64>) {
+        self.stats.add_range(range.end - range.start);
+        let flight = self.take_off(self.file.rounded(range), "planned").await;
+        self.asked.push_back(flight);
+    }
+
+    /// So many of these reads were not gone to yet.
+    pub fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Goes to a stretch that was asked for; whether it was.
+    pub async fn land(&mut self, start: u64, end: u64) -> Result<bool, ReadError> {
+        while let Some(flight) = self.asked.pop_front() {
+            let range = flight.range.clone();
+            if start < range.start || range.end < end {
+                self.discard(&range);
+                continue;
+            }
+            self.stats.add(|counts| counts.data_waits += 1);
+            let bytes = flight.landed().await?;
+            self.extents.clear();
+            self.discard_loaded();
+            (self.buf, self.base) = (bytes, range.start);
+            (self.here, self.limit) = (start, end);
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Loads such that `rest` has at least `want` bytes, or all there are.
@@ -381,7 +420,8 @@ impl Window {
             let range = self.file.rounded(extent.range.start..end);
             extent.issued = range.end;
             ahead += range.end - range.start;
-            self.take_off(range, "planned").await;
+            let flight = self.take_off(range, "planned").await;
+            self.flights.push_back(flight);
         }
     }
 
@@ -398,11 +438,12 @@ impl Window {
         extent.step = (extent.step * 2).min(*STEP_BYTES.end());
         let range = self.file.rounded(extent.issued..end);
         extent.issued = range.end;
-        self.take_off(range, "ahead").await;
+        let flight = self.take_off(range, "ahead").await;
+        self.flights.push_back(flight);
     }
 
     /// Starts a read.
-    async fn take_off(&mut self, range: Range<u64>, why: &'static str) {
+    async fn take_off(&mut self, range: Range<u64>, why: &'static str) -> Flight {
         self.note(&range, why);
         let (file, class) = (self.file.clone(), self.class);
         let (wanted, memory) = (range.clone(), std::mem::take(&mut self.spare));
@@ -414,7 +455,7 @@ impl Window {
             Poll::Ready(landed) => FlightState::Landed(landed),
             Poll::Pending => FlightState::Flying(future),
         };
-        self.flights.push_back(Flight { range, state });
+        Flight { range, state }
     }
 
     fn note(&self, range: &Range<u64>, why: &'static str) {
@@ -432,10 +473,16 @@ impl Window {
         while let Some(flight) = self.flights.front()
             && flight.range.end <= until
         {
-            let bytes = flight.range.end - flight.range.start;
-            self.stats.add(|counts| counts.discarded_bytes += bytes);
+            let range = flight.range.clone();
+            self.discard(&range);
             self.flights.pop_front();
         }
+    }
+
+    /// Counts a read that nobody wanted.
+    fn discard(&self, range: &Range<u64>) {
+        let bytes = range.end - range.start;
+        self.stats.add(|counts| counts.discarded_bytes += bytes);
     }
 
     /// Forgets what is loaded, and counts what of it was read ahead: the rest of a stretch that
@@ -454,7 +501,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        self.discard_ahead(u64::MAX);
+        self.forget_plans();
         self.discard_loaded();
     }
 }
