@@ -18,7 +18,6 @@ pub mod cache;
 pub mod compress;
 pub mod filter;
 pub mod index;
-pub mod integrity;
 pub mod mx;
 pub mod read_stats;
 pub mod schema;

@@ -6,26 +6,29 @@
 
 use crate::cache::{Access, CachedFile, IndexCache};
 use crate::compress::data::ReadFile;
+use crate::compress::guard::Guard;
 use crate::compress::{Chunks, ChunksError};
 use crate::filter::Filter;
 use crate::index::big::rebuild_summary;
-use crate::index::summary::Summary;
+use crate::index::summary::{Summary, SummaryEntries};
 use crate::index::trie::TrieIndex;
 use crate::index::{BigIndex, Lookup, PartitionIndex};
 use crate::mx::header::Shape;
 use crate::mx::reader::{Scope, TableSource};
 use crate::scylla::{Metadata, features};
 use crate::statistics::{PARTITIONER, Statistics, Stats};
+use crate::store::Version;
 use crate::store::name::{Component, Descriptor};
 use crate::store::toc::Toc;
 use model::{DecoratedKey, TableSchema};
 use reader::{ReadError, Slice};
 use runtime::io::{File, IoClass, OpenOptions, fs};
-use std::cell::RefCell;
+use runtime::task::yield_if_needed;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::Damaged;
-use stdx::checksum::crc32;
+use stdx::checksum::crc32_append;
 
 /// How the rows of a file map to a version of its table's schema.
 #[derive(Debug)]
@@ -48,6 +51,16 @@ pub struct Table {
     filter: Option<Filter>,
     pub(crate) data: Rc<ReadFile>,
     pub(crate) index: PartitionIndex,
+    damaged: Cell<bool>,
+}
+
+/// What a checksum file that is named in the TOC, and not there, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// Damage.
+    Damage,
+    /// Done without.
+    Accepted,
 }
 
 impl Table {
@@ -67,7 +80,7 @@ impl Table {
         let scylla = open_scylla(dir, descriptor, &components).await?;
         let load = async |component| {
             let bytes = read_component(dir, descriptor, component).await?;
-            check_digest(dir, descriptor, component, &bytes, &scylla)?;
+            check_digest(dir, descriptor, component, &bytes, &scylla).await?;
             Ok::<_, ReadError>(bytes)
         };
         // What can be made again, or done without, may be missing.
@@ -83,7 +96,7 @@ impl Table {
         let mapping = map(dir, descriptor, &statistics, schema)?;
         let filter = match load_optional(Component::Filter).await? {
             Some(bytes) => {
-                let filter = Filter::parse(&bytes, descriptor.version.filter_form());
+                let filter = load_filter(&bytes, descriptor.version).await;
                 Some(filter.map_err(at(Component::Filter))?)
             }
             None => None,
@@ -92,7 +105,7 @@ impl Table {
         let chunks = match components.has(Component::CompressionInfo) {
             true => {
                 let bytes = load(Component::CompressionInfo).await?;
-                let chunks = Chunks::parse(&bytes, data_bytes, descriptor.version);
+                let chunks = load_chunks(&bytes, data_bytes, descriptor.version).await;
                 Some(chunks.map_err(|error| chunks_error(dir, descriptor, error))?)
             }
             false => None,
@@ -116,12 +129,24 @@ impl Table {
             filter,
             data,
             index,
+            damaged: Cell::new(false),
         }))
     }
 
     /// Reads one partition or a range of them. Errors come from the source.
     pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, access: Access) -> TableSource {
         TableSource::new(self.clone(), scope, slice, access)
+    }
+
+    /// As [`Table::read`], of bytes that were compared with every checksum before they are used.
+    /// Who reads all of it gets an error instead of the end where the digest does not match.
+    pub fn read_checked(
+        self: &Rc<Self>,
+        scope: Scope,
+        slice: Slice,
+        access: Access,
+    ) -> TableSource {
+        TableSource::new(self.clone(), scope, slice, access).checked()
     }
 
     /// Whether the key may be here: false is certain.
@@ -204,44 +229,74 @@ impl Table {
         self.scylla.features & features::LAST_BLOCK_WIDTH != 0
     }
 
-    /// Reads all of the data and compares every checksum that there is.
+    /// Whether a read found something damaged since it was opened.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
+    /// A read failed.
+    pub(crate) fn note(&self, error: &ReadError) {
+        if let ReadError::Damaged { .. } = error {
+            self.damaged.set(true);
+        }
+    }
+
+    /// Reads data and index once and compares every checksum that there is.
     pub async fn verify(&self, class: IoClass) -> Result<(), ReadError> {
+        self.guard(Missing::Damage).await?.verify(class).await?;
+        let check = async |file: &CachedFile, digest| {
+            let guard = Guard::new(None, digest).expect("no checksums to be read");
+            let file = ReadFile::new(file.file().clone(), file.len(), None).guarded(guard);
+            file.verify(class).await
+        };
+        match &self.index {
+            PartitionIndex::Big(index) => {
+                check(index.file(), self.scylla.digest_of(Component::Index)).await
+            }
+            // No digest of its files is known: they are read for their bytes to be there.
+            PartitionIndex::Trie(index) => {
+                check(index.partitions(), None).await?;
+                check(index.rows(), None).await
+            }
+        }
+    }
+
+    /// The data, whose reads are compared with every checksum that there is.
+    pub(crate) async fn guarded_data(&self) -> Result<ReadFile, ReadError> {
+        self.guard(Missing::Accepted).await
+    }
+
+    async fn guard(&self, missing: Missing) -> Result<ReadFile, ReadError> {
         let mut digest = None;
-        if self.components.has(Component::Digest) {
-            let bytes = self.component(Component::Digest).await?;
+        if let Some(bytes) = self.checksums(Component::Digest, missing).await? {
             let text = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
             let wrong = Damaged::new("the digest is no number", 0);
             let wrong = error_at(&self.dir, self.descriptor, Component::Digest, wrong);
             digest = Some(text.ok_or(wrong)?);
         }
-        let checksums = match self.components.has(Component::Crc) {
-            true => Some(self.component(Component::Crc).await?),
-            false => None,
+        // Compressed chunks have their checksums behind them.
+        let checksums = match self.data.chunks() {
+            None => self.checksums(Component::Crc, missing).await?,
+            Some(_) => None,
         };
-        self.data.verify(class, digest, checksums.as_deref()).await?;
-        match &self.index {
-            PartitionIndex::Big(index) => {
-                let file = ReadFile::new(index.file().file().clone(), index.file().len(), None);
-                file.verify(class, self.scylla.digest_of(Component::Index), None).await?;
-            }
-            // No digest of its files is known: they are read for their bytes to be there.
-            PartitionIndex::Trie(index) => {
-                for file in [index.partitions(), index.rows()] {
-                    let file = ReadFile::new(file.file().clone(), file.len(), None);
-                    file.verify(class, None, None).await?;
-                }
-            }
+        let guard = Guard::new(checksums.as_deref(), digest);
+        let guard =
+            guard.map_err(|error| error_at(&self.dir, self.descriptor, Component::Crc, error))?;
+        Ok(self.data.guarded(guard))
+    }
+
+    async fn checksums(
+        &self,
+        component: Component,
+        missing: Missing,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
+        let path = self.descriptor.path(&self.dir, component);
+        let done_without = !self.components.has(component)
+            || missing == Missing::Accepted && !fs::exists(path).await?;
+        match done_without {
+            true => Ok(None),
+            false => self.component(component).await.map(Some),
         }
-        if self.data.chunks().is_some() {
-            let (mut position, mut chunk) = (0, Vec::new());
-            while position < self.data.len() {
-                let end = self.data.round_up(position + 1).min(self.data.len());
-                chunk.clear();
-                self.data.read(class, position..end, &mut chunk).await?;
-                position = end;
-            }
-        }
-        Ok(())
     }
 
     async fn component(&self, component: Component) -> Result<Vec<u8>, ReadError> {
@@ -303,7 +358,8 @@ async fn open_big(
     let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
     let index = CachedFile::new(index, index_bytes);
     let summary = match summary {
-        Some(bytes) => Summary::parse(&bytes, index_bytes)
+        Some(bytes) => load_summary(&bytes, index_bytes)
+            .await
             .map_err(|damaged| error_at(dir, descriptor, Component::Summary, damaged))?,
         None => rebuild_summary(&index, data).await?,
     };
@@ -343,19 +399,59 @@ async fn open_scylla(
     Metadata::parse(&bytes).map_err(|error| error_at(dir, descriptor, Component::Scylla, error))
 }
 
-fn check_digest(
+/// Entries of a component that are parsed before others may run: well under 500 us.
+const STEP_ITEMS: usize = 4096;
+/// Bytes whose checksum is computed before others may run.
+const STEP_BYTES: usize = 256 << 10;
+
+async fn load_filter(bytes: &[u8], version: Version) -> Result<Filter, Damaged> {
+    let (mut filter, words) = Filter::begin(bytes)?;
+    for step in words.chunks(STEP_ITEMS) {
+        filter.extend(step, version.filter_form());
+        yield_if_needed().await;
+    }
+    Ok(filter)
+}
+
+async fn load_chunks(
+    bytes: &[u8],
+    data_bytes: u64,
+    version: Version,
+) -> Result<Chunks, ChunksError> {
+    let (mut chunks, mut rest) = Chunks::begin(bytes, data_bytes, version)?;
+    while rest.step(&mut chunks.offsets, STEP_ITEMS)? {
+        yield_if_needed().await;
+    }
+    Ok(chunks)
+}
+
+async fn load_summary(bytes: &[u8], index_bytes: u64) -> Result<Summary, Damaged> {
+    let mut entries = SummaryEntries::begin(bytes)?;
+    while entries.step(STEP_ITEMS)? {
+        yield_if_needed().await;
+    }
+    entries.finish(index_bytes)
+}
+
+async fn check_digest(
     dir: &Path,
     descriptor: Descriptor,
     component: Component,
     bytes: &[u8],
     scylla: &Metadata,
 ) -> Result<(), ReadError> {
-    match scylla.digest_of(component) {
-        Some(digest) if digest != crc32(bytes) => {
+    let Some(digest) = scylla.digest_of(component) else { return Ok(()) };
+    let mut found = 0;
+    for step in bytes.chunks(STEP_BYTES) {
+        found = crc32_append(found, step);
+        yield_if_needed().await;
+    }
+    match digest == found {
+        false => {
             let damaged = Damaged::new("digest of the component does not match", 0);
             Err(error_at(dir, descriptor, component, damaged))
         }
-        _ => Ok(()),
+        true => Ok(()),
     }
 }
 

@@ -7,12 +7,14 @@ use model::{ColumnId, TableSchema, Type, Uuid};
 use mutation::{Cell, ClusteringPosition, Direction, Fragment, Marker, RowBuilder, Tombstone};
 use reader::{Budget, ReadError, Slice, Source, merge};
 use runtime::io::{IoClass, OpenOptions, fs};
+use sstable::compress::output::{CRC_CHUNK_BYTES, crc_file};
 use sstable::scrub::{Mode, Target, distribute, scrub, validate};
 use sstable::store::list;
 use sstable::{Component, Compression, Descriptor, Table, WriterOptions};
 use std::path::Path;
 use std::rc::Rc;
 use stdx::Bytes;
+use stdx::checksum::crc32;
 use support::{DIR, everything, in_simulation, read_all, write};
 
 const OUT: &str = "/data/ks/out";
@@ -75,16 +77,25 @@ async fn data_of(table: &Table) -> Vec<u8> {
     fs::read_file(table.descriptor().path(Path::new(DIR), Component::Data)).await.unwrap()
 }
 
-/// Changes Data.db, which stays as long as it is, and opens the table again.
-async fn with_data(table: Rc<Table>, data: Vec<u8>) -> Rc<Table> {
-    let path = table.descriptor().path(Path::new(DIR), Component::Data);
-    assert_eq!(data_of(&table).await.len(), data.len());
+/// Puts other content in the place of a file.
+async fn replace(table: &Table, component: Component, content: &[u8]) {
+    let path = table.descriptor().path(Path::new(DIR), component);
     fs::remove_file(&path).await.unwrap();
     let file = runtime::io::File::open(&path, OpenOptions::create_new()).await.unwrap();
-    let mut buf = runtime::io::AlignedBuf::with_capacity(data.len());
-    buf.extend_from_slice(&data);
+    let mut buf = runtime::io::AlignedBuf::with_capacity(content.len());
+    buf.extend_from_slice(content);
     file.write_tail(IoClass::Flush, 0, buf).await.unwrap();
     file.close().await.unwrap();
+}
+
+/// Changes Data.db, which stays as long as it is, and opens the table again. Its checksums are
+/// right, as a writer leaves them that has put something in the wrong place.
+async fn with_data(table: Rc<Table>, data: Vec<u8>) -> Rc<Table> {
+    assert_eq!(data_of(&table).await.len(), data.len());
+    let checksums: Vec<u32> = data.chunks(CRC_CHUNK_BYTES).map(crc32).collect();
+    replace(&table, Component::Crc, &crc_file(&checksums)).await;
+    replace(&table, Component::Digest, crc32(&data).to_string().as_bytes()).await;
+    replace(&table, Component::Data, &data).await;
     reopen(table.descriptor(), DIR).await
 }
 
@@ -227,6 +238,83 @@ fn what_cannot_be_read_is_left_out() {
         expected.extend_from_slice(&written[5..]);
         assert_eq!(outputs().await.1, expected);
     });
+}
+
+async fn all_checked(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
+    let mut source = table.read_checked(everything(), Slice::full(), support::access());
+    drain(&mut source).await
+}
+
+/// A flipped bit of a value that nothing but a checksum tells.
+#[test]
+fn a_damaged_chunk_costs_the_partitions_in_it_alone() {
+    in_simulation(6, async {
+        fs::create_dir_all(OUT).await.unwrap();
+        let (keys, rows): (Vec<i32>, Vec<_>) = ((0..400).collect(), (0..50).map(row).collect());
+        let written = partitions(&keys, &rows);
+        let table = write(schema(), &written, options()).await.unwrap();
+        assert_eq!(all_checked(&table).await.unwrap(), written);
+        let mut data = data_of(&table).await;
+        let partition_bytes = data.len() / keys.len();
+        let bad = 2 * CRC_CHUNK_BYTES..3 * CRC_CHUNK_BYTES;
+        assert!(bad.end + partition_bytes < data.len());
+        // The last byte of a row's value.
+        let at = (bad.start / partition_bytes + 3) * partition_bytes - 2;
+        data[at] ^= 1;
+        replace(&table, Component::Data, &data).await;
+        let table = reopen(table.descriptor(), DIR).await;
+        let others = read_all(&table).await.unwrap();
+        assert!(others.len() == written.len() && others != written);
+        let error = all_checked(&table).await.unwrap_err();
+        assert!(error.to_string().contains("CRC.db"), "{error}");
+        assert!(table.is_damaged());
+        let found = breaches(&table).await;
+        assert!(found.iter().all(|text| text.contains("CRC.db")) && !found.is_empty(), "{found:?}");
+        scrub(&table, Mode::Abort, &target(), &mut |_| {}).await.unwrap_err();
+        scrub(&table, Mode::Skip, &target(), &mut |_| {}).await.unwrap();
+        let (files, kept) = outputs().await;
+        assert_eq!(files, 1);
+        let number = |fragments: &[Fragment]| {
+            fragments.iter().filter(|one| matches!(one, Fragment::PartitionEnd)).count()
+        };
+        let (before, after) = (bad.start / partition_bytes, data.len() - bad.end);
+        let after = after / partition_bytes;
+        // The partition before the damage is kept up to it.
+        assert_eq!(number(&kept), before + 1 + after);
+        let fragments = rows.len() + 2;
+        assert_eq!(kept[..before * fragments], written[..before * fragments]);
+        let tail = after * fragments;
+        assert_eq!(kept[kept.len() - tail..], written[written.len() - tail..]);
+        assert!(kept.iter().all(|fragment| written.contains(fragment)));
+    });
+}
+
+#[test]
+fn a_full_read_ends_with_the_digest() {
+    for (seed, compression) in [(7, Compression::None), (8, Compression::LZ4)] {
+        in_simulation(seed, async move {
+            let rows: Vec<_> = (0..50).map(row).collect();
+            let keys: Vec<i32> = (0..300).collect();
+            let written = partitions(&keys, &rows);
+            let options = WriterOptions { compression, ..options() };
+            let table = write(schema(), &written, options).await.unwrap();
+            assert_eq!(all_checked(&table).await.unwrap(), written);
+            table.verify(IoClass::Query).await.unwrap();
+            replace(&table, Component::Digest, b"12345").await;
+            for error in [
+                all_checked(&table).await.unwrap_err(),
+                table.verify(IoClass::Query).await.unwrap_err(),
+            ] {
+                assert!(error.to_string().contains("digest of the file"), "{error}");
+            }
+            assert_eq!(breaches(&table).await.len(), 1);
+            let path = table.descriptor().path(Path::new(DIR), Component::Digest);
+            fs::remove_file(&path).await.unwrap();
+            // What can be done without is done without, but not by who asks for a verdict.
+            assert_eq!(all_checked(&table).await.unwrap(), written);
+            table.verify(IoClass::Query).await.unwrap_err();
+        });
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Reading Data.db and Index.db: ranges of the uncompressed bytes, each chunk *verified*.
 
-use crate::compress::output::CRC_CHUNK_BYTES;
+use crate::compress::guard::Guard;
 use crate::compress::{CHUNK_CRC_BYTES, Chunks};
 use reader::ReadError;
 use runtime::io::{AlignedBuf, DmaBuf, File, IoClass};
 use std::ops::{Deref, Range};
 use std::path::Path;
-use stdx::checksum::{crc32, crc32_append};
-use stdx::{Cursor, Damaged};
+use std::rc::Rc;
+use stdx::checksum::crc32;
 
 /// Bytes that a check of a whole file reads at once.
 const SCAN_BYTES: u64 = 128 << 10;
@@ -58,13 +58,24 @@ impl Deref for Loaded {
 pub struct ReadFile {
     file: File,
     file_bytes: u64,
-    chunks: Option<Chunks>,
+    chunks: Option<Rc<Chunks>>,
+    guard: Option<Guard>,
 }
 
 impl ReadFile {
     /// A file of `file_bytes`, whose content is compressed if there are chunks.
     pub fn new(file: File, file_bytes: u64, chunks: Option<Chunks>) -> ReadFile {
-        ReadFile { file, file_bytes, chunks }
+        ReadFile { file, file_bytes, chunks: chunks.map(Rc::new), guard: None }
+    }
+
+    /// The same file, whose reads are compared with its checksums as well.
+    pub fn guarded(&self, guard: Guard) -> ReadFile {
+        let (file, chunks) = (self.file.clone(), self.chunks.clone());
+        ReadFile { file, file_bytes: self.file_bytes, chunks, guard: Some(guard) }
+    }
+    /// Whether it is one of these.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
     }
 
     /// Uncompressed bytes.
@@ -81,7 +92,15 @@ impl ReadFile {
     }
     /// How it is compressed.
     pub fn chunks(&self) -> Option<&Chunks> {
-        self.chunks.as_ref()
+        self.chunks.as_deref()
+    }
+
+    /// Bytes of what is checked or decompressed as one.
+    fn unit_bytes(&self) -> Option<u64> {
+        match &self.chunks {
+            Some(chunks) => Some(chunks.chunk_bytes as u64),
+            None => self.guard.as_ref().and_then(Guard::chunk_bytes),
+        }
     }
 
     /// Where on the disk an uncompressed position is, about.
@@ -93,14 +112,14 @@ impl ReadFile {
 
     /// The least end of a read at or after `end` that decompresses no chunk in vain.
     pub fn round_up(&self, end: u64) -> u64 {
-        let Some(chunks) = &self.chunks else { return end };
-        end.div_ceil(chunks.chunk_bytes as u64).saturating_mul(chunks.chunk_bytes as u64)
+        let Some(unit) = self.unit_bytes() else { return end };
+        end.div_ceil(unit).saturating_mul(unit)
     }
 
-    /// The range that a read of `range` decompresses, within the file.
+    /// The range that a read of `range` decompresses or checks, within the file.
     pub fn rounded(&self, range: Range<u64>) -> Range<u64> {
-        let Some(chunks) = &self.chunks else { return range };
-        let start = range.start - range.start % chunks.chunk_bytes as u64;
+        let Some(unit) = self.unit_bytes() else { return range };
+        let start = range.start - range.start % unit;
         start..self.round_up(range.end).min(self.len())
     }
 
@@ -112,7 +131,7 @@ impl ReadFile {
         range: Range<u64>,
         memory: AlignedBuf,
     ) -> Result<Loaded, ReadError> {
-        if self.chunks.is_some() {
+        if self.chunks.is_some() || self.rounded(range.clone()) != range {
             let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
             self.read(class, range, &mut bytes).await?;
             return Ok(Loaded::Own(bytes));
@@ -123,6 +142,7 @@ impl ReadFile {
         if bytes.len() < length {
             return Err(self.damaged("the file is shorter than it was", range.start));
         }
+        self.check(range.start, &bytes)?;
         Ok(Loaded::Direct(bytes))
     }
 
@@ -143,13 +163,16 @@ impl ReadFile {
             return Ok(());
         }
         let Some(chunks) = &self.chunks else {
-            let length = (range.end - range.start) as usize;
+            let outer = self.rounded(range.clone());
+            let length = (outer.end - outer.start) as usize;
             let bytes =
-                self.file.read_at(class, range.start, length).await.map_err(ReadError::Io)?;
+                self.file.read_at(class, outer.start, length).await.map_err(ReadError::Io)?;
             if bytes.len() < length {
                 return Err(self.damaged("the file is shorter than it was", range.start));
             }
-            out.extend_from_slice(&bytes);
+            self.check(outer.start, &bytes)?;
+            let (start, end) = (range.start - outer.start, range.end - outer.start);
+            out.extend_from_slice(&bytes[start as usize..end as usize]);
             return Ok(());
         };
         let chunk_bytes = chunks.chunk_bytes as u64;
@@ -181,6 +204,7 @@ impl ReadFile {
         let base = chunks.offsets[indices.start];
         let length = (chunks.end_of(indices.end - 1, self.file_bytes) - base) as usize;
         let bytes = self.file.read_at(class, base, length).await.map_err(ReadError::Io)?;
+        self.check(base, &bytes)?;
         for index in indices {
             let start = chunks.offsets[index];
             let end = chunks.end_of(index, self.file_bytes);
@@ -210,38 +234,29 @@ impl ReadFile {
         }
     }
 
-    /// Reads the whole file and compares its digest, and the checksums of CRC.db where given.
-    pub async fn verify(
-        &self,
-        class: IoClass,
-        digest: Option<u32>,
-        checksums: Option<&[u8]>,
-    ) -> Result<(), ReadError> {
-        let checksums = checksums.map(Checksums::parse).transpose();
-        let checksums = checksums.map_err(|error| self.damaged(error.what, error.at))?;
-        let mut whole = 0;
-        let mut position = 0;
-        while position < self.file_bytes {
-            let step = checksums.as_ref().map_or(SCAN_BYTES, |checksums| checksums.chunk_bytes);
-            let length = step.min(self.file_bytes - position) as usize;
-            let bytes = self.file.read_at(class, position, length).await.map_err(ReadError::Io)?;
-            if bytes.len() < length {
-                return Err(self.damaged("the file is shorter than it was", position));
-            }
-            if let Some(checksums) = &checksums
-                && checksums.get(position / step) != Some(crc32(&bytes))
-            {
-                return Err(self.damaged("checksum of CRC.db does not match", position));
-            }
-            whole = crc32_append(whole, &bytes);
-            position += length as u64;
+    /// Compares bytes as they stand in the file.
+    fn check(&self, start: u64, bytes: &[u8]) -> Result<(), ReadError> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        guard.check(start, bytes).map_err(|error| self.damaged(error.what, error.at))
+    }
+
+    /// Compares the digest, if all of the file was read in order.
+    pub fn finish(&self) -> Result<(), ReadError> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        guard.finish(self.file_bytes).map_err(|error| self.damaged(error.what, error.at))
+    }
+
+    /// Reads the whole file, which decompresses and compares all there is to compare.
+    pub async fn verify(&self, class: IoClass) -> Result<(), ReadError> {
+        let (mut at, mut bytes) = (0, Vec::new());
+        while at < self.len() {
+            let range = self.rounded(at..(at + SCAN_BYTES).min(self.len()));
+            at = range.end;
+            bytes.clear();
+            self.read(class, range, &mut bytes).await?;
+            runtime::task::yield_if_needed().await;
         }
-        match digest {
-            Some(digest) if digest != whole => {
-                Err(self.damaged("the digest of the file does not match", 0))
-            }
-            _ => Ok(()),
-        }
+        self.finish()
     }
 }
 
@@ -253,26 +268,5 @@ fn keep(position: u64, wanted: &Range<u64>, at: usize, out: &mut Vec<u8>) {
     }
     if position < wanted.start {
         out.drain(at..at + (wanted.start - position) as usize);
-    }
-}
-
-/// CRC.db.
-struct Checksums<'a> {
-    chunk_bytes: u64,
-    words: &'a [[u8; 4]],
-}
-
-impl<'a> Checksums<'a> {
-    fn parse(bytes: &'a [u8]) -> Result<Checksums<'a>, Damaged> {
-        let mut cursor = Cursor::new(bytes);
-        let chunk_bytes = cursor.u32("CRC.db cut short")?;
-        if chunk_bytes == 0 || 256 * CRC_CHUNK_BYTES < chunk_bytes as usize {
-            return Err(cursor.damaged("impossible chunk length of CRC.db"));
-        }
-        Ok(Checksums { chunk_bytes: chunk_bytes as u64, words: cursor.rest().as_chunks::<4>().0 })
-    }
-
-    fn get(&self, index: u64) -> Option<u32> {
-        self.words.get(index as usize).map(|word| u32::from_be_bytes(*word))
     }
 }

@@ -53,6 +53,17 @@ impl Chunks {
     /// Reads the serialized form; `file_bytes` is the length of Data.db. The error is a rule or
     /// the name of a compressor that is not supported.
     pub fn parse(bytes: &[u8], file_bytes: u64, version: Version) -> Result<Chunks, ChunksError> {
+        let (mut chunks, mut rest) = Chunks::begin(bytes, file_bytes, version)?;
+        while rest.step(&mut chunks.offsets, usize::MAX)? {}
+        Ok(chunks)
+    }
+
+    /// Reads what stands before the offsets; these are to be read in steps.
+    pub fn begin(
+        bytes: &[u8],
+        file_bytes: u64,
+        version: Version,
+    ) -> Result<(Chunks, Offsets<'_>), ChunksError> {
         let mut cursor = Cursor::new(bytes);
         let name = cursor.u16_bytes("compressor name cut short")?;
         let name = String::from_utf8_lossy(name);
@@ -84,19 +95,17 @@ impl Chunks {
         if cursor.remaining() as u64 != count * 8 {
             return Err(cursor.damaged("another number of chunk offsets than it says").into());
         }
-        let mut offsets = Vec::with_capacity(count as usize);
-        let mut next = 0;
-        for index in 0..count {
-            let offset = cursor.u64("chunk offset cut short")?;
-            let in_order = if index == 0 { offset == 0 } else { next <= offset };
-            let bytes_min = if index < needed { CHUNK_CRC_BYTES } else { 0 };
-            if !in_order || file_bytes < offset.saturating_add(bytes_min) {
-                return Err(cursor.damaged("chunk offset out of order").into());
-            }
-            next = offset.saturating_add(CHUNK_CRC_BYTES);
-            offsets.push(offset);
-        }
-        Ok(Chunks { algorithm, dictionary, chunk_bytes, compressed_bytes_max, data_bytes, offsets })
+        let offsets = Vec::with_capacity(count as usize);
+        let rest = Offsets { cursor, left: count, needed, next: 0, file_bytes };
+        let chunks = Chunks {
+            algorithm,
+            dictionary,
+            chunk_bytes,
+            compressed_bytes_max,
+            data_bytes,
+            offsets,
+        };
+        Ok((chunks, rest))
     }
 
     /// Where chunk `index` ends in a Data.db of `file_bytes`, its checksum included.
@@ -123,6 +132,37 @@ impl Chunks {
     pub fn length_of(&self, index: usize) -> usize {
         let start = index as u64 * self.chunk_bytes as u64;
         self.data_bytes.saturating_sub(start).min(self.chunk_bytes as u64) as usize
+    }
+}
+
+/// The offsets of a CompressionInfo.db that were not read yet.
+#[derive(Debug)]
+pub struct Offsets<'a> {
+    cursor: Cursor<'a>,
+    left: u64,
+    /// So many chunks have data.
+    needed: u64,
+    /// The least that the next one may be.
+    next: u64,
+    file_bytes: u64,
+}
+
+impl Offsets<'_> {
+    /// Reads so many offsets at most; whether there are more.
+    pub fn step(&mut self, out: &mut Vec<u64>, at_most: usize) -> Result<bool, Damaged> {
+        for _ in 0..self.left.min(at_most as u64) {
+            let index = out.len() as u64;
+            let offset = self.cursor.u64("chunk offset cut short")?;
+            let in_order = if index == 0 { offset == 0 } else { self.next <= offset };
+            let bytes_min = if index < self.needed { CHUNK_CRC_BYTES } else { 0 };
+            if !in_order || self.file_bytes < offset.saturating_add(bytes_min) {
+                return Err(self.cursor.damaged("chunk offset out of order"));
+            }
+            self.next = offset.saturating_add(CHUNK_CRC_BYTES);
+            self.left -= 1;
+            out.push(offset);
+        }
+        Ok(0 < self.left)
     }
 }
 

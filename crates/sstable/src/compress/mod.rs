@@ -1,11 +1,13 @@
 //! Chunk compression (storage-format reference, section 9).
 //!
 //! In reading order: this file (what a table asks for), [`algorithm`], [`dictionary`], [`info`]
-//! (CompressionInfo.db), [`output`] writes Data.db, [`data`] reads it.
+//! (CompressionInfo.db), [`output`] writes Data.db, [`guard`] compares it with its checksums,
+//! [`data`] reads it.
 
 pub mod algorithm;
 pub mod data;
 pub mod dictionary;
+pub mod guard;
 pub mod info;
 pub mod output;
 

@@ -54,14 +54,31 @@ impl Filter {
 
     /// Appends the serialized form.
     pub fn put(&self, out: &mut Vec<u8>) {
+        self.put_head(out);
+        put_words(self.words(), out);
+    }
+
+    /// Appends what stands before the words.
+    pub fn put_head(&self, out: &mut Vec<u8>) {
         out.reserve(8 + self.words.len() * 8);
         out.put_u32(self.hash_count);
         out.put_u32(self.words.len() as u32);
-        self.words.iter().for_each(|word| out.put_u64(*word));
+    }
+
+    /// The bits.
+    pub fn words(&self) -> &[u64] {
+        &self.words
     }
 
     /// Reads the serialized form.
     pub fn parse(bytes: &[u8], form: FilterForm) -> Result<Filter, Damaged> {
+        let (mut filter, words) = Filter::begin(bytes)?;
+        filter.extend(words, form);
+        Ok(filter)
+    }
+
+    /// Reads what stands before the words; these are to be added, in steps.
+    pub fn begin(bytes: &[u8]) -> Result<(Filter, &[[u8; 8]]), Damaged> {
         let mut cursor = Cursor::new(bytes);
         let hash_count = cursor.u32("filter header cut short")?;
         if hash_count == 0 || HASHES_MAX < hash_count {
@@ -72,13 +89,22 @@ impl Filter {
         if count == 0 || words.len() != count || !cursor.remaining().is_multiple_of(8) {
             return Err(cursor.damaged("filter of another length than it says"));
         }
+        Ok((Filter { hash_count, words: Vec::with_capacity(count) }, words))
+    }
+
+    /// Adds words as they stand in a file.
+    pub fn extend(&mut self, words: &[[u8; 8]], form: FilterForm) {
         let word = match form {
             FilterForm::BigEndian => u64::from_be_bytes,
             FilterForm::LittleEndian => u64::from_le_bytes,
         };
-        let words = words.iter().map(|bytes| word(*bytes)).collect();
-        Ok(Filter { hash_count, words })
+        self.words.extend(words.iter().map(|bytes| word(*bytes)));
     }
+}
+
+/// Appends words of a filter.
+pub fn put_words(words: &[u64], out: &mut Vec<u8>) {
+    words.iter().for_each(|word| out.put_u64(*word));
 }
 
 /// The bits of a key: `|base + i * increment mod bits|` in wrapping signed arithmetic.

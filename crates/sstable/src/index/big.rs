@@ -271,12 +271,13 @@ pub async fn rebuild_summary(file: &CachedFile, data: &ReadFile) -> Result<Summa
     let places = (0, PAGE_STEP_BYTES, u64::MAX);
     let mut feed = Feed::new(file.clone(), access, data.len(), places);
     let mut builder = SummaryBuilder::default();
-    let (mut first, mut last) = (None, Vec::new());
+    let (mut first, mut last, mut ordered) = (None, Vec::new(), true);
     loop {
         let at = feed.position();
         let Some(head) = feed.head().await? else { break };
         let key = feed.key(&head);
         builder.offer(key, at, data.disk_position(head.position));
+        ordered &= builder.last_ascends();
         first.get_or_insert_with(|| key.to_vec());
         last.clear();
         last.extend_from_slice(key);
@@ -284,7 +285,7 @@ pub async fn rebuild_summary(file: &CachedFile, data: &ReadFile) -> Result<Summa
         runtime::task::yield_if_needed().await;
     }
     let summary = first.and_then(|first| builder.finish(&first, &last));
-    let summary = summary.filter(|summary| summary.is_ordered(file.len()));
+    let summary = summary.filter(|summary| ordered && summary.is_within(file.len()));
     summary.ok_or_else(|| file.damaged("an index without entries, or out of order", 0))
 }
 

@@ -110,6 +110,35 @@ impl Summary {
 
     /// Reads the serialized form; `index_bytes` is the length of Index.db.
     pub fn parse(bytes: &[u8], index_bytes: u64) -> Result<Summary, Damaged> {
+        let mut rest = SummaryEntries::begin(bytes)?;
+        while rest.step(usize::MAX)? {}
+        rest.finish(index_bytes)
+    }
+
+    /// Whether the first sample is at the start of the index, and the last one in it.
+    pub(super) fn is_within(&self, index_bytes: u64) -> bool {
+        self.positions.first() == Some(&0)
+            && self.positions.last().is_some_and(|last| *last < index_bytes)
+            && self.first <= self.last
+    }
+}
+
+/// A serialized summary whose entries are read in steps.
+#[derive(Debug)]
+pub struct SummaryEntries<'a> {
+    /// Behind the entries.
+    cursor: Cursor<'a>,
+    entries: &'a [u8],
+    entries_at: u64,
+    count: usize,
+    next: usize,
+    builder: SummaryBuilder,
+    ordered: bool,
+}
+
+impl<'a> SummaryEntries<'a> {
+    /// Reads what stands before the entries.
+    pub fn begin(bytes: &'a [u8]) -> Result<SummaryEntries<'a>, Damaged> {
         let mut cursor = Cursor::new(bytes);
         cursor.u32("summary header cut short")?;
         let count = cursor.u32("summary header cut short")? as usize;
@@ -123,26 +152,31 @@ impl Summary {
         if count == 0 || entries.len() / 12 < count {
             return Err(cursor.damaged("summary without entries, or with too many"));
         }
-        let mut builder = SummaryBuilder::default();
-        for index in 0..count {
-            let (key, position) =
-                read_entry(entries, index, count).map_err(|error| error.from_base(entries_at))?;
-            builder.push(key, position);
-        }
-        let first = cursor.u32_bytes("first key cut short")?;
-        let last = cursor.u32_bytes("last key cut short")?;
-        let damaged = cursor.damaged("summary entries out of order");
-        builder.finish(first, last).filter(|summary| summary.is_ordered(index_bytes)).ok_or(damaged)
+        let builder = SummaryBuilder::default();
+        let (next, ordered) = (0, true);
+        Ok(SummaryEntries { cursor, entries, entries_at, count, next, builder, ordered })
     }
 
-    /// *sampled-in-order*.
-    pub(super) fn is_ordered(&self, index_bytes: u64) -> bool {
-        let keys = (1..self.len())
-            .all(|i| (self.tokens[i - 1], self.key(i - 1)) < (self.tokens[i], self.key(i)));
-        let positions = self.positions.first() == Some(&0)
-            && self.positions.is_sorted_by(|a, b| a < b)
-            && self.positions.last().is_some_and(|last| *last < index_bytes);
-        keys && positions && self.first <= self.last
+    /// Reads so many entries at most; whether there are more.
+    pub fn step(&mut self, at_most: usize) -> Result<bool, Damaged> {
+        let end = self.count.min(self.next.saturating_add(at_most));
+        while self.next < end {
+            let entry = read_entry(self.entries, self.next, self.count);
+            let (key, position) = entry.map_err(|error| error.from_base(self.entries_at))?;
+            self.builder.push(key, position);
+            self.ordered &= self.builder.last_ascends();
+            self.next += 1;
+        }
+        Ok(self.next < self.count)
+    }
+
+    /// Reads what stands behind the entries.
+    pub fn finish(mut self, index_bytes: u64) -> Result<Summary, Damaged> {
+        let first = self.cursor.u32_bytes("first key cut short")?;
+        let last = self.cursor.u32_bytes("last key cut short")?;
+        let damaged = self.cursor.damaged("summary entries out of order");
+        let summary = self.builder.finish(first, last).filter(|_| self.ordered);
+        summary.filter(|summary| summary.is_within(index_bytes)).ok_or(damaged)
     }
 }
 
@@ -194,6 +228,16 @@ impl SummaryBuilder {
         self.key_starts.push(self.keys.len() as u32);
         self.keys.extend_from_slice(key);
         self.positions.push(position);
+    }
+
+    /// *sampled-in-order*: whether the latest sample is behind the one before.
+    pub(super) fn last_ascends(&self) -> bool {
+        let Some(last) = self.positions.len().checked_sub(1) else { return true };
+        let Some(before) = last.checked_sub(1) else { return true };
+        let start = |index: usize| self.key_starts[index] as usize;
+        let keys = (&self.keys[start(before)..start(last)], &self.keys[start(last)..]);
+        self.positions[before] < self.positions[last]
+            && (self.tokens[before], keys.0) < (self.tokens[last], keys.1)
     }
 
     /// The summary, given the first and last keys. `None` without entries.

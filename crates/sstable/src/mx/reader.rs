@@ -75,6 +75,8 @@ pub struct TableSource {
     refine: Option<usize>,
     /// Every partition is opened by the index.
     by_index: bool,
+    /// Data is compared with its checksums before it is used.
+    checked: bool,
     /// The rest of the partition is not wanted.
     skipping: bool,
     /// A partition was yielded whose end was not.
@@ -163,6 +165,7 @@ impl TableSource {
             last: None,
             entries: None,
             by_index: false,
+            checked: false,
             rows: None,
             refine: None,
             skipping: false,
@@ -174,6 +177,12 @@ impl TableSource {
     /// Opens every partition of a range by the index, however small they are.
     pub fn by_index(mut self) -> TableSource {
         self.by_index = true;
+        self
+    }
+
+    /// Compares data with its checksums before it is used.
+    pub(crate) fn checked(mut self) -> TableSource {
+        self.checked = true;
         self
     }
 
@@ -344,7 +353,7 @@ impl TableSource {
             return Err(self.damaged_here(what));
         }
         self.state = State::Done;
-        Ok(())
+        self.window.file().finish()
     }
 
     /// What follows a partition that was read to its end.
@@ -452,6 +461,10 @@ impl TableSource {
 
     async fn start(&mut self) -> Result<(), ReadError> {
         let table = self.table.clone();
+        if self.checked && !self.window.file().is_guarded() {
+            let data = Rc::new(table.guarded_data().await?);
+            self.window = Window::new(data, self.access.class, self.stats.clone());
+        }
         match self.scope.clone() {
             Scope::Key(lookup) => {
                 self.stats.add(|counts| counts.single_reads += 1);
@@ -693,6 +706,14 @@ impl TableSource {
         Ok(())
     }
 
+    /// Nothing comes after an error.
+    fn failed(&mut self, error: ReadError) -> ReadError {
+        self.table.note(&error);
+        self.pending.clear();
+        self.state = State::Done;
+        error
+    }
+
     fn damaged_here(&self, damaged: Damaged) -> ReadError {
         self.window.file().damaged(damaged.what, self.window.position() + damaged.at)
     }
@@ -812,10 +833,7 @@ impl Source for TableSource {
             Ok(Progress::Enough | Progress::End) => Some(Ok(())),
             Ok(Progress::Need(_) | Progress::Advance) if start < out.len() => Some(Ok(())),
             Ok(Progress::Need(_) | Progress::Advance) => None,
-            Err(error) => {
-                self.state = State::Done;
-                Some(Err(error))
-            }
+            Err(error) => Some(Err(self.failed(error))),
         }
     }
 
@@ -838,9 +856,7 @@ impl Source for TableSource {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = step {
-                    self.pending.clear();
-                    self.state = State::Done;
-                    return Err(error);
+                    return Err(self.failed(error));
                 }
             }
         })
@@ -878,6 +894,7 @@ impl Source for TableSource {
             let slice = Slice { ranges, with_static: false, forwarding: false, ..self.slice };
             let scope = Scope::Key(Lookup::new(key.key.clone()));
             let rows = TableSource::new(self.table.clone(), scope, slice, self.access.clone());
+            let rows = TableSource { checked: self.checked, ..rows };
             forward.rows = Some(Box::new(rows));
             return;
         }

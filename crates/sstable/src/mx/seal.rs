@@ -3,7 +3,7 @@
 
 use crate::compress::Compression;
 use crate::compress::output::{DataSummary, crc_file};
-use crate::filter::Filter;
+use crate::filter::{Filter, put_words};
 use crate::mx::header::SerializationHeader;
 use crate::mx::index_writer::{IndexWriter, WrittenIndex};
 use crate::mx::layout::NO_DELETION_TIME;
@@ -15,9 +15,13 @@ use crate::store::output::write_whole;
 use crate::store::{Component, Descriptor, Generation};
 use model::{DecoratedKey, TableSchema};
 use runtime::io::{IoClass, IoError, fs};
+use runtime::task::yield_if_needed;
 use std::path::PathBuf;
 use std::rc::Rc;
 use stdx::checksum::crc32;
+
+/// Words of a filter that are serialized before others may run.
+const STEP_WORDS: usize = 16 << 10;
 
 /// What a writer leaves behind when data and index are durable.
 pub(super) struct Written {
@@ -72,7 +76,11 @@ pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
     }
     if let Some(filter) = &written.filter {
         let mut out = Vec::new();
-        filter.put(&mut out);
+        filter.put_head(&mut out);
+        for step in filter.words().chunks(STEP_WORDS) {
+            put_words(step, &mut out);
+            yield_if_needed().await;
+        }
         small.push((Component::Filter, out));
     }
     let statistics = statistics(&written).to_bytes();

@@ -428,14 +428,15 @@ pub async fn decompress(table: &Table, path: &Path, class: IoClass) -> Result<()
 }
 
 async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Result<(), ReadError> {
+    let data = table.guarded_data().await?;
     let (mut position, mut bytes) = (0, Vec::new());
-    while position < table.data_bytes() {
-        let end = (position + DECOMPRESS_STEP_BYTES).min(table.data_bytes());
+    while position < data.len() {
+        let range = data.rounded(position..(position + DECOMPRESS_STEP_BYTES).min(data.len()));
+        position = range.end;
         bytes.clear();
-        table.data.read(class, position..end, &mut bytes).await?;
+        data.read(class, range, &mut bytes).await?;
         output.put(&bytes);
         output.flush().await.map_err(ReadError::Io)?;
-        position = end;
     }
-    Ok(())
+    data.finish()
 }

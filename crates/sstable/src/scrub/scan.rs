@@ -1,6 +1,7 @@
 //! The fragments of Data.db in the order in which they stand, from one partition to the next, with
-//! the index neither asked nor trusted.
+//! the index neither asked nor trusted; every byte compared with its checksum before.
 
+use crate::compress::data::ReadFile;
 use crate::mx::header::Shape;
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind, PARTITION_HEAD_BYTES_MAX, PartitionHead};
@@ -33,6 +34,8 @@ pub struct RawScan {
     table: Rc<Table>,
     mapping: Rc<Mapping>,
     class: IoClass,
+    /// The data, once it was asked for; nothing when its digest was compared.
+    data: Option<ReadFile>,
     buf: Vec<u8>,
     /// What of `buf` is consumed.
     used: usize,
@@ -54,6 +57,7 @@ impl RawScan {
             mapping: table.mapping(),
             table,
             class,
+            data: None,
             buf: Vec::new(),
             used: 0,
             loaded: 0,
@@ -87,7 +91,8 @@ impl RawScan {
     pub async fn next(&mut self) -> Result<Option<Raw>, ReadError> {
         if !self.inside {
             if self.position() == self.table.data_bytes() {
-                return Ok(None);
+                // Once: who goes on after an error is at the end.
+                return self.data.take().map_or(Ok(()), |data| data.finish()).map(|()| None);
             }
             return self.partition_start().await.map(Some);
         }
@@ -169,16 +174,28 @@ impl RawScan {
         }
         self.buf.drain(..self.used);
         self.used = 0;
-        let end = self.loaded.saturating_add((bytes - have).max(STEP_BYTES));
-        let end = end.min(self.table.data_bytes());
+        let data = match &mut self.data {
+            Some(data) => data,
+            none => none.insert(self.table.guarded_data().await?),
+        };
         let length = self.buf.len();
-        let read = self.table.data.read(self.class, self.loaded..end, &mut self.buf).await;
-        if read.is_err() {
-            self.buf.truncate(length);
+        // Where a long step has damage in it, what is needed now may have none.
+        for step in [STEP_BYTES, 0] {
+            let end = self.loaded.saturating_add((bytes - have).max(step));
+            let end = data.round_up(end).min(data.len());
+            match data.read(self.class, self.loaded..end, &mut self.buf).await {
+                Ok(()) => {
+                    self.loaded = end;
+                    return Ok(());
+                }
+                Err(error) if step == 0 => {
+                    self.buf.truncate(length);
+                    return Err(error);
+                }
+                Err(_) => self.buf.truncate(length),
+            }
         }
-        read?;
-        self.loaded = end;
-        Ok(())
+        unreachable!("the last step answers")
     }
 
     fn damaged(&self, damaged: Damaged) -> ReadError {

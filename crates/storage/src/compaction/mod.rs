@@ -8,6 +8,9 @@
 //!    keeps every deletion.
 //!  - *all-open-first*: nothing is compacted before all shards have opened the table: they list one
 //!    directory, and clear it of what looks unfinished.
+//!  - *checked*: inputs are compared with their checksums as they are read, so that damage does
+//!    not get checksums of its own. What was found damaged is left alone until the next start: its
+//!    reads fail, or go on, as they did.
 //!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
 
 mod policy;
@@ -61,7 +64,8 @@ impl Shard {
         for table in tables.values().filter(|table| self.replay_state(table.log).done.get()) {
             let Some(options) = Options::of(&table.schema.borrow().options) else { continue };
             for tablet in &table.tablets {
-                let own: Vec<_> = own_sstables(tablet);
+                let mut own: Vec<_> = own_sstables(tablet);
+                own.retain(|one| !one.is_damaged());
                 let candidates: Vec<_> =
                     own.iter().map(|one| Candidate { bytes: one.disk_bytes() }).collect();
                 let chosen = policy::choose(&options, &candidates);
@@ -184,7 +188,7 @@ async fn copy(
     let sources = inputs.iter().map(|input| {
         let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
         let access = Access::bypass(IoClass::Compaction);
-        Box::new(input.read(scope, Slice::full(), access)) as Box<dyn reader::Source>
+        Box::new(input.read_checked(scope, Slice::full(), access)) as Box<dyn reader::Source>
     });
     let mut source = reader::merge(table.schema(), Direction::Forward, sources.collect());
     let now = wall_micros() / 1_000_000;

@@ -4,6 +4,7 @@ mod admission;
 mod against_model;
 mod bulk;
 mod crash;
+mod damage;
 mod faults;
 mod formats;
 mod log;

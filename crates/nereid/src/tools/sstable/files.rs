@@ -135,6 +135,11 @@ pub(crate) fn read(table: &Rc<Table>, scope: Scope) -> Box<dyn Source> {
     Box::new(table.read(scope, Slice::full(), Access::bypass(CLASS)))
 }
 
+/// All of one SSTable, compared with its checksums: for what is written anew.
+pub(crate) fn read_checked(table: &Rc<Table>) -> Box<dyn Source> {
+    Box::new(table.read_checked(everything(), Slice::full(), Access::bypass(CLASS)))
+}
+
 /// Gives each fragment of a source to `take`.
 pub(crate) async fn pump(
     source: &mut dyn Source,

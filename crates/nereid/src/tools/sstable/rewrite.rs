@@ -97,7 +97,7 @@ async fn inputs(job: &Job<'_>) -> Result<Vec<(String, Box<dyn Source>)>, Failure
     let mut sources = Vec::new();
     for one in &job.targets {
         let table = one.open(&job.source.schema).await?;
-        sources.push((one.name(), files::read(&table, files::everything())));
+        sources.push((one.name(), files::read_checked(&table)));
     }
     if !job.options.merge || sources.len() < 2 {
         return Ok(sources);
@@ -173,7 +173,7 @@ pub(crate) async fn upgrade(job: &Job<'_>, out: &mut Output) -> Result<(), Failu
         target.options.level = stats.level;
         target.options.repaired_at = stats.repaired_at;
         target.options.bases = table.statistics().header.bases;
-        let mut source = files::read(&table, files::everything());
+        let mut source = files::read_checked(&table);
         let mut choose = |_: &DecoratedKey| Some(0);
         let parts = sstables::distribute(&mut *source, &target, 1, &mut choose).await?;
         for sealed in parts.iter().flatten() {
