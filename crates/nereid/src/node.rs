@@ -9,6 +9,7 @@ use replication::Coordinator;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use storage::memory::{Division, SHARD_BYTES_MIN};
 use storage::{SyncMode, WriterDefaults};
 
 /// What the parts of a node are told.
@@ -132,8 +133,12 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.sync = sync;
     config.segment_bytes = segment_bytes;
     config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
-    config.memtable_bytes_max = (per_shard / 2) as usize;
-    config.memory_bytes = per_shard as usize;
+    let division = Division::of(per_shard as usize, 0).map_err(|_| {
+        let needed = shards as u64 * SHARD_BYTES_MIN as u64 >> 20;
+        format!("option memory: {memory} bytes; {shards} shards need {needed}M at least")
+    })?;
+    config.memtable_bytes_max = division.memtables_max;
+    config.memory_bytes = division.shard;
     config.index_cache_bytes = index_cache_bytes(values, per_shard)?;
     config.sstables = sstables(values)?;
     config.read_timeout = millis(values, "read_request_timeout_in_ms");
@@ -173,16 +178,12 @@ fn sstables(values: &Values) -> Result<WriterDefaults, String> {
     })
 }
 
-/// `--memory`, or most of what the machine has free.
+/// `--memory`, or most of what the machine has.
 pub(crate) fn memory_bytes(values: &Values) -> Result<u64, String> {
-    const LEAST: u64 = 64 << 20;
     let bytes = match values.text("memory") {
         "" => machine_bytes() / 10 * 8,
         text => parse_bytes(text).ok_or(format!("option memory: not a size: {text}"))?,
     };
-    if bytes < LEAST {
-        return Err(format!("option memory: {bytes} bytes; a node needs 64M at least"));
-    }
     Ok(bytes)
 }
 

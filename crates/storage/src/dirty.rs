@@ -188,8 +188,7 @@ impl Dirty {
                 self.littered.notified().await;
                 continue;
             };
-            let (bytes_step, spooled_step) =
-                (bytes / remains.steps().max(1), spooled / remains.steps().max(1));
+            let (bytes_step, spooled_step) = (bytes / remains.steps, spooled / remains.steps);
             while remains.step() {
                 let (some, some_spooled) = (bytes_step.min(bytes), spooled_step.min(spooled));
                 self.freed(some, some_spooled);

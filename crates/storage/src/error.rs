@@ -11,6 +11,13 @@ use std::rc::Rc;
 pub enum StartError {
     /// A value of the configuration is out of range.
     Config(&'static str),
+    /// A shard has too little memory.
+    Memory {
+        /// What it has, in bytes.
+        bytes: usize,
+        /// What it needs.
+        needed: usize,
+    },
     /// A directory or log file cannot be used.
     Io(IoError),
     /// Another shard could not do its part: its words.
@@ -67,6 +74,9 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Config(what) => write!(f, "storage configuration: {what}"),
+            StartError::Memory { bytes, needed } => {
+                write!(f, "a shard of {bytes} bytes of memory cannot run: it needs {needed}")
+            }
             StartError::Io(error) => error.fmt(f),
             StartError::Shard(what) => f.write_str(what),
         }

@@ -5,7 +5,7 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`,
+//! `dirty`, [`memory`], `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`,
 //! `locks`.
 //!
 //! Invariants
@@ -27,6 +27,7 @@ mod dirty;
 mod error;
 mod flush;
 mod locks;
+pub mod memory;
 pub mod memtable;
 mod open;
 mod read;

@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 
 /// How the paths of a column compare.
 #[derive(Clone, Copy)]
-enum PathOrder<'t> {
+pub(super) enum PathOrder<'t> {
     Bytes,
     Typed(&'t Type),
 }
 
 impl<'t> PathOrder<'t> {
-    fn of(ty: Option<&'t Type>) -> PathOrder<'t> {
+    pub(super) fn of(ty: Option<&'t Type>) -> PathOrder<'t> {
         match ty {
             Some(Type::Map { key, .. }) => PathOrder::Typed(key),
             Some(Type::Set { element, .. }) => PathOrder::Typed(element),
@@ -22,7 +22,7 @@ impl<'t> PathOrder<'t> {
             _ => PathOrder::Bytes,
         }
     }
-    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+    pub(super) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             PathOrder::Bytes => a.cmp(b),
             PathOrder::Typed(ty) => value::compare(ty, a, b),

@@ -18,6 +18,7 @@ mod compact;
 mod cql;
 mod elements;
 mod merge;
+mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub use compact::{compact, is_any_live, last_update, live_elements};
 pub use cql::to_cql;
 pub use elements::ValueElements;
 pub use merge::{difference, merge};
+pub use parts::{compare_paths, join, split};
 
 use crate::cell::{self, Cell};
 use crate::tombstone::Tombstone;

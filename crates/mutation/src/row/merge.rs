@@ -54,7 +54,7 @@ pub fn difference(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mu
 }
 
 /// The type of a column, dropped ones included.
-fn type_of(schema: &TableSchema, id: ColumnId) -> Option<&Type> {
+pub fn type_of(schema: &TableSchema, id: ColumnId) -> Option<&Type> {
     let dropped = || schema.dropped.iter().find(|column| column.id == id);
     match schema.column_by_id(id) {
         Some(column) => Some(&column.ty),

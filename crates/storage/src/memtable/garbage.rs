@@ -5,6 +5,7 @@
 //!    yield between steps.
 
 use super::Partition;
+use super::large::PartNode;
 use super::row::Row;
 use super::rows::Rows;
 use super::tree::Node;
@@ -12,33 +13,56 @@ use model::DecoratedKey;
 use std::collections::btree_map::IntoIter;
 use std::rc::Rc;
 
+/// Rows of a node of a large partition, about.
+const ROWS_PER_STEP: usize = 24;
+
 /// What is left of a memtable.
 pub(crate) struct Remains {
     partitions: IntoIter<DecoratedKey, Rc<Partition>>,
     rows: Vec<Rc<Node<Row>>>,
+    parts: Vec<Rc<PartNode>>,
+    /// About how many steps there are.
+    pub(crate) steps: usize,
 }
 
 impl Remains {
-    pub(super) fn new(partitions: IntoIter<DecoratedKey, Rc<Partition>>) -> Remains {
-        Remains { partitions, rows: Vec::new() }
-    }
-
-    /// About how many steps there are.
-    pub(crate) fn steps(&self) -> usize {
-        self.partitions.len() + self.rows.len()
+    /// Of that many rows and partitions.
+    pub(super) fn new(
+        partitions: IntoIter<DecoratedKey, Rc<Partition>>,
+        objects: usize,
+    ) -> Remains {
+        let rows = objects.saturating_sub(partitions.len());
+        let steps = (partitions.len() + rows / ROWS_PER_STEP).max(1);
+        Remains { partitions, rows: Vec::new(), parts: Vec::new(), steps }
     }
 
     /// Frees a little; whether there is more.
     pub(crate) fn step(&mut self) -> bool {
-        if let Some(node) = self.rows.pop() {
-            Node::take_apart(node, drop, |inner| self.rows.push(inner));
+        let Remains { partitions, rows, parts, .. } = self;
+        if let Some(node) = parts.pop() {
+            Node::take_apart(node, drop, |inner| parts.push(inner));
             return true;
         }
-        let Some((_, partition)) = self.partitions.next() else { return false };
+        if let Some(node) = rows.pop() {
+            Node::take_apart(node, |row| take_row(row, parts), |inner| rows.push(inner));
+            return true;
+        }
+        let Some((_, partition)) = partitions.next() else { return false };
         // Who still reads it frees what it alone holds.
-        if let Some(Partition { rows: Rows::Many(tree), .. }) = Rc::into_inner(partition) {
-            self.rows.push(tree.into_root());
+        if let Some(partition) = Rc::into_inner(partition) {
+            partition.static_row.into_iter().for_each(|row| take_row(row, parts));
+            match partition.rows {
+                Rows::Few(few) => few.into_iter().for_each(|(_, row)| take_row(row, parts)),
+                Rows::Many(tree) => rows.push(tree.into_root()),
+            }
         }
         true
+    }
+}
+
+/// Frees a row, but for its parts.
+fn take_row(row: Row, parts: &mut Vec<Rc<PartNode>>) {
+    if let Row::Large(large) = row {
+        parts.extend(Rc::into_inner(large).into_iter().flat_map(|large| large.into_nodes()));
     }
 }

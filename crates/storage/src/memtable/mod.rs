@@ -17,6 +17,7 @@
 
 mod footprint;
 mod garbage;
+mod large;
 mod row;
 mod rows;
 mod source;
@@ -258,7 +259,8 @@ impl Drop for Memtable {
             drop(partitions);
             dirty.freed(bytes, spooled);
         } else {
-            dirty.free_gently(Remains::new(partitions.into_iter()), bytes, spooled);
+            let remains = Remains::new(partitions.into_iter(), self.objects.get());
+            dirty.free_gently(remains, bytes, spooled);
         }
     }
 }

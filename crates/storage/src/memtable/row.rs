@@ -1,6 +1,8 @@
-//! One row of a memtable: one blob, which readers share.
+//! One row of a memtable: one blob, which readers share; or, with a large collection, a head and
+//! parts.
 
 use super::footprint::{Grown, blob_bytes};
+use super::large::LargeRow;
 use model::TableSchema;
 use mutation::RowView;
 use std::rc::Rc;
@@ -8,15 +10,16 @@ use stdx::Bytes;
 
 /// What was written to a row, merged.
 #[derive(Clone)]
-pub(super) struct Row {
-    blob: Rc<[u8]>,
+pub(super) enum Row {
+    Blob(Rc<[u8]>),
+    Large(Rc<LargeRow>),
 }
 
 impl Row {
     /// As it was written first.
     pub(super) fn new(row: RowView<'_>, grown: &mut Grown) -> Row {
         grown.add(blob_bytes(row.bytes().len()));
-        Row { blob: Rc::from(row.bytes()) }
+        Row::Blob(Rc::from(row.bytes()))
     }
 
     /// Makes it the merge of itself and `row`.
@@ -27,19 +30,35 @@ impl Row {
         scratch: &mut Vec<u8>,
         grown: &mut Grown,
     ) {
+        let blob = match self {
+            Row::Blob(blob) => blob,
+            Row::Large(large) => {
+                Rc::make_mut(large).merge(schema, row, scratch, grown);
+                return;
+            }
+        };
         scratch.clear();
-        mutation::row::merge(schema, RowView::trusted(&self.blob), row, scratch);
-        put(&mut self.blob, scratch, grown);
+        mutation::row::merge(schema, RowView::trusted(blob), row, scratch);
+        match LargeRow::of(RowView::trusted(scratch), grown) {
+            None => put(blob, scratch, grown),
+            Some(large) => {
+                grown.change(blob_bytes(blob.len()), 0);
+                *self = Row::Large(Rc::new(large));
+            }
+        }
     }
 
     /// All of it.
     pub(super) fn bytes(&self) -> Bytes {
-        Bytes::from(self.blob.clone())
+        match self {
+            Row::Blob(blob) => Bytes::from(blob.clone()),
+            Row::Large(large) => Bytes::copy_from(&large.assemble()),
+        }
     }
 }
 
 /// Makes `blob` those bytes: in place if nobody else holds it and the length is the same.
-fn put(blob: &mut Rc<[u8]>, bytes: &[u8], grown: &mut Grown) {
+pub(super) fn put(blob: &mut Rc<[u8]>, bytes: &[u8], grown: &mut Grown) {
     if blob.len() == bytes.len() {
         if let Some(own) = Rc::get_mut(blob) {
             own.copy_from_slice(bytes);

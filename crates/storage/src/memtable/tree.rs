@@ -90,7 +90,6 @@ impl<V: Clone> Tree<V> {
         }
     }
 
-    #[cfg(test)]
     /// The entry with the greatest key at or before `place`, else the first one; and the key that
     /// follows it.
     pub(super) fn floor(&self, place: impl Place) -> (&Bytes, &V, Option<&Bytes>) {
@@ -122,6 +121,21 @@ impl<V: Clone> Tree<V> {
         each: &mut impl FnMut(&Bytes, &V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         visit(&self.root, starts, ends, direction, each)
+    }
+
+    /// All values, in order.
+    pub(super) fn values(&self) -> Vec<&V> {
+        fn gather<'t, V>(node: &'t Node<V>, out: &mut Vec<&'t V>) {
+            match node {
+                Node::Leaf(entries) => out.extend(entries.iter().map(|(_, value)| value)),
+                Node::Inner(children) => {
+                    children.iter().for_each(|(_, child)| gather(child, out));
+                }
+            }
+        }
+        let mut out = Vec::new();
+        gather(&self.root, &mut out);
+        out
     }
 
     /// Its nodes, to be taken apart by [`Node::take_apart`].

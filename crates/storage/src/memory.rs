@@ -1,0 +1,133 @@
+//! How the memory of a shard is divided.
+//!
+//! Who cannot give memory back at once (memtables, reads, requests) has a part of his own. Of the
+//! rest the caches have all that is left: the index cache a fraction, the row cache everything
+//! else. They give back in the moment in which somebody else needs it.
+//!
+//! Invariants
+//!  - *all-of-it*: what is given to caches and what others have add up to the shard's memory, or
+//!    the row cache has nothing.
+
+use crate::error::StartError;
+
+/// What a shard needs to run at all, in bytes.
+pub const SHARD_BYTES_MIN: usize = 32 << 20;
+
+/// Of a shard's memory, in percent: of all memtables.
+const MEMTABLES_PERCENT: usize = 50;
+/// Of the permits of reads, of clients, the system and streaming together.
+const READS_PERCENT: usize = 8;
+/// Of requests between their arrival and the end of their answer.
+const REQUESTS_PERCENT: usize = 10;
+/// Tasks, buffers of the logs and of connections, schemas: what has no limit of its own.
+const FIXED_PERCENT: usize = 4;
+const FIXED_BYTES_MIN: usize = 8 << 20;
+
+/// The parts of a shard's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// All of it.
+    pub shard: usize,
+    /// Memtables at most.
+    pub memtables_max: usize,
+    /// Reads at most.
+    pub reads_max: usize,
+    /// Requests at most.
+    pub requests_max: usize,
+    /// What nobody counts.
+    pub fixed: usize,
+    /// Of the memory of the caches, in thousandths: the index cache.
+    pub index_thousandths: usize,
+}
+
+/// What others than the caches take now, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Memtables, those being flushed included.
+    pub memtables: usize,
+    /// Filters, summaries and the like of SSTables.
+    pub components: usize,
+    /// The index cache.
+    pub index_cache: usize,
+}
+
+/// What the caches may take now, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// The index cache.
+    pub index: usize,
+    /// The row cache.
+    pub rows: usize,
+}
+
+impl Division {
+    /// Of a shard that has so much, so many thousandths of its caches for indexes.
+    pub fn of(shard_bytes: usize, index_thousandths: usize) -> Result<Division, StartError> {
+        match shard_bytes < SHARD_BYTES_MIN {
+            true => Err(StartError::Memory { bytes: shard_bytes, needed: SHARD_BYTES_MIN }),
+            false => Ok(Division::unchecked(shard_bytes, index_thousandths)),
+        }
+    }
+
+    /// As [`Division::of`], also of a shard of a test, with less than any node has.
+    pub(crate) fn unchecked(shard: usize, index_thousandths: usize) -> Division {
+        let percent = |part: usize| shard / 100 * part;
+        Division {
+            shard,
+            memtables_max: percent(MEMTABLES_PERCENT),
+            reads_max: percent(READS_PERCENT),
+            requests_max: percent(REQUESTS_PERCENT),
+            fixed: percent(FIXED_PERCENT).max(FIXED_BYTES_MIN),
+            index_thousandths: index_thousandths.min(1000),
+        }
+    }
+
+    /// What the caches may take while others take that much. Indexes that are not there leave
+    /// their part to rows.
+    pub fn caches(&self, taken: Taken) -> CacheLimits {
+        let others = self.reads_max + self.requests_max + self.fixed;
+        let others = others + taken.memtables + taken.components;
+        let caches = self.shard.saturating_sub(others);
+        let index = caches / 1000 * self.index_thousandths;
+        CacheLimits { index, rows: caches - taken.index_cache.min(index) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_with_too_little_says_how_much_it_needs() {
+        let error = Division::of(SHARD_BYTES_MIN - 1, 200).unwrap_err().to_string();
+        assert!(error.contains("33554431 bytes") && error.contains("33554432"), "{error}");
+        assert!(Division::of(SHARD_BYTES_MIN, 200).is_ok());
+    }
+
+    #[test]
+    fn the_row_cache_takes_what_others_leave() {
+        let mib = |mib: usize| mib << 20;
+        let division = Division::of(mib(1000), 200).unwrap();
+        let check = |memtables, components, index_cache, index, rows| {
+            let (memtables, components) = (mib(memtables), mib(components));
+            let taken = Taken { memtables, components, index_cache: mib(index_cache) };
+            let limits = division.caches(taken);
+            let near = |bytes: usize, wanted: usize| bytes.abs_diff(mib(wanted)) < mib(1);
+            assert!(near(limits.index, index) && near(limits.rows, rows), "{taken:?}: {limits:?}");
+        };
+        check(0, 0, 0, 156, 780);
+        check(0, 0, 100, 156, 680);
+        check(500, 0, 0, 56, 280);
+        check(500, 80, 40, 40, 160);
+        // The index cache gives back what is over its own limit, not the row cache.
+        check(500, 80, 156, 40, 160);
+        check(800, 0, 100, 0, 0);
+    }
+
+    #[test]
+    fn a_small_shard_keeps_something_for_what_nobody_counts() {
+        let division = Division::of(SHARD_BYTES_MIN, 1000).unwrap();
+        assert_eq!(division.fixed, 8 << 20);
+        assert!(0 < division.caches(Taken::default()).rows);
+    }
+}
