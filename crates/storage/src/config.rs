@@ -59,6 +59,8 @@ pub struct Config {
     pub write_wait_max: Duration,
     /// Written into SSTables.
     pub host_id: Uuid,
+    /// In simulation: about one in so many requests is refused its memory.
+    pub refuse_one_in: Option<u32>,
     /// A mistake that tests want to see caught.
     pub(crate) planted: Option<Planted>,
 }
@@ -90,6 +92,7 @@ impl Config {
             range_read_timeout: Duration::from_secs(10),
             write_wait_max: Duration::from_secs(2),
             host_id,
+            refuse_one_in: None,
             planted: None,
         }
     }

@@ -96,6 +96,9 @@ impl Shard {
         schema: &Rc<TableSchema>,
         command: &ReadCommand,
     ) -> Result<Permit, ReadError> {
+        if self.refuses() {
+            return Err(ReadError::Overloaded("memory that a simulation refuses".to_string()));
+        }
         let reading = Reading { schema: schema.clone(), operation: "data-query" };
         semaphore.admit(&reading, Some(self.read_deadline(command))).await
     }

@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use stdx::{Bytes, Damaged, HashMap, bug};
+use stdx::{Bytes, Damaged, HashMap, bug, buggify};
 
 /// What the tasks and the door of a shard's storage share.
 pub(crate) struct Shard {
@@ -132,6 +132,11 @@ impl Shard {
         }
     }
 
+    /// Whether a simulation refuses a request its memory here.
+    pub(crate) fn refuses(&self) -> bool {
+        self.config.refuse_one_in.is_some_and(|one_in| buggify!("memory is refused", one_in))
+    }
+
     /// The pool of the memtables of a table.
     pub(crate) fn dirty_of(&self, schema: &TableSchema, log: Log) -> &Rc<Dirty> {
         match log == Log::Schema || crate::read::is_of_system(schema) {
@@ -190,6 +195,9 @@ impl Shard {
         apply: impl Fn(SegmentId),
     ) -> Result<Appended, WriteError> {
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        if self.refuses() {
+            return Err(WriteError::Overloaded("memory that a simulation refuses"));
+        }
         if dirty.is_open() {
             match log.append(entries) {
                 Ok(appended) => {

@@ -43,6 +43,7 @@ struct Model {
     /// Shards on which a truncation of the second table is under way.
     truncating: Vec<u16>,
     acks: u64,
+    refused: u64,
     violations: Vec<String>,
 }
 
@@ -217,8 +218,16 @@ impl Client {
             1 => self.storage.apply(mutations.remove(0)).await,
             _ => self.storage.apply_all(mutations).await,
         };
-        written.unwrap();
         let mut model = self.life.model.borrow_mut();
+        if let Err(crate::WriteError::Overloaded(_)) = &written
+            && self.life.config.refuse_one_in.is_some()
+        {
+            // Refused before anything was done.
+            model.refused += 1;
+            places.iter().for_each(|place| drop(model.rows.get_mut(place).unwrap().maybe.take()));
+            return;
+        }
+        written.unwrap();
         for place in places {
             let row = model.rows.get_mut(place).unwrap();
             row.acked = row.maybe.take();
@@ -264,12 +273,16 @@ fn delete(schema: &TableSchema, partition: u64, row: u32, timestamp: i64) -> Fro
 
 /// One node, crashed a few times; what was found wrong, and how many writes were acknowledged.
 fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
+    let seen = simulate_with(seed, Config { planted, ..config() });
+    (seen.violations, seen.acks)
+}
+
+fn simulate_with(seed: u64, config: Config) -> Model {
     let mut prng = Prng::from_seed(seed);
     let mut world = World::new(Options::new(seed));
     let shards = 1 + prng.below(2) as u16;
     let node: NodeId = world.add_node(shards);
     let model = Rc::new(RefCell::new(Model::default()));
-    let config = Config { planted, ..config() };
     for crash in 0..=CRASHES {
         let life = Rc::new(Life {
             model: model.clone(),
@@ -294,8 +307,8 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
         world.run_for(Duration::from_micros(prng.below(150_000)));
         world.crash(node);
     }
-    let model = model.borrow();
-    (model.violations.clone(), model.acks)
+    drop(world);
+    model.take()
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -320,6 +333,18 @@ fn no_acknowledged_write_is_lost_in_a_crash() {
         acks += acked;
     }
     assert!(100 < acks, "the clients did nothing");
+}
+
+#[test]
+fn who_is_refused_memory_fails_alone() {
+    let mut refused = 0;
+    for seed in 2000..2012 {
+        let seen = simulate_with(seed, Config { refuse_one_in: Some(8), ..config() });
+        assert_eq!(seen.violations, Vec::<String>::new(), "seed {seed}");
+        assert!(0 < seen.acks, "seed {seed}");
+        refused += seen.refused;
+    }
+    assert!(20 < refused, "{refused} writes were refused");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod against_model;
 mod bulk;
 mod crash;
 mod damage;
+mod dirty;
 mod faults;
 mod formats;
 mod log;
@@ -16,7 +17,7 @@ mod upload;
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};
 use model::{TableSchema, TabletMap, Uuid};
-use mutation::page::{Page, PageView};
+use mutation::page::PageView;
 use mutation::{
     Cell, CellState, ColumnForm, FrozenMutation, Marker, MutationBuilder, Partitions, ReadCommand,
     RowBuilder, SendRange,
@@ -48,6 +49,11 @@ pub(crate) async fn open(config: Config) -> Rc<Storage> {
         storage.add_table(schema, map, Log::Data).await.unwrap();
     }
     storage
+}
+
+/// Whether requests are refused at random.
+fn refuses(storage: &Storage) -> bool {
+    storage.shard().config.refuse_one_in.is_some()
 }
 
 /// A write of `value` to one row.
@@ -93,7 +99,12 @@ pub(crate) async fn rows(
     partition: u64,
 ) -> BTreeMap<u32, (i64, Vec<u8>)> {
     let command = command(schema, Partitions::Key(key(partition)));
-    let page: Page = storage.read(&command).await.unwrap();
+    let page = loop {
+        match storage.read(&command).await {
+            Err(reader::ReadError::Overloaded(_)) if refuses(storage) => {}
+            page => break page.unwrap(),
+        }
+    };
     assert_eq!(page.resume, None);
     let view = PageView::parse(&page.bytes, command.layout()).unwrap();
     let mut out = BTreeMap::new();
