@@ -129,6 +129,10 @@ pub struct ArenaStats {
     pub live: usize,
     /// Bytes of segments in use that hold no object, and are not ahead of a head's last one.
     pub dead: usize,
+    /// Objects made so far, and their bytes.
+    pub allocated_objects: u64,
+    /// See [`ArenaStats::allocated_objects`].
+    pub allocated_bytes: u64,
     /// Bytes copied by relocations so far, headers included.
     pub relocated_bytes: u64,
     /// Victims so far that were compacted.
@@ -303,6 +307,8 @@ impl Arena {
             self.stay_within((needed + table).div_ceil(SEGMENT_BYTES));
         }
         self.live_bytes += len;
+        self.stats.allocated_objects += 1;
+        self.stats.allocated_bytes += len as u64;
         Some(handle)
     }
 

@@ -22,6 +22,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::fast_forward::Options>,
     ),
     (
+        "perf-row-cache-update",
+        "measure merging memtables into the row cache",
+        perf::main::<perf::row_cache_update::Options>,
+    ),
+    (
         "perf-simple-query",
         "measure reads and writes of single rows, in process",
         perf::main::<perf::simple_query::Options>,

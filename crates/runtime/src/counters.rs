@@ -61,6 +61,13 @@ impl Counters {
     }
 }
 
+/// Processor time that this thread has had, in user mode and in the kernel, in nanoseconds. It goes
+/// on in a simulation, whose clocks it does not follow.
+pub fn cpu_ns() -> u64 {
+    const THIS_THREAD: i32 = 0;
+    crate::core::clock::thread_cpu_ns(THIS_THREAD)
+}
+
 fn open(config: u64) -> Option<File> {
     let attributes = Attributes {
         kind: TYPE_HARDWARE,
@@ -105,10 +112,11 @@ mod tests {
     #[test]
     fn counts_grow_or_are_absent() {
         let counters = Counters::open();
-        let before = counters.read();
+        let (before, cpu_ns) = (counters.read(), cpu_ns());
         let sum: u64 = (0..100_000u64).map(std::hint::black_box).sum();
         let after = counters.read();
         assert_ne!(sum, 0);
+        assert!(cpu_ns < super::cpu_ns());
         match (before.instructions, after.instructions) {
             (Some(before), Some(after)) => assert!(before < after),
             (before, after) => assert_eq!((before, after), (None, None)),

@@ -45,7 +45,7 @@ mod truncation;
 mod upload;
 mod view;
 
-pub use bulk::{LoneEntries, LoneLog, Rewrite};
+pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;

@@ -25,6 +25,12 @@ pub struct RowCacheStats {
     pub reads_with_misses: u64,
     /// What was read below the cache and could not go into it.
     pub mispopulations: u64,
+    /// Objects made in the arena.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// Bytes of objects that were moved to be kept.
+    pub moved_bytes: u64,
     /// Partitions that are cached.
     pub partitions: u64,
     /// Bytes in use: the arena and the index.

@@ -110,7 +110,11 @@ impl Store {
 
     pub(super) fn stats(&self) -> RowCacheStats {
         let partitions = self.tablets.iter().flatten().map(|tablet| tablet.index.len() as u64);
+        let arena = self.arena.stats();
         RowCacheStats {
+            allocations: arena.allocated_objects,
+            allocated_bytes: arena.allocated_bytes,
+            moved_bytes: arena.relocated_bytes,
             partitions: partitions.sum(),
             bytes_used: self.used_bytes() as u64,
             bytes_limit: self.limit as u64,

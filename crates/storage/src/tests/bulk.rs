@@ -1,7 +1,9 @@
 //! Data sets of tools: applied without a log, merged into one SSTable.
 
 use super::*;
-use crate::{LoneLog, Rewrite, WriteError};
+use crate::memtable::Memtable;
+use crate::{LoneCache, LoneLog, Rewrite, WriteError};
+use model::DecoratedKey;
 use runtime::sim::{NodeId, Options, World};
 use runtime::task::Scope;
 
@@ -73,5 +75,36 @@ fn a_log_alone_lives_on_what_is_released() {
         };
         assert!(matches!(refused, WriteError::Overloaded(_)), "{refused}");
         log.stop().await;
+    });
+}
+
+#[test]
+fn a_cache_alone_knows_what_was_merged() {
+    let mut world = World::new(Options::new(5));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let schema = Rc::new(schema(1, "t1"));
+        let memtable = |partitions: std::ops::Range<u64>, row| {
+            let memtable = Memtable::new(Rc::new(schema.order.clone()));
+            for partition in partitions {
+                let one = write(&schema, partition, row, 1, b"value");
+                let key = DecoratedKey::new(key(partition).into());
+                memtable.apply(&schema, key, &one.view().unwrap());
+            }
+            Rc::new(memtable)
+        };
+        let cache = LoneCache::new(schema.clone(), 4 << 20);
+        let rows = |number| cache.rows_of(&DecoratedKey::new(key(number).into()));
+        cache.merge(&memtable(0..20, 0), |_| true).await.unwrap();
+        cache.merge(&memtable(10..30, 1), |_| false).await.unwrap();
+        let expected = |number| match number {
+            0..10 => Some(1),
+            10..20 => Some(2),
+            _ => None,
+        };
+        (0..40).for_each(|number| assert_eq!(rows(number), expected(number), "{number}"));
+        assert_eq!(cache.stats().partitions, 20);
+        cache.clear().await;
+        assert_eq!((cache.stats().partitions, rows(1)), (0, None));
     });
 }
