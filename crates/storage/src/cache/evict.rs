@@ -106,7 +106,8 @@ impl Store {
                 return true;
             };
             match verdict {
-                Verdict::Keep => self.arena.relocate(handle),
+                Verdict::Keep if victim.is_compaction() => self.arena.relocate(handle),
+                Verdict::Keep => self.keep(handle),
                 Verdict::Evict => self.evict(handle),
             }
             // Eviction of one run may let go of the names of others.

@@ -24,7 +24,7 @@
 //!    [`RowCache::reclaim_step`].
 //!
 //! In reading order: [`run`], `partition`, `index`, `store`, `evict`, `populate`, `update`,
-//! `snapshot`; `ghosts`, `stats`.
+//! `shed`, `snapshot`; `ghosts`, `stats`.
 
 mod evict;
 mod ghosts;
@@ -32,6 +32,7 @@ mod index;
 mod partition;
 mod populate;
 pub(crate) mod run;
+mod shed;
 mod snapshot;
 mod stats;
 mod store;
@@ -46,11 +47,13 @@ pub(crate) use snapshot::Snapshot;
 pub use stats::RowCacheStats;
 pub(crate) use update::{Update, UpdateStep};
 
-use index::Known;
+use index::{Entry, Known};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{RingBound, Tombstone};
 use partition::{Head, WholeView};
+use run::Marks;
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 use stdx::Bytes;
 use store::{Store, TabletId};
@@ -63,6 +66,12 @@ pub(crate) struct Phase(pub(crate) u64);
 /// The row cache of a shard.
 pub(crate) struct RowCache {
     store: RefCell<Store>,
+}
+
+impl fmt::Debug for RowCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RowCache")
+    }
 }
 
 impl RowCache {
@@ -172,20 +181,29 @@ impl TabletCache {
         read: impl FnOnce(Whole<'_>) -> R,
     ) -> Option<R> {
         let store = self.cache.store.borrow();
-        match store.lookup(self.id, key) {
-            Known::Whole(handle) => {
+        let index = &store.tablet(self.id).index;
+        if let Some(Entry::Whole { handle, .. }) = index.get(key.token) {
+            let view = WholeView::of(store.arena.get(handle));
+            if view.key == &*key.key {
                 store.arena.touch(handle);
                 store.stats.add_lookup(true);
-                let view = WholeView::of(store.arena.get(handle));
                 let (tombstone, static_row) = (view.tombstone, view.static_row);
-                Some(read(Whole { tombstone, static_row, run: view.run() }))
+                let marks = Marks::default();
+                let run = view.run().marking(&marks);
+                let few = run.row_count() < 2;
+                let result = read(Whole { tombstone, static_row, run });
+                drop(store);
+                if !few {
+                    self.cache.store.borrow_mut().mark_rows(handle, marks.rows());
+                }
+                return Some(result);
             }
-            Known::Absent => {
-                store.stats.add_lookup(true);
-                Some(read(Whole::ABSENT))
-            }
-            Known::Large(_) | Known::Nothing => None,
         }
+        if let Known::Absent = index.lookup(&store.arena, key) {
+            store.stats.add_lookup(true);
+            return Some(read(Whole::ABSENT));
+        }
+        None
     }
 
     /// What is known of a partition, as it stands now.

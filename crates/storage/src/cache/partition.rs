@@ -13,8 +13,9 @@
 //!  - *apart*: the runs of a list ascend and do not overlap.
 //!  - *snapshot*: a list that somebody else holds is never changed: `Rc::make_mut`.
 
+use super::RowCache;
 use super::evict::Garbage;
-use super::run::{Parts, RunView, owned};
+use super::run::{Marks, Parts, RunView};
 use super::store::TabletId;
 use memory::Handle;
 use model::{ClusteringOrder, Token};
@@ -284,19 +285,22 @@ impl Large {
 }
 
 /// One run, copied out of the cache.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Run {
     bytes: Bytes,
+    marks: Marks,
+    /// Where it was copied from, if that is a run of a list.
+    origin: Option<(Rc<RowCache>, Rc<RunRef>)>,
 }
 
 impl Run {
     /// Of the bytes of a run.
-    pub(super) fn new(bytes: Bytes) -> Run {
-        Run { bytes }
+    pub(super) fn new(bytes: Bytes, origin: Option<(Rc<RowCache>, Rc<RunRef>)>) -> Run {
+        Run { bytes, marks: Marks::default(), origin }
     }
     /// What it says.
     pub(crate) fn view(&self) -> RunView<'_> {
-        RunView::of(&self.bytes)
+        RunView::of(&self.bytes).marking(&self.marks)
     }
     /// A part of what `view` gave, shared.
     pub(crate) fn share(&self, part: &[u8]) -> Bytes {
@@ -308,8 +312,20 @@ impl Run {
     }
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Which rows were wanted decides which stay when the run's turn comes.
+        if let Some((cache, run)) = &self.origin
+            && let Some(handle) = run.handle.get()
+            && let Ok(mut store) = cache.store.try_borrow_mut()
+        {
+            store.mark_rows(handle, self.marks.rows());
+        }
+    }
+}
+
 /// What comes next in a partition.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Stretch {
     /// All of an interval that holds the position asked for; it may begin before it.
     Known(Run),
@@ -317,8 +333,4 @@ pub(crate) enum Stretch {
     Gap { from: ClusteringPosition, to: ClusteringPosition },
     /// The position asked for is the end of the partition, in that direction.
     End,
-}
-
-pub(super) fn gap(from: Parts<'_>, to: Parts<'_>) -> Stretch {
-    Stretch::Gap { from: owned(from), to: owned(to) }
 }

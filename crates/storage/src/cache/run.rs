@@ -22,6 +22,7 @@ use mutation::{
     ClusteringPosition, ClusteringRange, Direction, RangeTombstone, RangeTombstoneList, Tombstone,
     TombstoneChange,
 };
+use std::cell::Cell;
 use std::ops::Range;
 use stdx::{Bytes, Cursor, Damaged, Put, vint};
 
@@ -43,6 +44,27 @@ pub(super) fn owned(position: Parts<'_>) -> ClusteringPosition {
     ClusteringPosition { prefix: Bytes::copy_from(position.0), weight: position.1 }
 }
 
+/// Which rows of a run were read: all from the first to the last one.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Cell<(u16, u16)>);
+
+impl Marks {
+    #[inline]
+    fn add(&self, index: usize) {
+        let index = index as u16;
+        let (first, last) = self.0.get();
+        self.0.set(match last {
+            0 => (index, index + 1),
+            _ => (first.min(index), last.max(index + 1)),
+        });
+    }
+    /// By index; empty: none.
+    pub(super) fn rows(&self) -> Range<usize> {
+        let (first, last) = self.0.get();
+        first as usize..last as usize
+    }
+}
+
 /// A view of a run's bytes. Copying it costs nothing; it allocates nothing but where it says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunView<'a> {
@@ -56,6 +78,8 @@ pub(crate) struct RunView<'a> {
     wide: bool,
     ends: &'a [u8],
     rows: &'a [u8],
+    /// Where reading is noted, if it is.
+    marks: Option<&'a Marks>,
 }
 
 impl<'a> RunView<'a> {
@@ -70,6 +94,7 @@ impl<'a> RunView<'a> {
         wide: false,
         ends: &[],
         rows: &[],
+        marks: None,
     };
 
     /// Of bytes that [`Draft`] wrote (*own-bytes*).
@@ -98,7 +123,20 @@ impl<'a> RunView<'a> {
         let wide = flags & WIDE != 0;
         let ends = cursor.take(count.saturating_sub(1) * end_len(wide), "ends")?;
         let rows = cursor.rest();
-        Ok(RunView { start, end, tombstones, touched_at, touched, count, wide, ends, rows })
+        let marks = None;
+        Ok(RunView { start, end, tombstones, touched_at, touched, count, wide, ends, rows, marks })
+    }
+
+    /// The view that notes which rows are read through it.
+    pub(super) fn marking(mut self, marks: &'a Marks) -> RunView<'a> {
+        self.marks = Some(marks);
+        self
+    }
+    #[inline]
+    fn mark(&self, index: usize) {
+        if let Some(marks) = self.marks {
+            marks.add(index);
+        }
     }
 
     /// Where it starts: the first position that is known.
@@ -166,7 +204,39 @@ impl<'a> RunView<'a> {
         if is_end(position) {
             return self.count;
         }
-        let (mut low, mut high) = (0, self.count);
+        self.rows_before_within(order, position, 0..self.count)
+    }
+
+    /// The same, where the first `from` rows are known to lie before it. Costs little where the
+    /// next row does not.
+    pub(super) fn rows_before_from(
+        &self,
+        order: &ClusteringOrder,
+        position: Parts<'_>,
+        from: usize,
+    ) -> usize {
+        if is_end(position) {
+            return self.count;
+        }
+        let (mut low, mut step) = (from, 1);
+        while low + step <= self.count {
+            let row = self.row(low + step - 1).0;
+            if order.compare((row, 0), position).is_ge() {
+                return self.rows_before_within(order, position, low..low + step - 1);
+            }
+            low += step;
+            step *= 2;
+        }
+        self.rows_before_within(order, position, low..self.count)
+    }
+
+    fn rows_before_within(
+        &self,
+        order: &ClusteringOrder,
+        position: Parts<'_>,
+        within: Range<usize>,
+    ) -> usize {
+        let Range { start: mut low, end: mut high } = within;
         while low < high {
             let middle = low.midpoint(high);
             match order.compare((self.row(middle).0, 0), position).is_lt() {
@@ -184,7 +254,11 @@ impl<'a> RunView<'a> {
             return None;
         }
         let (found, row) = self.row(index);
-        (found == key || order.compare_rows(found, key).is_eq()).then_some(row)
+        if found != key && order.compare_rows(found, key).is_ne() {
+            return None;
+        }
+        self.mark(index);
+        Some(row)
     }
 
     /// The rows in `range`, in table order; `rev()` gives the other direction.
@@ -225,9 +299,14 @@ impl<'a> RunView<'a> {
         self.tombstones(order).changes(order, range, direction)
     }
 
-    /// Whether a row was read since the bits were cleared. The only row of a run has no bit.
-    pub(super) fn is_touched(&self, index: usize) -> bool {
-        self.touched.get(index / 8).is_some_and(|bits| bits & (1 << (index % 8)) != 0)
+    /// The rows from the first to the last one that were read since the bits were cleared; empty:
+    /// none was. The only row of a run has no bit.
+    pub(super) fn touched_rows(&self) -> Range<usize> {
+        let is_set = |index: &usize| self.touched[index / 8] & (1 << (index % 8)) != 0;
+        let bits = 0..if self.touched.is_empty() { 0 } else { self.count };
+        let first = bits.clone().find(is_set);
+        let last = bits.rev().find(is_set);
+        first.unwrap_or(0)..last.map_or(0, |last| last + 1)
     }
     /// Where the bits of touched rows lie in the run's bytes.
     pub(super) fn touched_bytes(&self) -> Range<usize> {
@@ -252,7 +331,9 @@ impl RunRows<'_> {
 impl<'a> Iterator for RunRows<'a> {
     type Item = (&'a [u8], &'a [u8]);
     fn next(&mut self) -> Option<Self::Item> {
-        self.left.next().map(|index| self.run.row(index))
+        let index = self.left.next()?;
+        self.run.mark(index);
+        Some(self.run.row(index))
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.size_hint()
@@ -260,7 +341,9 @@ impl<'a> Iterator for RunRows<'a> {
 }
 impl DoubleEndedIterator for RunRows<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.left.next_back().map(|index| self.run.row(index))
+        let index = self.left.next_back()?;
+        self.run.mark(index);
+        Some(self.run.row(index))
     }
 }
 impl ExactSizeIterator for RunRows<'_> {}

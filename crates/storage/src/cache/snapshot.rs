@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
 }
 
 enum Rows {
-    Whole(Run),
+    Whole(Bytes),
     Runs(Runs),
 }
 
@@ -49,7 +49,7 @@ impl Snapshot {
     pub(super) fn of_whole(_: &TabletCache, object: &[u8]) -> Snapshot {
         let bytes = Bytes::copy_from(object);
         let view = WholeView::of(&bytes);
-        let run = Run::new(bytes.slice(view.run_at..bytes.len()));
+        let run = bytes.slice(view.run_at..bytes.len());
         let static_row = bytes.slice_ref(view.static_row);
         Snapshot { tombstone: view.tombstone, static_row, rows: Rows::Whole(run) }
     }
@@ -72,7 +72,7 @@ impl Snapshot {
         };
         match &self.rows {
             _ if last => Stretch::End,
-            Rows::Whole(run) => Stretch::Known(run.clone()),
+            Rows::Whole(run) => Stretch::Known(Run::new(run.clone(), None)),
             Rows::Runs(runs) => {
                 let store = runs.cache.store.borrow();
                 match direction {
@@ -120,10 +120,11 @@ impl Runs {
     }
 
     fn known(&self, store: &Store, place: super::partition::Place, bytes: &[u8]) -> Stretch {
-        if let Some(handle) = self.list.at(place).handle.get() {
+        let run = self.list.at(place).clone();
+        if let Some(handle) = run.handle.get() {
             store.arena.touch(handle);
         }
-        Stretch::Known(Run::new(Bytes::copy_from(bytes)))
+        Stretch::Known(Run::new(Bytes::copy_from(bytes), Some((self.cache.clone(), run))))
     }
 }
 

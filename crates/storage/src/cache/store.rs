@@ -213,6 +213,17 @@ impl Store {
         (age, heat): (Age, u8),
     ) -> Option<Rc<RunRef>> {
         let handle = self.allocate(age, PART, PART_HEAD_BYTES + run.len())?;
+        Some(self.name_part(owner, start, (handle, run), heat))
+    }
+
+    /// Fills the object of a run, and gives it a name.
+    pub(super) fn name_part(
+        &mut self,
+        owner: (TabletId, Token),
+        start: &ClusteringPosition,
+        (handle, run): (Handle, &[u8]),
+        heat: u8,
+    ) -> Rc<RunRef> {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(Weak::new());
             (self.slots.len() - 1) as u32
@@ -226,7 +237,7 @@ impl Store {
         let run = RunRef { start, handle: Cell::new(Some(handle)), slot, owner, garbage };
         let run = Rc::new(run);
         self.slots[slot as usize] = Rc::downgrade(&run);
-        Some(run)
+        run
     }
 
     /// Where an object of a new partition goes.

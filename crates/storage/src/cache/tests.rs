@@ -2,6 +2,7 @@
 
 mod audit;
 mod basic;
+mod cost;
 mod model;
 mod runs;
 mod world;

@@ -263,13 +263,10 @@ impl Update {
         let Some(partition) = &mut self.partition else { return UpdateStep::Done };
         let order = &self.tablet.order;
         if partition.from.is_none() {
-            if !partition.find(store, self.tablet.id, order, to, wanted) {
-                return UpdateStep::Done;
-            }
-            let Some((run, bytes)) = partition.next_run(store, self.tablet.id, order) else {
-                return UpdateStep::Done;
-            };
-            self.open(&bytes, Origin::Run(run));
+            let found = partition.find(store, self.tablet.id, order, to, wanted);
+            let Some(run) = found else { return UpdateStep::Done };
+            let Some(bytes) = store.run_of(&run) else { return UpdateStep::Done };
+            self.open(bytes, Origin::Run(run.clone()));
         }
         self.merge_up_to(store, to)
     }
@@ -280,7 +277,7 @@ impl Update {
         let Some(from) = &mut partition.from else { return UpdateStep::Done };
         let order = self.tablet.order.clone();
         let view = RunView::of(&self.source);
-        let last = view.rows_before(&order, to).max(from.next_row);
+        let last = view.rows_before_from(&order, to, from.next_row);
         self.draft.rows_of(&view, from.next_row..last);
         from.next_row = last;
         if order.compare(from.end.as_parts(), to).is_le() {
@@ -383,7 +380,7 @@ impl Drop for Update {
 }
 
 impl Partition {
-    /// Whether the next run has to be merged to reach a position; notes where there is none.
+    /// The run that has to be merged next to reach a position; notes where there is none.
     fn find(
         &mut self,
         store: &Store,
@@ -391,51 +388,33 @@ impl Partition {
         order: &ClusteringOrder,
         to: Parts<'_>,
         wanted: bool,
-    ) -> bool {
+    ) -> Option<Rc<RunRef>> {
         if self.open.is_none() {
-            if !wanted {
-                return false;
-            }
-            if let Some(until) = &self.gap_until
-                && order.compare(to, until.as_parts()).is_lt()
-            {
-                return false;
+            let until = self.gap_until.as_ref();
+            let in_gap = until.is_some_and(|until| order.compare(to, until.as_parts()).is_lt());
+            if !wanted || in_gap {
+                return None;
             }
             self.open_from = owned(to);
         }
         let place = order.compare(self.open_from.as_parts(), to);
         if place.is_gt() || (place.is_eq() && !wanted) {
-            return false;
+            return None;
         }
-        let Some(start) = self.next_start(store, id, order) else {
+        let Some(run) = self.next_run(store, id, order) else {
             self.gap_until = Some(ClusteringPosition::end());
-            return false;
+            return None;
         };
-        let place = order.compare(start.as_parts(), to);
+        let place = order.compare(run.start.as_parts(), to);
         if place.is_lt() || (place.is_eq() && wanted) {
-            return true;
+            return Some(run);
         }
-        self.gap_until = Some(start);
-        false
+        self.gap_until = Some(run.start.clone());
+        None
     }
 
-    /// Where the first run that ends after `open_from` starts.
-    fn next_start(
-        &self,
-        store: &Store,
-        id: TabletId,
-        order: &ClusteringOrder,
-    ) -> Option<ClusteringPosition> {
-        self.next_run(store, id, order).map(|(run, _)| run.start.clone())
-    }
-
-    /// The first run that ends after `open_from`, and a copy of it.
-    fn next_run(
-        &self,
-        store: &Store,
-        id: TabletId,
-        order: &ClusteringOrder,
-    ) -> Option<(Rc<RunRef>, Vec<u8>)> {
+    /// The first run that ends after `open_from`.
+    fn next_run(&self, store: &Store, id: TabletId, order: &ClusteringOrder) -> Option<Rc<RunRef>> {
         let index = &store.tablet(id).index;
         let Some(Entry::Large { slot, .. }) = index.get(self.key.token) else { return None };
         let runs = &index.large(slot).runs;
@@ -446,7 +425,7 @@ impl Partition {
             if let Some(bytes) = store.run_of(run) {
                 let end = RunView::of(bytes).end();
                 if order.compare(self.open_from.as_parts(), end).is_lt() {
-                    return Some((run.clone(), bytes.to_vec()));
+                    return Some(run.clone());
                 }
             }
             place = runs.after(Some(at));
@@ -587,7 +566,7 @@ impl Store {
         order.compare(interval.start.as_parts(), end).is_lt().then(|| run.clone())
     }
 
-    fn list_mut(&mut self, id: TabletId, token: Token) -> Option<&mut RunList> {
+    pub(super) fn list_mut(&mut self, id: TabletId, token: Token) -> Option<&mut RunList> {
         let index = &mut self.tablet_mut(id).index;
         match index.get(token) {
             Some(Entry::Large { slot, .. }) => Some(Rc::make_mut(&mut index.large_mut(slot).runs)),

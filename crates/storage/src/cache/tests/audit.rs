@@ -1,6 +1,7 @@
 //! The cache's own books: every object is named once, and what is counted is what there is.
 
 use super::super::index::{ENTRY_BYTES, Entry};
+use super::super::partition::{WHOLE, WholeView, read_part};
 use super::super::run::RunView;
 use super::super::store::Store;
 use memory::Handle;
@@ -54,6 +55,15 @@ impl Store {
         assert_eq!(heap, self.heap_bytes, "bytes of the heap");
         assert!(self.free_slots.len() + runs.len() == self.slots.len());
         drop(runs);
+    }
+
+    /// How many rows an object has.
+    pub(in super::super) fn row_count(&self, handle: Handle) -> usize {
+        let object = self.arena.get(handle);
+        match self.arena.kind(handle) {
+            WHOLE => WholeView::of(object).run().row_count(),
+            _ => RunView::of(read_part(object).1).row_count(),
+        }
     }
 
     /// Drops everything, as a shard does that ends.

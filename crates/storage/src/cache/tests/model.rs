@@ -41,6 +41,7 @@ struct Seen {
     known_next: u64,
     ends: u64,
     held_runs: u64,
+    shed: u64,
 }
 
 /// A reader that populates.
@@ -93,17 +94,25 @@ impl World {
     }
 
     fn step(&mut self, prng: &mut Prng) {
+        if self.cache.stats().bytes_limit == 0 && prng.one_in(6) {
+            self.cache.set_limit(*prng.pick(&[300 << 10, 600 << 10, 4 << 20]).unwrap());
+        }
         match prng.below(100) {
             0..12 => self.write(prng),
             12..18 => self.begin_update(),
             18..45 => self.step_update(prng),
             45..57 => self.open_reader(prng),
-            57..85 => self.step_reader(prng),
-            85..91 => self.evict(prng),
+            57..78 => self.step_reader(prng),
+            78..86 => self.shed(prng),
+            86..91 => self.evict(prng),
             91..94 => self.hold(prng),
             94 => drop(self.held.pop()),
             95 => self.cache.store.borrow_mut().evict_all(),
-            96 => while self.cache.reclaim_step() {},
+            96 => {
+                // Without memory nothing gets in, and what was known must not become wrong.
+                self.cache.set_limit(0);
+                while prng.one_in(2) && self.cache.reclaim_step() {}
+            }
             97 => self.truncate(prng),
             98 => self.lose_partition(prng),
             _ => self.drop_update(prng),
@@ -192,6 +201,24 @@ impl World {
             if let Some(&handle) = prng.pick(&linked) {
                 store.evict(handle);
             }
+        }
+    }
+
+    /// Of some runs only a few rows stay.
+    fn shed(&mut self, prng: &mut Prng) {
+        let mut store = self.cache.store.borrow_mut();
+        while store.collect_step() {}
+        for handle in store.linked() {
+            let rows = store.row_count(handle) as u64;
+            if rows == 0 || prng.one_in(2) {
+                continue;
+            }
+            // The checks have read all rows.
+            store.clear_marks(handle);
+            let first = prng.below(rows);
+            let last = first + prng.below(rows - first).min(1) + 1;
+            store.mark_rows(handle, first as usize..last as usize);
+            self.seen.shed += u64::from(store.shed(handle));
         }
     }
 
@@ -526,8 +553,9 @@ fn the_model_sees_every_kind_of_knowledge() {
         seen.known_next += world.seen.known_next;
         seen.ends += world.seen.ends;
         seen.held_runs += world.seen.held_runs;
+        seen.shed += world.seen.shed;
     }
     let least = [seen.wholes, seen.larges, seen.absents, seen.known_next, seen.ends];
     assert!(least.iter().all(|&count| 100 < count), "{seen:?}");
-    assert!(seen.larges < seen.runs && 50 < seen.held_runs, "{seen:?}");
+    assert!(seen.larges < seen.runs && 50 < seen.held_runs && 10 < seen.shed, "{seen:?}");
 }

@@ -192,9 +192,9 @@ pub(super) fn mutation(
         }
     }
     let is_big = prng.one_in(3);
-    for _ in 0..if is_big { 20 } else { prng.below(4) } {
+    for _ in 0..if is_big { 40 } else { prng.below(4) } {
         let place = clustering_key(prng, shape, shape.components());
-        let len = if is_big { 1500 } else { 20 };
+        let len = if is_big { 800 } else { 20 };
         builder.row(&place, &row(prng, shape, len));
     }
     builder.freeze()
