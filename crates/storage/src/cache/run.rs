@@ -132,12 +132,6 @@ impl<'a> RunView<'a> {
         self.marks = Some(marks);
         self
     }
-    #[inline]
-    fn mark(&self, index: usize) {
-        if let Some(marks) = self.marks {
-            marks.add(index);
-        }
-    }
 
     /// Where it starts: the first position that is known.
     pub(crate) fn start(&self) -> Parts<'a> {
@@ -168,9 +162,17 @@ impl<'a> RunView<'a> {
         self.count == 0 && self.tombstones.is_empty()
     }
 
-    /// The key and the blob of a row. Panics if there is none of that index.
+    /// The key and the blob of a row, which counts as read. Panics if there is none of that index.
     #[inline]
     pub(crate) fn row(&self, index: usize) -> (&'a [u8], &'a [u8]) {
+        if let Some(marks) = self.marks {
+            marks.add(index);
+        }
+        self.row_at(index)
+    }
+
+    #[inline]
+    fn row_at(&self, index: usize) -> (&'a [u8], &'a [u8]) {
         let first = if index == 0 { 0 } else { self.end_of(index - 1) };
         let bytes = &self.rows[first..self.end_of(index)];
         let (len, size) = vint::read(bytes).expect("own-bytes: a row has a key");
@@ -220,7 +222,7 @@ impl<'a> RunView<'a> {
         }
         let (mut low, mut step) = (from, 1);
         while low + step <= self.count {
-            let row = self.row(low + step - 1).0;
+            let row = self.row_at(low + step - 1).0;
             if order.compare((row, 0), position).is_ge() {
                 return self.rows_before_within(order, position, low..low + step - 1);
             }
@@ -239,7 +241,7 @@ impl<'a> RunView<'a> {
         let Range { start: mut low, end: mut high } = within;
         while low < high {
             let middle = low.midpoint(high);
-            match order.compare((self.row(middle).0, 0), position).is_lt() {
+            match order.compare((self.row_at(middle).0, 0), position).is_lt() {
                 true => low = middle + 1,
                 false => high = middle,
             }
@@ -253,12 +255,9 @@ impl<'a> RunView<'a> {
         if index == self.count {
             return None;
         }
-        let (found, row) = self.row(index);
-        if found != key && order.compare_rows(found, key).is_ne() {
-            return None;
-        }
-        self.mark(index);
-        Some(row)
+        let found = self.row_at(index).0;
+        let is_it = found == key || order.compare_rows(found, key).is_eq();
+        is_it.then(|| self.row(index).1)
     }
 
     /// The rows in `range`, in table order; `rev()` gives the other direction.
@@ -331,9 +330,7 @@ impl RunRows<'_> {
 impl<'a> Iterator for RunRows<'a> {
     type Item = (&'a [u8], &'a [u8]);
     fn next(&mut self) -> Option<Self::Item> {
-        let index = self.left.next()?;
-        self.run.mark(index);
-        Some(self.run.row(index))
+        self.left.next().map(|index| self.run.row(index))
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.size_hint()
@@ -341,9 +338,7 @@ impl<'a> Iterator for RunRows<'a> {
 }
 impl DoubleEndedIterator for RunRows<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let index = self.left.next_back()?;
-        self.run.mark(index);
-        Some(self.run.row(index))
+        self.left.next_back().map(|index| self.run.row(index))
     }
 }
 impl ExactSizeIterator for RunRows<'_> {}

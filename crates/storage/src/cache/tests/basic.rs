@@ -68,3 +68,59 @@ fn a_large_partition_has_runs_and_gaps() {
     let gap = snapshot.next(end.as_parts(), Direction::Reversed);
     assert!(matches!(gap, Stretch::Gap { from, to } if from == at && to == end));
 }
+
+/// A row that is there at that timestamp, of some bytes.
+fn wide_row(a: u32, timestamp: i64) -> Fragment {
+    let mut row = mutation::RowBuilder::new(Vec::new());
+    row.marker(mutation::Marker::Live { timestamp });
+    row.cell(crate::testing::V, mutation::Cell::live(timestamp, &[b'v'; 150]));
+    Fragment::Row { key: clustering(&[a, 0]).into(), row: row.finish().into() }
+}
+
+#[test]
+fn what_is_left_of_a_run_that_is_being_merged_is_forgotten() {
+    let (schema, cache, tablet) = tablet(4 << 20);
+    let mut populate = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), tablet.phase());
+    populate.interval(ClusteringPosition::start());
+    (0..20).for_each(|a| populate.fragment(&wide_row(a, 1)));
+    populate.reached(&ClusteringPosition::end());
+    let mut update = tablet.begin_update(&schema);
+    let mut merge = |fragment: Fragment| {
+        while update.fragment(&fragment, &|_| false) == UpdateStep::Again {}
+    };
+    merge(Fragment::PartitionStart { key: key(1), tombstone: Tombstone::NONE });
+    merge(wide_row(10, 2));
+    let linked = cache.store.borrow().linked();
+    let [whole] = linked[..] else { panic!("one object: {linked:?}") };
+    cache.store.borrow_mut().mark_rows(whole, 10..11);
+    assert!(cache.store.borrow_mut().shed(whole), "one row of twenty is much less");
+    assert!(matches!(tablet.find(&key(1)), Found::Present(_)));
+    merge(wide_row(11, 2));
+    merge(Fragment::PartitionEnd);
+    update.finish();
+    assert!(matches!(tablet.find(&key(1)), Found::Unknown), "the row that was left is stale");
+    cache.store.borrow_mut().audit();
+}
+
+#[test]
+fn rows_that_are_read_stay_when_the_turn_of_their_run_comes() {
+    let (schema, cache, tablet) = tablet(4 << 20);
+    let mut populate = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), tablet.phase());
+    populate.interval(ClusteringPosition::start());
+    (0..20).for_each(|a| populate.fragment(&wide_row(a, 1)));
+    populate.reached(&ClusteringPosition::end());
+    let wanted = clustering(&[7, 0]);
+    let read = |whole: Whole<'_>| whole.run.find(&schema.order, &wanted).is_some();
+    assert_eq!(tablet.with_whole(&key(1), read), Some(true));
+    let linked = cache.store.borrow().linked();
+    assert!(cache.store.borrow_mut().shed(linked[0]));
+    let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("a row of it is known") };
+    let at = ClusteringPosition::row(Bytes::copy_from(&wanted));
+    let Stretch::Known(run) = snapshot.next(at.as_parts(), Direction::Forward) else {
+        panic!("the row is known")
+    };
+    let neighbours = [clustering(&[6, 0]), clustering(&[8, 0])].map(Bytes::from);
+    assert_eq!(run.view().row_count(), 1);
+    assert_eq!(run.view().start(), (&*neighbours[0], 1), "nothing lies between the two rows");
+    assert_eq!(run.view().end(), (&*neighbours[1], -1));
+}
