@@ -46,6 +46,17 @@ pub fn live_bytes() -> i64 {
     COUNTERS.with(|counters| counters.bytes.get().wrapping_sub(counters.freed.get()) as i64)
 }
 
+/// What jemalloc reads when the process begins: one thread of its own gives freed pages back to the
+/// system within a second, whether or not anybody allocates meanwhile.
+const SETTINGS_TEXT: &[u8] =
+    b"background_thread:true,max_background_threads:1,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+
+/// The symbol under which jemalloc looks for its settings: a pointer to text that ends with zero.
+#[used]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static SETTINGS: &[u8; SETTINGS_TEXT.len()] =
+    SETTINGS_TEXT.first_chunk().expect("as long as it is");
+
 /// jemalloc with counters; for `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocator;

@@ -35,7 +35,8 @@
 //!    the bytes of its one segment, so it takes one segment beyond the limit at most, until the
 //!    release of the victim gives one back.
 //!  - *empty-free*: a segment without objects is free at once, unless it is the victim.
-//!  - *within*: free segments keep their memory only as far as all of it is within the limit.
+//!  - *within*: free segments keep their memory only as far as all of it is within the limit; but
+//!    the one of the reserve keeps it, unless the limit is small.
 
 mod handles;
 mod policy;
@@ -55,6 +56,8 @@ const OBJECT_BYTES_MAX: usize = 32 << 10;
 const HEADER: usize = 8;
 /// What places and lengths of blocks are multiples of.
 const ALIGNMENT: usize = 8;
+/// A limit is small below this: the reserve would be more than one byte in 64.
+const SMALL_LIMIT: usize = 64 * SEGMENT_BYTES;
 /// Segments beyond the limit for which there is address space.
 const RESERVE_SEGMENTS: usize = 4;
 /// The most that a table entry can address.
@@ -242,7 +245,9 @@ impl Arena {
 
     /// Whether more memory is taken, by what is used and by free segments, than the limit allows.
     pub fn over_limit(&self) -> bool {
-        self.resident_bytes() > self.limit
+        let reserve = if self.limit < SMALL_LIMIT { 0 } else { SEGMENT_BYTES };
+        let used = self.used_bytes();
+        used > self.limit || used + self.free.len() * SEGMENT_BYTES > self.limit + reserve
     }
 
     /// Objects that were allocated and not freed.
@@ -269,10 +274,6 @@ impl Arena {
 
     fn segments_in_use(&self) -> usize {
         self.segments.len() - self.free.len() - self.bare.len()
-    }
-
-    fn resident_bytes(&self) -> usize {
-        self.used_bytes() + self.free.len() * SEGMENT_BYTES
     }
 }
 

@@ -5,10 +5,10 @@ use memory::{Age, Arena, Handle};
 use stdx::{HashMap, Prng};
 
 /// Keys that the trace is of, each with an object of 100 to 1000 bytes.
-const KEYS: u64 = 1_000_000;
-const READS: u64 = 10_000_000;
+const KEYS: u64 = 200_000;
+const READS: u64 = 3_000_000;
 /// A scan reads this many keys once, which nobody reads again.
-const SCAN: u64 = 200_000;
+const SCAN: u64 = 50_000;
 
 /// Bytes of the object of a key.
 fn len_of(key: u64) -> usize {
@@ -172,7 +172,7 @@ pub(crate) fn hits() {
         let zipf = Zipf::new(exponent);
         for percent in [2, 10, 30] {
             let limit = total / 100 * percent;
-            for scan_every in [None, Some(1_000_000)] {
+            for scan_every in [None, Some(250_000)] {
                 let lru = ratio(&mut Lru::new(limit), &zipf, scan_every);
                 let clock = ratio(&mut Clock::new(limit, false), &zipf, scan_every);
                 let ghosts = ratio(&mut Clock::new(limit, true), &zipf, scan_every);

@@ -164,6 +164,20 @@ fn memory_that_falls_free_beyond_a_lower_limit_goes_back_in_bounded_turns() {
 }
 
 #[test]
+fn a_full_arena_gives_no_memory_back_to_take_it_again() {
+    let mut arena = arena(16 << 20);
+    for round in 0..50_000 {
+        let handle = arena.allocate(Age::Probation, 0, 1000).unwrap_or_else(|| {
+            step(&mut arena);
+            arena.allocate(Age::Probation, 0, 1000).unwrap()
+        });
+        (0..round % 3).for_each(|_| arena.touch(handle));
+    }
+    assert!(arena.stats().reclaimed_units > 100);
+    assert_eq!(arena.stats().released_segments, 0);
+}
+
+#[test]
 fn a_victim_that_was_dropped_comes_again() {
     let mut arena = arena(1 << 20);
     let handles: Vec<_> = std::iter::from_fn(|| arena.allocate(Age::Probation, 0, 2000)).collect();
