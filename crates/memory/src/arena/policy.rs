@@ -8,8 +8,9 @@
 
 use super::Age;
 
-/// A segment must have this many eighths of it dead to be worth compacting.
-const SPARSE_EIGHTHS: usize = 4;
+/// A segment must have this many eighths of it dead to be worth compacting. It may not be two: so
+/// much may be lost behind the last object of a segment, which compacting does not mend.
+const SPARSE_EIGHTHS: usize = 3;
 /// Probation pays while it holds at least one byte in so many.
 const PROBATION_SHARE: usize = 10;
 
@@ -206,11 +207,11 @@ mod tests {
         for segment in 0..5 {
             clock.push(Segment(segment), Age::Probation, 800);
         }
-        clock.set_dead(Segment(1), 399, 800);
-        clock.set_dead(Segment(2), 400, 800);
+        clock.set_dead(Segment(1), 299, 800);
+        clock.set_dead(Segment(2), 300, 800);
         clock.set_dead(Segment(3), 100, 800);
         clock.set_dead(Segment(3), 650, 800);
-        clock.set_dead(Segment(4), 450, 800);
+        clock.set_dead(Segment(4), 350, 800);
         let expected = [
             (Segment(3), Turn::Compact),
             (Segment(2), Turn::Compact),
