@@ -6,7 +6,7 @@
 
 use super::partition::Head;
 use super::run::{Draft, RUN_BYTES};
-use super::store::{Store, TabletId};
+use super::store::{OBJECT_BYTES_MAX, Store, TabletId};
 use super::{Phase, TabletCache};
 use model::DecoratedKey;
 use mutation::range::RangeAssembler;
@@ -77,19 +77,15 @@ impl Populate {
 
     /// A row or a tombstone change of the interval, in the order of the stream.
     pub(crate) fn fragment(&mut self, fragment: &Fragment) {
-        let Some(interval) = &mut self.interval else { return };
-        if RUN_BYTES <= interval.bytes {
-            let reached = match (fragment, interval.direction) {
-                (Fragment::Row { key, .. }, Direction::Forward) => {
-                    ClusteringPosition::before(key.clone())
-                }
-                (Fragment::Row { key, .. }, Direction::Reversed) => {
-                    ClusteringPosition::after(key.clone())
-                }
-                (Fragment::RangeTombstoneChange { position, .. }, _) => position.clone(),
-                _ => return,
-            };
-            self.insert(&reached);
+        let Some(interval) = &self.interval else { return };
+        let is_huge = matches!(fragment, Fragment::Row { row, .. } if OBJECT_BYTES_MAX < row.len());
+        if is_huge || RUN_BYTES <= interval.bytes {
+            let Some((before, after)) = around(fragment, interval.direction) else { return };
+            self.insert(&before);
+            if is_huge {
+                self.skip(after);
+                return;
+            }
         }
         let Some(interval) = &mut self.interval else { return };
         match fragment {
@@ -103,6 +99,15 @@ impl Populate {
             }
             _ => {}
         }
+    }
+
+    /// A row is too large to be cached: the interval goes on after it.
+    fn skip(&mut self, after: ClusteringPosition) {
+        let Some(interval) = &mut self.interval else { return };
+        interval.change(after.clone(), interval.changes.current());
+        interval.ranges.clear();
+        interval.from = after;
+        self.tablet.cache.count_mispopulation();
     }
 
     /// All that lies before `end` has come.
@@ -150,6 +155,27 @@ impl Populate {
         self.draft.finish(order, &end, |start, run| {
             store.add_run(key, &self.head, start, run);
         });
+    }
+}
+
+/// The positions just before a fragment and just after it, in that direction.
+fn around(
+    fragment: &Fragment,
+    direction: Direction,
+) -> Option<(ClusteringPosition, ClusteringPosition)> {
+    match fragment {
+        Fragment::Row { key, .. } => {
+            let before = ClusteringPosition::before(key.clone());
+            let after = ClusteringPosition::after(key.clone());
+            Some(match direction {
+                Direction::Forward => (before, after),
+                Direction::Reversed => (after, before),
+            })
+        }
+        Fragment::RangeTombstoneChange { position, .. } => {
+            Some((position.clone(), position.clone()))
+        }
+        _ => None,
     }
 }
 

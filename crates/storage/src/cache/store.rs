@@ -23,13 +23,13 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 /// Larger objects are not cached.
-const OBJECT_BYTES_MAX: usize = 1 << 20;
+pub(super) const OBJECT_BYTES_MAX: usize = 1 << 20;
 /// The part of the cache that one object may take.
 const OBJECT_SHARE: usize = 16;
 /// Steps that one insertion spends on making room.
 const ROOM_STEPS_MAX: usize = 24;
 
-/// Names a tablet of the cache; used again when all of its objects are gone.
+/// Names a tablet of the cache. Used again once the tablet is dropped: its objects are garbage then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TabletId(pub(super) u32);
 

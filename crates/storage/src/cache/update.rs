@@ -17,7 +17,7 @@
 use super::index::{Content, Entry, Known};
 use super::partition::{Head, Large, RunList, RunRef, WholeView};
 use super::run::{self, Draft, Parts, RUN_BYTES, RunView, owned};
-use super::store::{Fresh, Store, Tablet, TabletId};
+use super::store::{Fresh, OBJECT_BYTES_MAX, Store, Tablet, TabletId};
 use super::{Phase, TabletCache};
 use memory::{Age, Handle};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
@@ -124,7 +124,10 @@ impl Update {
                 if self.reach(&mut store, (key, 0), true) == UpdateStep::Again {
                     return UpdateStep::Again;
                 }
-                self.row(key, row);
+                match row.len() <= OBJECT_BYTES_MAX {
+                    true => self.row(key, row),
+                    false => self.forget_source(&mut store),
+                }
             }
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 let opens = !tombstone.is_none();
@@ -328,6 +331,15 @@ impl Update {
         if !is_last && matches!(from.origin, Origin::Nothing) {
             partition.from = Some(from);
         }
+    }
+
+    /// A row is too large to be cached: what is being merged is forgotten.
+    fn forget_source(&mut self, store: &mut Store) {
+        let Some(partition) = &mut self.partition else { return };
+        let Some(from) = partition.from.take() else { return };
+        let interval = ClusteringRange { start: self.draft.start().clone(), end: from.end };
+        store.forget_interval((self.tablet.id, &partition.key), &interval);
+        partition.open_from = interval.end;
     }
 
     fn row(&mut self, key: &Bytes, row: &Bytes) {

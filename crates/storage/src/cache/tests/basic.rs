@@ -124,3 +124,61 @@ fn rows_that_are_read_stay_when_the_turn_of_their_run_comes() {
     assert_eq!(run.view().start(), (&*neighbours[0], 1), "nothing lies between the two rows");
     assert_eq!(run.view().end(), (&*neighbours[1], -1));
 }
+
+/// A row over what an object may have.
+fn huge_row(a: u32) -> Fragment {
+    let mut row = mutation::RowBuilder::new(Vec::new());
+    row.cell(crate::testing::V, mutation::Cell::live(1, &vec![b'v'; 2 << 20]));
+    Fragment::Row { key: clustering(&[a, 0]).into(), row: row.finish().into() }
+}
+
+#[test]
+fn a_huge_row_is_a_gap() {
+    for direction in [Direction::Forward, Direction::Reversed] {
+        let (schema, cache, tablet) = tablet(32 << 20);
+        let mut populate = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), tablet.phase());
+        match direction {
+            Direction::Forward => populate.interval(ClusteringPosition::start()),
+            Direction::Reversed => populate.interval_reversed(ClusteringPosition::end()),
+        }
+        let change = |position, tombstone| Fragment::RangeTombstoneChange { position, tombstone };
+        let mut bounds = [ClusteringPosition::start(), ClusteringPosition::end()];
+        let mut fragments = vec![wide_row(1, 1), huge_row(2), wide_row(3, 1)];
+        if direction == Direction::Reversed {
+            bounds.reverse();
+            fragments.reverse();
+        }
+        let [first, last] = bounds;
+        fragments.insert(0, change(first, Tombstone::new(1, 1)));
+        fragments.push(change(last, Tombstone::NONE));
+        fragments.iter().for_each(|fragment| populate.fragment(fragment));
+        match direction {
+            Direction::Forward => populate.reached(&ClusteringPosition::end()),
+            Direction::Reversed => populate.reached_reversed(&ClusteringPosition::start()),
+        }
+        let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("two runs are known") };
+        let huge = Bytes::from(clustering(&[2, 0]));
+        let start = ClusteringPosition::start();
+        let first = match snapshot.next(start.as_parts(), Direction::Forward) {
+            Stretch::Known(run) => run,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(first.view().end(), (&*huge, -1));
+        assert_eq!(first.view().ranges().count(), 1);
+        let gap = snapshot.next(first.view().end(), Direction::Forward);
+        let Stretch::Gap { to, .. } = gap else { panic!("{gap:?}") };
+        assert_eq!(to, ClusteringPosition::after(huge));
+        let mut update = tablet.begin_update(&schema);
+        let start = Fragment::PartitionStart { key: key(1), tombstone: Tombstone::NONE };
+        for fragment in [start, huge_row(1), wide_row(3, 2), Fragment::PartitionEnd] {
+            while update.fragment(&fragment, &|_| false) == UpdateStep::Again {}
+        }
+        update.finish();
+        let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("one run is known") };
+        let Stretch::Gap { to: after, .. } = snapshot.next((&[], -1), Direction::Forward) else {
+            panic!("its row has become huge")
+        };
+        assert_eq!(after, to);
+        cache.store.borrow_mut().audit();
+    }
+}
