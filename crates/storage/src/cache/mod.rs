@@ -6,8 +6,8 @@
 //! [`memory::Arena`], named by handles; the arena's clock says what goes when memory is short.
 //!
 //! How a reader uses it: [`TabletCache::with_whole`] for a partition that is one object, else
-//! [`TabletCache::find`] and [`Snapshot::next`]; of a range of partitions, [`TabletCache::next_key`]
-//! first. What it reads below (gaps, unknown partitions) it offers by [`TabletCache::populate`]
+//! [`TabletCache::find`] and [`Snapshot::next`]; of a range of partitions first
+//! [`TabletCache::next_key`]. What it reads below (gaps, unknown partitions) it offers by [`TabletCache::populate`]
 //! and [`TabletCache::populate_continuous`], with the phase that it noted *in the step in which it
 //! took the set of SSTables that it reads*.
 //!

@@ -63,8 +63,8 @@ impl Snapshot {
     }
 
     /// What comes next at a position: forward, what begins there or holds it; reversed, what ends
-    /// there or holds what lies just before it. A run may reach to both sides of the position. Costs
-    /// a copy of one run.
+    /// there or holds what lies just before it. A run may reach to both sides of the position.
+    /// Costs a copy of one run.
     pub(crate) fn next(&self, from: Parts<'_>, direction: Direction) -> Stretch {
         let last = match direction {
             Direction::Forward => is_end(from),

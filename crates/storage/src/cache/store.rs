@@ -29,7 +29,8 @@ const OBJECT_SHARE: usize = 16;
 /// Steps that one insertion spends on making room.
 const ROOM_STEPS_MAX: usize = 24;
 
-/// Names a tablet of the cache. Used again once the tablet is dropped: its objects are garbage then.
+/// Names a tablet of the cache. Used again once the tablet is dropped: then its objects are
+/// garbage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TabletId(pub(super) u32);
 
