@@ -51,8 +51,8 @@ use index::{Entry, Known};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{RingBound, Tombstone};
 use partition::{Head, WholeView};
-use run::Marks;
-use std::cell::RefCell;
+use run::{Draft, Marks};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use stdx::Bytes;
@@ -66,6 +66,8 @@ pub(crate) struct Phase(pub(crate) u64);
 /// The row cache of a shard.
 pub(crate) struct RowCache {
     store: RefCell<Store>,
+    /// The buffers of a population that ended, for the next one.
+    spare_draft: Cell<Option<Draft>>,
 }
 
 impl fmt::Debug for RowCache {
@@ -77,7 +79,8 @@ impl fmt::Debug for RowCache {
 impl RowCache {
     /// A cache that may hold `limit` bytes now, and up to `reserve_bytes` later.
     pub(crate) fn new(reserve_bytes: usize, limit: usize) -> Rc<RowCache> {
-        Rc::new(RowCache { store: RefCell::new(Store::new(reserve_bytes, limit)) })
+        let store = RefCell::new(Store::new(reserve_bytes, limit));
+        Rc::new(RowCache { store, spare_draft: Cell::default() })
     }
 
     /// How many bytes it may hold from now on. Frees nothing: [`RowCache::reclaim_step`] does.

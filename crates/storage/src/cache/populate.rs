@@ -35,7 +35,7 @@ struct Interval {
     direction: Direction,
     /// Where it begins, in that direction.
     from: ClusteringPosition,
-    /// In that direction.
+    /// Of an interval that is read backwards, in that direction; others go into the draft at once.
     rows: Vec<(Bytes, Bytes)>,
     ranges: Vec<RangeTombstone>,
     changes: RangeAssembler,
@@ -49,7 +49,8 @@ impl Populate {
         head: Head,
         opened_at: Phase,
     ) -> Populate {
-        let draft = Draft::new(ClusteringPosition::start());
+        let spare = tablet.cache.spare_draft.take();
+        let draft = spare.unwrap_or_else(|| Draft::new(ClusteringPosition::start()));
         Populate { tablet, key, head, opened_at, interval: None, draft }
     }
 
@@ -65,6 +66,7 @@ impl Populate {
     }
 
     fn begin(&mut self, from: ClusteringPosition, direction: Direction) {
+        self.draft.restart(from.clone());
         self.interval = Some(Interval {
             direction,
             from,
@@ -91,7 +93,10 @@ impl Populate {
         match fragment {
             Fragment::Row { key, row } => {
                 interval.bytes += key.len() + row.len();
-                interval.rows.push((key.clone(), row.clone()));
+                match interval.direction {
+                    Direction::Forward => self.draft.row(key, row),
+                    Direction::Reversed => interval.rows.push((key.clone(), row.clone())),
+                }
             }
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 interval.bytes += CHANGE_BYTES + position.prefix.len();
@@ -106,6 +111,7 @@ impl Populate {
         let Some(interval) = &mut self.interval else { return };
         interval.change(after.clone(), interval.changes.current());
         interval.ranges.clear();
+        self.draft.restart(after.clone());
         interval.from = after;
         self.tablet.cache.count_mispopulation();
     }
@@ -137,17 +143,14 @@ impl Populate {
         interval.change(to.clone(), interval.changes.current());
         let from = std::mem::replace(&mut interval.from, to.clone());
         let end = match interval.direction {
-            Direction::Forward => {
-                self.draft.restart(from);
-                to.clone()
-            }
+            Direction::Forward => to.clone(),
             Direction::Reversed => {
                 self.draft.restart(to.clone());
-                interval.rows.reverse();
+                let rows = interval.rows.drain(..).rev();
+                rows.for_each(|(key, row)| self.draft.row(&key, &row));
                 from
             }
         };
-        interval.rows.drain(..).for_each(|(key, row)| self.draft.row(&key, &row));
         interval.ranges.drain(..).for_each(|range| self.draft.range(order, range));
         interval.bytes = 0;
         let key = (self.tablet.id, &self.key);
@@ -155,6 +158,15 @@ impl Populate {
         self.draft.finish(order, &end, |start, run| {
             store.add_run(key, &self.head, start, run);
         });
+    }
+}
+
+impl Drop for Populate {
+    fn drop(&mut self) {
+        let draft = std::mem::replace(&mut self.draft, Draft::new(ClusteringPosition::start()));
+        if draft.capacity() <= 16 * RUN_BYTES {
+            self.tablet.cache.spare_draft.set(Some(draft));
+        }
     }
 }
 

@@ -439,6 +439,11 @@ impl Draft {
         Draft { start, rows, tombstones, tombstone_bytes: 0, scratch: Vec::new() }
     }
 
+    /// About how many bytes of buffers it keeps.
+    pub(super) fn capacity(&self) -> usize {
+        self.rows.bytes.capacity() + self.scratch.capacity()
+    }
+
     /// Drops what it has, and begins there.
     pub(super) fn restart(&mut self, start: ClusteringPosition) {
         self.start = start;
