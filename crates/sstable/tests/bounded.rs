@@ -5,7 +5,7 @@ mod support;
 use model::TableSchema;
 use model::key::push_clustering;
 use mutation::row::RowBuilder;
-use mutation::{Cell, ClusteringPosition, ClusteringRange, Fragment, Marker, Tombstone};
+use mutation::{Cell, ClusteringPosition, ClusteringRange, Direction, Fragment, Marker, Tombstone};
 use reader::{Budget, Slice, Source};
 use runtime::io::IoClass;
 use sstable::index::Lookup;
@@ -387,6 +387,83 @@ fn forwarding_reads_on_or_jumps() {
             check_forwarding(&table, &all, 64, 64).await;
             let far = check_forwarding(&table, &all, 4, 1000).await;
             assert!(far.data_reads <= 32 && far.data_bytes < 80 << 10, "{far:?}");
+        });
+    }
+}
+
+/// Asks for ranges of rows one after the other, near and far, empty and long, and reads each to its
+/// end or into it: what comes is what lies there.
+async fn check_forwarding_anywhere(
+    mut source: Box<dyn Source>,
+    all: &[Fragment],
+    reversed: bool,
+    prng: &mut Prng,
+) {
+    let mut out = Vec::new();
+    source.fill(Budget::BATCH, &mut out).await.unwrap();
+    assert_eq!(out.len(), 1, "the start of the partition");
+    let any = |prng: &mut Prng| {
+        let most = [3, 60, 3000][prng.below(3) as usize];
+        prng.below(most) as i32
+    };
+    let mut at = 0;
+    while at < ROWS {
+        let from = at + any(prng);
+        at = (from + any(prng)).min(ROWS);
+        let (low, high) = match reversed {
+            false => (from.min(at), at),
+            true => (ROWS - at, ROWS - from.min(at)),
+        };
+        // Between two rows each.
+        source.forward_rows(ClusteringRange {
+            start: ClusteringPosition::before(prefix(2 * low - 1)),
+            end: ClusteringPosition::after(prefix(2 * high - 1)),
+        });
+        let mut expected = all[1 + low as usize..1 + high as usize].to_vec();
+        if reversed {
+            expected.reverse();
+        }
+        let limit = if prng.one_in(3) { any(prng) as usize } else { usize::MAX };
+        let mut seen = Vec::new();
+        while seen.len() < limit {
+            let count = seen.len();
+            let fragments_max = 1 + prng.below(40) as usize;
+            source.fill(Budget { fragments_max, ..Budget::BATCH }, &mut seen).await.unwrap();
+            if count == seen.len() {
+                assert_eq!(seen.len(), expected.len(), "rows {low} to {high}");
+                break;
+            }
+        }
+        assert!(seen == expected[..seen.len()], "rows {low} to {high}");
+    }
+}
+
+/// Thousands of blocks, alone and merged, by one partition, by the index and in a scan.
+#[test]
+fn rows_are_forwarded_to_anywhere_among_thousands_of_blocks() {
+    for (seed, version) in [(30, Version::Me), (31, Version::Ms)] {
+        in_simulation(seed, async move {
+            let (table, all) = table(version, Compression::None).await;
+            assert!(2000 << 10 < table.data_bytes());
+            let mut prng = Prng::from_seed(seed);
+            for round in 0..24 {
+                let reversed = round % 2 == 1;
+                let slice =
+                    Slice { forwarding: true, with_static: false, reversed, ..Slice::full() };
+                let cache = IndexCache::new(4 << 20);
+                let open = || -> Box<dyn Source> {
+                    let access = Access::new(IoClass::Query, &cache);
+                    let scope = if round % 3 == 0 { one() } else { everything() };
+                    let source = table.read(scope, slice.clone(), access);
+                    Box::new(if round % 3 == 1 { source.by_index() } else { source })
+                };
+                let direction = if reversed { Direction::Reversed } else { Direction::Forward };
+                let source = match round % 4 {
+                    0 | 1 => open(),
+                    _ => reader::merge(Rc::new(schema()), direction, vec![open(), open()]),
+                };
+                check_forwarding_anywhere(source, &all, reversed, &mut prng).await;
+            }
         });
     }
 }

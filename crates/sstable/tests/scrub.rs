@@ -5,7 +5,7 @@ mod support;
 
 use model::{ColumnId, TableSchema, Type, Uuid};
 use mutation::{Cell, ClusteringPosition, Direction, Fragment, Marker, RowBuilder, Tombstone};
-use reader::{Budget, ReadError, Slice, Source, merge};
+use reader::{ReadError, Slice, Source, merge};
 use runtime::io::{IoClass, OpenOptions, fs};
 use sstable::compress::output::{CRC_CHUNK_BYTES, crc_file};
 use sstable::scrub::{Mode, Target, distribute, scrub, validate};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::rc::Rc;
 use stdx::Bytes;
 use stdx::checksum::crc32;
-use support::{DIR, everything, in_simulation, read_all, write};
+use support::{DIR, drain_all, everything, in_simulation, read_all, write};
 
 const OUT: &str = "/data/ks/out";
 
@@ -125,19 +125,7 @@ async fn outputs() -> (usize, Vec<Fragment>) {
         sources.push(Box::new(table.read(everything(), Slice::full(), support::access())));
     }
     let mut merged = merge(Rc::new(schema()), Direction::Forward, sources);
-    (listing.tables.len(), drain(&mut *merged).await.unwrap())
-}
-
-/// All that a source yields.
-async fn drain(source: &mut dyn Source) -> Result<Vec<Fragment>, ReadError> {
-    let mut out = Vec::new();
-    loop {
-        let before = out.len();
-        source.fill(Budget::BATCH, &mut out).await?;
-        if out.len() == before {
-            return Ok(out);
-        }
-    }
+    (listing.tables.len(), drain_all(&mut *merged).await.unwrap())
 }
 
 #[test]
@@ -241,8 +229,8 @@ fn what_cannot_be_read_is_left_out() {
 }
 
 async fn all_checked(table: &Rc<Table>) -> Result<Vec<Fragment>, ReadError> {
-    let mut source = table.read_checked(everything(), Slice::full(), support::access());
-    drain(&mut source).await
+    let source = table.read_checked(everything(), Slice::full(), support::access());
+    support::drain(source).await
 }
 
 /// A flipped bit of a value that nothing but a checksum tells.

@@ -72,6 +72,11 @@ pub(crate) async fn write(
 
 /// All that a source yields.
 pub(crate) async fn drain(mut source: impl Source) -> Result<Vec<Fragment>, ReadError> {
+    drain_all(&mut source).await
+}
+
+/// All that a source of any kind yields.
+pub(crate) async fn drain_all(source: &mut dyn Source) -> Result<Vec<Fragment>, ReadError> {
     let mut out = Vec::new();
     loop {
         let before = out.len();

@@ -59,126 +59,124 @@ pub(crate) struct Group {
 
 /// All groups.
 pub(crate) const GROUPS: &[Group] = &[
-    Group {
-        name: "large-partition-single-key-slice",
-        message: "Testing effectiveness of caching of large partition, single-key slicing reads:",
-        kind: Kind::Large,
-        needs_cache: true,
-        parameters: &["", "range"],
-        work: |rows, _| ranges::all(rows).into_iter().map(Work::Ranges).collect(),
-    },
-    Group {
-        name: "large-partition-skips",
-        message: "Testing scanning large partition with skips.\nReads whole range interleaving \
+    large(
+        "large-partition-single-key-slice",
+        "Testing effectiveness of caching of large partition, single-key slicing reads:",
+        &["", "range"],
+        |rows, _| ranges::all(rows).into_iter().map(Work::Ranges).collect(),
+    )
+    .cached(),
+    large(
+        "large-partition-skips",
+        "Testing scanning large partition with skips.\nReads whole range interleaving \
                   reads with skips according to read-skip pattern:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["read", "skip"],
-        work: |_, cached| {
+        &["read", "skip"],
+        |_, cached| {
             let all = SKIPS.iter().map(|&(read, skip)| Work::RowSkips { read, skip });
             let gaps = GAPS.iter().map(|&(read, skip)| Work::SkipsThenAll { read, skip });
             all.chain(gaps.filter(|_| cached)).collect()
         },
-    },
-    Group {
-        name: "large-partition-slicing",
-        message: "Testing slicing of large partition:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset", "read"],
-        work: |rows, _| slices(rows, |offset, read| Work::ScanSlice { offset, read }),
-    },
-    Group {
-        name: "large-partition-slicing-clustering-keys",
-        message: "Testing slicing of large partition using clustering keys:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset", "read"],
-        work: |rows, _| slices(rows, |offset, read| Work::KeySlice { offset, read }),
-    },
-    Group {
-        name: "large-partition-slicing-single-key-reader",
-        message: "Testing slicing of large partition, single-partition reader:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset", "read"],
-        work: |rows, _| slices(rows, |offset, read| Work::ForwardSlice { offset, read }),
-    },
-    Group {
-        name: "large-partition-select-few-rows",
-        message: "Testing selecting few rows from a large partition:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset", "stride", "rows"],
-        work: |rows, _| few_rows(rows),
-    },
-    Group {
-        name: "large-partition-select-missing-rows",
-        message: "Testing selecting rows that are not there:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset"],
-        work: |n, _| {
+    ),
+    large(
+        "large-partition-slicing",
+        "Testing slicing of large partition:",
+        &["offset", "read"],
+        |rows, _| slices(rows, |offset, read| Work::ScanSlice { offset, read }),
+    ),
+    large(
+        "large-partition-slicing-clustering-keys",
+        "Testing slicing of large partition using clustering keys:",
+        &["offset", "read"],
+        |rows, _| slices(rows, |offset, read| Work::KeySlice { offset, read }),
+    ),
+    large(
+        "large-partition-slicing-single-key-reader",
+        "Testing slicing of large partition, single-partition reader:",
+        &["offset", "read"],
+        |rows, _| slices(rows, |offset, read| Work::ForwardSlice { offset, read }),
+    ),
+    large(
+        "large-partition-select-few-rows",
+        "Testing selecting few rows from a large partition:",
+        &["offset", "stride", "rows"],
+        |rows, _| few_rows(rows),
+    ),
+    large(
+        "large-partition-select-missing-rows",
+        "Testing selecting rows that are not there:",
+        &["offset"],
+        |n, _| {
             let offsets = [0, 1, n / 3, n / 2 - 1, n / 2, n / 2 + 1, 2 * n / 3, n - 1, n, 2 * n];
             offsets.into_iter().map(|offset| Work::Missing { offset }).collect()
         },
-    },
-    Group {
-        name: "large-partition-forwarding",
-        message: "Testing forwarding with clustering restriction in a large partition:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["pk-scan"],
-        work: |_, _| [true, false].map(|scan| Work::Forwarding { scan }).to_vec(),
-    },
-    Group {
-        name: "small-partition-skips",
-        message: "Testing scanning small partitions with skips.\nReads whole range interleaving \
+    ),
+    large(
+        "large-partition-forwarding",
+        "Testing forwarding with clustering restriction in a large partition:",
+        &["pk-scan"],
+        |_, _| [true, false].map(|scan| Work::Forwarding { scan }).to_vec(),
+    ),
+    small(
+        "small-partition-skips",
+        "Testing scanning small partitions with skips.\nReads whole range interleaving \
                   reads with skips according to read-skip pattern:",
-        kind: Kind::Small,
-        needs_cache: false,
-        parameters: &["read", "skip"],
-        work: |_, _| {
-            SKIPS.iter().map(|&(read, skip)| Work::PartitionSkips { read, skip }).collect()
-        },
-    },
-    Group {
-        name: "small-partition-slicing",
-        message: "Testing slicing small partitions:",
-        kind: Kind::Small,
-        needs_cache: false,
-        parameters: &["offset", "read"],
-        work: |rows, _| slices(rows, |offset, read| Work::PartitionSlice { offset, read }),
-    },
-    Group {
-        name: "large-partition-select-random-rows",
-        message: "Testing selecting random rows of a large partition in one read:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["rows"],
-        work: |_, _| [1, 10, 100].map(|rows| Work::RandomRows { rows }).to_vec(),
-    },
-    Group {
-        name: "large-partition-reversed",
-        message: "Testing the first rows of a large partition in both orders:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["order", "limit"],
-        work: |_, _| {
+        &["read", "skip"],
+        |_, _| SKIPS.iter().map(|&(read, skip)| Work::PartitionSkips { read, skip }).collect(),
+    ),
+    small(
+        "small-partition-slicing",
+        "Testing slicing small partitions:",
+        &["offset", "read"],
+        |rows, _| slices(rows, |offset, read| Work::PartitionSlice { offset, read }),
+    ),
+    large(
+        "large-partition-select-random-rows",
+        "Testing selecting random rows of a large partition in one read:",
+        &["rows"],
+        |_, _| [1, 10, 100].map(|rows| Work::RandomRows { rows }).to_vec(),
+    ),
+    large(
+        "large-partition-reversed",
+        "Testing the first rows of a large partition in both orders:",
+        &["order", "limit"],
+        |_, _| {
             let limits = [1, 10, 100].into_iter();
             let both = |limit| [false, true].map(|reversed| Work::Limit { reversed, limit });
             limits.flat_map(both).collect()
         },
-    },
-    Group {
-        name: "large-partition-select-between-blocks",
-        message: "Testing selecting rows that are not there, between index blocks:",
-        kind: Kind::Large,
-        needs_cache: false,
-        parameters: &["offset"],
-        work: |rows, _| [rows / 2, rows / 3].map(|offset| Work::BetweenBlocks { offset }).to_vec(),
-    },
+    ),
+    large(
+        "large-partition-select-between-blocks",
+        "Testing selecting rows that are not there, between index blocks:",
+        &["offset"],
+        |rows, _| [rows / 2, rows / 3].map(|offset| Work::BetweenBlocks { offset }).to_vec(),
+    ),
 ];
+
+type Words = &'static [&'static str];
+
+/// What a group's cases read, of that many rows; `true`: there is a row cache.
+type WorkOf = fn(u64, bool) -> Vec<Work>;
+
+/// A group on the data sets of one large partition.
+const fn large(
+    name: &'static str,
+    message: &'static str,
+    parameters: Words,
+    work: WorkOf,
+) -> Group {
+    Group { name, message, kind: Kind::Large, needs_cache: false, parameters, work }
+}
+
+/// A group on the data sets of small partitions.
+const fn small(
+    name: &'static str,
+    message: &'static str,
+    parameters: Words,
+    work: WorkOf,
+) -> Group {
+    Group { kind: Kind::Small, ..large(name, message, parameters, work) }
+}
 
 const SKIPS: &[(u64, u64)] = &[
     (1, 0),
@@ -223,6 +221,12 @@ fn few_rows(n: u64) -> Vec<Work> {
 }
 
 impl Group {
+    /// Runs only where a row cache is asked for.
+    const fn cached(mut self) -> Group {
+        self.needs_cache = true;
+        self
+    }
+
     /// The cases for that many rows.
     pub(crate) fn cases(&self, rows: u64, cached: bool) -> Vec<Case> {
         let work = (self.work)(rows, cached);

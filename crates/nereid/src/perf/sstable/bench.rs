@@ -158,8 +158,11 @@ impl Bench<'_> {
         (start, end): (RingBound, RingBound),
         class: IoClass,
     ) -> Box<dyn Source> {
-        let scope = Scope::Range { start, end };
-        Box::new(table.read(scope, Slice::full(), Access::bypass(class)))
+        let (scope, access) = (Scope::Range { start, end }, Access::bypass(class));
+        Box::new(match class {
+            IoClass::Compaction => table.read_checked(scope, Slice::full(), access),
+            _ => table.read(scope, Slice::full(), access),
+        })
     }
 
     /// Reads each partition as a range of its own.
