@@ -5,8 +5,8 @@
 //!  - *last-first*: the data is read in chunks of blocks from the end of a range, small at first
 //!    and growing as the consumer goes on, so that a few rows cost a few blocks.
 //!  - *bounded-by-block*: what is in memory is one chunk of data, of at most
-//!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block; where several ranges are left
-//!    also the first chunks of those to come, within the bounds of reads ahead.
+//!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block; where several ranges are
+//!    left also the first chunks of those to come, within the bounds of reads ahead.
 
 use crate::index::blocks::{Block, BlockCursor, Place};
 use crate::index::scanned::{ScannedCursor, Start};
