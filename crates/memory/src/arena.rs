@@ -33,7 +33,8 @@
 //!  - *one-victim*: at most one unit is being reclaimed; `relocate` and `release` are of it alone.
 //!  - *reserve*: what allocates asks the limit, what relocates does not; a turn relocates at most
 //!    the bytes of its one segment, so it takes one segment beyond the limit at most, until the
-//!    release of the victim gives one back.
+//!    release of the victim gives one back. What is allocated meanwhile, while the owner holds the
+//!    victim, leaves room for the rest of the turn.
 //!  - *empty-free*: a segment without objects is free at once, unless it is the victim.
 //!  - *within*: free segments keep their memory only as far as all of it is within the limit; but
 //!    the one of the reserve keeps it, unless the limit is small.
@@ -286,15 +287,14 @@ impl Arena {
         let large = len > OBJECT_BYTES_MAX;
         let needed = match large {
             true => Large::charge(len),
-            false if self.has_room(age, block_bytes(len)) => 0,
+            false if block_bytes(len) <= self.head_room(age) => 0,
             false => SEGMENT_BYTES,
         };
         let table = if self.handles.has_room() { 0 } else { CHUNK_BYTES };
-        if needed + table > 0 {
-            let used = self.used_bytes() + table;
-            if used.saturating_add(needed) > self.limit || (table > 0 && !self.handles.grow()) {
-                return None;
-            }
+        let fits = self.used_bytes().saturating_add(table + needed) <= self.limit
+            || (table + needed == 0 && self.keeps_reserve(age, block_bytes(len)));
+        if !fits || (table > 0 && !self.handles.grow()) {
+            return None;
         }
         let handle = if large {
             self.allocate_large(age, kind, len)
@@ -485,16 +485,32 @@ impl Arena {
         self.region.poison(offset + HEADER..offset + size);
     }
 
-    /// Whether the head of an age has room for a block of `size` bytes.
-    fn has_room(&self, age: Age, size: usize) -> bool {
+    /// Bytes behind the last block of the head of an age.
+    fn head_room(&self, age: Age) -> usize {
         self.heads[age as usize]
-            .is_some_and(|head| self.segments[head as usize].used as usize + size <= SEGMENT_BYTES)
+            .map_or(0, |head| SEGMENT_BYTES - self.segments[head as usize].used as usize)
+    }
+
+    /// Whether the head of an age, with a block of `size` bytes more, still has room for what is
+    /// left of the victim, if that goes there (*reserve*).
+    fn keeps_reserve(&self, age: Age, size: usize) -> bool {
+        let Some((Unit::Segment(victim), turn)) = self.turn else { return true };
+        let left = self.segments[victim as usize].live as usize;
+        self.destination(victim, turn) != age || self.head_room(age) >= size + left
+    }
+
+    /// Where objects of a victim are moved to.
+    fn destination(&self, victim: u32, turn: Turn) -> Age {
+        match turn {
+            Turn::Compact => self.segments[victim as usize].age,
+            Turn::Reclaim => Age::Main,
+        }
     }
 
     /// Room for a block of `size` bytes at the head of an age, which is a new segment if need be:
     /// its offset in the region. Does not ask the limit.
     fn bump(&mut self, age: Age, size: usize) -> usize {
-        if !self.has_room(age, size) {
+        if size > self.head_room(age) {
             self.seal(age);
             self.heads[age as usize] = Some(self.open(age));
         }
@@ -699,11 +715,7 @@ impl Arena {
         let from = self.handles.entry(handle).address as usize * ALIGNMENT;
         let (_, len) = self.header(from);
         let size = block_bytes(len);
-        let age = match turn {
-            Turn::Compact => self.segments[segment as usize].age,
-            Turn::Reclaim => Age::Main,
-        };
-        let to = self.bump(age, size);
+        let to = self.bump(self.destination(segment, turn), size);
         self.region.bytes_mut().copy_within(from..from + size, to);
         self.handles.entry_mut(handle).address = (to / ALIGNMENT) as u32;
         self.write_dead(from, size);

@@ -178,6 +178,30 @@ fn a_full_arena_gives_no_memory_back_to_take_it_again() {
 }
 
 #[test]
+fn one_segment_beyond_the_limit_is_enough_however_long_a_turn_takes() {
+    let mut arena = arena(1 << 20);
+    let fill = |arena: &mut Arena, age| {
+        while let Some(handle) = arena.allocate(age, 0, 2000) {
+            arena.touch(handle);
+        }
+    };
+    fill(&mut arena, Age::Probation);
+    for _ in 0..20 {
+        let mut victim = arena.victim().unwrap();
+        while let Some((handle, verdict)) = arena.next(&mut victim) {
+            match verdict {
+                Verdict::Keep => arena.relocate(handle),
+                Verdict::Evict => arena.free(handle),
+            }
+            fill(&mut arena, Age::Main);
+            assert!(arena.used_bytes() <= arena.limit() + SEGMENT_BYTES);
+        }
+        arena.release(victim);
+    }
+    assert!(arena.used_bytes() <= arena.limit());
+}
+
+#[test]
 fn a_victim_that_was_dropped_comes_again() {
     let mut arena = arena(1 << 20);
     let handles: Vec<_> = std::iter::from_fn(|| arena.allocate(Age::Probation, 0, 2000)).collect();
@@ -211,6 +235,7 @@ fn only_objects_of_the_victim_are_relocated() {
 
 /// The named invariants, block by block.
 fn check(arena: &Arena) {
+    assert!(arena.segments.len() <= arena.limit_max() / SEGMENT_BYTES + 1, "reserve");
     let mut places = vec![0; arena.segments.len()];
     arena.free.iter().chain(&arena.bare).for_each(|&free| places[free as usize] += 1);
     let mut objects = 0;
