@@ -399,6 +399,9 @@ impl Store {
             }
             Some(Entry::Large { slot, .. }) => {
                 let large = self.tablet_mut(id).index.large_mut(slot);
+                // A compaction that forgets an old deletion changes no phase. What was read before
+                // it may have rows that only the tombstone of its own read covers.
+                large.head.tombstone = large.head.tombstone.merge(head.tombstone);
                 Rc::make_mut(&mut large.runs).insert(&order, run.clone());
                 self.stats.add_insertions(0, rows);
                 self.join_neighbours((id, key), run);

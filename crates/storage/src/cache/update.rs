@@ -517,7 +517,11 @@ impl Store {
         let is_new = matches!(origin, Origin::Nothing);
         if let Some(handle) = whole {
             match is_new {
-                true => self.insert(id, key.token, Content::Whole(handle)),
+                true => {
+                    let rows = WholeView::of(self.arena.get(handle)).run().row_count();
+                    self.stats.add_insertions(1, rows);
+                    self.insert(id, key.token, Content::Whole(handle));
+                }
                 false => self.exchange(id, key.token, Content::Whole(handle)),
             }
             return;

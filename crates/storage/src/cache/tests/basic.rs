@@ -182,3 +182,20 @@ fn a_huge_row_is_a_gap() {
         cache.store.borrow_mut().audit();
     }
 }
+
+#[test]
+fn a_deletion_that_a_compaction_forgot_covers_what_was_read_with_it() {
+    let (_, _, tablet) = tablet(4 << 20);
+    let middle = ClusteringPosition::before(clustering(&[5]).into());
+    let deletion = Tombstone::new(9, 9);
+    // The first reads after the compaction, the second read before it.
+    let mut after = tablet.populate(key(1), Tombstone::NONE, Bytes::new(), tablet.phase());
+    after.interval(middle.clone());
+    after.reached(&ClusteringPosition::after(clustering(&[7]).into()));
+    let mut before = tablet.populate(key(1), deletion, Bytes::new(), tablet.phase());
+    before.interval(ClusteringPosition::start());
+    before.fragment(&wide_row(1, 1));
+    before.reached(&middle);
+    let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("two runs are known") };
+    assert_eq!(snapshot.tombstone, deletion);
+}
