@@ -7,6 +7,7 @@ use crate::modify::{
     default_timestamp, on_owner, partition_keys, prepare_delete, prepare_insert, prepare_update,
 };
 use crate::parameters::Value;
+use crate::processor::Config;
 use crate::request::Request;
 use crate::response::{Response, ResponseKind, Rows};
 use crate::restrictions::Keys;
@@ -18,6 +19,7 @@ use cluster::{Schema, TableEntry};
 use model::{TableId, Token};
 use mutation::MutationBuilder;
 use replication::{BatchEntry, WriteKind};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::HashMap;
 
@@ -130,17 +132,7 @@ pub(crate) async fn execute(
     }
     let (entries, bytes) = mutations(items, request, timestamp)?;
     let mut response = Response::VOID;
-    if request.config.batch_fail_bytes < bytes && 1 < entries.len() {
-        return Err(CqlError::invalid("Batch too large"));
-    }
-    if request.config.batch_warn_bytes < bytes && 1 < entries.len() {
-        response.warnings.push(format!(
-            "Batch modifying {} partitions is of size {bytes} bytes, exceeding specified WARN \
-             threshold of {}",
-            entries.len(),
-            request.config.batch_warn_bytes
-        ));
-    }
+    response.warnings.extend(check_size(&entries, bytes, request.config)?);
     let coordinator = request.coordinator;
     if entries.is_empty() {
         return Ok(response);
@@ -160,6 +152,39 @@ pub(crate) async fn execute(
     let options = request.write_options(write_kind);
     coordinator.write_batch(kind, entries, &options).await?;
     Ok(response)
+}
+
+/// Refuses a batch of several partitions that is over the limit; gives a warning of one that is
+/// large. The log is told of both.
+fn check_size(
+    entries: &[BatchEntry],
+    bytes: usize,
+    config: &Config,
+) -> Result<Option<String>, CqlError> {
+    let over = |kind: &str, bytes_max: usize| {
+        let table = |entry: &BatchEntry| {
+            format!("{}.{}", entry.table.schema.keyspace, entry.table.schema.name)
+        };
+        let tables: BTreeSet<String> = entries.iter().map(table).collect();
+        let tables: Vec<String> = tables.into_iter().collect();
+        format!(
+            "Batch modifying {} partitions in {} is of size {bytes} bytes, exceeding specified \
+             {kind} threshold of {bytes_max} by {}.",
+            entries.len(),
+            tables.join(", "),
+            bytes - bytes_max
+        )
+    };
+    if entries.len() < 2 || bytes <= config.batch_warn_bytes.min(config.batch_fail_bytes) {
+        return Ok(None);
+    }
+    if config.batch_fail_bytes < bytes {
+        tracing::error!(target: "BatchStatement", "{}", over("FAIL", config.batch_fail_bytes));
+        return Err(CqlError::invalid("Batch too large"));
+    }
+    let warning = over("WARN", config.batch_warn_bytes);
+    tracing::warn!(target: "BatchStatement", "{warning}");
+    Ok(Some(warning))
 }
 
 /// The mutations of a batch, one per partition, and their size in bytes.

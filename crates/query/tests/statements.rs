@@ -477,3 +477,94 @@ fn concurrent_conditional_writes_lose_no_update() {
 fn json_in_and_out() {
     run(|env| async move { script(&env, include_str!("scripts/json.cql")).await });
 }
+
+/// A batch that writes a value of `bytes` for each of those keys.
+async fn batch_of(
+    env: &CqlEnv,
+    kind: BatchKind,
+    partitions: &[i32],
+    bytes: usize,
+) -> Result<query::Response, query::CqlError> {
+    let value = "07".repeat(bytes);
+    let insert = |p: &i32| format!("INSERT INTO big (p, v) VALUES ({p}, 0x{value})");
+    let texts: Vec<String> = partitions.iter().map(insert).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    env.batch(kind, &texts).await
+}
+
+#[test]
+fn batches_over_their_limits() {
+    run(|env| async move {
+        env.ok("CREATE TABLE big (p int PRIMARY KEY, v blob)").await;
+        for kind in [BatchKind::Logged, BatchKind::Unlogged] {
+            let done = batch_of(&env, kind, &[1, 2], 60 << 10).await.unwrap();
+            assert_eq!(done.warnings, Vec::<String>::new());
+            // One partition may have more: it is written as one mutation, or not at all.
+            let done = batch_of(&env, kind, &[1, 1, 1], 60 << 10).await.unwrap();
+            assert_eq!(done.warnings, Vec::<String>::new());
+            let done = batch_of(&env, kind, &[1, 2, 3], 60 << 10).await.unwrap();
+            let [warning] = &done.warnings[..] else { panic!("{:?}", done.warnings) };
+            let size = warning.strip_prefix("Batch modifying 3 partitions in ks.big is of size ");
+            let size: usize = size.unwrap().split(' ').next().unwrap().parse().unwrap();
+            let over = size - (128 << 10);
+            let rest = format!("bytes, exceeding specified WARN threshold of 131072 by {over}.");
+            assert!((180 << 10..181 << 10).contains(&size) && warning.ends_with(&rest));
+            let all: Vec<i32> = (100..118).collect();
+            let refused = batch_of(&env, kind, &all, 60 << 10).await.unwrap_err();
+            assert_eq!(refused.message(), "Batch too large");
+            assert_eq!(env.rows("SELECT v FROM big WHERE p = 100").await, "");
+        }
+    });
+}
+
+#[test]
+fn keys_and_mutations_over_their_limits() {
+    run(|env| async move {
+        env.ok("CREATE TABLE wide (p blob, q blob, c blob, d blob, v blob, PRIMARY KEY ((p, q), \
+                c, d))")
+            .await;
+        env.ok("CREATE TABLE one (p blob PRIMARY KEY, v blob, m map<blob, blob>, s set<blob>)")
+            .await;
+        let bytes = |length| vec![7u8; length];
+        let (one, short, longest, long) = (bytes(1), bytes(30_000), bytes(65_535), bytes(65_536));
+        let insert = "INSERT INTO wide (p, q, c, d, v) VALUES (?, ?, ?, ?, 0x00)";
+        let update = "UPDATE wide SET v = 0x00 WHERE p = ? AND q = ? AND c = ? AND d = ?";
+        let delete = "DELETE FROM wide WHERE p = ? AND q = ? AND c = ? AND d = ?";
+        let select = "SELECT v FROM wide WHERE p = ? AND q = ? AND c = ? AND d = ?";
+        let too_long = |length| format!("Key length of {length} is longer than maximum of 65535");
+        for text in [insert, update, delete, select] {
+            for (values, expected) in [
+                ([&short, &short, &longest, &longest], None),
+                ([&long, &one, &one, &one], Some(65_537)),
+                ([&one, &long, &one, &one], Some(65_537)),
+                ([&longest, &one, &one, &one], Some(65_536)),
+                ([&one, &one, &long, &one], Some(65_536)),
+                ([&one, &one, &one, &long], Some(65_536)),
+            ] {
+                let values = values.map(|value| Value::Bytes(value));
+                let outcome = env.execute(text, &values).await.err().map(|error| error.message());
+                assert_eq!(outcome, expected.map(too_long), "{text}");
+            }
+        }
+        let insert = "INSERT INTO one (p, v, m, s) VALUES (?, ?, ?, ?)";
+        let write = async |key: &[u8], value: &[u8], element: &[u8]| {
+            let (mut map, mut set) = (Vec::new(), Vec::new());
+            model::value::write_map([(element, element)].into_iter(), &mut map);
+            model::value::write_collection([element].into_iter(), &mut set);
+            let values = [key, value, &map[..], &set[..]].map(Value::Bytes);
+            env.execute(insert, &values).await.err().map(|error| error.message())
+        };
+        assert_eq!(write(&longest, &one, &one).await, None);
+        assert_eq!(write(&long, &one, &one).await, Some(too_long(65_536)));
+        assert_eq!(write(b"", &one, &one).await.as_deref(), Some("Key may not be empty"));
+        // Elements of collections are longer than keys may be.
+        assert_eq!(write(b"k", &one, &bytes(70_000)).await, None);
+        let read = env.rows("SELECT v FROM one WHERE p = 0x6b").await;
+        assert_eq!(read, "0x07");
+        // Half of a segment of the log (1 MiB here) is the limit of a mutation.
+        let refused = write(b"k", &bytes(600_000), &one).await.expect("a refusal");
+        assert!(refused.starts_with("Mutation of 600"), "{refused}");
+        assert!(refused.ends_with(" bytes is too large for the maximum size of 524288"));
+        assert_eq!(env.rows("SELECT v FROM one WHERE p = 0x6b").await, "0x07");
+    });
+}

@@ -116,7 +116,10 @@ impl fmt::Display for WriteError {
             WriteError::UnknownTable(id) => write!(f, "no table {id} on this shard"),
             WriteError::Damaged(damaged) => write!(f, "not a mutation: {damaged}"),
             WriteError::TooLarge { bytes, bytes_max } => {
-                write!(f, "mutation of {bytes} bytes is too large: at most {bytes_max} bytes")
+                write!(
+                    f,
+                    "Mutation of {bytes} bytes is too large for the maximum size of {bytes_max}"
+                )
             }
             WriteError::Overloaded(what) => write!(f, "overloaded: waited too long for {what}"),
             WriteError::FullDisk(path) => write!(f, "no space left on disk for {}", path.display()),
