@@ -111,8 +111,9 @@ impl<'a> Cell<'a> {
             CellState::CounterUpdate { .. } => COUNTER_UPDATE,
             CellState::Counter { .. } => COUNTER,
         };
-        out.put_u8(flags);
-        out.put_i64(self.timestamp);
+        let mut head = [flags; 9];
+        head[1..].copy_from_slice(&self.timestamp.to_be_bytes());
+        out.put(&head);
         match self.state {
             CellState::Live { value } => out.put(value),
             CellState::Expiring { value, expiry, ttl } => {
@@ -143,6 +144,11 @@ impl<'a> Cell<'a> {
             CellState::Expiring { expiry, .. } => now < expiry,
             CellState::Dead { .. } | CellState::CounterUpdate { .. } => false,
         }
+    }
+
+    /// Whether it is a counter or an increment of one.
+    pub(crate) fn is_of_counter(&self) -> bool {
+        matches!(self.state, CellState::Counter { .. } | CellState::CounterUpdate { .. })
     }
 
     /// The bytes of the value, whether or not it has expired; none for deletions and counters.

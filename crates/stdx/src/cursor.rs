@@ -171,6 +171,9 @@ pub trait Put {
     }
     /// An unsigned vint.
     fn put_vint(&mut self, value: u64) {
+        if value < 0x80 {
+            return self.put_u8(value as u8);
+        }
         let (bytes, size) = vint::encode(value);
         self.put(&bytes[..size]);
     }
@@ -200,6 +203,9 @@ pub trait Put {
 impl Put for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
     }
 }
 

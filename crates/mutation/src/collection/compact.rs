@@ -1,7 +1,7 @@
 //! What is left of a blob when deletions, time and garbage collection have had their say.
 
 use super::{CollectionView, RawElement, RunSink};
-use crate::cell::Fate;
+use crate::cell::{self, Fate};
 use crate::tombstone::{Compacted, NO_TIMESTAMP, Purge, Tombstone};
 
 /// Drops what `shadow` (the row's deletions) or the blob's own tombstone covers, turns expired
@@ -46,7 +46,7 @@ pub fn is_any_live(view: CollectionView<'_>, shadow: Tombstone, now: i64) -> boo
 
 /// The greatest timestamp in the blob.
 pub fn last_update(view: CollectionView<'_>) -> i64 {
-    let newest = view.iter().map(|(_, cell)| cell.timestamp).max();
+    let newest = view.raw().filter_map(|element| cell::timestamp_of(element.blob)).max();
     newest.unwrap_or(NO_TIMESTAMP).max(view.tomb().timestamp)
 }
 

@@ -78,10 +78,13 @@ impl<'c> ColumnPlan<'c> {
         out: &mut Vec<u8>,
     ) -> bool {
         let mut any = false;
-        let mut columns = row.columns().peekable();
+        let mut columns = row.columns();
+        let mut next = columns.next();
         for (id, form) in self.wanted {
-            while columns.next_if(|(column, _)| column < id).is_some() {}
-            let data = columns.next_if(|(column, _)| column == id).map(|(_, data)| data);
+            while next.is_some_and(|(column, _)| column < *id) {
+                next = columns.next();
+            }
+            let data = next.filter(|(column, _)| column == id).map(|(_, data)| data);
             any |= write_column(schema, (*id, *form), data, sight, out);
         }
         any

@@ -14,6 +14,8 @@
 //!  - *sorted-rows*: rows ascend by clustering key, each key once; ranges are normalized
 //!    ([`RangeTombstoneList`]). [`MutationBuilder`] sees to it; readers of foreign mutations who
 //!    depend on it check it against the schema ([`FrozenView::check_order`]).
+//!  - *vouched-for*: a [`FrozenMutation`] is sound: a builder has made it, or whoever took its bytes
+//!    in from outside of the process has checked them with [`FrozenMutation::view`].
 
 mod build;
 #[cfg(test)]
@@ -40,7 +42,7 @@ const HAS_RANGES: u8 = 0x04;
 pub struct FrozenMutation(pub Box<[u8]>);
 
 impl FrozenMutation {
-    /// Checks all of the bytes.
+    /// Checks all of the bytes: for those from outside.
     pub fn view(&self) -> Result<FrozenView<'_>, Damaged> {
         FrozenView::parse(&self.0)
     }

@@ -7,6 +7,46 @@ use std::cmp::Ordering;
 
 /// Merges two rows of one position and appends the result.
 pub fn merge(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec<u8>) {
+    // The same two, whichever way they come: a merge does not depend on its order.
+    let (older, newer) = if (a.base, a.bytes) <= (b.base, b.bytes) { (a, b) } else { (b, a) };
+    if replaces(newer, older) {
+        return out.extend_from_slice(newer.bytes());
+    }
+    merge_columns(schema, a, b, out);
+}
+
+/// Whether `newer` has all that `older` has, and newer: then it is their merge. Says no where that
+/// is not plain to see.
+fn replaces(newer: RowView<'_>, older: RowView<'_>) -> bool {
+    if !older.tombstone.is_none() || !older.shadowable.is_none() {
+        return false;
+    }
+    if older.marker.is_some() && merge_markers(newer.marker, older.marker) != newer.marker {
+        return false;
+    }
+    let mut there = newer.columns();
+    older.columns().all(|(id, x)| {
+        let Some((found, y)) = there.find(|(column, _)| id <= *column) else { return false };
+        found == id
+            && match (x, y) {
+                (ColumnData::Atomic(x), ColumnData::Atomic(y)) => {
+                    x.timestamp < y.timestamp && !x.is_of_counter() && !y.is_of_counter()
+                }
+                (ColumnData::Collection(x), ColumnData::Collection(y)) => {
+                    y.tomb().subsumes(x.tomb()) && y.tomb().covers(collection::last_update(x))
+                }
+                _ => false,
+            }
+    })
+}
+
+/// As [`merge`], column by column.
+pub(super) fn merge_columns(
+    schema: &TableSchema,
+    a: RowView<'_>,
+    b: RowView<'_>,
+    out: &mut Vec<u8>,
+) {
     let mut builder = RowBuilder::append_to(std::mem::take(out));
     builder.tombstone(a.tombstone.merge(b.tombstone));
     builder.shadowable(a.shadowable.merge(b.shadowable));
