@@ -8,9 +8,9 @@ use model::TableId;
 use runtime::sync::{Permit, Semaphore};
 use std::cell::RefCell;
 use std::rc::Rc;
-use stdx::HashMap;
+use stdx::{Bytes, HashMap};
 
-type Key = (TableId, Box<[u8]>);
+type Key = (TableId, Bytes);
 
 /// More than ever wait: callers are bounded by the requests that a shard admits.
 const WAITERS_MAX: usize = usize::MAX;
@@ -45,7 +45,7 @@ struct User {
 
 impl PartitionLocks {
     pub(crate) async fn lock(&self, table: TableId, key: &[u8]) -> PartitionGuard {
-        let key: Key = (table, key.into());
+        let key: Key = (table, Bytes::copy_from(key));
         let lock = {
             let mut locks = self.locks.borrow_mut();
             let new = || Entry { lock: Semaphore::new(1, WAITERS_MAX), users: 0 };
