@@ -31,6 +31,7 @@ pub(crate) struct ModifyPlan {
     pub(super) row_operations: Vec<Operation>,
     /// What is written besides columns.
     pub(super) whole: Whole,
+    changes_counters: bool,
     pub(crate) using: UsingPlan,
     pub(super) condition: Option<ConditionPlan>,
     /// What is read before the write, where it depends on it.
@@ -85,7 +86,7 @@ impl ModifyPlan {
     }
     /// Whether it changes counters.
     pub(crate) fn is_counter(&self) -> bool {
-        self.table.schema.is_counter() && self.whole != Whole::Delete
+        self.changes_counters
     }
     /// The result of a conditional write.
     pub(crate) fn result(&self) -> Option<&Rc<ResultMetadata>> {
@@ -432,6 +433,7 @@ fn finish(
         static_operations,
         row_operations,
         whole,
+        changes_counters: table.schema.is_counter() && whole != Whole::Delete,
         using,
         condition,
         read,

@@ -71,7 +71,7 @@ pub(crate) async fn execute(
         output.limit_groups(rows_left, per_partition);
     }
     let limited = plan.grouping == Grouping::None && !sorted_here;
-    let scan = Scan {
+    let mut scan = Scan {
         plan,
         request,
         env,
@@ -92,14 +92,14 @@ pub(crate) async fn execute(
 fn empty(plan: &SelectPlan, env: &Env<'_>) -> Result<(Rows, Vec<String>), CqlError> {
     let mut output = Output::new(plan, false);
     output.finish(env, u64::MAX)?;
-    Ok((rows(plan, output, None), Vec::new()))
+    Ok((rows(plan, &mut output, None), Vec::new()))
 }
 
-fn rows(plan: &SelectPlan, output: Output<'_>, paging_state: Option<Vec<u8>>) -> Rows {
+fn rows(plan: &SelectPlan, output: &mut Output<'_>, paging_state: Option<Vec<u8>>) -> Rows {
     Rows {
         metadata: plan.metadata.clone(),
         row_count: u32::try_from(output.row_count).unwrap_or(u32::MAX),
-        body: output.body,
+        body: std::mem::take(&mut output.body),
         paging_state,
     }
 }
@@ -205,8 +205,9 @@ enum Consumed {
 }
 
 impl Scan<'_> {
+    /// Reads all that is asked for, or a page of it. What it returns is taken out of the scan.
     async fn run(
-        mut self,
+        &mut self,
         targets: Targets,
         resume: Option<Resume>,
         rows_left: u64,
@@ -229,7 +230,7 @@ impl Scan<'_> {
         let state = next
             .filter(|_| 0 < rows_left)
             .map(|resume| PagingState { rows_left, resume }.encode(self.plan.table.schema.id));
-        Ok((rows(self.plan, self.output, state), self.warnings))
+        Ok((rows(self.plan, &mut self.output, state), std::mem::take(&mut self.warnings)))
     }
 
     async fn read_key(
