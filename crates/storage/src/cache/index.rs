@@ -166,9 +166,10 @@ impl Index {
 
     /// Exchanges what is known of a partition; gives what was.
     pub(super) fn exchange(&mut self, token: Token, content: Content) -> Content {
-        let old = self.get(token).expect("a partition that is cached");
-        let entry = self.entry(content, old.is_continuous());
-        self.entries.insert(token, entry);
+        let mut entry = self.entry(content, false);
+        let old = self.entries.get_mut(&token).expect("a partition that is cached");
+        entry.set_continuous(old.is_continuous());
+        let old = std::mem::replace(old, entry);
         self.take_content(old)
     }
 

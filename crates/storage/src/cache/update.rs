@@ -175,15 +175,16 @@ impl Update {
         let id = self.tablet.id;
         store.tablet_mut(id).updated_to = Some(key.token);
         let nothing = Head { tombstone: Tombstone::NONE, static_row: Bytes::new() };
-        let taken = store.tablet(id).index.get(key.token).is_some();
-        let known = match store.lookup(id, key) {
-            Known::Nothing | Known::Absent if taken => {
+        let known = store.lookup(id, key);
+        if let Known::Nothing | Known::Absent = known {
+            if store.tablet(id).index.get(key.token).is_some() {
                 store.collide(id, key.token);
                 return;
             }
-            Known::Nothing if !surely_absent(key) => return,
-            known => known,
-        };
+            if matches!(known, Known::Nothing) && !surely_absent(key) {
+                return;
+            }
+        }
         self.partition = Some(Partition {
             key: key.clone(),
             head: nothing,
