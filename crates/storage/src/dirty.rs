@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Memory of the memtables of the tables of the system, in bytes.
 const SYSTEM_BYTES_MAX: usize = 10 << 20;
 
+/// Caches follow memtables in so many steps from nothing to the limit.
+const STEPS: usize = 64;
+
 /// Limits of one pool, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -150,7 +153,9 @@ impl Dirty {
         let real = before.real.saturating_add_signed(bytes);
         let after = Level { real, ..before };
         self.level.set(after);
-        if !before.wants_flush(&self.limits) && after.wants_flush(&self.limits) {
+        let crossed = !before.wants_flush(&self.limits) && after.wants_flush(&self.limits);
+        let step = self.limits.real_max / STEPS + 1;
+        if crossed || before.real / step != real / step {
             self.pressure.notify_one();
         }
     }

@@ -63,10 +63,12 @@ impl Shard {
         Some(memtable)
     }
 
-    /// Picks what should be flushed for lack of log space or memory. What somebody asked for goes
-    /// first: memory picks when nothing else is to be written.
+    /// Picks what should be flushed for lack of log space or memory, and lets the caches follow
+    /// the memtables. What somebody asked for goes first: memory picks when nothing else is to be
+    /// written.
     pub(crate) async fn watch_pressure(&self) {
         loop {
+            self.divide();
             for log in self.logs() {
                 for id in log.take_flush_wanted() {
                     let table = self.tables.borrow().get(&id).cloned();
@@ -103,6 +105,7 @@ impl Shard {
                 set_shares(IoClass::Flush, shares);
                 set = shares;
             }
+            self.divide();
             sleep(CONTROL_PERIOD).await;
         }
     }

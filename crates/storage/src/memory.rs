@@ -36,8 +36,8 @@ pub struct Division {
     pub requests_max: usize,
     /// What nobody counts.
     pub fixed: usize,
-    /// Of the memory of the caches, in thousandths: the index cache.
-    pub index_thousandths: usize,
+    /// The index cache, if the caches had all of the shard; else its part of what they have.
+    pub index_of_all: usize,
 }
 
 /// What others than the caches take now, in bytes.
@@ -61,16 +61,17 @@ pub struct CacheLimits {
 }
 
 impl Division {
-    /// Of a shard that has so much, so many thousandths of its caches for indexes.
-    pub fn of(shard_bytes: usize, index_thousandths: usize) -> Result<Division, StartError> {
+    /// Of a shard that has so much; its index cache would have `index_of_all` if the caches had all
+    /// of it.
+    pub fn of(shard_bytes: usize, index_of_all: usize) -> Result<Division, StartError> {
         match shard_bytes < SHARD_BYTES_MIN {
             true => Err(StartError::Memory { bytes: shard_bytes, needed: SHARD_BYTES_MIN }),
-            false => Ok(Division::unchecked(shard_bytes, index_thousandths)),
+            false => Ok(Division::unchecked(shard_bytes, index_of_all)),
         }
     }
 
     /// As [`Division::of`], also of a shard of a test, with less than any node has.
-    pub(crate) fn unchecked(shard: usize, index_thousandths: usize) -> Division {
+    pub(crate) fn unchecked(shard: usize, index_of_all: usize) -> Division {
         let percent = |part: usize| shard / 100 * part;
         Division {
             shard,
@@ -78,7 +79,7 @@ impl Division {
             reads_max: percent(READS_PERCENT),
             requests_max: percent(REQUESTS_PERCENT),
             fixed: percent(FIXED_PERCENT).max(FIXED_BYTES_MIN),
-            index_thousandths: index_thousandths.min(1000),
+            index_of_all: index_of_all.min(shard),
         }
     }
 
@@ -88,7 +89,8 @@ impl Division {
         let others = self.reads_max + self.requests_max + self.fixed;
         let others = others + taken.memtables + taken.components;
         let caches = self.shard.saturating_sub(others);
-        let index = caches / 1000 * self.index_thousandths;
+        let part = caches as u128 * self.index_of_all as u128 / self.shard.max(1) as u128;
+        let index = part as usize;
         CacheLimits { index, rows: caches - taken.index_cache.min(index) }
     }
 }
@@ -99,15 +101,15 @@ mod tests {
 
     #[test]
     fn a_shard_with_too_little_says_how_much_it_needs() {
-        let error = Division::of(SHARD_BYTES_MIN - 1, 200).unwrap_err().to_string();
+        let error = Division::of(SHARD_BYTES_MIN - 1, 0).unwrap_err().to_string();
         assert!(error.contains("33554431 bytes") && error.contains("33554432"), "{error}");
-        assert!(Division::of(SHARD_BYTES_MIN, 200).is_ok());
+        assert!(Division::of(SHARD_BYTES_MIN, 0).is_ok());
     }
 
     #[test]
     fn the_row_cache_takes_what_others_leave() {
         let mib = |mib: usize| mib << 20;
-        let division = Division::of(mib(1000), 200).unwrap();
+        let division = Division::of(mib(1000), mib(200)).unwrap();
         let check = |memtables, components, index_cache, index, rows| {
             let (memtables, components) = (mib(memtables), mib(components));
             let taken = Taken { memtables, components, index_cache: mib(index_cache) };
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_small_shard_keeps_something_for_what_nobody_counts() {
-        let division = Division::of(SHARD_BYTES_MIN, 1000).unwrap();
+        let division = Division::of(SHARD_BYTES_MIN, SHARD_BYTES_MIN).unwrap();
         assert_eq!(division.fixed, 8 << 20);
         assert!(0 < division.caches(Taken::default()).rows);
     }

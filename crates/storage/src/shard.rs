@@ -7,6 +7,7 @@ use crate::config::{Config, Log, SyncMode};
 use crate::dirty::{Dirty, Limits};
 use crate::error::{StartError, WriteError};
 use crate::locks::PartitionLocks;
+use crate::memory::{Division, Taken};
 use crate::read::Reads;
 use crate::shard_reads::ShardReads;
 use crate::table::{Table, Tablet};
@@ -35,6 +36,7 @@ pub(crate) struct Shard {
     pub(crate) shard_reads: ShardReads,
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
+    pub(crate) division: Division,
     /// Memory of the memtables of clients, and of the system.
     pub(crate) dirty: [Rc<Dirty>; 2],
     /// Tells workers that pause after an error.
@@ -94,6 +96,7 @@ impl Shard {
         Ok(Shard {
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
+            division: Division::unchecked(config.memory_bytes, config.index_cache_bytes),
             config,
             index_cache,
             tables: RefCell::default(),
@@ -135,6 +138,20 @@ impl Shard {
     /// Whether a simulation refuses a request its memory here.
     pub(crate) fn refuses(&self) -> bool {
         self.config.refuse_one_in.is_some_and(|one_in| buggify!("memory is refused", one_in))
+    }
+
+    /// Gives the caches what others leave of the shard's memory now.
+    pub(crate) fn divide(&self) {
+        let tables = self.tables.borrow();
+        let components = tables.values().flat_map(|table| table.sstables());
+        let cached = self.index_cache.stats();
+        let taken = Taken {
+            memtables: self.dirty.iter().map(|dirty| dirty.level().real).sum(),
+            components: components.map(|sstable| sstable.memory_bytes()).sum(),
+            index_cache: (cached.partitions.bytes + cached.files.bytes) as usize,
+        };
+        let limits = self.division.caches(taken);
+        self.index_cache.set_bytes_max(limits.index);
     }
 
     /// The pool of the memtables of a table.

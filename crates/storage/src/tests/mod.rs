@@ -8,6 +8,7 @@ mod damage;
 mod dirty;
 mod faults;
 mod formats;
+mod large_partition;
 mod log;
 mod multishard;
 mod real;
