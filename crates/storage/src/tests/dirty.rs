@@ -64,7 +64,7 @@ fn writes_that_wait_are_let_in_one_by_one_in_their_order() {
         // They need more than all of the memory: flushes make room again and again.
         drop(held);
         scope.join().await;
-        let order = order.borrow();
+        let order = order.take();
         assert!(order.is_sorted(), "{order:?}");
         assert!(most.get() <= (256 << 10) + 4096, "{} bytes", most.get());
         let [user, _] = storage.dirty_stats();
