@@ -1,12 +1,15 @@
 //! Performance tools: sub-commands that run parts of a node in process and count what they spend.
 //!
 //! In reading order: [`tool`] (what all of them share) with [`words`]; [`load`] (operations that
-//! are repeated) with [`report`]; [`delays`], [`statistics`]; the tools.
+//! are repeated) with [`report`]; [`cql`], [`offline`], [`delays`], [`statistics`]; the tools.
 
 pub(crate) mod commitlog;
+mod cql;
 mod delays;
 pub(crate) mod fast_forward;
 mod load;
+pub(crate) mod memory_footprint;
+mod offline;
 mod report;
 pub(crate) mod row_cache_update;
 pub(crate) mod simple_query;

@@ -12,6 +12,11 @@ type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
 const TOOLS: &[Tool] = &[
     ("server", "run a node (the default)", crate::serve),
     (
+        "memory-footprint",
+        "tell what rows take in memory and in SSTables",
+        perf::main::<perf::memory_footprint::Options>,
+    ),
+    (
         "perf-commitlog",
         "measure appending to the commitlog",
         perf::main::<perf::commitlog::Options>,

@@ -5,6 +5,7 @@ use super::dataset::{Dataset, KEYSPACE};
 use super::measure::{Yield, since, spent};
 use super::options::Options;
 use super::report::{Line, Report};
+use crate::perf::cql::execute;
 use cluster::Cluster;
 use model::TableSchema;
 use query::{Parameters, Processor, ResponseKind, Session, Value, Values};
@@ -105,11 +106,4 @@ pub(crate) async fn rows_of(name: &str) -> Result<u64, String> {
     // One row of one column: a length and eight bytes.
     let number = rows.body.last_chunk::<8>().filter(|_| rows.row_count == 1);
     number.map(|bytes| u64::from_be_bytes(*bytes)).ok_or(missing)
-}
-
-async fn execute(text: &str) -> Result<(), String> {
-    let processor = runtime::local::get::<Processor>();
-    let parameters = Parameters::plain(replication::Consistency::One);
-    let done = processor.query(&Session::internal(), text, &parameters).await;
-    done.map(|_| ()).map_err(|error| format!("{text}: {error}"))
 }

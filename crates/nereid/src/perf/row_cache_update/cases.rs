@@ -1,7 +1,8 @@
 //! What is in the cache, and what in the memtables that are merged into it: all from row numbers.
 
 use super::options::Options;
-use model::{DecoratedKey, TableSchema};
+use crate::perf::offline;
+use model::TableSchema;
 use mutation::range::RangeTombstone;
 use mutation::{
     Cell, ClusteringPosition, ClusteringRange, FrozenMutation, MutationBuilder, RowBuilder,
@@ -76,9 +77,8 @@ pub(super) struct Data<'d> {
 impl Data<'_> {
     pub(super) fn of<'d>(case: &Case, options: &'d Options) -> Result<Data<'d>, String> {
         let text = "CREATE TABLE ks.cache (pk bigint, ck bigint, v blob, PRIMARY KEY (pk, ck))";
-        let made = query::offline::schema_of_text(text, 0).map_err(|error| error.to_string())?;
-        let schema = made.tables.into_iter().next().ok_or("no table was made")?;
-        Ok(Data { schema: Rc::new(schema), options, shape: case.shape })
+        let schema = offline::table(text)?;
+        Ok(Data { schema, options, shape: case.shape })
     }
 
     /// Whether memtables are merged until the cache is full before anything is measured.
@@ -138,17 +138,14 @@ impl Data<'_> {
     }
 
     async fn filled(&self, count: u64, make: impl Fn(u64) -> FrozenMutation) -> Rc<Memtable> {
-        let memtable = Memtable::new(Rc::new(self.schema.order.clone()));
+        let memtable = offline::memtable(&self.schema);
         for number in 0..count {
-            let mutation = make(number);
-            let view = mutation.view().expect("a mutation of ours is well formed");
-            let key = DecoratedKey::new(Bytes::copy_from(view.key()));
-            memtable.apply(&self.schema, key, &view);
+            offline::apply(&memtable, &self.schema, &make(number));
             if number % BATCH == 0 {
                 runtime::task::yield_if_needed().await;
             }
         }
-        Rc::new(memtable)
+        memtable
     }
 
     /// Writes rows of a partition.

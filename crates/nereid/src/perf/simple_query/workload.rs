@@ -2,10 +2,12 @@
 //! workers.
 
 use super::options::{Operation, Options};
+use crate::perf::cql::{self, Statement};
 use crate::perf::load::{Workers, Workload};
 use cluster::Cluster;
 use model::Token;
-use query::{CqlError, Parameters, Prepared, Processor, Session, Value, Values};
+use query::{CqlError, Value};
+use replication::Consistency;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -14,25 +16,21 @@ const VALUE_BYTES: usize = 34;
 
 /// A shard's part of the test.
 pub(crate) struct SingleRows {
-    processor: Rc<Processor>,
-    session: Session,
-    statement: Rc<Prepared>,
+    statement: Statement,
     /// Numbers of the keys whose partitions this shard owns.
     keys: Vec<u64>,
     next: Cell<usize>,
     single_key: bool,
-    consistency: replication::Consistency,
+    consistency: Consistency,
     workers: Workers,
 }
 
 /// Makes the table, fills it, and gives every shard its workload.
 pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
-    let processor = runtime::local::get::<Processor>();
-    let session = Session::internal();
     for text in schema(options) {
-        execute(&processor, &session, &text).await?;
+        cql::execute(&text).await?;
     }
-    populate(options, &processor, &session).await?;
+    populate(options).await?;
     let statement = statement(options);
     let (shards, partitions) = (runtime::shard_count() as u32, options.partitions);
     let (plan, single_key) = (options.plan.clone(), options.single_key);
@@ -41,10 +39,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     let made = runtime::on_all_shards(move || {
         let (statement, plan) = (statement.clone(), plan.clone());
         async move {
-            let processor = runtime::local::get::<Processor>();
-            let session = Session::internal();
-            let prepared = processor.prepare(&session, &statement, None).await;
-            let statement = prepared.map_err(|error| error.to_string())?;
+            let statement = Statement::prepare(&statement).await?;
             let shard = runtime::shard_id();
             let mine = |number: &u64| any_key || owner(*number, shards) == shard;
             let mut keys: Vec<u64> = (0..partitions).filter(mine).collect();
@@ -52,8 +47,6 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
                 keys.push(0);
             }
             runtime::local::set(Rc::new(SingleRows {
-                processor,
-                session,
                 statement,
                 keys,
                 next: Cell::new(0),
@@ -143,27 +136,11 @@ fn statement(options: &Options) -> String {
     }
 }
 
-async fn execute(processor: &Processor, session: &Session, text: &str) -> Result<(), String> {
-    let parameters = Parameters::plain(replication::Consistency::One);
-    let done = processor.query(session, text, &parameters).await;
-    done.map(|_| ()).map_err(|error| format!("{text}: {error}"))
-}
-
-async fn populate(
-    options: &Options,
-    processor: &Processor,
-    session: &Session,
-) -> Result<(), String> {
-    let text = write_statement(options);
-    let prepared = processor.prepare(session, &text, None).await.map_err(|e| e.to_string())?;
+async fn populate(options: &Options) -> Result<(), String> {
+    let statement = Statement::prepare(&write_statement(options)).await?;
     for number in 0..options.partitions {
         let key = number.to_be_bytes();
-        let values = [Value::Bytes(&key)];
-        let parameters = Parameters {
-            values: Values::Positional(&values),
-            ..Parameters::plain(replication::Consistency::One)
-        };
-        let done = processor.execute(session, &prepared, &parameters).await;
+        let done = statement.run(&[Value::Bytes(&key)], Consistency::One).await;
         done.map_err(|error| error.to_string())?;
         if options.memtable_partitions.is_some_and(|count| (number + 1) % count == 0) {
             flush().await?;
@@ -194,12 +171,6 @@ impl Workload for SingleRows {
         self.next.set((index + 1) % self.keys.len());
         let number = if self.single_key { 0 } else { self.keys[index] };
         let key = number.to_be_bytes();
-        let values = [Value::Bytes(&key)];
-        let parameters = Parameters {
-            values: Values::Positional(&values),
-            skip_metadata: true,
-            ..Parameters::plain(self.consistency)
-        };
-        self.processor.execute(&self.session, &self.statement, &parameters).await.map(|_| ())
+        self.statement.run(&[Value::Bytes(&key)], self.consistency).await.map(|_| ())
     }
 }

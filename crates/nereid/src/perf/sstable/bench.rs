@@ -2,23 +2,21 @@
 
 use super::data;
 use super::options::{Mode, Options};
-use model::{DecoratedKey, TableSchema, Token};
-use mutation::tombstone::Purge;
-use mutation::{CompactionFilter, Direction, Fragment, RingBound};
-use reader::{Budget, Slice, Source};
+use crate::perf::offline::{self, BATCH, whole_ring};
+use model::{DecoratedKey, TableSchema};
+use mutation::{Direction, Fragment, RingBound};
+use reader::{Slice, Source};
 use runtime::io::{IoClass, fs};
 use runtime::task::join_all;
 use runtime::time::Instant;
 use sstable::cache::{Access, IndexCache};
-use sstable::{Descriptor, Generation, Scope, Table, Writer, WriterOptions, store};
+use sstable::{Descriptor, Scope, Table, WriterOptions, store};
 use std::path::Path;
 use std::rc::Rc;
-use storage::memtable::{KeyRange, Memtable, MemtableSource};
+use storage::memtable::Memtable;
 
 /// Bytes of the cache of index pages.
 const CACHE_BYTES: usize = 64 << 20;
-/// One batch from a source.
-const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
 
 /// What the operations need.
 struct Bench<'b> {
@@ -96,10 +94,7 @@ impl Bench<'_> {
     }
 
     async fn write(&self, memtable: &Rc<Memtable>) -> Result<Descriptor, String> {
-        let (start, end) = whole_ring();
-        let keys = KeyRange::Between(start, end);
-        let source = MemtableSource::new(memtable.clone(), keys, Slice::full());
-        self.write_all(Box::new(source), "memtable", IoClass::Flush).await
+        self.write_all(offline::source_of(memtable), "memtable", IoClass::Flush).await
     }
 
     /// Merges all SSTables as a compaction does.
@@ -112,7 +107,7 @@ impl Bench<'_> {
 
     async fn write_all(
         &self,
-        mut source: Box<dyn Source>,
+        source: Box<dyn Source>,
         origin: &str,
         class: IoClass,
     ) -> Result<Descriptor, String> {
@@ -121,26 +116,8 @@ impl Bench<'_> {
         if let Some(version) = self.options.version {
             options.version = version;
         }
-        let generation = Generation::generate();
-        let schema = self.schema.clone();
-        let created = Writer::create(self.folder, generation, schema, options, class).await;
-        let mut writer = created.map_err(|error| error.to_string())?;
-        let mut filter = CompactionFilter::new(0, Box::new(|_| Purge::NEVER));
-        let (mut batch, mut kept) = (Vec::new(), Vec::new());
-        loop {
-            source.fill(BATCH, &mut batch).await.map_err(|error| error.to_string())?;
-            if batch.is_empty() {
-                break;
-            }
-            batch.drain(..).for_each(|fragment| filter.push(fragment, &mut kept));
-            for fragment in &kept {
-                writer.write(fragment).await.map_err(|error| error.to_string())?;
-            }
-            kept.clear();
-            runtime::task::yield_if_needed().await;
-        }
-        let sealed = writer.finish().await.map_err(|error| error.to_string())?;
-        sealed.map(|sealed| sealed.descriptor).ok_or("nothing was written".to_string())
+        let sealed = offline::write(self.folder, &self.schema, source, options, class).await?;
+        Ok(sealed.descriptor)
     }
 
     async fn open(&self, descriptor: Descriptor) -> Result<Rc<Table>, String> {
@@ -195,11 +172,6 @@ impl Bench<'_> {
         }
         Ok(partitions)
     }
-}
-
-fn whole_ring() -> (RingBound, RingBound) {
-    let bound = |token, after| RingBound { token, key: None, after };
-    (bound(Token::MIN, false), bound(Token::MAX, true))
 }
 
 /// Reads to the end: how many partitions there were.

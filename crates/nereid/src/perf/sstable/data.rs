@@ -1,10 +1,11 @@
 //! The partitions that are stored: random keys and values from a fixed seed.
 
 use super::options::Options;
+use crate::perf::offline;
 use model::{DecoratedKey, TableSchema};
 use mutation::{Cell, MutationBuilder, RowBuilder};
 use std::rc::Rc;
-use stdx::{Bytes, Prng};
+use stdx::Prng;
 use storage::memtable::Memtable;
 
 /// The table of all SSTables here.
@@ -15,8 +16,7 @@ pub(crate) fn schema(options: &Options) -> Result<Rc<TableSchema>, String> {
         "CREATE TABLE ks.perf (pk blob PRIMARY KEY{columns}) WITH compression = \
          {{'sstable_compression': '{compression}'}}"
     );
-    let made = query::offline::schema_of_text(&text, 0).map_err(|error| error.to_string())?;
-    made.tables.into_iter().next().map(Rc::new).ok_or("no table was made".to_string())
+    offline::table(&text)
 }
 
 /// Partitions spread evenly over some memtables, and their keys in ring order.
@@ -24,9 +24,7 @@ pub(crate) fn memtables(
     options: &Options,
     schema: &TableSchema,
 ) -> (Vec<Rc<Memtable>>, Vec<DecoratedKey>) {
-    let order = Rc::new(schema.order.clone());
-    let tables = (0..options.sstables).map(|_| Rc::new(Memtable::new(order.clone())));
-    let tables: Vec<_> = tables.collect();
+    let tables: Vec<_> = (0..options.sstables).map(|_| offline::memtable(schema)).collect();
     let mut prng = Prng::from_seed(1 + u64::from(runtime::shard_id()));
     let mut keys = Vec::new();
     while (keys.len() as u64) < options.partitions {
@@ -39,9 +37,7 @@ pub(crate) fn memtables(
         let table = &tables[keys.len() % tables.len()];
         let before = table.partition_count();
         let mutation = mutation(options, schema, &key, timestamp, &mut prng);
-        let key = DecoratedKey::new(Bytes::copy_from(&key));
-        let view = mutation.view().expect("a mutation of ours is well formed");
-        table.apply(schema, key.clone(), &view);
+        let key = offline::apply(table, schema, &mutation);
         // A key that came up twice is not another partition.
         if before < table.partition_count() {
             keys.push(key);
