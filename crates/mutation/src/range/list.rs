@@ -1,6 +1,7 @@
 //! The range tombstones of a partition, normalized.
 
 use super::*;
+use std::iter::Peekable;
 
 /// Non-overlapping range tombstones in table order (*normalized*). Inserting and merging keep the
 /// greater tombstone where two overlap.
@@ -99,37 +100,59 @@ impl RangeTombstoneList {
         range: &ClusteringRange,
         direction: Direction,
     ) -> Vec<TombstoneChange> {
-        let mut out = Vec::new();
+        self.each_change(order, range, direction).collect()
+    }
+
+    /// As [`RangeTombstoneList::changes`], one after the other: who stops early pays for no more.
+    pub fn each_change<'a>(
+        &'a self,
+        order: &'a ClusteringOrder,
+        range: &'a ClusteringRange,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = TombstoneChange> + 'a> {
+        let ranges = self.slice(order, range);
         match direction {
-            Direction::Forward => {
-                for RangeTombstone { range, tombstone } in self.slice(order, range) {
-                    push_change(order, &mut out, range.start, tombstone);
-                    out.push(TombstoneChange { position: range.end, tombstone: Tombstone::NONE });
-                }
-            }
-            Direction::Reversed => {
-                for RangeTombstone { range, tombstone } in self.slice(order, range).rev() {
-                    push_change(order, &mut out, range.end, tombstone);
-                    out.push(TombstoneChange { position: range.start, tombstone: Tombstone::NONE });
-                }
-            }
+            Direction::Forward => Box::new(Changes::of(order, direction, ranges)),
+            Direction::Reversed => Box::new(Changes::of(order, direction, ranges.rev())),
         }
-        out
     }
 }
 
-/// Opens a range; where the one before ends just there, its end becomes this change.
-fn push_change(
-    order: &ClusteringOrder,
-    out: &mut Vec<TombstoneChange>,
-    position: ClusteringPosition,
-    tombstone: Tombstone,
-) {
-    match out.last_mut() {
-        Some(last) if last.position.compare(order, &position).is_eq() => {
-            last.tombstone = tombstone;
+/// Makes changes of ranges that come in the direction of the stream.
+struct Changes<'o, I: Iterator<Item = RangeTombstone>> {
+    order: &'o ClusteringOrder,
+    direction: Direction,
+    ranges: Peekable<I>,
+    /// Where the range ends that is open.
+    end: Option<ClusteringPosition>,
+}
+
+impl<'o, I: Iterator<Item = RangeTombstone>> Changes<'o, I> {
+    fn of(order: &'o ClusteringOrder, direction: Direction, ranges: I) -> Changes<'o, I> {
+        Changes { order, direction, ranges: ranges.peekable(), end: None }
+    }
+}
+
+impl<I: Iterator<Item = RangeTombstone>> Iterator for Changes<'_, I> {
+    type Item = TombstoneChange;
+    fn next(&mut self) -> Option<TombstoneChange> {
+        if let Some(end) = self.end.take() {
+            // Where the next one begins just there, its begin is the change.
+            let begin = self.ranges.peek().map(|next| match self.direction {
+                Direction::Forward => &next.range.start,
+                Direction::Reversed => &next.range.end,
+            });
+            if begin.is_none_or(|begin| end.compare(self.order, begin).is_ne()) {
+                return Some(TombstoneChange { position: end, tombstone: Tombstone::NONE });
+            }
         }
-        _ => out.push(TombstoneChange { position, tombstone }),
+        let RangeTombstone { range, tombstone } = self.ranges.next()?;
+        let (position, end) = match self.direction {
+            Direction::Forward => (range.start, range.end),
+            Direction::Reversed => (range.end, range.start),
+        };
+        self.end = Some(end);
+        Some(TombstoneChange { position, tombstone })
     }
 }
 

@@ -189,7 +189,7 @@ impl Walk<'_, '_> {
         let (order, direction) = (self.order, self.direction);
         let list = partition.ranges.as_deref();
         let mut changes =
-            list.into_iter().flat_map(|list| list.changes(order, left, direction)).peekable();
+            list.into_iter().flat_map(|list| list.each_change(order, left, direction)).peekable();
         let first = match direction {
             Direction::Forward => &left.start,
             Direction::Reversed => &left.end,
