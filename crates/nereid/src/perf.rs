@@ -5,6 +5,7 @@
 
 pub(crate) mod commitlog;
 mod cql;
+pub(crate) mod cql_raw;
 mod delays;
 pub(crate) mod fast_forward;
 mod load;

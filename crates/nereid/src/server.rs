@@ -283,7 +283,8 @@ pub(crate) fn runtime_config(values: &Values) -> Result<runtime::Config, String>
     Ok(config)
 }
 
-fn native_config(values: &Values, shards: u16) -> Result<native::Config, String> {
+/// Reads the settings of CQL from the options. The error names the option.
+pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Config, String> {
     let ip = node::address(values, "rpc_address")?;
     let port = |name: &str| match values.text(name) {
         "" | "null" => Ok(None),

@@ -22,6 +22,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::commitlog::Options>,
     ),
     (
+        "perf-cql-raw",
+        "measure a node over TCP, in a closed or an open loop",
+        perf::main::<perf::cql_raw::Options>,
+    ),
+    (
         "perf-fast-forward",
         "measure readers that skip, slice and forward",
         perf::main::<perf::fast_forward::Options>,

@@ -1,0 +1,120 @@
+//! `perf-cql-raw`: CQL frames over TCP, to a node in this process or to another one.
+//!
+//! Every shard opens `--connections-per-shard` connections. Closed loop: each has
+//! `--concurrency-per-shard` requests under way, always. Open loop (`--rate`): requests fall due
+//! by the clock, whatever became of those before, and latencies count from when they fell due; so a
+//! server that stalls cannot hide it (no coordinated omission).
+
+mod load;
+mod options;
+mod report;
+mod wire;
+
+use super::tool::Bench;
+use load::Load;
+pub(crate) use options::Options;
+use report::Sample;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::time::Duration;
+
+async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
+    if let Some(host) = &options.remote_host {
+        let found = (host.as_str(), options.remote_port).to_socket_addrs();
+        let address = found.ok().and_then(|mut found| found.next());
+        let address = address.ok_or(format!("--remote-host: no such host: {host}"))?;
+        return run(options, bench.shards, address).await;
+    }
+    let work = async || {
+        let address = serve(bench).await?;
+        let done = run(options, bench.shards, address).await;
+        runtime::on_all_shards(|| async {
+            runtime::local::get::<native::Server>().stop(Duration::from_secs(10)).await;
+            runtime::local::clear::<native::Server>();
+        })
+        .await;
+        done
+    };
+    bench.with_node(|_| {}, work).await
+}
+
+/// Starts a server on a free port of this node.
+async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
+    let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    let config = native::Config {
+        plain: Some(any),
+        shard_aware: None,
+        ..crate::server::native_config(&bench.values, bench.shards)?
+    };
+    runtime::on_all_shards(move || {
+        let config = config.clone();
+        async move {
+            native::Server::start(config);
+        }
+    })
+    .await;
+    let bound = runtime::local::get::<native::Server>().listen().await;
+    let bound = bound.map_err(|error| error.to_string())?;
+    bound.plain.ok_or("no port".to_string())
+}
+
+async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), String> {
+    println!("{}", options.heading(shards, address));
+    load::make_schema(options, address).await?;
+    start(options, address).await?;
+    if options.populate {
+        on_each_shard(|load| async move { load.populate().await }).await?;
+    }
+    let mut samples: Vec<Sample> = Vec::new();
+    let until = options.duration;
+    on_each_shard(|load| async move { load.begin() }).await?;
+    for _ in 0..until {
+        let shards = on_each_shard(|load| async move { load.sample().await }).await?;
+        let sample = Sample::sum(shards);
+        println!("{}", sample.line());
+        let failed = sample.errors() != 0 && !options.continue_after_error;
+        samples.push(sample);
+        if failed {
+            break;
+        }
+    }
+    on_each_shard(|load| async move { load.end().await }).await?;
+    print!("{}", report::aggregates(&samples));
+    if let Some(path) = &options.json_result {
+        let text = report::json(options, shards, &samples).to_string();
+        let written = runtime::io::fs::write_file_atomic(path, text.as_bytes()).await;
+        written.map_err(|error| error.to_string())?;
+    }
+    match samples.last() {
+        Some(last) if last.errors() != 0 && !options.continue_after_error => {
+            Err(format!("requests fail: {}", report::kinds(&samples)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Connects every shard.
+async fn start(options: &Options, address: SocketAddr) -> Result<(), String> {
+    let options = options.clone();
+    let started = runtime::on_all_shards(move || {
+        let options = options.clone();
+        async move {
+            runtime::local::set(Rc::new(Load::start(options, address).await?));
+            Ok::<(), String>(())
+        }
+    });
+    started.await.into_iter().collect()
+}
+
+async fn on_each_shard<F, Fut, R>(work: F) -> Result<Vec<R>, String>
+where
+    F: Fn(Rc<Load>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, String>> + 'static,
+    R: Send + 'static,
+{
+    let done = runtime::on_all_shards(move || {
+        let work = work.clone();
+        async move { work(runtime::local::get::<Load>()).await }
+    });
+    done.await.into_iter().collect()
+}

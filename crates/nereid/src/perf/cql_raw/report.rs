@@ -1,0 +1,211 @@
+//! The output of `perf-cql-raw`: a line per sample, aggregates with latencies and errors, JSON.
+
+use super::options::Options;
+use crate::perf::statistics::Aggregate;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The longest latency that is told from longer ones, in microseconds.
+const MICROS_MAX: u64 = 600_000_000;
+
+/// A second, or a number of operations, of one shard or of all.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) seconds: f64,
+    /// Answered well, in time.
+    pub(super) done: u64,
+    /// Answered well, too late.
+    pub(super) late: u64,
+    /// Fell due, and no stream was free for it.
+    pub(super) unsent: u64,
+    /// Answered with an error, by its code.
+    pub(super) failed: BTreeMap<u32, u64>,
+    /// Of what was answered well, in microseconds.
+    pub(super) latencies: Histogram<u64>,
+}
+
+impl Sample {
+    pub(super) fn new() -> Sample {
+        let made = Histogram::new_with_bounds(1, MICROS_MAX, 3);
+        let latencies = made.expect("the bounds are constants that a histogram takes");
+        Sample { seconds: 0.0, done: 0, late: 0, unsent: 0, failed: BTreeMap::new(), latencies }
+    }
+
+    /// What all shards did.
+    pub(super) fn sum(shards: Vec<Sample>) -> Sample {
+        shards.into_iter().fold(Sample::new(), |mut sum, shard| {
+            sum.seconds = sum.seconds.max(shard.seconds);
+            sum.add(&shard);
+            sum
+        })
+    }
+
+    fn add(&mut self, other: &Sample) {
+        self.done += other.done;
+        self.late += other.late;
+        self.unsent += other.unsent;
+        for (code, count) in &other.failed {
+            *self.failed.entry(*code).or_default() += count;
+        }
+        let added = self.latencies.add(&other.latencies);
+        debug_assert!(added.is_ok(), "histograms of the same bounds");
+    }
+
+    /// Answered well, so long after it was due.
+    pub(super) fn record(&mut self, micros: u64, timeout_micros: u64) {
+        if micros <= timeout_micros {
+            self.done += 1;
+        } else {
+            self.late += 1;
+        }
+        self.latencies.saturating_record(micros.max(1));
+    }
+
+    pub(super) fn errors(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    fn rate(&self, count: u64) -> f64 {
+        count as f64 / self.seconds.max(1e-9)
+    }
+
+    fn throughput(&self) -> f64 {
+        self.rate(self.done)
+    }
+
+    /// One line.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{:.2} tps ({:8.0} late/s, {:8.0} errors/s, {:8.0} unsent/s, ms: {})",
+            self.throughput(),
+            self.rate(self.late),
+            self.rate(self.errors()),
+            self.rate(self.unsent),
+            latencies(&self.latencies)
+        )
+    }
+}
+
+fn millis(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+
+fn latencies(histogram: &Histogram<u64>) -> String {
+    let parts = QUANTILES.map(|(name, at)| format!("{name} {:.3}", millis(histogram, at)));
+    parts.join(", ")
+}
+
+fn total(samples: &[Sample]) -> Sample {
+    let mut total = Sample::new();
+    for sample in samples {
+        total.seconds += sample.seconds;
+        total.add(sample);
+    }
+    total
+}
+
+/// What an error code is called.
+fn name(code: u32) -> String {
+    match code {
+        0x0000 => "server error".to_string(),
+        0x1000 => "unavailable".to_string(),
+        0x1001 => "overloaded".to_string(),
+        0x1100 => "write timeout".to_string(),
+        0x1200 => "read timeout".to_string(),
+        0x2200 => "invalid".to_string(),
+        0x2500 => "unprepared".to_string(),
+        code => format!("{code:#06x}"),
+    }
+}
+
+/// Errors by kind.
+pub(super) fn kinds(samples: &[Sample]) -> String {
+    let total = total(samples);
+    let kinds = total.failed.iter().map(|(code, count)| format!("{} {count}", name(*code)));
+    let kinds: Vec<String> = kinds.collect();
+    if kinds.is_empty() { "none".to_string() } else { kinds.join(", ") }
+}
+
+/// Everything after the samples.
+pub(super) fn aggregates(samples: &[Sample]) -> String {
+    let throughput: Vec<f64> = samples.iter().map(Sample::throughput).collect();
+    let mut out = String::from("\n");
+    if let Some(aggregate) = Aggregate::of(&throughput) {
+        out.push_str(&aggregate.lines("throughput"));
+    }
+    let total = total(samples);
+    out.push_str(&format!("latency (ms): {}\n", latencies(&total.latencies)));
+    out.push_str(&format!(
+        "answered {}, late {}, unsent {}, errors: {}\n",
+        total.done,
+        total.late,
+        total.unsent,
+        kinds(samples)
+    ));
+    out
+}
+
+/// The result as JSON.
+pub(super) fn json(options: &Options, shards: u16, samples: &[Sample]) -> Value {
+    let throughput: Vec<f64> = samples.iter().map(Sample::throughput).collect();
+    let aggregate = Aggregate::of(&throughput);
+    let total = total(samples);
+    let latencies: serde_json::Map<String, Value> = QUANTILES
+        .iter()
+        .map(|(name, at)| (name.to_string(), json!(millis(&total.latencies, *at))))
+        .collect();
+    let errors: serde_json::Map<String, Value> =
+        total.failed.iter().map(|(code, count)| (name(*code), json!(count))).collect();
+    json!({
+        "parameters": {
+            "workload": options.workload.name(),
+            "partitions": options.partitions,
+            "connections": options.connections * shards as usize,
+            "concurrency": options.concurrency,
+            "rate": options.rate,
+            "cpus": shards,
+            "duration": samples.len(),
+        },
+        "stats": {
+            "median tps": aggregate.map(|aggregate| aggregate.median),
+            "mad tps": aggregate.map(|aggregate| aggregate.median_absolute_deviation),
+            "max tps": aggregate.map(|aggregate| aggregate.maximum),
+            "min tps": aggregate.map(|aggregate| aggregate.minimum),
+            "mean tps": aggregate.map(|aggregate| aggregate.mean),
+            "answered": total.done,
+            "late": total.late,
+            "unsent": total.unsent,
+            "errors": errors,
+            "latency_ms": latencies,
+        },
+        "test_properties": { "type": options.workload.name() },
+        "versions": crate::perf::versions(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_add_up() {
+        let mut one = Sample { seconds: 1.0, ..Sample::new() };
+        (1..=100).for_each(|n| one.record(n * 1000, 90_000));
+        one.failed.insert(0x1001, 7);
+        let mut two = Sample { seconds: 1.1, unsent: 3, ..Sample::new() };
+        two.failed.insert(0x1001, 1);
+        two.failed.insert(0x2500, 2);
+        let sum = Sample::sum(vec![one.clone(), two]);
+        assert_eq!((sum.done, sum.late, sum.unsent, sum.errors()), (90, 10, 3, 10));
+        assert_eq!(sum.seconds, 1.1);
+        assert_eq!(kinds(&[sum.clone()]), "overloaded 8, unprepared 2");
+        let p99 = millis(&sum.latencies, 0.99);
+        assert!((98.9..99.2).contains(&p99), "{p99}");
+        assert!(sum.line().starts_with("81.82 tps"), "{}", sum.line());
+        assert_eq!(kinds(&[]), "none");
+    }
+}
