@@ -7,6 +7,8 @@ pub struct Limits {
     pub count: usize,
     /// Memory of all reads, in bytes.
     pub memory_bytes: usize,
+    /// And what can be borrowed beside it of a [`super::Pool`].
+    pub shared_bytes: usize,
     /// Reads that wait to be admitted; more are refused.
     pub queue_max: usize,
     /// From this multiple of the memory on one read at a time gets more.
@@ -29,6 +31,7 @@ impl Limits {
         Limits {
             count: 100,
             memory_bytes,
+            shared_bytes: 0,
             queue_max: (memory_bytes / 1000).max(1),
             serialize_multiplier: Some(2),
             kill_multiplier: Some(4),
@@ -42,12 +45,24 @@ impl Limits {
         Limits {
             count: 10,
             memory_bytes: shard_bytes / 50,
+            shared_bytes: 0,
             queue_max: usize::MAX,
             serialize_multiplier: None,
             kill_multiplier: None,
             cpu_concurrency: 1,
             preemptive_abort_factor: 0.0,
         }
+    }
+
+    /// For the node's own reads while it boots, when many wait for the disk and clients for all.
+    pub fn booting(shard_bytes: usize) -> Limits {
+        Limits { count: 100, ..Limits::system(shard_bytes) }
+    }
+
+    /// The same, but for a part of the memory that is to be borrowed of a pool.
+    pub fn sharing(self, fraction: f64) -> Limits {
+        let shared_bytes = (self.memory_bytes as f64 * fraction.clamp(0.0, 1.0)) as usize;
+        Limits { memory_bytes: self.memory_bytes - shared_bytes, shared_bytes, ..self }
     }
 
     /// For streaming, repair and tools.
@@ -63,7 +78,7 @@ impl Limits {
 
     /// What an admitted read is charged at first: never more than there is.
     pub fn base_bytes(&self) -> i64 {
-        self.memory_bytes.min(BASE_BYTES) as i64
+        (self.memory_bytes + self.shared_bytes).min(BASE_BYTES) as i64
     }
     /// From how many bytes on one read at a time gets more.
     pub fn serialize_bytes(&self) -> i64 {
@@ -75,7 +90,7 @@ impl Limits {
     }
 
     fn multiple(&self, multiplier: Option<u32>) -> i64 {
-        let memory = self.memory_bytes as i64;
+        let memory = (self.memory_bytes + self.shared_bytes) as i64;
         multiplier.map_or(i64::MAX, |multiplier| memory.saturating_mul(multiplier as i64))
     }
 }
@@ -85,15 +100,18 @@ impl Limits {
 pub struct Load {
     /// Units of count that nobody holds; negative after the limit was lowered.
     pub count_free: i64,
-    /// Bytes that nobody holds; negative when more are held than there are.
+    /// Bytes that nobody holds, those that can be borrowed with them; negative when more are held
+    /// than there are.
     pub memory_free: i64,
-    /// Bytes that are held.
+    /// Bytes that are held, but for what can be borrowed still.
     pub consumed: i64,
     /// Reads that were admitted and have not gone on yet.
     pub ready: u32,
     /// Admitted reads that want the processor, and those of them that wait for something else.
     pub need_cpu: u32,
     pub awaits: u32,
+    /// How many may wait, as the disk can do.
+    pub awaits_max: usize,
     /// Whether there are inactive reads, which can be evicted.
     pub has_inactive: bool,
     /// Whether a read has the blessing.
@@ -114,6 +132,7 @@ pub enum Candidate {
 pub enum Reason {
     ReadyList,
     NeedCpu,
+    Disk,
     Memory,
     Count,
 }
@@ -146,6 +165,9 @@ pub fn decide(limits: &Limits, load: &Load, candidate: Candidate) -> Verdict {
     }
     if limits.cpu_concurrency <= load.need_cpu.saturating_sub(load.awaits) as usize {
         return Verdict::Wait(Reason::NeedCpu);
+    }
+    if load.awaits_max <= load.awaits as usize {
+        return Verdict::Wait(Reason::Disk);
     }
     if load.memory_free < limits.base_bytes() {
         return out_of(Reason::Memory, load);

@@ -8,6 +8,8 @@
 
 use super::admission::{Candidate, Limits, Load, Reason, Verdict, decide};
 use super::diagnostics::{Counters, Line, Snapshot};
+use super::disk::Disk;
+use super::pool::Pool;
 use crate::Source;
 use model::TableSchema;
 use runtime::time::Instant;
@@ -123,6 +125,12 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     count_used: i64,
     consumed: i64,
+    pool: Option<Rc<Pool>>,
+    /// Of what is consumed, bytes that are the pool's.
+    borrowed: i64,
+    /// Whether the pool has got something back that others may wait for.
+    pub(super) gave_back: bool,
+    disk: Disk,
     slots: Vec<Slot>,
     free: Vec<Id>,
     waiting: List,
@@ -140,12 +148,16 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(name: &'static str, limits: Limits) -> Core {
+    pub(super) fn new(name: &'static str, limits: Limits, pool: Option<Rc<Pool>>) -> Core {
         Core {
             name,
             limits,
             count_used: 0,
             consumed: 0,
+            pool,
+            borrowed: 0,
+            gave_back: false,
+            disk: Disk::default(),
             slots: Vec::new(),
             free: Vec::new(),
             waiting: List::EMPTY,
@@ -169,16 +181,53 @@ impl Core {
     }
 
     pub(super) fn load(&self) -> Load {
+        let lendable = self.pool.as_ref().map_or(0, |pool| pool.free().max(0));
         Load {
             count_free: self.limits.count as i64 - self.count_used,
-            memory_free: self.limits.memory_bytes as i64 - self.consumed,
-            consumed: self.consumed,
+            memory_free: self.own_free() + lendable,
+            consumed: self.consumed - lendable,
             ready: self.ready,
             need_cpu: self.need_cpu,
             awaits: self.awaits,
+            awaits_max: self.disk.bound().unwrap_or(usize::MAX),
             has_inactive: 0 < self.inactive.count,
             has_blessed: self.blessed.is_some(),
         }
+    }
+
+    /// Bytes that nobody holds, of what is ours or borrowed.
+    fn own_free(&self) -> i64 {
+        self.limits.memory_bytes as i64 + self.borrowed - self.consumed
+    }
+
+    /// Holds bytes, and borrows those that are not ours.
+    fn take(&mut self, bytes: i64) {
+        let missing = bytes - self.own_free();
+        if let (Some(pool), 1..) = (&self.pool, missing) {
+            self.borrowed += pool.borrow_up_to(missing);
+        }
+        self.consumed += bytes;
+    }
+
+    /// Holds so many bytes less, and gives back what was borrowed (*borrowed-is-used*).
+    fn untake(&mut self, bytes: i64) {
+        self.consumed -= bytes;
+        let back = self.own_free().min(self.borrowed);
+        if let (Some(pool), 1..) = (&self.pool, back) {
+            self.borrowed -= back;
+            pool.give_back(back);
+            self.gave_back = true;
+        }
+    }
+
+    /// The pool, if it has got something back since this was asked last.
+    pub(super) fn take_gave_back(&mut self) -> Option<Rc<Pool>> {
+        if std::mem::take(&mut self.gave_back) { self.pool.clone() } else { None }
+    }
+
+    /// A read has waited for so long for the disk.
+    pub(super) fn waited(&mut self, span: Duration, now: Instant) {
+        self.disk.waited(span, now);
     }
 
     /// A slot for a read that holds nothing yet. A free slot is as a new one (*units-return*).
@@ -251,7 +300,7 @@ impl Core {
         assert!(!slot.admitted, "*units-return*: a read is admitted once");
         (slot.admitted, slot.base) = (true, base);
         self.count_used += 1;
-        self.consumed += base;
+        self.take(base);
     }
 
     fn release_base(&mut self, id: Id) {
@@ -259,7 +308,7 @@ impl Core {
         if std::mem::take(&mut slot.admitted) {
             let base = std::mem::take(&mut slot.base);
             self.count_used -= 1;
-            self.consumed -= base;
+            self.untake(base);
         }
     }
 
@@ -303,6 +352,7 @@ impl Core {
         match reason {
             Reason::ReadyList => counters.reads_queued_because_ready_list += 1,
             Reason::NeedCpu => counters.reads_queued_because_need_cpu_permits += 1,
+            Reason::Disk => counters.reads_queued_because_disk += 1,
             Reason::Memory => counters.reads_queued_because_memory_resources += 1,
             Reason::Count => counters.reads_queued_because_count_resources += 1,
         }
@@ -407,7 +457,8 @@ impl Core {
             self.evicted.push_back(inactive);
         }
         self.count_used -= std::mem::take(&mut slot.admitted) as i64;
-        self.consumed -= std::mem::take(&mut slot.memory) + std::mem::take(&mut slot.base);
+        let held = std::mem::take(&mut slot.memory) + std::mem::take(&mut slot.base);
+        self.untake(held);
         self.counters.current_permits -= 1;
         self.free.push(id);
         if self.waiting.count + self.memory_waiting.count != 0 {
@@ -477,15 +528,15 @@ impl Core {
 
     fn hold_memory(&mut self, id: Id, bytes: i64) {
         self.slot_mut(id).memory += bytes;
-        self.consumed += bytes;
+        self.take(bytes);
     }
 
     /// Charges bytes that a read has; false: the read is to end.
     pub(super) fn consume(&mut self, (id, generation): (Id, u32), bytes: i64) -> bool {
         assert!(self.slot(id).generation == generation, "memory for a read that has ended");
-        let free = self.limits.memory_bytes as i64 - self.consumed;
-        let over = self.limits.kill_bytes() <= self.consumed.saturating_add(bytes);
-        if free <= 0 && over {
+        let Load { memory_free, consumed, .. } = self.load();
+        let over = self.limits.kill_bytes() <= consumed.saturating_add(bytes);
+        if memory_free <= 0 && over {
             if !std::mem::replace(&mut self.slot_mut(id).killed, true) {
                 self.counters.total_reads_killed_due_to_kill_limit += 1;
             }
@@ -503,7 +554,7 @@ impl Core {
         }
         assert!(bytes <= slot.memory, "*units-return*: more given back than taken");
         slot.memory -= bytes;
-        self.consumed -= bytes;
+        self.untake(bytes);
         if self.waiting.count + self.memory_waiting.count != 0 {
             self.pump();
         }
@@ -512,9 +563,9 @@ impl Core {
     /// Asks for memory before it is used: true when the bytes are charged, false when the slot
     /// waits for them.
     pub(super) fn request_memory(&mut self, id: Id, bytes: i64, deadline: Option<Instant>) -> bool {
-        let free = self.limits.memory_bytes as i64 - self.consumed;
+        let Load { memory_free, consumed, .. } = self.load();
         let serialize = self.limits.serialize_bytes();
-        if 0 < free || self.consumed.saturating_add(bytes) < serialize {
+        if 0 < memory_free || consumed.saturating_add(bytes) < serialize {
             self.hold_memory(id, bytes);
             return true;
         }
@@ -560,8 +611,7 @@ impl Core {
         }
         self.inactive.push_back(&mut self.slots, id);
         while 0 < self.inactive.count
-            && ((self.limits.memory_bytes as i64) < self.consumed
-                || (self.limits.count as i64) < self.count_used)
+            && (self.load().memory_free < 0 || (self.limits.count as i64) < self.count_used)
         {
             self.evict_oldest();
         }
@@ -701,6 +751,8 @@ impl Core {
         Snapshot {
             name: self.name,
             limits: self.limits,
+            memory_bytes: (self.load().memory_free + self.consumed).max(0) as usize,
+            awaits_max: self.disk.bound().unwrap_or(usize::MAX),
             used_count: self.count_used,
             used_bytes: self.consumed,
             permits: permits.collect(),

@@ -21,6 +21,7 @@ pub struct Counters {
     pub reads_admitted_immediately: u64,
     pub reads_queued_because_ready_list: u64,
     pub reads_queued_because_need_cpu_permits: u64,
+    pub reads_queued_because_disk: u64,
     pub reads_queued_because_memory_resources: u64,
     pub reads_queued_because_count_resources: u64,
     pub reads_queued_with_eviction: u64,
@@ -37,7 +38,7 @@ pub struct Counters {
 
 impl Counters {
     /// Names and values, in the order of the dump.
-    pub fn all(&self) -> [(&'static str, u64); 22] {
+    pub fn all(&self) -> [(&'static str, u64); 23] {
         [
             ("permit_based_evictions", self.permit_based_evictions),
             ("time_based_evictions", self.time_based_evictions),
@@ -52,6 +53,7 @@ impl Counters {
             ("reads_admitted_immediately", self.reads_admitted_immediately),
             ("reads_queued_because_ready_list", self.reads_queued_because_ready_list),
             ("reads_queued_because_need_cpu_permits", self.reads_queued_because_need_cpu_permits),
+            ("reads_queued_because_disk", self.reads_queued_because_disk),
             ("reads_queued_because_memory_resources", self.reads_queued_because_memory_resources),
             ("reads_queued_because_count_resources", self.reads_queued_because_count_resources),
             ("reads_queued_with_eviction", self.reads_queued_with_eviction),
@@ -82,6 +84,10 @@ pub struct Line {
 pub struct Snapshot {
     pub name: &'static str,
     pub limits: Limits,
+    /// Its own, and what it has borrowed or could.
+    pub memory_bytes: usize,
+    /// How many may wait for the disk.
+    pub awaits_max: usize,
     pub used_count: i64,
     pub used_bytes: i64,
     /// One per permit.
@@ -93,12 +99,13 @@ const LINES_MAX: usize = 20;
 
 /// The dump: why it was made, whose permit met it, what is short, who holds what.
 pub fn render(snapshot: &Snapshot, reason: &str, trigger: Option<&Line>) -> String {
-    let Snapshot { name, limits, used_count, used_bytes, permits, counters } = snapshot;
+    let Snapshot { name, limits, memory_bytes, used_count, used_bytes, permits, counters, .. } =
+        snapshot;
     let mut out = String::new();
     let header = format!(
-        "Semaphore {name} with {used_count}/{} count and {used_bytes}/{} memory resources: \
-         {reason}",
-        limits.count, limits.memory_bytes,
+        "Semaphore {name} with {used_count}/{} count and {used_bytes}/{memory_bytes} memory \
+         resources: {reason}",
+        limits.count,
     );
     let _ = writeln!(out, "{header}, dumping permit diagnostics:");
     if let Some(Line { table, operation, state, .. }) = trigger {
@@ -132,16 +139,18 @@ pub fn render(snapshot: &Snapshot, reason: &str, trigger: Option<&Line>) -> Stri
 }
 
 fn bottlenecks(snapshot: &Snapshot) -> String {
-    let Snapshot { limits, used_count, used_bytes, counters, .. } = snapshot;
+    let Snapshot { limits, memory_bytes, awaits_max, used_count, used_bytes, counters, .. } =
+        snapshot;
     let mut found = Vec::new();
     let busy = counters.need_cpu_permits.saturating_sub(counters.awaits_permits);
     if limits.cpu_concurrency as u64 <= busy {
         found.push("CPU");
     }
-    if limits.memory_bytes as i64 <= *used_bytes {
+    if *memory_bytes as i64 <= *used_bytes {
         found.push("memory");
     }
-    if limits.count as i64 <= *used_count && 0 < counters.awaits_permits {
+    let is_full = limits.count as i64 <= *used_count && 0 < counters.awaits_permits;
+    if is_full || *awaits_max as u64 <= counters.awaits_permits {
         found.push("disk");
     }
     if found.is_empty() { "none".to_string() } else { found.join(", ") }

@@ -17,17 +17,21 @@
 //! Never starts a task: [`ReadSemaphore::run`] has to be run by whoever owns it, or no wait ends
 //! by its deadline. Lives on one shard. A permit that need not wait allocates nothing.
 //!
-//! In reading order: `admission` (the decision), `core` (the state), `diagnostics` (the dump).
+//! In reading order: `admission` (the decision), `core` (the state), `pool` (memory that semaphores
+//! share), `disk` (how many may wait for it), `diagnostics` (the dump).
 
 mod admission;
 mod core;
 mod diagnostics;
+mod disk;
+mod pool;
 #[cfg(test)]
 mod tests;
 
 pub use admission::{BASE_BYTES, Candidate, Limits, Load, Reason, Verdict, decide};
 pub use core::{Reading, State};
 pub use diagnostics::{Counters, Line, Snapshot, render};
+pub use pool::Pool;
 
 use crate::{ReadError, Source};
 use core::{Core, Id, Refusal};
@@ -58,9 +62,20 @@ pub struct ReadSemaphore {
 impl ReadSemaphore {
     /// One with these limits; `name` is for the log.
     pub fn new(name: &'static str, limits: Limits) -> Rc<ReadSemaphore> {
+        ReadSemaphore::make(name, limits, None)
+    }
+
+    /// One that borrows of a pool what its own memory is too small for.
+    pub fn sharing(name: &'static str, limits: Limits, pool: &Rc<Pool>) -> Rc<ReadSemaphore> {
+        let semaphore = ReadSemaphore::make(name, limits, Some(pool.clone()));
+        pool.join(&semaphore);
+        semaphore
+    }
+
+    fn make(name: &'static str, limits: Limits, pool: Option<Rc<Pool>>) -> Rc<ReadSemaphore> {
         Rc::new(ReadSemaphore {
             name,
-            core: RefCell::new(Core::new(name, limits)),
+            core: RefCell::new(Core::new(name, limits, pool)),
             earlier: Notify::new(),
             armed: Cell::new(None),
             dumped: Cell::new(None),
@@ -192,7 +207,17 @@ impl ReadSemaphore {
             std::mem::drop(evicted);
             core = self.core.borrow_mut();
         }
+        let pool = core.take_gave_back();
+        std::mem::drop(core);
+        if let Some(pool) = pool {
+            pool.wake();
+        }
         result
+    }
+
+    /// Lets go on who can: the pool has got something back.
+    fn look(&self) {
+        self.with(Core::pump);
     }
 
     fn refused(&self, refusal: Refusal, trigger: Option<Id>) -> ReadError {
@@ -263,7 +288,7 @@ impl Permit {
     /// Runs `future`; whenever it has to wait, so does the read, and not for the processor.
     pub async fn awaiting<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
-        let mut waits = Awaits { permit: self, waiting: false };
+        let mut waits = Awaits { permit: self, waiting: None };
         std::future::poll_fn(|cx| waits.poll(future.as_mut(), cx)).await
     }
 
@@ -338,12 +363,12 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        let evicted = {
+        let has_more = {
             let mut core = self.semaphore.core.borrow_mut();
             core.release(self.id);
-            !core.evicted.is_empty()
+            !core.evicted.is_empty() || core.gave_back
         };
-        if evicted {
+        if has_more {
             self.semaphore.with(|_| {});
         }
     }
@@ -363,7 +388,7 @@ impl Drop for NeedCpu<'_> {
 /// The state of [`Permit::awaiting`].
 struct Awaits<'p> {
     permit: &'p Permit,
-    waiting: bool,
+    waiting: Option<Instant>,
 }
 
 impl Awaits<'_> {
@@ -374,9 +399,17 @@ impl Awaits<'_> {
     }
 
     fn set(&mut self, waiting: bool) {
-        if std::mem::replace(&mut self.waiting, waiting) != waiting {
-            self.permit.semaphore.with(|core| core.awaits(self.permit.id, waiting));
+        if waiting == self.waiting.is_some() {
+            return;
         }
+        let now = Instant::now();
+        let since = std::mem::replace(&mut self.waiting, waiting.then_some(now));
+        self.permit.semaphore.with(|core| {
+            if let Some(since) = since {
+                core.waited(now - since, now);
+            }
+            core.awaits(self.permit.id, waiting);
+        });
     }
 }
 

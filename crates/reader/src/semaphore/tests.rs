@@ -22,6 +22,7 @@ fn limits() -> Limits {
     Limits {
         count: 4,
         memory_bytes: 10 * BASE_BYTES,
+        shared_bytes: 0,
         queue_max: 8,
         serialize_multiplier: Some(2),
         kill_multiplier: Some(4),
@@ -37,6 +38,7 @@ const IDLE: Load = Load {
     ready: 0,
     need_cpu: 0,
     awaits: 0,
+    awaits_max: usize::MAX,
     has_inactive: false,
     has_blessed: false,
 };
@@ -55,6 +57,9 @@ fn decisions() {
     check(Load { need_cpu: 2, ..IDLE }, New, Wait(Reason::NeedCpu));
     check(Load { need_cpu: 2, awaits: 1, ..IDLE }, New, Admit);
     check(Load { need_cpu: 2, has_inactive: true, ..IDLE }, New, Wait(Reason::NeedCpu));
+    check(Load { awaits: 20, awaits_max: 20, ..IDLE }, New, Wait(Reason::Disk));
+    check(Load { awaits: 19, awaits_max: 20, ..IDLE }, New, Admit);
+    check(Load { awaits: 20, awaits_max: 20, ..IDLE }, Memory, Admit);
     check(Load { count_free: 0, ..IDLE }, New, Wait(Reason::Count));
     check(Load { count_free: 0, has_inactive: true, ..IDLE }, New, Evict(Reason::Count));
     check(Load { memory_free: base, ..IDLE }, New, Admit);
@@ -87,6 +92,51 @@ fn defaults_of_a_shard() {
     let tiny = Limits::user(1 << 20);
     assert_eq!(tiny.base_bytes(), 20_971);
     assert!(ReadSemaphore::new("tiny", tiny).try_admit(&reading()).is_some());
+}
+
+#[test]
+fn who_has_used_up_its_own_borrows() {
+    let sharing = limits().sharing(0.5);
+    assert_eq!((sharing.memory_bytes, sharing.shared_bytes), (5 * BASE_BYTES, 5 * BASE_BYTES));
+    let pool = Pool::new(sharing.shared_bytes);
+    let [one, two] = [0, 1].map(|_| ReadSemaphore::sharing("user", sharing, &pool));
+    let first = one.try_admit(&reading()).unwrap();
+    let large = first.consume(8 * BASE_BYTES).unwrap();
+    assert_eq!(pool.free(), BASE_BYTES as i64);
+    assert_eq!(one.load().memory_free, BASE_BYTES as i64);
+    // The other has its own, and what is left.
+    assert_eq!(two.load().memory_free, 6 * BASE_BYTES as i64);
+    let second = two.try_admit(&reading()).unwrap();
+    let more = second.consume(5 * BASE_BYTES).unwrap();
+    assert_eq!((pool.free(), two.load().memory_free), (0, 0));
+    let other = reading();
+    let mut wait = Box::pin(two.admit(&other, None));
+    assert!(Polled.poll(&mut wait).is_none());
+    drop(large);
+    assert_eq!(pool.free(), 3 * BASE_BYTES as i64, "and it was told to the one that waits");
+    assert!(Polled.poll(&mut wait).is_some());
+    drop((wait, more, second, first));
+    assert_eq!(pool.free(), 5 * BASE_BYTES as i64);
+    // Twice and four times what both together are.
+    assert_eq!(sharing.serialize_bytes(), 20 * BASE_BYTES as i64);
+    assert_eq!(sharing.kill_bytes(), 40 * BASE_BYTES as i64);
+}
+
+#[test]
+fn limits_change_while_reads_run() {
+    let semaphore = ReadSemaphore::new("system", Limits { count: 2, ..limits() });
+    let permits: Vec<_> = (0..2).map(|_| semaphore.try_admit(&reading()).unwrap()).collect();
+    let other = reading();
+    let mut wait = Box::pin(semaphore.admit(&other, None));
+    assert!(Polled.poll(&mut wait).is_none());
+    semaphore.set_limits(Limits { count: 3, ..limits() });
+    let third = Polled.poll(&mut wait).expect("there is room").unwrap();
+    semaphore.set_limits(Limits { kill_multiplier: Some(1), count: 1, ..limits() });
+    let units = third.consume(10 * BASE_BYTES).expect("not full before");
+    assert!(third.consume(1).is_err(), "over the new kill limit");
+    drop(units);
+    drop((permits, third));
+    assert_eq!(semaphore.load(), Load { count_free: 1, ..IDLE });
 }
 
 #[test]
@@ -288,7 +338,10 @@ struct Steps {
 
 impl Steps {
     fn new(seed: u64) -> Steps {
-        let semaphore = ReadSemaphore::new("user", limits());
+        Steps::on(ReadSemaphore::new("user", limits()), seed)
+    }
+
+    fn on(semaphore: Rc<ReadSemaphore>, seed: u64) -> Steps {
         let prng = Prng::from_seed(seed);
         Steps { semaphore, prng, waits: Vec::new(), next: 0, permits: Vec::new() }
     }
@@ -402,7 +455,8 @@ impl Steps {
         assert_eq!((snapshot.used_count, snapshot.used_bytes), (count, bytes), "*units-return*");
         assert_eq!(snapshot.permits.len(), self.permits.len() + self.waits.len());
         if !self.waits.is_empty() {
-            let verdict = decide(&limits(), &self.semaphore.load(), Candidate::New);
+            let load = self.semaphore.load();
+            let verdict = decide(&self.semaphore.limits(), &load, Candidate::New);
             assert!(matches!(verdict, Verdict::Wait(_)), "*no-lost-wake*: {verdict:?}");
         }
     }
@@ -486,6 +540,36 @@ proptest! {
         }
         let load = steps.semaphore.load();
         prop_assert_eq!(load, IDLE);
+    }
+
+    #[test]
+    fn what_two_borrow_of_a_pool_comes_back(seed: u64) {
+        let sharing = limits().sharing(0.5);
+        let pool = Pool::new(sharing.shared_bytes);
+        let mut both = [0, 1].map(|n| {
+            Steps::on(ReadSemaphore::sharing("user", sharing, &pool), seed.wrapping_add(n))
+        });
+        let mut prng = Prng::from_seed(seed);
+        for _ in 0..400 {
+            both[prng.below(2) as usize].step();
+            // What one gave back the other has got already.
+            both.iter_mut().for_each(Steps::poll_all);
+            both.iter().for_each(Steps::check);
+            let held: i64 = both.iter().map(|steps| steps.semaphore.snapshot().used_bytes).sum();
+            prop_assert!(0 <= pool.free() && pool.free() <= pool.bytes() as i64);
+            prop_assert!(pool.bytes() as i64 - pool.free() <= held, "borrowed beyond what is held");
+        }
+        while both.iter().any(|steps| !steps.permits.is_empty() || !steps.waits.is_empty()) {
+            for steps in &mut both {
+                steps.permits.pop();
+                steps.poll_all();
+            }
+        }
+        prop_assert_eq!(pool.free(), pool.bytes() as i64);
+        for steps in &both {
+            let snapshot = steps.semaphore.snapshot();
+            prop_assert_eq!((snapshot.used_bytes, snapshot.used_count), (0, 0));
+        }
     }
 
     #[test]
