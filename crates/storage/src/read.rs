@@ -170,11 +170,11 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// With the limits of a shard that has so much memory.
+    /// With the limits of a shard that has so much memory, and boots.
     pub(crate) fn new(shard_bytes: usize) -> Reads {
         Reads {
             user: ReadSemaphore::new("user", Limits::user(shard_bytes)),
-            system: ReadSemaphore::new("system", Limits::system(shard_bytes)),
+            system: ReadSemaphore::new("system", Limits::booting(shard_bytes)),
             streaming: ReadSemaphore::new("streaming", Limits::streaming(shard_bytes)),
         }
     }
