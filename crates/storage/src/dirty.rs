@@ -71,10 +71,10 @@ impl Level {
     pub(crate) fn wants_flush(self, limits: &Limits) -> bool {
         limits.unspooled_soft < self.unspooled()
     }
-    /// How far unspooled memory is towards its limit, in thousandths.
+    /// How far unspooled or real memory is towards its limit, in thousandths.
     pub(crate) fn thousandths(self, limits: &Limits) -> u64 {
-        let (unspooled, max) = (self.unspooled() as u64, limits.unspooled_max.max(1) as u64);
-        (unspooled * 1000 / max).min(1000)
+        let part = |bytes: usize, max: usize| (bytes as u64 * 1000 / max.max(1) as u64).min(1000);
+        part(self.unspooled(), limits.unspooled_max).max(part(self.real, limits.real_max))
     }
 }
 
@@ -317,6 +317,7 @@ mod tests {
         }
         let limits = Limits::of(1000);
         assert_eq!(Level { real: 450, spooled: 50 }.thousandths(&limits), 800);
+        assert_eq!(Level { real: 900, spooled: 800 }.thousandths(&limits), 900);
         assert_eq!(Level { real: 4500, spooled: 50 }.thousandths(&limits), 1000);
     }
 }

@@ -21,6 +21,7 @@ use runtime::io::{IoClass, IoError, fs, set_shares};
 use runtime::sync::Permit;
 use runtime::task::race;
 use runtime::time::sleep;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Time between two looks at what flushes need.
 const CONTROL_PERIOD: Duration = Duration::from_millis(50);
-/// Shares of a flush that somebody asked for, at least.
-const ASKED_SHARES: u32 = 200;
+/// Shares of a flush that somebody waits for, at least.
+const AWAITED_SHARES: u32 = 200;
 /// One batch from the memtable.
 const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
 
@@ -97,9 +98,9 @@ impl Shard {
         loop {
             let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.limits));
             let log = self.data_log.thousandths();
-            let asked = self.dirty.iter().any(|dirty| !dirty.queue.borrow().is_empty());
             let pressure = memory.fold(log, u64::max);
-            let shares = flush_shares(pressure).max(if asked { ASKED_SHARES } else { 1 });
+            let awaited = 0 < self.flushes_awaited.get();
+            let shares = flush_shares(pressure).max(if awaited { AWAITED_SHARES } else { 1 });
             if shares != set {
                 group::set_shares(group::FLUSH, shares);
                 set_shares(IoClass::Flush, shares);
@@ -140,6 +141,7 @@ impl Shard {
     }
 
     async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
+        let _awaited = Awaited::one(&self.flushes_awaited);
         let tablets = tables.iter().flat_map(|table| &table.tablets);
         let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
         waiting.iter().for_each(|memtable| memtable.retry());
@@ -237,6 +239,24 @@ impl Shard {
         memtable.finish();
         self.flushed.notify_all();
         self.pressure.notify_one();
+    }
+}
+
+/// Counts one who waits for a flush.
+struct Awaited<'s> {
+    count: &'s Cell<usize>,
+}
+
+impl Awaited<'_> {
+    fn one(count: &Cell<usize>) -> Awaited<'_> {
+        count.set(count.get() + 1);
+        Awaited { count }
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - 1);
     }
 }
 

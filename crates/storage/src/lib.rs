@@ -5,8 +5,8 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`memory`], `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`, `upload`, `compaction`,
-//! `locks`.
+//! `dirty`, [`mod@memory`], `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`,
+//! `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in

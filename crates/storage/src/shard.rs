@@ -47,6 +47,8 @@ pub(crate) struct Shard {
     pub(crate) pressure: Rc<Notify>,
     /// Tells those who wait for a flush.
     pub(crate) flushed: Notify,
+    /// How many wait for one.
+    pub(crate) flushes_awaited: Cell<usize>,
     /// The file that the last flush found no space for.
     pub(crate) full_disk: RefCell<Option<PathBuf>>,
     /// What replays left behind: one for each log.
@@ -108,6 +110,7 @@ impl Shard {
             compaction_wake: Notify::new(),
             pressure,
             flushed: Notify::new(),
+            flushes_awaited: Cell::new(0),
             full_disk: RefCell::new(None),
             replays: Default::default(),
             stopping: Cell::new(false),

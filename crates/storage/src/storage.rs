@@ -79,7 +79,7 @@ impl Storage {
             commitlog::start(log, &scope);
         }
         let watcher = shard.clone();
-        scope.spawn_in(group::FLUSH, async move { watcher.watch_pressure().await });
+        scope.spawn(async move { watcher.watch_pressure().await });
         let controller = shard.clone();
         scope.spawn(async move { controller.control_flush().await });
         for dirty in &shard.dirty {

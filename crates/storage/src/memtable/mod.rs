@@ -213,8 +213,9 @@ impl Memtable {
             }
         }
         self.objects.set(self.objects.get() + added);
-        let grown = grown.bytes();
-        self.bytes.set(self.bytes.get().saturating_add_signed(grown));
+        let before = self.bytes.get();
+        self.bytes.set(before.saturating_add_signed(grown.bytes()));
+        let grown = self.bytes.get() as isize - before as isize;
         if let Some(dirty) = &self.dirty {
             dirty.grow(grown);
         }
