@@ -1,8 +1,8 @@
-//! `memory-footprint`: what rows take: as mutations, in a memtable, in the row cache, in SSTables of
-//! each format.
+//! `memory-footprint`: what rows take: as mutations, in a memtable, in the row cache, in SSTables
+//! of each format.
 //!
-//! All rows have the same shape; keys and values are random, so that nothing compresses. Beside each
-//! figure stands what it comes to per row without the bytes of keys and values.
+//! All rows have the same shape; keys and values are random, so that nothing compresses. Beside
+//! each figure stands what it comes to per row without the bytes of keys and values.
 
 mod options;
 
