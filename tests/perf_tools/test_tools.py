@@ -74,6 +74,16 @@ def test_row_cache_update(tmp_path):
     assert all(0 < result["microseconds_per_row"] for result in results)
 
 
+def test_cache_eviction():
+    words = ["--seconds", 1, "--cache-size", "2M", "--memtable-rows", 1000]
+    out = ok("perf-cache-eviction", *words)
+    line = next(line for line in out.splitlines() if line.startswith("rd/s: "))
+    counts = {name: int(count) for name, count in re.findall(r"(\w+/s): (\d+)", line)}
+    assert all(0 < counts[name] for name in ("rd/s", "wr/s", "in/s", "ev/s", "hit/s")), line
+    out = ok("perf-cache-eviction", "--no-reads", *words)
+    assert "rd/s: 0," in out and "reads : none" in out
+
+
 def test_memory_footprint(tmp_path):
     out = ok("memory-footprint", "--partition-count", 30, "--row-count", 20, "--json-result",
              tmp_path / "result")
@@ -106,7 +116,7 @@ def test_sstable_and_fast_forward(tmp_path):
     ("perf-commitlog", ["--commitlog-use-o-dsync", "1"], "O_DSYNC"),
     ("perf-row-cache-update", ["--run-cases", "none"], "there is no none"),
     ("memory-footprint", ["-c", "2"], "-c 1"),
-    ("perf-commitlog", ["--nonsense"], "unknown option --nonsense"),
+    ("perf-cache-eviction", ["--nonsense"], "unknown option --nonsense"),
 ])
 def test_refusals(tool, words, text):
     done = run(tool, *words)
@@ -114,7 +124,8 @@ def test_refusals(tool, words, text):
 
 
 @pytest.mark.parametrize("tool", ["perf-simple-query", "perf-commitlog", "perf-row-cache-update",
-                                  "memory-footprint", "perf-sstable", "perf-fast-forward"])
+                                  "perf-cache-eviction", "memory-footprint", "perf-sstable",
+                                  "perf-fast-forward"])
 def test_help(tool):
     done = run(tool, "--help")
     assert done.returncode == 0 and done.stdout.startswith(f"usage: nereid {tool} ")

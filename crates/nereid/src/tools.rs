@@ -17,6 +17,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::memory_footprint::Options>,
     ),
     (
+        "perf-cache-eviction",
+        "measure reads and writes while the row cache evicts",
+        perf::main::<perf::cache_eviction::Options>,
+    ),
+    (
         "perf-commitlog",
         "measure appending to the commitlog",
         perf::main::<perf::commitlog::Options>,

@@ -47,6 +47,19 @@ impl Words {
         text.parse().map(Some).map_err(|_| format!("--{name}: not a number: {text}"))
     }
 
+    /// The value of an option that is a size, such as `64M`, of so many bytes at least.
+    pub(crate) fn size(
+        &mut self,
+        name: &str,
+        default: usize,
+        least: usize,
+    ) -> Result<usize, String> {
+        let Some(text) = self.text(name)? else { return Ok(default) };
+        let bytes = crate::options::parse_bytes(&text).filter(|bytes| least as u64 <= *bytes);
+        let refused = || format!("--{name}: not a size of {least} bytes or more: {text}");
+        bytes.map(|bytes| bytes as usize).ok_or_else(refused)
+    }
+
     /// An option that may be given as a flag, or with a truth value.
     pub(crate) fn truth(&mut self, name: &str, default: bool) -> Result<bool, String> {
         let long = format!("--{name}");
@@ -113,6 +126,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
+        assert_eq!(words("--room 2k").size("room", 1, 0), Ok(2048));
+        assert!(words("--room 2k").size("room", 1, 4096).is_err());
         assert_eq!(words("--rows").text("rows"), Err("--rows needs a value".to_string()));
         let wrong = "--rows: not a number: x".to_string();
         assert_eq!(words("--rows x").number::<u64>("rows"), Err(wrong));

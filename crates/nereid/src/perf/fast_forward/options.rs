@@ -101,7 +101,7 @@ impl Tool for Options {
             populate: words.flag("populate"),
             rows: words.number("rows")?.unwrap_or(1_000_000),
             value_bytes: words.number("value-size")?.unwrap_or(100),
-            flush_bytes: bytes(words, "flush-threshold")?.unwrap_or(300 << 20),
+            flush_bytes: words.size("flush-threshold", 300 << 20, 1)?,
             compressed: words.flag("with-compression"),
             column_index_bytes: words
                 .number::<usize>("column-index-size-in-kb")?
@@ -164,12 +164,6 @@ fn chosen<T>(
         found.ok_or_else(|| format!("--{option}: there is no {wanted}"))
     };
     wanted.iter().map(find).collect::<Result<_, _>>().map(Some)
-}
-
-fn bytes(words: &mut Words, name: &str) -> Result<Option<usize>, String> {
-    let Some(text) = words.text(name)? else { return Ok(None) };
-    let bytes = crate::options::parse_bytes(&text).filter(|bytes| 0 < *bytes);
-    bytes.map(|bytes| Some(bytes as usize)).ok_or(format!("--{name}: not a size: {text}"))
 }
 
 fn repeat(words: &mut Words) -> Result<Repeat, String> {

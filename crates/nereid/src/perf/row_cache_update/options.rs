@@ -1,7 +1,7 @@
 //! The command line of `perf-row-cache-update`.
 
 use super::cases::{CASES, Case};
-use crate::options::{Values, parse_bytes};
+use crate::options::Values;
 use crate::perf::tool::{Bench, Tool};
 use crate::perf::words::Words;
 use std::path::PathBuf;
@@ -49,15 +49,12 @@ impl Tool for Options {
             Some(names) => names.iter().map(find).collect::<Result<_, _>>()?,
             None => CASES.iter().collect(),
         };
-        let size = words.text("cache-size")?.unwrap_or("256M".to_string());
-        let bytes = parse_bytes(&size).filter(|bytes| 1 << 20 <= *bytes);
         Ok(Options {
             cases,
             rows: words.number("rows")?.unwrap_or(1_000_000).max(1),
             memtable_rows: words.number("memtable-rows")?.unwrap_or(100_000).max(1),
             value_bytes: words.number("value-size")?.unwrap_or(100),
-            cache_bytes: bytes.ok_or(format!("--cache-size: not a size of 1M or more: {size}"))?
-                as usize,
+            cache_bytes: words.size("cache-size", 256 << 20, 1 << 20)?,
             iterations: words.number("iterations")?.unwrap_or(3).max(1),
             json_result: words.text("json-result")?.map(PathBuf::from),
         })
@@ -97,7 +94,7 @@ mod tests {
         check_refusals::<Options>(&[
             ("--run-cases nothing", "there is no nothing"),
             ("--cache-size little", "not a size"),
-            ("--cache-size 1k", "1M or more"),
+            ("--cache-size 1k", "1048576 bytes or more"),
             ("-c 2", "exactly one shard"),
         ]);
     }

@@ -1,0 +1,184 @@
+//! `perf-cache-eviction`: memtables that push others out of the row cache, with reads beside them.
+//!
+//! One cache without SSTables. A writer makes one partition after the other; each memtable is
+//! merged into the cache, where what is coldest goes. A reader asks for partitions that were
+//! written, lately more often than long ago, each time after one turn of whatever else runs, as a
+//! request would. Each second a line tells what was done and how long it took.
+
+mod options;
+
+use super::offline;
+use model::{DecoratedKey, TableSchema};
+use mutation::{Cell as Value, MutationBuilder, RowBuilder};
+pub(crate) use options::Options;
+use runtime::task::{Scope, yield_now};
+use runtime::time::{Instant, sleep};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::{Bytes, Prng};
+use storage::{LoneCache, RowCacheStats};
+
+/// The cache with its writer and its reader.
+struct Pair {
+    schema: Rc<TableSchema>,
+    cache: LoneCache,
+    value: Vec<u8>,
+    memtable_rows: u64,
+    /// Partitions that were merged.
+    merged: Cell<u64>,
+    seen: RefCell<Seen>,
+    failed: RefCell<Option<String>>,
+}
+
+/// How long operations took, in nanoseconds, and what reads found.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    writes: Vec<u32>,
+    reads: Vec<u32>,
+    hits: u64,
+}
+
+async fn measure(options: &Options) -> Result<(), String> {
+    let schema = offline::table("CREATE TABLE ks.cf (pk bigint PRIMARY KEY, v blob)")?;
+    let pair = Rc::new(Pair {
+        cache: LoneCache::new(schema.clone(), options.cache_bytes),
+        schema,
+        value: vec![0x5a; options.value_bytes],
+        memtable_rows: options.memtable_rows,
+        merged: Cell::new(0),
+        seen: RefCell::default(),
+        failed: RefCell::default(),
+    });
+    let (scope, stalls) = (Scope::new(), runtime::stalls().0);
+    let writer = pair.clone();
+    scope.spawn(async move { writer.write_on().await });
+    if options.reads {
+        let reader = pair.clone();
+        scope.spawn(async move { reader.read_on().await });
+    }
+    let (end, mut all) = (Instant::now() + options.span, Seen::default());
+    let mut before = pair.cache.stats();
+    while Instant::now() < end {
+        let start = Instant::now();
+        sleep(Duration::from_secs(1)).await;
+        if let Some(error) = pair.failed.take() {
+            return Err(error);
+        }
+        let (seen, stats) = (pair.seen.take(), pair.cache.stats());
+        println!("{}", line(&seen, &stats, &before, start.elapsed().as_secs_f64()));
+        all.writes.extend(seen.writes);
+        all.reads.extend(seen.reads);
+        before = stats;
+    }
+    scope.cancel().await;
+    println!("reads : {}", percentiles(&mut all.reads));
+    println!("writes: {}", percentiles(&mut all.writes));
+    println!("turns that the stall detector saw: {}", runtime::stalls().0 - stalls);
+    Ok(())
+}
+
+impl Pair {
+    async fn write_on(&self) {
+        loop {
+            let memtable = offline::memtable(&self.schema);
+            for number in 0..self.memtable_rows {
+                let mutation = self.mutation(self.merged.get() + number);
+                let start = Instant::now();
+                offline::apply(&memtable, &self.schema, &mutation);
+                self.seen.borrow_mut().writes.push(nanos(start));
+                runtime::task::yield_if_needed().await;
+            }
+            if let Err(error) = self.cache.merge(&memtable, |_| true).await {
+                *self.failed.borrow_mut() = Some(error.to_string());
+                return;
+            }
+            self.merged.set(self.merged.get() + self.memtable_rows);
+        }
+    }
+
+    async fn read_on(&self) {
+        let mut prng = Prng::from_seed(1);
+        loop {
+            // Squared, so that half of the reads go to the newest quarter.
+            let draw = prng.below(1 << 20) as f64 / f64::from(1 << 20);
+            let back = (draw * draw * self.merged.get() as f64) as u64;
+            let number = self.merged.get().saturating_sub(1 + back);
+            let start = Instant::now();
+            yield_now().await;
+            let key = DecoratedKey::new(Bytes::copy_from(&number.to_be_bytes()));
+            let found = self.cache.rows_of(&key).is_some();
+            let mut seen = self.seen.borrow_mut();
+            seen.reads.push(nanos(start));
+            seen.hits += u64::from(found);
+        }
+    }
+
+    fn mutation(&self, number: u64) -> mutation::FrozenMutation {
+        let mut row = RowBuilder::new(Vec::new());
+        for column in self.schema.regulars() {
+            row.cell(column.id, Value::live(1, &self.value));
+        }
+        let mut builder = MutationBuilder::new(&self.schema, &number.to_be_bytes());
+        builder.row(&[], &row.finish());
+        builder.freeze()
+    }
+}
+
+fn nanos(start: Instant) -> u32 {
+    u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX)
+}
+
+fn line(seen: &Seen, now: &RowCacheStats, before: &RowCacheStats, seconds: f64) -> String {
+    let rate = |count: u64| count as f64 / seconds;
+    let mega = |bytes: u64| bytes >> 20;
+    format!(
+        "rd/s: {:.0}, wr/s: {:.0}, in/s: {:.0}, ev/s: {:.0}, hit/s: {:.0}, cache: {}/{} [MB], \
+         read: {}, write: {}",
+        rate(seen.reads.len() as u64),
+        rate(seen.writes.len() as u64),
+        rate(now.partition_insertions - before.partition_insertions),
+        rate(now.partition_evictions - before.partition_evictions),
+        rate(seen.hits),
+        mega(now.bytes_used),
+        mega(now.bytes_limit),
+        percentiles(&mut seen.reads.clone()),
+        percentiles(&mut seen.writes.clone()),
+    )
+}
+
+fn percentiles(nanos: &mut [u32]) -> String {
+    nanos.sort_unstable();
+    let Some(last) = nanos.len().checked_sub(1) else { return "none".to_string() };
+    let at = |share: f64| f64::from(nanos[(last as f64 * share).round() as usize]) / 1e3;
+    format!(
+        "{{50%: {:.1}, 90%: {:.1}, 99%: {:.1}, 99.9%: {:.1}, max: {:.1} [us]}}",
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(0.999),
+        at(1.0)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_rates_and_percentiles() {
+        let stats = |partition_evictions| RowCacheStats {
+            partition_evictions,
+            bytes_used: 3 << 20,
+            bytes_limit: 4 << 20,
+            ..RowCacheStats::default()
+        };
+        let writes = (1..=1000).rev().map(|micros| micros * 1000).collect();
+        let seen = Seen { writes, reads: Vec::new(), hits: 8 };
+        assert_eq!(
+            line(&seen, &stats(30), &stats(10), 2.0),
+            "rd/s: 0, wr/s: 500, in/s: 0, ev/s: 10, hit/s: 4, cache: 3/4 [MB], read: none, write: \
+             {50%: 501.0, 90%: 900.0, 99%: 990.0, 99.9%: 999.0, max: 1000.0 [us]}"
+        );
+    }
+}
