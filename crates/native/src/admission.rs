@@ -39,7 +39,7 @@ const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=8 << 20;
 /// Requests that one turn in the line lets in, at least and at most.
 const TURN_MIN: usize = 4;
 const TURN_MAX: usize = 64;
-/// While the shard is overloaded, connections may lag for this part of the usual time.
+/// While the shard is overloaded, requests may wait for this part of the usual time.
 const OVERLOADED_PATIENCE: u32 = 20;
 
 /// The limits of a shard.
@@ -63,7 +63,7 @@ impl Limits {
         Limits {
             memory_bytes: shard_bytes / 10,
             requests_max: u32::MAX as usize,
-            unbegun_max: 256,
+            unbegun_max: 512,
             waiting_max: 4096,
             patience: Duration::from_secs(1),
         }
@@ -72,6 +72,11 @@ impl Limits {
     /// The largest body that can ever be let in.
     pub fn body_bytes_max(&self) -> usize {
         self.memory_bytes.saturating_sub(TASK_BYTES) / BODY_FACTOR
+    }
+
+    /// How long what was read may wait while the shard is overloaded.
+    pub(crate) fn patience_overloaded(&self) -> Duration {
+        self.patience / OVERLOADED_PATIENCE
     }
 
     /// What a request is charged.
@@ -348,15 +353,17 @@ impl Admission {
         }
     }
 
-    /// How long a connection may lag now.
-    pub(crate) fn patience(&self, now: Instant) -> Duration {
-        match now < self.overloaded_until.get() {
-            true => self.limits.patience / OVERLOADED_PATIENCE,
-            false => self.limits.patience,
-        }
+    /// Whether connections may lag for less than usual.
+    pub(crate) fn is_overloaded(&self, now: Instant) -> bool {
+        now < self.overloaded_until.get()
     }
 
-    /// A connection lagged for too long: for a while all may lag for less.
+    /// Whether a connection waits in the line.
+    pub(crate) fn has_line(&self) -> bool {
+        first(&self.entering).is_some()
+    }
+
+    /// Something was shed: for a while all may lag for less.
     pub(crate) fn overloaded(&self, now: Instant) {
         self.overloaded_until.set(now + self.limits.patience);
     }

@@ -5,7 +5,10 @@
 //!    and before a large body is read at all.
 //!  - *shed-by-header*: of a request that is shed nothing is looked at but its header.
 //!  - *bounded-lag*: a connection whose client sends more than the shard takes in lags behind it
-//!    for at most the patience of the admission; then it sheds until it has seen all that was sent.
+//!    for at most the patience of the admission; then it sheds, of each read what has waited for
+//!    too long.
+//!  - *never-idle*: what was read waits for its turn as long as its time allows, so a shard that
+//!    sheds is busy.
 
 use crate::admission::{Charge, Shed, Turn};
 use crate::connection::{Connection, Ended};
@@ -16,7 +19,6 @@ use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep_until};
 use std::rc::Rc;
-use std::time::Duration;
 
 /// The largest body before STARTUP.
 const BODY_BYTES_BEFORE_STARTUP: usize = 64 << 10;
@@ -28,8 +30,8 @@ const LARGE_BODY_BYTES: usize = 64 << 10;
 const READ_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// Envelopes between two looks at the clock.
 const ENVELOPES_PER_LOOK: u32 = 32;
-/// While a connection sheds, it waits so long for the requests of one read that it lets in.
-const SHEDDING_WAIT: Duration = Duration::from_millis(50);
+/// The pace of a connection that lags far behind is a fraction of the usual: so many halvings.
+const PACE_HALVINGS_MAX: u32 = 6;
 
 /// What the reading loop knows between two reads.
 pub(crate) struct Intake<'a> {
@@ -45,6 +47,11 @@ pub(crate) struct Intake<'a> {
     turn: Turn,
     /// Since when there was more than could be let in.
     lags_since: Option<Instant>,
+    /// Since when requests of this read have waited.
+    waits_since: Option<Instant>,
+    /// How often the time that they may wait while the shard is overloaded was halved, because a
+    /// read found more than it could take.
+    halvings: u32,
     /// What becomes of all further requests of this read.
     sheds: Option<Shed>,
 }
@@ -64,6 +71,8 @@ impl<'a> Intake<'a> {
             body: None,
             turn: Turn::default(),
             lags_since: None,
+            waits_since: None,
+            halvings: 0,
             sheds: None,
         }
     }
@@ -97,9 +106,12 @@ impl<'a> Intake<'a> {
 
     /// What the size of a read tells: whether there is more, and how large the next should be.
     fn look_at(&mut self, read: usize, offered: usize) {
-        self.sheds = None;
+        (self.sheds, self.waits_since) = (None, None);
         if read < offered {
             self.lags_since = None;
+            self.halvings = self.halvings.saturating_sub(1);
+        } else if self.lags_since.is_some() {
+            self.halvings = (self.halvings + 1).min(PACE_HALVINGS_MAX);
         }
         if read == offered {
             self.read_bytes = (2 * self.read_bytes).min(*READ_BYTES.end());
@@ -225,7 +237,9 @@ impl<'a> Intake<'a> {
                 Err(connection.protocol_error(header.stream, text))
             }
             _ => {
-                match self.let_in(&header).await {
+                let entry = self.let_in(&header).await;
+                self.body = None;
+                match entry {
                     Ok(entry) => self.spawn(header, body, entry)?,
                     Err(shed) => connection.shed(header.stream, shed),
                 }
@@ -256,6 +270,12 @@ impl<'a> Intake<'a> {
 
     /// Lets a request in, or says why it is shed.
     async fn let_in(&mut self, header: &Header) -> Result<(Charge, Permit), Shed> {
+        if let Some(shed) = self.sheds
+            && self.body.is_none()
+            && self.connection.admission().has_line()
+        {
+            return Err(shed);
+        }
         if !self.connection.outbox.has_room() {
             self.turn = Turn::default();
             self.connection.outbox.wait_for_room().await;
@@ -296,8 +316,9 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Until when a request may wait that finds no room. A connection that lags for too long waits
-    /// once after each read, so that it gets its part of what is let in.
+    /// Until when a request may wait that finds no room: while the shard is not overloaded, until
+    /// the connection has lagged for the usual patience; from then on each read has its own time,
+    /// which is shorter the less the connection keeps up.
     fn deadline(&mut self) -> Result<Instant, Shed> {
         if let Some(shed) = self.sheds {
             return Err(shed);
@@ -305,13 +326,12 @@ impl<'a> Intake<'a> {
         let admission = self.connection.admission();
         let now = Instant::now();
         let since = *self.lags_since.get_or_insert(now);
-        let deadline = since + admission.patience(now);
-        if now < deadline {
-            return Ok(deadline);
-        }
-        admission.overloaded(now);
-        self.sheds = Some(Shed::TooLate);
-        Ok(now + SHEDDING_WAIT)
+        let read_since = *self.waits_since.get_or_insert(now);
+        let deadline = match admission.is_overloaded(now) {
+            false => since + admission.limits().patience,
+            true => read_since + admission.limits().patience_overloaded() / (1 << self.halvings),
+        };
+        if now < deadline { Ok(deadline) } else { Err(self.shed_from_now_on(Shed::TooLate)) }
     }
 
     fn shed_from_now_on(&mut self, shed: Shed) -> Shed {

@@ -87,10 +87,11 @@ fn what_a_client_may_leave_unread_shrinks_with_what_is_free() {
 fn overload_shortens_patience_for_a_while() {
     let admission = Admission::new(LIMITS);
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    assert_eq!(admission.patience(at(5)), Duration::from_secs(1));
+    assert!(!admission.is_overloaded(at(5)));
     admission.overloaded(at(5));
-    assert_eq!(admission.patience(at(1004)), Duration::from_millis(50));
-    assert_eq!(admission.patience(at(1005)), Duration::from_secs(1));
+    assert!(admission.is_overloaded(at(1004)));
+    assert!(!admission.is_overloaded(at(1005)));
+    assert_eq!(LIMITS.patience_overloaded(), Duration::from_millis(50));
 }
 
 type Entering = Pin<Box<dyn Future<Output = (Charge, Turn)>>>;
