@@ -101,8 +101,8 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-// The address sanitizer watches the allocator that it knows.
-#[cfg(all(test, not(feature = "sanitized")))]
+// The address sanitizer and Miri watch the allocator that they know.
+#[cfg(all(test, not(any(miri, feature = "sanitized"))))]
 mod tests {
     use super::*;
 

@@ -12,6 +12,9 @@ use std::ptr::NonNull;
 /// A region starts at a multiple of this, so that the system may back it with huge pages.
 const ALIGNMENT: usize = 2 << 20;
 
+/// Miri knows no reservation that is not backed.
+const NO_RESERVE: libc::c_int = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+
 /// Address space of a fixed length. Memory is taken page by page on the first write, and given
 /// back by [`Region::discard`].
 pub(crate) struct Region {
@@ -36,7 +39,7 @@ impl Region {
                 std::ptr::null_mut(),
                 mapping_len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NO_RESERVE,
                 -1,
                 0,
             )
@@ -70,6 +73,11 @@ impl Region {
     /// Gives the memory behind whole pages of `range` back to the system; they read as zero.
     pub(crate) fn discard(&mut self, range: Range<usize>) {
         let bytes = &mut self.bytes_mut()[range];
+        if cfg!(miri) {
+            // It knows mappings, but not this call.
+            bytes.fill(0);
+            return;
+        }
         // SAFETY: *owned*: the range lies in our private mapping and is borrowed exclusively; its
         // pages read as zero afterwards, so *bytes* holds.
         let result =
