@@ -13,12 +13,14 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use stdx::Damaged;
 
+/// As many counters are changed at once as a rule.
+const COLUMNS_FEW: usize = 8;
 /// What a resolved update takes as a rule beside itself and what was there: room for new shards.
 const SPARE_BYTES: usize = 256;
 
 /// Reads the counters that an update changes, as they are at `now` in seconds.
 pub fn read_command(schema: &TableSchema, update: FrozenView<'_>, now: i64) -> ReadCommand {
-    let mut columns = Vec::new();
+    let mut columns = Vec::with_capacity(COLUMNS_FEW);
     if let Some(row) = update.static_row() {
         add_counters(row, 0, &mut columns);
     }
@@ -48,9 +50,12 @@ pub fn read_command(schema: &TableSchema, update: FrozenView<'_>, now: i64) -> R
 /// Adds the counters that a row changes to those from `first` on, which ascend.
 fn add_counters(row: RowView<'_>, first: usize, columns: &mut Vec<(ColumnId, ColumnForm)>) {
     for (id, data) in row.columns() {
-        if let ColumnData::Atomic(Cell { state: CellState::CounterUpdate { .. }, .. }) = data
-            && let Err(at) = columns[first..].binary_search_by_key(&id, |(id, _)| *id)
-        {
+        let ColumnData::Atomic(Cell { state: CellState::CounterUpdate { .. }, .. }) = data else {
+            continue;
+        };
+        if columns[first..].last().is_none_or(|(last, _)| *last < id) {
+            columns.push((id, ColumnForm::Blob));
+        } else if let Err(at) = columns[first..].binary_search_by_key(&id, |(id, _)| *id) {
             columns.insert(first + at, (id, ColumnForm::Blob));
         }
     }
