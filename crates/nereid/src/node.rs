@@ -202,7 +202,7 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.segment_bytes = segment_bytes;
     config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
     let division = Division::of(per_shard as usize, 0).map_err(|_| {
-        let needed = shards as u64 * SHARD_BYTES_MIN as u64 >> 20;
+        let needed = (shards as u64 * SHARD_BYTES_MIN as u64) >> 20;
         format!("option memory: {memory} bytes; {shards} shards need {needed}M at least")
     })?;
     config.memtable_bytes_max = division.memtables_max;
