@@ -208,6 +208,9 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.memtable_bytes_max = division.memtables_max;
     config.memory_bytes = division.shard;
     config.index_cache_bytes = index_cache_bytes(values, per_shard)?;
+    if !values.flag("enable_cache") {
+        config.row_cache_bytes_max = 0;
+    }
     config.sstables = sstables(values)?;
     config.read_timeout = millis(values, "read_request_timeout_in_ms");
     config.range_read_timeout = millis(values, "range_request_timeout_in_ms");

@@ -47,6 +47,8 @@ pub struct Config {
     pub memtable_bytes_max: usize,
     /// Size of what is cached of the indexes of this shard's SSTables, in bytes.
     pub index_cache_bytes: usize,
+    /// Size of the row cache, in bytes, at most; 0: there is none.
+    pub row_cache_bytes_max: usize,
     /// Memory of this shard, in bytes: reads have their parts of it.
     pub memory_bytes: usize,
     /// When a read of one partition has to end, counted from its begin.
@@ -74,6 +76,12 @@ pub(crate) enum Planted {
 }
 
 impl Config {
+    /// What of the shard's memory the row cache may have: what memtables and the rest do not need.
+    pub(crate) fn row_cache_bytes(&self) -> usize {
+        let rest = self.memory_bytes.saturating_sub(self.memtable_bytes_max);
+        rest.saturating_sub(self.memory_bytes / 5).min(self.row_cache_bytes_max)
+    }
+
     /// Directories under `root`, and defaults.
     pub fn new(root: impl Into<PathBuf>, host_id: Uuid) -> Config {
         let root = root.into();
@@ -86,6 +94,7 @@ impl Config {
             commitlog_bytes_max: 1 << 30,
             memtable_bytes_max: 256 << 20,
             index_cache_bytes: 32 << 20,
+            row_cache_bytes_max: usize::MAX,
             sstables: WriterDefaults::default(),
             memory_bytes: 1 << 30,
             read_timeout: Duration::from_secs(5),

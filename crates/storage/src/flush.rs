@@ -6,15 +6,16 @@
 //!
 //! Invariants
 //!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
-//!    in one step it joins the set and the memtable leaves; then the log entries are discarded.
+//!    it is merged into the row cache; in one step it joins the set and the memtable leaves; then
+//!    the log entries are discarded.
 
 use crate::dirty::{Dirty, flush_shares};
 use crate::error::StorageError;
-use crate::memtable::{KeyRange, Memtable, MemtableSource};
+use crate::memtable::{Memtable, MemtableSource};
+use crate::mirror;
 use crate::shard::Shard;
 use crate::table::{GATE_UNITS, Table, Tablet};
-use model::Token;
-use mutation::{Fragment, RingBound};
+use mutation::Fragment;
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::group;
 use runtime::io::{IoClass, IoError, fs, set_shares};
@@ -210,16 +211,19 @@ impl Shard {
         let _gate = pass_gate(table, 1).await;
         let written = write(self, table, tablet, memtable).await;
         self.pressure.notify_one();
-        let sstable = match written? {
+        let flushed = match written? {
             Written::Obsolete => return Ok(()),
             Written::Nothing => None,
-            Written::Durable(sstable) => Some(sstable),
+            Written::Durable(sstable) => {
+                Some((sstable, mirror::merge(table, tablet, memtable).await?))
+            }
         };
-        if sstable.is_some() {
+        if flushed.is_some() {
             self.compaction_wake.notify_one();
+            self.reclaim_wake.notify_one();
         }
         // A table that was dropped meanwhile has let go of it already.
-        if tablet.exchange(memtable, sstable) {
+        if tablet.exchange(memtable, flushed) {
             self.let_go(table, memtable);
         }
         *self.full_disk.borrow_mut() = None;
@@ -332,9 +336,7 @@ pub(crate) async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoEr
 }
 
 async fn copy(memtable: &Rc<Memtable>, writer: &mut sstable::Writer) -> Result<(), ReadError> {
-    let bound = |token, after| RingBound { token, key: None, after };
-    let keys = KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true));
-    let mut source = MemtableSource::new(memtable.clone(), keys, Slice::full());
+    let mut source = MemtableSource::new(memtable.clone(), mirror::all_keys(), Slice::full());
     let mut batch: Vec<Fragment> = Vec::new();
     loop {
         batch.clear();

@@ -5,8 +5,8 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`mod@memory`], `table`, `view`, `open`, `flush`, `read`, `replay`, `truncate`,
-//! `upload`, `compaction`, `locks`.
+//! `dirty`, [`mod@memory`], `table`, `cache`, `view`, `open`, `flush`, `mirror`, `read`, `whole`,
+//! `replay`, `truncate`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -18,7 +18,7 @@
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
 mod bulk;
-#[allow(dead_code, unused_imports, reason = "reads are yet to go through it")]
+#[allow(dead_code, reason = "some of it is for tests alone")]
 mod cache;
 pub mod commitlog;
 mod compaction;
@@ -29,6 +29,7 @@ mod flush;
 mod locks;
 pub mod memory;
 pub mod memtable;
+mod mirror;
 mod open;
 mod read;
 mod replay;
@@ -44,6 +45,7 @@ mod truncate;
 mod truncation;
 mod upload;
 mod view;
+mod whole;
 
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;

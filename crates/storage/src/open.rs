@@ -6,7 +6,7 @@
 use crate::config::Log;
 use crate::error::StorageError;
 use crate::shard::Shard;
-use crate::table::Table;
+use crate::table::{Shares, Table};
 use crate::truncation;
 use model::{TableSchema, TabletMap};
 use reader::ReadError;
@@ -39,8 +39,9 @@ impl Shard {
         }
         let shard = runtime::shard_id();
         let data_dir = &self.config.data_dir;
-        let dirty = self.dirty_of(&schema, log);
-        let table = Table::new(schema.clone(), tablets, log, dirty, data_dir, shard);
+        let shares = Shares { dirty: self.dirty_of(&schema, log), cache: self.row_cache.as_ref() };
+        let home = (data_dir.as_path(), shard);
+        let table = Table::new(schema.clone(), tablets, log, shares, home);
         assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
         fs::create_dir_all(&table.dir).await?;
         let truncations = truncation::load(&table.dir).await?;
@@ -85,7 +86,7 @@ impl Shard {
 impl Shard {
     pub(crate) fn alter_table(&self, schema: Rc<TableSchema>) {
         let Some(table) = self.table(schema.id) else { return };
-        *table.schema.borrow_mut() = schema.clone();
+        table.set_schema(schema.clone());
         for one in table.sstables() {
             if let Err(error) = one.set_schema(schema.clone()) {
                 tracing::error!("an SSTable does not fit the altered schema: {error:?}");

@@ -1,9 +1,13 @@
-//! Answering reads from memtables and SSTables.
+//! Answering reads from memtables, the row cache and SSTables.
+//!
+//! What one memtable or one object of the cache answers alone is answered at once, without a
+//! permit and without fragments of the cache. All else is a merge of a [`View`].
 
 use crate::memtable::{KeyRange, MemtableSource};
 use crate::shard::Shard;
-use crate::table::{Table, Tablet};
+use crate::table::{Table, Tablet, Through};
 use crate::view::View;
+use crate::whole;
 use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand, Resume};
 use mutation::{ClusteringRange, Fragment, RingBound};
@@ -18,7 +22,7 @@ use stdx::Bytes;
 /// How a source of [`crate::Storage::open_source`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
-    /// Leaves nothing in the shard's index cache: for scans.
+    /// Neither asks the shard's caches nor leaves anything in them.
     pub bypass_cache: bool,
     /// What its disk requests count as.
     pub class: IoClass,
@@ -59,8 +63,9 @@ impl Shard {
     ) -> Result<Box<dyn Source>, ReadError> {
         let table = self.readable(id)?;
         let access = options.access(&self.index_cache);
-        let source = open(&table, &scope, &slice, &access);
-        Ok(Box::new(Reopened { table, slice, access, source }))
+        let through = Through::of(options.bypass_cache);
+        let source = open(&table, &scope, &slice, (&access, through));
+        Ok(Box::new(Reopened { table, slice, access, through, source }))
     }
 
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
@@ -73,11 +78,12 @@ impl Shard {
                 let lookup = Lookup::new(Bytes::copy_from(key));
                 let tablet = table.tablet_of(lookup.key.token).filter(|_| !done);
                 let Some(tablet) = tablet else { return Ok(Page::default()) };
-                if is_in_memtable_alone(tablet, &lookup) && semaphore.try_pass() {
-                    return read_memtable(tablet, &schema, &lookup, command);
+                let one = One { table: &table, tablet, schema: &schema, lookup, command };
+                if let Some(page) = one.read_at_once(|| semaphore.try_pass()) {
+                    return page;
                 }
                 let permit = self.admit(semaphore, &schema, command).await?;
-                let page = self.read_one(tablet, &schema, &lookup, command, &permit).await;
+                let page = one.read(access_of(self, command), &permit).await;
                 counted(page, &permit)
             }
             Partitions::Range { start, end } => {
@@ -111,25 +117,6 @@ impl Shard {
                 Partitions::Range { .. } => self.config.range_read_timeout,
             }
     }
-
-    /// Reads one partition.
-    async fn read_one(
-        &self,
-        tablet: &Tablet,
-        schema: &Rc<TableSchema>,
-        lookup: &Lookup,
-        command: &ReadCommand,
-        permit: &Permit,
-    ) -> Result<Page, ReadError> {
-        if is_in_memtable_alone(tablet, lookup) {
-            return read_memtable(tablet, schema, lookup, command);
-        }
-        let view = View::of(tablet, schema, access_of(self, command));
-        let mut source = view.partition(lookup, &Slice::resumed(command, &schema.order));
-        let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
-        permit.count_sstables(view.below().opened());
-        page
-    }
 }
 
 fn counted(page: Result<Page, ReadError>, permit: &Permit) -> Result<Page, ReadError> {
@@ -139,26 +126,69 @@ fn counted(page: Result<Page, ReadError>, permit: &Permit) -> Result<Page, ReadE
     page
 }
 
-/// Whether all there is of a partition is in the memtable that is written to.
-fn is_in_memtable_alone(tablet: &Tablet, lookup: &Lookup) -> bool {
-    tablet.sealed.borrow().is_empty()
-        && !tablet.sstables.borrow().iter().any(|table| table.may_contain(lookup))
+/// A read of one partition.
+struct One<'r> {
+    table: &'r Table,
+    tablet: &'r Tablet,
+    schema: &'r Rc<TableSchema>,
+    lookup: Lookup,
+    command: &'r ReadCommand,
 }
 
-/// Reads a partition of the memtable without a merge, at once.
-fn read_memtable(
-    tablet: &Tablet,
-    schema: &TableSchema,
-    lookup: &Lookup,
-    command: &ReadCommand,
-) -> Result<Page, ReadError> {
-    let slice = Slice::resumed(command, &schema.order);
-    let memtable = tablet.active.borrow().clone();
-    let keys = KeyRange::One(lookup.key.clone());
-    let mut source = MemtableSource::new(memtable, keys, slice);
-    match reader::read_page_now(&mut source, schema, command) {
-        Some(page) => page,
-        None => unreachable!("a memtable never has to wait"),
+impl One<'_> {
+    fn through(&self) -> Through {
+        Through::of(self.command.bypass_cache)
+    }
+
+    /// Answers from memory where one place has all there is; `pass` is asked before.
+    fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
+        if self.is_in_memtable_alone() {
+            return pass().then(|| self.read_memtable());
+        }
+        let cache = self.table.cache_of(self.tablet, self.through())?;
+        if self.tablet.has_in_memory(&self.lookup.key) {
+            return None;
+        }
+        let page = cache.with_whole(&self.lookup.key, |whole| {
+            pass().then(|| {
+                cache.cache().count_rows(whole.run.row_count(), 0);
+                whole::page_of(&whole, &self.lookup.key.key, self.schema, self.command)
+            })
+        });
+        page.flatten().map(Ok)
+    }
+
+    /// Whether all there is of the partition is in the memtable that is written to.
+    fn is_in_memtable_alone(&self) -> bool {
+        let Tablet { sealed, sstables, .. } = self.tablet;
+        sealed.borrow().is_empty()
+            && !sstables.borrow().iter().any(|table| table.may_contain(&self.lookup))
+    }
+
+    /// Reads the memtable without a merge.
+    fn read_memtable(&self) -> Result<Page, ReadError> {
+        let slice = Slice::resumed(self.command, &self.schema.order);
+        let memtable = self.tablet.active.borrow().clone();
+        let keys = KeyRange::One(self.lookup.key.clone());
+        let mut source = MemtableSource::new(memtable, keys, slice);
+        match reader::read_page_now(&mut source, self.schema, self.command) {
+            Some(page) => page,
+            None => unreachable!("a memtable never has to wait"),
+        }
+    }
+
+    /// Merges what there is.
+    async fn read(&self, access: Access, permit: &Permit) -> Result<Page, ReadError> {
+        let One { schema, lookup, command, .. } = self;
+        if self.is_in_memtable_alone() {
+            return self.read_memtable();
+        }
+        let cache = self.table.cache_of(self.tablet, self.through());
+        let view = View::of(self.tablet, schema, access, cache);
+        let mut source = view.partition(lookup, &Slice::resumed(command, &schema.order));
+        let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
+        permit.count_sstables(view.sstables().opened());
+        page
     }
 }
 
@@ -210,20 +240,23 @@ fn open_range(
     (start, end): (&RingBound, &RingBound),
     command: &ReadCommand,
 ) -> Box<dyn Source> {
+    let through = Through::of(command.bypass_cache);
     let mut chain = Vec::new();
     let mut start = start.clone();
     if let Some(Resume { key, after, .. }) = &command.resume {
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let view = View::of(tablet, schema, access_of(shard, command));
+            let cache = table.cache_of(tablet, through);
+            let view = View::of(tablet, schema, access_of(shard, command), cache);
             chain.push(view.partition(&lookup, &Slice::resumed(command, &schema.order)));
         }
         start = just_after(&lookup.key);
     }
-    // A scan leaves the shard's cache as it is.
+    // A scan leaves the shard's index cache as it is.
     let access = Access::bypass(IoClass::Query);
-    chain.extend(between(table, schema, (&start, end), &Slice::of(command), &access));
+    let slice = Slice::of(command);
+    chain.extend(between(table, schema, (&start, end), &slice, (&access, through)));
     chained(chain)
 }
 
@@ -248,20 +281,27 @@ struct Reopened {
     table: Rc<Table>,
     slice: Slice,
     access: Access,
+    through: Through,
     source: Box<dyn Source>,
 }
 
 /// Memtables and SSTables of a table, as one source.
-fn open(table: &Table, scope: &PartitionScope, slice: &Slice, access: &Access) -> Box<dyn Source> {
+fn open(
+    table: &Table,
+    scope: &PartitionScope,
+    slice: &Slice,
+    (access, through): (&Access, Through),
+) -> Box<dyn Source> {
     let schema = table.schema();
     match scope {
         PartitionScope::Key(key) => {
             let Some(tablet) = table.tablet_of(key.token) else { return chained(Vec::new()) };
-            let view = View::of(tablet, &schema, access.clone());
+            let cache = table.cache_of(tablet, through);
+            let view = View::of(tablet, &schema, access.clone(), cache);
             view.partition(&Lookup::new(key.key.clone()), slice)
         }
         PartitionScope::Range { start, end } => {
-            chained(between(table, &schema, (start, end), slice, access))
+            chained(between(table, &schema, (start, end), slice, (access, through)))
         }
     }
 }
@@ -289,7 +329,7 @@ impl Source for Reopened {
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
         let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
-        self.source = open(&self.table, &scope, &self.slice, &self.access);
+        self.source = open(&self.table, &scope, &self.slice, (&self.access, self.through));
     }
 
     fn forward_rows(&mut self, range: ClusteringRange) {
@@ -307,12 +347,13 @@ fn between(
     schema: &Rc<TableSchema>,
     (start, end): (&RingBound, &RingBound),
     slice: &Slice,
-    access: &Access,
+    (access, through): (&Access, Through),
 ) -> Vec<Box<dyn Source>> {
     let mut tablets = Vec::new();
     for tablet in &table.tablets {
         let Some((start, end)) = clip(tablet, start, end) else { continue };
-        let view = View::of(tablet, schema, access.clone());
+        let cache = table.cache_of(tablet, through);
+        let view = View::of(tablet, schema, access.clone(), cache);
         tablets.extend(view.range((&start, &end), slice));
     }
     tablets

@@ -1,5 +1,6 @@
 //! The state of a shard's storage, and writing to it.
 
+use crate::cache::RowCache;
 use crate::commitlog::{
     Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
 };
@@ -37,6 +38,10 @@ pub(crate) struct Shard {
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
     pub(crate) division: Division,
+    /// Of what SSTables hold; `None`: the node has none.
+    pub(crate) row_cache: Option<Rc<RowCache>>,
+    /// Tells [`Shard::reclaim`].
+    pub(crate) reclaim_wake: Notify,
     /// Memory of the memtables of clients, and of the system.
     pub(crate) dirty: [Rc<Dirty>; 2],
     /// Tells workers that pause after an error.
@@ -95,12 +100,17 @@ impl Shard {
             (Limits::of(bytes_max), Limits::of_system(bytes_max))
         };
         let dirty = [limits, system].map(|limits| Rc::new(Dirty::new(limits, pressure.clone())));
+        let row_cache_bytes = config.row_cache_bytes();
+        let row_cache = (0 < row_cache_bytes)
+            .then(|| RowCache::new(config.memory_bytes.max(row_cache_bytes), row_cache_bytes));
         Ok(Shard {
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
             division: Division::unchecked(config.memory_bytes, config.index_cache_bytes),
             config,
             index_cache,
+            row_cache,
+            reclaim_wake: Notify::new(),
             tables: RefCell::default(),
             data_log,
             schema_log,
@@ -131,6 +141,25 @@ impl Shard {
         }
     }
 
+    /// Forgets what the row cache holds.
+    pub(crate) fn drop_row_cache(&self) {
+        let tables = self.tables.borrow();
+        let tablets = tables.values().flat_map(|table| &table.tablets);
+        tablets.for_each(|tablet| tablet.forget_cached());
+        self.reclaim_wake.notify_one();
+    }
+
+    /// Frees what the row cache holds over its limit, and what it has let go of.
+    pub(crate) async fn reclaim(&self) {
+        let Some(cache) = &self.row_cache else { return };
+        loop {
+            while cache.reclaim_step() {
+                runtime::task::yield_if_needed().await;
+            }
+            self.reclaim_wake.notified().await;
+        }
+    }
+
     pub(crate) fn replay_state(&self, log: Log) -> &ReplayState {
         match log {
             Log::Data => &self.replays[0],
@@ -155,6 +184,10 @@ impl Shard {
         };
         let limits = self.division.caches(taken);
         self.index_cache.set_bytes_max(limits.index);
+        if let Some(cache) = &self.row_cache {
+            cache.set_limit(limits.rows.min(self.config.row_cache_bytes_max));
+            self.reclaim_wake.notify_one();
+        }
     }
 
     /// The pool of the memtables of a table.

@@ -3,8 +3,8 @@
 use crate::commitlog::{self, LogStats};
 use crate::shard::Shard;
 use crate::{
-    Config, DirtyStats, Log, PartitionGuard, SourceOptions, StartError, StorageError, WriteError,
-    flush, replay,
+    Config, DirtyStats, Log, PartitionGuard, RowCacheStats, SourceOptions, StartError,
+    StorageError, WriteError, flush, replay,
 };
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
@@ -92,6 +92,8 @@ impl Storage {
         }
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
+        let reclaimer = shard.clone();
+        scope.spawn_in(group::BACKGROUND, async move { reclaimer.reclaim().await });
         for semaphore in shard.reads.all() {
             let semaphore = semaphore.clone();
             scope.spawn(async move { semaphore.run().await });
@@ -284,6 +286,16 @@ impl Storage {
     /// What is cached of the indexes of SSTables.
     pub fn index_cache(&self) -> &Rc<IndexCache> {
         &self.shard.index_cache
+    }
+
+    /// What the row cache holds and has done; zeros where there is none.
+    pub fn row_cache_stats(&self) -> RowCacheStats {
+        self.shard.row_cache.as_ref().map(|cache| cache.stats()).unwrap_or_default()
+    }
+
+    /// Forgets what the row cache holds.
+    pub fn drop_row_cache(&self) {
+        self.shard.drop_row_cache();
     }
 
     /// The state of a log; `None` for the schema log of a shard other than 0.

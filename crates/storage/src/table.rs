@@ -4,12 +4,14 @@
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
 //!    together, so that a flush in between is seen neither twice nor not at all.
 
+use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
 use crate::config::Log;
 use crate::dirty::Dirty;
 use crate::memtable::Memtable;
+use crate::mirror;
 use crate::truncation::Truncation;
-use model::{ClusteringOrder, TableId, TableSchema, TabletMap, Token};
+use model::{ClusteringOrder, DecoratedKey, TableId, TableSchema, TabletMap, Token};
 use runtime::sync::Semaphore;
 use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
@@ -24,6 +26,8 @@ pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) schema: RefCell<Rc<TableSchema>>,
     order: Rc<ClusteringOrder>,
+    /// Whether its options let it have a row cache.
+    cached: Cell<bool>,
     pub(crate) map: TabletMap,
     pub(crate) log: Log,
     pub(crate) dir: PathBuf,
@@ -46,6 +50,28 @@ pub(crate) struct Table {
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
 }
 
+/// What of its shard a table takes memory of.
+pub(crate) struct Shares<'s> {
+    pub(crate) dirty: &'s Rc<Dirty>,
+    pub(crate) cache: Option<&'s Rc<RowCache>>,
+}
+
+/// Which way a read goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// Through the row cache, if there is one.
+    Cache,
+    /// To the SSTables.
+    Below,
+}
+
+impl Through {
+    /// Of a `bypass_cache` flag.
+    pub(crate) fn of(bypass_cache: bool) -> Through {
+        if bypass_cache { Through::Below } else { Through::Cache }
+    }
+}
+
 /// The part of a table's ring that one tablet covers.
 pub(crate) struct Tablet {
     pub(crate) index: usize,
@@ -55,6 +81,11 @@ pub(crate) struct Tablet {
     /// Oldest first.
     pub(crate) sealed: RefCell<Vec<Rc<Memtable>>>,
     pub(crate) sstables: RefCell<Rc<Vec<Rc<sstable::Table>>>>,
+    pub(crate) order: Rc<ClusteringOrder>,
+    /// What is cached of the SSTables; `None`: the node has no row cache.
+    pub(crate) cache: Option<Rc<TabletCache>>,
+    /// Held by a flush that merges its memtable into the cache.
+    pub(crate) updating: Semaphore,
 }
 
 impl Table {
@@ -63,19 +94,24 @@ impl Table {
         schema: Rc<TableSchema>,
         map: TabletMap,
         log: Log,
-        dirty: &Rc<Dirty>,
-        data_dir: &Path,
-        shard: u16,
+        Shares { dirty, cache }: Shares<'_>,
+        (data_dir, shard): (&Path, u16),
     ) -> Table {
         let order = Rc::new(schema.order.clone());
         let mine = (0..map.count()).filter(|index| map.shards[*index] == shard);
-        let memtable = || Rc::new(Memtable::counted(order.clone(), dirty.clone()));
-        let tablets = mine.map(|index| Rc::new(Tablet::new(index, map.range(index), memtable())));
+        let tablet = |index| {
+            let range = map.range(index);
+            let memtable = Rc::new(Memtable::counted(order.clone(), dirty.clone()));
+            let cache = cache.map(|cache| cache.open(order.clone(), range));
+            Rc::new(Tablet::new(index, range, &order, memtable, cache))
+        };
+        let tablets = mine.map(tablet);
         let tablets = tablets.collect();
         Table {
             id: schema.id,
             dir: directory(data_dir, &schema),
             dirty: dirty.clone(),
+            cached: Cell::new(mirror::is_cached(&schema)),
             schema: RefCell::new(schema),
             order,
             map,
@@ -94,6 +130,30 @@ impl Table {
 
     pub(crate) fn schema(&self) -> Rc<TableSchema> {
         self.schema.borrow().clone()
+    }
+
+    /// Sets another version of the schema. What is cached is forgotten where rows may look
+    /// different now, or are not to be cached any more.
+    pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
+        let old = self.schema.replace(schema.clone());
+        self.cached.set(mirror::is_cached(&schema));
+        if old.columns != schema.columns || !self.is_cached() {
+            self.tablets.iter().for_each(|tablet| tablet.forget_cached());
+        }
+    }
+
+    /// Whether its options let it have a row cache.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.get()
+    }
+
+    /// What reads of a tablet go through.
+    pub(crate) fn cache_of<'t>(
+        &self,
+        tablet: &'t Tablet,
+        through: Through,
+    ) -> Option<&'t Rc<TabletCache>> {
+        tablet.cache.as_ref().filter(|_| through == Through::Cache && self.is_cached())
     }
 
     /// The tablet of a token, if it is here.
@@ -144,14 +204,29 @@ impl Table {
 }
 
 impl Tablet {
-    fn new(index: usize, range: (Token, Token), active: Rc<Memtable>) -> Tablet {
+    fn new(
+        index: usize,
+        range: (Token, Token),
+        order: &Rc<ClusteringOrder>,
+        active: Rc<Memtable>,
+        cache: Option<Rc<TabletCache>>,
+    ) -> Tablet {
         Tablet {
+            order: order.clone(),
+            cache,
+            updating: Semaphore::new(1, usize::MAX),
             index,
             range,
             active: RefCell::new(active),
             sealed: RefCell::default(),
             sstables: RefCell::default(),
         }
+    }
+
+    /// Whether a memtable has something of a partition.
+    pub(crate) fn has_in_memory(&self, key: &DecoratedKey) -> bool {
+        self.active.borrow().contains(key)
+            || self.sealed.borrow().iter().any(|memtable| memtable.contains(key))
     }
 
     /// All memtables that hold something, the newest first.
@@ -165,47 +240,6 @@ impl Tablet {
     pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
         table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
-    }
-
-    /// An SSTable with content that the tablet did not have joins the set.
-    pub(crate) fn adopt(&self, table: Rc<sstable::Table>) {
-        self.add(table);
-    }
-
-    /// What was a memtable joins the set as an SSTable, if it has one; whether the memtable was
-    /// still there to leave.
-    pub(crate) fn exchange(
-        &self,
-        memtable: &Rc<Memtable>,
-        table: Option<Rc<sstable::Table>>,
-    ) -> bool {
-        table.into_iter().for_each(|table| self.add(table));
-        self.remove_sealed(memtable)
-    }
-
-    /// A merge takes the place of its inputs: the content is the same.
-    pub(crate) fn replace(
-        &self,
-        inputs: &[Rc<sstable::Table>],
-        output: Option<Rc<sstable::Table>>,
-    ) {
-        let mut all = self.sstables.borrow().to_vec();
-        all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
-        all.extend(output);
-        *self.sstables.borrow_mut() = Rc::new(all);
-    }
-
-    /// SSTables leave the set, and what they hold the tablet.
-    pub(crate) fn forget(&self, is_gone: impl Fn(&sstable::Table) -> bool) {
-        let mut all = self.sstables.borrow().to_vec();
-        all.retain(|one| !is_gone(one));
-        *self.sstables.borrow_mut() = Rc::new(all);
-    }
-
-    fn add(&self, table: Rc<sstable::Table>) {
-        let mut all = self.sstables.borrow().to_vec();
-        all.push(table);
-        *self.sstables.borrow_mut() = Rc::new(all);
     }
 
     /// Takes `memtable` out of those that are being flushed; whether it was there.

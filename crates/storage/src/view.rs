@@ -1,27 +1,33 @@
 //! What a read sees of a tablet, taken in one step (*one-view*), and the sources of it.
 //!
-//! What lies below the memtables is one object, [`Below`]: it opens sources when they are needed,
-//! of the SSTables that there were when the view was taken.
+//! What lies below the memtables is the row cache, and below that one object, [`SsTables`]: it
+//! opens sources when they are needed, of the SSTables that there were when the view was taken.
 
+use crate::cache::TabletCache;
+use crate::cache::source::{Below, CacheSource, CacheView};
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use crate::table::Tablet;
-use model::TableSchema;
+use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::RingBound;
-use reader::{Slice, Source};
+use reader::{PartitionScope, Slice, Source};
 use sstable::{Access, Lookup, Scope};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Memtables of a tablet, and what lies below them.
+/// What a tablet holds, as one read sees it.
 pub(crate) struct View {
+    schema: Rc<TableSchema>,
+    order: Rc<ClusteringOrder>,
     memtables: Vec<Rc<Memtable>>,
-    below: Rc<Below>,
+    /// `None`: SSTables are read without it.
+    cache: Option<CacheView>,
+    sstables: Rc<SsTables>,
 }
 
 /// The SSTables of a tablet, as one read sees them.
-pub(crate) struct Below {
+pub(crate) struct SsTables {
     schema: Rc<TableSchema>,
-    sstables: Rc<Vec<Rc<sstable::Table>>>,
+    all: Rc<Vec<Rc<sstable::Table>>>,
     access: Access,
     /// How many were opened for single partitions.
     opened: Cell<u64>,
@@ -29,26 +35,41 @@ pub(crate) struct Below {
 
 impl View {
     /// Of what there is now.
-    pub(crate) fn of(tablet: &Tablet, schema: &Rc<TableSchema>, access: Access) -> View {
-        let below = Below {
+    pub(crate) fn of(
+        tablet: &Tablet,
+        schema: &Rc<TableSchema>,
+        access: Access,
+        cache: Option<&Rc<TabletCache>>,
+    ) -> View {
+        let sstables = SsTables {
             schema: schema.clone(),
-            sstables: tablet.sstables.borrow().clone(),
+            all: tablet.sstables.borrow().clone(),
             access,
             opened: Cell::new(0),
         };
-        View { memtables: tablet.memtables().collect(), below: Rc::new(below) }
+        View {
+            schema: schema.clone(),
+            order: tablet.order.clone(),
+            memtables: tablet.memtables().collect(),
+            cache: cache.map(CacheView::of),
+            sstables: Rc::new(sstables),
+        }
     }
 
-    /// What lies below the memtables.
-    pub(crate) fn below(&self) -> &Rc<Below> {
-        &self.below
+    /// What lies at the bottom.
+    pub(crate) fn sstables(&self) -> &SsTables {
+        &self.sstables
     }
 
     /// A source of one partition. Memtables without it take no part.
     pub(crate) fn partition(&self, lookup: &Lookup, slice: &Slice) -> Box<dyn Source> {
         let holders = self.memtables.iter().filter(|memtable| memtable.contains(&lookup.key));
         let mut all = memtable_sources(holders, &KeyRange::One(lookup.key.clone()), slice);
-        all.extend(self.below.partition(lookup, slice));
+        if self.cache.is_none() {
+            all.extend(self.sstables.partition_of(lookup, slice));
+        } else if self.sstables.may_contain(lookup) {
+            all.extend(self.cached(&PartitionScope::Key(lookup.key.clone()), slice));
+        }
         self.merge(slice, all)
     }
 
@@ -60,12 +81,23 @@ impl View {
     ) -> Option<Box<dyn Source>> {
         let keys = KeyRange::Between(start.clone(), end.clone());
         let mut all = memtable_sources(self.memtables.iter(), &keys, slice);
-        all.extend(self.below.range((start, end), slice));
+        if self.cache.is_none() {
+            all.extend(self.sstables.range((start, end), slice));
+        } else if self.sstables.all.iter().any(|table| meets(table, start, end)) {
+            let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
+            all.extend(self.cached(&scope, slice));
+        }
         (!all.is_empty()).then(|| self.merge(slice, all))
     }
 
+    fn cached(&self, scope: &PartitionScope, slice: &Slice) -> Option<Box<dyn Source>> {
+        let (view, order) = (self.cache.clone()?, self.order.clone());
+        let below = self.sstables.clone();
+        Some(Box::new(CacheSource::new(view, below, order, scope, slice.clone())))
+    }
+
     fn merge(&self, slice: &Slice, sources: Vec<Box<dyn Source>>) -> Box<dyn Source> {
-        reader::merge(self.below.schema.clone(), slice.direction(), sources)
+        reader::merge(self.schema.clone(), slice.direction(), sources)
     }
 }
 
@@ -80,29 +112,19 @@ fn memtable_sources<'m>(
     memtables.map(source).collect()
 }
 
-impl Below {
-    /// A source of one partition; `None`: it is not there.
-    pub(crate) fn partition(&self, lookup: &Lookup, slice: &Slice) -> Option<Box<dyn Source>> {
+impl SsTables {
+    /// Whether a partition may be there: false is certain.
+    fn may_contain(&self, lookup: &Lookup) -> bool {
+        self.all.iter().any(|table| table.may_contain(lookup))
+    }
+
+    fn partition_of(&self, lookup: &Lookup, slice: &Slice) -> Option<Box<dyn Source>> {
         let mut all: Vec<Box<dyn Source>> = Vec::new();
-        for table in self.sstables.iter().filter(|table| table.may_contain(lookup)) {
+        for table in self.all.iter().filter(|table| table.may_contain(lookup)) {
             let scope = Scope::Key(lookup.clone());
             all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
         }
         self.opened.set(self.opened.get() + all.len() as u64);
-        self.merge(slice, all)
-    }
-
-    /// A source of the partitions between two bounds; `None`: there are none.
-    pub(crate) fn range(
-        &self,
-        (start, end): (&RingBound, &RingBound),
-        slice: &Slice,
-    ) -> Option<Box<dyn Source>> {
-        let mut all: Vec<Box<dyn Source>> = Vec::new();
-        for table in self.sstables.iter().filter(|table| meets(table, start, end)) {
-            let scope = Scope::Range { start: start.clone(), end: end.clone() };
-            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
-        }
         self.merge(slice, all)
     }
 
@@ -114,6 +136,25 @@ impl Below {
     fn merge(&self, slice: &Slice, all: Vec<Box<dyn Source>>) -> Option<Box<dyn Source>> {
         let merge = |all| reader::merge(self.schema.clone(), slice.direction(), all);
         Some(all).filter(|all| !all.is_empty()).map(merge)
+    }
+}
+
+impl Below for SsTables {
+    fn partition(&self, key: &DecoratedKey, slice: &Slice) -> Option<Box<dyn Source>> {
+        self.partition_of(&Lookup::new(key.key.clone()), slice)
+    }
+
+    fn range(
+        &self,
+        (start, end): (&RingBound, &RingBound),
+        slice: &Slice,
+    ) -> Option<Box<dyn Source>> {
+        let mut all: Vec<Box<dyn Source>> = Vec::new();
+        for table in self.all.iter().filter(|table| meets(table, start, end)) {
+            let scope = Scope::Range { start: start.clone(), end: end.clone() };
+            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
+        }
+        self.merge(slice, all)
     }
 }
 

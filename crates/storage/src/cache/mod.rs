@@ -34,11 +34,13 @@ mod populate;
 pub(crate) mod run;
 mod shed;
 mod snapshot;
+pub(crate) mod source;
 mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
 mod update;
+mod visit;
 
 pub(crate) use partition::{Run, Stretch};
 pub(crate) use populate::Populate;
@@ -46,6 +48,7 @@ pub(crate) use run::RunView;
 pub(crate) use snapshot::Snapshot;
 pub use stats::RowCacheStats;
 pub(crate) use update::{Update, UpdateStep};
+pub(crate) use visit::Piece;
 
 use index::{Entry, Known};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
@@ -230,6 +233,12 @@ impl TabletCache {
                 Found::Present(Snapshot::of_large(self, large))
             }
         }
+    }
+
+    /// Whether something is known of a partition.
+    pub(crate) fn knows(&self, key: &DecoratedKey) -> bool {
+        let store = self.cache.store.borrow();
+        !matches!(store.lookup(self.id, key), Known::Nothing)
     }
 
     /// What is known of the first partition between two bounds. The bounds lie in the tablet or

@@ -36,6 +36,7 @@ pub(crate) fn config() -> Config {
         segment_bytes: SEGMENT,
         commitlog_bytes_max: 16 * SEGMENT as u64,
         memtable_bytes_max: 256 << 10,
+        row_cache_bytes_max: 768 << 10,
         write_wait_max: Duration::from_secs(30),
         ..Config::new("/n", Uuid::from_u128(7))
     }

@@ -1,0 +1,145 @@
+//! Keeping the cache of a tablet what it is: a mirror of the tablet's SSTables.
+//!
+//! Invariants
+//!  - *one-step*: the set of SSTables, the memtables and the phase of the cache change in one step;
+//!    what a flush adds was merged into the cache before.
+//!  - *one-at-a-time*: of the flushes of a tablet one merges and exchanges at a time.
+//!
+//! Whoever gives up a merge, by an error or by being dropped, leaves an empty cache, not a stale
+//! one.
+
+use crate::cache::{Update, UpdateStep};
+use crate::memtable::{KeyRange, Memtable, MemtableSource};
+use crate::table::{Table, Tablet};
+use model::{DecoratedKey, TableSchema, Token};
+use mutation::{Fragment, RingBound};
+use reader::{Budget, ReadError, Slice, Source};
+use runtime::sync::Permit;
+use runtime::task::yield_if_needed;
+use sstable::Lookup;
+use std::rc::Rc;
+
+/// What is merged between two looks at the clock.
+const BATCH: Budget = Budget { fragments_max: 32, bytes_max: 32 << 10 };
+
+/// A memtable that was merged into the cache of its tablet, as far as there is one.
+pub(crate) struct Merged {
+    update: Option<Update>,
+    /// *one-at-a-time*.
+    _turn: Option<Permit>,
+}
+
+/// Merges a sealed memtable, whose SSTable is about to join the set, into what is cached.
+pub(crate) async fn merge(
+    table: &Table,
+    tablet: &Tablet,
+    memtable: &Rc<Memtable>,
+) -> Result<Merged, ReadError> {
+    let turn = tablet.updating.acquire(1).await.ok();
+    let mut merged = Merged { update: None, _turn: turn };
+    let Some(cache) = &tablet.cache else { return Ok(merged) };
+    let mut update = cache.begin_update(&table.schema());
+    if table.is_cached() {
+        merge_into(&mut update, tablet, memtable).await?;
+    }
+    merged.update = Some(update);
+    Ok(merged)
+}
+
+async fn merge_into(
+    update: &mut Update,
+    tablet: &Tablet,
+    memtable: &Rc<Memtable>,
+) -> Result<(), ReadError> {
+    let surely_absent = |key: &DecoratedKey| {
+        let lookup = Lookup::new(key.key.clone());
+        !tablet.sstables.borrow().iter().any(|one| one.may_contain(&lookup))
+    };
+    let mut source = MemtableSource::new(memtable.clone(), all_keys(), Slice::full());
+    let mut batch: Vec<Fragment> = Vec::new();
+    loop {
+        source.fill(BATCH, &mut batch).await?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for fragment in batch.drain(..) {
+            while let UpdateStep::Again = update.fragment(&fragment, &surely_absent) {
+                yield_if_needed().await;
+            }
+        }
+        yield_if_needed().await;
+    }
+}
+
+/// All partitions of a memtable.
+pub(crate) fn all_keys() -> KeyRange {
+    let bound = |token, after| RingBound { token, key: None, after };
+    KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true))
+}
+
+/// Whether a table's options let it have a row cache.
+pub(crate) fn is_cached(schema: &TableSchema) -> bool {
+    let option = |name: &str| {
+        let found = schema.options.caching.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    let is = |name, word: &str| option(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+    !is("enabled", "false") && !is("rows_per_partition", "none")
+}
+
+impl Tablet {
+    /// An SSTable with content that the tablet did not have joins the set.
+    pub(crate) fn adopt(&self, table: Rc<sstable::Table>) {
+        self.add(table);
+        self.forget_cached();
+    }
+
+    /// What was a memtable joins the set as an SSTable, if it has one (*one-step*); whether the
+    /// memtable was still there to leave.
+    pub(crate) fn exchange(
+        &self,
+        memtable: &Rc<Memtable>,
+        flushed: Option<(Rc<sstable::Table>, Merged)>,
+    ) -> bool {
+        if let Some((table, merged)) = flushed {
+            self.add(table);
+            if let Some(update) = merged.update {
+                update.finish();
+            }
+        }
+        self.remove_sealed(memtable)
+    }
+
+    /// A merge takes the place of its inputs: the content is the same.
+    pub(crate) fn replace(
+        &self,
+        inputs: &[Rc<sstable::Table>],
+        output: Option<Rc<sstable::Table>>,
+    ) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
+        all.extend(output);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
+    /// SSTables leave the set, and what they hold the tablet.
+    pub(crate) fn forget(&self, is_gone: impl Fn(&sstable::Table) -> bool) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !is_gone(one));
+        *self.sstables.borrow_mut() = Rc::new(all);
+        self.forget_cached();
+    }
+
+    /// Forgets all that is cached.
+    pub(crate) fn forget_cached(&self) {
+        if let Some(cache) = &self.cache {
+            cache.invalidate();
+        }
+    }
+
+    fn add(&self, table: Rc<sstable::Table>) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.push(table);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+}
