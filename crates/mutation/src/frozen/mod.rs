@@ -14,8 +14,8 @@
 //!  - *sorted-rows*: rows ascend by clustering key, each key once; ranges are normalized
 //!    ([`RangeTombstoneList`]). [`MutationBuilder`] sees to it; readers of foreign mutations who
 //!    depend on it check it against the schema ([`FrozenView::check_order`]).
-//!  - *vouched-for*: a [`FrozenMutation`] is sound: a builder has made it, or whoever took its bytes
-//!    in from outside of the process has checked them with [`FrozenMutation::view`].
+//!  - *vouched-for*: a [`FrozenMutation`] is sound: a builder has made it, or whoever took its
+//!    bytes in from outside of the process has checked them with [`FrozenMutation::view`].
 
 mod build;
 #[cfg(test)]
