@@ -27,7 +27,7 @@ use groups::{Case, Group, Work};
 use measure::Sample;
 pub(crate) use options::Options;
 use options::Repeat;
-use reading::{Bench, ROW_CACHE};
+use reading::Bench;
 use report::{Heading, Line, Report};
 use runtime::time::Instant;
 
@@ -39,6 +39,9 @@ async fn measure(options: &Options, place: &Place) -> Result<(), String> {
     let large = |node: &mut crate::node::Config| {
         let memtables = &mut node.boot.storage.memtable_bytes_max;
         *memtables = options.flush_bytes.saturating_mul(3).max(*memtables);
+        if !options.enable_cache {
+            node.boot.storage.row_cache_bytes_max = 0;
+        }
     };
     let mut report = Report::new(&options.output);
     let work = async || match options.populate {
@@ -80,9 +83,6 @@ async fn run_group(
 ) -> Result<(), String> {
     let heading = Heading::of(group, bench.dataset);
     report.begin(&heading);
-    if group.needs_cache && !ROW_CACHE {
-        println!("(there is no row cache yet: reads of what was read before go to the disk)");
-    }
     for case in group.cases(bench.rows, options.enable_cache) {
         let wanted = |names: &Vec<String>| names.contains(&case.name());
         if options.cases.as_ref().is_some_and(|names| !wanted(names)) {

@@ -21,5 +21,7 @@ pub(crate) fn data_counts() -> sstable::ReadCounts {
 
 /// Forgets what was cached.
 pub(crate) async fn drop_all() {
-    runtime::local::get::<Storage>().index_cache().clear().await;
+    let storage = runtime::local::get::<Storage>();
+    storage.drop_row_cache();
+    storage.index_cache().clear().await;
 }

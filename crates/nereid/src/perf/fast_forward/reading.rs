@@ -13,8 +13,6 @@ use std::rc::Rc;
 
 /// How many places are looked at for the end of an index block.
 const PLACES_MAX: u64 = 4096;
-/// There is none yet. When there is, reads of what was read before must not go to the disk.
-pub(crate) const ROW_CACHE: bool = false;
 
 /// A data set that is being read.
 pub(crate) struct Bench {
@@ -84,7 +82,7 @@ impl Bench {
             let read = self.slice(wanted).await.map_err(|error| error.to_string())?;
             let mut sample = since(before, &self.counters, read).await;
             let read_before = ranges[..index].iter().any(|earlier| earlier.covers(range));
-            if ROW_CACHE && read_before && 0 < sample.aio {
+            if read_before && 0 < sample.aio {
                 sample.error = Some(format!("expected no disk reads, got {}", sample.aio));
             }
             samples.push(sample);
