@@ -7,9 +7,9 @@
 //!
 //! How a reader uses it: [`TabletCache::with_whole`] for a partition that is one object, else
 //! [`TabletCache::find`] and [`Snapshot::next`]; of a range of partitions first
-//! [`TabletCache::next_key`]. What it reads below (gaps, unknown partitions) it offers by [`TabletCache::populate`]
-//! and [`TabletCache::populate_continuous`], with the phase that it noted *in the step in which it
-//! took the set of SSTables that it reads*.
+//! [`TabletCache::next_key`]. What it reads below (gaps, unknown partitions) it offers by
+//! [`TabletCache::populate`] and [`TabletCache::populate_continuous`], with the phase that it noted
+//! *in the step in which it took the set of SSTables that it reads*.
 //!
 //! Invariants
 //!  - *mirror*: what is known of an interval is the merge of what the SSTables of the tablet hold

@@ -10,9 +10,9 @@ use runtime::task::join_all;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A table with some rows in an SSTable, and a command that reads one of them.
+/// A table with some rows in an SSTable and nowhere else, and a command that reads one of them.
 async fn table_on_disk(config: Config) -> (Rc<Storage>, ReadCommand) {
-    let storage = open(config).await;
+    let storage = open(Config { row_cache_bytes_max: 0, ..config }).await;
     let schema = schema(1, "t1");
     for partition in 0..50 {
         storage.apply(write(&schema, partition, 1, 1, b"value")).await.unwrap();
