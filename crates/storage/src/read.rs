@@ -187,7 +187,7 @@ impl One<'_> {
         let view = View::of(self.tablet, schema, access, cache);
         let mut source = view.partition(lookup, &Slice::resumed(command, &schema.order));
         let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
-        permit.count_sstables(view.sstables().opened());
+        permit.count_sstables(view.opened());
         page
     }
 }

@@ -11,7 +11,7 @@ use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::RingBound;
 use reader::{PartitionScope, Slice, Source};
 use sstable::{Access, Lookup, Scope};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// What a tablet holds, as one read sees it.
@@ -21,10 +21,13 @@ pub(crate) struct View {
     memtables: Vec<Rc<Memtable>>,
     /// `None`: SSTables are read without it.
     cache: Option<CacheView>,
-    sstables: Rc<SsTables>,
+    sstables: SsTables,
+    /// The same for sources of the cache, made for the first of them.
+    shared: OnceCell<Rc<SsTables>>,
 }
 
 /// The SSTables of a tablet, as one read sees them.
+#[derive(Clone)]
 pub(crate) struct SsTables {
     schema: Rc<TableSchema>,
     all: Rc<Vec<Rc<sstable::Table>>>,
@@ -52,13 +55,15 @@ impl View {
             order: tablet.order.clone(),
             memtables: tablet.memtables().collect(),
             cache: cache.map(CacheView::of),
-            sstables: Rc::new(sstables),
+            sstables,
+            shared: OnceCell::new(),
         }
     }
 
-    /// What lies at the bottom.
-    pub(crate) fn sstables(&self) -> &SsTables {
-        &self.sstables
+    /// How many SSTables were opened for single partitions.
+    pub(crate) fn opened(&self) -> u64 {
+        let shared = self.shared.get().map_or(0, |sstables| sstables.opened.get());
+        self.sstables.opened.get() + shared
     }
 
     /// A source of one partition. Memtables without it take no part.
@@ -66,7 +71,7 @@ impl View {
         let holders = self.memtables.iter().filter(|memtable| memtable.contains(&lookup.key));
         let mut all = memtable_sources(holders, &KeyRange::One(lookup.key.clone()), slice);
         if self.cache.is_none() {
-            all.extend(self.sstables.partition_of(lookup, slice));
+            self.sstables.open_partition(lookup, slice, &mut all);
         } else if self.sstables.may_contain(lookup) {
             all.extend(self.cached(&PartitionScope::Key(lookup.key.clone()), slice));
         }
@@ -82,7 +87,7 @@ impl View {
         let keys = KeyRange::Between(start.clone(), end.clone());
         let mut all = memtable_sources(self.memtables.iter(), &keys, slice);
         if self.cache.is_none() {
-            all.extend(self.sstables.range((start, end), slice));
+            self.sstables.open_range((start, end), slice, &mut all);
         } else if self.sstables.all.iter().any(|table| meets(table, start, end)) {
             let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
             all.extend(self.cached(&scope, slice));
@@ -92,7 +97,7 @@ impl View {
 
     fn cached(&self, scope: &PartitionScope, slice: &Slice) -> Option<Box<dyn Source>> {
         let (view, order) = (self.cache.clone()?, self.order.clone());
-        let below = self.sstables.clone();
+        let below = self.shared.get_or_init(|| Rc::new(self.sstables.clone())).clone();
         Some(Box::new(CacheSource::new(view, below, order, scope, slice.clone())))
     }
 
@@ -118,19 +123,24 @@ impl SsTables {
         self.all.iter().any(|table| table.may_contain(lookup))
     }
 
-    fn partition_of(&self, lookup: &Lookup, slice: &Slice) -> Option<Box<dyn Source>> {
-        let mut all: Vec<Box<dyn Source>> = Vec::new();
+    fn open_partition(&self, lookup: &Lookup, slice: &Slice, all: &mut Vec<Box<dyn Source>>) {
         for table in self.all.iter().filter(|table| table.may_contain(lookup)) {
             let scope = Scope::Key(lookup.clone());
             all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
+            self.opened.set(self.opened.get() + 1);
         }
-        self.opened.set(self.opened.get() + all.len() as u64);
-        self.merge(slice, all)
     }
 
-    /// How many SSTables were opened for single partitions.
-    pub(crate) fn opened(&self) -> u64 {
-        self.opened.get()
+    fn open_range(
+        &self,
+        (start, end): (&RingBound, &RingBound),
+        slice: &Slice,
+        all: &mut Vec<Box<dyn Source>>,
+    ) {
+        for table in self.all.iter().filter(|table| meets(table, start, end)) {
+            let scope = Scope::Range { start: start.clone(), end: end.clone() };
+            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
+        }
     }
 
     fn merge(&self, slice: &Slice, all: Vec<Box<dyn Source>>) -> Option<Box<dyn Source>> {
@@ -141,19 +151,14 @@ impl SsTables {
 
 impl Below for SsTables {
     fn partition(&self, key: &DecoratedKey, slice: &Slice) -> Option<Box<dyn Source>> {
-        self.partition_of(&Lookup::new(key.key.clone()), slice)
+        let mut all = Vec::new();
+        self.open_partition(&Lookup::new(key.key.clone()), slice, &mut all);
+        self.merge(slice, all)
     }
 
-    fn range(
-        &self,
-        (start, end): (&RingBound, &RingBound),
-        slice: &Slice,
-    ) -> Option<Box<dyn Source>> {
-        let mut all: Vec<Box<dyn Source>> = Vec::new();
-        for table in self.all.iter().filter(|table| meets(table, start, end)) {
-            let scope = Scope::Range { start: start.clone(), end: end.clone() };
-            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
-        }
+    fn range(&self, bounds: (&RingBound, &RingBound), slice: &Slice) -> Option<Box<dyn Source>> {
+        let mut all = Vec::new();
+        self.open_range(bounds, slice, &mut all);
         self.merge(slice, all)
     }
 }
