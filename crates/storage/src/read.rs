@@ -3,7 +3,6 @@
 //! What one memtable or one object of the cache answers alone is answered at once, without a
 //! permit and without fragments of the cache. All else is a merge of a [`View`].
 
-use crate::memtable::{KeyRange, MemtableSource};
 use crate::shard::Shard;
 use crate::table::{Table, Tablet, Through};
 use crate::view::View;
@@ -167,14 +166,8 @@ impl One<'_> {
 
     /// Reads the memtable without a merge.
     fn read_memtable(&self) -> Result<Page, ReadError> {
-        let slice = Slice::resumed(self.command, &self.schema.order);
         let memtable = self.tablet.active.borrow().clone();
-        let keys = KeyRange::One(self.lookup.key.clone());
-        let mut source = MemtableSource::new(memtable, keys, slice);
-        match reader::read_page_now(&mut source, self.schema, self.command) {
-            Some(page) => page,
-            None => unreachable!("a memtable never has to wait"),
-        }
+        Ok(memtable.page(self.schema, &self.lookup.key, self.command))
     }
 
     /// Merges what there is.

@@ -4,7 +4,7 @@
 use crate::cache::{Piece, RunView, Whole};
 use model::TableSchema;
 use mutation::page::{Page, ReadCommand};
-use mutation::{QueryCompactor, RowView, Step};
+use mutation::{QueryCompactor, RowView};
 use std::ops::ControlFlow;
 
 /// The page that a partition answers; `key`: of the partition.
@@ -28,9 +28,9 @@ fn feed(
     key: &[u8],
     (schema, command): (&TableSchema, &ReadCommand),
 ) -> ControlFlow<()> {
-    go_on(compactor.begin(key, whole.tombstone))?;
+    compactor.begin(key, whole.tombstone).go_on()?;
     if command.needs_static() && !whole.static_row.is_empty() {
-        go_on(compactor.static_row(RowView::trusted(whole.static_row)))?;
+        compactor.static_row(RowView::trusted(whole.static_row)).go_on()?;
     }
     let run = whole.run;
     if command.resume.is_some() || run.has_tombstones() {
@@ -38,7 +38,7 @@ fn feed(
     } else {
         feed_rows(compactor, run, (schema, command))?;
     }
-    go_on(compactor.end())
+    compactor.end().go_on()
 }
 
 /// All rows in the ranges of a command that begins with them.
@@ -53,7 +53,7 @@ fn feed_rows(
         let range = &command.ranges[index];
         let bounds = ((&range.start.0[..], range.start.1), (&range.end.0[..], range.end.1));
         run.visit_rows(&schema.order, bounds, direction, |key, row| {
-            go_on(compactor.row(key, RowView::trusted(row)))
+            compactor.row(key, RowView::trusted(row)).go_on()
         })?;
     }
     ControlFlow::Continue(())
@@ -72,18 +72,11 @@ fn feed_ranges(
     }
     for range in &ranges {
         run.visit(order, range, direction, |piece| match piece {
-            Piece::Row(key, row) => go_on(compactor.row(key, RowView::trusted(row))),
+            Piece::Row(key, row) => compactor.row(key, RowView::trusted(row)).go_on(),
             Piece::Change(change) => {
-                go_on(compactor.change(change.position.as_parts(), change.tombstone))
+                compactor.change(change.position.as_parts(), change.tombstone).go_on()
             }
         })?;
     }
     ControlFlow::Continue(())
-}
-
-fn go_on(step: Step) -> ControlFlow<()> {
-    match step {
-        Step::Continue => ControlFlow::Continue(()),
-        Step::NextPartition | Step::Stop => ControlFlow::Break(()),
-    }
 }

@@ -7,6 +7,7 @@ use crate::range::Direction;
 use crate::row::{self, RowView};
 use crate::tombstone::Tombstone;
 use model::TableSchema;
+use std::ops::ControlFlow;
 use stdx::Put;
 
 /// What the reader of the source has to do next.
@@ -19,6 +20,17 @@ pub enum Step {
     NextPartition,
     /// The page is full or all is answered.
     Stop,
+}
+
+impl Step {
+    /// For a walk over a partition: whether it goes on.
+    #[inline]
+    pub fn go_on(self) -> ControlFlow<()> {
+        match self {
+            Step::Continue => ControlFlow::Continue(()),
+            Step::NextPartition | Step::Stop => ControlFlow::Break(()),
+        }
+    }
 }
 
 /// Takes what a command slices and writes its page: applies deletions and expiry, leaves out what

@@ -18,6 +18,7 @@
 mod footprint;
 mod garbage;
 mod large;
+mod page;
 mod row;
 mod rows;
 mod source;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::{self, Shape, random_mutation, random_range};
 use model::Token;
+use mutation::page::{ColumnForm, Partitions, ReadCommand, SendRange};
 use mutation::{
     ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound, RowView,
 };
@@ -335,6 +336,54 @@ fn what_a_memtable_takes_is_what_it_allocates() {
     });
 }
 
+/// Any command of one partition.
+fn random_command(prng: &mut Prng, schema: &TableSchema, key: &DecoratedKey) -> ReadCommand {
+    let mut columns = vec![(testing::S, ColumnForm::Value)];
+    columns.extend([(testing::C, ColumnForm::Value), (testing::V, ColumnForm::ValueWithTimes)]);
+    let slice = random_slice(prng, schema);
+    let limit = |prng: &mut Prng| if prng.one_in(2) { u64::MAX } else { 1 + prng.below(4) };
+    ReadCommand {
+        table: schema.id,
+        partitions: Partitions::Key(key.key.to_vec()),
+        ranges: slice.ranges.iter().map(SendRange::from).collect(),
+        reversed: slice.reversed,
+        columns,
+        static_count: 1,
+        row_limit: limit(prng),
+        per_partition_limit: limit(prng),
+        partition_limit: u64::MAX,
+        bytes_max: if prng.one_in(4) { 40 } else { 1 << 20 },
+        static_only_rows: prng.one_in(2),
+        tombstone_limit: limit(prng),
+        now: 5,
+        bypass_cache: false,
+        resume: None,
+    }
+}
+
+fn check_pages(seed: u64) {
+    let mut prng = Prng::from_seed(seed);
+    let schema = testing::schema(1, "t");
+    let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+    let mut model = Model::new();
+    for _ in 0..prng.below(60) {
+        apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, SHAPE));
+    }
+    let absent = DecoratedKey::new(Bytes::copy_from(b"not there"));
+    for key in model.keys().chain([&absent]) {
+        let mut command = random_command(&mut prng, &schema, key);
+        for _ in 0..40 {
+            let slice = Slice::resumed(&command, &schema.order);
+            let one = KeyRange::One(key.clone());
+            let mut source = MemtableSource::new(memtable.clone(), one, slice);
+            let expected = reader::read_page_now(&mut source, &schema, &command).unwrap().unwrap();
+            assert_eq!(memtable.page(&schema, key, &command), expected, "seed {seed}");
+            let Some(resume) = expected.resume else { break };
+            command.resume = Some(resume);
+        }
+    }
+}
+
 fn few_cases() -> ProptestConfig {
     ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() }
 }
@@ -345,6 +394,11 @@ proptest! {
     #[test]
     fn reads_are_the_merge_of_what_was_applied(seed: u64) {
         check_reads(seed);
+    }
+
+    #[test]
+    fn a_page_is_that_of_the_source(seed: u64) {
+        check_pages(seed);
     }
 
     #[test]

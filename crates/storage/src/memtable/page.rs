@@ -1,0 +1,90 @@
+//! Reading a partition of a memtable straight into a page: at once, without fragments.
+
+use super::{Memtable, Partition};
+use model::{ClusteringOrder, DecoratedKey, TableSchema};
+use mutation::page::{Page, ReadCommand};
+use mutation::{ClusteringRange, Direction, QueryCompactor, RowView, Tombstone};
+use std::ops::ControlFlow;
+
+impl Memtable {
+    /// What `command`, which is of that partition, sees here. As a source of the partition whose
+    /// fragments a compactor takes; two allocations beside the page's.
+    pub(crate) fn page(
+        &self,
+        schema: &TableSchema,
+        key: &DecoratedKey,
+        command: &ReadCommand,
+    ) -> Page {
+        let mut compactor = QueryCompactor::new(schema, command);
+        if let Some(partition) = self.partitions.borrow().get(key) {
+            let mut walk = Walk { order: &self.order, command, compactor: &mut compactor };
+            // It ends early where the compactor wants no more.
+            let _ = walk.partition(key, partition);
+        }
+        compactor.finish()
+    }
+}
+
+/// A walk over what a command wants of a partition.
+struct Walk<'w, 'c> {
+    order: &'w ClusteringOrder,
+    command: &'w ReadCommand,
+    compactor: &'w mut QueryCompactor<'c>,
+}
+
+impl Walk<'_, '_> {
+    fn partition(&mut self, key: &DecoratedKey, partition: &Partition) -> ControlFlow<()> {
+        self.compactor.begin(&key.key, partition.tombstone).go_on()?;
+        if self.command.needs_static()
+            && let Some(row) = &partition.static_row
+        {
+            self.compactor.static_row(RowView::trusted(&row.bytes())).go_on()?;
+        }
+        let mut ranges = self.command.resumed_ranges(self.order);
+        if self.command.direction() == Direction::Reversed {
+            ranges.reverse();
+        }
+        let mut open = Tombstone::NONE;
+        for range in &ranges {
+            self.range(partition, range, &mut open)?;
+        }
+        self.compactor.end().go_on()
+    }
+
+    fn range(
+        &mut self,
+        partition: &Partition,
+        range: &ClusteringRange,
+        open: &mut Tombstone,
+    ) -> ControlFlow<()> {
+        let (order, direction) = (self.order, self.command.direction());
+        let compactor = &mut *self.compactor;
+        let list = partition.ranges.as_deref();
+        let mut changes =
+            list.into_iter().flat_map(|list| list.changes(order, range, direction)).peekable();
+        let first = match direction {
+            Direction::Forward => &range.start,
+            Direction::Reversed => &range.end,
+        };
+        let opens = changes.next_if(|change| change.position.compare(order, first).is_eq());
+        let at_first = opens.map_or(Tombstone::NONE, |change| change.tombstone);
+        if at_first != *open {
+            *open = at_first;
+            compactor.change(first.as_parts(), at_first).go_on()?;
+        }
+        partition.rows.visit(order, range, direction, |key, row| {
+            while let Some(change) = changes.next_if(|change| {
+                let place = order.compare(change.position.as_parts(), (key, 0));
+                direction.apply(place).is_lt()
+            }) {
+                *open = change.tombstone;
+                compactor.change(change.position.as_parts(), change.tombstone).go_on()?;
+            }
+            compactor.row(key, RowView::trusted(&row.bytes())).go_on()
+        })?;
+        changes.try_for_each(|change| {
+            *open = change.tombstone;
+            compactor.change(change.position.as_parts(), change.tombstone).go_on()
+        })
+    }
+}
