@@ -108,6 +108,12 @@ pub(crate) struct Worked {
     pub(crate) latencies: Vec<u32>,
 }
 
+/// Objects that the row cache of this shard has made, if it has one.
+fn managed_allocations() -> u64 {
+    let storage = runtime::local::try_get::<storage::Storage>();
+    storage.map_or(0, |storage| storage.row_cache_stats().allocations)
+}
+
 impl Worked {
     /// What a shard has spent since it began.
     fn so_far<W: Workload>(workload: &W) -> Worked {
@@ -115,7 +121,7 @@ impl Worked {
         let polls = runtime::group::all_stats().iter().map(|(_, stats)| stats.polls).sum();
         Worked {
             allocations: memory::counts().allocations,
-            managed_allocations: 0,
+            managed_allocations: managed_allocations(),
             tasks: polls,
             instructions: counted.instructions,
             cycles: counted.cycles,

@@ -202,7 +202,7 @@ mod tests {
         let sum = Sample::sum(vec![one.clone(), two]);
         assert_eq!((sum.done, sum.late, sum.unsent, sum.errors()), (90, 10, 3, 10));
         assert_eq!(sum.seconds, 1.1);
-        assert_eq!(kinds(&[sum.clone()]), "overloaded 8, unprepared 2");
+        assert_eq!(kinds(std::slice::from_ref(&sum)), "overloaded 8, unprepared 2");
         let p99 = millis(&sum.latencies, 0.99);
         assert!((98.9..99.2).contains(&p99), "{p99}");
         assert!(sum.line().starts_with("81.82 tps"), "{}", sum.line());

@@ -1,17 +1,24 @@
 //! The caches that reads meet: what they did, and dropping what they hold.
 
-use super::measure::IndexCounts;
+use super::measure::CacheCounts;
 use sstable::cache::PageStats;
 use storage::Storage;
 
 /// What the cache of partition index pages did on this shard, and that of pages of index files.
-pub(crate) fn index_counts() -> (IndexCounts, IndexCounts) {
+pub(crate) fn index_counts() -> (CacheCounts, CacheCounts) {
     let stats = runtime::local::get::<Storage>().index_cache().stats();
     (counts(&stats.partitions), counts(&stats.files))
 }
 
-fn counts(stats: &PageStats) -> IndexCounts {
-    IndexCounts { hits: stats.hits, misses: stats.misses, blocks: stats.blocks }
+fn counts(stats: &PageStats) -> CacheCounts {
+    CacheCounts { hits: stats.hits, misses: stats.misses, blocks: stats.blocks }
+}
+
+/// What the row cache did on this shard, of partitions.
+pub(crate) fn row_counts() -> CacheCounts {
+    let stats = runtime::local::get::<Storage>().row_cache_stats();
+    let (hits, misses) = (stats.partition_hits, stats.partition_misses);
+    CacheCounts { hits, misses, blocks: stats.partition_insertions }
 }
 
 /// What readers of data did on this shard.

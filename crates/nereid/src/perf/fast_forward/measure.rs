@@ -11,8 +11,9 @@ use std::time::Duration;
 pub(crate) struct Spent {
     at: Instant,
     io: IoStats,
-    index: IndexCounts,
-    pages: IndexCounts,
+    index: CacheCounts,
+    pages: CacheCounts,
+    rows: CacheCounts,
     data: sstable::ReadCounts,
     allocations: u64,
     polls: u64,
@@ -20,17 +21,17 @@ pub(crate) struct Spent {
     instructions: Option<u64>,
 }
 
-/// What the cache of index files did.
+/// What a cache did. `blocks`: look-ups that waited; of the row cache, partitions that went in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IndexCounts {
+pub(crate) struct CacheCounts {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) blocks: u64,
 }
 
-impl IndexCounts {
-    fn since(self, before: IndexCounts) -> IndexCounts {
-        IndexCounts {
+impl CacheCounts {
+    fn since(self, before: CacheCounts) -> CacheCounts {
+        CacheCounts {
             hits: self.hits - before.hits,
             misses: self.misses - before.misses,
             blocks: self.blocks - before.blocks,
@@ -57,9 +58,11 @@ pub(crate) struct Sample {
     /// Bytes of data that were asked for.
     pub(crate) range: u64,
     /// Pages of partition indexes.
-    pub(crate) index: IndexCounts,
+    pub(crate) index: CacheCounts,
     /// Pages of index files.
-    pub(crate) pages: IndexCounts,
+    pub(crate) pages: CacheCounts,
+    /// Partitions in the row cache.
+    pub(crate) rows: CacheCounts,
     pub(crate) allocations: u64,
     pub(crate) tasks: u64,
     /// `None` where the processor's counters cannot be read.
@@ -82,6 +85,7 @@ pub(crate) async fn spent(counters: &Counters) -> Spent {
         io: runtime::io::total_stats(),
         index,
         pages,
+        rows: super::caches::row_counts(),
         data: super::caches::data_counts(),
         polls: groups.iter().map(|(_, stats)| stats.polls).sum(),
         busy_ns: groups.iter().map(|(_, stats)| stats.cpu_ns).sum(),
@@ -111,6 +115,7 @@ pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sa
         range: after.data.data_bytes - before.data.data_bytes,
         index: after.index.since(before.index),
         pages: after.pages.since(before.pages),
+        rows: after.rows.since(before.rows),
         allocations: allocations - before.allocations,
         tasks: (after.polls - before.polls).saturating_sub(1),
         instructions: instructions.zip(before.instructions).map(|(now, then)| now - then),
@@ -179,10 +184,9 @@ pub(crate) fn reduce(samples: &[Sample]) -> Result {
         ("idx hit", Value::Count(middle.index.hits)),
         ("idx miss", Value::Count(middle.index.misses)),
         ("idx blk", Value::Count(middle.index.blocks)),
-        // There is no row cache yet.
-        ("c hit", Value::Count(0)),
-        ("c miss", Value::Count(0)),
-        ("c blk", Value::Count(0)),
+        ("c hit", Value::Count(middle.rows.hits)),
+        ("c miss", Value::Count(middle.rows.misses)),
+        ("c blk", Value::Count(middle.rows.blocks)),
         ("allocs", Value::Count(middle.allocations)),
         ("tasks", Value::Count(middle.tasks)),
         ("insns/f", instructions),
