@@ -61,7 +61,9 @@ def test_commitlog(mode, tmp_path):
     (_, _, own), = LINE.findall(out)
     assert "bytes/op" in own and "writes/op" in own
     stats = json.loads((tmp_path / "result").read_text())["stats"]
-    assert 900 < stats["bytes_per_op"] and 0 < stats["writes_per_op"]
+    # What a periodic log has not yet written when the sample ends is in none.
+    least = {"batch": 900, "periodic": 0}[mode]
+    assert least < stats["bytes_per_op"] and 0 < stats["writes_per_op"]
 
 
 def test_row_cache_update(tmp_path):
