@@ -86,10 +86,16 @@ impl Elements {
 
     /// Goes on at a place of the same partition where `open` holds; what lies between lies outside
     /// of all ranges, and those before `range` are over.
-    pub(super) fn jump(&mut self, range: usize, open: Tombstone, out: &mut Vec<Fragment>) {
+    pub(super) fn jump(
+        &mut self,
+        range: usize,
+        open: Tombstone,
+        out: &mut Vec<Fragment>,
+    ) -> Result<(), Damaged> {
         self.slicer.finish_before(range, out);
-        self.slicer.jump(open);
+        self.slicer.jump(open)?;
         self.at_start = false;
+        Ok(())
     }
 
     /// Goes to a place where `open` holds, anywhere, for a range alone: into it or before it.

@@ -323,7 +323,8 @@ impl TableSource {
         if let Some(stretch) = rows.take() {
             let Stretch { start, end, open, range, bounded, refine } = stretch;
             if let Some(open) = open {
-                self.elements.jump(range, open, out);
+                let jumped = self.elements.jump(range, open, out);
+                jumped.map_err(|what| self.damaged_here(what))?;
             }
             self.window.go(start, end);
             self.refine = refine;
@@ -756,7 +757,8 @@ impl TableSource {
         if place < self.window.loaded().max(here).saturating_add(SKIP_BYTES) || limit < place {
             return Ok(false);
         }
-        self.elements.jump(0, open, &mut self.pending);
+        let jumped = self.elements.jump(0, open, &mut self.pending);
+        jumped.map_err(|what| self.damaged_here(what))?;
         self.window.go(place, limit);
         Ok(true)
     }

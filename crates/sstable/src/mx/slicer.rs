@@ -6,6 +6,7 @@
 use model::ClusteringOrder;
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
 use std::cmp::Ordering;
+use stdx::Damaged;
 
 /// Where an element lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +79,14 @@ impl Slicer {
         !self.inside && self.next < self.until
     }
 
-    /// Goes on where `open` holds; what lies between lies in no range.
-    pub fn jump(&mut self, open: Tombstone) {
-        assert!(!self.inside, "a jump inside a range");
+    /// Goes on where `open` holds; what lies between lies in no range. Fails inside a range: the
+    /// index that leads away from there contradicts the data.
+    pub fn jump(&mut self, open: Tombstone) -> Result<(), Damaged> {
+        if self.inside {
+            return Err(Damaged::new("rows of a range that the index leads away from", 0));
+        }
         self.current = open;
+        Ok(())
     }
 
     /// Goes to a place where `open` holds, for a range alone: into it, or before it.
@@ -207,6 +212,14 @@ mod tests {
     use super::*;
     use model::Type;
     use stdx::Bytes;
+
+    #[test]
+    fn a_jump_out_of_a_range_is_damage() {
+        let mut slicer = Slicer::new(vec![range(1, 3), range(5, 7)]);
+        assert_eq!(slicer.jump(Tombstone::NONE), Ok(()));
+        slicer.row(&order(), &prefix(2), &mut Vec::new());
+        assert!(slicer.jump(Tombstone::NONE).is_err());
+    }
 
     fn order() -> ClusteringOrder {
         ClusteringOrder { columns: vec![(Type::Int, false)] }
