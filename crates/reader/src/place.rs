@@ -174,8 +174,8 @@ impl Inside {
     }
 }
 
-/// The place behind a clustered fragment.
-fn beyond(fragment: &Fragment, direction: Direction) -> Option<ClusteringPosition> {
+/// The place behind a clustered fragment, in the direction of its stream; of others none.
+pub fn beyond(fragment: &Fragment, direction: Direction) -> Option<ClusteringPosition> {
     match (fragment, direction) {
         (Fragment::Row { key, .. }, Direction::Forward) => {
             Some(ClusteringPosition::after(key.clone()))

@@ -4,6 +4,7 @@ use super::{Reading, last};
 use crate::cache::Populate;
 use model::ClusteringOrder;
 use mutation::{ClusteringPosition, ClusteringRange, Direction, Fragment};
+use reader::place::beyond;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -139,19 +140,5 @@ impl Filler {
 impl Drop for Filler {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// The place behind a clustered fragment.
-fn beyond(fragment: &Fragment, direction: Direction) -> Option<ClusteringPosition> {
-    match (fragment, direction) {
-        (Fragment::Row { key, .. }, Direction::Forward) => {
-            Some(ClusteringPosition::after(key.clone()))
-        }
-        (Fragment::Row { key, .. }, Direction::Reversed) => {
-            Some(ClusteringPosition::before(key.clone()))
-        }
-        (Fragment::RangeTombstoneChange { position, .. }, _) => Some(position.clone()),
-        _ => None,
     }
 }
