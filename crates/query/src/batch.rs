@@ -131,11 +131,12 @@ pub(crate) async fn execute(
         return owned(items, request, timestamp).await;
     }
     let (entries, bytes) = mutations(items, request, timestamp)?;
-    let mut response = Response::VOID;
-    response.warnings.extend(check_size(&entries, bytes, request.config)?);
+    if let Some(warning) = check_size(&entries, bytes, request.config)? {
+        request.warn(warning);
+    }
     let coordinator = request.coordinator;
     if entries.is_empty() {
-        return Ok(response);
+        return Ok(Response::VOID);
     }
     let is_counter = items.iter().any(|item| item.plan.is_counter());
     if is_counter {
@@ -143,7 +144,7 @@ pub(crate) async fn execute(
         for BatchEntry { table, token, mutation } in entries {
             coordinator.increment(&table, token, mutation, &options).await?;
         }
-        return Ok(response);
+        return Ok(Response::VOID);
     }
     let (kind, write_kind) = match kind {
         BatchKind::Logged => (replication::BatchKind::Logged, WriteKind::Batch),
@@ -151,7 +152,7 @@ pub(crate) async fn execute(
     };
     let options = request.write_options(write_kind);
     coordinator.write_batch(kind, entries, &options).await?;
-    Ok(response)
+    Ok(Response::VOID)
 }
 
 /// Refuses a batch of several partitions that is over the limit; gives a warning of one that is

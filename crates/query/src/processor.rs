@@ -6,7 +6,7 @@ use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
-use crate::request::{Request, Scratch, timeout};
+use crate::request::{Request, Scratch, Warnings, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Plan, Statement};
@@ -196,8 +196,12 @@ impl Processor {
             items.push(batch::Item { plan, values, statement, part: None });
         }
         batch::check(kind, false, items.iter().map(|item| item.plan))?;
-        let request = self.request(&[], parameters, runtime::time::wall_micros());
-        batch::execute(kind, &items, None, &request).await
+        let warnings = Warnings::default();
+        let now_micros = runtime::time::wall_micros();
+        let request = self.request(&[], parameters, &warnings, now_micros);
+        let mut response = batch::execute(kind, &items, None, &request).await?;
+        response.warn(warnings.take());
+        Ok(response)
     }
 
     async fn run(
@@ -207,9 +211,11 @@ impl Processor {
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
         let values = statement.values(&parameters.values)?;
-        let mut request = self.request(&values, parameters, runtime::time::wall_micros());
+        let warnings = Warnings::default();
+        let now_micros = runtime::time::wall_micros();
+        let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.timeout = timeout(statement.timeout(), &request.env())?;
-        match &statement.plan {
+        let answered = match &statement.plan {
             Plan::Values(plan) => {
                 Ok(Response::of(ResponseKind::Rows(plan.evaluate(&request.env())?)))
             }
@@ -241,7 +247,10 @@ impl Processor {
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
             Plan::Schema(change) => ddl::execute(self, session, change).await,
             Plan::Describe(what) => describe::execute(self, session, what).await,
-        }
+        };
+        let mut response = answered?;
+        response.warn(warnings.take());
+        Ok(response)
     }
 
     fn use_keyspace(&self, session: &Session, keyspace: &Rc<str>) -> Result<Response, CqlError> {
@@ -280,6 +289,7 @@ impl Processor {
         &'a self,
         values: &'a [Value<'a>],
         parameters: &'a Parameters<'a>,
+        warnings: &'a Warnings,
         now_micros: i64,
     ) -> Request<'a> {
         Request {
@@ -291,6 +301,7 @@ impl Processor {
             scratch: &self.scratch,
             coordinator: &self.coordinator,
             timeout: None,
+            warnings,
         }
     }
 

@@ -31,6 +31,37 @@ impl Scratch {
     }
 }
 
+/// What a client's log is to be told of one execution.
+///
+/// Invariants
+///  - *bounded*: at most [`Warnings::COUNT_MAX`] texts of at most [`Warnings::BYTES_MAX`] bytes; the
+///    frame counts both in 16 bits.
+#[derive(Default)]
+pub(crate) struct Warnings(Cell<Vec<String>>);
+
+impl Warnings {
+    /// Further ones are left out.
+    const COUNT_MAX: usize = 32;
+    /// Longer ones are cut.
+    const BYTES_MAX: usize = 8 << 10;
+
+    fn add(&self, mut text: String) {
+        let mut texts = self.0.take();
+        if texts.len() < Warnings::COUNT_MAX && !texts.contains(&text) {
+            if Warnings::BYTES_MAX < text.len() {
+                text.truncate(text.floor_char_boundary(Warnings::BYTES_MAX));
+            }
+            texts.push(text);
+        }
+        self.0.set(texts);
+    }
+
+    /// The texts, in the order in which they came.
+    pub(crate) fn take(&self) -> Vec<String> {
+        self.0.take()
+    }
+}
+
 /// What the execution of a plan needs beside the plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
@@ -44,12 +75,19 @@ pub(crate) struct Request<'a> {
     pub(crate) coordinator: &'a Coordinator,
     /// `USING TIMEOUT`
     pub(crate) timeout: Option<Duration>,
+    pub(crate) warnings: &'a Warnings,
 }
 
 impl<'a> Request<'a> {
     /// For terms outside of rows.
     pub(crate) fn env(&self) -> Env<'a> {
         Env::new(self.values, self.now_micros, self.ids)
+    }
+
+    /// Tells the client's log something; it arrives with the answer, from version 4 on. The same
+    /// text arrives once, many or very long ones do not arrive whole.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        self.warnings.add(text.into());
     }
 
     /// Seconds since the epoch.
@@ -109,4 +147,21 @@ pub(crate) fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Durat
     let nanos = u64::try_from(span.nanos);
     let nanos = nanos.map_err(|_| CqlError::invalid("Timeout values must be non-negative"))?;
     Ok(Some(Duration::from_nanos(nanos)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_bounded_and_tell_a_thing_once() {
+        let warnings = Warnings::default();
+        ["a", "b", "a"].iter().for_each(|text| warnings.add(text.to_string()));
+        assert_eq!(warnings.take(), ["a", "b"]);
+        (0..100).for_each(|n| warnings.add(format!("{n}")));
+        assert_eq!(warnings.take().len(), Warnings::COUNT_MAX);
+        // Two bytes a character, the bound in the middle of one.
+        warnings.add(format!("x{}", "\u{e4}".repeat(Warnings::BYTES_MAX)));
+        assert_eq!(warnings.take()[0].len(), Warnings::BYTES_MAX - 1);
+    }
 }

@@ -20,6 +20,14 @@ impl Response {
     pub const VOID: Response =
         Response { kind: ResponseKind::Void, warnings: Vec::new(), tracing_id: None };
 
+    /// Adds warnings to those that it has.
+    pub(crate) fn warn(&mut self, warnings: Vec<String>) {
+        match self.warnings.is_empty() {
+            true => self.warnings = warnings,
+            false => self.warnings.extend(warnings),
+        }
+    }
+
     /// An answer without warnings.
     pub const fn of(kind: ResponseKind) -> Response {
         Response { kind, warnings: Vec::new(), tracing_id: None }

@@ -9,7 +9,7 @@ use super::plan::ModifyPlan;
 use crate::error::CqlError;
 use crate::parameters::{Parameters, Value};
 use crate::processor::Processor;
-use crate::request::Request;
+use crate::request::{Request, Warnings};
 use crate::restrictions::Nulls;
 use crate::select::RowCells;
 use crate::statement::Statement;
@@ -74,6 +74,7 @@ impl OwnedStatement {
 pub(crate) struct Outcome {
     /// Of conditional writes: the row of the result.
     pub(crate) row: Option<Vec<u8>>,
+    warnings: Vec<String>,
 }
 
 /// Executes writes of one partition on its owner: all of them, if all conditions hold.
@@ -91,7 +92,9 @@ pub(crate) async fn on_owner(
     let change = move |owner: Owner| async move {
         run(owner, owned_key, statements, consistency, now_secs, timestamp).await
     };
-    request.coordinator.on_owner(table, token, &key, &options, change).await?
+    let mut outcome = request.coordinator.on_owner(table, token, &key, &options, change).await??;
+    std::mem::take(&mut outcome.warnings).into_iter().for_each(|text| request.warn(text));
+    Ok(outcome)
 }
 
 async fn run(
@@ -104,6 +107,7 @@ async fn run(
 ) -> Result<Outcome, CqlError> {
     let processor = runtime::local::get::<Processor>();
     let parameters = Parameters { now_secs, ..Parameters::plain(consistency) };
+    let warnings = Warnings::default();
     let now_micros = runtime::time::wall_micros();
     let mut analysed = Vec::with_capacity(statements.len());
     for owned in &statements {
@@ -113,11 +117,11 @@ async fn run(
     let schema = owner.schema().clone();
     let mut builder = MutationBuilder::new(&schema, &key);
     let mut conditional = false;
-    let mut outcome = Outcome { row: None };
+    let mut outcome = Outcome { row: None, warnings: Vec::new() };
     let mut steps = Vec::with_capacity(analysed.len());
     for (statement, part, values) in &analysed {
         let plan = statement.modification(*part)?;
-        let request = processor.request(values, &parameters, now_micros);
+        let request = processor.request(values, &parameters, &warnings, now_micros);
         let page = match plan.read_command(&key, &request)? {
             Some(command) => owner.read(&command).await?,
             None => Page::default(),
@@ -125,6 +129,7 @@ async fn run(
         conditional |= plan.is_conditional();
         let (existing, applied) = judge(plan, &page, &request, &mut outcome)?;
         if !applied {
+            outcome.warnings = warnings.take();
             return Ok(outcome);
         }
         steps.push((plan, existing, request));
@@ -138,6 +143,7 @@ async fn run(
     if !builder.is_empty() {
         owner.apply(builder.freeze()).await?;
     }
+    outcome.warnings = warnings.take();
     Ok(outcome)
 }
 
