@@ -8,13 +8,15 @@
 //!  - *one-writer*: the schema changes on shard 0 only, one change after the other.
 //!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
 //!
-//! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`].
+//! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`],
+//! [`settings`].
 
 pub mod event;
 pub mod node;
 pub mod replication;
 pub mod schema;
 pub mod schema_tables;
+pub mod settings;
 pub mod system_tables;
 pub mod tablets;
 pub mod uuids;
@@ -32,4 +34,5 @@ pub use node::{NodeConfig, NodeInfo};
 pub use registry::{ChangeError, Cluster};
 pub use replication::Replication;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
-pub use virtual_tables::{VirtualFuture, VirtualRow, VirtualRows};
+pub use settings::{Live, Restriction, Settings};
+pub use virtual_tables::{VirtualFuture, VirtualRow, VirtualRows, VirtualWriter};

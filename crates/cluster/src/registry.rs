@@ -10,8 +10,9 @@ use crate::node::NodeInfo;
 use crate::schema::{Schema, SchemaChange};
 use crate::schema_tables::{self, write::Owner};
 use crate::uuids::{time_uuid, time_uuid_now};
-use crate::virtual_tables::VirtualRows;
+use crate::virtual_tables::{self, VirtualRows, VirtualWriter};
 use model::{TableId, TableSchema, TabletMap, Uuid};
+use mutation::FrozenMutation;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
 use std::cell::{Cell, RefCell};
@@ -47,6 +48,7 @@ pub struct Cluster {
     schema: RefCell<Rc<Schema>>,
     subscribers: Subscribers,
     providers: RefCell<HashMap<TableId, VirtualRows>>,
+    writers: RefCell<HashMap<TableId, VirtualWriter>>,
     /// Shard 0: whose turn it is to change the schema.
     turn: Semaphore,
     /// Shard 0: the timestamp of the last change; the next one has a later one.
@@ -62,6 +64,7 @@ impl Cluster {
             schema: RefCell::new(Rc::new(schema)),
             subscribers: Subscribers::default(),
             providers: RefCell::new(HashMap::default()),
+            writers: RefCell::new(HashMap::default()),
             turn: Semaphore::new(1, WAITING_MAX),
             last_timestamp: Cell::new(last_timestamp),
             changes: Scope::new(),
@@ -112,11 +115,35 @@ impl Cluster {
     /// Gives the virtual table `system.name` its rows on this shard (every shard must). Panics
     /// when there is no such virtual table.
     pub fn provide(&self, name: &str, rows: VirtualRows) {
-        let id = match self.schema.borrow().table("system", name) {
+        let id = self.virtual_id(name);
+        self.providers.borrow_mut().insert(id, rows);
+    }
+
+    /// Lets the virtual table `system.name` be written on this shard (every shard must).
+    pub(crate) fn provide_writer(&self, name: &str, writer: VirtualWriter) {
+        let id = self.virtual_id(name);
+        self.writers.borrow_mut().insert(id, writer);
+    }
+
+    fn virtual_id(&self, name: &str) -> TableId {
+        match self.schema.borrow().table("system", name) {
             Some(entry) if entry.kind == crate::TableKind::Virtual => entry.schema.id,
             _ => panic!("no virtual table system.{name}"),
-        };
-        self.providers.borrow_mut().insert(id, rows);
+        }
+    }
+
+    /// Who carries out what is written into a virtual table.
+    pub(crate) fn virtual_writer(&self, id: TableId) -> Option<VirtualWriter> {
+        self.writers.borrow().get(&id).cloned()
+    }
+
+    /// Writes into a virtual table. The error says why that was not done: few can be written.
+    pub async fn write_virtual(
+        &self,
+        table: &TableSchema,
+        mutation: &FrozenMutation,
+    ) -> Result<(), String> {
+        virtual_tables::write(self, table, mutation).await
     }
 
     /// How the rows of a virtual table are computed; `None` when nobody provides them: no rows.

@@ -1,10 +1,16 @@
-//! Tables whose rows are computed when they are read.
+//! Tables whose rows are computed when they are read. One of them, `system.config`, is written too.
 
 use crate::node::RELEASE_VERSION;
 use crate::registry::Cluster;
 use crate::schema::TableKind;
 use crate::schema_tables::partition::{self, Value};
+use crate::schema_tables::read::Row;
+use crate::schema_tables::rows;
+use crate::settings::{Refused, Settings};
 use model::{TableId, TableSchema, Token};
+use mutation::FrozenMutation;
+use mutation::compact::{QueryCompactor, Step};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,6 +24,14 @@ pub type VirtualFuture = Pin<Box<dyn Future<Output = Vec<VirtualRow>>>>;
 
 /// Computes all rows of a table, in any order.
 pub type VirtualRows = Rc<dyn Fn() -> VirtualFuture>;
+
+/// Carries out a written row, given by column names: keys, and what is written of other columns.
+/// The error says why it was not done.
+pub type VirtualWriter =
+    Rc<dyn Fn(BTreeMap<String, Vec<u8>>) -> Pin<Box<dyn Future<Output = Result<(), String>>>>>;
+
+/// What computed tables say to writes.
+const READ_ONLY: &str = "this virtual table doesn't allow updates";
 
 /// A row by column names; what is not named is null. Panics on a name that the table lacks: names
 /// are literals of this program.
@@ -37,6 +51,71 @@ pub(crate) fn provide_own(cluster: &Cluster) {
     cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
     cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
     cluster.provide("topology", Rc::new(|| Box::pin(topology())));
+    cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
+    cluster.provide("config", Rc::new(|| Box::pin(config())));
+    cluster.provide_writer("config", Rc::new(|row| Box::pin(change_option(row))));
+}
+
+/// Writes `mutation` into a computed table. The error says why that was not done.
+pub(crate) async fn write(
+    cluster: &Cluster,
+    schema: &TableSchema,
+    mutation: &FrozenMutation,
+) -> Result<(), String> {
+    let writer = cluster.virtual_writer(schema.id).ok_or_else(|| READ_ONLY.to_owned())?;
+    let rows = live_rows(schema, mutation).ok_or_else(|| "a malformed mutation".to_owned())?;
+    if rows.is_empty() {
+        return Err(READ_ONLY.to_owned());
+    }
+    for row in rows {
+        writer(row).await?;
+    }
+    Ok(())
+}
+
+/// The rows that a mutation writes.
+fn live_rows(schema: &TableSchema, mutation: &FrozenMutation) -> Option<Vec<Row>> {
+    let view = mutation.view().ok()?;
+    let command = rows::read_all(schema, 1);
+    let mut compactor = QueryCompactor::new(schema, &command);
+    for fragment in view.fragments(&schema.order) {
+        if compactor.consume(&fragment) != Step::Continue {
+            break;
+        }
+    }
+    let mut out = Vec::new();
+    rows::decode(schema, &command, &compactor.finish(), &mut out).ok()?;
+    Some(out)
+}
+
+async fn config() -> Vec<VirtualRow> {
+    let Some((_, schema)) = own("config") else { return Vec::new() };
+    let rows = Settings::of_shard().shown().into_iter().map(|option| {
+        let values = vec![
+            ("name", option.name.into_bytes()),
+            ("source", option.source.as_bytes().to_vec()),
+            ("type", option.kind.as_bytes().to_vec()),
+            ("value", option.value.into_bytes()),
+        ];
+        row(&schema, values)
+    });
+    rows.collect()
+}
+
+async fn change_option(mut row: Row) -> Result<(), String> {
+    if row.contains_key("type") {
+        return Err("option type is immutable".to_owned());
+    }
+    if row.contains_key("source") {
+        return Err("option source is not updateable".to_owned());
+    }
+    let mut text = |name: &str| row.remove(name).and_then(|bytes| String::from_utf8(bytes).ok());
+    let name = text("name").ok_or_else(|| "option name is required".to_owned())?;
+    let value = text("value").ok_or_else(|| "option value is required".to_owned())?;
+    let changed = Settings::change(name.clone(), value.clone()).await;
+    changed.map_err(|Refused(why)| why)?;
+    tracing::info!(target: "config", %name, %value, "option changed");
+    Ok(())
 }
 
 /// This shard's cluster and one of its virtual tables; `None` when the node has stopped.

@@ -2,8 +2,9 @@
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`.
 
-use crate::options::{Values, parse_bytes};
-use cluster::{BootConfig, NodeConfig};
+use crate::options::{Values, offers, parse_bytes};
+use cluster::settings::Offer;
+use cluster::{BootConfig, NodeConfig, Settings};
 use query::Processor;
 use replication::Coordinator;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -19,6 +20,8 @@ pub(crate) struct Config {
     pub(crate) coordinator: replication::Config,
     pub(crate) processor: query::Config,
     pub(crate) reads: Reads,
+    /// Every option, for those who let theirs change.
+    pub(crate) offers: Vec<Offer>,
 }
 
 /// What the reads of a shard are bounded by, beside its memory.
@@ -83,13 +86,22 @@ fn abort_factor(values: &Values) -> Result<f64, String> {
 
 /// Starts all but the listeners. The error says what failed, and where.
 pub(crate) async fn start(config: Config) -> Result<(), String> {
+    let offers = config.offers;
+    let offer = move || async move {
+        let settings = Settings::of_shard();
+        offers.into_iter().for_each(|offer| settings.offer(offer));
+    };
+    runtime::on_all_shards(offer).await;
     cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
     let reads = config.reads;
     runtime::on_all_shards(move || async move { reads.set() }).await;
     let started = Coordinator::start(config.coordinator).await;
     started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
     Processor::start(config.processor).await;
-    Ok(())
+    match Settings::of_shard().refused().into_iter().next() {
+        Some(text) => Err(text),
+        None => Ok(()),
+    }
 }
 
 /// Stops what [`start`] started: what is in memory goes to files.
@@ -127,8 +139,6 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         counter_write_timeout: millis("counter_write_request_timeout_in_ms"),
         cas_timeout: millis("cas_contention_timeout_in_ms"),
         truncate_timeout: millis("truncate_request_timeout_in_ms"),
-        batch_warn_bytes: (values.integer("batch_size_warn_threshold_in_kb") as usize) << 10,
-        batch_fail_bytes: (values.integer("batch_size_fail_threshold_in_kb") as usize) << 10,
         ..query::Config::standard()
     };
     let storage = storage_config(values, shards)?;
@@ -142,6 +152,7 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         coordinator: replication::Config { batch_memory },
         processor,
         reads: Reads::of(values)?,
+        offers: offers(values),
     })
 }
 

@@ -9,11 +9,13 @@
 
 mod file;
 mod line;
+mod live;
 mod table;
 
 use stdx::HashMap;
 
 pub(crate) use line::{Invocation, parse_line};
+pub(crate) use live::offers;
 pub(crate) use table::{OPTIONS, OptionRow};
 
 /// Where a value came from.

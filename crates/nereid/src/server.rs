@@ -148,12 +148,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     notify::status("loading");
     node::start(plan.node.clone()).await?;
     let bound = listen(plan).await?;
-    let values = plan.values.clone();
-    runtime::on_all_shards(move || {
-        let values = values.clone();
-        async move { crate::tables::provide(&values, bound) }
-    })
-    .await;
+    runtime::on_all_shards(move || async move { crate::tables::provide(bound) }).await;
     tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
     tracing::info!(target: "init", "serving");
     notify::ready();

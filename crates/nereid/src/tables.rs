@@ -1,9 +1,8 @@
 //! Rows of the computed system tables that tell of the program itself: `system.clients`,
-//! `config`, `versions`, `protocol_servers`, `runtime_info`.
+//! `versions`, `protocol_servers`, `runtime_info`.
 //!
 //! A row is built by column name, so that the order of columns stays the business of the schema.
 
-use crate::options::{OPTIONS, Values};
 use cluster::{Cluster, VirtualFuture, VirtualRow};
 use model::{TableSchema, value};
 use native::server::{Client, Server};
@@ -11,20 +10,12 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Gives the tables their rows on this shard.
-pub(crate) fn provide(values: &Values, bound: native::Bound) {
+pub(crate) fn provide(bound: native::Bound) {
     let cluster = runtime::local::get::<Cluster>();
-    let config = Rc::new(config_rows(values));
     let provide = |name: &'static str, rows: Rc<dyn Fn() -> VirtualFuture>| {
         cluster.provide(name, rows);
     };
     provide("clients", Rc::new(|| Box::pin(clients())));
-    provide(
-        "config",
-        Rc::new(move || {
-            let rows = config.clone();
-            Box::pin(async move { arranged("config", &rows) })
-        }),
-    );
     provide("versions", Rc::new(|| Box::pin(async { arranged("versions", &[version_row()]) })));
     provide(
         "protocol_servers",
@@ -53,24 +44,6 @@ fn arrange(schema: &TableSchema, row: &Named) -> VirtualRow {
     let find = |name: &str| row.iter().find(|(known, _)| *known == name);
     let values = schema.columns.iter().map(|column| find(&column.name));
     values.map(|value| value.map(|(_, bytes)| bytes.clone())).collect()
-}
-
-fn config_rows(values: &Values) -> Vec<Named> {
-    let rows = OPTIONS.iter().map(|row| {
-        let shown = match row.kind.type_name() {
-            "string list" => serde_json::json!(values.list(row.name)).to_string(),
-            "bool" => values.flag(row.name).to_string(),
-            "integer" => values.integer(row.name).to_string(),
-            _ => serde_json::json!(values.text(row.name)).to_string(),
-        };
-        vec![
-            ("name", text(row.name)),
-            ("source", text(values.source(row.name).name())),
-            ("type", text(row.kind.type_name())),
-            ("value", text(shown)),
-        ]
-    });
-    rows.collect()
 }
 
 fn version_row() -> Named {

@@ -5,9 +5,10 @@ use crate::markers::Markers;
 use crate::modify::{
     Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency,
     default_timestamp, on_owner, partition_keys, prepare_delete, prepare_insert, prepare_update,
+    refused,
 };
+use crate::options::Options;
 use crate::parameters::Value;
-use crate::processor::Config;
 use crate::request::Request;
 use crate::response::{Response, ResponseKind, Rows};
 use crate::restrictions::Keys;
@@ -15,7 +16,7 @@ use crate::statement::{Statement, table};
 use crate::syntax::ast;
 use crate::syntax::ast::{BatchKind, Modification};
 use crate::term::Preparer;
-use cluster::{Schema, TableEntry};
+use cluster::{Schema, TableEntry, TableKind};
 use model::{TableId, Token};
 use mutation::MutationBuilder;
 use replication::{BatchEntry, WriteKind};
@@ -127,11 +128,14 @@ pub(crate) async fn execute(
         Some(timestamp) => timestamp,
         None => default_timestamp(request)?,
     };
+    if items.iter().any(|item| item.plan.table.kind == TableKind::Virtual) {
+        return Err(refused(request, "virtual tables cannot be written in batches"));
+    }
     if items.iter().any(|item| item.plan.needs_owner()) {
         return owned(items, request, timestamp).await;
     }
     let (entries, bytes) = mutations(items, request, timestamp)?;
-    if let Some(warning) = check_size(&entries, bytes, request.config)? {
+    if let Some(warning) = check_size(&entries, bytes, request.options)? {
         request.warn(warning);
     }
     let coordinator = request.coordinator;
@@ -160,7 +164,7 @@ pub(crate) async fn execute(
 fn check_size(
     entries: &[BatchEntry],
     bytes: usize,
-    config: &Config,
+    options: &Options,
 ) -> Result<Option<String>, CqlError> {
     let over = |kind: &str, bytes_max: usize| {
         let table = |entry: &BatchEntry| {
@@ -176,14 +180,19 @@ fn check_size(
             bytes - bytes_max
         )
     };
-    if entries.len() < 2 || bytes <= config.batch_warn_bytes.min(config.batch_fail_bytes) {
+    if entries.len() < 2 {
         return Ok(None);
     }
-    if config.batch_fail_bytes < bytes {
-        tracing::error!(target: "BatchStatement", "{}", over("FAIL", config.batch_fail_bytes));
+    let warn_bytes = (options.batch_size_warn_threshold_in_kb.get() as usize) << 10;
+    let fail_bytes = (options.batch_size_fail_threshold_in_kb.get() as usize) << 10;
+    if bytes <= warn_bytes.min(fail_bytes) {
+        return Ok(None);
+    }
+    if fail_bytes < bytes {
+        tracing::error!(target: "BatchStatement", "{}", over("FAIL", fail_bytes));
         return Err(CqlError::invalid("Batch too large"));
     }
-    let warning = over("WARN", config.batch_warn_bytes);
+    let warning = over("WARN", warn_bytes);
     tracing::warn!(target: "BatchStatement", "{warning}");
     Ok(Some(warning))
 }

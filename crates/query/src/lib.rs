@@ -3,7 +3,8 @@
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
 //! [`processor`] keeps prepared statements and leads the rest; [`ddl`] and [`describe`] execute
 //! what concerns the schema. [`session`], [`parameters`], [`response`], [`prepared`] and
-//! [`error`] are what the protocol above deals in; [`offline`] serves tools that have no node.
+//! [`error`] are what the protocol above deals in; [`options`] are what the node is told;
+//! [`offline`] serves tools that have no node.
 
 mod batch;
 mod cache;
@@ -16,6 +17,7 @@ mod json;
 mod markers;
 mod modify;
 pub mod offline;
+pub mod options;
 pub mod parameters;
 pub mod prepared;
 pub mod processor;
@@ -30,6 +32,7 @@ mod term;
 mod types;
 
 pub use error::CqlError;
+pub use options::Options;
 pub use parameters::{Parameters, Value, Values};
 pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};

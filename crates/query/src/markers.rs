@@ -1,10 +1,12 @@
 //! The bind markers of a statement while it is analysed: which value each takes, and of what type.
 //!
 //! Invariants
-//!  - *one-variable-per-name*: markers of one name take one value.
+//!  - *one-variable-per-name*: markers of one name take one value, unless the node's options say
+//!    that each marker is a variable, as in Cassandra.
 //!  - *typed-by-first-use*: the first use of a variable decides what its specification says.
 
 use crate::error::CqlError;
+use crate::options::Options;
 use crate::parameters::Value;
 use crate::response::{BindMetadata, ColumnSpec};
 use crate::syntax::Marker;
@@ -26,19 +28,22 @@ pub(crate) struct Markers {
     table: Rc<str>,
     /// Per variable: the partition key column that it is, alone, the value of.
     key_positions: Vec<Option<u16>>,
+    /// What the analysis depends on besides the schema.
+    pub(crate) options: Rc<Options>,
 }
 
 impl Markers {
     /// The markers that the parser has found.
-    pub(crate) fn new(markers: &[Marker]) -> Result<Markers, CqlError> {
+    pub(crate) fn new(markers: &[Marker], options: Rc<Options>) -> Result<Markers, CqlError> {
+        let one_per_name = options.cql_duplicate_bind_variable_names_refer_to_same_variable.get();
         let mut names: Vec<Option<Rc<str>>> = Vec::new();
         let mut variables = Vec::with_capacity(markers.len());
         let mut by_name = stdx::HashMap::default();
         for marker in markers {
             let next = names.len();
             let index = match &marker.name {
-                Some(name) => *by_name.entry(name.as_str()).or_insert(next),
-                None => next,
+                Some(name) if one_per_name => *by_name.entry(name.as_str()).or_insert(next),
+                _ => next,
             };
             if index == next {
                 names.push(marker.name.as_deref().map(Rc::from));
@@ -52,7 +57,7 @@ impl Markers {
         let specs = vec![None; names.len()];
         let key_positions = vec![None; names.len()];
         let (keyspace, table) = (Rc::from(""), Rc::from(""));
-        Ok(Markers { variables, names, specs, keyspace, table, key_positions })
+        Ok(Markers { variables, names, specs, keyspace, table, key_positions, options })
     }
 
     /// From here on markers belong to a statement about `table`.
@@ -75,6 +80,14 @@ impl Markers {
             });
         }
         variable
+    }
+
+    /// What a marker is called that stands for the list of `operator` (`IN`) of a column.
+    pub(crate) fn list_name(&self, operator: &str, column: &str) -> String {
+        match self.options.cql_in_bind_variable_name_uses_uppercase_operator.get() {
+            true => format!("{operator}({column})"),
+            false => format!("{}({column})", operator.to_lowercase()),
+        }
     }
 
     /// Remembers that `variable` is the value of the partition key's column `position`.
@@ -133,15 +146,30 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::Live;
 
     fn marker(name: Option<&str>) -> Marker {
         Marker { name: name.map(str::to_owned), at: Default::default() }
     }
 
     #[test]
+    fn each_marker_is_a_variable_where_the_node_says_so() {
+        let found = [marker(Some("a")), marker(None), marker(Some("a"))];
+        let different = Rc::new(Options {
+            cql_duplicate_bind_variable_names_refer_to_same_variable: Live::fixed(false),
+            cql_in_bind_variable_name_uses_uppercase_operator: Live::fixed(false),
+            ..Rc::into_inner(Options::standard()).unwrap()
+        });
+        let mut markers = Markers::new(&found, different).unwrap();
+        let bind = |markers: &mut Markers, n| markers.bind(n, "c", &Type::Int);
+        assert_eq!([0, 1, 2].map(|n| bind(&mut markers, n)), [0, 1, 2]);
+        assert_eq!(markers.list_name("NOT IN", "c"), "not in(c)");
+    }
+
+    #[test]
     fn markers_of_one_name_are_one_variable() {
         let found = [marker(Some("a")), marker(None), marker(Some("a")), marker(Some("b"))];
-        let mut markers = Markers::new(&found).unwrap();
+        let mut markers = Markers::new(&found, Options::standard()).unwrap();
         let bind = |markers: &mut Markers, n| markers.bind(n, "c", &Type::Int);
         assert_eq!([0, 1, 2, 3].map(|n| bind(&mut markers, n)), [0, 1, 0, 2]);
         markers.is_key(1, 0);

@@ -7,6 +7,7 @@ use crate::ddl::{self, Context};
 use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::markers::Markers;
+use crate::options::Options;
 use crate::syntax::{self, ast};
 use crate::term::{Env, Preparer, Receiver};
 use cluster::{Schema, SchemaChange};
@@ -314,7 +315,7 @@ fn dropped_of(insert: &ast::Insert) -> Result<Dropped, CqlError> {
 pub fn value_of_literal(ty: &Type, text: &str) -> Result<Option<Vec<u8>>, CqlError> {
     let expr = syntax::parse_term(text)?;
     let schema = Schema::of_system(Uuid::nil(), 1);
-    let mut markers = Markers::new(&[])?;
+    let mut markers = Markers::new(&[], Options::standard())?;
     let mut preparer = Preparer {
         schema: &schema,
         keyspace: "",

@@ -1,8 +1,9 @@
 //! A statement that was prepared: its identity, what it binds and what it answers.
 
 use crate::error::CqlError;
+use crate::options::Options;
 use crate::response::{BindMetadata, ResultMetadata};
-use crate::statement::Statement;
+use crate::statement::{Dialect, Statement};
 use cluster::Schema;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,14 +55,23 @@ impl Prepared {
         self.statement.borrow().is_conditional()
     }
 
+    /// As which it was analysed last.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.statement.borrow().dialect()
+    }
+
     /// The statement, analysed against the present schema.
-    pub(crate) fn current(&self, schema: &Schema) -> Result<Rc<Statement>, CqlError> {
+    pub(crate) fn current(
+        &self,
+        schema: &Schema,
+        options: &Rc<Options>,
+    ) -> Result<Rc<Statement>, CqlError> {
         let present = self.statement.borrow().clone();
         if present.version == schema.version {
             return Ok(present);
         }
-        let analysed =
-            Statement::analyze(schema, &present.text, present.keyspace.as_deref()).map(Rc::new)?;
+        let keyspace = present.keyspace.as_deref();
+        let analysed = Rc::new(Statement::analyze(schema, &present.text, keyspace, options)?);
         *self.statement.borrow_mut() = analysed.clone();
         Ok(analysed)
     }

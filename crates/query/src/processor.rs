@@ -4,12 +4,13 @@ use crate::batch;
 use crate::cache::Cache;
 use crate::error::CqlError;
 use crate::ids::Ids;
+use crate::options::Options;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
 use crate::request::{Request, Scratch, Warnings, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use crate::statement::{Plan, Statement};
+use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
 use crate::{ddl, describe, modify, select};
 use cluster::Cluster;
@@ -35,10 +36,6 @@ pub struct Config {
     pub truncate_timeout: Duration,
     /// Bytes of prepared statements kept on this shard.
     pub prepared_bytes_max: usize,
-    /// A batch over this gives a warning.
-    pub batch_warn_bytes: usize,
-    /// A batch over this is refused.
-    pub batch_fail_bytes: usize,
 }
 
 impl Config {
@@ -52,8 +49,6 @@ impl Config {
             cas_timeout: Duration::from_millis(1_000),
             truncate_timeout: Duration::from_millis(60_000),
             prepared_bytes_max: 32 << 20,
-            batch_warn_bytes: 128 << 10,
-            batch_fail_bytes: 1 << 20,
         }
     }
 }
@@ -79,6 +74,7 @@ pub struct BatchEntry<'a> {
 /// Understands and executes the statements of one shard. Lives in `runtime::local`.
 pub struct Processor {
     config: Config,
+    options: Rc<Options>,
     cluster: Rc<Cluster>,
     coordinator: Rc<Coordinator>,
     ids: Ids,
@@ -94,6 +90,7 @@ impl Processor {
         let prepared = RefCell::new(Cache::new(config.prepared_bytes_max));
         Rc::new(Processor {
             config,
+            options: Options::of_shard(),
             cluster: runtime::local::get::<Cluster>(),
             coordinator: runtime::local::get::<Coordinator>(),
             ids: Ids::new(runtime::random_u64()),
@@ -113,6 +110,11 @@ impl Processor {
         runtime::on_all_shards(|| async { runtime::local::clear::<Processor>() }).await;
     }
 
+    /// The options that statements depend on.
+    pub fn options(&self) -> &Rc<Options> {
+        &self.options
+    }
+
     /// The registry that it asks for the schema.
     pub fn cluster(&self) -> &Rc<Cluster> {
         &self.cluster
@@ -127,7 +129,7 @@ impl Processor {
     ) -> Result<Response, CqlError> {
         let keyspace = effective_keyspace(session, parameters.keyspace);
         let schema = self.cluster.schema();
-        let statement = Statement::analyze(&schema, text, keyspace.as_deref())?;
+        let statement = Statement::analyze(&schema, text, keyspace.as_deref(), &self.options)?;
         self.run(session, &statement, parameters).await
     }
 
@@ -163,7 +165,7 @@ impl Processor {
         prepared: &Rc<Prepared>,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let statement = prepared.current(&self.cluster.schema())?;
+        let statement = prepared.current(&self.cluster.schema(), &self.options)?;
         self.run(session, &statement, parameters).await
     }
 
@@ -180,9 +182,9 @@ impl Processor {
         let mut statements = Vec::with_capacity(entries.len());
         for entry in entries {
             statements.push(match &entry.statement {
-                BatchStatement::Prepared(prepared) => prepared.current(&schema)?,
+                BatchStatement::Prepared(prepared) => prepared.current(&schema, &self.options)?,
                 BatchStatement::Text(text) => {
-                    Rc::new(Statement::analyze(&schema, text, keyspace.as_deref())?)
+                    Rc::new(Statement::analyze(&schema, text, keyspace.as_deref(), &self.options)?)
                 }
             });
         }
@@ -264,11 +266,12 @@ impl Processor {
     fn prepare_here(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Prepared>, CqlError> {
         let id = statement_id(keyspace, text);
         let schema = self.cluster.schema();
-        if let Some(present) = self.prepared(&id) {
-            present.current(&schema)?;
+        let present = self.prepared(&id);
+        if let Some(present) = present.filter(|it| it.dialect() == Dialect::of(&self.options)) {
+            present.current(&schema, &self.options)?;
             return Ok(present);
         }
-        let statement = Rc::new(Statement::analyze(&schema, text, keyspace)?);
+        let statement = Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?);
         let bytes = statement.size_bytes();
         let prepared = Rc::new(Prepared::new(statement));
         self.prepared.borrow_mut().insert(id, prepared.clone(), bytes);
@@ -281,7 +284,7 @@ impl Processor {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Statement>, CqlError> {
-        self.prepare_here(text, keyspace)?.current(&self.cluster.schema())
+        self.prepare_here(text, keyspace)?.current(&self.cluster.schema(), &self.options)
     }
 
     /// What an execution needs.
@@ -297,6 +300,7 @@ impl Processor {
             parameters,
             now_micros,
             config: &self.config,
+            options: &self.options,
             ids: &self.ids,
             scratch: &self.scratch,
             coordinator: &self.coordinator,

@@ -2,6 +2,7 @@
 
 use crate::error::CqlError;
 use crate::ids::Ids;
+use crate::options::Options;
 use crate::parameters::{Parameters, Value};
 use crate::processor::Config;
 use crate::term::{Env, Evaluated, Term};
@@ -9,6 +10,7 @@ use model::value;
 use mutation::page::Partitions;
 use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// A buffer that executions take for as long as they do not wait.
@@ -70,6 +72,7 @@ pub(crate) struct Request<'a> {
     /// Microseconds since the epoch.
     pub(crate) now_micros: i64,
     pub(crate) config: &'a Config,
+    pub(crate) options: &'a Rc<Options>,
     pub(crate) ids: &'a Ids,
     pub(crate) scratch: &'a Scratch,
     pub(crate) coordinator: &'a Coordinator,

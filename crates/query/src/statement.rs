@@ -4,6 +4,7 @@ use crate::batch::{self, BatchPlan};
 use crate::error::CqlError;
 use crate::markers::{Markers, Names};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
+use crate::options::Options;
 use crate::parameters::{Value, Values};
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
@@ -38,6 +39,27 @@ pub(crate) struct Statement {
     pub(crate) plan: Plan,
     pub(crate) bind: Rc<BindMetadata>,
     names: Names,
+    dialect: Dialect,
+}
+
+/// What an analysis depends on besides text and schema: two that differ in it may bind
+/// differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    one_variable_per_name: bool,
+    uppercase_operators: bool,
+}
+
+impl Dialect {
+    /// As the node is told now.
+    pub(crate) fn of(options: &Options) -> Dialect {
+        Dialect {
+            one_variable_per_name: options
+                .cql_duplicate_bind_variable_names_refer_to_same_variable
+                .get(),
+            uppercase_operators: options.cql_in_bind_variable_name_uses_uppercase_operator.get(),
+        }
+    }
 }
 
 impl Statement {
@@ -46,9 +68,10 @@ impl Statement {
         schema: &Schema,
         text: &str,
         keyspace: Option<&str>,
+        options: &Rc<Options>,
     ) -> Result<Statement, CqlError> {
         let parsed = syntax::parse(text)?;
-        let mut markers = Markers::new(&parsed.markers)?;
+        let mut markers = Markers::new(&parsed.markers, options.clone())?;
         let (plan, key_count) = plan(schema, keyspace, parsed.statement, &mut markers)?;
         let (bind, names) = markers.finish(key_count)?;
         Ok(Statement {
@@ -58,7 +81,13 @@ impl Statement {
             plan,
             bind: Rc::new(bind),
             names,
+            dialect: Dialect::of(options),
         })
+    }
+
+    /// As which it was analysed.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The columns of its result.

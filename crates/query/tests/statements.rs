@@ -238,7 +238,7 @@ fn prepared_statements_bind_and_follow_the_schema() {
         let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
         let names: Vec<String> =
             prepared.bind().columns.iter().map(|column| column.name.to_string()).collect();
-        assert_eq!(names, ["in(p)", "[limit]"]);
+        assert_eq!(names, ["IN(p)", "[limit]"]);
         let schema = env.processor().cluster().schema();
         let table = schema.table("ks", "k").unwrap().schema.edit();
         let table = table.regular("added", Type::Int).build().unwrap();

@@ -94,6 +94,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "protocol_servers",
         "name text p; listen_addresses frozen<list<text>>; protocol text; protocol_version text",
     ),
+    computed("one_row", "system$dummy text p"),
     computed("runtime_info", "group text p; item text c; value text"),
     computed(
         "cluster_status",

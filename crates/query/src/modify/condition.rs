@@ -180,7 +180,7 @@ fn how(
         }
         ast::Test::In(InValues::Marker(marker)) => {
             let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
-            let name = format!("in({})", receiver.name);
+            let name = preparer.markers.list_name("IN", receiver.name);
             How::InWhole(preparer.marker(*marker, Receiver { name: &name, ty: &list }))
         }
         ast::Test::Like(value) => How::Like(preparer.prepare(value, receiver)?),

@@ -1,6 +1,7 @@
 //! Writes that depend on nothing that is there.
 
 use super::build::{Existing, Write, add_to, partition_keys};
+use super::computed;
 use super::owner::{OwnedStatement, on_owner};
 use super::plan::ModifyPlan;
 use super::using::check_timestamp;
@@ -8,6 +9,7 @@ use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::{Response, ResponseKind};
 use crate::restrictions::Keys;
+use cluster::TableKind;
 use model::Token;
 use mutation::MutationBuilder;
 use replication::{BatchEntry, BatchKind, Consistency, WriteKind};
@@ -21,6 +23,9 @@ pub(crate) async fn execute(
     check_consistency(request)?;
     let default = default_timestamp(request)?;
     let keys = partition_keys(plan, &request.env())?;
+    if plan.table.kind == TableKind::Virtual {
+        return computed::execute(plan, request, keys, default).await;
+    }
     if plan.needs_owner() {
         return owned(plan, request, statement, keys, default).await;
     }

@@ -2,9 +2,10 @@
 //!
 //! In reading order: [`plan`] (analysis), [`operation`] (what happens to a column), [`using`]
 //! (timestamp and TTL), [`build`] (mutations), [`execute`], [`condition`] and [`owner`] (writes
-//! that depend on what is there).
+//! that depend on what is there), [`computed`] (options of the node).
 
 mod build;
+mod computed;
 mod condition;
 mod execute;
 mod operation;
@@ -13,6 +14,7 @@ mod plan;
 mod using;
 
 pub(crate) use build::{Existing, Write, add_to, partition_keys};
+pub(crate) use computed::refused;
 pub(crate) use execute::{check_consistency, default_timestamp, execute};
 pub(crate) use owner::{OwnedStatement, on_owner};
 pub(crate) use plan::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};

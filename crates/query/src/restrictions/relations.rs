@@ -252,7 +252,7 @@ fn in_list(
         }
         InValues::Marker(marker) => {
             let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
-            let name = format!("in({})", receiver.name);
+            let name = preparer.markers.list_name("IN", receiver.name);
             let term = preparer.marker(*marker, Receiver { name: &name, ty: &list });
             Ok(InList::Whole(term))
         }

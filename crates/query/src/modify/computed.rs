@@ -1,0 +1,50 @@
+//! Writes into tables whose rows are computed: options of the node are changed so.
+
+use super::build::{Existing, Write, add_to};
+use super::plan::ModifyPlan;
+use crate::error::CqlError;
+use crate::request::Request;
+use crate::response::Response;
+use crate::restrictions::Keys;
+use cluster::Cluster;
+use mutation::MutationBuilder;
+use replication::WriteKind;
+
+/// Executes a write of `keys` of a virtual table. What the table does not allow is a failure of
+/// the write, as clients of ScyllaDB know it.
+pub(super) async fn execute(
+    plan: &ModifyPlan,
+    request: &Request<'_>,
+    keys: Keys,
+    timestamp: i64,
+) -> Result<Response, CqlError> {
+    if plan.needs_owner() {
+        return Err(refused(request, "this virtual table doesn't allow conditional updates"));
+    }
+    let schema = &plan.table.schema;
+    let write = Write::of(plan, request, timestamp)?;
+    let keys = match keys {
+        Keys::One(key) => vec![key],
+        Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
+    };
+    for key in keys {
+        let mut builder = MutationBuilder::new(schema, &key);
+        add_to(&mut builder, plan, &write, &Existing::default())?;
+        let cluster = runtime::local::get::<Cluster>();
+        let written = cluster.write_virtual(schema, &builder.freeze()).await;
+        written.map_err(|reason| refused(request, &reason))?;
+    }
+    Ok(Response::VOID)
+}
+
+/// The write has failed on the only node that could do it.
+pub(crate) fn refused(request: &Request<'_>, reason: &str) -> CqlError {
+    CqlError::WriteFailure {
+        consistency: request.parameters.consistency,
+        received: 0,
+        required: 1,
+        failures: 1,
+        kind: WriteKind::Simple,
+        reason: reason.to_owned(),
+    }
+}
