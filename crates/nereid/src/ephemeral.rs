@@ -49,6 +49,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
         ("workdir", path.as_str()),
         ("native_transport_port", "0"),
         ("native_shard_aware_transport_port", "0"),
+        ("api_port", "0"),
         ("smp", "1"),
         ("overprovisioned", "1"),
         ("unsafe_bypass_fsync", "1"),
@@ -63,11 +64,13 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
 }
 
 /// The one line on stdout.
-pub(crate) fn line(plain: SocketAddr, shard_aware: Option<SocketAddr>, folder: &Path) -> String {
+pub(crate) fn line(bound: native::Bound, api: Option<SocketAddr>, folder: &Path) -> String {
+    let port = |address: Option<SocketAddr>| address.map(|address| address.port());
     serde_json::json!({
-        "host": plain.ip().to_string(),
-        "port": plain.port(),
-        "shard_aware_port": shard_aware.map(|address| address.port()),
+        "host": bound.plain.map(|address| address.ip().to_string()),
+        "port": port(bound.plain),
+        "shard_aware_port": port(bound.shard_aware),
+        "api_port": port(api),
         "pid": std::process::id(),
         "workdir": folder.display().to_string(),
     })

@@ -28,6 +28,7 @@ use std::time::Duration;
 struct Plan {
     node: node::Config,
     native: native::Config,
+    api: Option<admin::Config>,
     values: Values,
     workdir: std::path::PathBuf,
     patience: Duration,
@@ -76,6 +77,7 @@ fn run(values: Values, ephemeral: bool) -> Result<(), String> {
     let plan = Arc::new(Plan {
         node: node::config(&values, shards)?,
         native: native_config(&values, shards)?,
+        api: api_config(&values)?,
         workdir: node::workdir(&values),
         patience: Duration::from_secs(
             values.integer("request_timeout_on_shutdown_in_seconds").max(0) as u64,
@@ -147,13 +149,15 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     check_options(&plan.values)?;
     notify::status("loading");
     node::start(plan.node.clone()).await?;
+    let api = start_api(plan)?;
     let bound = listen(plan).await?;
     runtime::on_all_shards(move || async move { crate::tables::provide(bound) }).await;
     tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
     tracing::info!(target: "init", "serving");
     notify::ready();
-    if let (true, Some(plain)) = (plan.ephemeral, bound.plain) {
-        println!("{}", ephemeral::line(plain, bound.shard_aware, &plan.workdir));
+    if plan.ephemeral {
+        let api = api.as_ref().map(admin::Server::bound);
+        println!("{}", ephemeral::line(bound, api, &plan.workdir));
     }
     // What was replayed goes to SSTables, so that the log of the last run can go.
     let background = Scope::new();
@@ -162,6 +166,9 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
+    if let Some(api) = api {
+        api.stop().await;
+    }
     let patience = plan.patience;
     runtime::on_all_shards(move || async move {
         runtime::local::get::<Server>().stop(patience).await;
@@ -188,6 +195,17 @@ fn check_options(values: &Values) -> Result<(), String> {
         return Err("option client_encryption_options: TLS is not supported yet".to_string());
     }
     Ok(())
+}
+
+/// Serves the REST API, if it is wanted.
+fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
+    let Some(config) = plan.api else { return Ok(None) };
+    let cluster = runtime::local::get::<cluster::Cluster>();
+    let door = Rc::new(admin::Door { cluster, version: version() });
+    let server = admin::Server::start(config, door).map_err(|error| error.to_string())?;
+    let bound = server.bound();
+    tracing::info!(target: "init", "Scylla API server listening on {bound}");
+    Ok(Some(server))
 }
 
 async fn listen(plan: &Plan) -> Result<native::Bound, String> {
@@ -300,6 +318,17 @@ pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Conf
         body_bytes_max: (megabytes as usize) << 20,
         limits: admission_limits(values, shards)?,
     })
+}
+
+/// Reads where the REST API is served from the options. The error names the option.
+fn api_config(values: &Values) -> Result<Option<admin::Config>, String> {
+    let name = "api_port";
+    let port = match values.text(name) {
+        "" | "null" => return Ok(None),
+        text => text.parse().map_err(|_| format!("option {name}: not a port: {text}"))?,
+    };
+    let address = SocketAddr::new(node::address(values, "api_address")?, port);
+    Ok(Some(admin::Config { address }))
 }
 
 /// What may be under way on a shard.

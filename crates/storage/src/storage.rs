@@ -226,6 +226,15 @@ impl Storage {
         self.shard.flush_table(&table).await
     }
 
+    /// Whether the table is compacted without being asked for, from now until the node stops. An
+    /// unknown table is ignored.
+    pub fn set_auto_compaction(&self, id: TableId, wanted: bool) {
+        if let Some(table) = self.shard.table(id) {
+            table.auto_compaction.set(wanted);
+            self.shard.compaction_wake.notify_one();
+        }
+    }
+
     /// Flushes all tables.
     pub async fn flush_all(&self) -> Result<(), StorageError> {
         self.shard.flush_all().await

@@ -46,6 +46,8 @@ pub(crate) struct Table {
     pub(crate) loading: Semaphore,
     /// Somebody waits for the whole gate: compactions end early.
     pub(crate) quiet_wanted: Cell<bool>,
+    /// Whether it is compacted without being asked for.
+    pub(crate) auto_compaction: Cell<bool>,
     /// SSTables that are not in the set any more and could not be removed.
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
 }
@@ -124,6 +126,7 @@ impl Table {
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
             loading: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
+            auto_compaction: Cell::new(true),
             unremoved: RefCell::default(),
         }
     }

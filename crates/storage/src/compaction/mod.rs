@@ -61,7 +61,10 @@ impl Shard {
     fn next_compaction(&self) -> Option<Job> {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
-        for table in tables.values().filter(|table| self.replay_state(table.log).done.get()) {
+        let ready = |table: &&Rc<Table>| {
+            table.auto_compaction.get() && self.replay_state(table.log).done.get()
+        };
+        for table in tables.values().filter(ready) {
             let Some(options) = Options::of(&table.schema.borrow().options) else { continue };
             for tablet in &table.tablets {
                 let mut own: Vec<_> = own_sstables(tablet);

@@ -1,0 +1,114 @@
+//! `/storage_service`: who the node is; flushing, compacting and loading tables.
+
+use super::tables::{all, named, on_each};
+use super::{Answer, Answered, Call, Door};
+use cluster::Schema;
+use hyper::Method;
+use model::TableId;
+use serde_json::json;
+use storage::{Checks, Rewrite, Storage};
+
+pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
+    if call.method == Method::GET {
+        return told(door, call, path);
+    }
+    let tables = |keyspace| named(door, call, keyspace);
+    let answer = match (&call.method, path) {
+        (&Method::POST, ["flush"]) => flush(all(&door.cluster.schema())).await,
+        (&Method::POST, ["keyspace_flush", keyspace]) => match tables(keyspace) {
+            Ok(tables) => flush(tables).await,
+            Err(answer) => Err(answer),
+        },
+        (&Method::POST, ["compact"]) => compact(call, all(&door.cluster.schema())).await,
+        (&Method::POST, ["keyspace_compaction", keyspace]) => match tables(keyspace) {
+            Ok(tables) => compact(call, tables).await,
+            Err(answer) => Err(answer),
+        },
+        (&Method::POST, ["auto_compaction", keyspace]) => {
+            set_auto_compaction(tables(keyspace), true).await
+        }
+        (&Method::DELETE, ["auto_compaction", keyspace]) => {
+            set_auto_compaction(tables(keyspace), false).await
+        }
+        (&Method::POST, ["sstables", keyspace]) => load(tables(keyspace)).await,
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Requests that change nothing.
+fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
+    let node = door.cluster.node();
+    let value = match path {
+        ["hostid", "local"] => json!(node.host_id.to_string()),
+        ["release_version"] => json!(node.release_version),
+        ["scylla_release_version"] => json!(door.version),
+        ["cluster_name"] => json!(node.cluster_name),
+        ["schema_version"] => json!(door.cluster.schema().version.to_string()),
+        ["partitioner_name"] => json!(cluster::PARTITIONER),
+        // Nothing is listened on before the node is up.
+        ["operation_mode"] => json!("NORMAL"),
+        ["is_initialized"] => json!(true),
+        ["is_starting"] => json!(false),
+        ["keyspaces"] => return Some(keyspaces(door, call)),
+        _ => return None,
+    };
+    Some(Ok(Answer::json(value)))
+}
+
+fn keyspaces(door: &Door, call: &Call) -> Result<Answer, Answer> {
+    let schema = door.cluster.schema();
+    let wanted: fn(&str) -> bool = match call.parameter("type").unwrap_or("all") {
+        "all" => |_| true,
+        "user" | "non_local_strategy" => |name| !Schema::is_system(name),
+        other => return Err(Answer::refused(400, format!("unknown type of keyspaces: {other}"))),
+    };
+    let names = schema.keyspaces.keys().map(String::as_str);
+    Ok(Answer::json(names.filter(|name| wanted(name)).collect()))
+}
+
+async fn flush(tables: Vec<TableId>) -> Result<Answer, Answer> {
+    let flushed = |storage: std::rc::Rc<Storage>, table| async move {
+        storage.flush(table).await.map_err(|error| error.to_string())
+    };
+    on_each(tables, flushed).await
+}
+
+/// Merges all SSTables of each table, after a flush if nothing else is said.
+async fn compact(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
+    if call.flag("flush_memtables", true)? {
+        flush(tables.clone()).await?;
+    }
+    let compacted = |storage: std::rc::Rc<Storage>, table| async move {
+        let merged = storage.compact_all(table, Rewrite::default()).await;
+        merged.map_err(|error| error.to_string())
+    };
+    on_each(tables, compacted).await
+}
+
+async fn set_auto_compaction(
+    tables: Result<Vec<TableId>, Answer>,
+    wanted: bool,
+) -> Result<Answer, Answer> {
+    let set = move |storage: std::rc::Rc<Storage>, table| async move {
+        storage.set_auto_compaction(table, wanted);
+        Ok(())
+    };
+    on_each(tables?, set).await
+}
+
+/// Takes over what lies in `upload/` of a table.
+async fn load(tables: Result<Vec<TableId>, Answer>) -> Result<Answer, Answer> {
+    let tables = tables?;
+    let [table] = tables[..] else {
+        return Err(Answer::refused(400, "cf: one table is wanted"));
+    };
+    let storage = runtime::local::get::<Storage>();
+    let loaded = storage.load_new(table, Checks::Open).await;
+    let loaded = loaded.map_err(|error| Answer::refused(500, error.to_string()))?;
+    if loaded.refused.is_empty() {
+        return Ok(Answer::done());
+    }
+    let texts = loaded.refused.iter().map(|(name, why)| format!("{name}: {why}"));
+    Err(Answer::refused(500, texts.collect::<Vec<_>>().join("; ")))
+}

@@ -1,0 +1,25 @@
+//! `/system`: the log.
+
+use super::{Answer, Answered, Call};
+use hyper::Method;
+
+pub(super) fn answer(call: &Call, path: &[&str]) -> Answered {
+    match (&call.method, path) {
+        (&Method::POST, ["log"]) => Some(log(call)),
+        _ => None,
+    }
+}
+
+/// Writes a line into the log, so that whoever reads it knows what went on outside.
+fn log(call: &Call) -> Result<Answer, Answer> {
+    let text = call.parameter("message").unwrap_or("");
+    match call.parameter("level").unwrap_or("info") {
+        "error" => tracing::error!(target: "api", "/system/log: {text}"),
+        "warn" => tracing::warn!(target: "api", "/system/log: {text}"),
+        "info" => tracing::info!(target: "api", "/system/log: {text}"),
+        "debug" => tracing::debug!(target: "api", "/system/log: {text}"),
+        "trace" => tracing::trace!(target: "api", "/system/log: {text}"),
+        other => return Err(Answer::refused(400, format!("Unknown logging level {other}"))),
+    }
+    Ok(Answer::done())
+}

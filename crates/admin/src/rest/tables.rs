@@ -1,0 +1,64 @@
+//! The tables that a request names, and what is done to them on every shard.
+
+use super::{Answer, Call, Door};
+use cluster::{Schema, TableKind};
+use model::TableId;
+use std::future::Future;
+use std::rc::Rc;
+use storage::Storage;
+
+/// The stored tables of `keyspace` that the parameter `cf` lists; all without it.
+pub(super) fn named(door: &Door, call: &Call, keyspace: &str) -> Result<Vec<TableId>, Answer> {
+    let schema = door.cluster.schema();
+    let Some(entry) = schema.keyspace(keyspace) else {
+        return Err(Answer::refused(400, format!("Can't find a keyspace {keyspace}")));
+    };
+    let stored = |kind| kind == TableKind::Stored;
+    let names = call.parameter("cf").unwrap_or("");
+    if names.is_empty() {
+        let tables = entry.tables.values().filter(|table| stored(table.kind));
+        return Ok(tables.map(|table| table.schema.id).collect());
+    }
+    let tables = names.split(',').map(|name| match entry.tables.get(name) {
+        Some(table) if stored(table.kind) => Ok(table.schema.id),
+        _ => {
+            let text = format!("Can't find a column family {name} in keyspace {keyspace}");
+            Err(Answer::refused(400, text))
+        }
+    });
+    tables.collect()
+}
+
+/// Every stored table of the node.
+pub(super) fn all(schema: &Schema) -> Vec<TableId> {
+    let tables = schema.keyspaces.values().flat_map(|entry| entry.tables.values());
+    tables.filter(|table| table.kind == TableKind::Stored).map(|table| table.schema.id).collect()
+}
+
+/// Does something to each of the tables on every shard, one after the other. The answer to a
+/// failure names the shard that met it first; a table that was dropped meanwhile is passed over.
+pub(super) async fn on_each<F, Fut>(tables: Vec<TableId>, act: F) -> Result<Answer, Answer>
+where
+    F: Fn(Rc<Storage>, TableId) -> Fut + Copy + Send + 'static,
+    Fut: Future<Output = Result<(), String>>,
+{
+    let acted = runtime::on_all_shards(move || {
+        let tables = tables.clone();
+        async move {
+            let storage = runtime::local::get::<Storage>();
+            for table in tables {
+                if storage.table_stats(table).is_some() {
+                    act(storage.clone(), table).await?;
+                }
+            }
+            Ok::<(), String>(())
+        }
+    })
+    .await;
+    for (shard, result) in acted.into_iter().enumerate() {
+        if let Err(text) = result {
+            return Err(Answer::refused(500, format!("shard {shard}: {text}")));
+        }
+    }
+    Ok(Answer::done())
+}

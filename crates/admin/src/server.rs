@@ -1,0 +1,81 @@
+//! The listener.
+
+use crate::http;
+use crate::rest::{self, Door};
+use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
+use runtime::sync::Semaphore;
+use runtime::task::Scope;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Connections at the same time; later ones wait.
+const CONNECTIONS_MAX: usize = 128;
+const BACKLOG: u32 = 128;
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Port 0 takes a free one.
+    pub address: SocketAddr,
+}
+
+/// The administrative API of a node, on shard 0.
+pub struct Server {
+    bound: SocketAddr,
+    listening: Scope,
+    serving: Rc<Scope>,
+}
+
+impl Server {
+    /// Listens and serves until [`Server::stop`]. The error names the address.
+    pub fn start(config: Config, door: Rc<Door>) -> Result<Server, NetError> {
+        assert_eq!(runtime::shard_id(), 0, "shard 0 serves");
+        let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+        let listener = TcpListener::bind(config.address, options)?;
+        let bound = listener.local_addr();
+        let (listening, serving) = (Scope::new(), Rc::new(Scope::new()));
+        let connections = serving.clone();
+        listening.spawn_in(runtime::group::BACKGROUND, async move {
+            accept(listener, &connections, door).await;
+        });
+        Ok(Server { bound, listening, serving })
+    }
+
+    /// The address that is listened on.
+    pub fn bound(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// Ends all connections; what a request has begun may be half done.
+    pub async fn stop(self) {
+        self.listening.cancel().await;
+        self.serving.cancel().await;
+    }
+}
+
+async fn accept(listener: TcpListener, serving: &Rc<Scope>, door: Rc<Door>) {
+    let free = Semaphore::new(CONNECTIONS_MAX, 1);
+    loop {
+        let Ok(permit) = free.acquire(1).await else { return };
+        let stream = accepted(&listener).await;
+        let door = door.clone();
+        serving.spawn_in(runtime::group::BACKGROUND, async move {
+            http::serve(stream, |call| rest::answer(door.clone(), call)).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn accepted(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                // Out of descriptors, most likely.
+                tracing::warn!(target: "api", "cannot accept a connection: {error}");
+                runtime::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+"""The REST API: what nodetool and harnesses ask a node for."""
+import json
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from node import Node
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Node() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def cql(node):
+    session = node.connect()
+    session.execute("CREATE KEYSPACE ks WITH replication = "
+                    "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    return session
+
+
+def ask(node, method, path, **parameters):
+    """The status and the JSON of the answer, or None where it is empty."""
+    url = f"http://{node.address}:10000{path}?{urllib.parse.urlencode(parameters)}"
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method)) as answer:
+            status, body = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        status, body = error.code, error.read()
+    return status, json.loads(body) if body else None
+
+
+def data_files(node, table):
+    folder, = (node.workdir / "data" / "data" / "ks").glob(f"{table}-*")
+    return sorted(folder.glob("*-Data.db"))
+
+
+def test_the_node_says_who_it_is(node, cql):
+    local = cql.execute("SELECT * FROM system.local").one()
+    assert ask(node, "GET", "/storage_service/hostid/local") == (200, str(local.host_id))
+    assert ask(node, "GET", "/storage_service/cluster_name") == (200, local.cluster_name)
+    assert ask(node, "GET", "/storage_service/schema_version") == (200, str(local.schema_version))
+    assert ask(node, "GET", "/storage_service/operation_mode") == (200, "NORMAL")
+
+
+def test_keyspaces_and_tables_are_listed(node, cql):
+    cql.execute("CREATE TABLE ks.listed (a int PRIMARY KEY)")
+    status, keyspaces = ask(node, "GET", "/column_family/name/keyspace")
+    assert status == 200 and {"ks", "system", "system_schema"} <= set(keyspaces)
+    assert ask(node, "GET", "/storage_service/keyspaces", type="user") == (200, ["ks"])
+    assert "ks:listed" in ask(node, "GET", "/column_family/name")[1]
+    listed = {"ks": "ks", "cf": "listed", "type": "ColumnFamilies"}
+    assert listed in ask(node, "GET", "/column_family/")[1]
+
+
+def test_flush_writes_the_tables_named(node, cql):
+    for name in ["f1", "f2"]:
+        cql.execute(f"CREATE TABLE ks.{name} (a int PRIMARY KEY)")
+        cql.execute(f"INSERT INTO ks.{name} (a) VALUES (1)")
+    assert ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="f1") == (200, None)
+    assert data_files(node, "f1") and not data_files(node, "f2")
+    assert ask(node, "POST", "/storage_service/flush") == (200, None)
+    assert data_files(node, "f2")
+
+
+def test_compaction_makes_one_of_many(node, cql):
+    cql.execute("CREATE TABLE ks.c (a int PRIMARY KEY, b int)")
+    assert ask(node, "DELETE", "/storage_service/auto_compaction/ks", cf="c") == (200, None)
+    for value in range(6):
+        cql.execute(f"INSERT INTO ks.c (a, b) VALUES (1, {value})")
+        ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="c")
+    assert len(data_files(node, "c")) == 6, "nothing is compacted without being asked for"
+    assert ask(node, "POST", "/storage_service/keyspace_compaction/ks", cf="c") == (200, None)
+    assert len(data_files(node, "c")) == 1
+    assert [tuple(row) for row in cql.execute("SELECT * FROM ks.c")] == [(1, 5)]
+    assert ask(node, "POST", "/storage_service/auto_compaction/ks", cf="c") == (200, None)
+
+
+def test_compaction_can_leave_memtables_alone(node, cql):
+    cql.execute("CREATE TABLE ks.m (a int PRIMARY KEY)")
+    cql.execute("INSERT INTO ks.m (a) VALUES (1)")
+    path = "/storage_service/keyspace_compaction/ks"
+    assert ask(node, "POST", path, cf="m", flush_memtables="false") == (200, None)
+    assert not data_files(node, "m")
+    status, answer = ask(node, "POST", path, cf="m", flush_memtables="perhaps")
+    assert status == 400 and "flush_memtables" in answer["message"]
+
+
+def test_what_lies_in_upload_is_loaded(node, cql):
+    for name in ["u1", "u2"]:
+        cql.execute(f"CREATE TABLE ks.{name} (a int PRIMARY KEY, b text)")
+    cql.execute("INSERT INTO ks.u1 (a, b) VALUES (1, 'x')")
+    ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="u1")
+    data, = data_files(node, "u1")
+    folder, = (node.workdir / "data" / "data" / "ks").glob("u2-*")
+    upload = folder / "upload"
+    upload.mkdir(exist_ok=True)
+    for part in Path(data).parent.glob(data.name.replace("Data.db", "*")):
+        shutil.copy(part, upload)
+    assert ask(node, "POST", "/storage_service/sstables/ks", cf="u2") == (200, None)
+    assert [tuple(row) for row in cql.execute("SELECT * FROM ks.u2")] == [(1, "x")]
+
+
+def test_lines_are_written_into_the_log(node, cql):
+    assert ask(node, "POST", "/system/log", message="a test begins", level="info") == (200, None)
+    assert "a test begins" in node.log.read_text()
+    status, answer = ask(node, "POST", "/system/log", message="x", level="loud")
+    assert status == 400 and "loud" in answer["message"]
+
+
+@pytest.mark.parametrize("method, path, parameters, status, text", [
+    ("GET", "/", {}, 404, "Not found"),
+    ("GET", "/storage_service/nothing", {}, 404, "/storage_service/nothing"),
+    ("GET", "/storage_service/flush", {}, 404, "Not found"),
+    ("POST", "/storage_service/keyspace_flush/none", {}, 400, "Can't find a keyspace none"),
+    ("POST", "/storage_service/keyspace_flush/ks", {"cf": "none"}, 400,
+     "Can't find a column family none in keyspace ks"),
+    ("POST", "/storage_service/sstables/ks", {}, 400, "one table"),
+])
+def test_what_cannot_be_done_is_refused(node, cql, method, path, parameters, status, text):
+    found, answer = ask(node, method, path, **parameters)
+    assert found == status and text in answer["message"] and answer["code"] == status
+
+
+def test_a_port_that_is_taken_is_named(node):
+    other = Node("--api-address", node.address)
+    with pytest.raises(RuntimeError, match=f"{node.address}:10000"):
+        other.start()
