@@ -561,10 +561,12 @@ fn keys_and_mutations_over_their_limits() {
         assert_eq!(write(b"k", &one, &bytes(70_000)).await, None);
         let read = env.rows("SELECT v FROM one WHERE p = 0x6b").await;
         assert_eq!(read, "0x07");
-        // Half of a segment of the log (1 MiB here) is the limit of a mutation.
-        let refused = write(b"k", &bytes(600_000), &one).await.expect("a refusal");
-        assert!(refused.starts_with("Mutation of 600"), "{refused}");
-        assert!(refused.ends_with(" bytes is too large for the maximum size of 524288"));
+        // More than half of a segment of the log (1 MiB here) is logged in pieces; a quarter of the
+        // log (16 MiB) is the limit of a mutation.
+        assert_eq!(write(b"large", &bytes(2_000_000), &one).await, None);
+        let refused = write(b"k", &bytes(4_200_000), &one).await.expect("a refusal");
+        assert!(refused.starts_with("Mutation of 4200"), "{refused}");
+        assert!(refused.ends_with(" bytes is too large for the maximum size of 4194304"));
         assert_eq!(env.rows("SELECT v FROM one WHERE p = 0x6b").await, "0x07");
     });
 }

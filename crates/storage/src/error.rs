@@ -53,7 +53,7 @@ pub enum WriteError {
     UnknownTable(TableId),
     /// The bytes are no mutation.
     Damaged(stdx::Damaged),
-    /// An entry over half a segment: its bytes and the limit.
+    /// An entry over the limit of the log: its bytes and the limit.
     TooLarge {
         /// Bytes of the entry.
         bytes: usize,

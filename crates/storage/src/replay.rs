@@ -10,7 +10,7 @@
 //!    was replayed into.
 
 use crate::commitlog::files;
-use crate::commitlog::{ReplayPosition, SegmentId, SegmentState, parse_segment};
+use crate::commitlog::{Parser, ReplayPosition, SegmentId, SegmentState, Unfinished};
 use crate::config::Log;
 use crate::error::StartError;
 use crate::shard::Shard;
@@ -24,8 +24,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, Cursor, Damaged, HashSet, Put};
 
-/// Entries for one shard: each a 32-bit length and a frozen mutation.
-type Batch = Vec<u8>;
+/// Entries for one shard, some in each part: each a 32-bit length and a frozen mutation.
+type Batch = Vec<Vec<u8>>;
+
+/// A part of a batch that has so much gets no more: parts do not grow by being copied.
+const PART_BYTES: usize = 256 << 10;
 
 /// Applies the segments of a log that this run did not write.
 pub(crate) async fn replay(
@@ -47,11 +50,11 @@ pub(crate) async fn replay(
     })
     .await;
     let mut stats = ReplayStats::default();
-    let mut damaged = HashSet::default();
+    let (mut damaged, mut unfinished) = (HashSet::default(), Unfinished::default());
     let mut next = read(&dir, old.first(), AlignedBuf::new()).await?;
     for (index, id) in old.iter().enumerate() {
         let before = (stats.broken_files, stats.corrupt_bytes);
-        let batches = sort_out(shard, log, *id, &next, &mut stats);
+        let batches = sort_out(shard, log, (*id, &next), &mut unfinished, &mut stats).await;
         if before != (stats.broken_files, stats.corrupt_bytes) {
             damaged.insert(*id);
         }
@@ -96,21 +99,20 @@ async fn read(dir: &Path, id: Option<&SegmentId>, buf: AlignedBuf) -> Result<Dma
 }
 
 /// Divides a segment's entries among the shards.
-fn sort_out(
+async fn sort_out(
     shard: &Shard,
     log: Log,
-    id: SegmentId,
-    bytes: &[u8],
+    (id, bytes): (SegmentId, &[u8]),
+    unfinished: &mut Unfinished,
     stats: &mut ReplayStats,
 ) -> Vec<Batch> {
     let mut batches = vec![Batch::new(); shard_count() as usize];
     let mut seen = ReplayStats::default();
-    let report = parse_segment(id, bytes, &mut |position, payload| match owner(
-        shard, log, position, payload,
-    ) {
+    let mut parser = Parser::new(id, bytes, unfinished);
+    while parser.step(&mut |position, payload| match owner(shard, log, position, payload) {
         Owner::Shard(owner) => {
             if let Some(batch) = batches.get_mut(owner as usize) {
-                batch.put_u32_bytes(payload);
+                put_entry(batch, payload);
             }
         }
         Owner::Unknown => seen.unknown_table += 1,
@@ -119,7 +121,10 @@ fn sort_out(
             tracing::warn!("commitlog entry {position} is skipped: {damaged}");
             seen.invalid += 1;
         }
-    });
+    }) {
+        runtime::task::yield_if_needed().await;
+    }
+    let report = parser.report;
     stats.segments += 1;
     stats.bytes += bytes.len() as u64;
     stats.unknown_table += seen.unknown_table;
@@ -139,6 +144,18 @@ fn sort_out(
         tracing::info!("commitlog: {path} ends with an unfinished write: {damage}");
     }
     batches
+}
+
+fn put_entry(batch: &mut Batch, payload: &[u8]) {
+    let bytes = payload.len() + size_of::<u32>();
+    match batch.last_mut().filter(|part| part.len() + bytes <= part.capacity()) {
+        Some(part) => part.put_u32_bytes(payload),
+        None => {
+            let mut part = Vec::with_capacity(bytes.max(PART_BYTES));
+            part.put_u32_bytes(payload);
+            batch.push(part);
+        }
+    }
 }
 
 enum Owner {
@@ -168,7 +185,7 @@ async fn hand_out(log: Log, batches: Vec<Batch>) -> Vec<(u64, u64)> {
     join_all(busy.map(|(owner, batch)| {
         on_shard(owner as u16, move || async move {
             let shard = local::get::<Storage>().shard().clone();
-            shard.apply_batch(log, &batch).await
+            shard.apply_batch(log, batch).await
         })
     }))
     .await
@@ -183,8 +200,17 @@ impl Shard {
     }
 
     /// Applies replayed entries, waiting for memory where it is short.
-    async fn apply_batch(&self, log: Log, batch: &[u8]) -> (u64, u64) {
-        let mut cursor = Cursor::new(batch);
+    async fn apply_batch(&self, log: Log, batch: Batch) -> (u64, u64) {
+        let (mut applied, mut invalid) = (0, 0);
+        for part in batch {
+            let (some, bad) = self.apply_part(log, &part).await;
+            (applied, invalid) = (applied + some, invalid + bad);
+        }
+        (applied, invalid)
+    }
+
+    async fn apply_part(&self, log: Log, part: &[u8]) -> (u64, u64) {
+        let mut cursor = Cursor::new(part);
         let (mut applied, mut invalid) = (0, 0);
         while let Ok(payload) = cursor.u32_bytes("replayed entry") {
             while let Some(dirty) = self.dirty.iter().find(|dirty| !dirty.has_room()) {

@@ -2,7 +2,8 @@
 
 use crate::cache::RowCache;
 use crate::commitlog::{
-    Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
+    Appended, Commitlog, HeldEntries, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
+    group_bytes,
 };
 use crate::config::{Config, Log, SyncMode};
 use crate::dirty::{Dirty, Limits};
@@ -23,6 +24,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, Damaged, HashMap, bug, buggify};
+
+/// The largest entry of a log of any size.
+const ENTRY_BYTES_MAX: usize = 256 << 20;
 
 /// What the tasks and the door of a shard's storage share.
 pub(crate) struct Shard {
@@ -219,8 +223,10 @@ impl Shard {
     pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
         let entries = [(target.table.id, &mutation.0[..])];
-        let appended = self.append(&target.table, &entries, |at| target.enter(at)).await?;
-        self.log_of(target.table.log).committed(appended.chunk).await
+        let log = self.log_of(target.table.log);
+        let apply = |held: &[SegmentId]| target.enter(log, held);
+        let appended = self.append(&target.table, &entries, apply).await?;
+        log.committed(appended).await
     }
 
     /// Logs mutations as one group and applies them.
@@ -235,9 +241,10 @@ impl Shard {
         }
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let entries: Vec<_> = targets.iter().map(|target| target.table.id).zip(bytes).collect();
-        let apply = |at| targets.iter().for_each(|target| target.enter(at));
+        let log = self.log_of(log);
+        let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
         let appended = self.append(&first.table, &entries, apply).await?;
-        self.log_of(log).committed(appended.chunk).await
+        log.committed(appended).await
     }
 
     /// Appends, waiting for room where there is none, and calls `apply` in the same step
@@ -246,16 +253,19 @@ impl Shard {
         &self,
         table: &Table,
         entries: &[(TableId, &[u8])],
-        apply: impl Fn(SegmentId),
+        apply: impl Fn(&[SegmentId]),
     ) -> Result<Appended, WriteError> {
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         if self.refuses() {
             return Err(WriteError::Overloaded("memory that a simulation refuses"));
         }
+        if log.cuts(group_bytes(entries)) {
+            return self.append_in_pieces(table, entries, apply).await;
+        }
         if dirty.is_open() {
             match log.append(entries) {
                 Ok(appended) => {
-                    apply(appended.position.segment);
+                    apply(&[appended.position.segment]);
                     return Ok(appended);
                 }
                 Err(Refusal::Final(error)) => return Err(error),
@@ -265,12 +275,44 @@ impl Shard {
         self.append_in_turn(table, entries, apply).await
     }
 
+    /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It
+    /// waits for memory as all do; its pieces go between the entries of others.
+    async fn append_in_pieces(
+        &self,
+        table: &Table,
+        entries: &[(TableId, &[u8])],
+        apply: impl Fn(&[SegmentId]),
+    ) -> Result<Appended, WriteError> {
+        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let deadline = Instant::now() + self.config.write_wait_max;
+        let cut = log.turn_to_cut(deadline).await?;
+        if !dirty.is_open() {
+            let _blocked = dirty.block();
+            let turn = dirty.take_turn(deadline).await;
+            while turn.is_some() && !dirty.has_room() {
+                if let Some(path) = &*self.full_disk.borrow() {
+                    return Err(WriteError::FullDisk(path.clone()));
+                }
+                if timeout(deadline - Instant::now(), dirty.room_made()).await.is_err() {
+                    break;
+                }
+            }
+            if turn.is_none() || !dirty.has_room() {
+                dirty.count_timeout();
+                return Err(WriteError::Overloaded("memtables to be flushed"));
+            }
+        }
+        let pieces = log.append_in_pieces(entries, cut, deadline).await?;
+        apply(pieces.segments());
+        Ok(pieces.applied())
+    }
+
     /// As [`Shard::append`], behind all who wait already (*in-turn*).
     async fn append_in_turn(
         &self,
         table: &Table,
         entries: &[(TableId, &[u8])],
-        apply: impl Fn(SegmentId),
+        apply: impl Fn(&[SegmentId]),
     ) -> Result<Appended, WriteError> {
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         let overloaded = |wait: Wait| {
@@ -294,7 +336,7 @@ impl Shard {
             } else {
                 match log.append(entries) {
                     Ok(appended) => {
-                        apply(appended.position.segment);
+                        apply(&[appended.position.segment]);
                         return Ok(appended);
                     }
                     Err(Refusal::Final(error)) => return Err(error),
@@ -314,12 +356,18 @@ impl Shard {
 }
 
 impl Target<'_> {
-    /// Puts the mutation, logged in `segment`, into its memtable.
-    fn enter(&self, segment: SegmentId) {
+    /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
+    fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
         let Target { table, tablet, key, view } = self;
+        if table.dropped.get() {
+            // Dropped while the write waited: nobody would let go of the segments.
+            let mut gone = HeldEntries::default();
+            held.iter().for_each(|segment| gone.add(*segment, 1));
+            return log.discard(table.id, &gone);
+        }
         let memtable = tablet.active.borrow().clone();
         memtable.apply(&table.schema.borrow(), key.clone(), view);
-        memtable.hold(segment);
+        held.iter().for_each(|segment| memtable.hold(*segment));
     }
 }
 
@@ -378,6 +426,13 @@ async fn make_dirs(config: &Config) -> Result<(), IoError> {
     Ok(())
 }
 
+/// The largest entry of a log: a quarter of it, so that it holds some however they are cut; half a
+/// segment at least, and no more than a request of a client can be.
+fn entry_bytes_max(segment_bytes: usize, bytes_max: u64) -> usize {
+    let quarter = usize::try_from(bytes_max / 4).unwrap_or(usize::MAX);
+    quarter.min(ENTRY_BYTES_MAX).max(segment_bytes / 2)
+}
+
 /// A log whose new segments come after all that are there (*ids-ascend*).
 pub(crate) async fn open_log(
     config: &Config,
@@ -401,6 +456,7 @@ pub(crate) async fn open_log(
         sync,
         segment_bytes,
         bytes_max,
+        entry_bytes_max: entry_bytes_max(segment_bytes, bytes_max),
         planted: config.planted,
     };
     Ok(Rc::new(Commitlog::new(log_config, above.max(now), pressure.clone())))

@@ -2,7 +2,10 @@
 //!
 //! One thread per process looks at the poll counter of every shard. A counter that stays odd for
 //! longer than the threshold is a task that does not return: its thread is sent a signal, whose
-//! handler notes the return addresses; the watchdog turns them into names and logs them.
+//! handler notes the return addresses; the watchdog turns them into names and logs them, with the
+//! processor time that the thread has used meanwhile. What others took of the processor is no
+//! stall of the task: it is reported when it has run for the threshold itself, or, since it may
+//! wait in the kernel, after many thresholds.
 //!
 //! Invariants
 //!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
@@ -154,13 +157,13 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
             }
             let ran_ns = clock::thread_cpu_ns(thread).saturating_sub(seen.cpu_ns);
             let ran_for = Duration::from_nanos(ran_ns);
-            if threshold / 2 <= ran_for || threshold * UNSCHEDULED_LIMIT <= held_for {
+            if threshold <= ran_for || threshold * UNSCHEDULED_LIMIT <= held_for {
                 seen.reported = true;
                 let quiet = now - last_report_ns < REPORT_INTERVAL_NS;
                 if quiet {
                     remote.stalled(None);
                 } else {
-                    report(id, remote, held_for);
+                    report(id, remote, held_for, ran_for);
                     last_report_ns = Clock::Real.now_ns();
                 }
             }
@@ -168,10 +171,16 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
     }
 }
 
-fn report(shard: usize, remote: &Remote, held_for: Duration) {
+fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) {
     let trace = capture(remote.thread.load(Ordering::Acquire));
-    let millis = held_for.as_millis();
-    tracing::warn!("shard {shard}: a task has held it for {millis} ms, at\n{trace}");
+    let (held, ran) = (held_for.as_micros(), ran_for.as_micros());
+    tracing::warn!(
+        "shard {shard}: a task has held it for {}.{} ms, {}.{} ms of them running, at\n{trace}",
+        held / 1000,
+        held / 100 % 10,
+        ran / 1000,
+        ran / 100 % 10
+    );
     remote.stalled(Some(trace));
 }
 

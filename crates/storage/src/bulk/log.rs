@@ -1,6 +1,6 @@
 //! The log of a shard without tables.
 
-use crate::commitlog::{self, Commitlog, HeldEntries, LogStats, Refusal};
+use crate::commitlog::{self, Commitlog, ENTRY_HEADER, HeldEntries, LogStats, Refusal};
 use crate::{Config, Log, StartError, WriteError, shard};
 use model::{TableId, Uuid};
 use runtime::io::fs;
@@ -42,11 +42,18 @@ impl LoneLog {
     /// long as a write does; `payload` may have [`LoneLog::entry_bytes_max`].
     pub async fn append(&self, payload: &[u8]) -> Result<(), WriteError> {
         let deadline = Instant::now() + self.wait_max;
-        let chunk = loop {
+        if self.log.cuts(payload.len() + ENTRY_HEADER) {
+            let turn = self.log.turn_to_cut(deadline).await?;
+            let entries = [(Self::TABLE, payload)];
+            let pieces = self.log.append_in_pieces(&entries, turn, deadline).await?;
+            pieces.segments().iter().for_each(|id| self.held.borrow_mut().add(*id, 1));
+            return self.log.committed(pieces.applied()).await;
+        }
+        let appended = loop {
             match self.log.append(&[(Self::TABLE, payload)]) {
                 Ok(appended) => {
                     self.held.borrow_mut().add(appended.position.segment, 1);
-                    break appended.chunk;
+                    break appended;
                 }
                 Err(Refusal::Final(error)) => return Err(error),
                 Err(Refusal::Full(what)) => {
@@ -56,7 +63,7 @@ impl LoneLog {
                 }
             }
         };
-        self.log.committed(chunk).await
+        self.log.committed(appended).await
     }
 
     /// The largest entry that is taken, its header included.

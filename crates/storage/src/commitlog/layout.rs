@@ -11,15 +11,18 @@
 //!           the chunk after it
 //! item   := size:be32 crc32:be32(size) payload          size counts its own 8 bytes too
 //!         | FFFFFFFF total:be32 crc32:be32(FFFFFFFF, total) entry*     total counts all of it
+//!         | FFFFFFFE size:be32 segment:be64 at:be32 offset:be32 total:be32 crc32:be32(the 28 bytes
+//!           before) data         a piece of an item of `total` bytes: those from `offset` on. The
+//!           first piece lies in `segment` at `at`; `size` counts the 32 bytes of the header too
 //! termination := a block whose chunk header is zero
 //! ```
 //! A payload is one frozen mutation. Refers to columns by their ids for life, so it needs no
 //! schema to be read later.
 
-use super::position::SegmentId;
+use super::position::{ReplayPosition, SegmentId};
 use runtime::io::AlignedBuf;
-use stdx::Put;
 use stdx::checksum::{crc32, crc32_append};
+use stdx::{Cursor, Damaged, Put};
 
 /// The version of the format, in file names and headers.
 pub const VERSION: u32 = 1;
@@ -35,8 +38,9 @@ pub(crate) const ENTRY_HEADER: usize = 8;
 pub(crate) const MULTI_HEADER: usize = 12;
 /// The size field that starts a group of entries.
 pub(crate) const MULTI: u32 = u32::MAX;
-/// The size field kept for parts of entries over half a segment.
+/// The size field that starts a piece of an item.
 pub(crate) const FRAGMENT: u32 = u32::MAX - 1;
+pub(crate) const FRAGMENT_HEADER: usize = 32;
 
 const _: () = assert!(runtime::io::ALIGNMENT == BLOCK);
 
@@ -68,6 +72,65 @@ pub(crate) fn chunk_crc(id: SegmentId, offset: u32) -> u32 {
 /// The checksum of a group's header.
 pub(crate) fn multi_crc(total: u32) -> u32 {
     crc32_append(crc32(&MULTI.to_be_bytes()), &total.to_be_bytes())
+}
+
+/// The header of an entry.
+pub(crate) fn entry_header(payload: &[u8]) -> [u8; ENTRY_HEADER] {
+    let size = ((payload.len() + ENTRY_HEADER) as u32).to_be_bytes();
+    let mut header = [0; ENTRY_HEADER];
+    header[..4].copy_from_slice(&size);
+    header[4..].copy_from_slice(&crc32(&size).to_be_bytes());
+    header
+}
+
+/// The header of a group of `total` bytes.
+pub(crate) fn multi_header(total: u32) -> [u8; MULTI_HEADER] {
+    let mut header = [0; MULTI_HEADER];
+    header[..4].copy_from_slice(&MULTI.to_be_bytes());
+    header[4..8].copy_from_slice(&total.to_be_bytes());
+    header[8..].copy_from_slice(&multi_crc(total).to_be_bytes());
+    header
+}
+
+/// Which piece of which item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FragmentHead {
+    /// Where the item's first piece is.
+    pub(crate) first: ReplayPosition,
+    /// Bytes of the item before this piece, and in all.
+    pub(crate) offset: u32,
+    pub(crate) total: u32,
+}
+
+impl FragmentHead {
+    /// Of a piece that takes `size` bytes with its header.
+    pub(crate) fn to_bytes(self, size: u32) -> [u8; FRAGMENT_HEADER] {
+        let mut out = Vec::with_capacity(FRAGMENT_HEADER);
+        out.put_u32(FRAGMENT);
+        out.put_u32(size);
+        out.put_u64(self.first.segment.0);
+        out.put_u32(self.first.offset);
+        out.put_u32(self.offset);
+        out.put_u32(self.total);
+        out.put_u32(crc32(&out));
+        out.try_into().expect("32 bytes were put")
+    }
+
+    /// Reads a header, which begins at `bytes`; and the size of the piece, which is not checked.
+    pub(crate) fn read(bytes: &[u8]) -> Result<(FragmentHead, u32), Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.u32("mark of a piece")?;
+        let size = cursor.u32("size of a piece")?;
+        let segment = SegmentId(cursor.u64("segment of a piece")?);
+        let at = cursor.u32("place of a piece")?;
+        let (offset, total) = (cursor.u32("offset of a piece")?, cursor.u32("total of pieces")?);
+        let crc = cursor.u32("checksum of a piece")?;
+        if bytes.get(..FRAGMENT_HEADER - 4).is_none_or(|head| crc32(head) != crc) {
+            return Err(Damaged::new("bad checksum of the header of a piece", 0));
+        }
+        let first = ReplayPosition { segment, offset: at };
+        Ok((FragmentHead { first, offset, total }, size))
+    }
 }
 
 /// Data bytes among the first `physical` bytes of a file.
@@ -133,21 +196,13 @@ impl ChunkBuffer {
 
     /// Appends one entry.
     pub(crate) fn put_entry(&mut self, payload: &[u8]) {
-        let size = ((payload.len() + ENTRY_HEADER) as u32).to_be_bytes();
-        let mut header = [0; ENTRY_HEADER];
-        header[..4].copy_from_slice(&size);
-        header[4..].copy_from_slice(&crc32(&size).to_be_bytes());
-        self.put(&header);
+        self.put(&entry_header(payload));
         self.put(payload);
     }
 
     /// Appends the header of a group of `total` bytes.
     pub(crate) fn put_multi(&mut self, total: u32) {
-        let mut header = [0; MULTI_HEADER];
-        header[..4].copy_from_slice(&MULTI.to_be_bytes());
-        header[4..8].copy_from_slice(&total.to_be_bytes());
-        header[8..].copy_from_slice(&multi_crc(total).to_be_bytes());
-        self.put(&header);
+        self.put(&multi_header(total));
     }
 
     /// Pads to whole blocks, fills header and trailers. Returns what is to be written at

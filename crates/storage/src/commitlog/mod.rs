@@ -1,22 +1,25 @@
 //! The commitlog of a shard: what was written, until memtables have become SSTables.
 //!
 //! In reading order: [`SegmentId`] and [`ReplayPosition`]; `layout` (the bytes of a segment);
-//! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with `tasks`
-//! (its disk work) and `files`; `replay`.
+//! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with
+//! `pieces` (what is too large for one step), `tasks` (its disk work) and `files`; `replay`.
 
 pub(crate) mod files;
 mod layout;
 mod parse;
+mod pieces;
 mod position;
 mod tasks;
 mod writer;
 
+pub(crate) use layout::ENTRY_HEADER;
 pub use layout::VERSION;
-pub use parse::{SegmentReport, SegmentState, id_in_header, parse_segment};
+pub(crate) use parse::Parser;
+pub use parse::{SegmentReport, SegmentState, Unfinished, id_in_header, parse_segment};
 pub(crate) use position::HeldEntries;
 pub use position::{ReplayPosition, SegmentId};
 pub(crate) use tasks::start;
-pub(crate) use writer::{Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN};
+pub(crate) use writer::{Appended, Commitlog, LogConfig, Refusal, SEGMENT_BYTES_MIN, group_bytes};
 
 /// What a log did and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

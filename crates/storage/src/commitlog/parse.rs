@@ -7,13 +7,16 @@
 //!    starts a chunk. What lies between is *corrupt*; without such a block it is a *torn tail*,
 //!    the normal end of a segment after a crash.
 //!  - *old-is-end*: blocks of another segment (a recycled file's past) are never delivered.
+//!  - *put-together*: an item in pieces is delivered with its last piece, at its place, when all of
+//!    it was read in order; what is left of another one is forgotten without a word: it was never
+//!    logged, or its memtable is durable and a segment with pieces of it is gone.
 //!
 //! Never panics, whatever the bytes are; allocates at most the size of the input.
 
 use super::layout::*;
 use super::position::{ReplayPosition, SegmentId};
 use stdx::checksum::crc32;
-use stdx::{Cursor, Damaged};
+use stdx::{Cursor, Damaged, HashMap};
 
 /// What a file was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +51,16 @@ pub fn id_in_header(bytes: &[u8]) -> Option<SegmentId> {
     cursor.u64("id").ok().map(SegmentId)
 }
 
-/// Delivers the payload of each entry of segment `id`, in order.
+/// Delivers the payload of each entry of segment `id`, in order. Of what is in pieces that alone
+/// which is all in this segment.
 pub fn parse_segment(
     id: SegmentId,
     bytes: &[u8],
     each: &mut dyn FnMut(ReplayPosition, &[u8]),
 ) -> SegmentReport {
-    let mut parser = Parser { id, bytes, data: Vec::new(), pending: 0, report: NEW_REPORT };
-    parser.run(each);
+    let mut unfinished = Unfinished::default();
+    let mut parser = Parser::new(id, bytes, &mut unfinished);
+    while parser.step(each) {}
     parser.report
 }
 
@@ -67,14 +72,32 @@ const NEW_REPORT: SegmentReport = SegmentReport {
     damage: None,
 };
 
-struct Parser<'a> {
+/// Items in pieces of which the last one was not read yet: one for each shard at most.
+#[derive(Debug, Default)]
+pub struct Unfinished(HashMap<u16, Item>);
+
+/// An item in pieces.
+#[derive(Debug)]
+struct Item {
+    first: ReplayPosition,
+    total: u32,
+    data: Vec<u8>,
+}
+
+/// Reads one segment, chunk by chunk.
+pub(crate) struct Parser<'a> {
     id: SegmentId,
     bytes: &'a [u8],
+    unfinished: &'a mut Unfinished,
+    /// The block that is next.
+    at: usize,
+    /// Whether a chunk was read.
+    seen: bool,
     /// The joined data of a chunk's valid blocks.
     data: Vec<u8>,
     /// Unreadable bytes so far that are corrupt or torn, depending on what follows.
     pending: u64,
-    report: SegmentReport,
+    pub(crate) report: SegmentReport,
 }
 
 /// What stands at the start of a block.
@@ -87,40 +110,55 @@ enum ChunkStart {
     None,
 }
 
-impl Parser<'_> {
-    fn run(&mut self, each: &mut dyn FnMut(ReplayPosition, &[u8])) {
-        if let Some(damage) = self.foreign() {
+impl<'a> Parser<'a> {
+    /// A parser of segment `id`, which goes on with what earlier segments left unfinished.
+    pub(crate) fn new(
+        id: SegmentId,
+        bytes: &'a [u8],
+        unfinished: &'a mut Unfinished,
+    ) -> Parser<'a> {
+        let (at, seen, data, pending, report) = (0, false, Vec::new(), 0, NEW_REPORT);
+        Parser { id, bytes, unfinished, at, seen, data, pending, report }
+    }
+
+    /// Delivers the next chunk; whether there may be more. `report` is true at the end.
+    pub(crate) fn step(&mut self, each: &mut dyn FnMut(ReplayPosition, &[u8])) -> bool {
+        if self.at == 0
+            && let Some(damage) = self.foreign()
+        {
             self.report.state = SegmentState::Broken;
             self.report.damage = Some(damage);
-            return;
+            return false;
         }
-        let blocks = self.bytes.len() / BLOCK;
-        let mut at = 0;
-        let mut seen = false;
-        while at < blocks {
+        let (at, blocks) = (self.at, self.bytes.len() / BLOCK);
+        if at < blocks {
             match self.chunk_start(at) {
                 ChunkStart::Chunk { next } => {
                     self.settle();
-                    seen = true;
+                    self.seen = true;
                     self.chunk(at, next, each);
-                    at = next;
+                    self.at = next;
+                    return true;
                 }
                 ChunkStart::Termination => {
                     self.settle();
                     self.report.state = SegmentState::Closed;
-                    return;
+                    return false;
                 }
                 ChunkStart::None => {
                     let next = (at + 1..blocks)
                         .find(|next| !matches!(self.chunk_start(*next), ChunkStart::None));
-                    let Some(next) = next else { break };
-                    self.damaged("unreadable block", at * BLOCK);
-                    self.pending += ((next - at) * BLOCK) as u64;
-                    at = next;
+                    if let Some(next) = next {
+                        self.damaged("unreadable block", at * BLOCK);
+                        self.pending += ((next - at) * BLOCK) as u64;
+                        self.at = next;
+                        return true;
+                    }
                 }
             }
         }
-        self.end(at, seen);
+        self.end(at, self.seen);
+        false
     }
 
     /// What follows was read, so what could not be read before it is corrupt.
@@ -221,9 +259,10 @@ impl Parser<'_> {
             self.pending += (lost * BLOCK) as u64;
         }
         let head = CHUNK_HEADER + if from == 0 { FILE_HEADER } else { 0 };
-        let mut items = Items { id: self.id, start: from * BLOCK, data: &data, at: head };
+        let place = Place::InChunk { start: from * BLOCK };
+        let mut items = Items { id: self.id, place, data: &data, at: head };
         let whole = valid == to;
-        match items.deliver(&mut self.report.entries, each) {
+        match items.deliver(self.unfinished, &mut self.report.entries, each) {
             Err(damage) if whole => {
                 self.damaged(damage.what, damage.at as usize);
                 self.pending += (data.len() - items.at) as u64;
@@ -236,6 +275,36 @@ impl Parser<'_> {
     }
 }
 
+impl Unfinished {
+    /// Adds a piece that lies at `at`: the item, if that was its last one.
+    fn add(
+        &mut self,
+        at: ReplayPosition,
+        head: FragmentHead,
+        data: &[u8],
+    ) -> Result<Option<Vec<u8>>, Damaged> {
+        let FragmentHead { first, offset, total } = head;
+        let end = (offset as usize).checked_add(data.len()).filter(|end| *end <= total as usize);
+        if end.is_none() || data.is_empty() || (offset == 0) != (first == at) {
+            return Err(Damaged::new("piece of an item that cannot be", at.offset as u64));
+        }
+        let shard = at.segment.shard();
+        if offset == 0 {
+            self.0.insert(shard, Item { first, total, data: Vec::new() });
+        }
+        let Some(item) = self.0.get_mut(&shard) else { return Ok(None) };
+        let follows = (item.first, item.total, item.data.len()) == (first, total, offset as usize);
+        if !follows {
+            return Ok(None);
+        }
+        item.data.extend_from_slice(data);
+        if item.data.len() < total as usize {
+            return Ok(None);
+        }
+        Ok(self.0.remove(&shard).map(|item| item.data))
+    }
+}
+
 fn crc_holds(block: &[u8]) -> bool {
     match block.split_last_chunk::<4>() {
         Some((head, crc)) => crc32(head) == u32::from_be_bytes(*crc),
@@ -243,11 +312,19 @@ fn crc_holds(block: &[u8]) -> bool {
     }
 }
 
-/// The items of one chunk.
+/// Where items are said to be.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In the chunk at this offset in the file.
+    InChunk { start: usize },
+    /// All where the last piece of it is.
+    At(ReplayPosition),
+}
+
+/// The items of one chunk, or one item that was in pieces.
 struct Items<'a> {
     id: SegmentId,
-    /// Offset of the chunk in the file.
-    start: usize,
+    place: Place,
     data: &'a [u8],
     /// Up to where `data` was delivered.
     at: usize,
@@ -255,13 +332,19 @@ struct Items<'a> {
 
 impl Items<'_> {
     fn position(&self, at: usize) -> ReplayPosition {
-        let offset = self.start + at / BLOCK_DATA * BLOCK + at % BLOCK_DATA;
-        ReplayPosition { segment: self.id, offset: offset as u32 }
+        match self.place {
+            Place::At(position) => position,
+            Place::InChunk { start } => {
+                let offset = start + at / BLOCK_DATA * BLOCK + at % BLOCK_DATA;
+                ReplayPosition { segment: self.id, offset: offset as u32 }
+            }
+        }
     }
 
     /// Delivers items up to the padding; stops at the first that is not whole.
     fn deliver(
         &mut self,
+        unfinished: &mut Unfinished,
         count: &mut u64,
         each: &mut dyn FnMut(ReplayPosition, &[u8]),
     ) -> Result<(), Damaged> {
@@ -277,10 +360,30 @@ impl Items<'_> {
                     }
                     self.at = end;
                 }
+                FRAGMENT if matches!(self.place, Place::InChunk { .. }) => {
+                    let (size, whole) = self.fragment(unfinished)?;
+                    if let Some(whole) = whole {
+                        let place = Place::At(self.position(self.at));
+                        let mut items = Items { id: self.id, place, data: &whole, at: 0 };
+                        items.deliver(unfinished, count, each)?;
+                    }
+                    self.at += size;
+                }
                 _ => self.at = self.entry(self.at, count, each)?,
             }
         }
         Ok(())
+    }
+
+    /// Takes the piece at hand: its size, and the item if that was its last piece.
+    fn fragment(&self, unfinished: &mut Unfinished) -> Result<(usize, Option<Vec<u8>>), Damaged> {
+        let at = self.position(self.at);
+        let rest = self.data.get(self.at..).unwrap_or_default();
+        let (head, size) = FragmentHead::read(rest)
+            .map_err(|damage| Damaged::new(damage.what, at.offset as u64))?;
+        let data = rest.get(FRAGMENT_HEADER..size as usize);
+        let data = data.ok_or(Damaged::new("piece past its chunk", at.offset as u64))?;
+        Ok((size as usize, unfinished.add(at, head, data)?))
     }
 
     /// Checks a whole group behind its marker; its total size.
@@ -309,7 +412,7 @@ impl Items<'_> {
             return Err(Damaged::new("bad checksum of an entry's size", place));
         }
         if size == FRAGMENT {
-            return Err(Damaged::new("part of an entry: not supported", place));
+            return Err(Damaged::new("a piece inside of an item", place));
         }
         let size = size as usize;
         if size < ENTRY_HEADER || self.data.len() - at < size {

@@ -18,7 +18,7 @@ use crate::config::Planted;
 use crate::error::WriteError;
 use model::TableId;
 use runtime::io::{AlignedBuf, File, IoError};
-use runtime::sync::Notify;
+use runtime::sync::{Notify, Semaphore};
 use runtime::time::Instant;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +47,8 @@ pub(crate) struct LogConfig {
     pub(crate) sync: SyncMode,
     pub(crate) segment_bytes: usize,
     pub(crate) bytes_max: u64,
+    /// The largest item.
+    pub(crate) entry_bytes_max: usize,
     pub(crate) planted: Option<Planted>,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct Commitlog {
     pub(crate) progress: Notify,
     /// Tells those who wait for room.
     pub(crate) room: Notify,
+    /// Held by who logs an item in pieces.
+    pub(super) cutting: Semaphore,
     /// Tells the keeper of segments.
     pub(crate) keep: Notify,
     /// Tells the flusher to look at [`Commitlog::take_flush_wanted`].
@@ -122,8 +126,20 @@ pub(crate) struct Job {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appended {
     pub(crate) position: ReplayPosition,
-    /// What [`Commitlog::committed`] waits for.
+    /// The chunks that [`Commitlog::committed`] waits for: from the first to the last.
+    pub(crate) first_chunk: u64,
     pub(crate) chunk: u64,
+}
+
+impl Active {
+    /// Where the next item goes.
+    pub(super) fn position(&self) -> ReplayPosition {
+        ReplayPosition { segment: self.id, offset: self.chunk.position() }
+    }
+    /// Counts an entry of a table.
+    pub(super) fn count(&mut self, table: TableId) {
+        *self.dirty.entry(table).or_insert(0) += 1;
+    }
 }
 
 /// Why an append was not done.
@@ -166,25 +182,46 @@ impl Commitlog {
             work: Notify::new(),
             progress: Notify::new(),
             room: Notify::new(),
+            cutting: Semaphore::new(1, usize::MAX),
             keep: Notify::new(),
             pressure,
         }
     }
 
-    /// The largest payload of an entry or group, headers included.
+    /// The largest entry or group, headers included.
     pub(crate) fn entry_bytes_max(&self) -> usize {
-        self.config.segment_bytes / 2
+        self.config.entry_bytes_max
     }
 
-    /// Puts entries into the buffer, all in one segment; several form a group.
+    /// Puts entries into the buffer, all in one segment; several form a group. Panics when they are
+    /// so large that the log [cuts](Commitlog::cuts) them.
     pub(crate) fn append(&self, entries: &[(TableId, &[u8])]) -> Result<Appended, Refusal> {
         let bytes = group_bytes(entries);
-        if self.entry_bytes_max() < bytes {
-            let bytes_max = self.entry_bytes_max();
-            return Err(Refusal::Final(WriteError::TooLarge { bytes, bytes_max }));
-        }
+        assert!(!self.cuts(bytes), "an item that has to be cut");
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        let (position, chunk) = self.put_item(state, bytes, |active| {
+            let position = active.position();
+            if 1 < entries.len() {
+                active.chunk.put_multi(bytes as u32);
+            }
+            for (table, payload) in entries {
+                active.chunk.put_entry(payload);
+                active.count(*table);
+            }
+            position
+        })?;
+        Ok(Appended { position, first_chunk: chunk, chunk })
+    }
+
+    /// Has `put` put an item of so many bytes into the active segment: what it returns, and the
+    /// chunk that the item is in.
+    pub(super) fn put_item<T>(
+        &self,
+        state: &mut State,
+        bytes: usize,
+        put: impl FnOnce(&mut Active) -> T,
+    ) -> Result<(T, u64), Refusal> {
         if state.stopping {
             return Err(Refusal::Final(WriteError::Stopped));
         }
@@ -193,14 +230,7 @@ impl Commitlog {
             unreachable!("make_room leaves an active segment");
         };
         let was_empty = active.chunk.is_empty();
-        let position = ReplayPosition { segment: active.id, offset: active.chunk.position() };
-        if 1 < entries.len() {
-            active.chunk.put_multi(bytes as u32);
-        }
-        for (table, payload) in entries {
-            active.chunk.put_entry(payload);
-            *active.dirty.entry(*table).or_insert(0) += 1;
-        }
+        let done = put(active);
         let len = active.chunk.len();
         let full = CHUNK_BYTES_WRITTEN <= len && len - bytes < CHUNK_BYTES_WRITTEN;
         if was_empty {
@@ -210,7 +240,7 @@ impl Commitlog {
         if was_empty || full {
             self.work.notify_one();
         }
-        Ok(Appended { position, chunk: state.filling })
+        Ok((done, state.filling))
     }
 
     /// Sees to it that `bytes` fit the active segment.
@@ -312,12 +342,16 @@ impl Commitlog {
         wanted
     }
 
-    /// Waits until the chunk is as durable as the mode promises at the time of an answer.
-    pub(crate) async fn committed(&self, chunk: u64) -> Result<(), WriteError> {
+    /// Waits until an item is as durable as the mode promises at the time of an answer.
+    pub(crate) async fn committed(&self, appended: Appended) -> Result<(), WriteError> {
+        let Appended { first_chunk, chunk, .. } = appended;
         loop {
             {
                 let state = self.state.borrow();
-                let failed = state.failures.iter().find(|(chunks, _)| chunks.contains(&chunk));
+                let meets = |chunks: &RangeInclusive<u64>| {
+                    first_chunk <= *chunks.end() && *chunks.start() <= chunk
+                };
+                let failed = state.failures.iter().find(|(chunks, _)| meets(chunks));
                 if let Some((_, error)) = failed {
                     return Err(log_error(error));
                 }

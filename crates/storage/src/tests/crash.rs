@@ -201,7 +201,12 @@ impl Client {
             model.clock += 1;
             let timestamp = model.clock;
             let deletes = prng.one_in(8);
-            let len = if prng.one_in(10) { prng.below(9_000) } else { prng.below(200) } as usize;
+            let len = match prng.below(30) {
+                // Logged in pieces.
+                0 => prng.between(20_000, 60_000),
+                1..4 => prng.below(9_000),
+                _ => prng.below(200),
+            } as usize;
             let mut value = timestamp.to_be_bytes().to_vec();
             value.resize(8 + len, b'.');
             let group = (1 < places.len()).then_some(model.groups);

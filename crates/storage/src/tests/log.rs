@@ -76,16 +76,91 @@ fn a_periodic_log_is_written_promptly_and_synced_each_period() {
 }
 
 #[test]
-fn entries_over_half_a_segment_are_refused_by_size() {
+fn entries_over_a_quarter_of_the_log_are_refused_by_size() {
     world(4, 1).block_on(NODE, 0, async {
         let storage = open(config()).await;
-        let large = write(&schema(1, "t1"), 1, 1, 1, &vec![0; SEGMENT]);
+        let limit = 4 * SEGMENT;
+        let large = write(&schema(1, "t1"), 1, 1, 1, &vec![0; limit]);
         let refused = storage.apply(large).await;
         let Err(WriteError::TooLarge { bytes_max, .. }) = refused else { panic!("{refused:?}") };
-        assert_eq!(bytes_max, SEGMENT / 2);
-        let fits = write(&schema(1, "t1"), 1, 1, 1, &vec![0; SEGMENT / 2 - 200]);
+        assert_eq!(bytes_max, limit);
+        let fits = write(&schema(1, "t1"), 1, 1, 1, &vec![0; limit - 200]);
         storage.apply(fits).await.unwrap();
         storage.apply(write(&schema(1, "t1"), 1, 2, 1, b"next")).await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_larger_than_a_segment_survives_beside_small_writes() {
+    let mut world = world(14, 1);
+    let large = |row: u32| vec![row as u8; 2 * SEGMENT + 1000 * row as usize];
+    // So much that nothing is flushed.
+    let roomy = || Config {
+        memtable_bytes_max: 64 << 20,
+        commitlog_bytes_max: 64 * SEGMENT as u64,
+        ..config()
+    };
+    world.block_on(NODE, 0, async move {
+        let storage = open(roomy()).await;
+        let writes = (0..12u32).map(|row| {
+            let storage = storage.clone();
+            async move {
+                let schema = schema(1, "t1");
+                let value = if row % 3 == 0 { large(row) } else { vec![row as u8; 100] };
+                storage.apply(write(&schema, row as u64, row, 1, &value)).await.unwrap();
+            }
+        });
+        runtime::task::join_all(writes).await;
+        let group = [1, 2].map(|id| write(&schema(id, "t"), 100, 1, 1, &large(1)));
+        storage.apply_all(group.to_vec()).await.unwrap();
+        assert!(8 < storage.log_stats(Log::Data).unwrap().segments);
+    });
+    for _ in 0..2 {
+        world.crash(NODE);
+        world.block_on(NODE, 0, async move {
+            let storage = open(roomy()).await;
+            let stats = storage.replay(Log::Data).await.unwrap();
+            assert_eq!((stats.applied, stats.corrupt_bytes, stats.broken_files), (14, 0, 0));
+            for row in 0..12u32 {
+                let seen = rows(&storage, &schema(1, "t1"), row as u64).await;
+                let value = if row % 3 == 0 { large(row) } else { vec![row as u8; 100] };
+                assert!(seen[&row] == (1, value), "row {row}");
+            }
+            for id in [1, 2] {
+                assert!(rows(&storage, &schema(id, "t"), 100).await[&1].1 == large(1));
+            }
+        });
+    }
+    // Once it is flushed no segment is held for its pieces.
+    world.block_on(NODE, 0, async move {
+        let storage = runtime::local::get::<Storage>();
+        storage.apply(write(&schema(1, "t1"), 1, 1, 2, &large(1))).await.unwrap();
+        storage.flush_all().await.unwrap();
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(storage.log_stats(Log::Data).unwrap().segments, 1);
+    });
+}
+
+#[test]
+fn who_gives_up_while_its_pieces_are_logged_holds_no_segment() {
+    let mut world = world(15, 1);
+    world.block_on(NODE, 0, async move {
+        let storage = open(config()).await;
+        let entries = [(Uuid::from_u128(1), &vec![7; 3 * SEGMENT][..])];
+        let log = &storage.shard().data_log;
+        let deadline = runtime::time::Instant::now() + Duration::from_secs(5);
+        for _ in 0..20 {
+            let turn = log.turn_to_cut(deadline).await.unwrap();
+            drop(log.append_in_pieces(&entries, turn, deadline).await.unwrap());
+        }
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(storage.log_stats(Log::Data).unwrap().segments, 1);
+    });
+    world.crash(NODE);
+    world.block_on(NODE, 0, async move {
+        let storage = open(config()).await;
+        let stats = storage.replay(Log::Data).await.unwrap();
+        assert_eq!((stats.corrupt_bytes, stats.broken_files), (0, 0));
     });
 }
 

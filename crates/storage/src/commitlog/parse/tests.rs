@@ -195,6 +195,101 @@ fn other_files_are_refused_by_name_of_the_rule() {
     assert_eq!(read(ID, &[]).1.state, SegmentState::Unused);
 }
 
+/// Segments of one chunk each, with pieces of an item that start at these offsets.
+fn in_pieces(item: &[u8], segments: &[(SegmentId, &[usize])]) -> Vec<Vec<u8>> {
+    let starts: Vec<usize> = segments.iter().flat_map(|(_, starts)| starts.to_vec()).collect();
+    let mut ends = starts[1..].iter().copied().chain([item.len()]);
+    let mut first = None;
+    let files = segments.iter().map(|(id, starts)| {
+        let mut chunk = ChunkBuffer::new(*id, 0, AlignedBuf::new());
+        for start in *starts {
+            let here = ReplayPosition { segment: *id, offset: chunk.position() };
+            let data = &item[*start..ends.next().unwrap()];
+            let (offset, total) = (*start as u32, item.len() as u32);
+            let head = FragmentHead { first: *first.get_or_insert(here), offset, total };
+            chunk.put(&head.to_bytes((FRAGMENT_HEADER + data.len()) as u32));
+            chunk.put(data);
+            chunk.put_entry(b"between");
+        }
+        chunk.seal(*id).0.to_vec()
+    });
+    files.collect()
+}
+
+fn read_all(files: &[(SegmentId, Vec<u8>)]) -> (Vec<(ReplayPosition, Vec<u8>)>, u64) {
+    let (mut seen, mut unfinished, mut lost) = (Vec::new(), Unfinished::default(), 0);
+    for (id, bytes) in files {
+        let mut parser = Parser::new(*id, bytes, &mut unfinished);
+        while parser.step(&mut |position, payload| {
+            if payload != b"between" {
+                seen.push((position, payload.to_vec()));
+            }
+        }) {}
+        lost += parser.report.corrupt_bytes + parser.report.torn_bytes;
+    }
+    assert!(unfinished.0.len() <= 1);
+    (seen, lost)
+}
+
+#[test]
+fn pieces_are_put_together_over_segments() {
+    let payload: Vec<u8> = (0..20_000u32).map(|n| (n / 7) as u8).collect();
+    let entry = [&entry_header(&payload)[..], &payload].concat();
+    let total = MULTI_HEADER + entry.len() + ENTRY_HEADER + 3;
+    let group = [&multi_header(total as u32)[..], &entry, &entry_header(b"abc"), b"abc"].concat();
+    let ids = [77, 78, 80].map(SegmentId);
+    let parts: [(SegmentId, &[usize]); 3] =
+        [(ids[0], &[0, 5, 100]), (ids[1], &[9000]), (ids[2], &[12_000, 19_999])];
+    for (item, expected) in
+        [(&entry, vec![payload.clone()]), (&group, vec![payload.clone(), b"abc".to_vec()])]
+    {
+        let files: Vec<_> = ids.into_iter().zip(in_pieces(item, &parts)).collect();
+        let (seen, lost) = read_all(&files);
+        assert_eq!(seen.iter().map(|(_, payload)| payload.clone()).collect::<Vec<_>>(), expected);
+        assert!(seen.iter().all(|(position, _)| position.segment == ids[2]));
+        assert_eq!(lost, 0);
+        // Without one of them nothing is there, and nothing is said to be lost.
+        for missing in 0..3 {
+            let some: Vec<_> = (0..3).filter(|n| *n != missing).map(|n| files[n].clone()).collect();
+            assert_eq!(read_all(&some), (Vec::new(), 0), "without {missing}");
+        }
+        // Given up in the middle, and begun again.
+        let again: Vec<_> = files[..2].iter().chain(&files).cloned().collect();
+        assert_eq!(read_all(&again).0.len(), expected.len());
+    }
+}
+
+#[test]
+fn what_cannot_be_a_piece_is_damage() {
+    let item = [&entry_header(b"abcdef")[..], b"abcdef"].concat();
+    let whole = |change: &dyn Fn(&mut FragmentHead, &mut u32)| {
+        let mut chunk = ChunkBuffer::new(ID, 0, AlignedBuf::new());
+        let first = ReplayPosition { segment: ID, offset: chunk.position() };
+        let mut head = FragmentHead { first, offset: 0, total: item.len() as u32 };
+        let mut size = (FRAGMENT_HEADER + item.len()) as u32;
+        change(&mut head, &mut size);
+        chunk.put(&head.to_bytes(size));
+        chunk.put(&item);
+        read(ID, &chunk.seal(ID).0)
+    };
+    let (seen, report) = whole(&|_, _| ());
+    assert_eq!((seen, report.damage), (vec![b"abcdef".to_vec()], None));
+    type Change = fn(&mut FragmentHead, &mut u32);
+    let wrong: [Change; 6] = [
+        |_, size| *size = 31,
+        |_, size| *size = FRAGMENT_HEADER as u32,
+        |_, size| *size = 1 << 20,
+        |head, _| head.total = 13,
+        |head, _| head.offset = 1,
+        |head, _| head.first.offset += 1,
+    ];
+    for (number, change) in wrong.iter().enumerate() {
+        let (seen, report) = whole(change);
+        assert_eq!(seen, Vec::<Vec<u8>>::new(), "{number}");
+        assert!(report.damage.is_some(), "{number}");
+    }
+}
+
 fn few_cases() -> ProptestConfig {
     ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() }
 }
