@@ -204,9 +204,6 @@ impl<'c> QueryCompactor<'c> {
     pub fn change(&mut self, position: (&[u8], i8), tombstone: Tombstone) -> Step {
         let Some(partition) = &mut self.partition else { return self.outside() };
         partition.range = tombstone;
-        if tombstone.is_none() {
-            return Step::Continue;
-        }
         self.page.tombstones_seen += 1;
         // A page that starts inside a range begins with the change that opens it: cutting there
         // again would not get us any further.
