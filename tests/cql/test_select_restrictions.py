@@ -65,6 +65,17 @@ CASES = [
     ("m CONTAINS 2 ALLOW FILTERING", lambda p, q, c, d: c == 2),
     ("m CONTAINS KEY 'a' ALLOW FILTERING", lambda p, q, c, d: d == "a"),
     ("m['a'] = 1 ALLOW FILTERING", lambda p, q, c, d: (d, c) == ("a", 1)),
+    (ONE + "(c) = (2) AND (d) > ('a')", lambda p, q, c, d: (p, q, c) == (1, 0, 2) and d > "a"),
+    (ONE + "c IN (1, 2) AND (d) IN (('a'), ('b'))",
+     lambda p, q, c, d: (p, q) == (1, 0) and c in (1, 2) and d in "ab"),
+    (ONE + "(c, d) > (1, 'b') AND c <= 2",
+     lambda p, q, c, d: (p, q) == (1, 0) and (1, "b") < (c, d) and c <= 2),
+    ("(c, d) > (1, 'b') AND q = 0 ALLOW FILTERING",
+     lambda p, q, c, d: (1, "b") < (c, d) and q == 0),
+    ("p > 0 AND q <= 0 ALLOW FILTERING", lambda p, q, c, d: p > 0 and q <= 0),
+    ("p IN (1, 2) AND v < 111 ALLOW FILTERING",
+     lambda p, q, c, d: p == 1 and 10 * c + "abc".index(d) < 11),
+    ("(((c = 1))) AND (d = 'a') ALLOW FILTERING", lambda p, q, c, d: (c, d) == (1, "a")),
     ("v IN (0, 131, 999) ALLOW FILTERING",
      lambda p, q, c, d: 100 * p + 10 * c + "abc".index(d) in (0, 131)),
     # null is equal to nothing.
@@ -91,15 +102,23 @@ def test_without_where_everything_comes(db, t):
 @pytest.mark.parametrize("where, words", [
     ("p = 1", "filtering"),
     ("q = 1", "filtering"),
-    ("c = 1", "filtering"),
     ("v = 1", "filtering"),
     (ONE + "d = 'a'", ""),
     (ONE + "c > 1 AND d = 'a'", ""),
     (ONE + "v = 1", "filtering"),
-    ("p > 1 AND q = 1", ""),
-    ("p = 1 AND p = 2 AND q = 0", ""),
-    (ONE + "c > 1 AND c > 2", "more than one restriction"),
-    (ONE + "c = 1 AND c > 2", ""),
+    ("p > 1 AND q = 1", "filtering"),
+    (ONE + "(c) > (1) AND (c, d) > (2, 'a')", "more than one restriction"),
+    (ONE + "(c, d) > (1, 'a') AND d < 'b'", "not starting with the same column"),
+    (ONE + "(c, d) = (1, 'a') AND c = 1", "cannot be restricted by more than one relation"),
+    (ONE + "c > 1 AND (d) > ('a')", "preceding column \"c\" is restricted by a non-EQ relation"),
+    (ONE + "(c, d) = (1, null)", "null value in condition for column d"),
+    (ONE + "(c, d) = (1, 'a', 2)", "expected 2 elements in value tuple, but got 3"),
+    ("v != 1 ALLOW FILTERING", "unsupported \"!=\" relation: v != 1"),
+    ("v IS NOT NULL ALLOW FILTERING", "is not null"),
+    ("s[1] = 1 ALLOW FILTERING", "cannot be subscripted"),
+    ("v LIKE 'a%' ALLOW FILTERING", "LIKE is allowed only on string types"),
+    ("token(p, q) > 1 AND p = 1 AND q = 1", "both a normal relation and a token relation"),
+    ("token(p, p) > 1", "duplicate partition key"),
     (ONE + "(d, c) > ('a', 1)", ""),
     (ONE + "(c, v) > (1, 1)", ""),
     ("(p, q) = (1, 0)", "multi-column"),
@@ -133,6 +152,14 @@ def test_null_and_empty_in_where_select_nothing(db, t):
     select = f"SELECT c FROM {t} WHERE p = ? AND q = 0"
     assert db.prepared(select + " AND c = ?", 1, None) == []
     assert db.prepared(select + " AND c IN ?", 1, []) == []
+
+
+def test_values_of_in_come_in_their_order(db, t):
+    rows = db.rows(f"SELECT p, q FROM {t} WHERE p IN (1, 0, 1) AND q IN (1, 0)")
+    assert rows == sorted(rows) and len(rows) == len(ALL)
+    pages = db.pages(f"SELECT p, q FROM {t} WHERE p IN (1, 0, 1) AND q IN (1, 0)", 5)
+    assert [row for page in pages for row in page] == rows
+    assert [len(page) for page in pages[:-1]] == [5] * (len(pages) - 1)
 
 
 def test_too_many_relations_are_refused(db, t):

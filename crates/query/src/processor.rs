@@ -217,13 +217,16 @@ impl Processor {
         let now_micros = runtime::time::wall_micros();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.timeout = timeout(statement.timeout(), &request.env())?;
+        if request.timeout == Some(Duration::ZERO) {
+            return Err(statement.timed_out(parameters.consistency));
+        }
         let answered = match &statement.plan {
             Plan::Values(plan) => {
                 Ok(Response::of(ResponseKind::Rows(plan.evaluate(&request.env())?)))
             }
             Plan::Select(plan) => {
-                let (rows, warnings) = select::execute(plan, &request).await?;
-                Ok(Response { warnings, ..Response::of(ResponseKind::Rows(rows)) })
+                let rows = select::execute(plan, &request).await?;
+                Ok(Response::of(ResponseKind::Rows(rows)))
             }
             Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
             Plan::Batch(plan) => {
@@ -238,7 +241,7 @@ impl Processor {
                     plan.statements.iter().enumerate().map(item).collect();
                 batch::execute(plan.kind, &items, timestamp, &request).await
             }
-            Plan::Truncate(table) => {
+            Plan::Truncate(table, _) => {
                 if table.kind == cluster::TableKind::Virtual {
                     return Err(CqlError::invalid("Cannot truncate virtual table"));
                 }

@@ -133,10 +133,14 @@ pub(crate) fn integer(term: &Option<Term>, env: &Env<'_>) -> Result<Option<i64>,
     })
 }
 
-/// The span of `USING TIMEOUT`; `None` where it is not given, null or unset.
+/// The span of `USING TIMEOUT`; `None` where it is not given.
 pub(crate) fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Duration>, CqlError> {
     let Some(term) = term else { return Ok(None) };
-    let Evaluated::Value(bytes) = term.evaluate(env)? else { return Ok(None) };
+    let bytes = match term.evaluate(env)? {
+        Evaluated::Value(bytes) => bytes,
+        Evaluated::Unset => return Err(CqlError::invalid("Timeout value cannot be unset")),
+        Evaluated::Null => return Err(CqlError::invalid("Timeout value cannot be null")),
+    };
     let span = value::decode_duration(&bytes);
     let span = span.ok_or_else(|| CqlError::invalid("Timeout value is not a duration"))?;
     if span.months != 0 || span.days != 0 {

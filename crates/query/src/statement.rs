@@ -9,9 +9,10 @@ use crate::parameters::{Value, Values};
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
 use crate::syntax::{self, ast};
-use crate::term::Term;
+use crate::term::{Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry};
-use model::Uuid;
+use model::{Type, Uuid};
+use replication::{Consistency, WriteKind};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -22,7 +23,8 @@ pub(crate) enum Plan {
     Values(Box<ValuesPlan>),
     Modify(Box<ModifyPlan>),
     Batch(Box<BatchPlan>),
-    Truncate(Rc<TableEntry>),
+    /// With its `USING TIMEOUT`.
+    Truncate(Rc<TableEntry>, Option<Term>),
     Use(Rc<str>),
     Schema(Box<ast::SchemaStatement>),
     Describe(Box<ast::Describe>),
@@ -90,11 +92,26 @@ impl Statement {
         self.dialect
     }
 
+    /// The error of a statement that has no time.
+    pub(crate) fn timed_out(&self, consistency: Consistency) -> CqlError {
+        let kind = match &self.plan {
+            Plan::Modify(plan) if plan.is_conditional() => WriteKind::Cas,
+            Plan::Batch(_) => WriteKind::Batch,
+            Plan::Truncate(..) => return CqlError::Truncate("Timeout during truncate".to_owned()),
+            Plan::Modify(_) => WriteKind::Simple,
+            _ => {
+                let (received, required, data_present) = (0, 1, false);
+                return CqlError::ReadTimeout { consistency, received, required, data_present };
+            }
+        };
+        CqlError::WriteTimeout { consistency, received: 0, required: 1, kind }
+    }
+
     /// The columns of its result.
     pub(crate) fn result(&self) -> Option<Rc<ResultMetadata>> {
         match &self.plan {
             Plan::Select(plan) => Some(plan.metadata.clone()),
-            Plan::Values(plan) => Some(plan.metadata.clone()),
+            Plan::Values(plan) => Some(plan.metadata().clone()),
             Plan::Modify(plan) => plan.result().cloned(),
             _ => None,
         }
@@ -145,6 +162,8 @@ impl Statement {
     pub(crate) fn timeout(&self) -> Option<&Term> {
         match &self.plan {
             Plan::Select(plan) => plan.timeout.as_ref(),
+            Plan::Values(plan) => plan.timeout(),
+            Plan::Truncate(_, timeout) => timeout.as_ref(),
             Plan::Modify(plan) => plan.using.timeout.as_ref(),
             Plan::Batch(plan) => plan.using.timeout.as_ref(),
             _ => None,
@@ -196,7 +215,21 @@ fn plan(
         ast::Statement::Truncate(truncate) => {
             let table = table(schema, keyspace, &truncate.table)?;
             refuse_writes_of_system(table)?;
-            (Plan::Truncate(table.clone()), 0)
+            markers.enter(&table.schema);
+            let timeout = truncate.using.timeout.as_ref();
+            let timeout = timeout.map(|expr| {
+                let keyspace = &table.schema.keyspace;
+                let mut preparer = Preparer {
+                    schema,
+                    keyspace,
+                    table: None,
+                    markers,
+                    row: None,
+                    aggregates: None,
+                };
+                preparer.prepare(expr, Receiver { name: "[timeout]", ty: &Type::Duration })
+            });
+            (Plan::Truncate(table.clone(), timeout.transpose()?), 0)
         }
         ast::Statement::Use(name) => (Plan::Use(Rc::from(name.text.as_str())), 0),
         ast::Statement::Schema(statement) => (Plan::Schema(statement), 0),

@@ -3,10 +3,13 @@
 use super::clustering::{ClusteringPlan, Slice, Step};
 use super::filter::{Filter, Test};
 use super::partition::{KeyValue, PartitionPlan};
-use super::relations::{Bound, MultiRestriction, Relations, Restriction, Tuple, TupleList, gather};
+use super::relations::{
+    Bound, Multi, MultiRestriction, Relations, Restriction, Tuple, gather, lower_comparison,
+    more_than_one, not_the_same_start, twice_bound, upper_comparison,
+};
 use crate::error::CqlError;
 use crate::syntax::ast::{Comparison, Relation};
-use crate::term::{Inputs, Preparer, Term};
+use crate::term::{Env, Inputs, Preparer, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
@@ -18,6 +21,8 @@ pub(crate) struct Restrictions {
     pub(crate) clustering: ClusteringPlan,
     /// Tested row by row.
     pub(crate) filters: Vec<Filter>,
+    /// Whether it reads the same rows of every partition, and did not say `ALLOW FILTERING`.
+    pub(crate) scans_unasked: bool,
 }
 
 /// Which statement it is for.
@@ -35,6 +40,9 @@ const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve dat
     thus may have unpredictable performance. If you want to execute this query despite the \
     performance unpredictability, use ALLOW FILTERING";
 
+const CONTAINS_NEEDS_FILTERING: &str = "Clustering columns can only be restricted with CONTAINS \
+    with a secondary index or filtering (use ALLOW FILTERING)";
+
 /// Plans the relations of a statement about `table`.
 pub(crate) fn analyze(
     table: &TableSchema,
@@ -43,28 +51,49 @@ pub(crate) fn analyze(
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
 ) -> Result<Restrictions, CqlError> {
-    let mut relations = gather(table, relations, preparer, inputs)?;
+    let mut relations = gather(table, relations, purpose, preparer, inputs)?;
     let mut filters = std::mem::take(&mut relations.filters);
     let mut filtering = !filters.is_empty();
     let partition = plan_partition(table, &mut relations, purpose)?;
     let clustering = plan_clustering(table, &mut relations, purpose)?;
-    if !clustering.is_full() && !matches!(partition, PartitionPlan::Keys(_)) {
-        filtering = true; // The same ranges of every partition.
-    }
-    for (column, restriction) in table.columns.iter().zip(relations.single) {
+    // The same ranges of every partition.
+    let scans = !clustering.is_full() && !matches!(partition, PartitionPlan::Keys(_));
+    let mut named = vec![true; table.columns.len()];
+    for (index, restriction) in relations.single.into_iter().enumerate() {
         let Some(restriction) = restriction else { continue };
-        filtering = true;
-        single_filters(column, restriction, inputs, &mut filters);
+        (filtering, named[index]) = (true, false);
+        let column = &table.columns[index];
+        restriction.tests().into_iter().for_each(|test| {
+            filters.push(column_filter(column, test, inputs));
+        });
     }
-    for (first, count, restriction) in relations.multi {
+    for (index, test) in relations.more {
+        let column = &table.columns[index];
+        let is_key = matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
+        // Of keys that are named anyway; else the loop above has said so.
+        filtering |= !is_key || !named[index];
+        filters.push(column_filter(column, test, inputs));
+    }
+    for multi in relations.multi {
         filtering = true;
-        let columns = &table.clustering()[first..first + count];
-        multi_filters(columns, restriction, inputs, &mut filters);
+        let columns = &table.clustering()[multi.first..multi.first + multi.count];
+        filters.push(multi_filter(columns, multi.restriction, inputs));
     }
     if filtering && purpose == Purpose::Select {
+        return Err(match relations.contains_of_clustering {
+            Some(at) if clustering.has_slice() && clustering.fixed_count() < at => {
+                not_after_slice(table.clustering(), at, clustering.fixed_count())
+            }
+            Some(_) => CqlError::invalid(CONTAINS_NEEDS_FILTERING),
+            None => CqlError::invalid(NEEDS_FILTERING),
+        });
+    }
+    let scans_unasked = scans && purpose == Purpose::Select;
+    let strict = preparer.markers.options.strict_allow_filtering.get();
+    if scans_unasked && strict == cluster::Restriction::Refused {
         return Err(CqlError::invalid(NEEDS_FILTERING));
     }
-    Ok(Restrictions { partition, clustering, filters })
+    Ok(Restrictions { partition, clustering, filters, scans_unasked })
 }
 
 fn plan_partition(
@@ -76,6 +105,16 @@ fn plan_partition(
     let keys = &mut relations.single[..key_count];
     let restricted = keys.iter().filter(|restriction| restriction.is_some()).count();
     if let Some(token) = relations.token.take() {
+        let columns = table.columns.iter().zip(keys.iter());
+        let both: Vec<&str> = columns
+            .filter_map(|(column, key)| key.is_some().then_some(column.name.as_str()))
+            .collect();
+        if !both.is_empty() {
+            return Err(CqlError::Invalid(format!(
+                "Columns \"{}\" cannot be restricted by both a normal relation and a token relation",
+                both.join(", ")
+            )));
+        }
         if purpose == Purpose::Modify {
             return Err(CqlError::invalid(
                 "The token function cannot be used in WHERE clauses for UPDATE and DELETE \
@@ -92,7 +131,7 @@ fn plan_partition(
         });
     }
     let sliced = keys.iter().any(|key| matches!(key, Some(Restriction::Slice { .. })));
-    if sliced && purpose != Purpose::SelectFiltering {
+    if sliced && purpose == Purpose::Modify {
         return Err(CqlError::invalid(
             "Only EQ and IN relation are supported on the partition key (unless you use the \
              token() function)",
@@ -123,45 +162,95 @@ fn plan_clustering(
 ) -> Result<ClusteringPlan, CqlError> {
     let mut plan = ClusteringPlan::default();
     let base = table.partition_key_count;
+    check_mixes(table, relations)?;
     let mut at = 0;
     while at < table.clustering_count {
-        if let Some(index) = relations.multi.iter().position(|(first, _, _)| *first == at) {
-            if relations.single[base + at].is_some() {
-                break;
+        let slot = &mut relations.single[base + at];
+        if let Some(Restriction::Equal(_) | Restriction::In(_)) = slot {
+            match slot.take() {
+                Some(Restriction::Equal(term)) => plan.steps.push(Step::Equal(term)),
+                Some(Restriction::In(list)) => plan.steps.push(Step::In(list)),
+                _ => {}
             }
-            let (_, count, restriction) = relations.multi.remove(index);
-            at += count;
-            match restriction {
-                MultiRestriction::Equal(tuple) => plan.steps.push(Step::EqualTuple(count, tuple)),
-                MultiRestriction::In(list) => plan.steps.push(Step::InTuples(count, list)),
-                MultiRestriction::Slice { lower, upper } => {
-                    plan.slice = Some(Slice { lower, upper });
-                    break;
+            at += 1;
+            continue;
+        }
+        let exact = |multi: &Multi| multi.first == at && !multi.is_slice();
+        if let Some(index) = relations.multi.iter().position(exact) {
+            let multi = relations.multi.remove(index);
+            at += multi.count;
+            match multi.restriction {
+                MultiRestriction::Equal(tuple) => {
+                    plan.steps.push(Step::EqualTuple(multi.count, tuple));
                 }
+                MultiRestriction::In(list) => plan.steps.push(Step::InTuples(multi.count, list)),
+                MultiRestriction::Lower(_) | MultiRestriction::Upper(_) => {}
             }
             continue;
         }
-        let Some(restriction) = relations.single[base + at].take() else { break };
-        at += 1;
-        match restriction {
-            Restriction::Equal(term) => plan.steps.push(Step::Equal(term)),
-            Restriction::In(list) => plan.steps.push(Step::In(list)),
-            Restriction::Slice { lower, upper } => {
-                let tuple = |bound: Option<Bound<Term>>| {
-                    bound.map(|Bound { value, inclusive }| Bound {
-                        value: Tuple::Parts(vec![value]),
-                        inclusive,
-                    })
-                };
-                plan.slice = Some(Slice { lower: tuple(lower), upper: tuple(upper) });
-                break;
-            }
-        }
+        plan.slice = take_slice(relations, base, at);
+        break;
     }
     if purpose != Purpose::SelectFiltering {
         check_gap(table, relations, &plan, at)?;
     }
     Ok(plan)
+}
+
+/// Relations on single columns and on several together must fit each other.
+fn check_mixes(table: &TableSchema, relations: &Relations) -> Result<(), CqlError> {
+    let first_single = table.partition_key_count;
+    for multi in &relations.multi {
+        let places = multi.first..multi.first + multi.count;
+        for (at, column) in places.clone().zip(&table.clustering()[places]) {
+            let Some(single) = &relations.single[first_single + at] else { continue };
+            check_mix(multi, at, column, single)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `multi` and what is said about its clustering column `at` alone may both stand.
+fn check_mix(
+    multi: &Multi,
+    at: usize,
+    column: &Column,
+    single: &Restriction<Term>,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    let Restriction::Slice { lower, upper } = single else {
+        return Err(more_than_one(name, "an Equal or IN"));
+    };
+    match &multi.restriction {
+        MultiRestriction::Equal(_) | MultiRestriction::In(_) => {
+            Err(more_than_one(name, "an Equal or IN"))
+        }
+        _ if at != multi.first => Err(not_the_same_start(name)),
+        MultiRestriction::Lower(_) if lower.is_some() => Err(twice_bound("start", name)),
+        MultiRestriction::Upper(_) if upper.is_some() => Err(twice_bound("end", name)),
+        _ => Ok(()),
+    }
+}
+
+/// The bounds that start with the clustering column `at`, taken out.
+fn take_slice(relations: &mut Relations, base: usize, at: usize) -> Option<Slice> {
+    let (mut lower, mut upper) = (None, None);
+    if let Some(Restriction::Slice { lower: from, upper: to }) = relations.single[base + at].take()
+    {
+        let one = |bound: Option<Bound<Term>>| {
+            bound.map(|Bound { value, inclusive }| Bound { value: Tuple::One(value), inclusive })
+        };
+        (lower, upper) = (one(from), one(to));
+    }
+    let here = |multi: &Multi| multi.first == at && multi.is_slice();
+    while let Some(index) = relations.multi.iter().position(here) {
+        match relations.multi.remove(index).restriction {
+            MultiRestriction::Lower(bound) => lower = Some(bound),
+            MultiRestriction::Upper(bound) => upper = Some(bound),
+            MultiRestriction::Equal(_) | MultiRestriction::In(_) => {}
+        }
+    }
+    (lower.is_some() || upper.is_some()).then_some(Slice { lower, upper })
 }
 
 /// A clustering column that is restricted though one before it is not, or is sliced.
@@ -174,84 +263,62 @@ fn check_gap(
     let columns = table.clustering();
     let singles = relations.single[table.partition_key_count..].iter().take(columns.len());
     let single = singles.enumerate().find(|(_, restriction)| restriction.is_some());
-    let multi = relations.multi.first().map(|(first, _, _)| *first);
-    let Some(next) = single.map(|(index, _)| index).or(multi) else { return Ok(()) };
-    let (name, at) = (&columns[next].name, at.min(columns.len() - 1));
-    Err(CqlError::Invalid(match plan.slice {
-        Some(_) => format!(
-            "Clustering column \"{name}\" cannot be restricted (preceding column \"{}\" is \
-             restricted by a non-EQ relation)",
-            columns[at.saturating_sub(1)].name
-        ),
-        None => format!(
-            "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \"{}\" is not \
+    let multi = relations.multi.iter().map(|multi| multi.first).min();
+    let next = single.map(|(index, _)| index).into_iter().chain(multi).min();
+    let Some(next) = next else { return Ok(()) };
+    let at = at.min(columns.len() - 1);
+    Err(match plan.slice {
+        Some(_) => not_after_slice(columns, next, at),
+        None => CqlError::Invalid(format!(
+            "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not \
              restricted",
-            columns[at].name
-        ),
-    }))
+            columns[next].name, columns[at].name
+        )),
+    })
 }
 
-fn single_filters(
-    column: &Column,
-    restriction: Restriction<Term>,
-    inputs: &mut Inputs,
-    out: &mut Vec<Filter>,
-) {
+fn not_after_slice(columns: &[Column], next: usize, sliced: usize) -> CqlError {
+    CqlError::Invalid(format!(
+        "Clustering column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by \
+         a non-EQ relation)",
+        columns[next].name, columns[sliced].name
+    ))
+}
+
+fn column_filter(column: &Column, test: Test, inputs: &mut Inputs) -> Filter {
     let index = inputs.add(column, ColumnForm::Value);
-    let mut add = |test: Test| {
-        out.push(Filter::new(Term::Column(index), column.ty.clone(), &column.name, test));
-    };
-    match restriction {
-        Restriction::Equal(term) => add(Test::Compare(Comparison::Equal, term)),
-        Restriction::In(list) => add(Test::In(list)),
-        Restriction::Slice { lower, upper } => {
-            if let Some(bound) = lower {
-                add(Test::Compare(lower_comparison(bound.inclusive), bound.value));
-            }
-            if let Some(bound) = upper {
-                add(Test::Compare(upper_comparison(bound.inclusive), bound.value));
-            }
-        }
-    }
+    Filter::new(Term::Column(index), column.ty.clone(), &column.name, test)
 }
 
-fn multi_filters(
-    columns: &[Column],
-    restriction: MultiRestriction,
-    inputs: &mut Inputs,
-    out: &mut Vec<Filter>,
-) {
+fn multi_filter(columns: &[Column], said: MultiRestriction, inputs: &mut Inputs) -> Filter {
     let ty = Type::Tuple(columns.iter().map(|column| column.ty.clone()).collect());
     let parts = columns.iter().map(|c| Term::Column(inputs.add(c, ColumnForm::Value))).collect();
     let subject = Term::Parts(Rc::new(ty.clone()), parts);
     let name = columns.first().map_or("", |column| &column.name);
-    let mut add = |test: Test| out.push(Filter::new(subject.clone(), ty.clone(), name, test));
-    match restriction {
-        MultiRestriction::Equal(tuple) => add(Test::CompareTuple(Comparison::Equal, tuple)),
-        MultiRestriction::In(TupleList::Tuples(tuples)) => {
-            add(Test::InTuples(TupleList::Tuples(tuples)));
+    let test = match said {
+        MultiRestriction::Equal(tuple) => Test::CompareTuple(Comparison::Equal, tuple),
+        MultiRestriction::In(list) => Test::InTuples(list),
+        MultiRestriction::Lower(bound) => {
+            Test::CompareTuple(lower_comparison(bound.inclusive), bound.value)
         }
-        MultiRestriction::In(list) => add(Test::InTuples(list)),
-        MultiRestriction::Slice { lower, upper } => {
-            if let Some(bound) = lower {
-                add(Test::CompareTuple(lower_comparison(bound.inclusive), bound.value));
-            }
-            if let Some(bound) = upper {
-                add(Test::CompareTuple(upper_comparison(bound.inclusive), bound.value));
-            }
+        MultiRestriction::Upper(bound) => {
+            Test::CompareTuple(upper_comparison(bound.inclusive), bound.value)
         }
-    }
-}
-
-fn lower_comparison(inclusive: bool) -> Comparison {
-    if inclusive { Comparison::GreaterOrEqual } else { Comparison::Greater }
-}
-
-fn upper_comparison(inclusive: bool) -> Comparison {
-    if inclusive { Comparison::LessOrEqual } else { Comparison::Less }
+    };
+    Filter::new(subject, ty, name, test)
 }
 
 impl Restrictions {
+    /// Whether the row of `env` passes all filters.
+    pub(crate) fn pass<'a>(&'a self, env: &Env<'a>) -> Result<bool, CqlError> {
+        for filter in &self.filters {
+            if !filter.passes(env)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether a static or regular column is restricted in the plan of a write.
     pub(crate) fn refuse_filters(
         &self,

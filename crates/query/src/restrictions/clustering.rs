@@ -51,7 +51,18 @@ pub(crate) struct Slice {
 type Values<'a> = Vec<Cow<'a, [u8]>>;
 
 impl ClusteringPlan {
-    /// How many leading columns have a value.
+    /// How many leading columns have one value.
+    pub(crate) fn single_count(&self) -> usize {
+        let is_single = |step: &&Step| match step {
+            Step::Equal(_) | Step::EqualTuple(..) => true,
+            Step::In(InList::Terms(terms)) => terms.len() == 1,
+            Step::InTuples(_, TupleList::Tuples(tuples)) => tuples.len() == 1,
+            Step::In(InList::Whole(_)) | Step::InTuples(_, TupleList::Whole(_)) => false,
+        };
+        self.steps.iter().take_while(is_single).map(Step::column_count).sum()
+    }
+
+    /// How many leading columns have a value or several.
     pub(crate) fn fixed_count(&self) -> usize {
         self.steps.iter().map(Step::column_count).sum()
     }
@@ -207,8 +218,11 @@ impl Tuple {
         env: &Env<'a>,
     ) -> Result<Option<Values<'a>>, CqlError> {
         match self {
+            Tuple::One(term) => Ok(key_value(term, name, nulls, env)?.map(|value| vec![value])),
             Tuple::Parts(parts) => {
-                parts.iter().map(|part| key_value(part, name, nulls, env)).collect()
+                let value =
+                    |(name, part): &'a (String, Term)| key_value(part, name, Nulls::Refused, env);
+                parts.iter().map(value).collect()
             }
             Tuple::Whole(term) => {
                 let Some(whole) = key_value(term, name, nulls, env)? else { return Ok(None) };

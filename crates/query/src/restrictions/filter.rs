@@ -1,6 +1,6 @@
 //! What is tested row by row.
 
-use super::relations::{Tuple, TupleList};
+use super::relations::{Bound, Tuple, TupleList, lower_comparison, upper_comparison};
 use super::{InList, Nulls};
 use crate::error::CqlError;
 use crate::syntax::ast::Comparison;
@@ -24,12 +24,24 @@ pub(crate) struct Filter {
 pub(crate) enum Test {
     Compare(Comparison, Term),
     In(InList),
+    /// With a null among the values nothing passes: it might be the value.
+    NotIn(InList),
     Contains(Term),
     ContainsKey(Term),
     Like(Term),
     /// The subject is a tuple of columns.
     CompareTuple(Comparison, Tuple),
     InTuples(TupleList),
+}
+
+impl Test {
+    pub(super) fn lower(bound: Bound<Term>) -> Test {
+        Test::Compare(lower_comparison(bound.inclusive), bound.value)
+    }
+
+    pub(super) fn upper(bound: Bound<Term>) -> Test {
+        Test::Compare(upper_comparison(bound.inclusive), bound.value)
+    }
 }
 
 impl Filter {
@@ -49,6 +61,10 @@ impl Filter {
             Test::In(list) => {
                 let values = list.evaluate(&self.name, Nulls::NoRows, env)?;
                 Ok(values.iter().any(|v| value::compare(&self.ty, &subject, v).is_eq()))
+            }
+            Test::NotIn(list) => {
+                let Some(values) = list.all(&self.name, env)? else { return Ok(false) };
+                Ok(!values.iter().any(|v| value::compare(&self.ty, &subject, v).is_eq()))
             }
             Test::Contains(term) => {
                 let Some(wanted) = self.value(term, env)? else { return Ok(false) };

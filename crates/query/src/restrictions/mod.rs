@@ -7,6 +7,9 @@
 //!  - *filtering-is-asked-for*: where rows are read that the answer does not hold, the statement
 //!    says `ALLOW FILTERING`.
 //!
+//! Of several relations on one column of a key the one that names its values best makes the plan,
+//! the others are filters that need not be asked for.
+//!
 //! In reading order: [`relations`] (what is said per column), [`analyze`] (who does what),
 //! [`partition`], [`clustering`], [`filter`] (evaluation).
 
@@ -96,5 +99,22 @@ impl InList {
             },
         }
         Ok(out)
+    }
+
+    /// The values; `None` if the list is null or has a null in it.
+    pub(crate) fn all<'a>(
+        &'a self,
+        name: &str,
+        env: &Env<'a>,
+    ) -> Result<Option<Vec<Cow<'a, [u8]>>>, CqlError> {
+        let InList::Whole(term) = self else {
+            let InList::Terms(terms) = self else { return Ok(None) };
+            return terms.iter().map(|term| key_value(term, name, Nulls::NoRows, env)).collect();
+        };
+        let Some(list) = key_value(term, name, Nulls::NoRows, env)? else { return Ok(None) };
+        let part = |part: Result<Option<&[u8]>, _>| {
+            part.ok().flatten().map(|bytes| Cow::Owned(bytes.to_vec()))
+        };
+        Ok(model::value::list_elements(&list).map(part).collect())
     }
 }

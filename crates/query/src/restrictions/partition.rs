@@ -9,7 +9,6 @@ use model::value;
 use model::{Column, Token};
 use mutation::page::RingBound;
 use std::borrow::Cow;
-use stdx::HashSet;
 
 /// Which partitions.
 #[derive(Clone, Debug)]
@@ -33,7 +32,7 @@ pub(crate) enum KeyValue {
 #[derive(Clone, Debug)]
 pub(crate) enum Keys {
     One(Vec<u8>),
-    /// In ring order, each once; with their tokens.
+    /// In the order of their values, each once; with their tokens.
     Many(Vec<(Token, Vec<u8>)>),
 }
 
@@ -62,7 +61,12 @@ pub(crate) fn keys(
     for (value, column) in values.iter().zip(columns) {
         lists.push(match value {
             KeyValue::One(term) => key_value(term, &column.name, nulls, env)?.into_iter().collect(),
-            KeyValue::Many(list) => list.evaluate(&column.name, nulls, env)?,
+            KeyValue::Many(list) => {
+                let mut list = list.evaluate(&column.name, nulls, env)?;
+                list.sort_by(|a, b| value::compare(&column.ty, a, b));
+                list.dedup_by(|a, b| value::compare(&column.ty, a, b).is_eq());
+                list
+            }
         });
     }
     let combinations =
@@ -74,22 +78,18 @@ pub(crate) fn keys(
         )));
     }
     let mut out = Vec::with_capacity(combinations);
-    let mut seen = HashSet::default();
     for index in 0..combinations {
         let components = pick(&lists, index);
         check(&components)?;
         let mut key = Vec::new();
         compose_partition_key(components.iter().copied(), &mut key);
-        if seen.insert(key.clone()) {
-            out.push((Token::of(&key), key));
-        }
+        out.push((Token::of(&key), key));
     }
     if values.iter().all(|value| matches!(value, KeyValue::One(_)))
         && let Some((_, key)) = out.pop()
     {
         return Ok(Keys::One(key));
     }
-    out.sort();
     Ok(Keys::Many(out))
 }
 

@@ -1,6 +1,7 @@
 //! The relations of a `WHERE`, checked one by one and gathered per column.
 
 use super::InList;
+use super::analyze::Purpose;
 use super::filter::{Filter, Test};
 use crate::error::CqlError;
 use crate::syntax::ast;
@@ -29,8 +30,10 @@ pub(super) enum Restriction<T> {
 /// The values for several columns.
 #[derive(Clone, Debug)]
 pub(crate) enum Tuple {
-    /// One by one.
-    Parts(Vec<Term>),
+    /// Of a single column that no tuple was written for: a null equals nothing.
+    One(Term),
+    /// One by one, each with its column; a null is refused.
+    Parts(Vec<(String, Term)>),
     /// One tuple.
     Whole(Term),
 }
@@ -45,44 +48,63 @@ pub(crate) enum TupleList {
 
 /// What is said about several clustering columns together.
 #[derive(Clone, Debug)]
+pub(super) struct Multi {
+    /// The first of the clustering columns.
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) restriction: MultiRestriction,
+}
+
+#[derive(Clone, Debug)]
 pub(super) enum MultiRestriction {
     Equal(Tuple),
     In(TupleList),
-    Slice { lower: Option<Bound<Tuple>>, upper: Option<Bound<Tuple>> },
+    Lower(Bound<Tuple>),
+    Upper(Bound<Tuple>),
+}
+
+impl Multi {
+    /// Whether it is about the clustering column `at`.
+    pub(super) fn covers(&self, at: usize) -> bool {
+        (self.first..self.first + self.count).contains(&at)
+    }
+
+    pub(super) fn is_slice(&self) -> bool {
+        matches!(self.restriction, MultiRestriction::Lower(_) | MultiRestriction::Upper(_))
+    }
 }
 
 /// All that a `WHERE` says.
 #[derive(Debug, Default)]
 pub(super) struct Relations {
-    /// By index of the table's columns.
+    /// By index of the table's columns: what can name keys best.
     pub(super) single: Vec<Option<Restriction<Term>>>,
-    /// The first clustering column and how many, with what is said.
-    pub(super) multi: Vec<(usize, usize, MultiRestriction)>,
+    /// What else is said about columns that have a restriction in `single`.
+    pub(super) more: Vec<(usize, Test)>,
+    pub(super) multi: Vec<Multi>,
     pub(super) token: Option<Restriction<Term>>,
-    /// What can only be filtered: CONTAINS, LIKE, elements.
+    /// What can only be filtered: CONTAINS, LIKE, NOT IN, elements.
     pub(super) filters: Vec<Filter>,
+    /// The clustering column that one of `filters` is a CONTAINS of.
+    pub(super) contains_of_clustering: Option<usize>,
 }
-
-/// The most relations in one `WHERE`.
-const RELATIONS_MAX: usize = 100;
 
 pub(super) fn gather(
     table: &TableSchema,
     relations: &[Relation],
+    purpose: Purpose,
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
 ) -> Result<Relations, CqlError> {
-    if RELATIONS_MAX < relations.len() {
-        return Err(CqlError::Invalid(format!(
-            "Number of relations in WHERE clause ({}) exceeds the maximum of {RELATIONS_MAX}",
-            relations.len()
-        )));
-    }
     let mut out = Relations { single: vec![None; table.columns.len()], ..Relations::default() };
     for relation in relations {
+        if let ast::Test::Compare(Comparison::NotEqual, _) = &relation.test {
+            check_subject(table, &relation.subject)?;
+            return Err(CqlError::Invalid(format!("Unsupported \"!=\" relation: {relation}")));
+        }
         match &relation.subject {
             Subject::Path(ColumnPath::Column(name)) => {
-                single(table, name, &relation.test, preparer, inputs, &mut out)?;
+                single(table, name, &relation.test, purpose, preparer, inputs, &mut out)?;
             }
             Subject::Path(ColumnPath::Element(name, key)) => {
                 let column = find(table, name)?;
@@ -106,6 +128,17 @@ pub(super) fn gather(
     Ok(out)
 }
 
+/// That its column exists.
+fn check_subject(table: &TableSchema, subject: &Subject) -> Result<(), CqlError> {
+    match subject {
+        Subject::Path(path) => find(table, path.column()).map(drop),
+        Subject::Columns(names) | Subject::Token(names) => {
+            names.iter().try_for_each(|name| find(table, name).map(drop))
+        }
+        Subject::Call(_) => Ok(()),
+    }
+}
+
 pub(crate) fn find<'t>(table: &'t TableSchema, name: &Name) -> Result<&'t Column, CqlError> {
     let unknown = || CqlError::Invalid(format!("Unrecognized name {}", name.text));
     table.column(&name.text).ok_or_else(unknown)
@@ -120,6 +153,7 @@ fn single(
     table: &TableSchema,
     name: &Name,
     test: &ast::Test,
+    purpose: Purpose,
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
     out: &mut Relations,
@@ -127,73 +161,159 @@ fn single(
     let column = find(table, name)?;
     check_type(column, test)?;
     let receiver = Receiver { name: &column.name, ty: &column.ty };
-    let slot = &mut out.single[index_of(table, column)];
-    match test {
-        ast::Test::Compare(Comparison::NotEqual, _) => {
-            return Err(CqlError::Invalid(format!(
-                "Unsupported \"!=\" relation: {} !=",
-                name.text
-            )));
-        }
+    let said = match test {
         ast::Test::Compare(Comparison::Equal, value) => {
-            if slot.is_some() {
-                return Err(more_than_one(&column.name, "an Equal"));
-            }
             let term = preparer.prepare(value, receiver)?;
             if let Term::Marker(marker) = &term
                 && column.kind == ColumnKind::PartitionKey
             {
                 preparer.markers.is_key(marker.variable, column.position as usize);
             }
-            *slot = Some(Restriction::Equal(term));
+            Restriction::Equal(term)
         }
         ast::Test::Compare(comparison, value) => {
-            let term = preparer.prepare(value, receiver)?;
-            *slot = Some(add_bound(slot.take(), *comparison, term, &column.name)?);
+            let value = preparer.prepare(value, receiver)?;
+            add_bound(None, *comparison, value, &column.name)?
         }
-        ast::Test::In(values) => {
-            if slot.is_some() {
-                return Err(more_than_one(&column.name, "a IN"));
-            }
-            *slot = Some(Restriction::In(in_list(values, receiver, preparer)?));
+        ast::Test::In(values) => Restriction::In(in_list(values, "IN", receiver, preparer)?),
+        ast::Test::NotIn(values) => {
+            let test = Test::NotIn(in_list(values, "NOT IN", receiver, preparer)?);
+            let subject = Term::Column(inputs.add(column, ColumnForm::Value));
+            out.filters.push(Filter::new(subject, column.ty.clone(), &column.name, test));
+            return Ok(());
         }
-        ast::Test::NotIn(_) => return Err(CqlError::invalid("NOT IN is not supported yet")),
-        ast::Test::IsNotNull | ast::Test::IsNull => {
+        ast::Test::IsNotNull => {
             return Err(CqlError::Invalid(format!(
-                "restriction '{} IS NOT NULL' is only supported in materialized view creation",
-                name.text
+                "restriction '{name} IS NOT null' is only supported in materialized view creation"
             )));
         }
+        ast::Test::IsNull => {
+            return Err(CqlError::Invalid(format!("Unsupported relation: {name} IS NULL")));
+        }
         ast::Test::Contains(_) | ast::Test::ContainsKey(_) | ast::Test::Like(_) => {
+            if !matches!(test, ast::Test::Like(_)) && column.kind == ColumnKind::Clustering {
+                out.contains_of_clustering = Some(column.position as usize);
+            }
             out.filters.push(search(column, test, preparer, inputs)?);
+            return Ok(());
+        }
+    };
+    let index = index_of(table, column);
+    let slot = &mut out.single[index];
+    *slot = Some(match slot.take() {
+        None => said,
+        Some(present) if purpose == Purpose::Modify => merge_once(present, said, &column.name)?,
+        Some(present) => {
+            let (best, rest) = merge(present, said);
+            out.more.extend(rest.into_iter().map(|test| (index, test)));
+            best
+        }
+    });
+    Ok(())
+}
+
+/// Both restrictions of a column in one, where each says something new.
+fn merge_once(
+    present: Restriction<Term>,
+    said: Restriction<Term>,
+    name: &str,
+) -> Result<Restriction<Term>, CqlError> {
+    match (present, said) {
+        (present, Restriction::Slice { lower, upper }) => {
+            let (bound, comparison) = match (lower, upper) {
+                (Some(lower), _) => {
+                    let comparison = lower_comparison(lower.inclusive);
+                    (lower, comparison)
+                }
+                (None, Some(upper)) => {
+                    let comparison = upper_comparison(upper.inclusive);
+                    (upper, comparison)
+                }
+                (None, None) => return Ok(present),
+            };
+            add_bound(Some(present), comparison, bound.value, name)
+        }
+        (_, Restriction::Equal(_)) => Err(more_than_one(name, "an Equal")),
+        (_, Restriction::In(_)) => Err(more_than_one(name, "a IN")),
+    }
+}
+
+/// Of two restrictions of a column the one that names its values best, and tests for the rest.
+fn merge(present: Restriction<Term>, said: Restriction<Term>) -> (Restriction<Term>, Vec<Test>) {
+    let rank = |restriction: &Restriction<Term>| match restriction {
+        Restriction::Equal(_) => 2,
+        Restriction::In(_) => 1,
+        Restriction::Slice { .. } => 0,
+    };
+    match (present, said) {
+        (
+            Restriction::Slice { mut lower, mut upper },
+            Restriction::Slice { lower: more_lower, upper: more_upper },
+        ) => {
+            let mut rest = Vec::new();
+            if let Some(bound) = more_lower {
+                match lower {
+                    None => lower = Some(bound),
+                    Some(_) => rest.push(Test::lower(bound)),
+                }
+            }
+            if let Some(bound) = more_upper {
+                match upper {
+                    None => upper = Some(bound),
+                    Some(_) => rest.push(Test::upper(bound)),
+                }
+            }
+            (Restriction::Slice { lower, upper }, rest)
+        }
+        (present, said) if rank(&present) < rank(&said) => (said, present.tests()),
+        (present, said) => (present, said.tests()),
+    }
+}
+
+impl Restriction<Term> {
+    /// What it says, value by value.
+    pub(super) fn tests(self) -> Vec<Test> {
+        match self {
+            Restriction::Equal(term) => vec![Test::Compare(Comparison::Equal, term)],
+            Restriction::In(list) => vec![Test::In(list)],
+            Restriction::Slice { lower, upper } => {
+                lower.map(Test::lower).into_iter().chain(upper.map(Test::upper)).collect()
+            }
         }
     }
-    Ok(())
+}
+
+pub(super) fn lower_comparison(inclusive: bool) -> Comparison {
+    if inclusive { Comparison::GreaterOrEqual } else { Comparison::Greater }
+}
+
+pub(super) fn upper_comparison(inclusive: bool) -> Comparison {
+    if inclusive { Comparison::LessOrEqual } else { Comparison::Less }
 }
 
 fn check_type(column: &Column, test: &ast::Test) -> Result<(), CqlError> {
     let operator = match test {
         ast::Test::Compare(comparison, _) => symbol(*comparison),
         ast::Test::In(_) => "IN",
+        ast::Test::NotIn(_) => "NOT IN",
         _ => return Ok(()),
     };
+    let is_slice = matches!(operator, "<" | "<=" | ">" | ">=");
+    if is_slice && column.ty.mentions_duration() {
+        let what = match &column.ty {
+            Type::User(_) => "UDTs containing durations",
+            Type::Tuple(_) => "tuples containing durations",
+            ty if ty.is_collection() => "collections containing durations",
+            _ => "duration columns",
+        };
+        return Err(CqlError::Invalid(format!("Slice restrictions are not supported on {what}")));
+    }
     if column.ty.is_multi_cell() && column.ty.is_collection() {
         return Err(CqlError::Invalid(format!(
             "Collection column '{}' ({}) cannot be restricted by a '{operator}' relation",
             column.name,
             column.ty.to_cql()
         )));
-    }
-    if column.ty.is_multi_cell() {
-        return Err(CqlError::Invalid(format!(
-            "Non-frozen UDT column '{}' ({}) cannot be restricted by a '{operator}' relation",
-            column.name,
-            column.ty.to_cql()
-        )));
-    }
-    let is_slice = matches!(operator, "<" | "<=" | ">" | ">=");
-    if is_slice && column.ty.mentions_duration() {
-        return Err(CqlError::invalid("Slice restrictions are not supported on duration columns"));
     }
     Ok(())
 }
@@ -209,7 +329,7 @@ pub(crate) fn symbol(comparison: Comparison) -> &'static str {
     }
 }
 
-fn more_than_one(name: &str, what: &str) -> CqlError {
+pub(super) fn more_than_one(name: &str, what: &str) -> CqlError {
     CqlError::Invalid(format!(
         "{name} cannot be restricted by more than one relation if it includes {what}"
     ))
@@ -231,16 +351,16 @@ fn add_bound<T>(
     let is_lower = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
     let (slot, which) = if is_lower { (&mut lower, "start") } else { (&mut upper, "end") };
     if slot.is_some() {
-        return Err(CqlError::Invalid(format!(
-            "More than one restriction was found for the {which} bound on {name}"
-        )));
+        return Err(twice_bound(which, name));
     }
     *slot = Some(Bound { value, inclusive });
     Ok(Restriction::Slice { lower, upper })
 }
 
+/// `operator`: as a marker for all values is named.
 fn in_list(
     values: &InValues,
+    operator: &str,
     receiver: Receiver<'_>,
     preparer: &mut Preparer<'_>,
 ) -> Result<InList, CqlError> {
@@ -252,7 +372,7 @@ fn in_list(
         }
         InValues::Marker(marker) => {
             let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
-            let name = preparer.markers.list_name("IN", receiver.name);
+            let name = preparer.markers.list_name(operator, receiver.name);
             let term = preparer.marker(*marker, Receiver { name: &name, ty: &list });
             Ok(InList::Whole(term))
         }
@@ -313,22 +433,25 @@ fn element(
         Type::Map { key, value, .. } => (&**key, &**value),
         Type::List { element, .. } => (&Type::Int, &**element),
         _ => {
-            let text = format!("Column {name} of type {} cannot be indexed", column.ty.to_cql());
+            let text =
+                format!("Column {name} of type {} cannot be subscripted", column.ty.to_cql());
             return Err(CqlError::Invalid(text));
         }
     };
+    if matches!(column.ty, Type::Map { .. }) && !column.ty.is_multi_cell() {
+        return Err(CqlError::Invalid(format!(
+            "Map-entry equality predicates on frozen map column {name} are not supported"
+        )));
+    }
     let key_name = format!("key({name})");
     let key = preparer.prepare(key, Receiver { name: &key_name, ty: key_type })?;
     let value_name = format!("value({name})");
     let receiver = Receiver { name: &value_name, ty: value_type };
     let test = match test {
-        ast::Test::Compare(Comparison::NotEqual, _) => {
-            return Err(CqlError::Invalid(format!("Unsupported \"!=\" relation: {name}[..] !=")));
-        }
         ast::Test::Compare(comparison, value) => {
             Test::Compare(*comparison, preparer.prepare(value, receiver)?)
         }
-        ast::Test::In(values) => Test::In(in_list(values, receiver, preparer)?),
+        ast::Test::In(values) => Test::In(in_list(values, "IN", receiver, preparer)?),
         _ => return Err(CqlError::invalid("Unsupported relation on an element of a collection")),
     };
     let whole = Box::new(Term::Column(inputs.add(column, ColumnForm::Value)));
@@ -373,16 +496,22 @@ fn multi(
     let ty = Type::Tuple(columns.iter().map(|column| column.ty.clone()).collect());
     let shown: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let name = format!("({})", shown.join(", "));
+    let bound = |value, comparison: Comparison| {
+        let inclusive = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
+        Bound { value, inclusive }
+    };
     let restriction = match test {
-        ast::Test::Compare(Comparison::NotEqual, _) => {
-            return Err(CqlError::Invalid(format!("Unsupported \"!=\" relation: {name} !=")));
-        }
-        ast::Test::Compare(Comparison::Equal, value) => {
-            MultiRestriction::Equal(tuple(value, &columns, &ty, &name, preparer)?)
-        }
         ast::Test::Compare(comparison, value) => {
             let value = tuple(value, &columns, &ty, &name, preparer)?;
-            return add_multi_slice(out, first, &columns, *comparison, value);
+            match comparison {
+                Comparison::Greater | Comparison::GreaterOrEqual => {
+                    MultiRestriction::Lower(bound(value, *comparison))
+                }
+                Comparison::Less | Comparison::LessOrEqual => {
+                    MultiRestriction::Upper(bound(value, *comparison))
+                }
+                _ => MultiRestriction::Equal(value),
+            }
         }
         ast::Test::In(InValues::List(items)) => {
             let tuples: Result<Vec<Tuple>, CqlError> =
@@ -391,55 +520,64 @@ fn multi(
         }
         ast::Test::In(InValues::Marker(marker)) => {
             let list = Type::List { element: Box::new(ty), frozen: true };
-            let name = format!("in{name}");
+            let name = preparer.markers.list_name("IN", &shown.join(", "));
             let term = preparer.marker(*marker, Receiver { name: &name, ty: &list });
             MultiRestriction::In(TupleList::Whole(term))
         }
         _ => return Err(CqlError::Invalid(format!("Unsupported relation on {name}"))),
     };
-    if let Some((_, _, _)) =
-        out.multi.iter().find(|(at, count, _)| *at < first + columns.len() && first < at + count)
-    {
-        return Err(more_than_one(&shown.join(", "), "an Equal or IN"));
-    }
-    out.multi.push((first, columns.len(), restriction));
+    let said = Multi { first, count: columns.len(), restriction };
+    check_multi(out, table, &said, &shown)?;
+    out.multi.push(said);
     Ok(())
 }
 
-fn add_multi_slice(
-    out: &mut Relations,
-    first: usize,
-    columns: &[&Column],
-    comparison: Comparison,
-    value: Tuple,
+/// A value for each column once: bounds may be two, if they start with the same column.
+fn check_multi(
+    out: &Relations,
+    table: &TableSchema,
+    said: &Multi,
+    shown: &[&str],
 ) -> Result<(), CqlError> {
-    let count = columns.len();
-    let overlapping = out.multi.iter_mut().find(|(at, _, _)| *at == first);
-    let is_lower = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
-    let inclusive = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
-    let bound = Some(Bound { value, inclusive });
-    let Some((_, present_count, present)) = overlapping else {
-        let slice = match is_lower {
-            true => MultiRestriction::Slice { lower: bound, upper: None },
-            false => MultiRestriction::Slice { lower: None, upper: bound },
-        };
-        out.multi.push((first, count, slice));
-        return Ok(());
-    };
-    let shown: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    let MultiRestriction::Slice { lower, upper } = present else {
-        return Err(more_than_one(&shown.join(", "), "an Equal or IN"));
-    };
-    let (slot, which) = if is_lower { (lower, "start") } else { (upper, "end") };
-    if slot.is_some() {
-        return Err(CqlError::Invalid(format!(
-            "More than one restriction was found for the {which} bound on {}",
-            shown.join(", ")
-        )));
+    for other in &out.multi {
+        let overlaps = other.covers(said.first) || said.covers(other.first);
+        if !overlaps {
+            continue;
+        }
+        if !said.is_slice() || !other.is_slice() {
+            return Err(more_than_one(&shown.join(", "), "an Equal or IN"));
+        }
+        if other.first != said.first {
+            let later = &table.clustering()[other.first.max(said.first)].name;
+            return Err(not_the_same_start(later));
+        }
+        let is_lower = |multi: &Multi| matches!(multi.restriction, MultiRestriction::Lower(_));
+        if is_lower(other) == is_lower(said) {
+            let which = if is_lower(said) { "start" } else { "end" };
+            return Err(twice_bound(which, &shared(said, other, table)));
+        }
     }
-    *slot = bound;
-    *present_count = count.max(*present_count);
     Ok(())
+}
+
+/// The columns that both are about.
+fn shared(a: &Multi, b: &Multi, table: &TableSchema) -> String {
+    let columns = table.clustering().iter().enumerate();
+    let both = columns.filter(|(at, _)| a.covers(*at) && b.covers(*at));
+    both.map(|(_, column)| column.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn not_the_same_start(name: &str) -> CqlError {
+    CqlError::Invalid(format!(
+        "Column \"{name}\" cannot be restricted by two inequalities not starting with the same \
+         column"
+    ))
+}
+
+pub(super) fn twice_bound(which: &str, names: &str) -> CqlError {
+    CqlError::Invalid(format!(
+        "More than one restriction was found for the {which} bound on {names}"
+    ))
 }
 
 fn tuple(
@@ -456,7 +594,7 @@ fn tuple(
         ExprKind::Tuple(items) => {
             if items.len() != columns.len() {
                 return Err(CqlError::Invalid(format!(
-                    "Expected {} elements in value tuple, but got {}",
+                    "Expected {} elements in value tuple, but got {}: {value}",
                     columns.len(),
                     items.len()
                 )));
@@ -464,7 +602,7 @@ fn tuple(
             let mut parts = Vec::with_capacity(items.len());
             for (item, column) in items.iter().zip(columns) {
                 let receiver = Receiver { name: &column.name, ty: &column.ty };
-                parts.push(preparer.prepare(item, receiver)?);
+                parts.push((column.name.clone(), preparer.prepare(item, receiver)?));
             }
             Ok(Tuple::Parts(parts))
         }
@@ -479,28 +617,9 @@ fn token(
     preparer: &mut Preparer<'_>,
     out: &mut Relations,
 ) -> Result<(), CqlError> {
-    for name in names {
-        let column = find(table, name)?;
-        if column.kind != ColumnKind::PartitionKey {
-            return Err(CqlError::invalid(
-                "The token() function must contains only partition key components",
-            ));
-        }
-    }
-    let keys = table.partition_key();
-    let in_order = names.iter().map(|name| name.text.as_str());
-    if !in_order.eq(keys.iter().map(|column| column.name.as_str())) {
-        let expected: Vec<&str> = keys.iter().map(|column| column.name.as_str()).collect();
-        return Err(CqlError::Invalid(format!(
-            "The token function arguments must be in the partition key order: {}",
-            expected.join(", ")
-        )));
-    }
+    check_token_columns(table, names)?;
     let receiver = Receiver { name: "partition key token", ty: &Type::BigInt };
     match test {
-        ast::Test::Compare(Comparison::NotEqual, _) => {
-            Err(CqlError::invalid("Unsupported \"!=\" relation on token()"))
-        }
         ast::Test::Compare(Comparison::Equal, value) => {
             if out.token.is_some() {
                 return Err(more_than_one("token", "an Equal"));
@@ -513,6 +632,48 @@ fn token(
             out.token = Some(add_bound(out.token.take(), *comparison, term, "token")?);
             Ok(())
         }
+        ast::Test::In(_) | ast::Test::NotIn(_) => {
+            Err(CqlError::invalid("IN cannot be used with the token function"))
+        }
         _ => Err(CqlError::invalid("Only comparisons are supported on the token function")),
     }
+}
+
+/// Those of the partition key, each once, in its order.
+fn check_token_columns(table: &TableSchema, names: &[Name]) -> Result<(), CqlError> {
+    for name in names {
+        find(table, name)?;
+    }
+    let keys = table.partition_key();
+    if names.len() != keys.len() {
+        return Err(CqlError::Invalid(format!(
+            "Invalid number of arguments in call to function system.token: {} required but {} \
+             provided",
+            keys.len(),
+            names.len()
+        )));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].iter().any(|other| other.text == name.text) {
+            return Err(CqlError::invalid(
+                "The token() function contains duplicate partition key components",
+            ));
+        }
+    }
+    if let Some(other) = names.iter().find(|name| !keys.iter().any(|key| key.name == name.text)) {
+        return Err(CqlError::Invalid(format!(
+            "The token() function must be applied to all partition key components or none of \
+             them: {} is not one",
+            other.text
+        )));
+    }
+    let in_order = names.iter().map(|name| name.text.as_str());
+    if !in_order.eq(keys.iter().map(|column| column.name.as_str())) {
+        let expected: Vec<&str> = keys.iter().map(|column| column.name.as_str()).collect();
+        return Err(CqlError::Invalid(format!(
+            "The token function arguments must be in the partition key order: {}",
+            expected.join(", ")
+        )));
+    }
+    Ok(())
 }

@@ -14,6 +14,7 @@ use crate::request::{Request, integer};
 use crate::response::Rows;
 use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys, ring};
 use crate::term::Env;
+use cluster::Restriction;
 use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange,
@@ -24,18 +25,13 @@ use std::collections::VecDeque;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Rows that aggregates read at a time.
 const INTERNAL_PAGE_ROWS: u64 = 10_000;
-/// Dead rows and tombstones after which a replica cuts its page.
-const TOMBSTONES_MAX: u64 = 10_000;
 /// Partitions of an `IN` that are read at once.
 const CONCURRENT_KEYS: usize = 8;
 /// Replica pages behind a filtered page of the client: then it is short, perhaps empty.
 const FILTERED_PAGES_MAX: usize = 16;
 
 /// Executes a `SELECT`.
-pub(crate) async fn execute(
-    plan: &SelectPlan,
-    request: &Request<'_>,
-) -> Result<(Rows, Vec<String>), CqlError> {
+pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
     let env = request.env();
     let table = plan.table.schema.id;
     let per_partition = limit(&plan.per_partition_limit, "PER PARTITION LIMIT", &env)?;
@@ -48,13 +44,13 @@ pub(crate) async fn execute(
         rows_left = rows_left.min(state.rows_left);
         resume = Some(state.resume);
     }
-    let Some(targets) = targets(plan, &env, &resume)? else {
-        return empty(plan, &env);
-    };
     let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, &env)?;
     if ranges.is_empty() {
         return empty(plan, &env);
     }
+    let Some(targets) = targets(plan, &env, &resume)? else {
+        return empty(plan, &env);
+    };
     let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
     let page_size = page_size.filter(|size| 0 < *size && plan.grouping == Grouping::None);
     let sorted_here = plan.ordered && matches!(&targets, Targets::Keys(keys) if 1 < keys.len());
@@ -68,7 +64,7 @@ pub(crate) async fn execute(
     let filtered = !plan.restrictions.filters.is_empty();
     let mut output = Output::new(plan, sorted_here);
     if plan.grouping != Grouping::None {
-        output.limit_groups(rows_left, per_partition);
+        output.limit_groups(if sorted_here { u64::MAX } else { rows_left }, per_partition);
     }
     let limited = plan.grouping == Grouping::None && !sorted_here;
     let mut scan = Scan {
@@ -83,19 +79,50 @@ pub(crate) async fn execute(
         output,
         rows_in_partition: 0,
         partition: Vec::new(),
-        warnings: Vec::new(),
+        tombstones_seen: 0,
     };
-    scan.run(targets, resume, rows_left).await
+    let rows = scan.run(targets, resume, rows_left).await?;
+    warn(plan, request, scan.tombstones_seen);
+    Ok(rows)
 }
+
+/// Tells the client what it should know of how it was answered.
+fn warn(plan: &SelectPlan, request: &Request<'_>, tombstones_seen: u64) {
+    let options = request.options;
+    if plan.restrictions.scans_unasked
+        && options.strict_allow_filtering.get() == Restriction::Warned
+    {
+        request.warn(SCANS_UNASKED);
+    }
+    if 0 < tombstones_seen && options.tombstone_warn_threshold.get() < tombstones_seen as i64 {
+        let table = &plan.table.schema;
+        let text = format!(
+            "Read {tombstones_seen} tombstones and dead rows for a page of {}.{} (see \
+             tombstone_warn_threshold)",
+            table.keyspace, table.name
+        );
+        tracing::warn!(target: "query", "{text}");
+        request.warn(text);
+    }
+}
+
+/// Said of queries that newer servers refuse.
+const SCANS_UNASKED: &str =
+    "This query should use ALLOW FILTERING and will be rejected in future versions.";
 
 /// A result without any row of the table.
-fn empty(plan: &SelectPlan, env: &Env<'_>) -> Result<(Rows, Vec<String>), CqlError> {
+fn empty(plan: &SelectPlan, env: &Env<'_>) -> Result<Rows, CqlError> {
     let mut output = Output::new(plan, false);
     output.finish(env, u64::MAX)?;
-    Ok((rows(plan, &mut output, None), Vec::new()))
+    Ok(rows(plan, &mut output, None))
 }
 
-fn rows(plan: &SelectPlan, output: &mut Output<'_>, paging_state: Option<Vec<u8>>) -> Rows {
+/// The rows put out.
+pub(super) fn rows(
+    plan: &SelectPlan,
+    output: &mut Output<'_>,
+    paging_state: Option<Vec<u8>>,
+) -> Rows {
     Rows {
         metadata: plan.metadata.clone(),
         row_count: u32::try_from(output.row_count).unwrap_or(u32::MAX),
@@ -104,7 +131,12 @@ fn rows(plan: &SelectPlan, output: &mut Output<'_>, paging_state: Option<Vec<u8>
     }
 }
 
-fn limit(term: &Option<crate::term::Term>, name: &str, env: &Env<'_>) -> Result<u64, CqlError> {
+/// The value of a limit; none is the greatest one.
+pub(super) fn limit(
+    term: &Option<crate::term::Term>,
+    name: &str,
+    env: &Env<'_>,
+) -> Result<u64, CqlError> {
     match integer(term, env)? {
         None => Ok(u64::MAX),
         Some(limit) if 0 < limit => Ok(limit as u64),
@@ -135,18 +167,9 @@ fn targets(
                 Keys::Many(keys) => VecDeque::from(keys),
             };
             if let Some(resume) = resume {
-                let place = (Token::of(&resume.key), &resume.key);
-                while let Some((token, key)) = keys.front()
-                    && (*token, key) < place
-                {
-                    keys.pop_front();
-                }
-                if resume.after.is_none()
-                    && let Some((_, key)) = keys.front()
-                    && *key == resume.key
-                {
-                    keys.pop_front();
-                }
+                let place = keys.iter().position(|(_, key)| *key == resume.key);
+                let place = place.ok_or_else(PagingState::refused)?;
+                keys.drain(..place + usize::from(resume.after.is_none()));
             }
             return Ok((!keys.is_empty()).then_some(Targets::Keys(keys)));
         }
@@ -170,7 +193,10 @@ fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> 
         partition_limit: u64::MAX,
         bytes_max: PAGE_BYTES_MAX,
         static_only_rows: plan.restrictions.clustering.is_full(),
-        tombstone_limit: TOMBSTONES_MAX,
+        tombstone_limit: match request.parameters.page_size {
+            Some(1..) => request.options.query_tombstone_page_limit.get().max(1) as u64,
+            _ => u64::MAX,
+        },
         now: request.now_secs(),
         bypass_cache: plan.bypass_cache,
         resume: None,
@@ -193,7 +219,7 @@ struct Scan<'p> {
     /// Rows added of the partition `partition`.
     rows_in_partition: u64,
     partition: Vec<u8>,
-    warnings: Vec<String>,
+    tombstones_seen: u64,
 }
 
 /// How a replica page was used up.
@@ -211,7 +237,7 @@ impl Scan<'_> {
         targets: Targets,
         resume: Option<Resume>,
         rows_left: u64,
-    ) -> Result<(Rows, Vec<String>), CqlError> {
+    ) -> Result<Rows, CqlError> {
         if let Some(resume) = &resume {
             self.rows_in_partition = resume.rows_in_partition;
             self.partition.clone_from(&resume.key);
@@ -230,7 +256,7 @@ impl Scan<'_> {
         let state = next
             .filter(|_| 0 < rows_left)
             .map(|resume| PagingState { rows_left, resume }.encode(self.plan.table.schema.id));
-        Ok((rows(self.plan, &mut self.output, state), std::mem::take(&mut self.warnings)))
+        Ok(rows(self.plan, &mut self.output, state))
     }
 
     async fn read_key(
@@ -248,10 +274,11 @@ impl Scan<'_> {
             if let Consumed::Full(next) = self.consume(&mut page, more)? {
                 return Ok(next);
             }
+            let over = self.is_page_over(&page);
             let Some(next) = page.resume.filter(|next| next.after.is_some()) else {
                 return Ok(None);
             };
-            if self.is_page_over() {
+            if over {
                 return Ok(Some(self.with_count(next)));
             }
             key = next.key.clone();
@@ -269,6 +296,7 @@ impl Scan<'_> {
         while let Some((token, key)) = keys.pop_front() {
             let mut from = resume.take().filter(|resume| resume.key == key);
             let mut first = ahead.pop_front();
+            let mut over;
             if first.is_none() && !keys.is_empty() && from.is_none() {
                 let also = keys.iter().take(CONCURRENT_KEYS - 1).cloned();
                 let batch: Vec<(Token, Vec<u8>)> =
@@ -289,18 +317,19 @@ impl Scan<'_> {
                     Consumed::Full(next) => return Ok(next),
                     Consumed::All => {}
                 }
+                over = self.is_page_over(&page);
                 match page.resume {
                     Some(next) if next.after.is_some() => from = Some(next),
                     _ => break,
                 }
                 if let Some(from) = &from
-                    && self.is_page_over()
+                    && over
                 {
                     return Ok(Some(self.with_count(from.clone())));
                 }
                 runtime::task::yield_if_needed().await;
             }
-            if !keys.is_empty() && self.is_page_over() {
+            if !keys.is_empty() && over {
                 return Ok(Some(Resume { key, after: None, rows_in_partition: 0 }));
             }
         }
@@ -328,9 +357,10 @@ impl Scan<'_> {
                 Consumed::Full(next) => return Ok(next),
                 Consumed::All => {}
             }
+            let over = self.is_page_over(&page);
             let Some(next) = page.resume else { return Ok(None) };
             let tired = self.page_max.is_some() && self.filtered && FILTERED_PAGES_MAX <= pages;
-            if tired || self.is_page_over() {
+            if tired || over {
                 return Ok(Some(self.with_count(next)));
             }
             from = Some(next);
@@ -373,9 +403,11 @@ impl Scan<'_> {
         max.saturating_sub(self.output.row_count)
     }
 
-    /// Whether the client's page has its bytes.
-    fn is_page_over(&self) -> bool {
-        self.page_max.is_some() && PAGE_BYTES_MAX <= self.output.body.len()
+    /// Whether the client's page has its bytes, or its last part its tombstones.
+    fn is_page_over(&self, part: &Page) -> bool {
+        self.page_max.is_some()
+            && (PAGE_BYTES_MAX <= self.output.body.len()
+                || self.command.tombstone_limit <= part.tombstones_seen)
     }
 
     /// Makes the command read the next page of `partitions`.
@@ -400,6 +432,7 @@ impl Scan<'_> {
     /// Takes the rows of a page; `more` tells whether anything comes after it.
     fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         let plan = self.plan;
+        self.tombstones_seen += page.tombstones_seen;
         if plan.verbatim && self.output.is_plain() && page.row_count <= self.room() {
             return self.copy(page, more);
         }
@@ -503,10 +536,8 @@ impl Scan<'_> {
         cells: &RowCells<'_>,
     ) -> Result<bool, CqlError> {
         let env = self.env.with_row(&cells.cells);
-        for filter in &self.plan.restrictions.filters {
-            if !filter.passes(&env)? {
-                return Ok(false);
-            }
+        if !self.plan.restrictions.pass(&env)? {
+            return Ok(false);
         }
         let limited = self.filtered || self.plan.distinct;
         if limited && self.per_partition <= self.rows_in_partition {

@@ -28,6 +28,8 @@ struct Group {
     /// The values that all of its rows share.
     id: Vec<u8>,
     partition: Vec<u8>,
+    /// Of its first row.
+    clustering: Vec<u8>,
     accumulators: Vec<Accumulator>,
 }
 
@@ -130,7 +132,8 @@ impl<'p> Output<'p> {
         if self.group.as_ref().is_none_or(|group| group.id != id) {
             self.finish_group(env)?;
             let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
-            self.group = Some(Group { id, partition: key.to_vec(), accumulators });
+            let (partition, clustering) = (key.to_vec(), clustering.to_vec());
+            self.group = Some(Group { id, partition, clustering, accumulators });
         }
         let Some(group) = &mut self.group else { return Ok(()) };
         for (accumulator, (_, argument)) in group.accumulators.iter_mut().zip(&self.plan.aggregates)
@@ -151,12 +154,18 @@ impl<'p> Output<'p> {
         if self.per_partition_max <= self.groups_in_partition {
             return Ok(());
         }
-        let _ = &group.partition;
         let values: Result<Vec<Option<Vec<u8>>>, CqlError> =
             group.accumulators.into_iter().map(Accumulator::finish).collect();
         let values = values?;
         let env = Env { aggregates: &values, ..env.with_row(&[]) };
-        write_row(self.plan, &env, &mut self.body)?;
+        match &mut self.unsorted {
+            None => write_row(self.plan, &env, &mut self.body)?,
+            Some(rows) => {
+                let mut row = Vec::new();
+                write_row(self.plan, &env, &mut row)?;
+                rows.push((group.clustering, row));
+            }
+        }
         self.row_count += 1;
         self.groups_in_partition += 1;
         Ok(())
@@ -178,7 +187,8 @@ impl<'p> Output<'p> {
     pub(super) fn finish(&mut self, env: &Env<'_>, rows_max: u64) -> Result<(), CqlError> {
         if self.plan.grouping == Grouping::All && self.group.is_none() {
             let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
-            self.group = Some(Group { id: Vec::new(), partition: Vec::new(), accumulators });
+            let (id, partition, clustering) = (Vec::new(), Vec::new(), Vec::new());
+            self.group = Some(Group { id, partition, clustering, accumulators });
         }
         self.finish_group(env)?;
         let Some(mut rows) = self.unsorted.take() else { return Ok(()) };

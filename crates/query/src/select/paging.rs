@@ -50,9 +50,13 @@ impl PagingState {
 
     /// Reads what [`PagingState::encode`] has written for `table`.
     pub(crate) fn decode(bytes: &[u8], table: TableId) -> Result<PagingState, CqlError> {
-        let refused = || CqlError::Protocol("Invalid value for the paging state".to_owned());
-        let state = read(bytes, table).map_err(|_| refused())?;
-        state.ok_or_else(refused)
+        let state = read(bytes, table).map_err(|_| PagingState::refused())?;
+        state.ok_or_else(PagingState::refused)
+    }
+
+    /// What a client is told whose paging state is not of this query.
+    pub(super) fn refused() -> CqlError {
+        CqlError::Protocol("Invalid value for the paging state".to_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::CqlError;
 use crate::functions::Aggregate;
 use crate::markers::Markers;
 use crate::response::{ColumnSpec, ResultMetadata};
-use crate::restrictions::{Purpose, Restrictions, analyze};
+use crate::restrictions::{PartitionPlan, Purpose, Restrictions, analyze};
 use crate::syntax::ast;
 use crate::syntax::ast::{Direction, Expr, ExprKind, OrderBy, Selection};
 use crate::term::{Inputs, Preparer, Receiver, Source, Term};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct SelectPlan {
     pub(crate) table: Rc<TableEntry>,
-    pub(super) restrictions: Restrictions,
+    pub(crate) restrictions: Restrictions,
     pub(super) inputs: Inputs,
     /// What is read, static columns first, and of each the input that it is.
     pub(super) columns: Vec<(ColumnId, ColumnForm)>,
@@ -223,8 +223,23 @@ fn grouping(
         }
         at += 1;
     }
+    if keys_left(at, table, &fixed) {
+        return Err(CqlError::invalid(
+            "Group by is not supported on only a part of the partition key",
+        ));
+    }
+    if select.distinct && table.partition_key_count < at {
+        return Err(CqlError::invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        ));
+    }
     let partition = at.min(table.partition_key_count);
     Ok(Grouping::By { partition, clustering: at - partition })
+}
+
+/// Whether a column of the partition key is neither among the first `at` nor has one value.
+fn keys_left(at: usize, table: &TableSchema, fixed: &impl Fn(&str) -> bool) -> bool {
+    table.partition_key().iter().skip(at).any(|column| !fixed(&column.name))
 }
 
 fn check_limits(select: &ast::Select, grouping: Grouping) -> Result<(), CqlError> {
@@ -267,7 +282,7 @@ fn reversed(
     if select.order_by.is_empty() {
         return Ok(false);
     }
-    if !matches!(restrictions.partition, crate::restrictions::PartitionPlan::Keys(_)) {
+    if !matches!(restrictions.partition, PartitionPlan::Keys(_)) {
         return Err(CqlError::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ));
@@ -276,7 +291,7 @@ fn reversed(
         return Err(CqlError::invalid("ORDER BY is not allowed with SELECT DISTINCT queries"));
     }
     let clustering = table.clustering();
-    let fixed = restrictions.clustering.fixed_count();
+    let fixed = restrictions.clustering.single_count();
     let mut at = 0;
     let mut reversed = None;
     for order in &select.order_by {
@@ -293,11 +308,16 @@ fn reversed(
         while at < position && at < fixed {
             at += 1;
         }
+        if at < position {
+            return Err(CqlError::Invalid(format!(
+                "Unsupported order by relation - column {} doesn't have an ordering or EQ relation.",
+                clustering[at].name
+            )));
+        }
         if at != position {
-            return Err(CqlError::Invalid(
+            return Err(CqlError::invalid(
                 "Order by currently only supports the ordering of columns following their \
-                 declared order in the PRIMARY KEY"
-                    .to_owned(),
+                 declared order in the PRIMARY KEY",
             ));
         }
         at += 1;
@@ -335,8 +355,11 @@ fn check_distinct(
              static columns.",
         ));
     }
+    // Where partitions are named the answer says which ones anyway.
+    let named = matches!(restrictions.partition, PartitionPlan::Keys(_));
     match key_columns.iter().position(|requested| !requested) {
         None => Ok(()),
+        Some(_) if named => Ok(()),
         Some(missing) => Err(CqlError::Invalid(format!(
             "SELECT DISTINCT queries must request all the partition key columns (missing {})",
             table.columns[missing].name

@@ -1,21 +1,29 @@
-//! `SELECT` without `FROM`: one row of values.
+//! `SELECT` without `FROM`: from a table of one row that no keyspace has.
+//!
+//! The row's only column is `system$dummy`, the partition key; its value is the empty text.
 
-use super::naming::name_of;
+use super::execute::{limit, rows};
+use super::output::Output;
+use super::plan::{SelectPlan, prepare};
+use super::row::RowCells;
 use crate::error::CqlError;
 use crate::markers::Markers;
-use crate::response::{ColumnSpec, ResultMetadata, Rows};
+use crate::response::{ResultMetadata, Rows};
+use crate::restrictions::{KeyValue, Nulls, PartitionPlan, key_value};
 use crate::syntax::ast;
 use crate::syntax::ast::Selection;
-use crate::term::{Env, Preparer, Term};
-use cluster::Schema;
+use crate::term::{Env, Term};
+use cluster::{Schema, TableEntry};
+use model::{TableSchema, Type, Uuid};
 use std::rc::Rc;
-use stdx::Put;
+
+/// The column of the one row.
+const COLUMN: &str = "system$dummy";
 
 /// Values to be evaluated.
 #[derive(Debug)]
 pub(crate) struct ValuesPlan {
-    outputs: Vec<Term>,
-    pub(crate) metadata: Rc<ResultMetadata>,
+    plan: SelectPlan,
 }
 
 /// Plans a `SELECT` of values.
@@ -25,38 +33,67 @@ pub(crate) fn prepare_values(
     select: &ast::Select,
     markers: &mut Markers,
 ) -> Result<ValuesPlan, CqlError> {
-    let Selection::Items(items) = &select.selection else {
-        return Err(CqlError::invalid("SELECT * needs a table"));
-    };
-    let keyspace = keyspace.unwrap_or("system");
-    let mut preparer =
-        Preparer { schema, keyspace, table: None, markers, row: None, aggregates: None };
-    let (mut outputs, mut columns) = (Vec::new(), Vec::new());
-    for item in items {
-        let (term, ty) = preparer.select(&item.expr)?;
-        outputs.push(term);
-        let name = item.alias.as_ref().map_or_else(|| name_of(&item.expr), |a| a.text.clone());
-        columns.push(ColumnSpec {
-            keyspace: Rc::from("system"),
-            table: Rc::from("one_row"),
-            name: Rc::from(name),
-            ty,
-        });
+    if let Selection::All(_) = select.selection {
+        return Err(CqlError::invalid("SELECT * requires a FROM clause"));
     }
-    Ok(ValuesPlan { outputs, metadata: Rc::new(ResultMetadata::new(columns)) })
+    if !select.order_by.is_empty() {
+        return Err(CqlError::invalid("ORDER BY is not supported without a FROM clause"));
+    }
+    let table = TableSchema::builder(keyspace.unwrap_or("system"), "one_row", Uuid::nil());
+    let table = table.partition_key(COLUMN, Type::Text).build();
+    let table = table.map_err(|invalid| CqlError::Server(invalid.0))?;
+    let local = schema.table("system", "local");
+    let local = local.ok_or_else(|| CqlError::invalid("This SELECT requires a FROM clause"))?;
+    let entry = Rc::new(TableEntry { schema: Rc::new(table), ..(**local).clone() });
+    let select = ast::Select { allow_filtering: true, ..select.clone() };
+    Ok(ValuesPlan { plan: prepare(schema, &entry, &select, markers)? })
 }
 
 impl ValuesPlan {
-    /// The row.
+    /// The columns of the result.
+    pub(crate) fn metadata(&self) -> &Rc<ResultMetadata> {
+        &self.plan.metadata
+    }
+
+    /// `USING TIMEOUT`
+    pub(crate) fn timeout(&self) -> Option<&Term> {
+        self.plan.timeout.as_ref()
+    }
+
+    /// The row, if it passes.
     pub(crate) fn evaluate(&self, env: &Env<'_>) -> Result<Rows, CqlError> {
-        let mut body = Vec::new();
-        for output in &self.outputs {
-            match output.evaluate(env)?.bytes() {
-                None => body.put_i32(-1),
-                Some(bytes) => body.put_u32_bytes(bytes),
+        let plan = &self.plan;
+        limit(&plan.per_partition_limit, "PER PARTITION LIMIT", env)?;
+        limit(&plan.limit, "LIMIT", env)?;
+        let mut output = Output::new(plan, false);
+        let mut cells = RowCells::new(&plan.inputs, &plan.column_inputs, 0, 1);
+        cells.partition(b"", None);
+        let of_row = env.with_row(&cells.cells);
+        if self.names_the_row(env)? && plan.restrictions.pass(&of_row)? {
+            output.add(b"", b"", &of_row)?;
+        }
+        output.finish(env, u64::MAX)?;
+        Ok(rows(plan, &mut output, None))
+    }
+
+    fn names_the_row(&self, env: &Env<'_>) -> Result<bool, CqlError> {
+        let PartitionPlan::Keys(values) = &self.plan.restrictions.partition else {
+            return Ok(true);
+        };
+        for value in values {
+            let found = match value {
+                KeyValue::One(term) => {
+                    key_value(term, COLUMN, Nulls::NoRows, env)?.is_some_and(|key| key.is_empty())
+                }
+                KeyValue::Many(list) => {
+                    let keys = list.evaluate(COLUMN, Nulls::NoRows, env)?;
+                    keys.iter().any(|key| key.is_empty())
+                }
+            };
+            if !found {
+                return Ok(false);
             }
         }
-        let metadata = self.metadata.clone();
-        Ok(Rows { metadata, row_count: 1, body, paging_state: None })
+        Ok(true)
     }
 }

@@ -39,6 +39,9 @@ impl Term {
             }
             Term::Element(inner, ty, key) => {
                 let key = key.evaluate(env)?;
+                if key == Evaluated::Unset {
+                    return Err(CqlError::invalid("Unsupported unset value for a key of a map"));
+                }
                 let Evaluated::Value(whole) = inner.evaluate(env)? else {
                     return Ok(Evaluated::Null);
                 };

@@ -165,8 +165,7 @@ impl Preparer<'_> {
                 (Type::Int, (**element).clone())
             }
             _ => {
-                let text = format!("Column of type {} cannot be indexed", ty.to_cql());
-                return Err(CqlError::Invalid(text));
+                return Err(not_a_collection(inner, &ty));
             }
         };
         let name = match &inner.kind {
@@ -219,9 +218,16 @@ impl Preparer<'_> {
         let path = match part.map(|part| &part.kind) {
             Some(ExprKind::Field(_, field)) => Some(Path::Field(field_of(&ty, field)?.0 as u16)),
             Some(ExprKind::Element(_, key)) => {
-                let Some(path) = ty.path_type().filter(|_| ty.is_multi_cell()) else {
-                    let text = format!("{word} of an element of {} is not supported", ty.to_cql());
-                    return Err(CqlError::Invalid(text));
+                if !ty.is_collection() {
+                    return Err(not_a_collection(&name.text, &ty));
+                }
+                let is_list = matches!(ty, Type::List { .. });
+                let Some(path) = ty.path_type().filter(|_| ty.is_multi_cell() && !is_list) else {
+                    return Err(CqlError::Invalid(format!(
+                        "Element selection in {word} is not supported for column {} of type {}",
+                        name.text,
+                        ty.to_cql()
+                    )));
                 };
                 let receiver = Receiver { name: &format!("key({})", name.text), ty: &path };
                 let key = self.prepare(key, receiver)?;
@@ -238,7 +244,9 @@ impl Preparer<'_> {
         argument: Option<Term>,
     ) -> Result<(Term, Type), CqlError> {
         let Some(aggregates) = &mut self.aggregates else {
-            return Err(CqlError::invalid("aggregate functions cannot be used here"));
+            return Err(CqlError::invalid(
+                "Aggregation functions are not supported outside of the select clause",
+            ));
         };
         let returns = aggregate.returns();
         aggregates.push((aggregate, argument));
@@ -297,6 +305,12 @@ impl Preparer<'_> {
         make: fn(Type) -> Option<Aggregate>,
     ) -> Result<(Term, Type), CqlError> {
         let [argument] = &call.arguments[..] else { return Err(wrong_count(call, 1)) };
+        if let ExprKind::Marker(_) = argument.kind {
+            return Err(CqlError::Invalid(format!(
+                "Invalid call to function {}: it is only valid when argument types are known",
+                shown(call)
+            )));
+        }
         let outer = self.aggregates.take();
         let inner = self.select(argument);
         self.aggregates = outer;
@@ -333,6 +347,11 @@ impl Preparer<'_> {
             }
             for (index, (argument, ty)) in call.arguments.iter().zip(&only.arguments).enumerate() {
                 if self.fit(argument, ty) == Fit::No {
+                    if let ExprKind::Column(name) = &argument.kind
+                        && self.table.is_some_and(|table| table.column(&name.text).is_none())
+                    {
+                        return Err(CqlError::Invalid(format!("Unrecognized name {}", name.text)));
+                    }
                     return Err(CqlError::Invalid(format!(
                         "Type error: {} cannot be passed as argument {index} of function {} of \
                          type {}",
@@ -615,6 +634,13 @@ pub(super) fn field_of(ty: &Type, name: &Name) -> Result<(usize, Type), CqlError
             user.name, user.name, name.text
         ))),
     }
+}
+
+fn not_a_collection(what: impl std::fmt::Display, ty: &Type) -> CqlError {
+    let ty = ty.to_cql();
+    CqlError::Invalid(format!(
+        "Invalid element selection: {what} is of type {ty}, not a collection"
+    ))
 }
 
 fn wrong_literal(kind: &str, receiver: Receiver<'_>) -> CqlError {

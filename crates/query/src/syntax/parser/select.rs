@@ -11,6 +11,9 @@ impl Parser<'_> {
         let distinct = self.modifier(Keyword::DISTINCT);
         let selection = self.selection()?;
         let from = if self.take_word(Keyword::FROM) { Some(self.source()?) } else { None };
+        if distinct && from.is_none() {
+            return Err(self.unexpected());
+        }
         let filter = self.optional_filter()?;
         let group_by = if self.take_words(Keyword::GROUP, Keyword::BY) {
             self.list(Self::selectable)?

@@ -29,6 +29,11 @@ impl Parser<'_> {
             if !self.take(TokenKind::Comma) {
                 break;
             }
+            // A definition may be empty, as it may in Cassandra.
+            while self.take(TokenKind::Comma) {}
+            if self.token.kind == TokenKind::Close(Bracket::Round) {
+                break;
+            }
         }
         self.close(Bracket::Round)?;
         let properties = self.optional_table_properties()?;
