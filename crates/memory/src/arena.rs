@@ -239,6 +239,11 @@ impl Arena {
         self.segments_in_use() * SEGMENT_BYTES + self.large_bytes + self.handles.bytes()
     }
 
+    /// Of [`Arena::used_bytes`], what lies on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.large_bytes + self.handles.bytes()
+    }
+
     /// Bytes that objects asked for.
     pub fn live_bytes(&self) -> usize {
         self.live_bytes

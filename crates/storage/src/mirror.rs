@@ -17,6 +17,7 @@ use reader::{Budget, ReadError, Slice, Source};
 use runtime::sync::Permit;
 use runtime::task::yield_if_needed;
 use sstable::Lookup;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// What is merged between two looks at the clock.
@@ -40,22 +41,55 @@ pub(crate) async fn merge(
     let Some(cache) = &tablet.cache else { return Ok(merged) };
     let mut update = cache.begin_update(&table.schema());
     if table.is_cached() {
-        merge_into(&mut update, tablet, memtable).await?;
+        let surely_absent = |key: &DecoratedKey| {
+            let lookup = Lookup::new(key.key.clone());
+            !tablet.sstables.borrow().iter().any(|one| one.may_contain(&lookup))
+        };
+        merge_into(&mut update, memtable, &surely_absent).await?;
     }
     merged.update = Some(update);
     Ok(merged)
 }
 
-async fn merge_into(
+/// Merges all of a sealed memtable. `surely_absent` tells whether no SSTable has a partition.
+pub(crate) async fn merge_into(
     update: &mut Update,
-    tablet: &Tablet,
     memtable: &Rc<Memtable>,
+    surely_absent: &dyn Fn(&DecoratedKey) -> bool,
 ) -> Result<(), ReadError> {
-    let surely_absent = |key: &DecoratedKey| {
-        let lookup = Lookup::new(key.key.clone());
-        !tablet.sstables.borrow().iter().any(|one| one.may_contain(&lookup))
-    };
-    let mut source = MemtableSource::new(memtable.clone(), all_keys(), Slice::full());
+    let mut left = None;
+    loop {
+        let mut objects = 0;
+        let stopped = memtable.visit(left.as_ref(), |key, partition| {
+            match partition.plain() {
+                Some(plain) if update.plain(key, plain, surely_absent) => {
+                    objects += 1 + plain.row_count();
+                }
+                _ => return ControlFlow::Break((key.clone(), true)),
+            }
+            match objects < BATCH.fragments_max {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break((key.clone(), false)),
+            }
+        });
+        let ControlFlow::Break((key, has_fragments)) = stopped else { return Ok(()) };
+        if has_fragments {
+            merge_fragments(update, memtable, &key, surely_absent).await?;
+        }
+        left = Some(key);
+        yield_if_needed().await;
+    }
+}
+
+/// Merges a partition of any size.
+async fn merge_fragments(
+    update: &mut Update,
+    memtable: &Rc<Memtable>,
+    key: &DecoratedKey,
+    surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+) -> Result<(), ReadError> {
+    let keys = KeyRange::One(key.clone());
+    let mut source = MemtableSource::new(memtable.clone(), keys, Slice::full());
     let mut batch: Vec<Fragment> = Vec::new();
     loop {
         source.fill(BATCH, &mut batch).await?;
@@ -63,7 +97,7 @@ async fn merge_into(
             return Ok(());
         }
         for fragment in batch.drain(..) {
-            while let UpdateStep::Again = update.fragment(&fragment, &surely_absent) {
+            while let UpdateStep::Again = update.fragment(&fragment, surely_absent) {
                 yield_if_needed().await;
             }
         }

@@ -1,7 +1,7 @@
 //! Answering reads from memtables, the row cache and SSTables.
 //!
-//! What one memtable or one object of the cache answers alone is answered at once, without a
-//! permit and without fragments of the cache. All else is a merge of a [`View`].
+//! What one memtable, one object of the cache or the two of them answer is answered at once,
+//! without a permit and without fragments of the cache. All else is a merge of a [`View`].
 
 use crate::shard::Shard;
 use crate::table::{Table, Tablet, Through};
@@ -126,12 +126,12 @@ fn counted(page: Result<Page, ReadError>, permit: &Permit) -> Result<Page, ReadE
 }
 
 /// A read of one partition.
-struct One<'r> {
-    table: &'r Table,
-    tablet: &'r Tablet,
-    schema: &'r Rc<TableSchema>,
-    lookup: Lookup,
-    command: &'r ReadCommand,
+pub(crate) struct One<'r> {
+    pub(crate) table: &'r Table,
+    pub(crate) tablet: &'r Tablet,
+    pub(crate) schema: &'r Rc<TableSchema>,
+    pub(crate) lookup: Lookup,
+    pub(crate) command: &'r ReadCommand,
 }
 
 impl One<'_> {
@@ -140,18 +140,30 @@ impl One<'_> {
     }
 
     /// Answers from memory where one place has all there is; `pass` is asked before.
-    fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
+    pub(crate) fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
         if self.is_in_memtable_alone() {
             return pass().then(|| self.read_memtable());
         }
         let cache = self.table.cache_of(self.tablet, self.through())?;
-        if self.tablet.has_in_memory(&self.lookup.key) {
+        let key = &self.lookup.key;
+        let mut held = self.tablet.in_memory(key);
+        let more = held.next();
+        if held.next().is_some() {
             return None;
         }
-        let page = cache.with_whole(&self.lookup.key, |whole| {
+        let more = match &more {
+            Some(partition) => Some(partition.plain()?),
+            None => None,
+        };
+        let page = cache.with_whole(key, |whole| {
             pass().then(|| {
                 cache.cache().count_rows(whole.run.row_count(), 0);
-                whole::page_of(&whole, &self.lookup.key.key, self.schema, self.command)
+                match more {
+                    None => whole::page_of(&whole, &key.key, self.schema, self.command),
+                    Some(more) => {
+                        whole::page_of_both(&whole, more, &key.key, self.schema, self.command)
+                    }
+                }
             })
         });
         page.flatten().map(Ok)

@@ -8,7 +8,7 @@ use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
 use crate::config::Log;
 use crate::dirty::Dirty;
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, Partition};
 use crate::mirror;
 use crate::truncation::Truncation;
 use model::{ClusteringOrder, DecoratedKey, TableId, TableSchema, TabletMap, Token};
@@ -226,10 +226,15 @@ impl Tablet {
         }
     }
 
-    /// Whether a memtable has something of a partition.
-    pub(crate) fn has_in_memory(&self, key: &DecoratedKey) -> bool {
-        self.active.borrow().contains(key)
-            || self.sealed.borrow().iter().any(|memtable| memtable.contains(key))
+    /// What memtables have of a partition.
+    pub(crate) fn in_memory<'t>(
+        &'t self,
+        key: &'t DecoratedKey,
+    ) -> impl Iterator<Item = Rc<Partition>> + use<'t> {
+        let active = self.active.borrow().snapshot(key);
+        let sealed = self.sealed.borrow();
+        let sealed = (0..sealed.len()).filter_map(move |at| sealed[at].snapshot(key));
+        active.into_iter().chain(sealed)
     }
 
     /// All memtables that hold something, the newest first.

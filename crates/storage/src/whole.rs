@@ -1,11 +1,13 @@
-//! Answering a read of one partition from one object of the row cache: no fragments, nothing
-//! copied but what goes into the page.
+//! Answering a read of one partition from one object of the row cache, and what a memtable has
+//! besides: no fragments, nothing copied but what goes into the page.
 
 use crate::cache::{Piece, RunView, Whole};
+use crate::memtable::Plain;
 use model::TableSchema;
 use mutation::page::{Page, ReadCommand};
-use mutation::{QueryCompactor, RowView};
-use std::ops::ControlFlow;
+use mutation::{ClusteringRange, Direction, QueryCompactor, RowView};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
 
 /// The page that a partition answers; `key`: of the partition.
 pub(crate) fn page_of(
@@ -79,4 +81,120 @@ fn feed_ranges(
         })?;
     }
     ControlFlow::Continue(())
+}
+
+/// The page that a partition answers of which a memtable has something as well.
+pub(crate) fn page_of_both(
+    whole: &Whole<'_>,
+    more: Plain<'_>,
+    key: &[u8],
+    schema: &TableSchema,
+    command: &ReadCommand,
+) -> Page {
+    let mut compactor = QueryCompactor::new(schema, command);
+    let scratch = Vec::new();
+    let mut both = Both { whole, more, schema, command, compactor: &mut compactor, scratch };
+    // However it ended: the compactor has what it wanted.
+    let _ = both.feed(key);
+    compactor.finish()
+}
+
+/// What the cache knows of a partition and what a memtable has of it, on the way to a page.
+struct Both<'b, 'c> {
+    whole: &'b Whole<'b>,
+    more: Plain<'b>,
+    schema: &'b TableSchema,
+    command: &'b ReadCommand,
+    compactor: &'b mut QueryCompactor<'c>,
+    /// Rows that both have are put together here.
+    scratch: Vec<u8>,
+}
+
+impl Both<'_, '_> {
+    fn feed(&mut self, key: &[u8]) -> ControlFlow<()> {
+        let Both { whole, more, command, .. } = *self;
+        self.compactor.begin(key, whole.tombstone.merge(more.tombstone)).go_on()?;
+        if command.needs_static() {
+            match (whole.static_row, more.static_row) {
+                ([], []) => {}
+                (row, []) | ([], row) => {
+                    self.compactor.static_row(RowView::trusted(row)).go_on()?;
+                }
+                (old, new) => {
+                    self.merge(old, new);
+                    self.compactor.static_row(RowView::trusted(&self.scratch)).go_on()?;
+                }
+            }
+        }
+        let mut ranges = command.resumed_ranges(&self.schema.order);
+        if command.reversed {
+            ranges.reverse();
+        }
+        ranges.iter().try_for_each(|range| self.range(range))?;
+        self.compactor.end().go_on()
+    }
+
+    /// All that lies in a range.
+    fn range(&mut self, range: &ClusteringRange) -> ControlFlow<()> {
+        let Both { whole, more, command, .. } = *self;
+        let (order, direction) = (&self.schema.order, command.direction());
+        let mut left = more.within(order, range);
+        whole.run.visit(order, range, direction, |piece| {
+            let place = match &piece {
+                Piece::Row(key, _) => (*key, 0),
+                Piece::Change(change) => change.position.as_parts(),
+            };
+            while let Some(index) = next_of(&left, direction) {
+                let (key, row) = more.row(index);
+                match (direction.apply(order.compare((key, 0), place)), &piece) {
+                    (Ordering::Less, _) => {
+                        self.compactor.row(key, RowView::trusted(row)).go_on()?;
+                        pass(&mut left, direction);
+                    }
+                    (Ordering::Equal, Piece::Row(_, old)) => {
+                        pass(&mut left, direction);
+                        self.merge(old, row);
+                        let merged = RowView::trusted(&self.scratch);
+                        return self.compactor.row(key, merged).go_on();
+                    }
+                    _ => break,
+                }
+            }
+            let step = match piece {
+                Piece::Row(key, row) => self.compactor.row(key, RowView::trusted(row)),
+                Piece::Change(change) => {
+                    self.compactor.change(change.position.as_parts(), change.tombstone)
+                }
+            };
+            step.go_on()
+        })?;
+        while let Some(index) = next_of(&left, direction) {
+            let (key, row) = more.row(index);
+            self.compactor.row(key, RowView::trusted(row)).go_on()?;
+            pass(&mut left, direction);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn merge(&mut self, old: &[u8], new: &[u8]) {
+        self.scratch.clear();
+        let (old, new) = (RowView::trusted(old), RowView::trusted(new));
+        mutation::row::merge(self.schema, old, new, &mut self.scratch);
+    }
+}
+
+/// The row that comes next in that direction.
+fn next_of(left: &Range<usize>, direction: Direction) -> Option<usize> {
+    let next = match direction {
+        Direction::Forward => left.start,
+        Direction::Reversed => left.end.saturating_sub(1),
+    };
+    (!left.is_empty()).then_some(next)
+}
+
+fn pass(left: &mut Range<usize>, direction: Direction) {
+    match direction {
+        Direction::Forward => left.start += 1,
+        Direction::Reversed => left.end -= 1,
+    }
 }

@@ -1,16 +1,13 @@
 //! The row cache of a tablet without SSTables.
 
 use crate::RowCacheStats;
-use crate::cache::{RowCache, TabletCache, UpdateStep};
-use crate::memtable::{KeyRange, Memtable, MemtableSource};
+use crate::cache::{RowCache, TabletCache};
+use crate::memtable::Memtable;
+use crate::mirror;
 use model::{DecoratedKey, TableSchema, Token};
-use mutation::RingBound;
-use reader::{Budget, ReadError, Slice, Source};
+use reader::ReadError;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
-
-/// What is merged between two looks at the clock.
-const BATCH: Budget = Budget { fragments_max: 32, bytes_max: 32 << 10 };
 
 /// The cache of a table with one tablet, of which there are no SSTables but those that memtables
 /// which were merged would have become (*for-tools-alone*).
@@ -35,23 +32,8 @@ impl LoneCache {
         memtable: &Rc<Memtable>,
         is_new: impl Fn(&DecoratedKey) -> bool,
     ) -> Result<(), ReadError> {
-        let bound = |token, after| RingBound { token, key: None, after };
-        let all = KeyRange::Between(bound(Token::MIN, false), bound(Token::MAX, true));
-        let mut source = MemtableSource::new(memtable.clone(), all, Slice::full());
         let mut update = self.tablet.begin_update(&self.schema);
-        let mut batch = Vec::new();
-        loop {
-            source.fill(BATCH, &mut batch).await?;
-            if batch.is_empty() {
-                break;
-            }
-            for fragment in batch.drain(..) {
-                while let UpdateStep::Again = update.fragment(&fragment, &is_new) {
-                    yield_if_needed().await;
-                }
-            }
-            yield_if_needed().await;
-        }
+        mirror::merge_into(&mut update, memtable, &is_new).await?;
         update.finish();
         Ok(())
     }

@@ -128,7 +128,7 @@ impl Index {
     }
 
     /// The flag of the first entry after a token.
-    fn is_continuous_after(&self, token: Token) -> bool {
+    pub(super) fn is_continuous_after(&self, token: Token) -> bool {
         let mut after = self.entries.range(above(token));
         after.next().map_or(self.end_continuous, |(_, entry)| entry.is_continuous())
     }
@@ -171,6 +171,13 @@ impl Index {
         entry.set_continuous(old.is_continuous());
         let old = std::mem::replace(old, entry);
         self.take_content(old)
+    }
+
+    /// Exchanges the object of a partition that is one.
+    pub(super) fn set_whole(&mut self, token: Token, new: Handle) {
+        if let Some(Entry::Whole { handle, .. }) = self.entries.get_mut(&token) {
+            *handle = new;
+        }
     }
 
     /// Takes a partition out (*forgotten-with*).

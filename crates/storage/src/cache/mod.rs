@@ -24,12 +24,13 @@
 //!    [`RowCache::reclaim_step`].
 //!
 //! In reading order: [`run`], `partition`, `index`, `store`, `evict`, `populate`, `update`,
-//! `shed`, `snapshot`; `ghosts`, `stats`.
+//! `plain`, `shed`, `snapshot`; `ghosts`, `stats`.
 
 mod evict;
 mod ghosts;
 mod index;
 mod partition;
+mod plain;
 mod populate;
 pub(crate) mod run;
 mod shed;
@@ -93,6 +94,10 @@ impl RowCache {
     /// Bytes in use, of the arena and the index.
     pub(crate) fn used_bytes(&self) -> usize {
         self.store.borrow().used_bytes()
+    }
+    /// Bytes of the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.store.borrow().heap_bytes()
     }
     /// What it holds and has done.
     pub(crate) fn stats(&self) -> RowCacheStats {

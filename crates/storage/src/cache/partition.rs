@@ -95,18 +95,23 @@ impl<'a> WholeView<'a> {
 }
 
 /// Appends all of a whole partition's object but its run.
-pub(super) fn write_whole(out: &mut Vec<u8>, tablet: TabletId, key: &[u8], head: &Head) {
-    let mut flags = if head.tombstone.is_none() { 0 } else { HAS_TOMBSTONE };
-    flags |= if head.static_row.is_empty() { 0 } else { HAS_STATIC };
+pub(super) fn write_whole(
+    out: &mut Vec<u8>,
+    tablet: TabletId,
+    key: &[u8],
+    (tombstone, static_row): (Tombstone, &[u8]),
+) {
+    let mut flags = if tombstone.is_none() { 0 } else { HAS_TOMBSTONE };
+    flags |= if static_row.is_empty() { 0 } else { HAS_STATIC };
     out.put_u32(tablet.0);
     out.put_u8(flags);
     out.put_vint_bytes(key);
-    if !head.tombstone.is_none() {
-        out.put_i64(head.tombstone.timestamp);
-        out.put_i64(head.tombstone.deletion_time);
+    if !tombstone.is_none() {
+        out.put_i64(tombstone.timestamp);
+        out.put_i64(tombstone.deletion_time);
     }
-    if !head.static_row.is_empty() {
-        out.put_vint_bytes(&head.static_row);
+    if !static_row.is_empty() {
+        out.put_vint_bytes(static_row);
     }
 }
 

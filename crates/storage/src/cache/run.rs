@@ -460,6 +460,17 @@ impl Draft {
         self.rows.bytes.len() + 2 * self.rows.ends.len() + self.tombstone_bytes
     }
 
+    /// How many bytes its rows have.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.rows.bytes.len()
+    }
+
+    /// Appends all of it, which are rows alone, as a run of a whole partition, and drops it.
+    pub(super) fn take_whole(&mut self, order: &ClusteringOrder, out: &mut Vec<u8>) {
+        self.encode(order, &ClusteringRange::full(), 0..self.rows.ends.len(), out);
+        self.rows.clear();
+    }
+
     /// Adds a row after all that it has.
     pub(super) fn row(&mut self, key: &[u8], row: &[u8]) {
         self.row_with(key, |out| out.extend_from_slice(row));

@@ -105,6 +105,11 @@ impl Store {
         self.arena.set_limit(self.limit.saturating_sub(self.heap_bytes));
     }
 
+    /// Bytes of the heap: the index, and what of the arena does not lie in segments.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.heap_bytes + self.arena.heap_bytes()
+    }
+
     pub(super) fn used_bytes(&self) -> usize {
         self.arena.used_bytes() + self.heap_bytes
     }
@@ -163,7 +168,7 @@ impl Store {
 
     /// A new object, with room made for it if that takes few steps. May evict anything
     /// (*allocate-then-look*).
-    fn allocate(&mut self, age: Age, kind: u8, len: usize) -> Option<Handle> {
+    pub(super) fn allocate(&mut self, age: Age, kind: u8, len: usize) -> Option<Handle> {
         if OBJECT_BYTES_MAX.min(self.limit / OBJECT_SHARE) < len {
             return None;
         }
@@ -193,7 +198,7 @@ impl Store {
     ) -> Option<Handle> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
-        write_whole(&mut bytes, id, &key.key, head);
+        write_whole(&mut bytes, id, &key.key, (head.tombstone, &head.static_row));
         let handle = self.allocate(age, WHOLE, bytes.len() + run.len());
         if let Some(handle) = handle {
             let object = self.arena.get_mut(handle);

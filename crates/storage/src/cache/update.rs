@@ -39,18 +39,18 @@ pub(crate) enum UpdateStep {
 
 /// See the module. Dropping it before it is finished forgets all that the tablet's cache knows.
 pub(crate) struct Update {
-    tablet: Rc<TabletCache>,
-    schema: Rc<TableSchema>,
+    pub(super) tablet: Rc<TabletCache>,
+    pub(super) schema: Rc<TableSchema>,
     opened_at: Phase,
-    partition: Option<Partition>,
-    /// The run that is being merged.
-    source: Vec<u8>,
-    draft: Draft,
+    pub(super) partition: Option<Partition>,
+    /// The run that is being merged, or what becomes of one.
+    pub(super) source: Vec<u8>,
+    pub(super) draft: Draft,
     finished: bool,
 }
 
 /// The partition whose fragments come.
-struct Partition {
+pub(super) struct Partition {
     key: DecoratedKey,
     /// Of a partition that is one object, or is made: what it becomes.
     head: Head,
@@ -161,7 +161,7 @@ impl Update {
     }
 
     /// Whether what it has merged so far was invalidated.
-    fn is_overtaken(&self, store: &Store) -> bool {
+    pub(super) fn is_overtaken(&self, store: &Store) -> bool {
         store.tablet(self.tablet.id).phase != self.opened_at
     }
 

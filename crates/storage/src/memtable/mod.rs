@@ -19,6 +19,7 @@ mod footprint;
 mod garbage;
 mod large;
 mod page;
+mod plain;
 mod row;
 mod rows;
 mod source;
@@ -27,6 +28,7 @@ mod tests;
 mod tree;
 
 pub(crate) use garbage::Remains;
+pub(crate) use plain::Plain;
 pub use source::{KeyRange, MemtableSource};
 
 use crate::commitlog::{HeldEntries, SegmentId};

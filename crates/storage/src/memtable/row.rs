@@ -48,6 +48,14 @@ impl Row {
         }
     }
 
+    /// The blob that it is, unless it lies in parts.
+    pub(super) fn blob(&self) -> Option<&[u8]> {
+        match self {
+            Row::Blob(blob) => Some(blob),
+            Row::Large(_) => None,
+        }
+    }
+
     /// All of it.
     pub(super) fn bytes(&self) -> Bytes {
         match self {

@@ -9,23 +9,23 @@ use runtime::sim::{NodeId, Options, World};
 use stdx::Prng;
 
 /// Values drawn from strategies, all from one seed.
-struct Draw {
+pub(super) struct Draw {
     runner: TestRunner,
 }
 
 impl Draw {
-    fn new(seed: u64) -> Draw {
+    pub(super) fn new(seed: u64) -> Draw {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         Draw { runner: TestRunner::new_with_rng(RunnerConfig::default(), rng) }
     }
-    fn one<S: Strategy>(&mut self, strategy: S) -> S::Value {
+    pub(super) fn one<S: Strategy>(&mut self, strategy: S) -> S::Value {
         strategy.new_tree(&mut self.runner).unwrap().current()
     }
 }
 
-async fn start() -> Rc<Storage> {
+pub(super) async fn start() -> Rc<Storage> {
     let storage = Storage::open(config()).await.unwrap();
     let schema = Rc::new(testing::schema());
     storage.add_table(schema, TabletMap::tablets(3, 1), Log::Data).await.unwrap();
@@ -34,7 +34,7 @@ async fn start() -> Rc<Storage> {
 }
 
 /// All pages of a command.
-async fn read_all(storage: &Storage, command: &ReadCommand) -> Vec<AnswerRow> {
+pub(super) async fn read_all(storage: &Storage, command: &ReadCommand) -> Vec<AnswerRow> {
     let mut command = command.clone();
     let mut out = Vec::new();
     loop {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod against_model;
+mod both;
 mod bulk;
 mod crash;
 mod damage;

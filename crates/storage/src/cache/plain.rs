@@ -1,0 +1,175 @@
+//! Merging a small partition of a memtable into one object of the cache at once: without
+//! fragments, and where the object stands if it does not grow.
+//!
+//! What does not lie so simply goes the way of `update`, fragment by fragment.
+
+use super::index::{Content, Entry};
+use super::partition::{WHOLE, WholeView, write_whole};
+use super::run::{Draft, RUN_BYTES, RunView};
+use super::store::{Store, TabletId};
+use super::update::Update;
+use crate::memtable::Plain;
+use memory::{Age, Handle};
+use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
+use mutation::{ClusteringPosition, RowView};
+
+impl Update {
+    /// Merges all of a partition of the memtable; `false`: its fragments have to be merged one by
+    /// one. `surely_absent`: see [`Update::fragment`].
+    pub(crate) fn plain(
+        &mut self,
+        key: &DecoratedKey,
+        partition: Plain<'_>,
+        surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+    ) -> bool {
+        let cache = self.tablet.cache.clone();
+        let mut store = cache.store.borrow_mut();
+        assert!(self.partition.is_none(), "a partition inside of another one");
+        if self.is_overtaken(&store) {
+            return true;
+        }
+        let tablet = store.tablet_mut(self.tablet.id);
+        tablet.updated_to = Some(key.token);
+        match tablet.index.get(key.token) {
+            Some(Entry::Whole { handle, .. }) => {
+                self.merge_plain(&mut store, handle, key, partition)
+            }
+            Some(_) => false,
+            None if tablet.index.is_continuous_after(key.token) || surely_absent(key) => {
+                self.add_plain(&mut store, key, partition)
+            }
+            None => true,
+        }
+    }
+
+    /// Into what is known of all of it.
+    fn merge_plain(
+        &mut self,
+        store: &mut Store,
+        handle: Handle,
+        key: &DecoratedKey,
+        partition: Plain<'_>,
+    ) -> bool {
+        let Update { tablet, schema, draft, source: bytes, .. } = self;
+        let order = &*tablet.order;
+        let whole = WholeView::of(store.arena.get(handle));
+        let run = whole.run();
+        if whole.key != &*key.key || run.has_tombstones() {
+            return false;
+        }
+        draft.restart(ClusteringPosition::start());
+        draft_both(draft, &run, partition, (schema, order));
+        if RUN_BYTES < draft.row_bytes() {
+            return false;
+        }
+        let mut merged = Vec::new();
+        let static_row = match (whole.static_row, partition.static_row) {
+            (old, []) => old,
+            ([], new) => new,
+            (old, new) => {
+                let (old, new) = (RowView::trusted(old), RowView::trusted(new));
+                mutation::row::merge(schema, old, new, &mut merged);
+                &merged
+            }
+        };
+        let head = (whole.tombstone.merge(partition.tombstone), static_row);
+        bytes.clear();
+        write_whole(bytes, tablet.id, whole.key, head);
+        draft.take_whole(order, bytes);
+        store.rewrite((tablet.id, key.token), handle, bytes);
+        true
+    }
+
+    /// As the first that is known of it.
+    fn add_plain(&mut self, store: &mut Store, key: &DecoratedKey, partition: Plain<'_>) -> bool {
+        let Update { tablet, draft, source: bytes, .. } = self;
+        draft.restart(ClusteringPosition::start());
+        for index in 0..partition.row_count() {
+            let (key, row) = partition.row(index);
+            draft.row(key, row);
+        }
+        if RUN_BYTES < draft.row_bytes() {
+            return false;
+        }
+        bytes.clear();
+        write_whole(bytes, tablet.id, &key.key, (partition.tombstone, partition.static_row));
+        draft.take_whole(&tablet.order, bytes);
+        store.add_whole((tablet.id, key.token), bytes, partition.row_count());
+        true
+    }
+}
+
+/// Drafts the rows of a run and those of a partition of a memtable, in order.
+fn draft_both(
+    draft: &mut Draft,
+    run: &RunView<'_>,
+    partition: Plain<'_>,
+    (schema, order): (&TableSchema, &ClusteringOrder),
+) {
+    let mut next = 0;
+    for index in 0..partition.row_count() {
+        let (key, row) = partition.row(index);
+        let place = run.rows_before_from(order, (key, 0), next);
+        draft.rows_of(run, next..place);
+        next = place;
+        if place < run.row_count() {
+            let (old_key, old) = run.row(place);
+            if order.compare_rows(old_key, key).is_eq() {
+                let (old, new) = (RowView::trusted(old), RowView::trusted(row));
+                draft.row_with(key, |out| mutation::row::merge(schema, old, new, out));
+                next += 1;
+                continue;
+            }
+        }
+        draft.row(key, row);
+    }
+    draft.rows_of(run, next..run.row_count());
+}
+
+impl Store {
+    /// Makes the object of a whole partition those bytes; where there is no room, forgets the
+    /// partition.
+    fn rewrite(&mut self, (id, token): (TabletId, Token), handle: Handle, bytes: &[u8]) {
+        let before = self.arena.get(handle).len();
+        if bytes.len() <= before {
+            if bytes.len() < before {
+                self.arena.shrink(handle, bytes.len());
+            }
+            self.arena.get_mut(handle).copy_from_slice(bytes);
+            return;
+        }
+        let (age, heat) = self.heat_of_object(handle);
+        let new = self.allocate(age, WHOLE, bytes.len());
+        // Making room for it may have evicted the old one.
+        let there = match self.tablet(id).index.get(token) {
+            Some(Entry::Whole { handle: there, .. }) => there == handle,
+            _ => false,
+        };
+        match new {
+            Some(new) if there => {
+                self.arena.get_mut(new).copy_from_slice(bytes);
+                (0..heat).for_each(|_| self.arena.touch(new));
+                self.tablet_mut(id).index.set_whole(token, new);
+                self.arena.free(handle);
+            }
+            new => {
+                if let Some(new) = new {
+                    self.arena.free(new);
+                }
+                self.forget(id, token);
+            }
+        }
+    }
+
+    /// Adds a partition of a token that has none. Without room for it, it is known no more that
+    /// there is none.
+    fn add_whole(&mut self, (id, token): (TabletId, Token), bytes: &[u8], rows: usize) {
+        let Some(handle) = self.allocate(Age::Probation, WHOLE, bytes.len()) else {
+            self.tablet_mut(id).index.break_after(token);
+            return;
+        };
+        self.arena.get_mut(handle).copy_from_slice(bytes);
+        self.stats.add_insertions(1, rows);
+        self.insert(id, token, Content::Whole(handle));
+    }
+}

@@ -1,0 +1,70 @@
+//! Small partitions of a memtable as they lie, without fragments.
+
+use super::row::Row;
+use super::rows::Rows;
+use super::{Memtable, Partition};
+use model::{ClusteringOrder, DecoratedKey};
+use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
+use std::ops::{Bound, ControlFlow, Range};
+use std::rc::Rc;
+use stdx::Bytes;
+
+/// A partition of a few rows, each one blob, without range tombstones.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'p> {
+    pub(crate) tombstone: Tombstone,
+    /// A row blob; empty: none.
+    pub(crate) static_row: &'p [u8],
+    rows: &'p [(Bytes, Row)],
+}
+
+impl<'p> Plain<'p> {
+    /// How many rows it has.
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The key and the blob of a row, in table order. Panics if there is none of that index.
+    pub(crate) fn row(&self, index: usize) -> (&'p [u8], &'p [u8]) {
+        let (key, row) = &self.rows[index];
+        (key, row.blob().unwrap_or_default())
+    }
+
+    /// The rows in a range, by index.
+    pub(crate) fn within(&self, order: &ClusteringOrder, range: &ClusteringRange) -> Range<usize> {
+        let before = |position: &ClusteringPosition| {
+            self.rows
+                .partition_point(|(key, _)| order.compare((key, 0), position.as_parts()).is_lt())
+        };
+        let first = before(&range.start);
+        first..before(&range.end).max(first)
+    }
+}
+
+impl Partition {
+    /// All of it, if it lies so.
+    pub(crate) fn plain(&self) -> Option<Plain<'_>> {
+        let Rows::Few(rows) = &self.rows else { return None };
+        let static_row = match &self.static_row {
+            None => &[],
+            Some(row) => row.blob()?,
+        };
+        let is_plain = self.ranges.is_none() && rows.iter().all(|(_, row)| row.blob().is_some());
+        is_plain.then_some(Plain { tombstone: self.tombstone, static_row, rows })
+    }
+}
+
+impl Memtable {
+    /// Calls `each` with the partitions after `left` (all, if there is none), in ring order, until
+    /// it breaks.
+    pub(crate) fn visit<B>(
+        &self,
+        left: Option<&DecoratedKey>,
+        mut each: impl FnMut(&DecoratedKey, &Rc<Partition>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let partitions = self.partitions.borrow();
+        let from = left.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut after = partitions.range((from, Bound::Unbounded));
+        after.try_for_each(|(key, partition)| each(key, partition))
+    }
+}
