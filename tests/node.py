@@ -35,8 +35,9 @@ class Node:
 
     def command(self):
         return [NEREID, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
-                "--listen-address", self.address, "--api-address", self.address, "--smp", "2",
-                "--overprovisioned", "--developer-mode", "1", *self.options]
+                "--listen-address", self.address, "--api-address", self.address,
+                "--prometheus-address", self.address, "--smp", "2", "--overprovisioned",
+                "--developer-mode", "1", *self.options]
 
     def start(self, seconds=30):
         """Starts the process and waits until it says that it serves."""

@@ -92,7 +92,7 @@ def test_a_directory_in_use_is_refused_and_left_alone():
 
 def test_an_address_in_use_is_named():
     with Node() as node:
-        other = Node(address=node.address)
+        other = Node("--api-port", "", "--prometheus-port", "", address=node.address)
         done = subprocess.run(other.command(), capture_output=True, text=True, timeout=60,
                               check=False)
         assert 0 < done.returncode < 100 and f"{node.address}:9042" in done.stdout + done.stderr

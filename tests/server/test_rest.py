@@ -132,3 +132,36 @@ def test_a_port_that_is_taken_is_named(node):
     other = Node("--api-address", node.address)
     with pytest.raises(RuntimeError, match=f"{node.address}:10000"):
         other.start()
+
+
+def metrics(node, query=""):
+    """Values by name and labels."""
+    with urllib.request.urlopen(f"http://{node.address}:9180/metrics{query}") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        lines = answer.read().decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def test_metrics_follow_what_is_done(node, cql):
+    cql.execute("CREATE TABLE ks.counted (a int PRIMARY KEY)")
+
+    def total(name):
+        return sum(value for key, value in metrics(node, f"?__name__={name}").items())
+
+    written = total("scylla_commitlog_bytes_written")
+    admitted = total("scylla_transport_requests_admitted")
+    for value in range(100):
+        cql.execute(f"INSERT INTO ks.counted (a) VALUES ({value})")
+    ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="counted")
+    assert total("scylla_transport_requests_admitted") >= admitted + 100
+    assert total("scylla_commitlog_bytes_written") > written
+    assert total("scylla_io_queue_total_write_bytes") > 0
+    assert total("scylla_transport_current_connections") > 0
+
+
+def test_metrics_tell_their_shard(node, cql):
+    names = metrics(node, "?__name__=scylla_reactor_*")
+    assert names and all(name.startswith("scylla_reactor_") for name in names)
+    assert {name.split('shard="')[1][0] for name in names} == {"0", "1"}
+    assert len(metrics(node)) > len(names)

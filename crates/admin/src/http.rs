@@ -4,7 +4,7 @@
 //!  - *one-each-way*: at most one read and one write of a connection are under way; what has
 //!    arrived and was not asked for waits here.
 
-use crate::rest::{Answer, Call};
+use crate::call::{Answer, Call};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -54,7 +54,7 @@ where
 fn response(answer: Answer) -> Response<Full<Bytes>> {
     let built = Response::builder()
         .status(answer.status)
-        .header("Content-Type", "application/json")
+        .header("Content-Type", answer.content_type)
         .body(Full::new(Bytes::from(answer.body)));
     built.expect("a status of ours and a constant header")
 }

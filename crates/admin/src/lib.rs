@@ -1,18 +1,22 @@
-//! The administrative API: HTTP with JSON, for operators, `nodetool` and harnesses.
+//! What operators ask of a node over HTTP: the REST API, for `nodetool` and harnesses too, and
+//! metrics for Prometheus.
 //!
-//! In reading order: [`Server`] (listens, on shard 0), [`http`] (a connection), `rest` (which
-//! request is what, and what it does).
+//! In reading order: [`Server`] (listens, on shard 0), `http` (a connection), `call` (a request
+//! and its answer), `rest` (which request is what, and what it does), [`metrics`].
 //!
 //! Invariants
 //!  - *asks-the-owner*: shard 0 serves; what belongs to shards is asked of each of them.
 //!  - *bounded*: so many connections at a time, so many bytes of a request.
 //!
-//! This crate knows no CQL and no other node. It has no authentication: it listens on the loopback
-//! address unless the operator says otherwise.
+//! This crate knows no CQL and no other node. It has no authentication: the loopback address
+//! is where it belongs.
 
+pub mod metrics;
+
+mod call;
 mod http;
 mod rest;
 mod server;
 
 pub use rest::Door;
-pub use server::{Config, Server};
+pub use server::{Config, Server, Service};

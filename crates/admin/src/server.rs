@@ -1,6 +1,8 @@
 //! The listener.
 
+use crate::call::{Answer, Call};
 use crate::http;
+use crate::metrics::Metrics;
 use crate::rest::{self, Door};
 use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Semaphore;
@@ -20,7 +22,24 @@ pub struct Config {
     pub address: SocketAddr,
 }
 
-/// The administrative API of a node, on shard 0.
+/// What is served.
+pub enum Service {
+    /// The REST API.
+    Rest(Door),
+    /// What the node counts.
+    Metrics(Metrics),
+}
+
+impl Service {
+    async fn answer(&self, call: Call) -> Answer {
+        match self {
+            Service::Rest(door) => rest::answer(door, call).await,
+            Service::Metrics(metrics) => metrics.answer(call).await,
+        }
+    }
+}
+
+/// A listener of a node, on shard 0, with its connections.
 pub struct Server {
     bound: SocketAddr,
     listening: Scope,
@@ -29,15 +48,15 @@ pub struct Server {
 
 impl Server {
     /// Listens and serves until [`Server::stop`]. The error names the address.
-    pub fn start(config: Config, door: Rc<Door>) -> Result<Server, NetError> {
+    pub fn start(config: Config, service: Service) -> Result<Server, NetError> {
         assert_eq!(runtime::shard_id(), 0, "shard 0 serves");
         let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
         let listener = TcpListener::bind(config.address, options)?;
         let bound = listener.local_addr();
         let (listening, serving) = (Scope::new(), Rc::new(Scope::new()));
-        let connections = serving.clone();
+        let (connections, service) = (serving.clone(), Rc::new(service));
         listening.spawn_in(runtime::group::BACKGROUND, async move {
-            accept(listener, &connections, door).await;
+            accept(listener, &connections, service).await;
         });
         Ok(Server { bound, listening, serving })
     }
@@ -54,14 +73,14 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, serving: &Rc<Scope>, door: Rc<Door>) {
+async fn accept(listener: TcpListener, serving: &Rc<Scope>, service: Rc<Service>) {
     let free = Semaphore::new(CONNECTIONS_MAX, 1);
     loop {
         let Ok(permit) = free.acquire(1).await else { return };
         let stream = accepted(&listener).await;
-        let door = door.clone();
+        let service = service.clone();
         serving.spawn_in(runtime::group::BACKGROUND, async move {
-            http::serve(stream, |call| rest::answer(door.clone(), call)).await;
+            http::serve(stream, |call| service.answer(call)).await;
             drop(permit);
         });
     }

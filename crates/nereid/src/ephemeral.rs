@@ -50,6 +50,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
         ("native_transport_port", "0"),
         ("native_shard_aware_transport_port", "0"),
         ("api_port", "0"),
+        ("prometheus_port", ""),
         ("smp", "1"),
         ("overprovisioned", "1"),
         ("unsafe_bypass_fsync", "1"),

@@ -8,6 +8,7 @@
 
 mod ephemeral;
 mod logging;
+mod metrics;
 mod node;
 mod notify;
 mod options;

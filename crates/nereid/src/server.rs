@@ -29,6 +29,7 @@ struct Plan {
     node: node::Config,
     native: native::Config,
     api: Option<admin::Config>,
+    prometheus: Option<admin::Config>,
     values: Values,
     workdir: std::path::PathBuf,
     patience: Duration,
@@ -77,7 +78,8 @@ fn run(values: Values, ephemeral: bool) -> Result<(), String> {
     let plan = Arc::new(Plan {
         node: node::config(&values, shards)?,
         native: native_config(&values, shards)?,
-        api: api_config(&values)?,
+        api: http_config(&values, "api")?,
+        prometheus: http_config(&values, "prometheus")?,
         workdir: node::workdir(&values),
         patience: Duration::from_secs(
             values.integer("request_timeout_on_shutdown_in_seconds").max(0) as u64,
@@ -150,6 +152,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     notify::status("loading");
     node::start(plan.node.clone()).await?;
     let api = start_api(plan)?;
+    let prometheus = start_metrics(plan)?;
     let bound = listen(plan).await?;
     runtime::on_all_shards(move || async move { crate::tables::provide(bound) }).await;
     tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
@@ -166,8 +169,8 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
-    if let Some(api) = api {
-        api.stop().await;
+    for server in [api, prometheus].into_iter().flatten() {
+        server.stop().await;
     }
     let patience = plan.patience;
     runtime::on_all_shards(move || async move {
@@ -201,10 +204,21 @@ fn check_options(values: &Values) -> Result<(), String> {
 fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
-    let door = Rc::new(admin::Door { cluster, version: version() });
-    let server = admin::Server::start(config, door).map_err(|error| error.to_string())?;
+    let service = admin::Service::Rest(admin::Door { cluster, version: version() });
+    let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     tracing::info!(target: "init", "Scylla API server listening on {bound}");
+    Ok(Some(server))
+}
+
+/// Serves metrics, if they are wanted.
+fn start_metrics(plan: &Plan) -> Result<Option<admin::Server>, String> {
+    let Some(config) = plan.prometheus else { return Ok(None) };
+    let prefix = plan.values.text("prometheus_prefix").to_string();
+    let gather = Box::new(|| Box::pin(crate::metrics::gather()) as _);
+    let service = admin::Service::Metrics(admin::metrics::Metrics { prefix, gather });
+    let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
+    tracing::info!(target: "init", "Prometheus metrics on {}", server.bound());
     Ok(Some(server))
 }
 
@@ -320,14 +334,14 @@ pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Conf
     })
 }
 
-/// Reads where the REST API is served from the options. The error names the option.
-fn api_config(values: &Values) -> Result<Option<admin::Config>, String> {
-    let name = "api_port";
-    let port = match values.text(name) {
+/// Reads where one of the two HTTP services is from the options. The error names the option.
+fn http_config(values: &Values, service: &str) -> Result<Option<admin::Config>, String> {
+    let name = format!("{service}_port");
+    let port = match values.text(&name) {
         "" | "null" => return Ok(None),
         text => text.parse().map_err(|_| format!("option {name}: not a port: {text}"))?,
     };
-    let address = SocketAddr::new(node::address(values, "api_address")?, port);
+    let address = SocketAddr::new(node::address(values, &format!("{service}_address"))?, port);
     Ok(Some(admin::Config { address }))
 }
 

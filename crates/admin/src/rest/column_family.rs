@@ -1,6 +1,7 @@
 //! `/column_family`: which tables there are.
 
-use super::{Answer, Answered, Call, Door};
+use super::{Answered, Door};
+use crate::call::{Answer, Call};
 use hyper::Method;
 use serde_json::{Value, json};
 

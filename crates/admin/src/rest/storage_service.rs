@@ -1,7 +1,8 @@
 //! `/storage_service`: who the node is; flushing, compacting and loading tables.
 
 use super::tables::{all, named, on_each};
-use super::{Answer, Answered, Call, Door};
+use super::{Answered, Door};
+use crate::call::{Answer, Call};
 use cluster::Schema;
 use hyper::Method;
 use model::TableId;

@@ -1,6 +1,7 @@
 //! `/system`: the log.
 
-use super::{Answer, Answered, Call};
+use super::Answered;
+use crate::call::{Answer, Call};
 use hyper::Method;
 
 pub(super) fn answer(call: &Call, path: &[&str]) -> Answered {

@@ -1,6 +1,7 @@
 //! The tables that a request names, and what is done to them on every shard.
 
-use super::{Answer, Call, Door};
+use super::Door;
+use crate::call::{Answer, Call};
 use cluster::{Schema, TableKind};
 use model::TableId;
 use std::future::Future;

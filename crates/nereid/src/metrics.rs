@@ -1,0 +1,255 @@
+//! What the parts of a node count, as samples for Prometheus. Names are those of ScyllaDB where it
+//! counts the same.
+//!
+//! Invariants
+//!  - *by-shard*: every sample says of which shard it is.
+
+use admin::metrics::{Kind, Sample};
+use native::Server;
+use runtime::io::IoClass;
+use std::rc::Rc;
+use storage::{Log, Storage};
+
+/// The samples of all shards.
+pub(crate) async fn gather() -> Vec<Sample> {
+    runtime::on_all_shards(|| async { of_shard() }).await.into_iter().flatten().collect()
+}
+
+fn of_shard() -> Vec<Sample> {
+    let mut sheet = Sheet { shard: runtime::shard_id().to_string(), samples: Vec::new() };
+    reactor(&mut sheet);
+    if let Some(storage) = runtime::local::try_get::<Storage>() {
+        memory(&mut sheet, &storage);
+        logs(&mut sheet, &storage);
+        row_cache(&mut sheet, &storage);
+        index_cache(&mut sheet, &storage);
+        reads(&mut sheet, &storage);
+    }
+    if let Some(server) = runtime::local::try_get::<Server>() {
+        transport(&mut sheet, &server);
+    }
+    sheet.samples
+}
+
+/// The samples of one shard.
+struct Sheet {
+    shard: String,
+    samples: Vec<Sample>,
+}
+
+type Label<'l> = Option<(&'static str, &'l str)>;
+
+impl Sheet {
+    fn counter(&mut self, name: &'static str, help: &'static str, label: Label<'_>, value: u64) {
+        self.push(Kind::Counter, name, help, label, value);
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, label: Label<'_>, value: u64) {
+        self.push(Kind::Gauge, name, help, label, value);
+    }
+
+    fn push(
+        &mut self,
+        kind: Kind,
+        name: &'static str,
+        help: &'static str,
+        label: Label<'_>,
+        value: u64,
+    ) {
+        let mut labels = vec![("shard", self.shard.clone())];
+        labels.extend(label.map(|(name, value)| (name, value.to_string())));
+        self.samples.push(Sample { name, help, kind, labels, value: value as f64 });
+    }
+}
+
+fn reactor(sheet: &mut Sheet) {
+    sheet.counter(
+        "reactor_stalls",
+        "Tasks that held the shard longer than blocked_reactor_notify_ms.",
+        None,
+        runtime::stalls().0,
+    );
+    sheet.counter(
+        "reactor_cpu_busy_ms",
+        "Processor time of the shard, in milliseconds.",
+        None,
+        runtime::counters::cpu_ns() / 1_000_000,
+    );
+    for (name, group) in runtime::group::all_stats() {
+        let label = Some(("group", name.as_str()));
+        let busy = "Processor time of a scheduling group, in milliseconds.";
+        sheet.counter("scheduler_runtime_ms", busy, label, group.cpu_ns / 1_000_000);
+        let polls = "How often tasks of a scheduling group ran.";
+        sheet.counter("scheduler_tasks_processed", polls, label, group.polls);
+        let ready = "Tasks of a scheduling group that are ready to run.";
+        sheet.gauge("scheduler_queue_length", ready, label, group.queue_length as u64);
+        let shares = "Shares of a scheduling group.";
+        sheet.gauge("scheduler_shares", shares, label, u64::from(group.shares));
+    }
+    for kind in IoClass::ALL {
+        let (stats, label) = (runtime::io::stats(kind), Some(("class", kind.name())));
+        sheet.counter("io_queue_total_read_ops", "Reads of the disk.", label, stats.reads);
+        let bytes = "Bytes that reads of the disk asked for.";
+        sheet.counter("io_queue_total_read_bytes", bytes, label, stats.read_bytes);
+        sheet.counter("io_queue_total_write_ops", "Writes to the disk.", label, stats.writes);
+        let bytes = "Bytes of writes to the disk.";
+        sheet.counter("io_queue_total_write_bytes", bytes, label, stats.write_bytes);
+        sheet.counter("io_queue_total_syncs", "Syncs of files.", label, stats.syncs);
+        let queued = "Requests that wait for their turn at the disk.";
+        sheet.gauge("io_queue_queue_length", queued, label, stats.queued);
+        sheet.gauge("io_queue_disk_queue_length", "Requests at the disk.", label, stats.in_flight);
+    }
+}
+
+fn memory(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    let live = u64::try_from(memory::live_bytes()).unwrap_or(0);
+    sheet.gauge("memory_allocated_memory", "Bytes of the heap in use.", None, live);
+    for (pool, dirty) in ["regular", "system"].into_iter().zip(storage.dirty_stats()) {
+        let label = Some(("pool", pool));
+        let real = "Bytes of memtables.";
+        sheet.gauge("memory_dirty_bytes", real, label, dirty.real_bytes);
+        let unspooled = "Bytes of memtables that no SSTable has yet.";
+        sheet.gauge("memory_unspooled_dirty_bytes", unspooled, label, dirty.unspooled_bytes);
+        let blocked = "Writes that wait for memory of memtables.";
+        sheet.gauge("memory_requests_blocked_memory_current", blocked, label, dirty.blocked);
+        let blocked = "Writes that have waited for memory of memtables.";
+        sheet.counter("memory_requests_blocked_memory", blocked, label, dirty.blocked_total);
+        let late = "Writes that waited for memory of memtables in vain.";
+        sheet.counter("memory_requests_timed_out_memory", late, label, dirty.timed_out_total);
+        let micros = "How long writes waited for memory of memtables, in microseconds.";
+        sheet.counter("memory_requests_blocked_micros", micros, label, dirty.blocked_micros);
+    }
+}
+
+fn logs(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    for (name, log) in [("data", Log::Data), ("schema", Log::Schema)] {
+        let Some(stats) = storage.log_stats(log) else { continue };
+        let label = Some(("log", name));
+        let segments = "Segments that hold what no SSTable has yet.";
+        sheet.gauge("commitlog_segments", segments, label, stats.segments);
+        sheet.counter("commitlog_alloc", "Segments made or recycled.", label, stats.allocations);
+        sheet.counter("commitlog_cycle", "Writes of the buffer.", label, stats.cycles);
+        sheet.counter("commitlog_flush", "Syncs.", label, stats.syncs);
+        let written = "Bytes written, padding included.";
+        sheet.counter("commitlog_bytes_written", written, label, stats.written_bytes);
+        sheet.counter("commitlog_slack", "Bytes of padding.", label, stats.slack_bytes);
+        sheet.gauge("commitlog_disk_total_bytes", "Bytes of all files.", label, stats.disk_bytes);
+        let asked = "Flushes that were asked for because the log was full.";
+        sheet.counter("commitlog_flush_limit_exceeded", asked, label, stats.flush_requests);
+        let blocked = "Writes that have waited for a segment.";
+        sheet.counter("commitlog_requests_blocked_memory", blocked, label, stats.blocked);
+    }
+}
+
+fn row_cache(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    let stats = storage.row_cache_stats();
+    let counters = [
+        ("cache_partition_hits", "Partitions looked up and known.", stats.partition_hits),
+        ("cache_partition_misses", "Partitions looked up and unknown.", stats.partition_misses),
+        ("cache_partition_insertions", "Partitions put in.", stats.partition_insertions),
+        ("cache_partition_evictions", "Partitions gone for others.", stats.partition_evictions),
+        ("cache_partition_removals", "Partitions invalidated.", stats.partition_removals),
+        ("cache_row_hits", "Rows read from the cache.", stats.row_hits),
+        ("cache_row_misses", "Rows read below the cache.", stats.row_misses),
+        ("cache_row_insertions", "Rows put in.", stats.row_insertions),
+        ("cache_row_evictions", "Rows gone for others.", stats.row_evictions),
+        ("cache_reads_with_misses", "Reads that went below it.", stats.reads_with_misses),
+        ("cache_mispopulations", "What was read and could not go in.", stats.mispopulations),
+    ];
+    for (name, help, value) in counters {
+        sheet.counter(name, help, None, value);
+    }
+    sheet.gauge("cache_partitions", "Partitions in the row cache.", None, stats.partitions);
+    sheet.gauge("cache_bytes_used", "Bytes of the row cache.", None, stats.bytes_used);
+    sheet.gauge("cache_bytes_total", "Bytes that it may have.", None, stats.bytes_limit);
+}
+
+fn index_cache(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    let stats = storage.index_cache().stats();
+    for (kind, pages) in [("partitions", stats.partitions), ("files", stats.files)] {
+        let label = Some(("pages", kind));
+        sheet.counter("sstables_index_page_hits", "Index pages found.", label, pages.hits);
+        sheet.counter("sstables_index_page_misses", "Index pages loaded.", label, pages.misses);
+        let blocks = "Index pages that another read was loading.";
+        sheet.counter("sstables_index_page_blocks", blocks, label, pages.blocks);
+        let evictions = "Index pages gone for others.";
+        sheet.counter("sstables_index_page_evictions", evictions, label, pages.evictions);
+        let populations = "Index pages put into the cache.";
+        sheet.counter("sstables_index_page_populations", populations, label, pages.populations);
+        let used = "Bytes of cached index pages.";
+        sheet.gauge("sstables_index_page_used_bytes", used, label, pages.bytes);
+    }
+    let counts = sstable::ReadStats::of_shard().counts();
+    let counters = [
+        ("sstables_single_partition_reads", "Reads of one partition.", counts.single_reads),
+        ("sstables_range_partition_reads", "Reads of partition ranges.", counts.range_reads),
+        ("sstables_partition_seeks", "Partitions found by an index.", counts.partition_seeks),
+        ("sstables_filter_positives", "Keys that a filter let through.", counts.filter_positives),
+        ("sstables_data_reads", "Requests for data.", counts.data_reads),
+        ("sstables_data_bytes", "Bytes of data asked for.", counts.data_bytes),
+        ("sstables_discarded_bytes", "Bytes of data read in vain.", counts.discarded_bytes),
+    ];
+    for (name, help, value) in counters {
+        sheet.counter(name, help, None, value);
+    }
+    let vain = "Keys that a filter let through and that were not there.";
+    let positives = counts.filter_false_positives;
+    sheet.counter("sstables_filter_false_positives", vain, None, positives);
+}
+
+fn reads(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    for (class, semaphore) in ["user", "system", "streaming"].into_iter().zip(storage.semaphores())
+    {
+        let (counters, label) = (semaphore.counters(), Some(("class", class)));
+        let rows = [
+            ("database_total_reads", "Reads that ended well.", counters.total_successful_reads),
+            ("database_total_reads_failed", "Reads that failed.", counters.total_failed_reads),
+            (
+                "database_reads_shed_due_to_overload",
+                "Reads refused because too many wait.",
+                counters.total_reads_shed_due_to_overload,
+            ),
+            (
+                "database_reads_killed_due_to_kill_limit",
+                "Reads ended for lack of memory.",
+                counters.total_reads_killed_due_to_kill_limit,
+            ),
+            (
+                "database_paused_reads_permit_based_evictions",
+                "Paused reads that made room for others.",
+                counters.permit_based_evictions,
+            ),
+            ("database_sstables_read", "SSTables that reads opened.", counters.sstables_read),
+        ];
+        for (name, help, value) in rows {
+            sheet.counter(name, help, label, value);
+        }
+        let active = "Reads with a permit.";
+        sheet.gauge("database_active_reads", active, label, counters.current_permits);
+        let queued = "Reads that wait for a permit.";
+        sheet.gauge("database_queued_reads", queued, label, semaphore.waiting_count() as u64);
+        let disk = "Reads that wait for the disk.";
+        sheet.gauge("database_disk_reads", disk, label, counters.disk_reads);
+        let paused = "Reads that are paused between pages.";
+        sheet.gauge("database_paused_reads", paused, label, counters.inactive_reads);
+    }
+}
+
+fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
+    let counters = server.admission_counters();
+    let clients = server.clients().len() as u64;
+    sheet.gauge("transport_current_connections", "Connections of clients.", None, clients);
+    let admitted = "Requests let in.";
+    sheet.counter("transport_requests_admitted", admitted, None, counters.requests_admitted);
+    let serving = "Requests under way.";
+    sheet.gauge("transport_requests_serving", serving, None, counters.requests_under_way);
+    let shed = "Requests answered OVERLOADED.";
+    sheet.counter("transport_requests_shed", shed, None, counters.requests_shed);
+    let blocked = "Requests that have waited to be let in.";
+    sheet.counter("transport_requests_blocked_memory", blocked, None, counters.requests_blocked);
+    let waiting = "Connections that wait to let a request in.";
+    let now = counters.connections_waiting;
+    sheet.gauge("transport_requests_blocked_memory_current", waiting, None, now);
+    let memory = "Bytes of requests under way.";
+    sheet.gauge("transport_requests_memory", memory, None, counters.memory_bytes);
+}
