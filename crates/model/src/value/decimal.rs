@@ -3,6 +3,8 @@
 //! On the wire a 32-bit scale and a varint. The text is that of Java's `BigDecimal`: it keeps the
 //! scale, so `1.0` and `1.00` are different values, though equal in order.
 
+mod arithmetic;
+
 use super::{Invalid, invalid, varint};
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;

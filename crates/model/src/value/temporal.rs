@@ -5,7 +5,7 @@
 //! the whole ranges of these types (a timestamp reaches 292 million years). Texts without a zone
 //! are UTC.
 
-use super::{Invalid, invalid};
+use super::{Duration, Invalid, invalid};
 
 /// Nanoseconds of a day.
 pub const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -169,6 +169,39 @@ fn calendar_timestamp(text: &str) -> Option<(i64, usize)> {
     Some((i64::try_from(millis).ok()?, decimals))
 }
 
+/// The day that is a duration after a date, or before it: months first, then days. A day that the
+/// month does not have becomes its last one. `None` outside of the range.
+pub fn add_to_date(date: u32, duration: Duration, backwards: bool) -> Option<u32> {
+    let days = add_days(i64::from(date) - i64::from(DATE_EPOCH), duration, backwards)?;
+    u32::try_from(days + i64::from(DATE_EPOCH)).ok()
+}
+
+/// The timestamp that is a duration after another one, or before it, as [`add_to_date`]; what is
+/// below a millisecond is left out.
+pub fn add_to_timestamp(millis: i64, duration: Duration, backwards: bool) -> Option<i64> {
+    let (days, of_day) = (millis.div_euclid(MILLIS_PER_DAY), millis.rem_euclid(MILLIS_PER_DAY));
+    let days = add_days(days, duration, backwards)?;
+    let more = duration.nanos / 1_000_000;
+    let more = if backwards { more.checked_neg()? } else { more };
+    // The first day of the range begins before the range does.
+    let millis = i128::from(days) * i128::from(MILLIS_PER_DAY) + i128::from(of_day);
+    i64::try_from(millis + i128::from(more)).ok()
+}
+
+fn add_days(days: i64, duration: Duration, backwards: bool) -> Option<i64> {
+    let sign = if backwards { -1 } else { 1 };
+    let (months, more) = (i64::from(duration.months) * sign, i64::from(duration.days) * sign);
+    let mut day = Day::from_epoch_days(days);
+    if months == 0 {
+        return days.checked_add(more);
+    }
+    let month = day.year * 12 + i64::from(day.month) - 1 + months;
+    (day.year, day.month) = (month.div_euclid(12), month.rem_euclid(12) as u8 + 1);
+    let moved =
+        (0..4).find_map(|back| Day { day: day.day.checked_sub(back)?, ..day }.to_epoch_days());
+    moved?.checked_add(more)
+}
+
 /// `None`: not a decimal number. `Some(None)`: one that overflows.
 fn integer(text: &str) -> Option<Option<i64>> {
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -322,6 +355,34 @@ mod tests {
             assert_eq!(parse_timestamp(text), Err(Invalid(expected)));
         }
         assert_eq!(print_timestamp(1_296_705_900_001, ' '), "2011-02-03 04:05:00.001Z");
+    }
+
+    #[test]
+    fn durations_are_added() {
+        let date = |text: &str, duration: &str, backwards: bool| {
+            let duration = Duration::parse(duration).unwrap();
+            add_to_date(parse_date(text).unwrap(), duration, backwards).map(print_date)
+        };
+        let check = |text: &str, duration: &str, backwards: bool, expected: &str| {
+            assert_eq!(date(text, duration, backwards).as_deref(), Some(expected));
+        };
+        check("2016-10-04", "5d", true, "2016-09-29");
+        check("2016-01-31", "1mo", false, "2016-02-29");
+        check("2016-02-29", "1y", false, "2017-02-28");
+        check("2016-02-29", "1y", true, "2015-02-28");
+        check("2016-01-15", "1mo", true, "2015-12-15");
+        check("2016-01-31", "1mo1d", false, "2016-03-01");
+        check("2016-01-31", "-1mo", true, "2016-02-29");
+        assert_eq!(date("0", "1d", true), None);
+        assert_eq!(date("0", "2147483647mo", true), None);
+        let moved = |millis: i64, duration: &str, backwards: bool| {
+            add_to_timestamp(millis, Duration::parse(duration).unwrap(), backwards)
+        };
+        assert_eq!(moved(1, "1d2ms", false), Some(MILLIS_PER_DAY + 3));
+        assert_eq!(moved(1, "1d2ms", true), Some(-MILLIS_PER_DAY - 1));
+        assert_eq!(moved(i64::MIN, "0s", true), Some(i64::MIN));
+        assert_eq!(moved(i64::MIN, "1ms", true), None);
+        assert_eq!(moved(i64::MAX, "1mo", false), None);
     }
 
     #[test]
