@@ -287,6 +287,7 @@ impl<'w, 'a> Elements<'w, 'a> {
                 }
             },
             Action::Delete => self.tombstone = self.write.tombstone(),
+            Action::DeleteElement(key) if self.evaluate(key)? == Evaluated::Unset => {}
             Action::DeleteElement(key) => {
                 let path = self.path(key, name, list)?;
                 self.items.extend(path.map(|path| (path, None)));
@@ -408,7 +409,10 @@ impl<'w, 'a> Elements<'w, 'a> {
         let mut writer = CollectionWriter::new(self.tombstone);
         for group in self.items.chunk_by(|(a, _), (b, _)| value::compare(&path_type, a, b).is_eq())
         {
-            let Some((path, value)) = group.last() else { continue };
+            // Cells of one time: a deletion wins, else the greatest value.
+            let rank = |value: &Option<Vec<u8>>| (value.is_none(), value.clone());
+            let winner = group.iter().max_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
+            let Some((path, value)) = winner else { continue };
             match value {
                 Some(value) => writer.push(path, self.write.cell(value)),
                 None => writer.push(path, self.write.dead()),
