@@ -34,7 +34,7 @@ pub enum CqlError {
         data_present: bool,
         reason: String,
     },
-    /// 0x1400, from version 4 on
+    /// 0x1400, from version 4 on. An operator has no keyspace; its sign is the function.
     FunctionFailure { keyspace: String, function: String, arguments: Vec<String>, reason: String },
     /// 0x1500, from version 4 on
     WriteFailure {
@@ -135,6 +135,19 @@ impl fmt::Display for CqlError {
                  CL={level}: {reason}",
                 level = consistency.name(),
             ),
+            CqlError::FunctionFailure { keyspace, function, arguments, reason }
+                if keyspace.is_empty() =>
+            {
+                match &arguments[..] {
+                    [left, right] => {
+                        write!(f, "the operation '{left} {function} {right}' failed: {reason}")
+                    }
+                    operands => {
+                        let operand = operands.join(", ");
+                        write!(f, "the operation '{function}{operand}' failed: {reason}")
+                    }
+                }
+            }
             CqlError::FunctionFailure { keyspace, function, arguments, reason } => write!(
                 f,
                 "execution of '{keyspace}.{function}[{}]' failed: {reason}",

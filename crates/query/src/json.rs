@@ -1,47 +1,52 @@
 //! JSON as values: `INSERT JSON` and `fromJson`.
 //!
-//! Numbers beyond 64 bits, and decimals whose scale matters, are best written as strings: JSON's
-//! own numbers pass through 64 bits.
+//! Numbers keep every digit that was written. Where an integer is wanted, one with an exponent or
+//! a fraction will do if it is whole.
+
+mod parse;
 
 use crate::error::CqlError;
 use model::types::UserTypeRef;
 use model::value;
 use model::{TableSchema, Type};
-use serde_json::{Map, Value};
+pub(crate) use parse::Json;
 use std::cell::RefCell;
 use std::rc::Rc;
+use stdx::HashMap;
+
+const NO_MAP: &str = "Could not decode JSON string as a map";
 
 /// The bytes of a JSON value as a value of `ty`; `None` is null.
-pub(crate) fn from_json(ty: &Type, json: &Value) -> Result<Option<Vec<u8>>, CqlError> {
-    let wrong = |expected: &str| {
-        Err(CqlError::Invalid(format!("Expected {expected}, but got a {}: {json}", kind(json))))
-    };
-    if json.is_null() {
+pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Option<Vec<u8>>, CqlError> {
+    if *json == Json::Null {
         return Ok(None);
     }
     let mut out = Vec::new();
     match ty {
-        Type::List { element, .. } | Type::Set { element, .. } => {
-            let Value::Array(items) = json else { return wrong("a list") };
-            let parts = parts(element, items)?;
+        Type::List { element, .. } => {
+            let parts = parts("list", "a list", element, json)?;
+            value::write_collection(parts.iter().map(Vec::as_slice), &mut out);
+        }
+        Type::Set { element, .. } => {
+            let parts = parts("set", "a list (representing a set)", element, json)?;
             let mut parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            if matches!(ty, Type::Set { .. }) {
-                value::collection::sort_set(element, &mut parts);
-            }
+            value::collection::sort_set(element, &mut parts);
             value::write_collection(parts.into_iter(), &mut out);
         }
         Type::Vector { element, dimension } => {
-            let Value::Array(items) = json else { return wrong("a list") };
-            let parts = parts(element, items)?;
+            let parts = parts("vector", "a list", element, json)?;
             let fixed = element.fixed_length();
             let fits = |part: &Vec<u8>| fixed.is_none_or(|length| part.len() == length);
-            if items.len() != *dimension as usize || !parts.iter().all(fits) {
-                return wrong(&format!("a vector of {dimension} elements"));
+            if parts.len() != *dimension as usize || !parts.iter().all(fits) {
+                return Err(CqlError::Invalid(format!(
+                    "Expected a vector of {dimension} elements, but got {}",
+                    parts.len()
+                )));
             }
             value::write_vector(element, parts.iter().map(Vec::as_slice), &mut out);
         }
         Type::Map { key: key_type, value: value_type, .. } => {
-            let Value::Object(entries) = json else { return wrong("a map") };
+            let Json::Object(entries) = json else { return Err(wrong("a map", json)) };
             let entries = map_entries(key_type, value_type, entries)?;
             let mut entries: Vec<(&[u8], &[u8])> =
                 entries.iter().map(|(key, value)| (&key[..], &value[..])).collect();
@@ -49,18 +54,11 @@ pub(crate) fn from_json(ty: &Type, json: &Value) -> Result<Option<Vec<u8>>, CqlE
             value::write_map(entries.into_iter(), &mut out);
         }
         Type::Tuple(types) => {
-            let Value::Array(items) = json else {
-                return wrong("a list representation of a tuple");
-            };
-            if types.len() < items.len() {
-                return wrong(&format!("a tuple of {} elements", types.len()));
-            }
-            let fields: Result<Vec<Option<Vec<u8>>>, CqlError> =
-                types.iter().zip(items).map(|(ty, item)| from_json(ty, item)).collect();
-            value::write_tuple(fields?.iter().map(Option::as_deref), &mut out);
+            let fields = tuple_fields(types, json)?;
+            value::write_tuple(fields.iter().map(Option::as_deref), &mut out);
         }
         Type::User(user) => {
-            let Value::Object(entries) = json else { return wrong("a map") };
+            let Json::Object(entries) = json else { return Err(wrong("a map", json)) };
             let fields = user_fields(user, entries)?;
             value::write_tuple(fields.iter().map(Option::as_deref), &mut out);
         }
@@ -69,37 +67,92 @@ pub(crate) fn from_json(ty: &Type, json: &Value) -> Result<Option<Vec<u8>>, CqlE
     Ok(Some(out))
 }
 
-fn kind(json: &Value) -> &'static str {
+fn wrong(expected: &str, json: &Json) -> CqlError {
+    CqlError::Invalid(format!("Expected {expected}, but got a {}: {}", kind(json), json))
+}
+
+fn kind(json: &Json) -> &'static str {
     match json {
-        Value::Null => "Null",
-        Value::Bool(_) => "Boolean",
-        Value::Number(_) => "Number",
-        Value::String(_) => "String",
-        Value::Array(_) => "List",
-        Value::Object(_) => "Map",
+        Json::Null => "Null",
+        Json::Boolean(_) => "Boolean",
+        Json::Number(_) => "Number",
+        Json::String(_) => "String",
+        Json::List(_) => "List",
+        Json::Object(_) => "Map",
     }
 }
 
-fn scalar(ty: &Type, json: &Value) -> Result<Vec<u8>, CqlError> {
-    let is_text = matches!(ty, Type::Text | Type::Ascii | Type::Blob);
+/// How errors call a scalar type's JSON.
+fn expected(ty: &Type) -> &'static str {
+    match ty {
+        Type::Ascii => "an ascii string",
+        Type::Text => "a UTF-8 string",
+        Type::Int => "an int value",
+        Type::SmallInt => "a short value",
+        Type::TinyInt => "a byte value",
+        Type::BigInt | Type::Counter => "a bigint value",
+        Type::Boolean => "a boolean value",
+        Type::Date => "a string representation of a date value",
+        Type::Time => "a string representation of a time value",
+        Type::Timestamp => "a long or a datestring representation of a timestamp value",
+        Type::Inet => "a string representation of an inet value",
+        Type::Uuid => "a string representation of a uuid",
+        Type::TimeUuid => "a string representation of a timeuuid",
+        Type::Duration => "a string representation of a duration",
+        Type::Float => "a float value",
+        Type::Double => "a double value",
+        Type::Decimal => "a decimal value",
+        Type::Varint => "a varint value",
+        _ => "a string of hexadecimal digits",
+    }
+}
+
+/// A scalar: a string as in CQL, or a bare number or boolean for the types that have one. The
+/// empty string is a value of texts only.
+fn scalar(ty: &Type, json: &Json) -> Result<Vec<u8>, CqlError> {
+    use Type::*;
+    let is_number = matches!(
+        ty,
+        TinyInt | SmallInt | Int | BigInt | Counter | Varint | Decimal | Float | Double
+    );
     let text = match json {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if !is_text => number.to_string(),
-        Value::Bool(flag) if *ty == Type::Boolean => flag.to_string(),
-        _ => {
-            return Err(CqlError::Invalid(format!(
-                "Expected a {} value, but got a {}: {json}",
-                ty.to_cql(),
-                kind(json)
-            )));
+        Json::String(text) if text.is_empty() && !matches!(ty, Text | Ascii) => {
+            return Err(wrong(expected(ty), json));
         }
+        Json::String(text) => {
+            let is_blob = matches!(ty, Blob | Custom(_));
+            if is_blob && !text.starts_with("0x") && !text.starts_with("0X") {
+                return Err(CqlError::Invalid(format!(
+                    "Value '{text}' is not a valid blob representation: String representation \
+                     of blob is missing 0x prefix"
+                )));
+            }
+            text.clone()
+        }
+        Json::Number(text) if matches!(ty, Timestamp) || is_number => whole(ty, text),
+        Json::Boolean(flag) if matches!(ty, Boolean) => flag.to_string(),
+        _ => return Err(wrong(expected(ty), json)),
     };
     value::parse_scalar(ty, &text).map_err(|invalid| CqlError::Invalid(invalid.0))
 }
 
-fn parts(element: &Type, items: &[Value]) -> Result<Vec<Vec<u8>>, CqlError> {
-    let part = |item: &Value| {
-        let null = || CqlError::invalid("Invalid null element in a JSON list");
+/// A number without exponent and fraction if it is of a type of integers and has none.
+fn whole(ty: &Type, text: &str) -> String {
+    let is_plain = !text.contains(['.', 'e', 'E']);
+    if is_plain || matches!(ty, Type::Decimal | Type::Float | Type::Double) {
+        return text.to_owned();
+    }
+    let integer = value::Decimal::parse(text).ok().and_then(|decimal| {
+        let integer = decimal.to_integer()?;
+        value::Decimal::from_integer(integer.clone()).compare(&decimal).is_eq().then_some(integer)
+    });
+    integer.map_or_else(|| text.to_owned(), |integer| integer.to_string())
+}
+
+fn parts(what: &str, article: &str, element: &Type, json: &Json) -> Result<Vec<Vec<u8>>, CqlError> {
+    let Json::List(items) = json else { return Err(wrong(article, json)) };
+    let part = |item: &Json| {
+        let null = || CqlError::Invalid(format!("Invalid null element in {what}"));
         from_json(element, item)?.ok_or_else(null)
     };
     items.iter().map(part).collect()
@@ -110,32 +163,51 @@ type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 fn map_entries(
     key_type: &Type,
     value_type: &Type,
-    entries: &Map<String, Value>,
+    entries: &[(String, Json)],
 ) -> Result<Entries, CqlError> {
     let mut out = Vec::with_capacity(entries.len());
     for (key, item) in entries {
         // Keys of JSON are strings; those of other types are JSON in a string.
         let key = match key_type.is_native() {
-            true => Value::String(key.clone()),
+            true => Json::String(key.clone()),
             false => parse(key)?,
         };
-        let null = || CqlError::invalid("Invalid null key or value in a JSON map");
-        let key = from_json(key_type, &key)?.ok_or_else(null)?;
-        out.push((key, from_json(value_type, item)?.ok_or_else(null)?));
+        let null = |what: &str| CqlError::Invalid(format!("Invalid null {what} in map"));
+        let key = from_json(key_type, &key)?.ok_or_else(|| null("key"))?;
+        out.push((key, from_json(value_type, item)?.ok_or_else(|| null("value"))?));
     }
     Ok(out)
 }
 
+fn tuple_fields(types: &[Type], json: &Json) -> Result<Vec<Option<Vec<u8>>>, CqlError> {
+    let Json::List(items) = json else {
+        return Err(wrong("a list representation of a tuple", json));
+    };
+    if items.len() != types.len() {
+        let which = if types.len() < items.len() { "contains extra" } else { "is missing" };
+        return Err(CqlError::Invalid(format!(
+            "Tuple {which} items (expected {}): {} items",
+            types.len(),
+            items.len()
+        )));
+    }
+    types.iter().zip(items).map(|(ty, item)| from_json(ty, item)).collect()
+}
+
 fn user_fields(
     user: &UserTypeRef,
-    entries: &Map<String, Value>,
+    entries: &[(String, Json)],
 ) -> Result<Vec<Option<Vec<u8>>>, CqlError> {
     let mut fields = vec![None; user.fields.len()];
     for (name, item) in entries {
         let name = folded(name);
         let index = user.fields.iter().position(|(field, _)| *field == name);
-        let unknown =
-            || CqlError::Invalid(format!("Unknown field '{name}' in value of {}", user.name));
+        let unknown = || {
+            CqlError::Invalid(format!(
+                "Unknown field '{name}' in value of user defined type {}",
+                user.name
+            ))
+        };
         let index = index.ok_or_else(unknown)?;
         fields[index] = from_json(&user.fields[index].1, item)?;
     }
@@ -151,14 +223,14 @@ fn folded(name: &str) -> String {
 }
 
 /// Parses a JSON text.
-pub(crate) fn parse(text: &str) -> Result<Value, CqlError> {
-    serde_json::from_str(text).map_err(|error| {
+pub(crate) fn parse(text: &str) -> Result<Json, CqlError> {
+    parse::parse(text).map_err(|error| {
         CqlError::Invalid(format!("Could not decode JSON string '{text}': {error}"))
     })
 }
 
 /// The columns that a JSON text names, folded.
-type Fields = Map<String, Value>;
+type Fields = HashMap<String, Json>;
 
 /// The JSON text of a row, parsed when its first column is asked for.
 #[derive(Debug)]
@@ -173,7 +245,7 @@ impl JsonRow {
     /// For rows of `table`.
     pub(crate) fn new(table: &TableSchema) -> JsonRow {
         let names = table.columns.iter().map(|column| column.name.clone()).collect();
-        JsonRow { names, parsed: RefCell::new((Vec::new(), Rc::new(Map::new()))) }
+        JsonRow { names, parsed: RefCell::new((Vec::new(), Rc::new(HashMap::default()))) }
     }
 
     /// What `text` says of a column: nothing, or a value.
@@ -184,7 +256,13 @@ impl JsonRow {
         ty: &Type,
     ) -> Result<Option<Option<Vec<u8>>>, CqlError> {
         let row = self.parse(text)?;
-        row.get(name).map(|json| from_json(ty, json)).transpose()
+        let decode = |json: &Json| {
+            from_json(ty, json).map_err(|error| {
+                let text = format!("Error decoding JSON value for {name}: {}", error.message());
+                CqlError::Invalid(text)
+            })
+        };
+        row.get(name).map(decode).transpose()
     }
 
     fn parse(&self, text: &[u8]) -> Result<Rc<Fields>, CqlError> {
@@ -193,11 +271,16 @@ impl JsonRow {
             return Ok(present.1.clone());
         }
         drop(present);
-        let decoded = parse(str::from_utf8(text).unwrap_or_default())?;
-        let Value::Object(entries) = decoded else {
-            return Err(CqlError::invalid("INSERT JSON takes a JSON object"));
+        let text_of = str::from_utf8(text).unwrap_or_default();
+        let entries = match parse::parse(text_of) {
+            Ok(Json::Object(entries)) => entries,
+            Ok(Json::Null) => return Err(CqlError::invalid("Got null for INSERT JSON values")),
+            Ok(_) => return Err(CqlError::Invalid(format!("{NO_MAP}: {text_of}"))),
+            Err(error) => {
+                return Err(CqlError::Invalid(format!("{NO_MAP}: {text_of}. Error: {error}")));
+            }
         };
-        let mut row = Map::new();
+        let mut row = HashMap::default();
         for (name, item) in entries {
             let name = folded(&name);
             if !self.names.contains(&name) {
@@ -223,7 +306,7 @@ pub(crate) fn write_row<'a>(
             out.push_str(", ");
         }
         let quoted = name.chars().any(char::is_uppercase).then(|| format!("\"{name}\""));
-        out.push_str(&Value::String(quoted.unwrap_or_else(|| name.to_owned())).to_string());
+        out.push_str(&value::quote_json(quoted.as_deref().unwrap_or(name)));
         out.push_str(": ");
         out.push_str(&bytes.map_or_else(|| "null".to_owned(), |b| value::to_json(ty, &b)));
     }

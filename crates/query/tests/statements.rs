@@ -258,6 +258,18 @@ fn functions_casts_and_aggregates() {
 }
 
 #[test]
+fn arithmetic() {
+    run(|env| async move { script(&env, include_str!("scripts/operators.cql")).await });
+}
+
+#[test]
+fn functions_and_slices_of_collections() {
+    run(|env| async move {
+        script(&env, include_str!("scripts/collection_functions.cql")).await;
+    });
+}
+
+#[test]
 fn system_tables_as_drivers_read_them() {
     run(|env| async move { script(&env, include_str!("scripts/system.cql")).await });
 }

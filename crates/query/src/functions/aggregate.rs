@@ -1,12 +1,14 @@
 //! Functions of many rows.
 
+use super::UserAggregate;
 use crate::error::CqlError;
 use model::Type;
 use model::value::{self, Decimal};
 use num_bigint::BigInt;
+use std::rc::Rc;
 
 /// An aggregate and the type of its argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Aggregate {
     /// All rows.
     CountRows,
@@ -18,18 +20,16 @@ pub(crate) enum Aggregate {
     Max(Type),
     Sum(Type),
     Average(Type),
+    /// What a user has made, of so many arguments: of several as the fields of a tuple.
+    #[expect(dead_code, reason = "made by whoever keeps functions of users")]
+    User {
+        aggregate: Rc<dyn UserAggregate>,
+        argument_count: usize,
+        returns: Type,
+    },
 }
 
 impl Aggregate {
-    /// `sum` of that type, if it is a number.
-    pub(crate) fn sum(ty: &Type) -> Option<Aggregate> {
-        is_number(ty).then(|| Aggregate::Sum(ty.clone()))
-    }
-    /// `avg` of that type, if it is a number.
-    pub(crate) fn average(ty: &Type) -> Option<Aggregate> {
-        is_number(ty).then(|| Aggregate::Average(ty.clone()))
-    }
-
     /// The type of its value.
     pub(crate) fn returns(&self) -> Type {
         match self {
@@ -37,6 +37,7 @@ impl Aggregate {
             Aggregate::Sum(Type::Counter) | Aggregate::Average(Type::Counter) => Type::BigInt,
             Aggregate::Min(Type::Counter) | Aggregate::Max(Type::Counter) => Type::BigInt,
             Aggregate::First(ty)
+            | Aggregate::User { returns: ty, .. }
             | Aggregate::Min(ty)
             | Aggregate::Max(ty)
             | Aggregate::Sum(ty)
@@ -50,6 +51,7 @@ impl Aggregate {
             Aggregate::CountRows | Aggregate::Count => State::Count(0),
             Aggregate::First(_) => State::First(None),
             Aggregate::Min(_) | Aggregate::Max(_) => State::Best(None),
+            Aggregate::User { aggregate, .. } => State::User(aggregate.begin()),
             Aggregate::Sum(ty) | Aggregate::Average(ty) => match ty {
                 Type::Float | Type::Double => State::Float { sum: 0.0, lost: 0.0, count: 0 },
                 Type::Decimal => State::Decimal(Decimal::zero(), 0),
@@ -58,11 +60,6 @@ impl Aggregate {
         };
         Accumulator { aggregate: self.clone(), state }
     }
-}
-
-fn is_number(ty: &Type) -> bool {
-    use Type::*;
-    matches!(ty, TinyInt | SmallInt | Int | BigInt | Counter | Float | Double | Decimal | Varint)
 }
 
 /// An aggregate of the rows so far.
@@ -86,6 +83,7 @@ enum State {
         count: u64,
     },
     Decimal(Decimal, u64),
+    User(Option<Vec<u8>>),
 }
 
 impl Accumulator {
@@ -100,6 +98,20 @@ impl Accumulator {
             if first.is_none() {
                 *first = Some(value.map(<[u8]>::to_vec));
             }
+            return Ok(());
+        }
+        if let (State::User(state), Aggregate::User { aggregate, argument_count, .. }) =
+            (&mut self.state, aggregate)
+        {
+            *state = match (argument_count, value) {
+                (0, _) => aggregate.add(state.take(), &[])?,
+                (1, value) => aggregate.add(state.take(), &[value])?,
+                (_, tuple) => {
+                    let fields = value::fields(tuple.unwrap_or_default());
+                    let arguments: Vec<Option<&[u8]>> = fields.map_while(Result::ok).collect();
+                    aggregate.add(state.take(), &arguments)?
+                }
+            };
             return Ok(());
         }
         let Some(bytes) = value else { return Ok(()) };
@@ -157,6 +169,10 @@ impl Accumulator {
             State::Count(count) => Some(count.to_be_bytes().to_vec()),
             State::First(first) => first.flatten(),
             State::Best(best) => best,
+            State::User(state) => match &self.aggregate {
+                Aggregate::User { aggregate, .. } => aggregate.finish(state)?,
+                _ => state,
+            },
             State::Integer(sum, count) => {
                 let value = if average && 0 < count { sum / BigInt::from(count) } else { sum };
                 Some(encode_integer(&ty, value)?)

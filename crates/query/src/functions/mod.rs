@@ -1,14 +1,28 @@
-//! The functions that come with the database: their signatures, and what they compute.
+//! Functions: their signatures, and what they compute.
 //!
-//! In reading order: [`registry`] (names and overloads), [`scalar`] (what they compute), [`cast`],
-//! [`aggregate`].
+//! In reading order: [`registry`] (names and overloads), [`user`] (those that users have made),
+//! [`factory`] (signatures that depend on the arguments), [`scalar`] (what functions of one row
+//! compute; [`number`], [`operator`], [`math`], [`collection`], [`vector`], [`mask`], [`cast`] for
+//! it), [`aggregate`].
 
 mod aggregate;
 mod cast;
+mod collection;
+mod factory;
+mod mask;
+mod math;
+mod number;
+mod operator;
 mod registry;
 mod scalar;
+mod user;
+mod vector;
 
 pub(crate) use aggregate::{Accumulator, Aggregate};
 pub(crate) use cast::Cast;
-pub(crate) use registry::{Found, Signature, find};
+pub(crate) use factory::{Argument, Arguments};
+pub(crate) use operator::{Operation, Operator};
+pub(crate) use registry::{Body, Found, NATIVE_KEYSPACE, Signature, find};
 pub(crate) use scalar::Function;
+#[expect(unused_imports, reason = "for those who keep functions of users")]
+pub(crate) use user::{UserAggregate, UserFunction};

@@ -1,13 +1,19 @@
 //! Functions of one row.
 
-use super::Cast;
+use super::collection::{CollectionFunction, set_intersection, slice};
+use super::mask::Mask;
+use super::math::MathFunction;
+use super::user::UserFunction;
+use super::vector::Similarity;
+use super::{Cast, NATIVE_KEYSPACE, Operation};
 use crate::error::CqlError;
 use crate::term::Env;
 use model::value;
 use model::{Token, Type, Uuid};
+use std::rc::Rc;
 
 /// A function of its arguments, and of the time of the statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Function {
     Now,
     CurrentTimestamp,
@@ -32,6 +38,27 @@ pub(crate) enum Function {
     ToJson(Type),
     /// JSON as a value of that type.
     FromJson(Type),
+    /// An operator, of one operand or two.
+    Operation(Operation),
+    /// Of a number of that type.
+    Math(MathFunction, Type),
+    /// Of a collection of that type.
+    Collection(CollectionFunction, Type),
+    /// Of two sets of that type.
+    SetIntersection(Type),
+    /// Of a set or map of that type, the first key and the last one, if the ends are closed.
+    Slice {
+        ty: Type,
+        from: bool,
+        to: bool,
+    },
+    /// Of two vectors of floats.
+    Similarity(Similarity),
+    /// Of a value of that type.
+    Mask(Mask, Type),
+    /// What a user has made.
+    #[expect(dead_code, reason = "made by whoever keeps functions of users")]
+    User(Rc<dyn UserFunction>),
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -60,6 +87,8 @@ impl Function {
                 let json = json.map_or_else(|| "null".to_owned(), |b| value::to_json(ty, b));
                 return Ok(Some(json.into_bytes()));
             }
+            Function::Mask(mask, ty) => return Ok(mask.call(ty, arguments)),
+            Function::User(function) => return function.call(arguments),
             _ => {}
         }
         let Some(Some(argument)) = arguments.first() else { return Ok(None) };
@@ -74,7 +103,9 @@ impl Function {
             }
             Function::FromJson(ty) => {
                 let text = str::from_utf8(argument).unwrap_or_default();
-                crate::json::from_json(ty, &crate::json::parse(text)?)
+                let parsed =
+                    crate::json::parse(text).and_then(|json| crate::json::from_json(ty, &json));
+                parsed.map_err(|error| failed("fromjson", error))
             }
             Function::ToBlob => Ok(Some(argument.to_vec())),
             Function::FromBlob(ty) => match value::validate(ty, argument) {
@@ -87,8 +118,50 @@ impl Function {
                 ))),
             },
             Function::Cast(cast) => cast.convert(argument),
+            Function::Math(function, ty) => function.call(ty, argument),
+            Function::Collection(function, ty) => function.call(ty, argument),
+            Function::Slice { ty, from, to } => {
+                let mut bounds = arguments[1..].iter().copied();
+                let from = from.then(|| bounds.next().flatten());
+                let to = to.then(|| bounds.next().flatten());
+                match (from, to) {
+                    (Some(None), _) | (_, Some(None)) => Ok(None),
+                    (from, to) => Ok(slice(ty, argument, from.flatten(), to.flatten())),
+                }
+            }
+            _ => self.call_with_two(argument, arguments),
+        }
+    }
+
+    /// Those of two arguments, of which the first is not null.
+    fn call_with_two(
+        &self,
+        first: &[u8],
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>, CqlError> {
+        let second = match (self, arguments) {
+            (_, [_, Some(second)]) => *second,
+            (_, [_, None]) => return Ok(None),
+            _ => &[],
+        };
+        match self {
+            Function::Operation(operation) => operation.call(first, second),
+            Function::SetIntersection(ty) => Ok(set_intersection(ty, first, second)),
+            Function::Similarity(similarity) => {
+                Ok(Some(similarity.of(first, second).to_be_bytes().to_vec()))
+            }
             _ => Ok(None),
         }
+    }
+}
+
+/// The failure of a native function of a text, for what was wrong with the text.
+fn failed(function: &str, error: CqlError) -> CqlError {
+    CqlError::FunctionFailure {
+        keyspace: NATIVE_KEYSPACE.to_owned(),
+        function: function.to_owned(),
+        arguments: vec![Type::Text.to_cql()],
+        reason: error.message(),
     }
 }
 

@@ -16,7 +16,12 @@ pub(super) fn name_of(expr: &Expr) -> String {
             format!("cast({} as {})", name_of(inner), ty)
         }
         ExprKind::Field(inner, field) => format!("{}.{}", name_of(inner), field.text),
-        ExprKind::Element(inner, key) => format!("{}[{}]", name_of(inner), name_of(key)),
+        ExprKind::Element(inner, key) => format!("{}[{key}]", name_of(inner)),
+        ExprKind::Slice(inner, from, to) => {
+            let shown = |end: &Option<Box<Expr>>| end.as_ref().map(|end| end.to_string());
+            let (from, to) = (shown(from).unwrap_or_default(), shown(to).unwrap_or_default());
+            format!("{}[{from}..{to}]", name_of(inner))
+        }
         ExprKind::Attribute(attribute, inner) => {
             let word = match attribute {
                 CellAttribute::WriteTime => "writetime",
@@ -28,6 +33,9 @@ pub(super) fn name_of(expr: &Expr) -> String {
         ExprKind::Null => "null".to_owned(),
         ExprKind::Literal(literal) => literal.text.clone(),
         ExprKind::Marker(_) => "?".to_owned(),
+        ExprKind::Hint(ty, inner) if matches!(inner.kind, ExprKind::Arithmetic(_)) => {
+            format!("({ty})({inner})")
+        }
         ExprKind::Hint(ty, inner) => format!("({}){}", ty, name_of(inner)),
         ExprKind::Tuple(items) => {
             let items: Vec<String> = items.iter().map(name_of).collect();

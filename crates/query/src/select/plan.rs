@@ -170,13 +170,14 @@ fn selection(
     preparer.aggregates = Some(aggregates);
     for item in items {
         let (term, mut ty) = preparer.select(&item.expr)?;
-        if let ExprKind::Column(column) = &item.expr.kind
+        if let ExprKind::Column(column) = &preparer.without_needless_casts(&item.expr).kind
             && let Some(column) = table.column(&column.text)
         {
             ty = column.ty.clone();
         }
         outputs.push(term);
-        let shown = item.alias.as_ref().map_or_else(|| name_of(&item.expr), |a| a.text.clone());
+        let expr = preparer.without_needless_casts(&item.expr);
+        let shown = item.alias.as_ref().map_or_else(|| name_of(expr), |a| a.text.clone());
         specs.push(spec(&shown, ty));
     }
     Ok((outputs, specs))

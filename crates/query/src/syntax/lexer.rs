@@ -304,7 +304,8 @@ impl<'a> Lexer<'a> {
             return TokenKind::Duration;
         }
         let mut kind = TokenKind::Integer;
-        if self.byte(0) == b'.' && self.byte(1) != b'.' {
+        // `0..` is a range that begins with an integer, `0...` one that begins with `0.`.
+        if self.byte(0) == b'.' && (self.byte(1) != b'.' || self.byte(2) == b'.') {
             kind = TokenKind::Float;
             self.at += 1;
             self.skip_digits();

@@ -8,9 +8,12 @@
 //!
 //! Evaluating a marker or a column of a row allocates nothing.
 
+mod call;
+mod choice;
 mod evaluate;
 mod inputs;
 mod literal;
+mod outline;
 mod prepare;
 
 pub(crate) use inputs::{Inputs, RowCell, Source};

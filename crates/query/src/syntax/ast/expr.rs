@@ -1,7 +1,7 @@
 //! Expressions: values in statements, and what a `SELECT` selects.
 //!
-//! One tree serves both. The parser lets columns, cell attributes and casts into selectors only,
-//! so an [`Expr`] found where a value belongs holds none of them.
+//! One tree serves both. The parser lets columns and cell attributes into selectors only, so an
+//! [`Expr`] found where a value belongs holds none of them.
 
 use super::{Name, QualifiedName, Type};
 use crate::syntax::Position;
@@ -50,7 +50,7 @@ pub enum ExprKind {
     Element(Box<Expr>, Box<Expr>),
     /// Selectors only: `c[from..to]`, either side may be missing.
     Slice(Box<Expr>, Option<Box<Expr>>, Option<Box<Expr>>),
-    /// Selectors only: `CAST(a AS type)`, a conversion.
+    /// `CAST(a AS type)`, a conversion.
     Cast(Box<Expr>, Box<Type>),
     /// Selectors only: `COUNT(*)` or `COUNT(1)`.
     CountRows,

@@ -3,8 +3,8 @@
 use super::{Bracket, NESTING_MAX, Parser, Result, TokenKind, is_name};
 use crate::syntax::Position;
 use crate::syntax::ast::{
-    Arithmetic, ArithmeticOperator, Call, CellAttribute, Expr, ExprKind, Name, QualifiedName, Type,
-    TypeKind,
+    Arithmetic, ArithmeticOperator, Call, CellAttribute, Expr, ExprKind, LiteralKind, Name,
+    QualifiedName, Type, TypeKind,
 };
 use crate::syntax::keyword::Keyword;
 
@@ -48,10 +48,24 @@ impl Parser<'_> {
                     return Ok(left);
                 }
                 TokenKind::Plus => ArithmeticOperator::Add,
+                TokenKind::Minus
+                    if Self::is_duration(&left) && self.peek() == TokenKind::Duration =>
+                {
+                    let second = self.text_of(self.next);
+                    return Err(self.error(format!("mismatched input '-{second}'")));
+                }
                 TokenKind::Minus => ArithmeticOperator::Subtract,
                 _ => return Ok(left),
             };
             left = self.operation(left, operator, |parser| parser.product(place))?;
+        }
+    }
+
+    /// Whether it is a duration: the parts of one have no signs of their own.
+    fn is_duration(expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Literal(literal) => literal.kind == LiteralKind::Duration,
+            _ => false,
         }
     }
 
@@ -277,11 +291,15 @@ impl Parser<'_> {
     fn named(&mut self, place: Place) -> Result<ExprKind> {
         let round = TokenKind::Open(Bracket::Round);
         let next = self.peek();
-        if place == Place::Selector
-            && next == round
-            && let Some(special) = self.special_call()?
-        {
-            return Ok(special);
+        if next == round {
+            if self.is_word(Keyword::CAST) {
+                return self.cast(place);
+            }
+            if place == Place::Selector
+                && let Some(special) = self.special_call()?
+            {
+                return Ok(special);
+            }
         }
         let token = self.advance();
         let name = Name { text: self.name_text(token), at: token.at };
@@ -323,11 +341,10 @@ impl Parser<'_> {
         }
     }
 
-    /// What looks like a function but is none: `COUNT(*)`, `TTL(c)`, `CAST(a AS t)`.
+    /// What looks like a function but is none: `COUNT(*)`, `TTL(c)`.
     fn special_call(&mut self) -> Result<Option<ExprKind>> {
         let attribute = match self.token.kind {
             TokenKind::Keyword(Keyword::COUNT) => return Ok(self.count_rows()),
-            TokenKind::Keyword(Keyword::CAST) => return Ok(Some(self.cast()?)),
             TokenKind::Keyword(Keyword::WRITETIME) => CellAttribute::WriteTime,
             TokenKind::Keyword(Keyword::MAXWRITETIME) => CellAttribute::MaxWriteTime,
             TokenKind::Keyword(Keyword::TTL) => CellAttribute::Ttl,
@@ -369,10 +386,10 @@ impl Parser<'_> {
         Some(ExprKind::CountRows)
     }
 
-    fn cast(&mut self) -> Result<ExprKind> {
+    fn cast(&mut self, place: Place) -> Result<ExprKind> {
         self.advance();
         self.open(Bracket::Round)?;
-        let of = self.child(Place::Selector)?;
+        let of = self.child(place)?;
         self.expect_word(Keyword::AS)?;
         let ty = self.type_name()?;
         self.close(Bracket::Round)?;

@@ -1,0 +1,36 @@
+//! Functions that users have made, as the rest of the language sees them: overloads beside those
+//! that come with the database.
+//!
+//! Whoever keeps users' functions implements [`UserFunction`] and [`UserAggregate`] and answers
+//! [`overloads`]; the choice among overloads, the preparation of arguments, null handling and the
+//! place in a plan are the same as of other functions.
+
+use super::Signature;
+use crate::error::CqlError;
+use cluster::Schema;
+use std::fmt;
+
+/// A function of one row.
+pub(crate) trait UserFunction: fmt::Debug {
+    /// Its value of these arguments, null ones among them.
+    fn call(&self, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>, CqlError>;
+}
+
+/// A function of many rows: a state that each row changes.
+pub(crate) trait UserAggregate: fmt::Debug {
+    /// The state before the first row.
+    fn begin(&self) -> Option<Vec<u8>>;
+    /// The state after a row with these arguments.
+    fn add(
+        &self,
+        state: Option<Vec<u8>>,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>, CqlError>;
+    /// The value after the last row.
+    fn finish(&self, state: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CqlError>;
+}
+
+/// The functions and aggregates of that name that users have made in a keyspace.
+pub(crate) fn overloads(_schema: &Schema, _keyspace: &str, _name: &str) -> Vec<Signature> {
+    Vec::new()
+}
