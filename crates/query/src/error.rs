@@ -135,24 +135,9 @@ impl fmt::Display for CqlError {
                  CL={level}: {reason}",
                 level = consistency.name(),
             ),
-            CqlError::FunctionFailure { keyspace, function, arguments, reason }
-                if keyspace.is_empty() =>
-            {
-                match &arguments[..] {
-                    [left, right] => {
-                        write!(f, "the operation '{left} {function} {right}' failed: {reason}")
-                    }
-                    operands => {
-                        let operand = operands.join(", ");
-                        write!(f, "the operation '{function}{operand}' failed: {reason}")
-                    }
-                }
+            CqlError::FunctionFailure { keyspace, function, arguments, reason } => {
+                write_failure(f, (keyspace, function), arguments, reason)
             }
-            CqlError::FunctionFailure { keyspace, function, arguments, reason } => write!(
-                f,
-                "execution of '{keyspace}.{function}[{}]' failed: {reason}",
-                arguments.join(", ")
-            ),
             CqlError::AlreadyExists { keyspace, table } if table.is_empty() => {
                 write!(f, "Keyspace {keyspace} already exists")
             }
@@ -175,6 +160,25 @@ impl fmt::Display for CqlError {
     }
 }
 impl std::error::Error for CqlError {}
+
+/// A failure of a function, or of an operator of one operand or two.
+fn write_failure(
+    f: &mut fmt::Formatter<'_>,
+    (keyspace, function): (&str, &str),
+    arguments: &[String],
+    reason: &str,
+) -> fmt::Result {
+    match arguments {
+        _ if !keyspace.is_empty() => {
+            let arguments = arguments.join(", ");
+            write!(f, "execution of '{keyspace}.{function}[{arguments}]' failed: {reason}")
+        }
+        [left, right] => write!(f, "the operation '{left} {function} {right}' failed: {reason}"),
+        operands => {
+            write!(f, "the operation '{function}{}' failed: {reason}", operands.join(", "))
+        }
+    }
+}
 
 impl From<crate::syntax::SyntaxError> for CqlError {
     fn from(error: crate::syntax::SyntaxError) -> CqlError {

@@ -103,15 +103,7 @@ impl Accumulator {
         if let (State::User(state), Aggregate::User { aggregate, argument_count, .. }) =
             (&mut self.state, aggregate)
         {
-            *state = match (argument_count, value) {
-                (0, _) => aggregate.add(state.take(), &[])?,
-                (1, value) => aggregate.add(state.take(), &[value])?,
-                (_, tuple) => {
-                    let fields = value::fields(tuple.unwrap_or_default());
-                    let arguments: Vec<Option<&[u8]>> = fields.map_while(Result::ok).collect();
-                    aggregate.add(state.take(), &arguments)?
-                }
-            };
+            *state = add_to_state(&**aggregate, *argument_count, state.take(), value)?;
             return Ok(());
         }
         let Some(bytes) = value else { return Ok(()) };
@@ -189,6 +181,24 @@ impl Accumulator {
                 Some(value.encode())
             }
         })
+    }
+}
+
+/// The state of a user's aggregate after a row; several arguments are the fields of a tuple.
+fn add_to_state(
+    aggregate: &dyn UserAggregate,
+    argument_count: usize,
+    state: Option<Vec<u8>>,
+    value: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>, CqlError> {
+    match argument_count {
+        0 => aggregate.add(state, &[]),
+        1 => aggregate.add(state, &[value]),
+        _ => {
+            let fields = value::fields(value.unwrap_or_default());
+            let arguments: Vec<Option<&[u8]>> = fields.map_while(Result::ok).collect();
+            aggregate.add(state, &arguments)
+        }
     }
 }
 
