@@ -95,6 +95,7 @@ impl Read for Socket {
             let reading = this.reading.get_or_insert_with(|| {
                 let (stream, mut buf) = (this.stream.clone(), std::mem::take(&mut this.arrived));
                 buf.clear();
+                this.taken = 0; // Of nothing, until something has arrived.
                 Box::pin(async move { stream.read(buf).await })
             });
             let (result, buf) = ready!(reading.as_mut().poll(context));
