@@ -86,21 +86,14 @@ fn time_first(high: u64) -> u64 {
     (high << 48) | ((high << 16) & 0xffff_0000_0000) | (high >> 32)
 }
 
-/// Part by part; where one ends it is less, but a tuple's missing field equals a null one.
+/// Part by part; where one ends it is less, but a tuple's missing field equals a null one, be it a
+/// field that the type has been given since.
 fn compare_parts(ty: &Type, mut a: Parts<'_>, mut b: Parts<'_>) -> Ordering {
-    let tuple_fields = match ty {
-        Type::Tuple(elements) => Some(elements.len()),
-        Type::User(user) => Some(user.fields.len()),
-        _ => None,
-    };
+    let missing_is_null = matches!(ty, Type::Tuple(_) | Type::User(_));
     for index in 0.. {
-        let missing_is_null = tuple_fields.is_some_and(|count| index < count);
-        if tuple_fields == Some(index) {
-            return a.rest().cmp(b.rest());
-        }
-        let (a_part, b_part) = (step(&mut a, missing_is_null), step(&mut b, missing_is_null));
-        let order = match (a_part, b_part) {
+        let order = match (step(&mut a), step(&mut b)) {
             (Step::End, Step::End) => return Ordering::Equal,
+            (Step::End, Step::Null) | (Step::Null, Step::End) if missing_is_null => Ordering::Equal,
             (Step::Damaged, Step::Damaged) => return a.rest().cmp(b.rest()),
             (Step::Value(a), Step::Value(b)) => match part_type(ty, index) {
                 Some(part) => compare(part, a, b),
@@ -134,9 +127,8 @@ impl Step<'_> {
     }
 }
 
-fn step<'a>(parts: &mut Parts<'a>, missing_is_null: bool) -> Step<'a> {
+fn step<'a>(parts: &mut Parts<'a>) -> Step<'a> {
     match parts.next() {
-        None if missing_is_null => Step::Null,
         None => Step::End,
         Some(Ok(None)) => Step::Null,
         Some(Ok(Some(value))) => Step::Value(value),
@@ -238,6 +230,11 @@ mod tests {
         assert_eq!(compare(&tuple, &of(&[one]), &of(&[one, None])), Ordering::Equal);
         assert_eq!(compare(&tuple, &of(&[one]), &of(&[one, minus])), Ordering::Less);
         assert_eq!(compare(&tuple, &of(&[None, one]), &of(&[minus])), Ordering::Less);
+        // Fields that the type did not have when it was asked for.
+        let three = of(&[one, one, None]);
+        assert_eq!(compare(&tuple, &of(&[one, one]), &three), Ordering::Equal);
+        assert_eq!(compare(&tuple, &three, &of(&[one, one, one])), Ordering::Less);
+        assert_eq!(compare(&tuple, &of(&[one]), &of(&[one, None, None])), Ordering::Equal);
     }
 
     proptest! {
