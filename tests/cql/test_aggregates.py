@@ -80,11 +80,34 @@ def test_limits_of_groups(db, t):
     assert db.rows(f"SELECT count(*) FROM {t} LIMIT 1") == [(24,)]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 12, 100])
+@pytest.mark.parametrize("tail", [
+    "GROUP BY p", "GROUP BY p, c", "GROUP BY p, c, d", "GROUP BY p, c LIMIT 5",
+    "GROUP BY p, c PER PARTITION LIMIT 3", "GROUP BY p, c PER PARTITION LIMIT 2 LIMIT 5",
+    "WHERE p = 1 GROUP BY c", "WHERE p = 1 GROUP BY c ORDER BY c DESC",
+    "WHERE p IN (2, 0) GROUP BY p, c", "WHERE b > 11 GROUP BY p, c ALLOW FILTERING",
+])
+def test_pages_of_groups(db, t, size, tail):
+    select = f"SELECT p, c, count(*), max(b) FROM {t} {tail}"
+    whole = db.pages(select, 5000)
+    pages = db.pages(select, size)
+    assert [row for page in pages for row in page] == [row for page in whole for row in page]
+    assert all(len(page) == size for page in pages[:-1]) and len(pages[-1]) <= size
+
+
+def test_groups_in_an_order_of_their_own(db, t):
+    from cassandra.query import SimpleStatement
+    text = f"SELECT p, c, count(*) FROM {t} WHERE p IN (0, 1) GROUP BY p, c ORDER BY c DESC LIMIT 3"
+    rows = db.session.execute(SimpleStatement(text, fetch_size=None))
+    assert [tuple(row) for row in rows] == [(0, 3, 2), (1, 3, 2), (0, 2, 2)]
+
+
 @pytest.mark.parametrize("statement", [
     "SELECT sum(x) FROM {t}", "SELECT avg(x) FROM {t}", "SELECT count(nope) FROM {t}",
     "SELECT p, count(*) FROM {t} GROUP BY c", "SELECT count(*) FROM {t} GROUP BY i",
     "SELECT sum(p, c) FROM {t}", "SELECT count(*) FROM {t} PER PARTITION LIMIT 1",
-    "SELECT sum(count(i)) FROM {t}",
+    "SELECT sum(count(i)) FROM {t}", "SELECT p FROM {t} WHERE p = sum((int) 1)",
+    "SELECT count(?) FROM {t}", "SELECT DISTINCT p, count(*) FROM {t} GROUP BY p, c",
 ])
 def test_refused(db, t, statement):
     with pytest.raises(InvalidRequest):

@@ -122,6 +122,50 @@ def test_large_rows_cut_pages_by_their_size(db):
     assert 2 <= len(pages) and [row[0] for page in pages for row in page] == list(range(40))
 
 
+def test_pages_end_with_their_bytes(db):
+    """1 MiB of what is read, and no row more."""
+    t = db.table("p int, c int, v blob, PRIMARY KEY (p, c)")
+    insert = db.session.prepare(f"INSERT INTO {t} (p, c, v) VALUES (1, ?, ?)")
+    for c in range(30):
+        db.session.execute(insert, (c, bytes(100_000)))
+    for select in ["v", "c, v", "*"]:
+        pages = db.pages(f"SELECT {select} FROM {t} WHERE p = 1", 5000)
+        assert [len(page) for page in pages] == [11, 11, 8], select
+
+
+def test_pages_end_with_their_tombstones(db):
+    t = db.table("p int, c int, v int, PRIMARY KEY (p, c)")
+    limit = db.one("SELECT value FROM system.config WHERE name = 'query_tombstone_page_limit'")
+    change = db.session.prepare(
+        "UPDATE system.config SET value = ? WHERE name = 'query_tombstone_page_limit'")
+    db.session.execute(change, ["10"])
+    try:
+        for c in range(25):
+            db.run(f"DELETE FROM {t} WHERE p = 1 AND c = {c}")
+        for c in (30, 31):
+            db.run(f"INSERT INTO {t} (p, c, v) VALUES (1, {c}, 0)")
+        for tail in ["", " AND v = 0 ALLOW FILTERING"]:
+            assert db.pages(f"SELECT c FROM {t} WHERE p = 1{tail}", 100) == [[], [], [(30,), (31,)]]
+        # Both ends of a range count.
+        for c in range(0, 24, 4):
+            db.run(f"DELETE FROM {t} WHERE p = 2 AND c > {c} AND c < {c + 3}")
+        db.run(f"INSERT INTO {t} (p, c, v) VALUES (2, 99, 0)")
+        assert db.pages(f"SELECT c FROM {t} WHERE p = 2", 100) == [[], [(99,)]]
+        assert db.column(f"SELECT count(*) FROM {t}") == [3]
+    finally:
+        db.session.execute(change, [limit])
+
+
+def test_many_tombstones_are_warned_of(db):
+    t = db.table("p int, c int, v int, PRIMARY KEY (p, c)")
+    delete = db.session.prepare(f"DELETE FROM {t} WHERE p = 1 AND c = ?")
+    for c in range(1001):
+        db.session.execute(delete, [c])
+    result = db.session.execute_async(f"SELECT * FROM {t} WHERE p = 1")
+    assert list(result.result()) == []
+    assert any("tombstone_warn_threshold" in warning for warning in result.warnings)
+
+
 def test_a_false_paging_state_is_refused(node, db, t):
     # The driver leaves a connection on which it sees a protocol error, so each has its own.
     for state in (b"nonsense", b"\x00" * 40, b"\xff" * 1000):

@@ -187,6 +187,24 @@ def test_selected_parts(db, t, selected, expected):
     assert db.one(f"SELECT {selected} FROM {t} WHERE {where}") == expected
 
 
+def test_slices_of_sets_and_maps(db):
+    t = db.table("p int PRIMARY KEY, s set<int>, m map<text, int>, fs frozen<set<int>>, l list<int>")
+    db.run(f"INSERT INTO {t} (p, s, m, fs) VALUES (1, {{1, 3, 5}}, {{'a': 1, 'b': 2, 'c': 3}}, "
+           "{1, 3, 5})")
+    db.run(f"INSERT INTO {t} (p) VALUES (2)")
+    one = f"FROM {t} WHERE p = 1"
+    assert db.rows(f"SELECT s[2..5], s[..3], s[5..], s[3..3] {one}") == [({3, 5}, {1, 3}, {5}, {3})]
+    assert db.rows(f"SELECT m['a'..'b'], m['b'..], m[..'a'] {one}") \
+        == [({"a": 1, "b": 2}, {"b": 2, "c": 3}, {"a": 1})]
+    # Nothing between the bounds: a multi-cell column has no empty value.
+    assert db.rows(f"SELECT s[7..8], m['x'..], fs[7..8] {one}") == [(None, None, set())]
+    assert db.rows(f"SELECT s[1..3], fs[1..3] FROM {t} WHERE p = 2") == [(None, None)]
+    assert db.rows(f"SELECT m['a'..'b']['b'], s[1..3][3..] {one}") == [(2, {3})]
+    assert db.prepared(f"SELECT s[?..?] {one}", 3, 9) == [({3, 5},)]
+    db.refuse(f"SELECT l[0..1] {one}", "slice selection is only allowed on sets and maps")
+    db.refuse(f"SELECT s['a'..] {one}", "key(s)")
+
+
 def test_select_distinct(db, t):
     assert sorted(db.rows(f"SELECT DISTINCT p, q FROM {t}")) \
         == [(p, q) for p in range(2) for q in range(2)]

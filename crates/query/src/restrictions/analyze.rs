@@ -19,6 +19,8 @@ use std::rc::Rc;
 pub(crate) struct Restrictions {
     pub(crate) partition: PartitionPlan,
     pub(crate) clustering: ClusteringPlan,
+    /// The most partitions of `IN` values.
+    pub(crate) partition_combinations_max: usize,
     /// Tested row by row.
     pub(crate) filters: Vec<Filter>,
     /// Whether it reads the same rows of every partition, and did not say `ALLOW FILTERING`.
@@ -55,7 +57,12 @@ pub(crate) fn analyze(
     let mut filters = std::mem::take(&mut relations.filters);
     let mut filtering = !filters.is_empty();
     let partition = plan_partition(table, &mut relations, purpose)?;
-    let clustering = plan_clustering(table, &mut relations, purpose)?;
+    let mut clustering = plan_clustering(table, &mut relations, purpose)?;
+    let options = &preparer.markers.options;
+    let max = options.max_clustering_key_restrictions_per_query.get();
+    clustering.combinations_max = usize::try_from(max).unwrap_or(0);
+    let max = options.max_partition_key_restrictions_per_query.get();
+    let partition_combinations_max = usize::try_from(max).unwrap_or(0);
     // The same ranges of every partition.
     let scans = !clustering.is_full() && !matches!(partition, PartitionPlan::Keys(_));
     let mut named = vec![true; table.columns.len()];
@@ -89,11 +96,11 @@ pub(crate) fn analyze(
         });
     }
     let scans_unasked = scans && purpose == Purpose::Select;
-    let strict = preparer.markers.options.strict_allow_filtering.get();
+    let strict = options.strict_allow_filtering.get();
     if scans_unasked && strict == cluster::Restriction::Refused {
         return Err(CqlError::invalid(NEEDS_FILTERING));
     }
-    Ok(Restrictions { partition, clustering, filters, scans_unasked })
+    Ok(Restrictions { partition, clustering, partition_combinations_max, filters, scans_unasked })
 }
 
 fn plan_partition(
@@ -111,7 +118,8 @@ fn plan_partition(
             .collect();
         if !both.is_empty() {
             return Err(CqlError::Invalid(format!(
-                "Columns \"{}\" cannot be restricted by both a normal relation and a token relation",
+                "Columns \"{}\" cannot be restricted by both a normal relation and a token \
+                 relation",
                 both.join(", ")
             )));
         }

@@ -16,10 +16,19 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// Steps along the clustering key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClusteringPlan {
     pub(super) steps: Vec<Step>,
     pub(super) slice: Option<Slice>,
+    /// The most prefixes of `IN` values.
+    pub(super) combinations_max: usize,
+}
+
+impl Default for ClusteringPlan {
+    fn default() -> ClusteringPlan {
+        let (steps, slice) = (Vec::new(), None);
+        ClusteringPlan { steps, slice, combinations_max: COMBINATIONS_MAX }
+    }
 }
 
 /// What is said about the next column or columns.
@@ -79,7 +88,8 @@ impl ClusteringPlan {
 
     /// The row with these values.
     pub(crate) fn of_values(values: Vec<Term>) -> ClusteringPlan {
-        ClusteringPlan { steps: values.into_iter().map(Step::Equal).collect(), slice: None }
+        let steps = values.into_iter().map(Step::Equal).collect();
+        ClusteringPlan { steps, ..ClusteringPlan::default() }
     }
 
     /// Whether it has bounds.
@@ -113,10 +123,11 @@ impl ClusteringPlan {
                 continue;
             }
             let combinations = prefixes.len().saturating_mul(choices.len());
-            if COMBINATIONS_MAX < combinations {
+            let max = self.combinations_max;
+            if max < combinations {
                 return Err(CqlError::Invalid(format!(
                     "clustering key cartesian product size {combinations} is greater than \
-                     maximum {COMBINATIONS_MAX}"
+                     maximum {max}"
                 )));
             }
             let mut next = Vec::with_capacity(combinations);

@@ -22,14 +22,14 @@ mod relations;
 pub(crate) use analyze::{Purpose, Restrictions, analyze};
 pub(crate) use clustering::ClusteringPlan;
 pub(crate) use filter::{contains as contains_value, holds, like};
-pub(crate) use partition::{KeyValue, Keys, PartitionPlan, RingRange, keys, ring};
+pub(crate) use partition::{KeyValue, Keys, PartitionPlan, RingRange, keys, keys_up_to, ring};
 pub(crate) use relations::{find, symbol};
 
 use crate::error::CqlError;
 use crate::term::{Env, Evaluated, Term};
 use std::borrow::Cow;
 
-/// The most combinations of `IN` values in a key.
+/// The most combinations of `IN` values in a key, where no option says it.
 const COMBINATIONS_MAX: usize = 100;
 
 /// What a null in a key restriction means.

@@ -43,8 +43,19 @@ pub(crate) struct RingRange {
     pub(crate) end: RingBound,
 }
 
-/// The keys of `values`. One value per column costs one allocation.
+/// The keys of `values` for a write.
 pub(crate) fn keys(
+    values: &[KeyValue],
+    columns: &[Column],
+    nulls: Nulls,
+    env: &Env<'_>,
+) -> Result<Keys, CqlError> {
+    keys_up_to(COMBINATIONS_MAX, values, columns, nulls, env)
+}
+
+/// The keys of `values`, `max` at most. One value per column costs one allocation.
+pub(crate) fn keys_up_to(
+    max: usize,
     values: &[KeyValue],
     columns: &[Column],
     nulls: Nulls,
@@ -71,10 +82,9 @@ pub(crate) fn keys(
     }
     let combinations =
         lists.iter().fold(1usize, |product, list| product.saturating_mul(list.len()));
-    if COMBINATIONS_MAX < combinations {
+    if max < combinations {
         return Err(CqlError::Invalid(format!(
-            "partition key cartesian product size {combinations} is greater than maximum \
-             {COMBINATIONS_MAX}"
+            "partition key cartesian product size {combinations} is greater than maximum {max}"
         )));
     }
     let mut out = Vec::with_capacity(combinations);

@@ -459,13 +459,11 @@ fn element(
     Ok(Filter::new(subject, value_type.clone(), name, test))
 }
 
-fn multi(
-    table: &TableSchema,
+/// The columns of a relation on several clustering columns.
+fn clustering_columns<'t>(
+    table: &'t TableSchema,
     names: &[Name],
-    test: &ast::Test,
-    preparer: &mut Preparer<'_>,
-    out: &mut Relations,
-) -> Result<(), CqlError> {
+) -> Result<Vec<&'t Column>, CqlError> {
     let mut columns = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
         let column = find(table, name)?;
@@ -490,6 +488,17 @@ fn multi(
         }
         columns.push(column);
     }
+    Ok(columns)
+}
+
+fn multi(
+    table: &TableSchema,
+    names: &[Name],
+    test: &ast::Test,
+    preparer: &mut Preparer<'_>,
+    out: &mut Relations,
+) -> Result<(), CqlError> {
+    let columns = clustering_columns(table, names)?;
     let Some(first) = columns.first().map(|column| column.position as usize) else {
         return Err(CqlError::invalid("A relation on no columns"));
     };

@@ -1,30 +1,29 @@
 //! The loop over replica pages: what to read next, which rows pass, where the client's page ends.
 //!
 //! Invariants
-//!  - *bounded-reads*: one replica page has at most [`PAGE_BYTES_MAX`] bytes; an unpaged result at
-//!    most `UNPAGED_BYTES_MAX`.
+//!  - *bounded-reads*: one replica page has `query_page_size_in_bytes` bytes and a row at most; an
+//!    unpaged result at most `max_memory_for_unlimited_query_hard_limit`.
+//!  - *groups-whole*: a page of groups ends between two of them.
 //!  - *resume-after-last*: a paging state names the place after the last row of its page.
 
-use super::output::{Output, UNPAGED_BYTES_MAX};
+use super::output::Output;
 use super::paging::PagingState;
 use super::plan::{Grouping, SelectPlan};
 use super::row::RowCells;
 use crate::error::CqlError;
 use crate::request::{Request, integer};
 use crate::response::Rows;
-use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys, ring};
+use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
 use crate::term::Env;
-use cluster::Restriction;
+use cluster::{Live, Restriction};
 use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange,
 };
 use std::collections::VecDeque;
 
-/// A page of a replica is cut at this size.
-const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Rows that aggregates read at a time.
-const INTERNAL_PAGE_ROWS: u64 = 10_000;
+/// Rows after which others may have the shard.
+const ROWS_PER_STEP: usize = 128;
 /// Partitions of an `IN` that are read at once.
 const CONCURRENT_KEYS: usize = 8;
 /// Replica pages behind a filtered page of the client: then it is short, perhaps empty.
@@ -38,7 +37,7 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
     let mut rows_left = limit(&plan.limit, "LIMIT", &env)?;
     let mut resume = None;
     if let Some(state) = request.parameters.paging_state
-        && plan.grouping == Grouping::None
+        && plan.grouping != Grouping::All
     {
         let state = PagingState::decode(state, table)?;
         rows_left = rows_left.min(state.rows_left);
@@ -52,7 +51,7 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
         return empty(plan, &env);
     };
     let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
-    let page_size = page_size.filter(|size| 0 < *size && plan.grouping == Grouping::None);
+    let page_size = page_size.filter(|size| 0 < *size && plan.grouping != Grouping::All);
     let sorted_here = plan.ordered && matches!(&targets, Targets::Keys(keys) if 1 < keys.len());
     if sorted_here && page_size.is_some() {
         return Err(CqlError::invalid(
@@ -65,8 +64,15 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
     let mut output = Output::new(plan, sorted_here);
     if plan.grouping != Grouping::None {
         output.limit_groups(if sorted_here { u64::MAX } else { rows_left }, per_partition);
+        if let Some(resume) = &resume {
+            output.resume_groups(&resume.key, resume.rows_in_partition);
+        }
     }
     let limited = plan.grouping == Grouping::None && !sorted_here;
+    let groups_max = match plan.grouping {
+        Grouping::By { .. } if !sorted_here => page_size.unwrap_or(u64::MAX).min(rows_left),
+        _ => u64::MAX,
+    };
     let mut scan = Scan {
         plan,
         request,
@@ -75,7 +81,9 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
         filtered,
         per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
         rows_max: if limited { rows_left } else { u64::MAX },
-        page_max: page_size,
+        page_max: page_size.filter(|_| plan.grouping == Grouping::None),
+        groups_max,
+        seen: None,
         output,
         rows_in_partition: 0,
         partition: Vec::new(),
@@ -159,7 +167,9 @@ fn targets(
     let schema = &plan.table.schema;
     let range = match &plan.restrictions.partition {
         PartitionPlan::Keys(values) => {
-            let mut keys = match keys(values, schema.partition_key(), Nulls::NoRows, env)? {
+            let max = plan.restrictions.partition_combinations_max;
+            let columns = schema.partition_key();
+            let mut keys = match keys_up_to(max, values, columns, Nulls::NoRows, env)? {
                 Keys::One(key) => {
                     let done = resume.as_ref().is_some_and(|resume| resume.after.is_none());
                     return Ok((!done).then(|| Targets::Key(Token::of(&key), key)));
@@ -179,6 +189,11 @@ fn targets(
     Ok(range.map(Targets::Range))
 }
 
+/// The value of an option that limits something: 1 at least.
+fn natural(option: &Live<i64>) -> u64 {
+    option.get().max(1) as u64
+}
+
 /// What a plan reads with these clustering ranges, but for its limits and where.
 fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> ReadCommand {
     ReadCommand {
@@ -191,10 +206,10 @@ fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> 
         row_limit: 0,
         per_partition_limit: 0,
         partition_limit: u64::MAX,
-        bytes_max: PAGE_BYTES_MAX,
+        bytes_max: natural(&request.options.query_page_size_in_bytes) as usize,
         static_only_rows: plan.restrictions.clustering.is_full(),
         tombstone_limit: match request.parameters.page_size {
-            Some(1..) => request.options.query_tombstone_page_limit.get().max(1) as u64,
+            Some(1..) => natural(&request.options.query_tombstone_page_limit),
             _ => u64::MAX,
         },
         now: request.now_secs(),
@@ -213,13 +228,23 @@ struct Scan<'p> {
     per_partition: u64,
     /// Rows that may be added in all.
     rows_max: u64,
-    /// Rows of the client's page.
+    /// Rows of the client's page; groups have a maximum of their own.
     page_max: Option<u64>,
+    /// Groups of the client's page, or of all where that is less.
+    groups_max: u64,
+    /// Where groups are limited: the place after the last row before this replica page.
+    seen: Option<Resume>,
     output: Output<'p>,
     /// Rows added of the partition `partition`.
     rows_in_partition: u64,
     partition: Vec<u8>,
     tombstones_seen: u64,
+}
+
+/// Where a row stands; without a clustering key it is the static row.
+struct Row<'a> {
+    key: &'a [u8],
+    clustering: Option<&'a [u8]>,
 }
 
 /// How a replica page was used up.
@@ -271,10 +296,11 @@ impl Scan<'_> {
             self.aim(Partitions::Key(key), from.take());
             let mut page = self.read(token).await?;
             let more = page.resume.is_some();
-            if let Consumed::Full(next) = self.consume(&mut page, more)? {
+            let over = self.ends_page(&page);
+            if let Consumed::Full(next) = self.consume(&mut page, more).await? {
                 return Ok(next);
             }
-            let over = self.is_page_over(&page);
+            let over = over || self.has_bytes();
             let Some(next) = page.resume.filter(|next| next.after.is_some()) else {
                 return Ok(None);
             };
@@ -313,11 +339,11 @@ impl Scan<'_> {
                     }
                 };
                 let more = page.resume.is_some() || !keys.is_empty();
-                match self.consume(&mut page, more)? {
-                    Consumed::Full(next) => return Ok(next),
-                    Consumed::All => {}
+                over = self.ends_page(&page);
+                if let Consumed::Full(next) = self.consume(&mut page, more).await? {
+                    return Ok(next);
                 }
-                over = self.is_page_over(&page);
+                over |= self.has_bytes();
                 match page.resume {
                     Some(next) if next.after.is_some() => from = Some(next),
                     _ => break,
@@ -353,11 +379,11 @@ impl Scan<'_> {
             self.aim(partitions, from.take());
             let mut page = self.read(Token::MIN).await?;
             let more = page.resume.is_some();
-            match self.consume(&mut page, more)? {
-                Consumed::Full(next) => return Ok(next),
-                Consumed::All => {}
+            let over = self.ends_page(&page);
+            if let Consumed::Full(next) = self.consume(&mut page, more).await? {
+                return Ok(next);
             }
-            let over = self.is_page_over(&page);
+            let over = over || self.has_bytes();
             let Some(next) = page.resume else { return Ok(None) };
             let tired = self.page_max.is_some() && self.filtered && FILTERED_PAGES_MAX <= pages;
             if tired || over {
@@ -403,18 +429,24 @@ impl Scan<'_> {
         max.saturating_sub(self.output.row_count)
     }
 
-    /// Whether the client's page has its bytes, or its last part its tombstones.
-    fn is_page_over(&self, part: &Page) -> bool {
+    /// Whether the client's page has its bytes.
+    fn has_bytes(&self) -> bool {
+        self.page_max.is_some() && self.command.bytes_max <= self.output.body.len()
+    }
+
+    /// Whether this part of the client's page ends it: cut for its bytes, all of which the client
+    /// gets, or for its tombstones.
+    fn ends_page(&self, part: &Page) -> bool {
+        let has_bytes = !self.filtered && self.command.bytes_max <= part.bytes.len();
         self.page_max.is_some()
-            && (PAGE_BYTES_MAX <= self.output.body.len()
-                || self.command.tombstone_limit <= part.tombstones_seen)
+            && (has_bytes || self.command.tombstone_limit <= part.tombstones_seen)
     }
 
     /// Makes the command read the next page of `partitions`.
     fn aim(&mut self, partitions: Partitions, resume: Option<Resume>) {
         let row_limit = match (self.filtered, self.plan.grouping) {
             (false, Grouping::None) => self.room(),
-            _ => INTERNAL_PAGE_ROWS,
+            _ => natural(&self.request.options.select_internal_page_size),
         };
         let unfiltered = if self.filtered { u64::MAX } else { self.per_partition };
         self.command.row_limit = row_limit;
@@ -430,54 +462,98 @@ impl Scan<'_> {
     }
 
     /// Takes the rows of a page; `more` tells whether anything comes after it.
-    fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
-        let plan = self.plan;
+    async fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         self.tombstones_seen += page.tombstones_seen;
-        if plan.verbatim && self.output.is_plain() && page.row_count <= self.room() {
+        let copied = self.plan.verbatim && self.output.is_plain();
+        if copied && page.row_count <= self.room() {
             return self.copy(page, more);
         }
+        self.consume_rows(page, more).await
+    }
+
+    async fn consume_rows(&mut self, page: &Page, more: bool) -> Result<Consumed, CqlError> {
+        let plan = self.plan;
         let layout = PageLayout::new(&plan.columns, plan.static_count);
         let view = PageView::trusted(&page.bytes, layout);
         let key_count = plan.table.schema.partition_key_count;
         let mut cells =
             RowCells::new(&plan.inputs, &plan.column_inputs, plan.static_count, key_count);
         let mut partitions = view.partitions().peekable();
+        let mut before: Option<Row<'_>> = None;
+        let mut steps = 0;
         while let Some(partition) = partitions.next() {
-            if self.partition != partition.key() {
+            let key = partition.key();
+            if self.partition != key {
                 self.partition.clear();
-                self.partition.extend_from_slice(partition.key());
+                self.partition.extend_from_slice(key);
                 self.rows_in_partition = 0;
             }
-            self.output.begin_partition(partition.key(), &self.env)?;
-            cells.partition(partition.key(), partition.statics());
-            if partition.row_count() == 0 {
-                let last = partitions.peek().is_none();
-                if self.offer(partition.key(), &[], &cells)? && self.room() == 0 {
-                    let place =
-                        Resume { key: partition.key().to_vec(), after: None, rows_in_partition: 0 };
+            self.output.begin_partition(key, &self.env)?;
+            cells.partition(key, partition.statics());
+            let mut rows = partition.rows().peekable();
+            loop {
+                let row = match rows.next() {
+                    Some(found) => {
+                        cells.row(found.clustering(), found.columns());
+                        Row { key, clustering: Some(found.clustering()) }
+                    }
+                    // The static row alone is one.
+                    None if partition.row_count() == 0 => Row { key, clustering: None },
+                    None => break,
+                };
+                if self.ends_groups(&row) {
+                    return Ok(Consumed::Full(self.after_groups(before)));
+                }
+                if self.offer(&row, &cells)? && self.room() == 0 {
+                    let last = rows.peek().is_none() && partitions.peek().is_none();
+                    let place = self.place_after(&row, self.rows_in_partition);
                     return Ok(self.full(place, last, page, more));
                 }
-                continue;
-            }
-            let mut rows = partition.rows().peekable();
-            while let Some(row) = rows.next() {
-                cells.row(row.clustering(), row.columns());
-                let added = self.offer(partition.key(), row.clustering(), &cells)?;
-                if added && self.room() == 0 {
-                    let weight = if plan.reversed { -1 } else { 1 };
-                    let after = (!plan.distinct).then(|| (row.clustering().to_vec(), weight));
-                    let place = Resume {
-                        key: partition.key().to_vec(),
-                        after,
-                        rows_in_partition: self.rows_in_partition,
-                    };
-                    let last = rows.peek().is_none() && partitions.peek().is_none();
-                    return Ok(self.full(place, last, page, more));
+                let is_last = row.clustering.is_none();
+                before = Some(row);
+                steps += 1;
+                if steps % ROWS_PER_STEP == 0 {
+                    runtime::task::yield_if_needed().await;
+                }
+                if is_last {
+                    break;
                 }
             }
         }
+        if self.groups_max < u64::MAX
+            && let Some(row) = before
+        {
+            self.seen = Some(self.place_after(&row, 0));
+        }
         self.check_size()?;
         Ok(Consumed::All)
+    }
+
+    /// Whether the groups so far are all that is wanted, and this row is not of the last of them.
+    fn ends_groups(&self, row: &Row<'_>) -> bool {
+        self.groups_max < u64::MAX
+            && self.groups_max <= self.output.groups_with_open()
+            && self.output.is_of_other_group(row.key, row.clustering.unwrap_or_default())
+    }
+
+    /// The place after the last row of the open group.
+    fn after_groups(&mut self, before: Option<Row<'_>>) -> Option<Resume> {
+        let place = match before {
+            Some(row) => Some(self.place_after(&row, 0)),
+            None => self.seen.take(),
+        };
+        place.map(|place| {
+            let rows_in_partition = self.output.groups_of(&place.key);
+            Resume { rows_in_partition, ..place }
+        })
+    }
+
+    fn place_after(&self, row: &Row<'_>, rows_in_partition: u64) -> Resume {
+        let weight = if self.plan.reversed { -1 } else { 1 };
+        let clustering = row.clustering.filter(|_| !self.plan.distinct);
+        let after = clustering.map(|clustering| (clustering.to_vec(), weight));
+        let rows_in_partition = if row.clustering.is_some() { rows_in_partition } else { 0 };
+        Resume { key: row.key.to_vec(), after, rows_in_partition }
     }
 
     /// Takes the rows as they are: they all have room. The first ones stay where they are.
@@ -505,12 +581,13 @@ impl Scan<'_> {
     }
 
     fn check_size(&self) -> Result<(), CqlError> {
-        if self.output.body.len() <= UNPAGED_BYTES_MAX {
+        let max = natural(&self.request.options.max_memory_for_unlimited_query_hard_limit);
+        if self.output.body.len() as u64 <= max {
             return Ok(());
         }
         Err(CqlError::Invalid(format!(
-            "Memory usage of unpaged query exceeds hard limit of {UNPAGED_BYTES_MAX} (configured \
-             via max_memory_for_unlimited_query_hard_limit)"
+            "Memory usage of unpaged query exceeds hard limit of {max} (configured via \
+             max_memory_for_unlimited_query_hard_limit)"
         )))
     }
 
@@ -529,12 +606,7 @@ impl Scan<'_> {
     }
 
     /// Adds the row of `cells` if it passes; whether it did.
-    fn offer(
-        &mut self,
-        key: &[u8],
-        clustering: &[u8],
-        cells: &RowCells<'_>,
-    ) -> Result<bool, CqlError> {
+    fn offer(&mut self, row: &Row<'_>, cells: &RowCells<'_>) -> Result<bool, CqlError> {
         let env = self.env.with_row(&cells.cells);
         if !self.plan.restrictions.pass(&env)? {
             return Ok(false);
@@ -544,7 +616,7 @@ impl Scan<'_> {
             return Ok(false);
         }
         self.rows_in_partition += 1;
-        self.output.add(key, clustering, &env)?;
+        self.output.add(row.key, row.clustering.unwrap_or_default(), &env)?;
         Ok(true)
     }
 }

@@ -7,9 +7,6 @@ use crate::term::Env;
 use model::key::{clustering_components, partition_key_component};
 use stdx::Put;
 
-/// Bytes of an unpaged result at most.
-pub(super) const UNPAGED_BYTES_MAX: usize = 100 << 20;
-
 /// Takes the rows that pass, makes the result's rows.
 pub(super) struct Output<'p> {
     plan: &'p SelectPlan,
@@ -19,6 +16,7 @@ pub(super) struct Output<'p> {
     /// Where rows have to be sorted: clustering key and row.
     unsorted: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// Of groups: how many the present partition has had, and how many it may have.
+    partition: Vec<u8>,
     groups_in_partition: u64,
     per_partition_max: u64,
     rows_max: u64,
@@ -41,6 +39,7 @@ impl<'p> Output<'p> {
             row_count: 0,
             group: None,
             unsorted: sorted_here.then(Vec::new),
+            partition: Vec::new(),
             groups_in_partition: 0,
             per_partition_max: u64::MAX,
             rows_max: u64::MAX,
@@ -51,6 +50,50 @@ impl<'p> Output<'p> {
     pub(super) fn limit_groups(&mut self, rows_max: u64, per_partition_max: u64) {
         self.rows_max = rows_max;
         self.per_partition_max = per_partition_max;
+    }
+
+    /// Goes on in a partition that has had so many groups.
+    pub(super) fn resume_groups(&mut self, key: &[u8], groups: u64) {
+        self.partition = key.to_vec();
+        self.groups_in_partition = groups;
+    }
+
+    /// How many groups there are with the open one, if it will count.
+    pub(super) fn groups_with_open(&self) -> u64 {
+        let counts = self.group.is_some() && self.groups_in_partition < self.per_partition_max;
+        self.row_count + u64::from(counts)
+    }
+
+    /// How many groups the partition has had with the open one.
+    pub(super) fn groups_of(&self, key: &[u8]) -> u64 {
+        let open = self.group.as_ref().is_some_and(|group| group.partition == key);
+        let before = if self.partition == key { self.groups_in_partition } else { 0 };
+        before + u64::from(open)
+    }
+
+    /// Whether a row would begin another group than the open one.
+    pub(super) fn is_of_other_group(&self, key: &[u8], clustering: &[u8]) -> bool {
+        let open = self.group.as_ref();
+        open.is_some_and(|open| open.id != self.group_id(self.plan.grouping, key, clustering))
+    }
+
+    /// The values that all rows of a group share.
+    fn group_id(&self, grouping: Grouping, key: &[u8], clustering: &[u8]) -> Vec<u8> {
+        let mut id = Vec::new();
+        let Grouping::By { partition, clustering: columns } = grouping else { return id };
+        let key_count = self.plan.table.schema.partition_key_count;
+        if partition == key_count {
+            id.put_u32_bytes(key);
+        } else {
+            for index in 0..partition {
+                let part = partition_key_component(key, key_count, index);
+                id.put_u32_bytes(part.unwrap_or_default());
+            }
+        }
+        for part in clustering_components(clustering).take(columns) {
+            id.put_u32_bytes(part);
+        }
+        id
     }
 
     /// Adds a row.
@@ -110,25 +153,7 @@ impl<'p> Output<'p> {
         clustering: &[u8],
         env: &Env<'_>,
     ) -> Result<(), CqlError> {
-        let id = match grouping {
-            Grouping::By { partition, clustering: columns } => {
-                let key_count = self.plan.table.schema.partition_key_count;
-                let mut id = Vec::new();
-                if partition == key_count {
-                    id.put_u32_bytes(key);
-                } else {
-                    for index in 0..partition {
-                        let part = partition_key_component(key, key_count, index);
-                        id.put_u32_bytes(part.unwrap_or_default());
-                    }
-                }
-                for part in clustering_components(clustering).take(columns) {
-                    id.put_u32_bytes(part);
-                }
-                id
-            }
-            _ => Vec::new(),
-        };
+        let id = self.group_id(grouping, key, clustering);
         if self.group.as_ref().is_none_or(|group| group.id != id) {
             self.finish_group(env)?;
             let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
@@ -176,8 +201,12 @@ impl<'p> Output<'p> {
         if self.per_partition_max == u64::MAX {
             return Ok(());
         }
-        if self.group.as_ref().is_some_and(|group| group.partition != key) {
-            self.finish_group(env)?;
+        if self.partition != key {
+            if self.group.as_ref().is_some_and(|group| group.partition != key) {
+                self.finish_group(env)?;
+            }
+            self.partition.clear();
+            self.partition.extend_from_slice(key);
             self.groups_in_partition = 0;
         }
         Ok(())
