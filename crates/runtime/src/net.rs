@@ -5,6 +5,7 @@ use crate::core::with;
 use crate::sim::port;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
@@ -181,6 +182,23 @@ impl TcpStream {
             }
         }
         (Ok(()), buf)
+    }
+
+    /// Sends at once what the kernel takes of `bytes`, without waiting: how many that were. Not
+    /// while another write is under way. A simulated network takes nothing that way.
+    pub fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
+        if self.fd.is_simulated() {
+            return Ok(0);
+        }
+        let sent = borrow(&self.fd).send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        match sent {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(0)
+            }
+            sent => sent.map_err(|error| NetError::new("write", Some(self.peer), &error)),
+        }
     }
 
     /// Sends all of `bufs`, in order, in as few packets as possible.

@@ -71,6 +71,22 @@ impl Scope {
         JoinHandle { outcome }
     }
 
+    /// Starts a task by polling it at once, within the caller's poll and in the caller's group:
+    /// what does not wait ends here and is never queued. One allocation. For tasks that are short
+    /// until they wait; the caller looks at [`need_preempt`] between them.
+    pub fn run<F>(&self, future: F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let key = self.tasks.alive.borrow_mut().insert(None);
+        let owner: Rc<dyn Owner> = self.tasks.clone();
+        let shard = with(Rc::clone);
+        let task = shard.spawn_polled(crate::group::current(), (owner, key), Box::pin(future));
+        if let Some(task) = task {
+            self.tasks.alive.borrow_mut()[key] = Some(task);
+        }
+    }
+
     /// Starts a task whose end nobody asks for. One allocation.
     pub(crate) fn start(&self, group: Group, future: Pin<Box<dyn Future<Output = ()>>>) {
         let key = self.tasks.alive.borrow_mut().insert(None);

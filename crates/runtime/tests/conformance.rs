@@ -122,6 +122,30 @@ async fn sockets() {
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
+/// What the kernel does not take at once is written as usual behind it.
+async fn written_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    let message: Vec<u8> = (0..16_000_000u32).map(|n| (n >> 8) as u8).collect();
+    let sent = client.try_write(&message).unwrap();
+    assert!(sent < message.len(), "{sent}");
+    assert_eq!(client.try_write(&[]).unwrap(), 0);
+    let rest = message[sent..].to_vec();
+    let received = async {
+        let mut buf = Vec::new();
+        while buf.len() < message.len() {
+            let (read, back) = server.read(buf).await;
+            buf = back;
+            assert!(0 < read.unwrap());
+        }
+        buf
+    };
+    let ((written, _), received) = runtime::task::join(client.write_all(rest), received).await;
+    written.unwrap();
+    assert!(received == message);
+}
+
 async fn moved_connection() {
     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
     let addr = listener.local_addr();
@@ -214,6 +238,7 @@ fn on_real(name: &str, backend: Backend) {
         timeout(limit, timers()).await.expect("timers");
         timeout(limit, shards()).await.expect("shards");
         timeout(limit, sockets()).await.expect("sockets");
+        timeout(limit, written_at_once()).await.expect("written at once");
         timeout(limit, moved_connection()).await.expect("moved connection");
         timeout(limit, dropped_in_flight()).await.expect("dropped in flight");
     });
@@ -238,6 +263,7 @@ fn on_a_simulation() {
         world.block_on(node, 0, timers());
         world.block_on(node, 0, shards());
         world.block_on(node, 0, sockets());
+        world.block_on(node, 0, written_at_once());
         world.block_on(node, 0, moved_connection());
         world.block_on(node, 0, dropped_in_flight());
     }

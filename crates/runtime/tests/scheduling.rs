@@ -89,6 +89,46 @@ fn a_group_is_entered_and_left() {
     });
 }
 
+#[test]
+fn a_task_may_run_at_once() {
+    block_on_with(config(1), || async {
+        let said = Rc::new(RefCell::new(Vec::new()));
+        let scope = Scope::new();
+        let say = |what: &'static str| {
+            let said = said.clone();
+            move || said.borrow_mut().push(what)
+        };
+        let (begun, ended, short) = (say("begun"), say("ended"), say("short"));
+        let own_group = group::with_group(group::FLUSH, async {
+            scope.run(async move {
+                begun();
+                // A wake within the first poll is not lost.
+                yield_now().await;
+                assert_eq!(group::current(), group::FLUSH);
+                ended();
+            });
+            scope.run(async move { short() });
+            group::current()
+        });
+        assert_eq!(own_group.await, group::FLUSH);
+        assert_eq!(group::current(), group::MAIN);
+        assert_eq!(*said.borrow(), ["begun", "short"]);
+        assert_eq!(scope.task_count(), 1);
+        scope.join().await;
+        assert_eq!(*said.borrow(), ["begun", "short", "ended"]);
+        // What waits goes with its scope, also when it goes to another group at once.
+        let dropped = Rc::new(RefCell::new(Vec::new()));
+        let noted = Dropped(dropped.clone(), 7);
+        scope.run(async move {
+            let _noted = noted;
+            group::with_group(group::STREAMING, std::future::pending::<()>()).await;
+        });
+        assert_eq!(group::current(), group::MAIN);
+        scope.cancel().await;
+        assert_eq!(*dropped.borrow(), [7]);
+    });
+}
+
 /// Notes that it was dropped.
 struct Dropped(Rc<RefCell<Vec<u32>>>, u32);
 impl Drop for Dropped {

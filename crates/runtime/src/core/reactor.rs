@@ -17,9 +17,12 @@ impl Shard {
             self.drain_mesh();
             self.flush_mesh();
             self.fire_timers();
-            self.poll_driver(Wait::Not, &mut completions);
-            if !self.is_idle() || self.poll_idle(idle_ns, &mut completions) {
-                continue;
+            // A shard that goes to sleep at once hands over its operations as it does.
+            if !self.is_idle() || 0 < idle_ns {
+                self.poll_driver(Wait::Not, &mut completions);
+                if !self.is_idle() || self.poll_idle(idle_ns, &mut completions) {
+                    continue;
+                }
             }
             self.remote.begin_sleep();
             let wait = if self.has_messages() || self.remote.has_foreign() {
@@ -72,9 +75,6 @@ impl Shard {
 
     /// Looks around for a while instead of sleeping; whether there is something to do.
     fn poll_idle(&self, idle_ns: u64, completions: &mut Completions) -> bool {
-        if idle_ns == 0 {
-            return false;
-        }
         let start = self.clock.now_ns();
         let next_timer = self.wheel.borrow().next_ns().unwrap_or(u64::MAX);
         let end = (start + idle_ns).min(next_timer);

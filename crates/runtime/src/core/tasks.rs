@@ -89,6 +89,14 @@ impl Tasks {
     }
 
     fn insert(&mut self, group: Group, owner: (Rc<dyn Owner>, usize), future: BoxFuture) -> TaskId {
+        let task = self.insert_polling(group, owner);
+        let slot = &mut self.slots[task.index as usize];
+        (slot.polling, slot.future) = (false, Some(future));
+        task
+    }
+
+    /// A task whose future is not in its slot, as one that is being polled.
+    fn insert_polling(&mut self, group: Group, owner: (Rc<dyn Owner>, usize)) -> TaskId {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -106,9 +114,9 @@ impl Tasks {
             }
         };
         let slot = &mut self.slots[index as usize];
-        (slot.group, slot.queued, slot.cancelled) = (group.0, false, false);
-        (slot.future, slot.owner) = (Some(future), Some(owner));
-        TaskId { index, generation: self.slots[index as usize].generation }
+        (slot.group, slot.queued, slot.polling, slot.cancelled) = (group.0, false, true, false);
+        slot.owner = Some(owner);
+        TaskId { index, generation: slot.generation }
     }
 
     /// Puts a task into the ready queue of its group, unless it is gone or there already.
@@ -196,6 +204,26 @@ impl Shard {
         task
     }
 
+    /// Starts a task by polling it now, within the poll of the running one; the task, unless it
+    /// has ended.
+    pub(crate) fn spawn_polled(
+        &self,
+        group: Group,
+        owner: (Rc<dyn Owner>, usize),
+        mut future: BoxFuture,
+    ) -> Option<TaskId> {
+        let mut tasks = self.tasks.borrow_mut();
+        let task = tasks.insert_polling(group, owner);
+        drop(tasks);
+        let outer = (self.current_task.replace(Some(task)), self.current_group.replace(group.0));
+        let waker = ManuallyDrop::new(self.waker(task));
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let going_on = self.end_of_poll(task, future, poll.is_ready());
+        self.current_task.set(outer.0);
+        self.current_group.set(outer.1);
+        going_on.then_some(task)
+    }
+
     /// Makes a task ready.
     pub(crate) fn wake(&self, task: TaskId) {
         self.tasks.borrow_mut().enqueue(task);
@@ -244,18 +272,23 @@ impl Shard {
         let waker = ManuallyDrop::new(self.waker(task));
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.remote.polls.store(polls + 2, Ordering::Relaxed);
-        if poll.is_ready() {
-            drop(future);
-            self.finish(task.index);
-        } else {
-            let cancelled = self.tasks.borrow_mut().end_poll(task, future);
-            if let Some(future) = cancelled {
-                drop(future);
-                self.finish(task.index);
-            }
-        }
+        self.end_of_poll(task, future, poll.is_ready());
         self.current_task.set(None);
         self.current_group.set(group::MAIN.0);
+    }
+
+    /// Puts a future back after a poll, or drops it with its task; whether the task goes on.
+    fn end_of_poll(&self, task: TaskId, future: BoxFuture, is_ready: bool) -> bool {
+        let ended = match is_ready {
+            true => Some(future),
+            false => self.tasks.borrow_mut().end_poll(task, future),
+        };
+        let goes_on = ended.is_none();
+        if let Some(future) = ended {
+            drop(future);
+            self.finish(task.index);
+        }
+        goes_on
     }
 
     /// Runs the group whose turn it is, for at most the quota; whether there was one.
