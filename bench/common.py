@@ -49,6 +49,14 @@ def binary():
     return path
 
 
+def example(package, name):
+    """An example of a crate, built now."""
+    say(f"cargo build --release -p {package} --example {name}")
+    subprocess.run(["cargo", "build", "--release", "-q", "-p", package, "--example", name],
+                   cwd=ROOT, check=True)
+    return str(ROOT / "target" / "release" / "examples" / name)
+
+
 def table(heading, rows):
     """Rows of text under a heading, in columns."""
     widths = [max(len(str(row[n])) for row in [heading, *rows]) for n in range(len(heading))]

@@ -5,7 +5,7 @@
 
 use super::options::{Options, Workload};
 use super::report::Sample;
-use super::wire::{self, Answer, Template};
+use super::wire::{self, Answer, Template, Verb};
 use runtime::net::TcpStream;
 use runtime::sync::Notify;
 use runtime::task::{Scope, join_all};
@@ -67,20 +67,17 @@ impl Client {
     }
 
     /// The templates of a workload on all tables.
-    async fn templates(
-        &mut self,
-        options: &Options,
-        workload: Workload,
-    ) -> Result<Vec<Template>, String> {
-        let mut templates = Vec::new();
+    async fn templates(&mut self, options: &Options, verb: Verb) -> Result<Vec<Template>, String> {
+        let (mut templates, workload) = (Vec::new(), options.workload);
         for table in 0..options.tables {
             let template = match options.use_prepared {
                 true => {
-                    let body = self.ask(wire::prepare(&wire::statement(workload, table))).await?;
+                    let body =
+                        self.ask(wire::prepare(&wire::statement(workload, verb, table))).await?;
                     let id = wire::prepared_id(&body).ok_or("not a prepared statement")?;
-                    Template::new(workload, table, Some(id))
+                    Template::new(workload, verb, table, Some(id))
                 }
-                false => Template::new(workload, table, None),
+                false => Template::new(workload, verb, table, None),
             };
             templates.push(template);
         }
@@ -164,8 +161,8 @@ impl Load {
         // Each of the node's shards knows what was prepared on it only.
         for _ in 0..load.options.connections {
             let mut client = Client::connect(address).await?;
-            load.templates = client.templates(&load.options, load.options.workload).await?;
-            load.writes = client.templates(&load.options, Workload::Write).await?;
+            load.templates = client.templates(&load.options, Verb::Ask).await?;
+            load.writes = client.templates(&load.options, Verb::Fill).await?;
             load.clients.get_mut().push(client);
         }
         Ok(load)
@@ -178,7 +175,7 @@ impl Load {
         let step = clients.len() as u64 * shards;
         let parts = clients.iter_mut().enumerate().map(|(number, client)| async move {
             let first = number as u64 * shards + shard;
-            let mut keys = (first..self.options.partitions).step_by(step as usize).peekable();
+            let mut keys = (first..self.options.rows()).step_by(step as usize).peekable();
             while keys.peek().is_some() {
                 let some: Vec<u64> = keys.by_ref().take(POPULATED_TOGETHER).collect();
                 self.write_rows(client, some).await?;
@@ -195,8 +192,8 @@ impl Load {
         const OVERLOADED: u32 = 0x1001;
         while !keys.is_empty() {
             let mut requests = Vec::new();
-            for (stream, key) in keys.iter().enumerate() {
-                self.template(&self.writes, *key).put(&mut requests, stream as u16, *key);
+            for (stream, row) in keys.iter().enumerate() {
+                self.template(&self.writes, *row).put(&mut requests, stream as u16, *row);
             }
             client.send(requests).await?;
             let mut again = Vec::new();
@@ -219,8 +216,17 @@ impl Load {
         Ok(())
     }
 
-    fn template<'t>(&self, templates: &'t [Template], key: u64) -> &'t Template {
-        &templates[(key % templates.len() as u64) as usize]
+    /// The template of the table that a row is in: partitions are dealt to the tables in turn.
+    fn template<'t>(&self, templates: &'t [Template], row: u64) -> &'t Template {
+        let partition = row / templates[0].rows();
+        &templates[(partition % templates.len() as u64) as usize]
+    }
+
+    /// A random row that may be asked for.
+    fn some_row(&self) -> (u64, &Template) {
+        let rows = self.options.partitions * self.templates[0].rows();
+        let row = self.prng.borrow_mut().below(rows);
+        (row, self.template(&self.templates, row))
     }
 
     /// Begins to ask.
@@ -306,9 +312,8 @@ impl Load {
     fn put(&self, pipe: &Pipe, stream: u16, due: Instant) {
         self.budget.set(self.budget.get() - 1);
         pipe.due.borrow_mut()[stream as usize] = due;
-        let key = self.prng.borrow_mut().below(self.options.partitions);
-        let template = self.template(&self.templates, key);
-        template.put(&mut pipe.pending.borrow_mut(), stream, key);
+        let (row, template) = self.some_row();
+        template.put(&mut pipe.pending.borrow_mut(), stream, row);
     }
 
     /// Makes requests as they fall due.
@@ -399,9 +404,9 @@ impl Load {
     async fn connect_once(&self) -> Result<(), String> {
         let mut client = Client::connect(self.address).await?;
         if self.options.workload != Workload::Connect {
-            let key = self.prng.borrow_mut().below(self.options.partitions);
+            let (row, template) = self.some_row();
             let mut request = Vec::new();
-            self.template(&self.templates, key).put(&mut request, 1, key);
+            template.put(&mut request, 1, row);
             client.ask(request).await?;
         }
         Ok(())

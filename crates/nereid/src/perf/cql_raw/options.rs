@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(crate) enum Workload {
     Read,
     Write,
+    /// A hundred rows in order, of partitions of a thousand.
+    Slice,
     /// Connections are made, and ended.
     Connect,
 }
@@ -20,6 +22,7 @@ impl Workload {
         match self {
             Workload::Read => "read",
             Workload::Write => "write",
+            Workload::Slice => "slice",
             Workload::Connect => "connect",
         }
     }
@@ -54,7 +57,7 @@ pub(crate) struct Options {
 
 const USAGE: &str = "\
 usage: nereid perf-cql-raw [OPTIONS]
-  --workload W             read, write or connect [read]
+  --workload W             read, write, slice or connect [read]
   --partitions N           partitions of the data set [10000]
   --tables N               tables that they are in [1]
   --duration N             samples of one second [5]
@@ -117,6 +120,10 @@ impl Tool for Options {
     }
 }
 
+/// Rows of a partition that slices are read of, and of a slice.
+pub(crate) const SLICED_ROWS: u64 = 1000;
+pub(crate) const SLICE_ROWS: u64 = 100;
+
 /// Stream numbers of a connection.
 const STREAMS_MAX: usize = 1 << 15;
 
@@ -124,8 +131,9 @@ fn workload(name: Option<&str>) -> Result<Workload, String> {
     match name {
         None | Some("read") => Ok(Workload::Read),
         Some("write") => Ok(Workload::Write),
+        Some("slice") => Ok(Workload::Slice),
         Some("connect") => Ok(Workload::Connect),
-        Some(other) => Err(format!("--workload: not read, write or connect: {other}")),
+        Some(other) => Err(format!("--workload: not read, write, slice or connect: {other}")),
     }
 }
 
@@ -138,6 +146,14 @@ impl Options {
             return Err("--rate: not with --operations-per-shard".to_string());
         }
         Ok(self)
+    }
+
+    /// Rows of the data set.
+    pub(crate) fn rows(&self) -> u64 {
+        match self.workload {
+            Workload::Slice => self.partitions * SLICED_ROWS,
+            _ => self.partitions,
+        }
     }
 
     /// Whether every operation makes a connection.
@@ -183,7 +199,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         check_refusals::<Options>(&[
-            ("--workload scan", "--workload: not read, write or connect: scan"),
+            ("--workload scan", "--workload: not read, write, slice or connect: scan"),
             ("--rate 10 --workload connect", "--rate"),
             ("--rate 10 --operations-per-shard 5", "--rate"),
             ("--username x", "--username"),

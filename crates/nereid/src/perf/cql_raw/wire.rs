@@ -1,13 +1,15 @@
 //! Just enough of protocol version 4 to ask much of a node at little cost: requests are copies of
 //! a template with another key and stream, of answers only the header is read.
 
-use super::options::Workload;
+use super::options::{SLICE_ROWS, SLICED_ROWS, Workload};
 
 pub(super) const KEYSPACE: &str = "ks";
 const HEADER_BYTES: usize = 9;
 const KEY_BYTES: usize = 8;
 const COLUMNS: usize = 5;
 const VALUE_BYTES: usize = 34;
+/// Of the only column beside the key of a row that slices are made of.
+const SLICED_VALUE_BYTES: usize = 64;
 
 pub(super) mod opcode {
     pub(in super::super) const ERROR: u8 = 0x00;
@@ -63,10 +65,25 @@ pub(super) fn prepared_id(body: &[u8]) -> Option<&[u8]> {
     rest.get(..u16::from_be_bytes(*length) as usize)
 }
 
+/// What is done to the tables of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Ask,
+    /// A row is written.
+    Fill,
+}
+
 /// The statement of a workload on one table.
-pub(super) fn statement(workload: Workload, table: u64) -> String {
-    match workload {
-        Workload::Write => format!(
+pub(super) fn statement(workload: Workload, verb: Verb, table: u64) -> String {
+    match (workload, verb) {
+        (Workload::Slice, Verb::Fill) => {
+            format!("INSERT INTO {KEYSPACE}.sl{table} (\"KEY\", \"CK\", \"C0\") VALUES (?, ?, ?)")
+        }
+        (Workload::Slice, Verb::Ask) => format!(
+            "SELECT \"CK\", \"C0\" FROM {KEYSPACE}.sl{table} WHERE \"KEY\" = ? AND \"CK\" >= ? \
+             LIMIT {SLICE_ROWS}"
+        ),
+        (Workload::Write, _) | (_, Verb::Fill) => format!(
             "INSERT INTO {KEYSPACE}.cf{table} (\"KEY\", \"C0\", \"C1\", \"C2\", \"C3\", \"C4\") \
              VALUES (?, ?, ?, ?, ?, ?)"
         ),
@@ -84,24 +101,33 @@ pub(super) fn schema(tables: u64) -> Vec<String> {
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': \
          'NetworkTopologyStrategy', 'replication_factor': 1}} AND tablets = {{'enabled': false}}"
     );
-    let tables = (0..tables).map(|table| {
-        format!(
-            "CREATE TABLE IF NOT EXISTS {KEYSPACE}.cf{table} (\"KEY\" blob PRIMARY KEY{columns})"
-        )
+    let tables = (0..tables).flat_map(|table| {
+        [
+            format!(
+                "CREATE TABLE IF NOT EXISTS {KEYSPACE}.cf{table} (\"KEY\" blob PRIMARY \
+                 KEY{columns})"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {KEYSPACE}.sl{table} (\"KEY\" blob, \"CK\" bigint, \
+                 \"C0\" blob, PRIMARY KEY (\"KEY\", \"CK\"))"
+            ),
+        ]
     });
     std::iter::once(keyspace).chain(tables).collect()
 }
 
-/// A request in which the key and the stream are still to be put.
+/// A request in which the row and the stream are still to be put.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     bytes: Vec<u8>,
     key_at: usize,
+    /// Where the number of the row in its partition is, and how many numbers there are.
+    row_at: Option<(usize, u64)>,
 }
 
 impl Template {
     /// With `id` an EXECUTE, without it a QUERY with the statement's text.
-    pub(super) fn new(workload: Workload, table: u64, id: Option<&[u8]>) -> Template {
+    pub(super) fn new(workload: Workload, verb: Verb, table: u64, id: Option<&[u8]>) -> Template {
         const SKIP_METADATA: u8 = 0x02;
         const VALUES: u8 = 0x01;
         let mut body = Vec::new();
@@ -112,30 +138,50 @@ impl Template {
                 opcode::EXECUTE
             }
             None => {
-                long_string(&mut body, &statement(workload, table));
+                long_string(&mut body, &statement(workload, verb, table));
                 opcode::QUERY
             }
         };
         body.extend([0, 1, VALUES | SKIP_METADATA]);
-        let values = if workload == Workload::Write { 1 + COLUMNS } else { 1 };
-        body.extend((values as u16).to_be_bytes());
-        body.extend((KEY_BYTES as u32).to_be_bytes());
-        let key_at = HEADER_BYTES + body.len();
-        body.extend([0; KEY_BYTES]);
-        for column in 1..values {
-            body.extend((VALUE_BYTES as u32).to_be_bytes());
-            body.extend((0..VALUE_BYTES).map(|n| (n * 37 + column * 101) as u8));
+        let (rows, values): (_, &[usize]) = match (workload, verb) {
+            (Workload::Slice, Verb::Ask) => (Some(SLICED_ROWS - SLICE_ROWS), &[]),
+            (Workload::Slice, Verb::Fill) => (Some(SLICED_ROWS), &[SLICED_VALUE_BYTES]),
+            (Workload::Write, _) | (_, Verb::Fill) => (None, &[VALUE_BYTES; COLUMNS]),
+            _ => (None, &[]),
+        };
+        let count = 1 + usize::from(rows.is_some()) + values.len();
+        body.extend((count as u16).to_be_bytes());
+        let mut number = || {
+            body.extend((KEY_BYTES as u32).to_be_bytes());
+            body.extend([0; KEY_BYTES]);
+            HEADER_BYTES + body.len() - KEY_BYTES
+        };
+        let key_at = number();
+        let row_at = rows.map(|rows| (number(), rows));
+        for (column, bytes) in values.iter().enumerate() {
+            body.extend((*bytes as u32).to_be_bytes());
+            body.extend((0..*bytes).map(|n| (n * 37 + (column + 1) * 101) as u8));
         }
-        Template { bytes: frame(0, opcode, &body), key_at }
+        Template { bytes: frame(0, opcode, &body), key_at, row_at }
     }
 
-    /// Appends a request.
-    pub(super) fn put(&self, out: &mut Vec<u8>, stream: u16, key: u64) {
+    /// How many rows a partition has, or how many of them one may ask for.
+    pub(super) fn rows(&self) -> u64 {
+        self.row_at.map_or(1, |(_, rows)| rows)
+    }
+
+    /// Appends a request for a row: those of a partition have one number after the other.
+    pub(super) fn put(&self, out: &mut Vec<u8>, stream: u16, row: u64) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
         out[start + 2..start + 4].copy_from_slice(&stream.to_be_bytes());
-        let at = start + self.key_at;
-        out[at..at + KEY_BYTES].copy_from_slice(&key.to_be_bytes());
+        let mut number = |at: usize, number: u64| {
+            out[start + at..start + at + KEY_BYTES].copy_from_slice(&number.to_be_bytes());
+        };
+        number(self.key_at, row / self.rows());
+        if let Some((at, rows)) = self.row_at {
+            number(at, row % rows);
+        }
     }
 }
 
@@ -170,7 +216,7 @@ mod tests {
     #[test]
     fn a_template_becomes_requests() {
         for (id, workload) in [(Some(&[7u8; 16][..]), Workload::Read), (None, Workload::Write)] {
-            let template = Template::new(workload, 0, id);
+            let template = Template::new(workload, Verb::Ask, 0, id);
             let mut out = Vec::new();
             template.put(&mut out, 0x0102, 0x1122334455667788);
             template.put(&mut out, 3, 4);
@@ -182,6 +228,18 @@ mod tests {
             let key = 0x1122334455667788u64.to_be_bytes();
             assert!(out[..whole].windows(8).any(|part| part == key));
         }
+    }
+
+    #[test]
+    fn a_row_is_a_key_and_a_number() {
+        let template = Template::new(Workload::Slice, Verb::Fill, 0, None);
+        let mut out = Vec::new();
+        template.put(&mut out, 0, 7 * SLICED_ROWS + 5);
+        let mut expected = vec![0, 3, 0, 0, 0, 8];
+        expected.extend(7u64.to_be_bytes());
+        expected.extend([0, 0, 0, 8]);
+        expected.extend(5u64.to_be_bytes());
+        assert!(out.windows(expected.len()).any(|part| part == expected));
     }
 
     #[test]
