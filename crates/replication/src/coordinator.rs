@@ -152,25 +152,40 @@ impl Coordinator {
         if !needed.is_met() {
             return Err(ReadError::Unavailable { consistency, required, alive });
         }
-        let timed = match (table.kind, &command.partitions) {
-            (TableKind::Stored, Partitions::Key(_)) => {
-                let shard = table.tablets.shard_of(token);
-                timeout(options.timeout, self.read_on(shard, command)).await
-            }
-            (TableKind::Stored, Partitions::Range { .. }) => {
-                timeout(options.timeout, self.read_range(table, command)).await
-            }
-            (TableKind::Virtual, _) => {
-                timeout(options.timeout, self.read_virtual(&table.schema, command)).await
-            }
-        };
-        match timed {
+        let stored_key = table.kind == TableKind::Stored
+            && matches!(command.partitions, Partitions::Key(_))
+            && table.tablets.shard_of(token) == self.shard;
+        if stored_key && let Some(read) = self.storage.read_at_once(command) {
+            return read.map_err(|error| read_failed(error, consistency, required));
+        }
+        // Boxed: what need not wait is not to pay for the room that waiting takes.
+        let waits = Box::pin(self.read_waiting(table, token, command));
+        match timeout(options.timeout, waits).await {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => Err(read_failed(error, consistency, required)),
             Err(_) => {
                 let (received, data_present) = (0, false);
                 Err(ReadError::Timeout { consistency, received, required, data_present })
             }
+        }
+    }
+
+    async fn read_waiting(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        command: &ReadCommand,
+    ) -> Result<Page, reader::ReadError> {
+        match (table.kind, &command.partitions) {
+            (TableKind::Stored, Partitions::Key(_)) => {
+                let shard = table.tablets.shard_of(token);
+                match shard == self.shard {
+                    true => self.storage.read_in_turn(command).await,
+                    false => self.read_on(shard, command).await,
+                }
+            }
+            (TableKind::Stored, Partitions::Range { .. }) => self.read_range(table, command).await,
+            (TableKind::Virtual, _) => self.read_virtual(&table.schema, command).await,
         }
     }
 
@@ -273,7 +288,7 @@ impl Coordinator {
             return self.storage.apply(mutation).await;
         }
         let apply = move || async move { own_storage()?.apply(mutation).await };
-        runtime::on_shard(shard, apply).await
+        Box::pin(runtime::on_shard(shard, apply)).await
     }
 
     async fn read_on(&self, shard: u16, command: &ReadCommand) -> Result<Page, reader::ReadError> {

@@ -67,32 +67,46 @@ impl Shard {
         Ok(Box::new(Reopened { table, slice, access, through, source }))
     }
 
-    pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+    /// Answers a read of one partition that nothing has to be waited for; `None`: the read has to
+    /// wait, or to look at SSTables.
+    pub(crate) fn read_at_once(&self, command: &ReadCommand) -> Option<Result<Page, ReadError>> {
+        let Partitions::Key(key) = &command.partitions else { return None };
+        let table = match self.readable(command.table) {
+            Ok(table) => table,
+            Err(error) => return Some(Err(error)),
+        };
+        if command.resume.as_ref().is_some_and(|resume| resume.after.is_none()) {
+            return Some(Ok(Page::default()));
+        }
+        let schema = table.schema();
+        let lookup = Lookup::new(Bytes::copy_from(key));
+        let Some(tablet) = table.tablet_of(lookup.key.token) else {
+            return Some(Ok(Page::default()));
+        };
+        let one = One { table: &table, tablet, schema: &schema, lookup, command };
+        one.read_at_once(|| self.reads.of(&schema).try_pass())
+    }
+
+    /// Answers a read that [`Shard::read_at_once`] leaves.
+    pub(crate) async fn read_in_turn(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         let table = self.readable(command.table)?;
         let schema = table.schema();
-        let semaphore = self.reads.of(&schema);
-        match &command.partitions {
+        let permit = self.admit(self.reads.of(&schema), &schema, command).await?;
+        let page = match &command.partitions {
             Partitions::Key(key) => {
-                let done = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
                 let lookup = Lookup::new(Bytes::copy_from(key));
-                let tablet = table.tablet_of(lookup.key.token).filter(|_| !done);
-                let Some(tablet) = tablet else { return Ok(Page::default()) };
+                let Some(tablet) = table.tablet_of(lookup.key.token) else {
+                    return Ok(Page::default());
+                };
                 let one = One { table: &table, tablet, schema: &schema, lookup, command };
-                if let Some(page) = one.read_at_once(|| semaphore.try_pass()) {
-                    return page;
-                }
-                let permit = self.admit(semaphore, &schema, command).await?;
-                let page = one.read(access_of(self, command), &permit).await;
-                counted(page, &permit)
+                one.read(access_of(self, command), &permit).await
             }
             Partitions::Range { start, end } => {
-                let permit = self.admit(semaphore, &schema, command).await?;
                 let mut source = open_range(self, &table, &schema, (start, end), command);
-                let page =
-                    reader::read_page_admitted(&mut *source, &schema, command, &permit).await;
-                counted(page, &permit)
+                reader::read_page_admitted(&mut *source, &schema, command, &permit).await
             }
-        }
+        };
+        counted(page, &permit)
     }
 
     async fn admit(

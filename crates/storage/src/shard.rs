@@ -260,7 +260,7 @@ impl Shard {
             return Err(WriteError::Overloaded("memory that a simulation refuses"));
         }
         if log.cuts(group_bytes(entries)) {
-            return self.append_in_pieces(table, entries, apply).await;
+            return Box::pin(self.append_in_pieces(table, entries, apply)).await;
         }
         if dirty.is_open() {
             match log.append(entries) {
@@ -272,7 +272,8 @@ impl Shard {
                 Err(Refusal::Full(_)) => {}
             }
         }
-        self.append_in_turn(table, entries, apply).await
+        // Boxed: a write that need not wait is not to pay for the room that waiting takes.
+        Box::pin(self.append_in_turn(table, entries, apply)).await
     }
 
     /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It

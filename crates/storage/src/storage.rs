@@ -186,11 +186,29 @@ impl Storage {
 
     /// Answers a page from memtables and SSTables of this shard.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        let read = self.shard.read(command).await;
-        if let Err(error @ ReadError::Damaged { .. }) = &read {
+        match self.read_at_once(command) {
+            Some(read) => read,
+            None => self.read_in_turn(command).await,
+        }
+    }
+
+    /// The same, where nothing has to be waited for: one memtable or the row cache has it all.
+    /// `None`: it is to be asked by [`Storage::read_in_turn`].
+    pub fn read_at_once(&self, command: &ReadCommand) -> Option<Result<Page, ReadError>> {
+        self.shard.read_at_once(command).inspect(|read| self.look_at(read))
+    }
+
+    /// Answers what [`Storage::read_at_once`] does not.
+    pub async fn read_in_turn(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        let read = self.shard.read_in_turn(command).await;
+        self.look_at(&read);
+        read
+    }
+
+    fn look_at(&self, read: &Result<Page, ReadError>) {
+        if let Err(error @ ReadError::Damaged { .. }) = read {
             self.tell_damage(error);
         }
-        read
     }
 
     /// A source of what this shard has of a table, memtables and SSTables, for those who read

@@ -24,10 +24,10 @@ pub(crate) async fn execute(
     let default = default_timestamp(request)?;
     let keys = partition_keys(plan, &request.env())?;
     if plan.table.kind == TableKind::Virtual {
-        return computed::execute(plan, request, keys, default).await;
+        return Box::pin(computed::execute(plan, request, keys, default)).await;
     }
     if plan.needs_owner() {
-        return owned(plan, request, statement, keys, default).await;
+        return Box::pin(owned(plan, request, statement, keys, default)).await;
     }
     let write = Write::of(plan, request, default)?;
     let schema = &plan.table.schema;
@@ -47,7 +47,8 @@ pub(crate) async fn execute(
             let Some(mutation) = build(&key)? else { return Ok(Response::VOID) };
             let token = Token::of(&key);
             if plan.is_counter() {
-                coordinator.increment(&plan.table, token, mutation, &options).await?;
+                let led = coordinator.increment(&plan.table, token, mutation, &options);
+                Box::pin(led).await?;
             } else {
                 coordinator.write(&plan.table, token, mutation, &options).await?;
             }
@@ -55,7 +56,8 @@ pub(crate) async fn execute(
         Keys::Many(keys) if plan.is_counter() => {
             for (token, key) in keys {
                 if let Some(mutation) = build(&key)? {
-                    coordinator.increment(&plan.table, token, mutation, &options).await?;
+                    let led = coordinator.increment(&plan.table, token, mutation, &options);
+                    Box::pin(led).await?;
                 }
             }
         }
@@ -68,7 +70,8 @@ pub(crate) async fn execute(
             }
             if !entries.is_empty() {
                 let options = request.write_options(WriteKind::UnloggedBatch);
-                coordinator.write_batch(BatchKind::Unlogged, entries, &options).await?;
+                let written = coordinator.write_batch(BatchKind::Unlogged, entries, &options);
+                Box::pin(written).await?;
             }
         }
     }
