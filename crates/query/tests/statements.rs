@@ -192,6 +192,9 @@ fn paging_yields_every_row_once() {
             "SELECT p, c FROM t LIMIT 11",
             "SELECT p, c FROM t WHERE p IN (1, 2) LIMIT 7",
             "SELECT p, c FROM t WHERE p IN (1, 2) PER PARTITION LIMIT 2",
+            "SELECT v FROM t WHERE p IN (1, 2) PER PARTITION LIMIT 2",
+            "SELECT d, p, v, w FROM t",
+            "SELECT c, w, v FROM t WHERE p IN (1, 2)",
         ] {
             let whole = env.rows(select).await;
             for size in [1, 2, 3, 5, 7, 100] {

@@ -9,6 +9,7 @@
 use super::output::Output;
 use super::paging::PagingState;
 use super::plan::{Grouping, SelectPlan};
+use super::project::Projection;
 use super::row::RowCells;
 use crate::error::CqlError;
 use crate::request::{Request, integer};
@@ -269,8 +270,9 @@ impl Scan<'_> {
         }
         let next = match targets {
             Targets::Key(token, key) => self.read_key(token, key, resume).await?,
-            Targets::Keys(keys) => self.read_keys(keys, resume).await?,
-            Targets::Range(range) => self.read_range(range, resume).await?,
+            // Boxed: a read of one key is not to pay for their room.
+            Targets::Keys(keys) => Box::pin(self.read_keys(keys, resume)).await?,
+            Targets::Range(range) => Box::pin(self.read_range(range, resume)).await?,
         };
         let env = self.env;
         self.output.finish(&env, rows_left)?;
@@ -468,7 +470,17 @@ impl Scan<'_> {
         if copied && page.row_count <= self.room() {
             return self.copy(page, more);
         }
-        self.consume_rows(page, more).await
+        if let Some(projection) = &self.plan.projection
+            && self.output.is_plain()
+            && !self.plan.distinct
+            && page.row_count <= self.room()
+        {
+            let layout = PageLayout::new(&self.plan.columns, self.plan.static_count);
+            if PageView::trusted(&page.bytes, layout).partitions().all(|it| 0 < it.row_count()) {
+                return self.project(projection, page, more);
+            }
+        }
+        Box::pin(self.consume_rows(page, more)).await
     }
 
     async fn consume_rows(&mut self, page: &Page, more: bool) -> Result<Consumed, CqlError> {
@@ -560,6 +572,7 @@ impl Scan<'_> {
     fn copy(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         let plan = self.plan;
         let layout = PageLayout::new(&plan.columns, plan.static_count);
+        let consumed = self.copied(page, more);
         if self.output.is_empty() && page.keep_values(layout) {
             let rows = std::mem::take(&mut page.bytes);
             self.output.add_rows(rows, page.row_count);
@@ -574,10 +587,41 @@ impl Scan<'_> {
             }
         }
         self.check_size()?;
-        if self.room() == 0 {
-            return Ok(Consumed::Full(page.resume.clone().filter(|_| more)));
+        Ok(consumed)
+    }
+
+    /// What is to be said of a page all of whose rows are taken: it may be the client's last.
+    fn copied(&self, page: &Page, more: bool) -> Consumed {
+        if page.row_count != self.room() {
+            return Consumed::All;
         }
-        Ok(Consumed::All)
+        if !more || page.resume.is_some() {
+            return Consumed::Full(page.resume.clone());
+        }
+        // Other partitions are left.
+        let layout = PageLayout::new(&self.plan.columns, self.plan.static_count);
+        let last = PageView::trusted(&page.bytes, layout).partitions().last();
+        let place = |key: &[u8]| Resume { key: key.to_vec(), after: None, rows_in_partition: 0 };
+        Consumed::Full(last.map(|partition| place(partition.key())))
+    }
+
+    /// Takes the rows as copies of columns: they all have room, and no partition is without rows.
+    fn project(
+        &mut self,
+        projection: &Projection,
+        page: &Page,
+        more: bool,
+    ) -> Result<Consumed, CqlError> {
+        let layout = PageLayout::new(&self.plan.columns, self.plan.static_count);
+        let consumed = self.copied(page, more);
+        // Key columns take four bytes here for the two of their length there.
+        self.output.body.reserve(page.bytes.len() + page.row_count as usize * 8);
+        for partition in PageView::trusted(&page.bytes, layout).partitions() {
+            projection.write(&partition, &mut self.output.body);
+        }
+        self.output.row_count += page.row_count;
+        self.check_size()?;
+        Ok(consumed)
     }
 
     fn check_size(&self) -> Result<(), CqlError> {

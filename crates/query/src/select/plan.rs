@@ -1,6 +1,7 @@
 //! The analysis of a `SELECT`: from the tree to a plan that only needs values.
 
 use super::naming::name_of;
+use super::project::Projection;
 use crate::error::CqlError;
 use crate::functions::Aggregate;
 use crate::markers::Markers;
@@ -28,6 +29,8 @@ pub(crate) struct SelectPlan {
     pub(super) outputs: Vec<Term>,
     /// The outputs are the regular columns read, in their order: rows are copied as they are.
     pub(super) verbatim: bool,
+    /// The outputs are columns as they are, and all that is read.
+    pub(super) projection: Option<Projection>,
     pub(super) aggregates: Vec<(Aggregate, Option<Term>)>,
     pub(super) grouping: Grouping,
     pub(super) reversed: bool,
@@ -94,6 +97,8 @@ pub(crate) fn prepare(
     }
     let (columns, column_inputs, static_count) = columns_read(&inputs);
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
+    let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
+        .filter(|_| grouping == Grouping::None && restrictions.filters.is_empty());
     Ok(SelectPlan {
         restrictions,
         inputs,
@@ -102,6 +107,7 @@ pub(crate) fn prepare(
         static_count,
         outputs,
         verbatim,
+        projection,
         aggregates,
         grouping,
         reversed,

@@ -16,7 +16,7 @@ mod literal;
 mod outline;
 mod prepare;
 
-pub(crate) use inputs::{Inputs, RowCell, Source};
+pub(crate) use inputs::{Input, Inputs, RowCell, Source};
 pub(crate) use prepare::{Preparer, Receiver};
 
 use crate::functions::Function;
