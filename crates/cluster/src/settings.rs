@@ -13,7 +13,7 @@
 //! Knows no option by name but the one that allows changes.
 
 use runtime::sync::Semaphore;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -268,6 +268,8 @@ pub struct Settings {
     entries: RefCell<BTreeMap<String, Entry>>,
     /// What was offered and could not be used.
     refused: RefCell<Vec<String>>,
+    /// How often one was changed.
+    changes: Cell<u64>,
     /// Shard 0: whose turn it is to change one.
     turn: Semaphore,
 }
@@ -277,6 +279,7 @@ impl Default for Settings {
         Settings {
             entries: RefCell::default(),
             refused: RefCell::default(),
+            changes: Cell::new(0),
             turn: Semaphore::new(1, WAITING_MAX),
         }
     }
@@ -339,6 +342,12 @@ impl Settings {
         }
     }
 
+    /// How often options were changed so far on this shard, for those who keep what may depend on
+    /// any of them.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
     /// What was offered and refused by those who registered.
     pub fn refused(&self) -> Vec<String> {
         self.refused.borrow().clone()
@@ -390,6 +399,7 @@ impl Settings {
             let Some(shown) = entry.slot.as_ref().and_then(|slot| slot.set(text)) else { return };
             entry.shown = shown;
             entry.source = "cql";
+            self.changes.set(self.changes.get() + 1);
             entry.watchers.clone()
         };
         watchers.iter().for_each(|changed| changed());

@@ -132,6 +132,7 @@ pub(crate) fn workdir(values: &Values) -> PathBuf {
 /// Reads the parts' settings from the options. The error names the option.
 pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
     let millis = |name| millis(values, name);
+    let shard_bytes = memory_bytes(values)? / shards as u64;
     let processor = query::Config {
         read_timeout: millis("read_request_timeout_in_ms"),
         range_read_timeout: millis("range_request_timeout_in_ms"),
@@ -139,7 +140,8 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         counter_write_timeout: millis("counter_write_request_timeout_in_ms"),
         cas_timeout: millis("cas_contention_timeout_in_ms"),
         truncate_timeout: millis("truncate_request_timeout_in_ms"),
-        ..query::Config::standard()
+        prepared_bytes_max: (shard_bytes / 256).clamp(1 << 20, 64 << 20) as usize,
+        unprepared_bytes_max: (shard_bytes / 1024).clamp(256 << 10, 16 << 20) as usize,
     };
     let storage = storage_config(values, shards)?;
     let batch_memory = match storage.sync {

@@ -31,6 +31,7 @@ pub mod syntax;
 mod term;
 mod types;
 
+pub use cache::CacheStats;
 pub use error::CqlError;
 pub use options::Options;
 pub use parameters::{Parameters, Value, Values};

@@ -1,7 +1,7 @@
 //! The processor of one shard: statements in, answers out.
 
 use crate::batch;
-use crate::cache::Cache;
+use crate::cache::{Cache, CacheStats, Unprepared};
 use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::options::Options;
@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
 use crate::{ddl, describe, modify, select};
-use cluster::Cluster;
+use cluster::{Cluster, Settings};
 use replication::Coordinator;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ pub struct Config {
     pub truncate_timeout: Duration,
     /// Bytes of prepared statements kept on this shard.
     pub prepared_bytes_max: usize,
+    /// Bytes of statements kept that are executed by their text again and again.
+    pub unprepared_bytes_max: usize,
 }
 
 impl Config {
@@ -49,6 +51,7 @@ impl Config {
             cas_timeout: Duration::from_millis(1_000),
             truncate_timeout: Duration::from_millis(60_000),
             prepared_bytes_max: 32 << 20,
+            unprepared_bytes_max: 8 << 20,
         }
     }
 }
@@ -81,6 +84,8 @@ pub struct Processor {
     /// Mutations are put together here.
     scratch: Scratch,
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
+    unprepared: RefCell<Unprepared>,
+    settings: Rc<Settings>,
 }
 
 impl Processor {
@@ -96,6 +101,8 @@ impl Processor {
             ids: Ids::new(runtime::random_u64()),
             scratch: Scratch::default(),
             prepared,
+            unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
+            settings: Settings::of_shard(),
         })
     }
 
@@ -128,9 +135,26 @@ impl Processor {
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
         let keyspace = effective_keyspace(session, parameters.keyspace);
-        let schema = self.cluster.schema();
-        let statement = Statement::analyze(&schema, text, keyspace.as_deref(), &self.options)?;
+        let statement = self.analyzed(text, keyspace.as_deref())?;
         self.run(session, &statement, parameters).await
+    }
+
+    /// The statement of a text that nobody prepared.
+    fn analyzed(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
+        let schema = self.cluster.schema();
+        let changes = self.settings.changes();
+        let mut unprepared = self.unprepared.borrow_mut();
+        if let Some(statement) = unprepared.get((text, keyspace), schema.version, changes) {
+            return Ok(statement);
+        }
+        let statement = Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?);
+        unprepared.offer(&statement);
+        Ok(statement)
+    }
+
+    /// What is kept of prepared statements, and of those that are executed by their text.
+    pub fn cache_stats(&self) -> [CacheStats; 2] {
+        [self.prepared.borrow().stats(), self.unprepared.borrow().stats()]
     }
 
     /// Prepares a statement on every shard. `keyspace` (version 5) goes before the session's.
@@ -183,9 +207,7 @@ impl Processor {
         for entry in entries {
             statements.push(match &entry.statement {
                 BatchStatement::Prepared(prepared) => prepared.current(&schema, &self.options)?,
-                BatchStatement::Text(text) => {
-                    Rc::new(Statement::analyze(&schema, text, keyspace.as_deref(), &self.options)?)
-                }
+                BatchStatement::Text(text) => self.analyzed(text, keyspace.as_deref())?,
             });
         }
         let mut values = Vec::with_capacity(entries.len());
@@ -220,6 +242,7 @@ impl Processor {
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
         }
+        // What is boxed is seldom done, and the rest is not to pay for its room.
         let answered = match &statement.plan {
             Plan::Values(plan) => {
                 Ok(Response::of(ResponseKind::Rows(plan.evaluate(&request.env())?)))
@@ -239,19 +262,19 @@ impl Processor {
                 };
                 let items: Vec<batch::Item<'_>> =
                     plan.statements.iter().enumerate().map(item).collect();
-                batch::execute(plan.kind, &items, timestamp, &request).await
+                Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
             }
             Plan::Truncate(table, _) => {
                 if table.kind == cluster::TableKind::Virtual {
                     return Err(CqlError::invalid("Cannot truncate virtual table"));
                 }
-                let truncated = self.coordinator.truncate(table.schema.id).await;
+                let truncated = Box::pin(self.coordinator.truncate(table.schema.id)).await;
                 truncated.map_err(|error| CqlError::Truncate(error.to_string()))?;
                 Ok(Response::VOID)
             }
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
-            Plan::Schema(change) => ddl::execute(self, session, change).await,
-            Plan::Describe(what) => describe::execute(self, session, what).await,
+            Plan::Schema(change) => Box::pin(ddl::execute(self, session, change)).await,
+            Plan::Describe(what) => Box::pin(describe::execute(self, session, what)).await,
         };
         let mut response = answered?;
         response.warn(warnings.take());

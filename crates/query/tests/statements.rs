@@ -133,6 +133,37 @@ fn mixed_orders_and_composite_keys() {
 }
 
 #[test]
+fn a_text_that_is_repeated_is_analysed_once() {
+    run(|env| async move {
+        env.ok("INSERT INTO k (p, v) VALUES (1, 5)").await;
+        let stats = || env.processor().cache_stats()[1];
+        let select = "SELECT v FROM k WHERE p = 1";
+        for _ in 0..5 {
+            assert_eq!(env.rows(select).await, "5");
+        }
+        assert_eq!((stats().entries, stats().hits), (1, 3));
+        // Texts that come once drive nothing out.
+        for p in 100..150 {
+            assert_eq!(env.rows(&format!("SELECT v FROM k WHERE p = {p}")).await, "");
+        }
+        assert_eq!((stats().entries, stats().hits), (1, 3));
+        // Neither an older schema nor older options are believed.
+        env.ok("ALTER TABLE k DROP v").await;
+        assert!(env.error(select).await.contains("v"));
+        let writes = "INSERT INTO k (p, x) VALUES (2, 1)";
+        for _ in 0..3 {
+            env.ok(writes).await;
+        }
+        assert_eq!(stats().entries, 2);
+        let name = "tombstone_warn_threshold".to_string();
+        cluster::Settings::change(name, "7".to_string()).await.unwrap();
+        env.ok(writes).await;
+        assert_eq!(stats().entries, 1);
+        assert!(0 < stats().bytes && stats().bytes <= stats().bytes_max);
+    });
+}
+
+#[test]
 fn collections_and_user_types() {
     run(|env| async move {
         script(&env, include_str!("scripts/collections_and_user_types.cql")).await;
