@@ -81,6 +81,54 @@ def test_other_consistency_levels_and_ids(node):
         assert opcode == ERROR and struct.unpack(">I", body[:4])[0] == 0x2500
 
 
+def prepare(client, text):
+    """The id of a prepared statement."""
+    data = text.encode()
+    client.send(frame(PREPARE, struct.pack(">I", len(data)) + data))
+    opcode, body = client.answer()
+    assert (opcode, body[:4]) == (RESULT, b"\0\0\0\4")
+    return body[6:6 + struct.unpack(">H", body[4:6])[0]]
+
+
+def execute(client, identity):
+    """What executing it is answered with: RESULT, or the code of an error and what goes with it."""
+    client.send(frame(EXECUTE, struct.pack(">H", len(identity)) + identity
+                      + struct.pack(">HB", 1, 0)))
+    opcode, body = client.answer()
+    if opcode == RESULT:
+        return RESULT
+    (length,) = struct.unpack(">H", body[4:6])
+    return struct.unpack(">I", body[:4])[0], body[6 + length:]
+
+
+def drive_out(client, identity):
+    """Prepares large statements until this one has to go."""
+    for number in range(1000):
+        prepare(client, f"SELECT key FROM system.local /* {number} {'x' * 60_000} */")
+        found = execute(client, identity)
+        if found != RESULT:
+            return found
+    raise AssertionError("prepared statements are not bounded")
+
+
+def test_a_statement_that_was_driven_out_is_prepared_again(node):
+    text = "SELECT cluster_name FROM system.local"
+    with Client(node).started() as client:
+        identity = prepare(client, text)
+        assert execute(client, identity) == RESULT
+        code, rest = drive_out(client, identity)
+        assert (code, rest) == (0x2500, struct.pack(">H", 16) + identity)
+        assert prepare(client, text) == identity
+        assert execute(client, identity) == RESULT
+        # Drivers do that by themselves.
+        session = node.connect()
+        statement = session.prepare(text)
+        assert statement.query_id == identity
+        drive_out(client, identity)
+        assert len(list(session.execute(statement))) == 1
+        node.disconnect()
+
+
 @pytest.mark.parametrize("algorithm", ["lz4", "snappy"])
 def test_compressed_garbage(node, algorithm):
     for body in [b"", b"\x00", b"\xff" * 40, struct.pack(">I", 0x7fffffff) + b"abc",

@@ -16,6 +16,7 @@
 //!
 //! Allocates only for who waits.
 
+use cluster::Live;
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
 use std::cell::{Cell, RefCell};
@@ -42,12 +43,16 @@ const TURN_MAX: usize = 64;
 /// While the shard is overloaded, requests may wait for this part of the usual time.
 const OVERLOADED_PATIENCE: u32 = 20;
 
+/// The option that [`Limits::requests_max`] is.
+pub(crate) const REQUESTS_OPTION: &str = "max_concurrent_requests_per_shard";
+
 /// The limits of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of requests under way and of answers that are not sent.
     pub memory_bytes: usize,
-    /// Requests under way; what comes beside them is shed at once.
+    /// Requests under way; what comes beside them is shed at once. Changes while the node runs: see
+    /// [`REQUESTS_OPTION`].
     pub requests_max: usize,
     /// Requests that are let in and have not begun; more wait, where they cost only their bytes.
     pub unbegun_max: usize,
@@ -150,6 +155,8 @@ pub struct Counters {
     pub requests_too_large: u64,
     /// Connections that were ended because they held memory and did not move.
     pub connections_stuck: u64,
+    /// Connections that had to wait for their turn to be started.
+    pub handshakes_blocked: u64,
     /// Now.
     pub requests_under_way: u64,
     pub connections_waiting: u64,
@@ -161,6 +168,7 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct Admission {
     limits: Limits,
+    requests_max: Live<i64>,
     load: Cell<Load>,
     counters: Cell<Counters>,
     /// Connections that want to let a request in.
@@ -210,9 +218,17 @@ fn first(line: &RefCell<VecDeque<Rc<Place>>>) -> Option<Rc<Place>> {
 }
 
 impl Admission {
+    /// With limits that stay.
+    #[cfg(test)]
     pub(crate) fn new(limits: Limits) -> Rc<Admission> {
+        Admission::live(limits, Live::fixed(limits.requests_max as i64))
+    }
+
+    /// With a number of requests that may change.
+    pub(crate) fn live(limits: Limits, requests_max: Live<i64>) -> Rc<Admission> {
         Rc::new(Admission {
             limits,
+            requests_max,
             load: Cell::default(),
             counters: Cell::default(),
             entering: RefCell::default(),
@@ -261,7 +277,7 @@ impl Admission {
         turn: &mut Turn,
     ) -> Option<Result<Charge, Shed>> {
         let load = self.load.get();
-        if self.limits.requests_max <= load.under_way {
+        if self.requests_max.get() <= load.under_way as i64 {
             return Some(Err(Shed::TooMany));
         }
         if !has_room(&self.limits, &load, bytes) {

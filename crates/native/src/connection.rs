@@ -11,13 +11,14 @@
 
 use crate::admission::{Admission, Charge, Shed};
 use crate::compress::Compression;
-use crate::frame::{self, Header, flag, opcode};
+use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
+use crate::handshake::Handshakes;
 use crate::intake::Intake;
 use crate::outbox::{Carriage, Outbox};
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
 use crate::segment::Packing;
-use crate::server::Server;
+use crate::server::{Server, Stage};
 use crate::supported;
 use query::{BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) requests: Semaphore,
     /// Bytes that the next answer is expected to have: the largest of the last ones, about.
     pub(crate) expected_answer: Cell<usize>,
+    /// Requests that were let in.
+    request_count: Cell<u64>,
     /// Requests that run, and that may.
     running: Cell<usize>,
     window: Cell<usize>,
@@ -79,6 +82,7 @@ impl Connection {
             outbox,
             requests: Semaphore::new(REQUESTS_MAX, 1),
             expected_answer: Cell::new(0),
+            request_count: Cell::new(0),
             running: Cell::new(0),
             window: Cell::new(WINDOW_MIN),
             ran: Notify::new(),
@@ -104,6 +108,24 @@ impl Connection {
     /// Whether STARTUP is done.
     pub(crate) fn is_started(&self) -> bool {
         self.started.get()
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        if self.started.get() { Stage::Ready } else { Stage::Established }
+    }
+
+    /// Requests that were let in.
+    pub(crate) fn request_count(&self) -> u64 {
+        self.request_count.get()
+    }
+
+    /// A request was let in.
+    pub(crate) fn count_request(&self) {
+        self.request_count.set(self.request_count.get() + 1);
+    }
+
+    pub(crate) fn handshakes(&self) -> &Handshakes {
+        self.server.handshakes()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -148,6 +170,28 @@ impl Connection {
         self.admission().count(|counters| counters.requests_shed += 1);
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
         self.outbox.push_plain(|out| response::overloaded(out, version, stream, shed.text()));
+    }
+
+    /// Refuses all whole requests at the start of `input`, up to one that is anything but a plain
+    /// request; how many bytes they have.
+    pub(crate) fn shed_all(&self, input: &[u8]) -> usize {
+        let Some(version) = self.version.get().filter(|_| self.started.get()) else { return 0 };
+        let (bytes_max, mut used, mut count) = (self.body_bytes_max(), 0, 0);
+        let mut refusal = Vec::new();
+        response::overloaded(&mut refusal, version, 0, Shed::TooLate.text());
+        self.outbox.push_plain(|out| {
+            while let Some(rest) = input.get(used..)
+                && let Some(header) = frame::parse_request(rest, version)
+                && header.body_bytes <= bytes_max
+                && HEADER_BYTES + header.body_bytes <= rest.len()
+            {
+                frame::put_on_stream(out, &refusal, header.stream);
+                used += HEADER_BYTES + header.body_bytes;
+                count += 1;
+            }
+        });
+        self.admission().count(|counters| counters.requests_shed += count);
+        used
     }
 
     /// Appends an answer, and remembers how large it was.
@@ -359,13 +403,13 @@ impl Connection {
                 self.query(dialect, stream, text, &parameters).await
             }
             Request::Prepare { text, keyspace } => {
-                self.prepare(dialect, stream, text, keyspace).await
+                Box::pin(self.prepare(dialect, stream, text, keyspace)).await
             }
             Request::Execute { id, metadata_id, parameters } => {
                 self.execute(dialect, stream, id, metadata_id, &parameters).await
             }
             Request::Batch { kind, entries, parameters } => {
-                self.batch(dialect, stream, kind, &entries, &parameters).await
+                Box::pin(self.batch(dialect, stream, kind, &entries, &parameters)).await
             }
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
         };

@@ -86,6 +86,24 @@ pub(crate) fn parse_header(input: &[u8]) -> Parsed {
     Parsed::Header(Header { version, flags, stream, opcode, body_bytes })
 }
 
+/// The header of a request to execute or prepare something; `None` for all else.
+pub(crate) fn parse_request(input: &[u8], version: u8) -> Option<Header> {
+    use opcode::{BATCH, EXECUTE, PREPARE, QUERY};
+    match parse_header(input) {
+        Parsed::Header(header) if header.version == version => {
+            matches!(header.opcode, QUERY | PREPARE | EXECUTE | BATCH).then_some(header)
+        }
+        _ => None,
+    }
+}
+
+/// Appends a copy of a response, on another stream.
+pub(crate) fn put_on_stream(out: &mut Vec<u8>, response: &[u8], stream: i16) {
+    let start = out.len();
+    out.extend_from_slice(response);
+    out[start + 2..start + 4].copy_from_slice(&stream.to_be_bytes());
+}
+
 /// Appends a response's header with a length of zero; [`finish`] puts the length in.
 pub(crate) fn begin(out: &mut Vec<u8>, version: u8, flags: u8, stream: i16, opcode: u8) -> usize {
     let start = out.len();

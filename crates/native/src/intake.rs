@@ -9,6 +9,8 @@
 //!    too long.
 //!  - *never-idle*: what was read waits for its turn as long as its time allows, so a shard that
 //!    sheds is busy.
+//!  - *held-between-waits*: the outbox is held while requests are answered and flushed before
+//!    anything is waited for.
 
 use crate::admission::{Charge, Shed, Turn};
 use crate::connection::{Connection, Ended};
@@ -18,6 +20,7 @@ use query::CqlError;
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep_until};
+use std::future::Future;
 use std::rc::Rc;
 
 /// The largest body before STARTUP.
@@ -28,8 +31,8 @@ const BODY_BYTES_MAX: usize = 256 << 20;
 const LARGE_BODY_BYTES: usize = 64 << 10;
 /// What one read may take in: doubled when a read fills it, halved when it hardly does.
 const READ_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
-/// Envelopes between two looks at the clock.
-const ENVELOPES_PER_LOOK: u32 = 32;
+/// Requests between two looks at the clock.
+const REQUESTS_PER_LOOK: u32 = 8;
 /// The pace of a connection that lags far behind is a fraction of the usual: so many halvings.
 const PACE_HALVINGS_MAX: u32 = 6;
 
@@ -45,6 +48,8 @@ pub(crate) struct Intake<'a> {
     /// The charge of a large body that is being read.
     body: Option<Charge>,
     turn: Turn,
+    /// The last read found as much as it could take.
+    lags: bool,
     /// Since when there was more than could be let in.
     lags_since: Option<Instant>,
     /// Since when requests of this read have waited.
@@ -70,6 +75,7 @@ impl<'a> Intake<'a> {
             skip: 0,
             body: None,
             turn: Turn::default(),
+            lags: false,
             lags_since: None,
             waits_since: None,
             halvings: 0,
@@ -96,7 +102,19 @@ impl<'a> Intake<'a> {
             input = buffer;
             let Ok(read @ 1..) = read else { return };
             self.look_at(read, offered);
-            if self.take_requests(&mut input, &mut envelopes).await.is_err() {
+            let turn = match connection.is_started() {
+                true => None,
+                false => Some(connection.handshakes().turn().await),
+            };
+            connection.outbox.hold();
+            let taken = self.take_requests(&mut input, &mut envelopes).await;
+            connection.outbox.flush(&connection.stream);
+            if turn.is_some() {
+                // Others have theirs between those of new connections.
+                runtime::task::yield_now().await;
+            }
+            drop(turn);
+            if taken.is_err() {
                 return;
             }
             self.turn = Turn::default();
@@ -107,6 +125,7 @@ impl<'a> Intake<'a> {
     /// What the size of a read tells: whether there is more, and how large the next should be.
     fn look_at(&mut self, read: usize, offered: usize) {
         (self.sheds, self.waits_since) = (None, None);
+        self.lags = read == offered;
         if read < offered {
             self.lags_since = None;
             self.halvings = self.halvings.saturating_sub(1);
@@ -157,6 +176,13 @@ impl<'a> Intake<'a> {
         self.skip -= used;
         let carriage = connection.segments.get();
         while let Some(rest) = input.get(used..) {
+            if self.sheds_by_header() {
+                let shed = self.connection.shed_all(rest);
+                if 0 < shed {
+                    used += shed;
+                    continue;
+                }
+            }
             let header = match frame::parse_header(rest) {
                 Parsed::Incomplete => break,
                 Parsed::Header(header) => header,
@@ -187,11 +213,35 @@ impl<'a> Intake<'a> {
                 break;
             }
             taken += 1;
-            if taken.is_multiple_of(ENVELOPES_PER_LOOK) {
-                runtime::task::yield_if_needed().await;
+            if taken.is_multiple_of(REQUESTS_PER_LOOK) && runtime::task::need_preempt() {
+                self.yield_now().await;
             }
         }
         Ok(used)
+    }
+
+    /// Lets others have their turn. A connection that lags has so much time for what it has read.
+    async fn yield_now(&mut self) {
+        self.wait_for(runtime::task::yield_now()).await;
+        if self.lags && self.sheds.is_none() {
+            // It says so itself when the time is over.
+            let _ = self.deadline();
+        }
+    }
+
+    /// Waits, after the answers that are there were sent (*held-between-waits*).
+    async fn wait_for<F: Future>(&self, what: F) -> F::Output {
+        self.connection.outbox.flush(&self.connection.stream);
+        let output = what.await;
+        self.connection.outbox.hold();
+        output
+    }
+
+    /// Whether what was read is answered without a look at it.
+    fn sheds_by_header(&self) -> bool {
+        self.sheds.is_some()
+            && self.body.is_none()
+            && (self.lags || self.connection.admission().has_line())
     }
 
     /// Whether a body may be taken in. One that never will is refused, and passed over.
@@ -258,8 +308,9 @@ impl<'a> Intake<'a> {
         if header.flags & flag::COMPRESSED != 0 {
             charge.grow(unpacked.len());
         }
+        self.connection.count_request();
         let connection = self.connection.clone();
-        self.requests.spawn(async move {
+        self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
             connection.answer(header, &unpacked).await;
             connection.ran();
@@ -271,21 +322,20 @@ impl<'a> Intake<'a> {
     /// Lets a request in, or says why it is shed.
     async fn let_in(&mut self, header: &Header) -> Result<(Charge, Permit), Shed> {
         if let Some(shed) = self.sheds
-            && self.body.is_none()
-            && self.connection.admission().has_line()
+            && self.sheds_by_header()
         {
             return Err(shed);
         }
         if !self.connection.outbox.has_room() {
             self.turn = Turn::default();
-            self.connection.outbox.wait_for_room().await;
+            self.wait_for(self.connection.outbox.wait_for_room()).await;
         }
         let requests = &self.connection.requests;
         let permit = match requests.try_acquire(1) {
             Some(permit) => permit,
             None => {
                 let deadline = self.deadline()?;
-                match race(requests.acquire(1), sleep_until(deadline)).await {
+                match self.wait_for(race(requests.acquire(1), sleep_until(deadline))).await {
                     Either::Left(Ok(permit)) => permit,
                     _ => return Err(self.shed_from_now_on(Shed::TooLate)),
                 }
@@ -307,7 +357,7 @@ impl<'a> Intake<'a> {
         }
         let deadline = self.deadline()?;
         self.turn = Turn::default();
-        match admission.admit(bytes, deadline).await {
+        match self.wait_for(admission.admit(bytes, deadline)).await {
             Ok((charge, turn)) => {
                 self.turn = turn;
                 Ok(charge)

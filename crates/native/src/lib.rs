@@ -14,6 +14,7 @@ pub mod admission;
 mod compress;
 mod connection;
 mod frame;
+mod handshake;
 mod intake;
 mod outbox;
 mod request;

@@ -1,9 +1,14 @@
 //! What a connection has still to send: one buffer that requests append to while the previous one
 //! is on its way, so that answers which are ready together leave together.
 //!
+//! Who answers many requests in one turn holds the outbox and flushes it in the end: what the
+//! kernel takes at once leaves in one call. The rest, and what is appended at other times, is the
+//! writing loop's.
+//!
 //! Invariants
 //!  - *whole-envelopes*: the buffer holds whole envelopes; nobody awaits while appending one.
 //!  - *bounded*: requests are read and run only while no more is unsent than the admission allows.
+//!  - *in-order*: nothing leaves while something older is on its way.
 //!  - *charged*: what is unsent is charged to the admission, until it is sent or dropped.
 
 use crate::admission::Admission;
@@ -33,6 +38,12 @@ pub(crate) enum Carriage {
 pub(crate) struct Outbox {
     admission: Rc<Admission>,
     pending: RefCell<Vec<u8>>,
+    /// What the kernel did not take at once, as it is to leave, and the bytes that it is charged.
+    left: RefCell<(Vec<u8>, usize)>,
+    /// The writing loop waits for the kernel.
+    sends: Cell<bool>,
+    /// Somebody is going to flush.
+    held: Cell<bool>,
     /// Bytes that are charged: what is pending, and what is on its way.
     unsent: Cell<usize>,
     /// Since when the client has taken nothing of what is on its way.
@@ -51,6 +62,9 @@ impl Outbox {
         Outbox {
             admission,
             pending: RefCell::new(Vec::new()),
+            left: RefCell::default(),
+            sends: Cell::new(false),
+            held: Cell::new(false),
             unsent: Cell::new(0),
             sends_since: Cell::new(None),
             carriage: Cell::new(Carriage::Envelopes(None)),
@@ -92,7 +106,7 @@ impl Outbox {
         let appended = pending.len() - start;
         self.unsent.set(self.unsent.get() + appended);
         self.admission.add_unsent(appended);
-        if start == 0 && appended != 0 {
+        if start == 0 && appended != 0 && !self.held.get() && !self.sends.get() {
             drop(pending);
             self.filled.notify_one();
         }
@@ -138,11 +152,57 @@ impl Outbox {
         self.drained.notify_all();
     }
 
+    /// What is appended from now on waits for [`Outbox::flush`]. Who holds does not await.
+    pub(crate) fn hold(&self) {
+        self.held.set(true);
+    }
+
+    /// Sends what is pending as far as the kernel takes it at once; the writing loop has the rest.
+    pub(crate) fn flush(&self, stream: &TcpStream) {
+        self.held.set(false);
+        if !self.sends.get() && !self.closed.get() && !self.send_now(stream) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Hands what is pending to the kernel; whether nothing is left.
+    fn send_now(&self, stream: &TcpStream) -> bool {
+        if !self.left.borrow().0.is_empty() {
+            return false;
+        }
+        let ready = self.pending.take();
+        if ready.is_empty() {
+            self.pending.replace(ready);
+            return true;
+        }
+        let charged = ready.len();
+        let mut ready = self.carried(ready);
+        // An error shows when the writing loop meets it.
+        let sent = stream.try_write(&ready).unwrap_or(0);
+        if sent < ready.len() {
+            ready.drain(..sent);
+            self.left.replace((ready, charged));
+            return false;
+        }
+        self.sent(ready, charged);
+        true
+    }
+
+    /// All of a buffer was sent: it is used again.
+    fn sent(&self, mut buffer: Vec<u8>, charged: usize) {
+        self.discharge(charged);
+        self.drained.notify_all();
+        let mut pending = self.pending.borrow_mut();
+        if pending.capacity() == 0 && buffer.capacity() <= KEPT_BYTES_MAX {
+            buffer.clear();
+            *pending = buffer;
+        }
+    }
+
     /// Sends what is appended, until the outbox is closed and empty or the client is gone.
     pub(crate) async fn send_all(&self, stream: &TcpStream) {
-        let mut spare = Vec::new();
         loop {
-            if self.pending.borrow().is_empty() {
+            if self.send_now(stream) {
                 if self.closed.get() {
                     return;
                 }
@@ -151,22 +211,19 @@ impl Outbox {
                 runtime::task::yield_now().await;
                 continue;
             }
-            let ready = std::mem::replace(&mut *self.pending.borrow_mut(), spare);
-            let charged = ready.len();
-            let ready = self.carried(ready);
+            let (left, charged) = self.left.take();
+            self.sends.set(true);
             self.sends_since.set(Some(Instant::now()));
-            let (sent, mut buffer) = stream.write_all(ready).await;
+            let (sent, buffer) = stream.write_all(left).await;
             self.sends_since.set(None);
-            self.discharge(charged);
-            self.drained.notify_all();
+            self.sends.set(false);
+            self.sent(buffer, charged);
             if sent.is_err() {
                 self.closed.set(true);
                 self.pending.borrow_mut().clear();
                 self.discharge(self.unsent.get());
                 return;
             }
-            buffer.clear();
-            spare = if buffer.capacity() <= KEPT_BYTES_MAX { buffer } else { Vec::new() };
         }
     }
 

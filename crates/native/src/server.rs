@@ -7,10 +7,11 @@
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
 
-use crate::admission::{Admission, Counters, Limits};
+use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
+use crate::handshake::{self, Handshakes};
 use crate::supported::Facts;
-use cluster::Cluster;
+use cluster::{Cluster, Settings};
 use query::Processor;
 use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener};
 use runtime::task::Scope;
@@ -56,6 +57,7 @@ pub struct Server {
     cluster: Rc<Cluster>,
     processor: Rc<Processor>,
     admission: Rc<Admission>,
+    handshakes: Handshakes,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     next_shard: Cell<u16>,
@@ -67,8 +69,13 @@ impl Server {
     /// Starts the server of this shard; every shard has one before any listens. The shard's
     /// cluster and processor must be in `runtime::local`.
     pub fn start(config: Config) -> Rc<Server> {
+        let settings = Settings::of_shard();
+        let requests_max = config.limits.requests_max as i64;
+        let requests_max = settings.register(admission::REQUESTS_OPTION, requests_max, positive);
+        let handshakes = settings.register(handshake::OPTION, handshake::CONCURRENCY, positive);
         let server = Rc::new(Server {
-            admission: Admission::new(config.limits),
+            admission: Admission::live(config.limits, requests_max),
+            handshakes: Handshakes::new(handshakes),
             config,
             shard_aware_port: Cell::new(None),
             cluster: runtime::local::get::<Cluster>(),
@@ -151,7 +158,12 @@ impl Server {
 
     /// What was let in on this shard, what was not, and what is under way.
     pub fn admission_counters(&self) -> Counters {
-        self.admission.counters()
+        let handshakes_blocked = self.handshakes.blocked();
+        Counters { handshakes_blocked, ..self.admission.counters() }
+    }
+
+    pub(crate) fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// Ends connections that do not move, where others need the memory that they hold.
@@ -224,7 +236,9 @@ impl Server {
             Some(Client {
                 address: connection.session.client?,
                 version: connection.version(),
-                started: connection.is_started(),
+                stage: connection.stage(),
+                requests: connection.request_count(),
+                keyspace: connection.session.keyspace().map(|name| name.to_string()),
                 options: connection.options.borrow().clone(),
                 shard: runtime::shard_id(),
             })
@@ -240,14 +254,40 @@ enum Choice {
     SourcePort,
 }
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Before STARTUP.
+    Established,
+    /// Requests are answered.
+    Ready,
+}
+
+impl Stage {
+    /// As tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Established => "ESTABLISHED",
+            Stage::Ready => "READY",
+        }
+    }
+}
+
+fn positive(number: &i64) -> Result<(), String> {
+    if 0 < *number { Ok(()) } else { Err(format!("{number} is not above 0")) }
+}
+
 /// A client, as `system.clients` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub address: SocketAddr,
     /// Unknown until its first request.
     pub version: Option<u8>,
-    /// Whether STARTUP is done.
-    pub started: bool,
+    pub stage: Stage,
+    /// Requests that were let in, since it was started.
+    pub requests: u64,
+    /// Set by `USE`.
+    pub keyspace: Option<String>,
     /// What STARTUP said.
     pub options: Vec<(String, String)>,
     pub shard: u16,

@@ -113,7 +113,7 @@ fn client_row(client: Client) -> Named {
         ("address", address),
         ("port", i32::from(client.address.port()).to_be_bytes().to_vec()),
         ("client_type", text("cql")),
-        ("connection_stage", text(if client.started { "READY" } else { "ESTABLISHED" })),
+        ("connection_stage", text(client.stage.name())),
         ("driver_name", text(option("DRIVER_NAME"))),
         ("driver_version", text(option("DRIVER_VERSION"))),
         ("hostname", text(client.address.ip().to_string())),
