@@ -226,5 +226,7 @@ fn resolve(frames: &[usize]) -> String {
             break;
         }
     }
+    // Else all of the executable's line tables would stay in memory.
+    backtrace::clear_symbol_cache();
     text
 }
