@@ -220,6 +220,7 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     })?;
     config.memtable_bytes_max = division.memtables_max;
     config.memory_bytes = division.shard;
+    config.heap_bytes = Some(memory::backed_bytes);
     config.index_cache_bytes = index_cache_bytes(values, per_shard)?;
     if !values.flag("enable_cache") {
         config.row_cache_bytes_max = 0;

@@ -51,6 +51,9 @@ pub struct Config {
     pub row_cache_bytes_max: usize,
     /// Memory of this shard, in bytes: reads have their parts of it.
     pub memory_bytes: usize,
+    /// Tells how much memory is behind the heap of this shard's thread, in bytes; `None`: nobody
+    /// knows.
+    pub heap_bytes: Option<fn() -> usize>,
     /// When a read of one partition has to end, counted from its begin.
     pub read_timeout: Duration,
     /// When a read of a range has to end, counted from its begin.
@@ -97,6 +100,7 @@ impl Config {
             row_cache_bytes_max: usize::MAX,
             sstables: WriterDefaults::default(),
             memory_bytes: 1 << 30,
+            heap_bytes: None,
             read_timeout: Duration::from_secs(5),
             range_read_timeout: Duration::from_secs(10),
             write_wait_max: Duration::from_secs(2),

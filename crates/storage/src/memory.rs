@@ -4,6 +4,11 @@
 //! rest the caches have all that is left: the index cache a fraction, the row cache everything
 //! else. They give back in the moment in which somebody else needs it.
 //!
+//! What parts count is less than what they cost: the allocator keeps pages that fell free for a
+//! while, and others for good, because of what is left in them. So the memory behind the heap is
+//! measured; what of it nobody counts is taken from the caches once it is more than the parts of
+//! those who come in bursts, and of those whom nobody counts.
+//!
 //! Invariants
 //!  - *all-of-it*: what is given to caches and what others have add up to the shard's memory, or
 //!    the row cache has nothing.
@@ -49,6 +54,10 @@ pub struct Taken {
     pub components: usize,
     /// The index cache.
     pub index_cache: usize,
+    /// What the row cache has on the heap.
+    pub rows_heap: usize,
+    /// What is behind the heap, used or not; 0: nobody knows.
+    pub heap: usize,
 }
 
 /// What the caches may take now, in bytes.
@@ -86,9 +95,12 @@ impl Division {
     /// What the caches may take while others take that much. Indexes that are not there leave
     /// their part to rows.
     pub fn caches(&self, taken: Taken) -> CacheLimits {
-        let others = self.reads_max + self.requests_max + self.fixed;
-        let others = others + taken.memtables + taken.components;
-        let caches = self.shard.saturating_sub(others);
+        let counted = taken.memtables + taken.components;
+        let of_caches = taken.index_cache + taken.rows_heap;
+        let uncounted = taken.heap.saturating_sub(counted + of_caches);
+        // Reads and requests lie on the heap as well; what is free there they take first.
+        let others = (self.reads_max + self.requests_max + self.fixed).max(uncounted);
+        let caches = self.shard.saturating_sub(others + counted);
         let part = caches as u128 * self.index_of_all as u128 / self.shard.max(1) as u128;
         let index = part as usize;
         CacheLimits { index, rows: caches - taken.index_cache.min(index) }
@@ -112,7 +124,8 @@ mod tests {
         let division = Division::of(mib(1000), mib(200)).unwrap();
         let check = |memtables, components, index_cache, index, rows| {
             let (memtables, components) = (mib(memtables), mib(components));
-            let taken = Taken { memtables, components, index_cache: mib(index_cache) };
+            let index_cache = mib(index_cache);
+            let taken = Taken { memtables, components, index_cache, ..Taken::default() };
             let limits = division.caches(taken);
             let near = |bytes: usize, wanted: usize| bytes.abs_diff(mib(wanted)) < mib(1);
             assert!(near(limits.index, index) && near(limits.rows, rows), "{taken:?}: {limits:?}");
@@ -124,6 +137,25 @@ mod tests {
         // The index cache gives back what is over its own limit, not the row cache.
         check(500, 80, 156, 40, 160);
         check(800, 0, 100, 0, 0);
+    }
+
+    #[test]
+    fn what_the_heap_takes_beyond_what_is_counted_is_taken_from_caches() {
+        let mib = |mib: usize| mib << 20;
+        let division = Division::of(mib(1000), 0).unwrap();
+        let check = |memtables, heap, rows_heap, rows| {
+            let (memtables, heap, rows_heap) = (mib(memtables), mib(heap), mib(rows_heap));
+            let taken = Taken { memtables, heap, rows_heap, ..Taken::default() };
+            let limits = division.caches(taken);
+            assert!(limits.rows.abs_diff(mib(rows)) < mib(1), "{taken:?}: {limits:?}");
+        };
+        check(300, 0, 0, 480);
+        check(300, 520, 0, 480);
+        check(300, 620, 0, 380);
+        check(300, 620, 50, 430);
+        // A memtable is gone, its pages are not.
+        check(0, 500, 0, 500);
+        check(0, 1500, 0, 0);
     }
 
     #[test]

@@ -185,6 +185,8 @@ impl Shard {
             memtables: self.dirty.iter().map(|dirty| dirty.level().real).sum(),
             components: components.map(|sstable| sstable.memory_bytes()).sum(),
             index_cache: (cached.partitions.bytes + cached.files.bytes) as usize,
+            heap: self.config.heap_bytes.map_or(0, |measure| measure()),
+            rows_heap: self.row_cache.as_ref().map_or(0, |cache| cache.heap_bytes()),
         };
         let limits = self.division.caches(taken);
         self.index_cache.set_bytes_max(limits.index);
