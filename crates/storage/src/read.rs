@@ -204,7 +204,7 @@ impl One<'_> {
         }
         let cache = self.table.cache_of(self.tablet, self.through());
         let view = View::of(self.tablet, schema, access, cache);
-        let mut source = view.partition(lookup, &Slice::resumed(command, &schema.order));
+        let mut source = view.partition(lookup, Slice::resumed(command, &schema.order));
         let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
         permit.count_sstables(view.opened());
         page
@@ -268,7 +268,7 @@ fn open_range(
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
             let cache = table.cache_of(tablet, through);
             let view = View::of(tablet, schema, access_of(shard, command), cache);
-            chain.push(view.partition(&lookup, &Slice::resumed(command, &schema.order)));
+            chain.push(view.partition(&lookup, Slice::resumed(command, &schema.order)));
         }
         start = just_after(&lookup.key);
     }
@@ -317,7 +317,7 @@ fn open(
             let Some(tablet) = table.tablet_of(key.token) else { return chained(Vec::new()) };
             let cache = table.cache_of(tablet, through);
             let view = View::of(tablet, &schema, access.clone(), cache);
-            view.partition(&Lookup::new(key.key.clone()), slice)
+            view.partition(&Lookup::new(key.key.clone()), slice.clone())
         }
         PartitionScope::Range { start, end } => {
             chained(between(table, &schema, (start, end), slice, (access, through)))

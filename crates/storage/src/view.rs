@@ -4,7 +4,7 @@
 //! opens sources when they are needed, of the SSTables that there were when the view was taken.
 
 use crate::cache::TabletCache;
-use crate::cache::source::{Below, CacheSource, CacheView};
+use crate::cache::source::{Below, CacheSource, CacheView, FreshSource};
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use crate::table::Tablet;
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
@@ -67,15 +67,35 @@ impl View {
     }
 
     /// A source of one partition. Memtables without it take no part.
-    pub(crate) fn partition(&self, lookup: &Lookup, slice: &Slice) -> Box<dyn Source> {
+    pub(crate) fn partition(&self, lookup: &Lookup, slice: Slice) -> Box<dyn Source> {
         let holders = self.memtables.iter().filter(|memtable| memtable.contains(&lookup.key));
-        let mut all = memtable_sources(holders, &KeyRange::One(lookup.key.clone()), slice);
-        if self.cache.is_none() {
-            self.sstables.open_partition(lookup, slice, &mut all);
-        } else if self.sstables.may_contain(lookup) {
-            all.extend(self.cached(&PartitionScope::Key(lookup.key.clone()), slice));
+        let mut all = memtable_sources(holders, &KeyRange::One(lookup.key.clone()), &slice);
+        let direction = slice.direction();
+        match &self.cache {
+            None => self.sstables.open_partition(lookup, &slice, &mut all),
+            Some(view) if !slice.forwarding && !view.knows(&lookup.key) => {
+                match self.fresh(view, lookup, slice) {
+                    Some(only) if all.is_empty() => return only,
+                    source => all.extend(source),
+                }
+            }
+            Some(_) if self.sstables.may_contain(lookup) => {
+                all.extend(self.cached(&PartitionScope::Key(lookup.key.clone()), &slice));
+            }
+            Some(_) => {}
         }
-        self.merge(slice, all)
+        reader::merge(self.schema.clone(), direction, all)
+    }
+
+    /// A source of a partition of which the cache knows nothing; `None`: it is not there.
+    fn fresh(&self, view: &CacheView, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
+        let below = (self.sstables.clone(), self.order.clone());
+        let source = FreshSource::new(view.clone(), below, &lookup.key, slice, |_, slice| {
+            let mut all = Vec::new();
+            self.sstables.open_partition(lookup, slice, &mut all);
+            self.sstables.merge(slice, all)
+        });
+        source.map(|source| -> Box<dyn Source> { Box::new(source) })
     }
 
     /// A source of the partitions between two bounds; `None`: there are none.

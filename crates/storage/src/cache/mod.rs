@@ -240,6 +240,11 @@ impl TabletCache {
         }
     }
 
+    /// Counts a partition that was looked up and not known.
+    pub(crate) fn count_miss(&self) {
+        self.cache.store.borrow().stats.add_lookup(false);
+    }
+
     /// Whether something is known of a partition.
     pub(crate) fn knows(&self, key: &DecoratedKey) -> bool {
         let store = self.cache.store.borrow();

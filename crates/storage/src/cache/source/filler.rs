@@ -5,7 +5,7 @@ use crate::cache::Populate;
 use model::ClusteringOrder;
 use mutation::{ClusteringPosition, ClusteringRange, Direction, Fragment};
 use reader::place::beyond;
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Follows the clustered fragments of one partition that a source below yields. What has come is
@@ -15,8 +15,8 @@ pub(super) struct Filler {
     populate: Option<Populate>,
     order: Rc<ClusteringOrder>,
     direction: Direction,
-    /// The intervals that are read, in the direction of the stream. Neighbours do not touch.
-    left: VecDeque<ClusteringRange>,
+    /// The intervals that are read, against the direction of the stream. Neighbours do not touch.
+    left: SmallVec<[ClusteringRange; 1]>,
     /// Whether the first of them has begun.
     begun: bool,
     /// All before this place, in the direction of the stream, came of the first of them.
@@ -38,7 +38,7 @@ impl Filler {
             populate: Some(populate),
             order: reading.order.clone(),
             direction: reading.direction(),
-            left: VecDeque::new(),
+            left: SmallVec::new(),
             begun: false,
             beyond: None,
             bytes_left: bytes_max,
@@ -52,22 +52,22 @@ impl Filler {
         self.leave();
         self.left.clear();
         for range in ranges {
-            match self.left.back_mut() {
+            match self.left.last_mut() {
                 Some(before) if before.end.compare(&self.order, &range.start).is_ge() => {
                     before.end = range.end.clone();
                 }
-                _ => self.left.push_back(range.clone()),
+                _ => self.left.push(range.clone()),
             }
         }
-        if let Direction::Reversed = self.direction {
-            self.left.make_contiguous().reverse();
+        if let Direction::Forward = self.direction {
+            self.left.reverse();
         }
     }
 
     /// A fragment came.
     pub(super) fn fragment(&mut self, reading: &Reading, fragment: &Fragment) {
         let Some(position) = fragment.clustering() else { return };
-        while let Some(range) = self.left.front() {
+        while let Some(range) = self.left.last() {
             // What closes a range tombstone at the end of a range belongs to the range.
             let end = last(range, self.direction).as_parts();
             if self.direction.apply(self.order.compare(position, end)).is_le() {
@@ -101,7 +101,7 @@ impl Filler {
     }
 
     fn begin_range(&mut self) {
-        let (Some(populate), Some(range)) = (&mut self.populate, self.left.front()) else { return };
+        let (Some(populate), Some(range)) = (&mut self.populate, self.left.last()) else { return };
         if !self.begun {
             self.begun = true;
             match self.direction {
@@ -113,7 +113,7 @@ impl Filler {
 
     fn end_range(&mut self) {
         self.begin_range();
-        if let Some(range) = self.left.pop_front() {
+        if let Some(range) = self.left.pop() {
             self.reached(last(&range, self.direction));
         }
         (self.begun, self.beyond) = (false, None);

@@ -2,7 +2,8 @@
 //! cache, others from below, which are cached as they pass.
 //!
 //! In reading order: [`CacheView`], [`Below`]; [`CacheSource`]; `walk` (inside of a known
-//! partition), `scan` (partitions that are not known), `filler` (what is cached of them).
+//! partition), `scan` (partitions that are not known), `filler` (what is cached of them); `fresh`
+//! (one partition of which nothing is known).
 //!
 //! Invariants
 //!  - *one-view*: what lies below is what the cache mirrored when the view was taken, in the same
@@ -16,6 +17,7 @@
 //!    others may leave some out.
 
 mod filler;
+mod fresh;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ mod walk;
 
 use crate::cache::{Found, NextKey, Phase, Populate, TabletCache};
 use filler::Filler;
+pub(crate) use fresh::FreshSource;
 use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone};
 use reader::place::just_after;
@@ -66,6 +69,11 @@ impl CacheView {
         CacheView { cache: cache.clone(), phase, updating }
     }
 
+    /// Whether the cache knows something of a partition.
+    pub(crate) fn knows(&self, key: &DecoratedKey) -> bool {
+        self.cache.knows(key)
+    }
+
     fn is_same_phase(&self) -> bool {
         self.cache.phase() == self.phase
     }
@@ -80,7 +88,6 @@ impl CacheView {
 /// What the parts of a source share.
 struct Reading {
     view: CacheView,
-    below: Rc<dyn Below>,
     order: Rc<ClusteringOrder>,
     slice: Slice,
     /// Whether something was read below.
@@ -88,6 +95,10 @@ struct Reading {
 }
 
 impl Reading {
+    fn new(view: CacheView, order: Rc<ClusteringOrder>, slice: Slice) -> Reading {
+        Reading { view, order, slice, missed: Cell::new(false) }
+    }
+
     fn direction(&self) -> Direction {
         self.slice.direction()
     }
@@ -111,7 +122,7 @@ impl Reading {
     }
 
     fn knows(&self, key: &DecoratedKey) -> bool {
-        self.view.cache.knows(key)
+        self.view.knows(key)
     }
 
     /// To cache a partition, if what is read of it still may be.
@@ -171,6 +182,7 @@ impl Reading {
 /// A stream of what the SSTables of a tablet hold.
 pub(crate) struct CacheSource {
     reading: Reading,
+    below: Rc<dyn Below>,
     /// Where the partitions end that are wanted.
     end: RingBound,
     /// All partitions before it have come.
@@ -221,7 +233,8 @@ impl CacheSource {
             PartitionScope::Range { start, end } => (start.clone(), end.clone()),
         };
         let mut source = CacheSource {
-            reading: Reading { view, below, order, slice, missed: Cell::new(false) },
+            reading: Reading::new(view, order, slice),
+            below,
             end,
             at,
             state: State::Outside,
@@ -265,12 +278,12 @@ impl CacheSource {
         let source = match &wanted {
             Wanted::Only(key) => {
                 self.at = just_after(key);
-                reading.below.partition(key, &slice)
+                self.below.partition(key, &slice)
             }
             Wanted::Until(until) => {
                 let idle = self.idle.take();
                 let goes_on = idle.is_some() || *until != self.end;
-                let mut source = idle.or_else(|| reading.below.range((&from, &self.end), &slice));
+                let mut source = idle.or_else(|| self.below.range((&from, &self.end), &slice));
                 if let Some(source) = source.as_mut().filter(|_| goes_on) {
                     source.forward_partitions(&from, until);
                 }
@@ -348,7 +361,7 @@ impl CacheSource {
         match &mut self.state {
             State::Outside => self.next(),
             State::Below(scan) => scan.step(),
-            State::Known(walk) => match walk.step(&self.reading, &mut self.ready) {
+            State::Known(walk) => match walk.step((&self.reading, &*self.below), &mut self.ready) {
                 Progress::End if !self.reading.slice.forwarding => {
                     self.ready.push_back(Fragment::PartitionEnd);
                     self.state = State::Outside;

@@ -37,8 +37,8 @@ struct Present {
     /// Its tombstone, until it is clear whether it has a static row.
     due: Option<Tombstone>,
     filler: Option<Filler>,
-    /// What is asked for, in table order.
-    ranges: Vec<ClusteringRange>,
+    /// What is asked for, in table order; `None`: what the slice says.
+    ranges: Option<Vec<ClusteringRange>>,
     /// The source yields nothing more of it until it is forwarded.
     drained: bool,
 }
@@ -84,39 +84,41 @@ impl Scan {
             return self.digest_nothing(reading);
         }
         for fragment in batch.drain(..) {
-            match &fragment {
-                Fragment::PartitionStart { key, tombstone } => {
-                    let ranges = reading.ranges_at_start();
-                    let (key, due) = (key.clone(), Some(*tombstone));
-                    let (filler, drained) = (None, false);
-                    self.came = true;
-                    self.present = Some(Present { key, due, filler, ranges, drained });
-                }
-                Fragment::StaticRow { row } => {
-                    self.made(reading, Some(row));
-                    if !reading.slice.with_static {
-                        continue;
-                    }
-                }
-                Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. } => {
-                    self.made(reading, None);
-                    if let Some(Present { filler: Some(filler), .. }) = &mut self.present {
-                        filler.fragment(reading, &fragment);
-                    }
-                    reading.count_read(&fragment);
-                }
-                Fragment::PartitionEnd => {
-                    self.made(reading, None);
-                    self.leave(reading, Filler::finish);
-                }
+            self.pass(reading, &fragment);
+            if reading.slice.with_static || !matches!(fragment, Fragment::StaticRow { .. }) {
+                ready.push_back(fragment);
             }
-            ready.push_back(fragment);
         }
         true
     }
 
+    /// A fragment came.
+    pub(super) fn pass(&mut self, reading: &Reading, fragment: &Fragment) {
+        match fragment {
+            Fragment::PartitionStart { key, tombstone } => {
+                let ranges = reading.slice.forwarding.then(Vec::new);
+                let (key, due) = (key.clone(), Some(*tombstone));
+                let (filler, drained) = (None, false);
+                self.came = true;
+                self.present = Some(Present { key, due, filler, ranges, drained });
+            }
+            Fragment::StaticRow { row } => self.made(reading, Some(row)),
+            Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. } => {
+                self.made(reading, None);
+                if let Some(Present { filler: Some(filler), .. }) = &mut self.present {
+                    filler.fragment(reading, fragment);
+                }
+                reading.count_read(fragment);
+            }
+            Fragment::PartitionEnd => {
+                self.made(reading, None);
+                self.leave(reading, Filler::finish);
+            }
+        }
+    }
+
     /// The source is at its end, or at that of what was asked for of a partition.
-    fn digest_nothing(&mut self, reading: &Reading) -> bool {
+    pub(super) fn digest_nothing(&mut self, reading: &Reading) -> bool {
         self.made(reading, None);
         if let Some(present) = &mut self.present {
             present.filler.iter_mut().for_each(Filler::finish);
@@ -143,8 +145,8 @@ impl Scan {
         };
         let static_row = || static_row.cloned().unwrap_or_default();
         let populate = reading.populate(&present.key, tombstone, static_row);
-        present.filler =
-            populate.map(|populate| Filler::new(reading, populate, &present.ranges, bytes_max));
+        let ranges = present.ranges.as_ref().unwrap_or(&reading.slice.ranges);
+        present.filler = populate.map(|populate| Filler::new(reading, populate, ranges, bytes_max));
     }
 
     /// The present partition is done: `end` says how to leave it to the cache.
@@ -174,7 +176,7 @@ impl Scan {
         // Without knowing whether there is a static row nothing is cached.
         present.due = None;
         present.filler.iter_mut().for_each(|filler| filler.expect(&ranges));
-        (present.ranges, present.drained) = (ranges, false);
+        (present.ranges, present.drained) = (Some(ranges), false);
         self.source.forward_rows(asked);
     }
 

@@ -15,6 +15,7 @@ use stdx::Prng;
 const CACHE_BYTES: usize = 4 << 20;
 
 /// What the SSTables hold, always read with a wait. It breaks after so many fills.
+#[derive(Clone)]
 struct Slow {
     mutations: Vec<FrozenMutation>,
     breaks_after: Option<usize>,
@@ -123,8 +124,15 @@ impl Tablet {
         let below = Slow { mutations, breaks_after, opened: self.opened.clone() };
         let order = Rc::new(self.schema.order.clone());
         let view = CacheView::of(&self.cache);
-        let cached = CacheSource::new(view, Rc::new(below), order, scope, slice.clone());
-        let mut all: Vec<Box<dyn Source>> = vec![Box::new(cached)];
+        let cached: Box<dyn Source> = match scope {
+            PartitionScope::Key(key) if !slice.forwarding && !view.knows(key) => {
+                let open = |below: &Slow, slice: &Slice| below.partition(key, slice);
+                let below = (below, order);
+                Box::new(FreshSource::new(view, below, key, slice.clone(), open).unwrap())
+            }
+            _ => Box::new(CacheSource::new(view, Rc::new(below), order, scope, slice.clone())),
+        };
+        let mut all: Vec<Box<dyn Source>> = vec![cached];
         if let Some((memtable, _)) = &*self.sealed.borrow() {
             let keys = match scope {
                 PartitionScope::Key(key) => KeyRange::One(key.clone()),

@@ -1,7 +1,7 @@
 //! Inside of a partition that the cache knows: runs come from its snapshot, gaps from below.
 
 use super::filler::Filler;
-use super::{Progress, Reading, first};
+use super::{Below, Progress, Reading, first};
 use crate::cache::{Piece, Run, Snapshot, Stretch};
 use model::{ClusteringOrder, DecoratedKey};
 use mutation::range::{earlier, later};
@@ -51,7 +51,11 @@ impl Walk {
     }
 
     /// Goes on to the end of the next stretch.
-    pub(super) fn step(&mut self, reading: &Reading, ready: &mut VecDeque<Fragment>) -> Progress {
+    pub(super) fn step(
+        &mut self,
+        (reading, below): (&Reading, &dyn Below),
+        ready: &mut VecDeque<Fragment>,
+    ) -> Progress {
         if self.gap.is_some() {
             return Progress::Below;
         }
@@ -74,7 +78,7 @@ impl Walk {
                 let order = &reading.order;
                 let start = later(order, &from, &left.start).clone();
                 let end = earlier(order, &to, &left.end).clone();
-                self.enter_gap(reading, ClusteringRange { start, end })
+                self.enter_gap((reading, below), ClusteringRange { start, end })
             }
         }
     }
@@ -119,7 +123,11 @@ impl Walk {
         }
     }
 
-    fn enter_gap(&mut self, reading: &Reading, range: ClusteringRange) -> Progress {
+    fn enter_gap(
+        &mut self,
+        (reading, below): (&Reading, &dyn Below),
+        range: ClusteringRange,
+    ) -> Progress {
         let Snapshot { tombstone, static_row, .. } = &self.snapshot;
         let populate = reading.populate(&self.key, *tombstone, || static_row.clone());
         let ranges = std::slice::from_ref(&range);
@@ -127,7 +135,7 @@ impl Walk {
             populate.map(|populate| Filler::new(reading, populate, ranges, usize::MAX));
         let (reversed, with_static, forwarding) = (reading.slice.reversed, false, false);
         let slice = Slice { ranges: vec![range.clone()], reversed, with_static, forwarding };
-        match reading.below.partition(&self.key, &slice) {
+        match below.partition(&self.key, &slice) {
             Some(source) => {
                 reading.missed();
                 self.gap = Some(Gap { source, filler, range });
