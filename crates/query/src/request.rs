@@ -36,8 +36,8 @@ impl Scratch {
 /// What a client's log is to be told of one execution.
 ///
 /// Invariants
-///  - *bounded*: at most [`Warnings::COUNT_MAX`] texts of at most [`Warnings::BYTES_MAX`] bytes; the
-///    frame counts both in 16 bits.
+///  - *bounded*: at most [`Warnings::COUNT_MAX`] texts of at most [`Warnings::BYTES_MAX`] bytes;
+///    the frame counts both in 16 bits.
 #[derive(Default)]
 pub(crate) struct Warnings(Cell<Vec<String>>);
 

@@ -317,7 +317,8 @@ fn reversed(
         }
         if at < position {
             return Err(CqlError::Invalid(format!(
-                "Unsupported order by relation - column {} doesn't have an ordering or EQ relation.",
+                "Unsupported order by relation - column {} doesn't have an ordering or EQ \
+                 relation.",
                 clustering[at].name
             )));
         }
