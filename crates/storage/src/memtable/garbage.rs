@@ -10,13 +10,17 @@ use super::row::Row;
 use super::rows::Rows;
 use super::tree::Node;
 use model::DecoratedKey;
+use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
 use std::rc::Rc;
 
 /// Rows of a node of a large partition, about.
 const ROWS_PER_STEP: usize = 24;
 
-/// What is left of a memtable.
+/// Bytes of a node of a large collection, about.
+const BYTES_PER_STEP: usize = 64 << 10;
+
+/// What is left of a memtable, or of a part of it.
 pub(crate) struct Remains {
     partitions: IntoIter<DecoratedKey, Rc<Partition>>,
     rows: Vec<Rc<Node<Row>>>,
@@ -34,6 +38,12 @@ impl Remains {
         let rows = objects.saturating_sub(partitions.len());
         let steps = (partitions.len() + rows / ROWS_PER_STEP).max(1);
         Remains { partitions, rows: Vec::new(), parts: Vec::new(), steps }
+    }
+
+    /// Of large collections that so many bytes are in.
+    pub(super) fn of_parts(parts: Vec<Rc<PartNode>>, bytes: usize) -> Remains {
+        let steps = (bytes / BYTES_PER_STEP).max(1);
+        Remains { partitions: BTreeMap::new().into_iter(), rows: Vec::new(), parts, steps }
     }
 
     /// Frees a little; whether there is more.

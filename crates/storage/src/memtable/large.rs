@@ -13,7 +13,7 @@
 //!    empty key, which comes before all others.
 
 use super::footprint::{Grown, blob_bytes, boxed_bytes};
-use super::row::put;
+use super::row::{Scratch, put};
 use super::tree::{Node, Tree};
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::{self, compare_paths};
@@ -53,6 +53,8 @@ struct Parts {
     newest: i64,
     /// By the first path: blobs without a tombstone. `None`: no element.
     tree: Option<Tree<Rc<[u8]>>>,
+    /// What the tree takes.
+    bytes: usize,
 }
 
 impl LargeRow {
@@ -78,7 +80,7 @@ impl LargeRow {
         &mut self,
         schema: &TableSchema,
         row: RowView<'_>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
         grown: &mut Grown,
     ) {
         for (column, data) in row.columns() {
@@ -92,17 +94,13 @@ impl LargeRow {
         if RowView::trusted(&rest).is_empty() {
             return;
         }
-        scratch.clear();
-        mutation::row::merge(
-            schema,
-            RowView::trusted(&self.head),
-            RowView::trusted(&rest),
-            scratch,
-        );
-        put(&mut self.head, scratch, grown);
+        let merged = &mut scratch.bytes;
+        merged.clear();
+        mutation::row::merge(schema, RowView::trusted(&self.head), RowView::trusted(&rest), merged);
+        put(&mut self.head, merged, grown);
         let tombstone = RowView::trusted(&self.head).tombstone();
         for parts in &mut self.collections {
-            parts.cover(tombstone, grown);
+            parts.cover(tombstone, grown, scratch);
         }
         self.collections.retain(|parts| parts.tree.is_some() || !tombstone.subsumes(parts.tomb));
         if BLOB_BYTES_MAX < self.head.len() {
@@ -189,7 +187,7 @@ fn rebuild(
 impl Parts {
     fn of(column: ColumnId, view: CollectionView<'_>, grown: &mut Grown) -> Parts {
         let newest = view.iter().map(|(_, cell)| cell.timestamp).max().unwrap_or(i64::MIN);
-        let mut parts = Parts { column, tomb: view.tomb(), newest, tree: None };
+        let mut parts = Parts { column, tomb: view.tomb(), newest, tree: None, bytes: 0 };
         collection::split(view, PART_BYTES_MAX, |path, blob| {
             match parts.tree {
                 None => parts.insert(|_| Ordering::Less, FIRST, blob, grown),
@@ -205,10 +203,10 @@ impl Parts {
         &mut self,
         ty: Option<&Type>,
         view: CollectionView<'_>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
         grown: &mut Grown,
     ) {
-        self.cover(view.tomb(), grown);
+        self.cover(view.tomb(), grown, scratch);
         self.tomb = self.tomb.merge(view.tomb());
         let mut elements = view.iter().peekable();
         while let Some((first, _)) = elements.peek() {
@@ -217,7 +215,7 @@ impl Parts {
                 let mut rest = CollectionWriter::new(Tombstone::NONE);
                 elements.for_each(|(path, cell)| rest.push(path, cell));
                 let fresh = Parts::of(self.column, CollectionView::trusted(&rest.finish()), grown);
-                (self.tree, self.newest) = (fresh.tree, fresh.newest);
+                (self.tree, self.newest, self.bytes) = (fresh.tree, fresh.newest, fresh.bytes);
                 return;
             };
             let (key, part, next) = tree.floor(|stored| place(ty, stored, first));
@@ -242,7 +240,7 @@ impl Parts {
         ty: Option<&Type>,
         (key, part, is_last): (&[u8], Rc<[u8]>, bool),
         (first, some): (&[u8], &[u8]),
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
         grown: &mut Grown,
     ) {
         let old = CollectionView::trusted(&part);
@@ -256,14 +254,15 @@ impl Parts {
                 });
             }
         }
-        scratch.clear();
-        collection::merge(ty, old, CollectionView::trusted(some), scratch);
+        let merged = &mut scratch.bytes;
+        merged.clear();
+        collection::merge(ty, old, CollectionView::trusted(some), merged);
         drop(part);
-        if scratch.len() <= PART_BYTES_MAX {
-            return self.insert(|stored| place(ty, stored, key), key, scratch, grown);
+        if merged.len() <= PART_BYTES_MAX {
+            return self.insert(|stored| place(ty, stored, key), key, merged, grown);
         }
         let mut of_key = Some(key);
-        collection::split(CollectionView::trusted(scratch), PART_BYTES_MAX, |path, blob| {
+        collection::split(CollectionView::trusted(merged), PART_BYTES_MAX, |path, blob| {
             let key = of_key.take().unwrap_or(path);
             self.insert(|stored| place(ty, stored, key), key, blob, grown);
         });
@@ -277,6 +276,7 @@ impl Parts {
         blob: &[u8],
         grown: &mut Grown,
     ) {
+        let before = grown.bytes();
         let tree = self.tree.get_or_insert_with(|| Tree::of_few(Vec::new(), grown));
         let mut made = None;
         let make = || {
@@ -288,16 +288,17 @@ impl Parts {
             Some(bytes) => grown.add(bytes),
             None => put(part, blob, grown),
         }
+        self.bytes = self.bytes.saturating_add_signed(grown.bytes() - before);
     }
 
     /// Forgets all elements if a deletion covers all of them.
-    fn cover(&mut self, tombstone: Tombstone, grown: &mut Grown) {
+    fn cover(&mut self, tombstone: Tombstone, grown: &mut Grown, scratch: &mut Scratch) {
         if tombstone.covers(self.newest)
             && let Some(tree) = self.tree.take()
         {
-            let parts = tree.values();
-            let freed = parts.iter().map(|part| blob_bytes(part.len()) + 2 * size_of::<Bytes>());
-            grown.change(freed.sum(), 0);
+            let bytes = std::mem::take(&mut self.bytes);
+            grown.change(bytes, 0);
+            scratch.litter.push((tree.into_root(), bytes));
         }
     }
 
@@ -376,7 +377,7 @@ mod tests {
     fn check(seed: u64) {
         let schema = schema(1, "t");
         let mut prng = Prng::from_seed(seed);
-        let (mut scratch, mut grown) = (Vec::new(), Grown::default());
+        let (mut scratch, mut grown) = (Scratch::default(), Grown::default());
         let first = random_row(&mut prng, 30);
         let mut row = Row::new(RowView::trusted(&first), &mut grown);
         let mut expected = first;
@@ -405,7 +406,7 @@ mod tests {
     /// Bytes that appending to a row allocates: in all, and at most for one element.
     fn append_work(count: u32, path_of: impl Fn(u32) -> u32) -> (u64, u64) {
         let schema = schema(1, "t");
-        let (mut scratch, mut grown) = (Vec::new(), Grown::default());
+        let (mut scratch, mut grown) = (Scratch::default(), Grown::default());
         let first = adds(Tombstone::NONE, &[element(path_of(0), 1, b"value")]);
         let mut row = Row::new(RowView::trusted(&first), &mut grown);
         let (before, mut most) = (memory::counts().bytes, 0);
@@ -451,6 +452,29 @@ mod tests {
         fn a_large_row_is_the_row_that_merging_gives(seed: u64) {
             check(seed);
         }
+    }
+
+    #[test]
+    fn a_deletion_of_all_elements_leaves_the_work_of_freeing_them() {
+        let schema = schema(1, "t");
+        let (mut scratch, mut grown) = (Scratch::default(), Grown::default());
+        let elements: Vec<_> = (0..5_000).map(|path| element(path, 1, b"value")).collect();
+        let first = adds(Tombstone::NONE, &elements[..1]);
+        let mut row = Row::new(RowView::trusted(&first), &mut grown);
+        for some in elements[1..].chunks(100) {
+            let new = adds(Tombstone::NONE, some);
+            row.merge(&schema, RowView::trusted(&new), &mut scratch, &mut grown);
+        }
+        let (before, live) = (grown.bytes(), memory::live_bytes());
+        let new = adds(Tombstone::new(2, 1), &[element(7, 3, b"new")]);
+        row.merge(&schema, RowView::trusted(&new), &mut scratch, &mut grown);
+        let [(_, bytes)] = &scratch.litter[..] else { panic!("one collection") };
+        let shrunk = before - grown.bytes();
+        assert!(0 < shrunk && shrunk as usize <= *bytes && *bytes < shrunk as usize + 4096);
+        assert!(5_000 * 12 < *bytes, "{bytes}");
+        // Nothing of it was freed in that step.
+        assert!(live <= memory::live_bytes());
+        assert_eq!(row.bytes()[..], new[..]);
     }
 
     #[test]

@@ -34,10 +34,11 @@ pub use source::{KeyRange, MemtableSource};
 use crate::commitlog::{HeldEntries, SegmentId};
 use crate::dirty::Dirty;
 use footprint::{Grown, blob_bytes, boxed_bytes};
+use large::PartNode;
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
 use reader::ReadError;
-use row::Row;
+use row::{Row, Scratch};
 use rows::Rows;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -56,8 +57,7 @@ const FREED_AT_ONCE_MAX: usize = 512;
 pub struct Memtable {
     order: Rc<ClusteringOrder>,
     partitions: RefCell<BTreeMap<DecoratedKey, Rc<Partition>>>,
-    /// Merged rows are put together here.
-    scratch: RefCell<Vec<u8>>,
+    scratch: RefCell<Scratch>,
     bytes: Cell<usize>,
     /// How much of `bytes` is written to an SSTable already.
     spooled: Cell<usize>,
@@ -110,7 +110,7 @@ impl Memtable {
         Memtable {
             order,
             partitions: RefCell::new(BTreeMap::new()),
-            scratch: RefCell::new(Vec::new()),
+            scratch: RefCell::default(),
             bytes: Cell::new(0),
             spooled: Cell::new(0),
             objects: Cell::new(0),
@@ -219,10 +219,29 @@ impl Memtable {
         let before = self.bytes.get();
         self.bytes.set(before.saturating_add_signed(grown.bytes()));
         let grown = self.bytes.get() as isize - before as isize;
-        if let Some(dirty) = &self.dirty {
-            dirty.grow(grown);
+        if scratch.litter.is_empty() {
+            self.count(grown);
+        } else {
+            let litter = std::mem::take(&mut scratch.litter);
+            let bytes = litter.iter().map(|(_, bytes)| bytes).sum();
+            self.count(grown + bytes as isize);
+            self.free_gently(litter, bytes);
         }
         grown
+    }
+
+    /// Tells the pool that so much more, or less, is taken.
+    fn count(&self, bytes: isize) {
+        if let Some(dirty) = &self.dirty {
+            dirty.grow(bytes);
+        }
+    }
+
+    /// Lets go of collections that are deleted, of so many bytes, which counted for the memtable.
+    fn free_gently(&self, litter: Vec<(Rc<PartNode>, usize)>, bytes: usize) {
+        let Some(dirty) = &self.dirty else { return };
+        let nodes = litter.into_iter().map(|(node, _)| node).collect();
+        dirty.free_gently(Remains::of_parts(nodes, bytes), bytes, 0);
     }
 
     /// Notes that a flush has written a fragment of it.

@@ -2,7 +2,7 @@
 //! parts.
 
 use super::footprint::{Grown, blob_bytes};
-use super::large::LargeRow;
+use super::large::{LargeRow, PartNode};
 use model::TableSchema;
 use mutation::RowView;
 use std::rc::Rc;
@@ -13,6 +13,16 @@ use stdx::Bytes;
 pub(super) enum Row {
     Blob(Rc<[u8]>),
     Large(Rc<LargeRow>),
+}
+
+/// What merges use, and what they leave to be freed.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// Merged rows are put together here.
+    pub(super) bytes: Vec<u8>,
+    /// Collections that are deleted, and what they take. They are large: whoever merges frees them
+    /// piece by piece.
+    pub(super) litter: Vec<(Rc<PartNode>, usize)>,
 }
 
 impl Row {
@@ -27,7 +37,7 @@ impl Row {
         &mut self,
         schema: &TableSchema,
         row: RowView<'_>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
         grown: &mut Grown,
     ) {
         let blob = match self {
@@ -37,10 +47,11 @@ impl Row {
                 return;
             }
         };
-        scratch.clear();
-        mutation::row::merge(schema, RowView::trusted(blob), row, scratch);
-        match LargeRow::of(RowView::trusted(scratch), grown) {
-            None => put(blob, scratch, grown),
+        let merged = &mut scratch.bytes;
+        merged.clear();
+        mutation::row::merge(schema, RowView::trusted(blob), row, merged);
+        match LargeRow::of(RowView::trusted(merged), grown) {
+            None => put(blob, merged, grown),
             Some(large) => {
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));
