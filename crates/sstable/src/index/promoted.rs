@@ -15,10 +15,16 @@ use stdx::{Cursor, Damaged, Put};
 /// What widths are written relative to, whatever the block size.
 const WIDTH_BASE: i64 = 65536;
 
+/// Blocks are gathered in pieces of about so many bytes, so that no step moves all of a large index.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// Builds the promoted index of one partition at a time.
 #[derive(Debug, Default)]
 pub struct PromotedBuilder {
-    blocks: Vec<u8>,
+    /// Blocks, one after the other; a piece that has [`PIECE_BYTES`] gets no more.
+    pieces: Vec<Vec<u8>>,
+    /// Bytes of all pieces.
+    bytes: usize,
     offsets: Vec<u32>,
 }
 
@@ -41,15 +47,19 @@ impl PromotedBuilder {
         open: Tombstone,
         fixed: &[Option<usize>],
     ) {
-        self.offsets.push(self.blocks.len() as u32);
-        put_position(first.kind, &first.prefix, fixed, &mut self.blocks);
-        put_position(last.kind, &last.prefix, fixed, &mut self.blocks);
-        self.blocks.put_vint(offset);
-        self.blocks.put_svint(width as i64 - WIDTH_BASE);
-        self.blocks.put_u8(!open.is_none() as u8);
+        self.offsets.push(self.bytes as u32);
+        let mut out = self.pieces.pop_if(|piece| piece.len() < PIECE_BYTES).unwrap_or_default();
+        let before = out.len();
+        put_position(first.kind, &first.prefix, fixed, &mut out);
+        put_position(last.kind, &last.prefix, fixed, &mut out);
+        out.put_vint(offset);
+        out.put_svint(width as i64 - WIDTH_BASE);
+        out.put_u8(!open.is_none() as u8);
         if !open.is_none() {
-            put_deletion(open, &mut self.blocks);
+            put_deletion(open, &mut out);
         }
+        self.bytes += out.len() - before;
+        self.pieces.push(out);
     }
 
     /// How many blocks there are.
@@ -59,20 +69,28 @@ impl PromotedBuilder {
 
     /// Bytes of the blocks.
     pub fn block_bytes(&self) -> usize {
-        self.blocks.len()
+        self.bytes
     }
 
-    /// Appends the promoted index, unless there are fewer than two blocks; forgets the blocks.
-    pub fn finish(&mut self, header_bytes: u64, tombstone: Tombstone, out: &mut Vec<u8>) {
-        if 2 <= self.offsets.len() {
-            out.put_vint(header_bytes);
-            put_deletion(tombstone, out);
-            out.put_vint(self.offsets.len() as u64);
-            out.put(&self.blocks);
-            self.offsets.iter().for_each(|offset| out.put_u32(*offset));
+    /// The promoted index, unless there are fewer than two blocks, in pieces of a moderate size;
+    /// forgets the blocks.
+    pub fn finish(&mut self, header_bytes: u64, tombstone: Tombstone) -> Vec<Vec<u8>> {
+        let (blocks, offsets) =
+            (std::mem::take(&mut self.pieces), std::mem::take(&mut self.offsets));
+        self.bytes = 0;
+        if offsets.len() < 2 {
+            return Vec::new();
         }
-        self.blocks.clear();
-        self.offsets.clear();
+        let mut head = Vec::new();
+        head.put_vint(header_bytes);
+        put_deletion(tombstone, &mut head);
+        head.put_vint(offsets.len() as u64);
+        let map = offsets.chunks(PIECE_BYTES / size_of::<u32>()).map(|some| {
+            let mut piece = Vec::with_capacity(size_of_val(some));
+            some.iter().for_each(|offset| piece.put_u32(*offset));
+            piece
+        });
+        std::iter::once(head).chain(blocks).chain(map).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The index of an SSTable that is being written, in either form.
 //!
-//! Memory: of the big format the summary and the promoted index of one partition; of the trie
+//! Memory: of the big format the summary and the promoted index of one partition, whose blocks
+//! double each time it has grown by `WriterOptions::column_index_scale_bytes`; of the trie
 //! formats the open path of two tries (*bounded* of [`crate::index::trie::build`]).
 
 use crate::index::blocks::Skip;
@@ -15,6 +16,7 @@ use crate::store::{Component, Descriptor};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::Tombstone;
 use runtime::io::{IoClass, IoError};
+use runtime::task::yield_if_needed;
 use std::path::Path;
 use stdx::Put;
 
@@ -67,7 +69,8 @@ pub(super) struct BigWriter {
     summary: SummaryBuilder,
     promoted: PromotedBuilder,
     head: Vec<u8>,
-    scratch: Vec<u8>,
+    /// What of a promoted index is still to be put behind the head of its entry.
+    pending: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -116,7 +119,7 @@ impl IndexWriter {
             summary: SummaryBuilder::default(),
             promoted: PromotedBuilder::default(),
             head: Vec::new(),
-            scratch: Vec::new(),
+            pending: Vec::new(),
         })))
     }
 
@@ -160,19 +163,17 @@ impl IndexWriter {
         }
     }
 
-    /// Ends a partition.
+    /// Ends a partition. [`IndexWriter::flush`] has to be awaited before the next one.
     pub(super) fn end(&mut self, entry: PartitionEntry<'_>) {
         let PartitionEntry { key, hash, position, tombstone, header_bytes, rows_end } = entry;
         match self {
             IndexWriter::Big(big) => {
-                let BigWriter { index, promoted, head, scratch, .. } = &mut **big;
-                scratch.clear();
-                promoted.finish(header_bytes, tombstone, scratch);
+                let BigWriter { index, promoted, head, pending, .. } = &mut **big;
+                *pending = promoted.finish(header_bytes, tombstone);
+                let promoted_bytes = pending.iter().map(|piece| piece.len() as u64).sum();
                 head.clear();
-                let promoted_bytes = scratch.len() as u64;
                 EntryHead { key: &key.key, position, promoted_bytes }.put(head);
                 index.put(head);
-                index.put(scratch);
             }
             IndexWriter::Trie(trie) => {
                 let header = trie.rows.finish(rows_end, &key.key, position, tombstone);
@@ -185,7 +186,14 @@ impl IndexWriter {
     /// Writes out what is gathered.
     pub(super) async fn flush(&mut self) -> Result<(), IoError> {
         match self {
-            IndexWriter::Big(big) => big.index.flush().await,
+            IndexWriter::Big(big) => {
+                for piece in std::mem::take(&mut big.pending) {
+                    big.index.put(&piece);
+                    big.index.flush().await?;
+                    yield_if_needed().await;
+                }
+                big.index.flush().await
+            }
             IndexWriter::Trie(trie) => {
                 let TrieWriter { partitions_file, rows_file, partitions, rows, .. } = &mut **trie;
                 partitions.take(|bytes| partitions_file.put(bytes));

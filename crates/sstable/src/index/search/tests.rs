@@ -109,8 +109,7 @@ fn index(blocks: &[Known]) -> Index {
         let (first, last) = (bound(block.first), bound(block.last));
         builder.push(&first, &last, (block.offset, block.width), block.open, fixed);
     }
-    let mut promoted = Vec::new();
-    builder.finish(HEADER_BYTES, Tombstone::NONE, &mut promoted);
+    let promoted = builder.finish(HEADER_BYTES, Tombstone::NONE).concat();
     let mut file = vec![0xaa; START];
     file.put(&promoted);
     let mut cursor = Cursor::new(&promoted);
