@@ -3,6 +3,7 @@
 //! In reading order: [`tool`] (what all of them share) with [`words`]; [`load`] (operations that
 //! are repeated) with [`report`]; [`cql`], [`offline`], [`delays`], [`statistics`]; the tools.
 
+pub(crate) mod append;
 pub(crate) mod cache_eviction;
 pub(crate) mod commitlog;
 mod cql;

@@ -17,6 +17,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::memory_footprint::Options>,
     ),
     (
+        "perf-append",
+        "measure appending to a collection as it grows",
+        perf::main::<perf::append::Options>,
+    ),
+    (
         "perf-cache-eviction",
         "measure reads and writes while the row cache evicts",
         perf::main::<perf::cache_eviction::Options>,

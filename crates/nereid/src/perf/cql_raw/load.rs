@@ -75,9 +75,9 @@ impl Client {
                     let body =
                         self.ask(wire::prepare(&wire::statement(workload, verb, table))).await?;
                     let id = wire::prepared_id(&body).ok_or("not a prepared statement")?;
-                    Template::new(workload, verb, table, Some(id))
+                    Template::new(workload, verb, table, Some(id), options.value_bytes)
                 }
-                false => Template::new(workload, verb, table, None),
+                false => Template::new(workload, verb, table, None, options.value_bytes),
             };
             templates.push(template);
         }
@@ -88,7 +88,7 @@ impl Client {
 /// Makes the tables.
 pub(super) async fn make_schema(options: &Options, address: SocketAddr) -> Result<(), String> {
     let mut client = Client::connect(address).await?;
-    for text in wire::schema(options.tables) {
+    for text in wire::schema(options.tables, options.compressed) {
         client.ask(wire::query(&text)).await?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The command line of `perf-cql-raw`.
 
+use super::wire::VALUE_BYTES;
 use crate::perf::tool::{Bench, Tool};
 use crate::perf::words::Words;
 use std::net::SocketAddr;
@@ -34,6 +35,10 @@ pub(crate) struct Options {
     pub(crate) workload: Workload,
     pub(crate) partitions: u64,
     pub(crate) tables: u64,
+    /// Bytes of each of the five values of a row.
+    pub(crate) value_bytes: usize,
+    /// Whether the tables are as any other, and not without compression.
+    pub(crate) compressed: bool,
     /// Samples of a second.
     pub(crate) duration: u64,
     pub(crate) operations_per_shard: Option<u64>,
@@ -60,6 +65,8 @@ usage: nereid perf-cql-raw [OPTIONS]
   --workload W             read, write, slice or connect [read]
   --partitions N           partitions of the data set [10000]
   --tables N               tables that they are in [1]
+  --value-bytes N          bytes of each of the five values of a row [34]
+  --compression 0|1        of the tables [1]
   --duration N             samples of one second [5]
   --operations-per-shard N a sample is so many operations instead
   --connections-per-shard N [100]
@@ -97,6 +104,8 @@ impl Tool for Options {
             workload: workload(words.text("workload")?.as_deref())?,
             partitions: words.number("partitions")?.unwrap_or(10_000).max(1),
             tables: words.number("tables")?.unwrap_or(1).max(1),
+            value_bytes: words.number("value-bytes")?.unwrap_or(VALUE_BYTES),
+            compressed: words.truth("compression", true)?,
             duration: words.number("duration")?.unwrap_or(5).max(1),
             operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
             concurrency: words.number("concurrency-per-shard")?.unwrap_or(10).clamp(1, STREAMS_MAX),

@@ -7,7 +7,8 @@ pub(super) const KEYSPACE: &str = "ks";
 const HEADER_BYTES: usize = 9;
 const KEY_BYTES: usize = 8;
 const COLUMNS: usize = 5;
-const VALUE_BYTES: usize = 34;
+/// Bytes of a value of a single row, unless the options say otherwise.
+pub(super) const VALUE_BYTES: usize = 34;
 /// Of the only column beside the key of a row that slices are made of.
 const SLICED_VALUE_BYTES: usize = 64;
 
@@ -95,21 +96,25 @@ pub(super) fn statement(workload: Workload, verb: Verb, table: u64) -> String {
 }
 
 /// What makes the tables.
-pub(super) fn schema(tables: u64) -> Vec<String> {
+pub(super) fn schema(tables: u64, compressed: bool) -> Vec<String> {
     let columns: String = (0..COLUMNS).map(|n| format!(", \"C{n}\" blob")).collect();
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': \
          'NetworkTopologyStrategy', 'replication_factor': 1}} AND tablets = {{'enabled': false}}"
     );
+    let compression = match compressed {
+        true => "",
+        false => " WITH compression = {'sstable_compression': ''}",
+    };
     let tables = (0..tables).flat_map(|table| {
         [
             format!(
                 "CREATE TABLE IF NOT EXISTS {KEYSPACE}.cf{table} (\"KEY\" blob PRIMARY \
-                 KEY{columns})"
+                 KEY{columns}){compression}"
             ),
             format!(
                 "CREATE TABLE IF NOT EXISTS {KEYSPACE}.sl{table} (\"KEY\" blob, \"CK\" bigint, \
-                 \"C0\" blob, PRIMARY KEY (\"KEY\", \"CK\"))"
+                 \"C0\" blob, PRIMARY KEY (\"KEY\", \"CK\")){compression}"
             ),
         ]
     });
@@ -127,7 +132,13 @@ pub(super) struct Template {
 
 impl Template {
     /// With `id` an EXECUTE, without it a QUERY with the statement's text.
-    pub(super) fn new(workload: Workload, verb: Verb, table: u64, id: Option<&[u8]>) -> Template {
+    pub(super) fn new(
+        workload: Workload,
+        verb: Verb,
+        table: u64,
+        id: Option<&[u8]>,
+        value_bytes: usize,
+    ) -> Template {
         const SKIP_METADATA: u8 = 0x02;
         const VALUES: u8 = 0x01;
         let mut body = Vec::new();
@@ -143,10 +154,11 @@ impl Template {
             }
         };
         body.extend([0, 1, VALUES | SKIP_METADATA]);
+        let own = [value_bytes; COLUMNS];
         let (rows, values): (_, &[usize]) = match (workload, verb) {
             (Workload::Slice, Verb::Ask) => (Some(SLICED_ROWS - SLICE_ROWS), &[]),
             (Workload::Slice, Verb::Fill) => (Some(SLICED_ROWS), &[SLICED_VALUE_BYTES]),
-            (Workload::Write, _) | (_, Verb::Fill) => (None, &[VALUE_BYTES; COLUMNS]),
+            (Workload::Write, _) | (_, Verb::Fill) => (None, &own),
             _ => (None, &[]),
         };
         let count = 1 + usize::from(rows.is_some()) + values.len();
@@ -216,7 +228,7 @@ mod tests {
     #[test]
     fn a_template_becomes_requests() {
         for (id, workload) in [(Some(&[7u8; 16][..]), Workload::Read), (None, Workload::Write)] {
-            let template = Template::new(workload, Verb::Ask, 0, id);
+            let template = Template::new(workload, Verb::Ask, 0, id, VALUE_BYTES);
             let mut out = Vec::new();
             template.put(&mut out, 0x0102, 0x1122334455667788);
             template.put(&mut out, 3, 4);
@@ -232,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_key_and_a_number() {
-        let template = Template::new(Workload::Slice, Verb::Fill, 0, None);
+        let template = Template::new(Workload::Slice, Verb::Fill, 0, None, VALUE_BYTES);
         let mut out = Vec::new();
         template.put(&mut out, 0, 7 * SLICED_ROWS + 5);
         let mut expected = vec![0, 3, 0, 0, 0, 8];
