@@ -266,6 +266,10 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
                 add_table(&storage, (**schema).clone(), (**tablets).clone(), Log::Data).await?;
             }
         }
+        for keyspace in schema.keyspaces.values().filter(|it| !it.keyspace.durable_writes) {
+            let ids = keyspace.tables.values().map(|table| table.schema.id);
+            ids.for_each(|id| storage.set_durable_writes(id, false));
+        }
         let cluster = Rc::new(Cluster::new(node, schema, last_timestamp));
         runtime::local::set(cluster.clone());
         virtual_tables::provide_own(&cluster);

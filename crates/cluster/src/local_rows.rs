@@ -3,10 +3,11 @@
 
 use crate::node::{CQL_VERSION, NodeInfo, PARTITIONER};
 use crate::schema::Schema;
-use crate::schema_tables::partition::{PartitionWriter, Value, inet, int, text, uuid};
+use crate::schema_tables::partition::{PartitionWriter, Value, bigint, inet, int, text, uuid};
 use crate::schema_tables::read::Row;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
+use storage::commitlog::ReplayPosition;
 
 /// The key of the only row of `system.local`.
 const LOCAL_KEY: &[u8] = b"local";
@@ -58,6 +59,28 @@ pub(crate) fn fact(schema: &Schema, key: &str, value: &str, timestamp: i64) -> F
     let table = &schema.table("system", "scylla_local").expect("a system table").schema;
     let mut partition = PartitionWriter::new(table, &[key.as_bytes()], timestamp);
     partition.row(&[], vec![("value", text(value))]);
+    partition.freeze()
+}
+
+/// The partition of `system.truncated` of a table that was truncated at `at` microseconds: for each
+/// shard that had something of it the place in its log before which writes are gone.
+pub(crate) fn truncated(
+    schema: &Schema,
+    table: Uuid,
+    at: i64,
+    places: &[(u16, ReplayPosition)],
+) -> FrozenMutation {
+    let truncated = &schema.table("system", "truncated").expect("a system table").schema;
+    let mut partition = PartitionWriter::new(truncated, &[table.as_bytes()], at);
+    partition.delete_rows(&[]);
+    partition.statics(vec![("truncated_at", bigint(at.div_euclid(1000)))]);
+    for (shard, place) in places {
+        let cells = vec![
+            ("position", int(place.offset as i32)),
+            ("segment_id", bigint(place.segment.0 as i64)),
+        ];
+        partition.row(&[&i32::from(*shard).to_be_bytes()], cells);
+    }
     partition.freeze()
 }
 
@@ -121,5 +144,25 @@ mod tests {
         let expected = Remembered { schema_version: Some(next), ..expected };
         assert_eq!(remembered(&rows(local, &mutations)), expected);
         assert_eq!(remembered(&[]), Remembered::default());
+    }
+
+    #[test]
+    fn a_truncation_takes_the_place_of_the_one_before() {
+        let schema = Schema::of_system(Uuid::from_u128(1), 2);
+        let table = &schema.table("system", "truncated").expect("a system table").schema;
+        let place = |base, offset| ReplayPosition {
+            segment: storage::commitlog::SegmentId::new(0, base),
+            offset,
+        };
+        let id = Uuid::from_u128(9);
+        let first = truncated(&schema, id, 5_000_000, &[(0, place(3, 77)), (1, place(4, 88))]);
+        let second = truncated(&schema, id, 6_000_999, &[(1, place(5, 99))]);
+        let found = rows(table, &[first, second]);
+        let [row] = &found[..] else { panic!("{found:?}") };
+        let bytes = |name: &str| row.get(name).expect(name).to_vec();
+        assert_eq!(bytes("truncated_at"), 6_000i64.to_be_bytes());
+        assert_eq!(bytes("shard"), 1i32.to_be_bytes());
+        assert_eq!(bytes("segment_id"), 5i64.to_be_bytes());
+        assert_eq!(bytes("position"), 99i32.to_be_bytes());
     }
 }

@@ -11,7 +11,7 @@ use crate::schema::{Schema, SchemaChange};
 use crate::schema_tables::{self, write::Owner};
 use crate::uuids::{time_uuid, time_uuid_now};
 use crate::virtual_tables::{self, VirtualRows, VirtualWriter};
-use model::{TableId, TableSchema, TabletMap, Uuid};
+use model::{TableId, TableSchema, TabletMap, Token, Uuid};
 use mutation::FrozenMutation;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use stdx::HashMap;
+use storage::commitlog::ReplayPosition;
 use storage::{Log, Storage};
 
 /// Schema changes that wait for their turn at most.
@@ -100,6 +101,27 @@ impl Cluster {
             task.await.unwrap_or_else(|_| stops())
         };
         runtime::on_shard(0, change).await
+    }
+
+    /// Writes down in `system.truncated` that a table was truncated, at `at` microseconds: for each
+    /// shard that had something of it the place in its log before which writes are gone.
+    pub async fn note_truncation(
+        &self,
+        table: TableId,
+        at: i64,
+        places: &[(u16, ReplayPosition)],
+    ) -> Result<(), String> {
+        let (shard, mutation) = {
+            let schema = self.schema.borrow();
+            let entry = schema.table("system", "truncated").expect("a system table");
+            let shard = entry.tablets.shard_of(Token::of(table.as_bytes()));
+            (shard, local_rows::truncated(&schema, table, at, places))
+        };
+        let write = move || async move {
+            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+            storage.apply(mutation).await.map_err(|error| error.to_string())
+        };
+        runtime::on_shard(shard, write).await
     }
 
     /// Events from now on.
@@ -215,7 +237,29 @@ impl Cluster {
     /// Replaces this shard's snapshot.
     fn install(&self, changes: &[SchemaChange], version: Uuid) {
         let next = self.schema.borrow().apply(changes, version, self.node.shards);
+        if let Some(storage) = runtime::local::try_get::<Storage>() {
+            for change in changes {
+                tell_durable_writes(&storage, &next, change);
+            }
+        }
         *self.schema.borrow_mut() = Rc::new(next);
+    }
+}
+
+/// Tells storage whether the writes of tables that a change concerns are logged.
+fn tell_durable_writes(storage: &Storage, next: &Schema, change: &SchemaChange) {
+    match change {
+        SchemaChange::AlterKeyspace(keyspace) => {
+            let tables = next.keyspace(&keyspace.name).into_iter().flat_map(|it| &it.tables);
+            let ids = tables.map(|(_, table)| table.schema.id);
+            ids.for_each(|id| storage.set_durable_writes(id, keyspace.durable_writes));
+        }
+        SchemaChange::CreateTable(table) => {
+            let durable =
+                next.keyspace(&table.keyspace).is_none_or(|it| it.keyspace.durable_writes);
+            storage.set_durable_writes(table.id, durable);
+        }
+        _ => {}
     }
 }
 

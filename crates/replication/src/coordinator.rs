@@ -224,19 +224,26 @@ impl Coordinator {
         let at = runtime::time::wall_micros();
         let truncate = move || async move {
             let Ok(storage) = own_storage() else { return Err("the node stops".to_owned()) };
-            let truncated = storage.truncate(table, at).await;
-            truncated.map_err(|error| format!("shard {}: {error}", runtime::shard_id()))
+            let shard = runtime::shard_id();
+            match storage.truncate(table, at).await {
+                Ok(place) => Ok(place.map(|place| (shard, place))),
+                Err(error) => Err(format!("shard {shard}: {error}")),
+            }
         };
         let truncated = runtime::on_all_shards(truncate).await;
-        truncated.into_iter().collect::<Result<(), String>>().map_err(|reason| {
-            WriteError::Failure {
-                consistency: Consistency::All,
-                received: 0,
-                required: 1,
-                failures: 1,
-                kind: crate::WriteKind::Simple,
-                reason,
-            }
+        let places = truncated.into_iter().filter_map(Result::transpose);
+        let places: Result<Vec<_>, String> = places.collect();
+        let noted = match &places {
+            Ok(places) => self.cluster.note_truncation(table, at, places).await,
+            Err(reason) => Err(reason.clone()),
+        };
+        noted.map_err(|reason| WriteError::Failure {
+            consistency: Consistency::All,
+            received: 0,
+            required: 1,
+            failures: 1,
+            kind: crate::WriteKind::Simple,
+            reason,
         })
     }
 

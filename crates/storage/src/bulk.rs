@@ -32,7 +32,7 @@ impl Storage {
     /// caller flushes before memory runs out.
     pub fn apply_unlogged(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let shard = self.shard();
-        let Target { table, tablet, key, view } = shard.target(mutation)?;
+        let Target { table, tablet, key, view, .. } = shard.target(mutation)?;
         let memtable = tablet.active.borrow().clone();
         memtable.apply(&table.schema(), key, &view);
         Ok(())

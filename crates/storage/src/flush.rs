@@ -21,7 +21,7 @@ use runtime::group;
 use runtime::io::{IoClass, IoError, fs, set_shares};
 use runtime::sync::Permit;
 use runtime::task::race;
-use runtime::time::sleep;
+use runtime::time::{Instant, sleep};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,10 +33,21 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Time between two looks at what flushes need.
 const CONTROL_PERIOD: Duration = Duration::from_millis(50);
+/// Between two looks at tables that are flushed periodically.
+const PERIOD_LOOK: Duration = Duration::from_secs(1);
 /// Shares of a flush that somebody waits for, at least.
 const AWAITED_SHARES: u32 = 200;
 /// One batch from the memtable.
 const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
+
+/// Writes that wait are told of at most this often.
+const TELL_PERIOD: Duration = Duration::from_secs(1);
+
+/// What was logged of writes that wait.
+struct Told {
+    blocked: u64,
+    at: Instant,
+}
 
 /// A sealed memtable that waits for a worker.
 pub(crate) struct Pending {
@@ -95,11 +106,12 @@ impl Shard {
     /// Gives those who flush as much of the processor and the disk as memory and log need
     /// (*controller*).
     pub(crate) async fn control_flush(&self) {
-        let mut set = 0;
+        let (mut set, mut told) = (0, Told { blocked: 0, at: Instant::ZERO });
         loop {
             let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.limits));
             let log = self.data_log.thousandths();
             let pressure = memory.fold(log, u64::max);
+            self.pressed.set(pressure);
             let awaited = 0 < self.flushes_awaited.get();
             let shares = flush_shares(pressure).max(if awaited { AWAITED_SHARES } else { 1 });
             if shares != set {
@@ -108,7 +120,46 @@ impl Shard {
                 set = shares;
             }
             self.divide();
+            self.tell_blocked(&mut told);
             sleep(CONTROL_PERIOD).await;
+        }
+    }
+
+    /// Logs that writes had to wait, and how memory and log are, at most once a second.
+    fn tell_blocked(&self, told: &mut Told) {
+        let stats = self.dirty[0].stats();
+        let now = Instant::now();
+        if stats.blocked_total == told.blocked || now < told.at + TELL_PERIOD {
+            return;
+        }
+        let log = self.data_log.stats();
+        tracing::debug!(
+            "{} writes had to wait, {} ms in all so far, {} in vain; memtables {} MiB, {} of them \
+             unspooled; commitlog {} MiB",
+            stats.blocked_total - told.blocked,
+            stats.blocked_micros / 1000,
+            stats.timed_out_total,
+            stats.real_bytes >> 20,
+            stats.unspooled_bytes >> 20,
+            log.disk_bytes >> 20,
+        );
+        *told = Told { blocked: stats.blocked_total, at: now };
+    }
+
+    /// Flushes tables whose `memtable_flush_period_in_ms` is over, for ever.
+    pub(crate) async fn flush_periodically(&self) {
+        loop {
+            sleep(PERIOD_LOOK).await;
+            let now = Instant::now();
+            let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
+            for table in tables {
+                let millis = table.schema.borrow().options.memtable_flush_period_in_ms;
+                let period = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+                if !period.is_zero() && table.flushed_at.get() + period <= now {
+                    table.flushed_at.set(now);
+                    self.seal_all(&table);
+                }
+            }
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Shard {
     pub(crate) flushed: Notify,
     /// How many wait for one.
     pub(crate) flushes_awaited: Cell<usize>,
+    /// How far memtables or log are towards their limits, in thousandths.
+    pub(crate) pressed: Cell<u64>,
     /// The file that the last flush found no space for.
     pub(crate) full_disk: RefCell<Option<PathBuf>>,
     /// What replays left behind: one for each log.
@@ -81,6 +83,8 @@ pub(crate) struct ReplayState {
 
 /// A mutation and where it goes.
 pub(crate) struct Target<'m> {
+    /// Whether it is logged.
+    pub(crate) logged: bool,
     pub(crate) table: Rc<Table>,
     pub(crate) tablet: Rc<Tablet>,
     pub(crate) key: DecoratedKey,
@@ -125,6 +129,7 @@ impl Shard {
             pressure,
             flushed: Notify::new(),
             flushes_awaited: Cell::new(0),
+            pressed: Cell::new(0),
             full_disk: RefCell::new(None),
             replays: Default::default(),
             stopping: Cell::new(false),
@@ -218,17 +223,20 @@ impl Shard {
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
-        Ok(Target { table, tablet, key, view })
+        Ok(Target { logged: table.logged.get(), table, tablet, key, view })
     }
 
     /// Logs and applies one mutation.
     pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
-        let entries = [(target.table.id, &mutation.0[..])];
+        let entry = [(target.table.id, &mutation.0[..])];
+        let entries = if target.logged { &entry[..] } else { &[] };
         let log = self.log_of(target.table.log);
         let apply = |held: &[SegmentId]| target.enter(log, held);
-        let appended = self.append(&target.table, &entries, apply).await?;
-        log.committed(appended).await
+        match self.append(&target.table, entries, apply).await? {
+            Some(appended) => log.committed(appended).await,
+            None => Ok(()),
+        }
     }
 
     /// Logs mutations as one group and applies them.
@@ -242,40 +250,51 @@ impl Shard {
             return bug!(Err(WriteError::Damaged(refused)), "a group in two logs");
         }
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
-        let entries: Vec<_> = targets.iter().map(|target| target.table.id).zip(bytes).collect();
+        let logged = targets.iter().zip(bytes).filter(|(target, _)| target.logged);
+        let entries: Vec<_> = logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
         let log = self.log_of(log);
         let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
-        let appended = self.append(&first.table, &entries, apply).await?;
-        log.committed(appended).await
+        match self.append(&first.table, &entries, apply).await? {
+            Some(appended) => log.committed(appended).await,
+            None => Ok(()),
+        }
     }
 
     /// Appends, waiting for room where there is none, and calls `apply` in the same step
-    /// (*logged-first*). Of a group the first table's memory decides.
+    /// (*logged-first*). Of a group the first table's memory decides. Without entries nothing is
+    /// logged; the write waits for memory all the same.
     async fn append(
         &self,
         table: &Table,
         entries: &[(TableId, &[u8])],
         apply: impl Fn(&[SegmentId]),
-    ) -> Result<Appended, WriteError> {
+    ) -> Result<Option<Appended>, WriteError> {
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         if self.refuses() {
             return Err(WriteError::Overloaded("memory that a simulation refuses"));
         }
+        if entries.is_empty() {
+            let deadline = Instant::now() + self.config.write_wait_max;
+            Box::pin(self.wait_for_memory(dirty, deadline)).await?;
+            apply(&[]);
+            return Ok(None);
+        }
         if log.cuts(group_bytes(entries)) {
-            return Box::pin(self.append_in_pieces(table, entries, apply)).await;
+            let pieces = Box::pin(self.append_in_pieces(table, entries, apply));
+            return pieces.await.map(Some);
         }
         if dirty.is_open() {
             match log.append(entries) {
                 Ok(appended) => {
                     apply(&[appended.position.segment]);
-                    return Ok(appended);
+                    return Ok(Some(appended));
                 }
                 Err(Refusal::Final(error)) => return Err(error),
                 Err(Refusal::Full(_)) => {}
             }
         }
         // Boxed: a write that need not wait is not to pay for the room that waiting takes.
-        Box::pin(self.append_in_turn(table, entries, apply)).await
+        Box::pin(self.append_in_turn(table, entries, apply)).await.map(Some)
     }
 
     /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It
@@ -289,25 +308,32 @@ impl Shard {
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         let deadline = Instant::now() + self.config.write_wait_max;
         let cut = log.turn_to_cut(deadline).await?;
-        if !dirty.is_open() {
-            let _blocked = dirty.block();
-            let turn = dirty.take_turn(deadline).await;
-            while turn.is_some() && !dirty.has_room() {
-                if let Some(path) = &*self.full_disk.borrow() {
-                    return Err(WriteError::FullDisk(path.clone()));
-                }
-                if timeout(deadline - Instant::now(), dirty.room_made()).await.is_err() {
-                    break;
-                }
-            }
-            if turn.is_none() || !dirty.has_room() {
-                dirty.count_timeout();
-                return Err(WriteError::Overloaded("memtables to be flushed"));
-            }
-        }
+        self.wait_for_memory(dirty, deadline).await?;
         let pieces = log.append_in_pieces(entries, cut, deadline).await?;
         apply(pieces.segments());
         Ok(pieces.applied())
+    }
+
+    /// Waits until memory allows a write, behind all who wait already (*in-turn*).
+    async fn wait_for_memory(&self, dirty: &Dirty, deadline: Instant) -> Result<(), WriteError> {
+        if dirty.is_open() {
+            return Ok(());
+        }
+        let _blocked = dirty.block();
+        let turn = dirty.take_turn(deadline).await;
+        while turn.is_some() && !dirty.has_room() {
+            if let Some(path) = &*self.full_disk.borrow() {
+                return Err(WriteError::FullDisk(path.clone()));
+            }
+            if timeout(deadline - Instant::now(), dirty.room_made()).await.is_err() {
+                break;
+            }
+        }
+        if turn.is_some() && dirty.has_room() {
+            return Ok(());
+        }
+        dirty.count_timeout();
+        Err(WriteError::Overloaded("memtables to be flushed"))
     }
 
     /// As [`Shard::append`], behind all who wait already (*in-turn*).
@@ -361,7 +387,8 @@ impl Shard {
 impl Target<'_> {
     /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
-        let Target { table, tablet, key, view } = self;
+        let Target { table, tablet, key, view, logged } = self;
+        let held = if *logged { held } else { &[] };
         if table.dropped.get() {
             // Dropped while the write waited: nobody would let go of the segments.
             let mut gone = HeldEntries::default();

@@ -1,6 +1,6 @@
 //! The door of the crate: one shard's tables and logs behind one object.
 
-use crate::commitlog::{self, LogStats};
+use crate::commitlog::{self, LogStats, ReplayPosition};
 use crate::shard::Shard;
 use crate::{
     Config, DirtyStats, Log, PartitionGuard, RowCacheStats, SourceOptions, StartError,
@@ -82,6 +82,8 @@ impl Storage {
         scope.spawn(async move { watcher.watch_pressure().await });
         let controller = shard.clone();
         scope.spawn(async move { controller.control_flush().await });
+        let clock = shard.clone();
+        scope.spawn(async move { clock.flush_periodically().await });
         for dirty in &shard.dirty {
             for _ in 0..flush::WORKERS {
                 let (worker, dirty) = (shard.clone(), dirty.clone());
@@ -129,6 +131,14 @@ impl Storage {
         self.shard.alter_table(schema);
     }
 
+    /// Whether the writes of a table are logged, as they are unless its keyspace has no durable
+    /// writes: then a crash takes what was not flushed. An unknown table is ignored.
+    pub fn set_durable_writes(&self, id: TableId, durable: bool) {
+        if let Some(table) = self.shard.table(id) {
+            table.logged.set(durable);
+        }
+    }
+
     /// Forgets a table and removes its files on this shard. The caller has made the drop durable.
     /// With `snapshot`, the SSTables stay as `snapshots/<name>/`.
     pub async fn drop_table(
@@ -142,8 +152,13 @@ impl Storage {
         self.shard.drop_table(id, snapshot).await
     }
 
-    /// Removes what the table holds on this shard, for good once this returns.
-    pub async fn truncate(&self, id: TableId, at_micros: i64) -> Result<(), StorageError> {
+    /// Removes what the table holds on this shard, for good once this returns. Returns the place in
+    /// the log before which its writes are gone; none where the table has nothing on this shard.
+    pub async fn truncate(
+        &self,
+        id: TableId,
+        at_micros: i64,
+    ) -> Result<Option<ReplayPosition>, StorageError> {
         self.shard.truncate(id, at_micros).await
     }
 

@@ -13,6 +13,7 @@ use crate::mirror;
 use crate::truncation::Truncation;
 use model::{ClusteringOrder, DecoratedKey, TableId, TableSchema, TabletMap, Token};
 use runtime::sync::Semaphore;
+use runtime::time::Instant;
 use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,10 @@ pub(crate) struct Table {
     /// A file that could not be opened, and why: reads are refused.
     pub(crate) broken: RefCell<Option<(String, String, u64)>>,
     pub(crate) dropped: Cell<bool>,
+    /// Whether its writes are logged; those of a keyspace without durable writes are not.
+    pub(crate) logged: Cell<bool>,
+    /// When its memtables were last flushed because it was time.
+    pub(crate) flushed_at: Cell<Instant>,
     /// Whether the directory is durable.
     pub(crate) dir_synced: Cell<bool>,
     pub(crate) gate: Semaphore,
@@ -122,6 +127,8 @@ impl Table {
             truncations: RefCell::default(),
             broken: RefCell::new(None),
             dropped: Cell::new(false),
+            logged: Cell::new(true),
+            flushed_at: Cell::new(Instant::now()),
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
             loading: Semaphore::new(1, usize::MAX),

@@ -4,6 +4,7 @@
 //! truncation becomes durable; then memtables, log entries and SSTables go. A crash before the
 //! record leaves all, a crash after it leaves nothing.
 
+use crate::commitlog::ReplayPosition;
 use crate::error::StorageError;
 use crate::flush::{prepare_dir, quiet};
 use crate::shard::Shard;
@@ -16,10 +17,14 @@ use std::path::Path;
 use std::rc::Rc;
 
 impl Shard {
-    pub(crate) async fn truncate(&self, id: TableId, at_micros: i64) -> Result<(), StorageError> {
+    pub(crate) async fn truncate(
+        &self,
+        id: TableId,
+        at_micros: i64,
+    ) -> Result<Option<ReplayPosition>, StorageError> {
         let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
         if table.tablets.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let _quiet = quiet(&table).await;
         let before = self.log_of(table.log).position();
@@ -49,7 +54,7 @@ impl Shard {
         for one in &sstables {
             table.remove_sstable(one.descriptor()).await;
         }
-        Ok(())
+        Ok(Some(before))
     }
 
     pub(crate) async fn drop_table(

@@ -12,6 +12,9 @@
 //!    not get checksums of its own. What was found damaged is left alone until the next start: its
 //!    reads fail, or go on, as they did.
 //!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
+//!  - *writes-first*: while memtables or log are beyond the point at which flushes start, a
+//!    compaction pauses after each batch, the longer the nearer they are to their limits; it never
+//!    stops. So writes come in at what the disk takes of flushes, however much there is to compact.
 
 mod policy;
 
@@ -24,7 +27,7 @@ use mutation::{CompactionFilter, Direction, RingBound};
 use policy::{Candidate, Options};
 use reader::{Budget, ReadError, Slice};
 use runtime::io::IoClass;
-use runtime::time::{sleep, wall_micros};
+use runtime::time::{Instant, sleep, wall_micros};
 use sstable::{Access, store};
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,6 +36,12 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_secs(10);
 /// One batch from the merge.
 const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
+
+/// From here on, in thousandths, memtables and log press (*writes-first*); over that span more.
+const PRESSED_MIN: u64 = 600;
+const PRESSED_SPAN: u64 = 200;
+/// The longest pause after a batch.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What is to be merged.
 struct Job {
@@ -150,7 +159,7 @@ async fn merge(
     let class = IoClass::Compaction;
     let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);
     let mut writer = created.await.map_err(ReadError::Io)?;
-    match copy(table, inputs, &mut writer).await {
+    match copy(shard, table, inputs, &mut writer).await {
         Ok(Copied::All) => {}
         Ok(Copied::GaveWay) => {
             writer.abort().await.map_err(ReadError::Io)?;
@@ -181,7 +190,14 @@ enum Copied {
     GaveWay,
 }
 
+/// How many times as long as a batch took a compaction pauses after it (*writes-first*), when
+/// memtables or log are so far towards their limits, in thousandths: up to 20.
+fn pause_factor(pressed: u64) -> u32 {
+    (pressed.saturating_sub(PRESSED_MIN).min(PRESSED_SPAN) / 10) as u32
+}
+
 async fn copy(
+    shard: &Shard,
     table: &Table,
     inputs: &[Rc<sstable::Table>],
     writer: &mut sstable::Writer,
@@ -201,6 +217,7 @@ async fn copy(
         if table.quiet_wanted.get() {
             return Ok(Copied::GaveWay);
         }
+        let begun = Instant::now();
         source.fill(BATCH, &mut batch).await?;
         if batch.is_empty() {
             return Ok(Copied::All);
@@ -212,6 +229,21 @@ async fn copy(
             writer.write(fragment).await.map_err(ReadError::Io)?;
         }
         kept.clear();
-        runtime::task::yield_if_needed().await;
+        match pause_factor(shard.pressed.get()) {
+            0 => runtime::task::yield_if_needed().await,
+            factor => sleep((begun.elapsed() * factor).min(PAUSE_MAX)).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compaction_pauses_the_longer_the_more_writes_press() {
+        for (pressed, factor) in [(0, 0), (600, 0), (609, 0), (700, 10), (800, 20), (1000, 20)] {
+            assert_eq!(pause_factor(pressed), factor, "{pressed}");
+        }
     }
 }

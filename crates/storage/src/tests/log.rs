@@ -307,3 +307,54 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
         storage.apply(write(&schema(1, "t1"), 1, 0, 2, b"again")).await.unwrap();
     });
 }
+
+#[test]
+fn writes_of_a_table_that_is_not_durable_leave_the_log_alone() {
+    let mut world = world(16, 1);
+    world.block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        storage.set_durable_writes(Uuid::from_u128(1), false);
+        let logged = || storage.log_stats(Log::Data).unwrap().entry_bytes;
+        let of = |id, partition| write(&schema(id, "t"), partition, 1, 1, b"x");
+        storage.apply(of(1, 1)).await.unwrap();
+        storage.apply_all(vec![of(1, 2), of(1, 3)]).await.unwrap();
+        assert_eq!(logged(), 0);
+        storage.flush_all().await.unwrap();
+        storage.apply(of(1, 4)).await.unwrap();
+        // Of a group what is durable is logged.
+        storage.apply_all(vec![of(1, 5), of(2, 5)]).await.unwrap();
+        assert!(0 < logged());
+        assert_eq!(rows(&storage, &schema(1, "t"), 5).await.len(), 1);
+        assert_eq!(rows(&storage, &schema(1, "t"), 4).await.len(), 1);
+    });
+    world.crash(NODE);
+    world.block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        assert_eq!(storage.replay(Log::Data).await.unwrap().applied, 1);
+        for (id, partition, count) in [(1, 1, 1), (1, 3, 1), (1, 4, 0), (1, 5, 0), (2, 5, 1)] {
+            let found = rows(&storage, &schema(id, "t"), partition).await.len();
+            assert_eq!(found, count, "{id} {partition}");
+        }
+    });
+}
+
+#[test]
+fn a_table_is_flushed_when_its_period_is_over() {
+    let mut world = world(17, 1);
+    world.block_on(NODE, 0, async {
+        let storage = open(config()).await;
+        let mut periodic = schema(1, "t1");
+        periodic.options.memtable_flush_period_in_ms = 60_000;
+        storage.alter_table(Rc::new(periodic));
+        let held = |id| storage.table_stats(Uuid::from_u128(id)).unwrap().memtable_bytes;
+        for _ in 0..2 {
+            for id in [1, 2] {
+                storage.apply(write(&schema(id, "t"), 1, 1, 1, b"x")).await.unwrap();
+            }
+            runtime::time::sleep(Duration::from_secs(50)).await;
+            assert!(0 < held(1));
+            runtime::time::sleep(Duration::from_secs(12)).await;
+            assert!(held(1) == 0 && 0 < held(2));
+        }
+    });
+}
