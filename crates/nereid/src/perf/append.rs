@@ -103,7 +103,8 @@ async fn append_all(options: &Options) -> Result<(), String> {
     for text in [
         format!(
             "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': \
-             'NetworkTopologyStrategy', 'replication_factor': 1}} AND tablets = {{'enabled': false}}"
+             'NetworkTopologyStrategy', 'replication_factor': 1}} AND tablets = {{'enabled': \
+             false}}"
         ),
         format!("CREATE TABLE {KEYSPACE}.cf (k int PRIMARY KEY, m map<int, blob>)"),
     ] {

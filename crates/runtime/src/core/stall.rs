@@ -214,7 +214,8 @@ fn resolve(frames: &[usize]) -> String {
         backtrace::resolve(*frame as *mut _, |symbol| {
             let Some(name) = symbol.name() else { return };
             let name = format!("{name:#}");
-            ours |= name.contains("core::tasks::") && name.contains("poll_task");
+            let in_tasks = symbol.filename().is_some_and(|file| file.ends_with("core/tasks.rs"));
+            ours |= in_tasks && name.contains("poll_task");
             let place = match (symbol.filename(), symbol.lineno()) {
                 (Some(file), Some(line)) => format!(" ({}:{line})", file.display()),
                 _ => String::new(),

@@ -15,7 +15,7 @@ use stdx::{Cursor, Damaged, Put};
 /// What widths are written relative to, whatever the block size.
 const WIDTH_BASE: i64 = 65536;
 
-/// Blocks are gathered in pieces of about so many bytes, so that no step moves all of a large index.
+/// Blocks are gathered in pieces of about so many bytes: no step moves all of a large index.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Builds the promoted index of one partition at a time.
