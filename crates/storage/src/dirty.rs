@@ -178,6 +178,11 @@ impl Dirty {
         self.drained.notify_one();
     }
 
+    /// Wakes the one who has the turn: what it waits for may not come.
+    pub(crate) fn look_again(&self) {
+        self.drained.notify_one();
+    }
+
     /// As [`Dirty::freed`], once `remains` are freed piece by piece.
     pub(crate) fn free_gently(&self, remains: Remains, bytes: usize, spooled: usize) {
         self.garbage.borrow_mut().push_back((remains, bytes, spooled));

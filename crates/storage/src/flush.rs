@@ -248,6 +248,8 @@ impl Shard {
                         *self.full_disk.borrow_mut() = Some(io.path.clone());
                     }
                     pending.memtable.set_all_spooled(false);
+                    // Who waits for memory is told why there is none.
+                    pending.table.dirty.look_again();
                     pending.memtable.fail(error);
                     self.flushed.notify_all();
                     race(sleep(pause), self.retry_now.notified()).await;
