@@ -57,7 +57,8 @@ impl SchemaEvent {
     /// How a change is told.
     pub fn of(change: &SchemaChange) -> SchemaEvent {
         use SchemaEventKind::{Created, Dropped, Updated};
-        use SchemaTarget::{Keyspace, Table, Type};
+        use SchemaTarget::{Aggregate, Function, Keyspace, Table, Type};
+        let mut arguments = Vec::new();
         let (kind, target, keyspace, name) = match change {
             SchemaChange::CreateKeyspace(it) => (Created, Keyspace, &it.name, ""),
             SchemaChange::AlterKeyspace(it) => (Updated, Keyspace, &it.name, ""),
@@ -68,9 +69,25 @@ impl SchemaEvent {
             SchemaChange::CreateType(it) => (Created, Type, &it.keyspace, it.name.as_str()),
             SchemaChange::AlterType(it) => (Updated, Type, &it.keyspace, it.name.as_str()),
             SchemaChange::DropType { keyspace, name } => (Dropped, Type, keyspace, name.as_str()),
+            SchemaChange::CreateFunction(it) => {
+                arguments.extend(it.argument_types().map(model::Type::to_cql));
+                (Created, Function, &it.keyspace, it.name.as_str())
+            }
+            SchemaChange::DropFunction { keyspace, name, arguments: types } => {
+                arguments.extend(types.iter().map(model::Type::to_cql));
+                (Dropped, Function, keyspace, name.as_str())
+            }
+            SchemaChange::CreateAggregate(it) => {
+                arguments.extend(it.arguments.iter().map(model::Type::to_cql));
+                (Created, Aggregate, &it.keyspace, it.name.as_str())
+            }
+            SchemaChange::DropAggregate { keyspace, name, arguments: types } => {
+                arguments.extend(types.iter().map(model::Type::to_cql));
+                (Dropped, Aggregate, keyspace, name.as_str())
+            }
         };
         let (keyspace, name) = (keyspace.clone(), name.to_owned());
-        SchemaEvent { kind, target, keyspace, name, arguments: Vec::new() }
+        SchemaEvent { kind, target, keyspace, name, arguments }
     }
 }
 

@@ -15,9 +15,11 @@
 
 mod builder;
 mod describe;
+mod function;
 
 pub use builder::TableBuilder;
 pub use describe::{Internals, cql_map};
+pub use function::{NullInput, UserAggregate, UserFunction};
 
 use crate::key::ClusteringOrder;
 use crate::types::{Type, UserTypeRef};

@@ -142,6 +142,7 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         truncate_timeout: millis("truncate_request_timeout_in_ms"),
         prepared_bytes_max: (shard_bytes / 256).clamp(1 << 20, 64 << 20) as usize,
         unprepared_bytes_max: (shard_bytes / 1024).clamp(256 << 10, 16 << 20) as usize,
+        functions: function_limits(values)?,
     };
     let storage = storage_config(values, shards)?;
     let batch_memory = match storage.sync {
@@ -160,6 +161,24 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
 
 fn millis(values: &Values, name: &str) -> Duration {
     Duration::from_millis(values.integer(name).max(1) as u64)
+}
+
+/// What functions of users may do. Whoever enables them says so twice.
+fn function_limits(values: &Values) -> Result<query::FunctionLimits, String> {
+    let enabled = values.flag("enable_user_defined_functions");
+    let features = values.list("experimental_features");
+    let named = features.iter().flat_map(|features| features.split(',')).any(|it| it == "udf");
+    if enabled && !named {
+        return Err("You must use both enable_user_defined_functions and \
+                    experimental_features:udf to enable user-defined functions"
+            .to_owned());
+    }
+    let bytes = values.integer("user_defined_function_allocation_limit_bytes");
+    Ok(query::FunctionLimits {
+        enabled,
+        time: millis(values, "user_defined_function_time_limit_ms"),
+        memory_bytes: usize::try_from(bytes).unwrap_or(0).max(64 << 10),
+    })
 }
 
 fn node_config(values: &Values) -> Result<NodeConfig, String> {

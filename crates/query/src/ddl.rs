@@ -31,6 +31,7 @@ use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::syntax::ast::{QualifiedName, SchemaStatement};
+use crate::udf::ddl as functions;
 use cluster::{ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
@@ -52,7 +53,7 @@ pub(crate) struct Context {
 }
 
 /// Changes, in order; none if there is nothing to do.
-type Decision = Result<Vec<SchemaChange>, CqlError>;
+pub(crate) type Decision = Result<Vec<SchemaChange>, CqlError>;
 
 /// Executes a statement that changes the schema.
 pub(crate) async fn execute(
@@ -60,7 +61,6 @@ pub(crate) async fn execute(
     session: &Session,
     statement: &SchemaStatement,
 ) -> Result<Response, CqlError> {
-    let _ = processor;
     let cluster = runtime::local::get::<Cluster>();
     let node = cluster.node();
     let context = Context {
@@ -69,6 +69,9 @@ pub(crate) async fn execute(
         table_id: Cluster::new_table_id(),
         now_micros: runtime::time::wall_micros(),
     };
+    if let SchemaStatement::CreateFunction(create) = statement {
+        processor.check_function(&functions::function(&cluster.schema(), create, &context)?)?;
+    }
     let owned = statement.clone();
     let change = move |schema: &Schema| decide(schema, &owned, &context);
     let events = cluster.change_schema(change).await.map_err(|error| match error {
@@ -101,12 +104,10 @@ pub(crate) fn decide(schema: &Schema, statement: &SchemaStatement, context: &Con
         SchemaStatement::CreateView(_) => later("CREATE MATERIALIZED VIEW"),
         SchemaStatement::AlterView(_) => later("ALTER MATERIALIZED VIEW"),
         SchemaStatement::DropView(it) => absent(schema, it, context, "Materialized view"),
-        SchemaStatement::CreateFunction(_) => later("CREATE FUNCTION"),
-        SchemaStatement::DropFunction(it) if it.if_exists => Ok(Vec::new()),
-        SchemaStatement::DropFunction(_) => later("DROP FUNCTION"),
-        SchemaStatement::CreateAggregate(_) => later("CREATE AGGREGATE"),
-        SchemaStatement::DropAggregate(it) if it.if_exists => Ok(Vec::new()),
-        SchemaStatement::DropAggregate(_) => later("DROP AGGREGATE"),
+        SchemaStatement::CreateFunction(it) => functions::create_function(schema, it, context),
+        SchemaStatement::DropFunction(it) => functions::drop_function(schema, it, context),
+        SchemaStatement::CreateAggregate(it) => functions::create_aggregate(schema, it, context),
+        SchemaStatement::DropAggregate(it) => functions::drop_aggregate(schema, it, context),
     }
 }
 
@@ -127,7 +128,10 @@ fn absent(
 }
 
 /// The keyspace that a name says, or the one in use.
-fn named_keyspace<'a>(name: &'a QualifiedName, context: &'a Context) -> Result<&'a str, CqlError> {
+pub(crate) fn named_keyspace<'a>(
+    name: &'a QualifiedName,
+    context: &'a Context,
+) -> Result<&'a str, CqlError> {
     let said = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str());
     said.or(context.keyspace.as_deref()).ok_or_else(|| {
         CqlError::invalid(
@@ -138,13 +142,16 @@ fn named_keyspace<'a>(name: &'a QualifiedName, context: &'a Context) -> Result<&
 }
 
 /// The keyspace of that name.
-fn need_keyspace<'a>(schema: &'a Schema, name: &str) -> Result<&'a Rc<KeyspaceEntry>, CqlError> {
+pub(crate) fn need_keyspace<'a>(
+    schema: &'a Schema,
+    name: &str,
+) -> Result<&'a Rc<KeyspaceEntry>, CqlError> {
     let unknown = || CqlError::invalid(format!("Keyspace '{name}' does not exist"));
     schema.keyspace(name).ok_or_else(unknown)
 }
 
 /// An error if the keyspace is the system's.
-fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
+pub(crate) fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
     if Schema::is_system(keyspace) {
         return Err(CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
     }

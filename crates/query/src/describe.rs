@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!  - *in-order-of-need*: statements stand in an order in which they can be executed: a keyspace,
-//!    its types (those that others use first), its tables.
+//!    its types (those that others use first), its functions, its aggregates, its tables.
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::syntax::ast::{Describe, Described, QualifiedName};
 use crate::syntax::quote_name;
 use cluster::{Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind};
-use model::schema::Internals;
+use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
 use model::{Type, UserType};
 use std::rc::Rc;
@@ -86,7 +86,8 @@ fn answer(
         }
         Described::Tables => Ok(scope.list(|entry| scope.tables(entry))),
         Described::Types => Ok(scope.list(types)),
-        Described::Functions | Described::Aggregates => Ok(Answer::List(Vec::new())),
+        Described::Functions => Ok(scope.list(functions)),
+        Described::Aggregates => Ok(scope.list(aggregates)),
         Described::Table(name) => {
             let (entry, name) = scope.named(name)?;
             match entry.tables.get(name) {
@@ -103,8 +104,20 @@ fn answer(
         }
         Described::Index(name) => scope.missing("Table for existing index", name, ""),
         Described::View(name) => scope.missing("Materialized view", name, "keyspace "),
-        Described::Function(name) => scope.missing("User defined function", name, ""),
-        Described::Aggregate(name) => scope.missing("User defined aggregate", name, ""),
+        Described::Function(name) => {
+            let (entry, name) = scope.named(name)?;
+            match entry.functions(name) {
+                [] => missing("User defined function", name, "", entry),
+                overloads => Ok(overloads_of(overloads, function_entry)),
+            }
+        }
+        Described::Aggregate(name) => {
+            let (entry, name) = scope.named(name)?;
+            match entry.aggregates(name) {
+                [] => missing("User defined aggregate", name, "", entry),
+                overloads => Ok(overloads_of(overloads, aggregate_entry)),
+            }
+        }
         Described::Any(name) => scope.any(name),
     }
 }
@@ -166,6 +179,14 @@ impl<'a> Scope<'a> {
         if let Some(table) = entry.tables.get(text) {
             return Ok(Answer::Statements(vec![table_entry(table, self.internals)]));
         }
+        if let Some(user) = entry.types.get(text) {
+            return Ok(Answer::Statements(vec![type_entry(user)]));
+        }
+        match (entry.functions(text), entry.aggregates(text)) {
+            ([], []) => {}
+            ([], overloads) => return Ok(overloads_of(overloads, aggregate_entry)),
+            (overloads, _) => return Ok(overloads_of(overloads, function_entry)),
+        }
         let keyspace = &entry.keyspace.name;
         Err(CqlError::invalid(format!("'{text}' not found in keyspace '{keyspace}'")))
     }
@@ -179,6 +200,8 @@ impl<'a> Scope<'a> {
     fn whole(&self, entry: &KeyspaceEntry) -> Vec<Entry> {
         let mut entries = vec![keyspace_entry(entry)];
         entries.extend(types(entry));
+        entries.extend(functions(entry));
+        entries.extend(aggregates(entry));
         entries.extend(self.tables(entry));
         entries
     }
@@ -208,6 +231,29 @@ fn keyspace_entry(entry: &KeyspaceEntry) -> Entry {
 fn type_entry(user: &UserType) -> Entry {
     let (keyspace, name) = (user.keyspace.clone(), user.name.clone());
     Entry { keyspace, kind: "type", name, create: user.to_cql_create() }
+}
+
+fn function_entry(function: &UserFunction) -> Entry {
+    let (keyspace, name) = (function.keyspace.clone(), function.name.clone());
+    Entry { keyspace, kind: "function", name, create: function.to_cql_create() }
+}
+
+fn aggregate_entry(aggregate: &UserAggregate) -> Entry {
+    let (keyspace, name) = (aggregate.keyspace.clone(), aggregate.name.clone());
+    Entry { keyspace, kind: "aggregate", name, create: aggregate.to_cql_create() }
+}
+
+fn functions(entry: &KeyspaceEntry) -> Vec<Entry> {
+    entry.functions.values().flatten().map(|function| function_entry(function)).collect()
+}
+
+fn aggregates(entry: &KeyspaceEntry) -> Vec<Entry> {
+    entry.aggregates.values().flatten().map(|aggregate| aggregate_entry(aggregate)).collect()
+}
+
+/// All that a name stands for.
+fn overloads_of<T>(overloads: &[Rc<T>], entry: fn(&T) -> Entry) -> Answer {
+    Answer::Statements(overloads.iter().map(|one| entry(one)).collect())
 }
 
 fn table_entry(table: &TableEntry, internals: Internals) -> Entry {

@@ -30,6 +30,7 @@ mod statement;
 pub mod syntax;
 mod term;
 mod types;
+mod udf;
 
 pub use cache::CacheStats;
 pub use error::CqlError;
@@ -40,3 +41,4 @@ pub use processor::{BatchEntry, BatchStatement, Config, Processor};
 pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 pub use session::Session;
 pub use syntax::ast::BatchKind;
+pub use udf::Limits as FunctionLimits;

@@ -12,8 +12,10 @@ use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
+use crate::udf::{self, Engine};
 use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings};
+use model::schema::UserFunction;
 use replication::Coordinator;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -38,6 +40,8 @@ pub struct Config {
     pub prepared_bytes_max: usize,
     /// Bytes of statements kept that are executed by their text again and again.
     pub unprepared_bytes_max: usize,
+    /// Functions of users.
+    pub functions: udf::Limits,
 }
 
 impl Config {
@@ -52,6 +56,7 @@ impl Config {
             truncate_timeout: Duration::from_millis(60_000),
             prepared_bytes_max: 32 << 20,
             unprepared_bytes_max: 8 << 20,
+            functions: udf::Limits::standard(),
         }
     }
 }
@@ -108,13 +113,20 @@ impl Processor {
 
     /// A processor on every shard, in `runtime::local`.
     pub async fn start(config: Config) {
-        let start = move || async move { runtime::local::set(Processor::new(config)) };
+        let start = move || async move {
+            runtime::local::set(Rc::new(Engine::new(config.functions)));
+            runtime::local::set(Processor::new(config));
+        };
         runtime::on_all_shards(start).await;
     }
 
     /// Takes the processors out again.
     pub async fn stop() {
-        runtime::on_all_shards(|| async { runtime::local::clear::<Processor>() }).await;
+        runtime::on_all_shards(|| async {
+            runtime::local::clear::<Processor>();
+            runtime::local::clear::<Engine>();
+        })
+        .await;
     }
 
     /// The options that statements depend on.
@@ -333,6 +345,17 @@ impl Processor {
             timeout: None,
             warnings,
         }
+    }
+
+    /// Refuses a function that cannot be called.
+    pub(crate) fn check_function(&self, function: &UserFunction) -> Result<(), CqlError> {
+        if !self.config.functions.enabled {
+            return Err(CqlError::invalid(
+                "User defined functions are disabled. Set enable_user_defined_functions to enable \
+                 them",
+            ));
+        }
+        runtime::local::get::<Engine>().check(function)
     }
 
     /// A write timestamp of now, microseconds.

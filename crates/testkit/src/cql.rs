@@ -40,7 +40,12 @@ impl CqlEnv {
         cluster::boot(boot_config()).await.expect("a start");
         let config = replication::Config { batch_memory: Duration::ZERO };
         Coordinator::start(config).await.expect("a start");
-        Processor::start(query::Config::standard()).await;
+        let functions = query::FunctionLimits {
+            enabled: true,
+            time: Duration::from_millis(20),
+            ..query::FunctionLimits::standard()
+        };
+        Processor::start(query::Config { functions, ..query::Config::standard() }).await;
         let create = |schema: &cluster::Schema| {
             let missing = schema.keyspace("ks").is_none();
             Ok::<_, ()>(if missing {

@@ -9,6 +9,7 @@ use crate::replication::Replication;
 use crate::system_tables::{self, Home, arrange};
 use crate::tablets;
 use crate::uuids::time_uuid;
+use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -115,6 +116,18 @@ impl Schema {
                 let present = self.need_keyspace(keyspace)?.types.get(name);
                 present.map(drop).ok_or_else(|| format!("no type {keyspace}.{name}"))
             }
+            SchemaChange::CreateFunction(UserFunction { keyspace, .. })
+            | SchemaChange::CreateAggregate(UserAggregate { keyspace, .. }) => {
+                self.need_keyspace(keyspace).map(drop)
+            }
+            SchemaChange::DropFunction { keyspace, name, arguments } => {
+                let present = self.need_keyspace(keyspace)?.function(name, arguments);
+                present.map(drop).ok_or_else(|| format!("no function {keyspace}.{name}"))
+            }
+            SchemaChange::DropAggregate { keyspace, name, arguments } => {
+                let present = self.need_keyspace(keyspace)?.aggregate(name, arguments);
+                present.map(drop).ok_or_else(|| format!("no aggregate {keyspace}.{name}"))
+            }
         }
     }
 
@@ -163,11 +176,23 @@ impl Schema {
                     self.by_id.remove(&table.schema.id);
                 }
             }
-            SchemaChange::CreateType(user) | SchemaChange::AlterType(user) => {
+            SchemaChange::CreateType(user) => self.insert_type(user.clone()),
+            SchemaChange::AlterType(user) => {
                 self.insert_type(user.clone());
+                self.with_keyspace(&user.keyspace, |entry| follow_in_functions(entry, user));
             }
             SchemaChange::DropType { keyspace, name } => {
                 self.with_keyspace(keyspace, |entry| entry.types.remove(name));
+            }
+            SchemaChange::CreateFunction(function) => self.insert_function(function.clone()),
+            SchemaChange::DropFunction { keyspace, name, arguments } => {
+                let other = |function: &Rc<UserFunction>| !function.takes(arguments);
+                self.with_keyspace(keyspace, |entry| keep(&mut entry.functions, name, other));
+            }
+            SchemaChange::CreateAggregate(aggregate) => self.insert_aggregate(aggregate.clone()),
+            SchemaChange::DropAggregate { keyspace, name, arguments } => {
+                let other = |aggregate: &Rc<UserAggregate>| aggregate.arguments != *arguments;
+                self.with_keyspace(keyspace, |entry| keep(&mut entry.aggregates, name, other));
             }
         }
     }
@@ -203,8 +228,14 @@ impl Schema {
     pub(crate) fn insert_keyspace(&mut self, keyspace: Keyspace) {
         let replication = Rc::new(parse_checked(&keyspace));
         let name = keyspace.name.clone();
-        let (tables, types) = (BTreeMap::new(), BTreeMap::new());
-        let entry = KeyspaceEntry { keyspace, replication, tables, types };
+        let entry = KeyspaceEntry {
+            keyspace,
+            replication,
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            aggregates: BTreeMap::new(),
+        };
         self.keyspaces.insert(name, Rc::new(entry));
     }
 
@@ -223,8 +254,8 @@ impl Schema {
         for table in tables.values() {
             self.by_id.insert(table.schema.id, table.clone());
         }
-        let (name, types) = (keyspace.name.clone(), present.types.clone());
-        let entry = KeyspaceEntry { keyspace, replication, tables, types };
+        let name = keyspace.name.clone();
+        let entry = KeyspaceEntry { keyspace, replication, tables, ..(**present).clone() };
         self.keyspaces.insert(name, Rc::new(entry));
     }
 
@@ -243,6 +274,28 @@ impl Schema {
         });
     }
 
+    /// In the place of one with the same arguments. Overloads stand in order of signatures.
+    pub(crate) fn insert_function(&mut self, function: UserFunction) {
+        let keyspace = function.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            let same = entry.functions.entry(function.name.clone()).or_default();
+            same.retain(|other| !other.argument_types().eq(function.argument_types()));
+            same.push(Rc::new(function));
+            same.sort_by_cached_key(|function| function.signature());
+        });
+    }
+
+    /// In the place of one with the same arguments.
+    pub(crate) fn insert_aggregate(&mut self, aggregate: UserAggregate) {
+        let keyspace = aggregate.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            let same = entry.aggregates.entry(aggregate.name.clone()).or_default();
+            same.retain(|other| other.arguments != aggregate.arguments);
+            same.push(Rc::new(aggregate));
+            same.sort_by_cached_key(|aggregate| aggregate.signature());
+        });
+    }
+
     fn put_entry(&mut self, table: Rc<TableEntry>) {
         self.by_id.insert(table.schema.id, table.clone());
         let keyspace = table.schema.keyspace.clone();
@@ -258,6 +311,30 @@ impl Schema {
         change: impl FnOnce(&mut KeyspaceEntry) -> R,
     ) -> Option<R> {
         self.keyspaces.get_mut(name).map(|entry| change(Rc::make_mut(entry)))
+    }
+}
+
+/// Keeps of a name's overloads those that `other` is true of.
+fn keep<T>(all: &mut BTreeMap<String, Vec<T>>, name: &str, other: impl Fn(&T) -> bool) {
+    let Some(overloads) = all.get_mut(name) else { return };
+    overloads.retain(other);
+    if overloads.is_empty() {
+        all.remove(name);
+    }
+}
+
+/// Gives functions and aggregates the present fields of a type that they mention.
+fn follow_in_functions(entry: &mut KeyspaceEntry, changed: &UserType) {
+    let UserType { keyspace, name, .. } = changed;
+    for function in entry.functions.values_mut().flatten() {
+        if function.mentions_user_type(keyspace, name) {
+            *function = Rc::new(function.with_user_type(changed));
+        }
+    }
+    for aggregate in entry.aggregates.values_mut().flatten() {
+        if aggregate.mentions_user_type(keyspace, name) {
+            *aggregate = Rc::new(aggregate.with_user_type(changed));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A schema as plain data, to be handed to another shard.
 
 use super::{Schema, TableKind};
+use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
 
 /// All that a [`Schema`] holds.
@@ -9,15 +10,24 @@ pub(crate) struct SchemaImage {
     version: Uuid,
     keyspaces: Vec<(Keyspace, Vec<UserType>)>,
     tables: Vec<(TableSchema, TabletMap, TableKind)>,
+    functions: Vec<UserFunction>,
+    aggregates: Vec<UserAggregate>,
 }
 
 impl SchemaImage {
     pub(crate) fn of(schema: &Schema) -> SchemaImage {
-        let mut image =
-            SchemaImage { version: schema.version, keyspaces: Vec::new(), tables: Vec::new() };
+        let mut image = SchemaImage {
+            version: schema.version,
+            keyspaces: Vec::new(),
+            tables: Vec::new(),
+            functions: Vec::new(),
+            aggregates: Vec::new(),
+        };
         for entry in schema.keyspaces.values() {
             let types = entry.types.values().map(|user| (**user).clone()).collect();
             image.keyspaces.push((entry.keyspace.clone(), types));
+            image.functions.extend(entry.functions.values().flatten().map(|it| (**it).clone()));
+            image.aggregates.extend(entry.aggregates.values().flatten().map(|it| (**it).clone()));
             for table in entry.tables.values() {
                 let (schema, tablets) = ((*table.schema).clone(), (*table.tablets).clone());
                 image.tables.push((schema, tablets, table.kind));
@@ -35,6 +45,8 @@ impl SchemaImage {
         for (table, tablets, kind) in self.tables {
             schema.insert_table(table, tablets, kind);
         }
+        self.functions.into_iter().for_each(|function| schema.insert_function(function));
+        self.aggregates.into_iter().for_each(|aggregate| schema.insert_aggregate(aggregate));
         schema
     }
 }

@@ -9,7 +9,8 @@ pub(crate) use apply::normalize_table;
 pub(crate) use image::SchemaImage;
 
 use crate::replication::Replication;
-use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};
+use model::schema::{UserAggregate, UserFunction};
+use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::HashMap;
@@ -32,13 +33,36 @@ pub struct TableEntry {
     pub kind: TableKind,
 }
 
-/// A keyspace with its tables and types, by name.
+/// A keyspace with its tables, types, functions and aggregates, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceEntry {
     pub keyspace: Keyspace,
     pub replication: Rc<Replication>,
     pub tables: BTreeMap<String, Rc<TableEntry>>,
     pub types: BTreeMap<String, Rc<UserType>>,
+    /// The functions of each name, which differ in the types of their arguments.
+    pub functions: BTreeMap<String, Vec<Rc<UserFunction>>>,
+    /// As functions.
+    pub aggregates: BTreeMap<String, Vec<Rc<UserAggregate>>>,
+}
+
+impl KeyspaceEntry {
+    /// The functions of that name.
+    pub fn functions(&self, name: &str) -> &[Rc<UserFunction>] {
+        self.functions.get(name).map_or(&[], Vec::as_slice)
+    }
+    /// The function of that name which takes arguments of just these types.
+    pub fn function(&self, name: &str, arguments: &[Type]) -> Option<&Rc<UserFunction>> {
+        self.functions(name).iter().find(|function| function.takes(arguments))
+    }
+    /// The aggregates of that name.
+    pub fn aggregates(&self, name: &str) -> &[Rc<UserAggregate>] {
+        self.aggregates.get(name).map_or(&[], Vec::as_slice)
+    }
+    /// The aggregate of that name which takes arguments of just these types.
+    pub fn aggregate(&self, name: &str, arguments: &[Type]) -> Option<&Rc<UserAggregate>> {
+        self.aggregates(name).iter().find(|aggregate| aggregate.arguments == arguments)
+    }
 }
 
 /// A snapshot of the schema. Entries that did not change are shared between snapshots.
@@ -103,5 +127,19 @@ pub enum SchemaChange {
     DropType {
         keyspace: String,
         name: String,
+    },
+    /// In the place of one with the same arguments, if there is one.
+    CreateFunction(UserFunction),
+    DropFunction {
+        keyspace: String,
+        name: String,
+        arguments: Vec<Type>,
+    },
+    /// In the place of one with the same arguments, if there is one.
+    CreateAggregate(UserAggregate),
+    DropAggregate {
+        keyspace: String,
+        name: String,
+        arguments: Vec<Type>,
     },
 }

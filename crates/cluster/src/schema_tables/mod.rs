@@ -9,6 +9,7 @@
 //! keyspace. `columns` and `dropped_columns` are for clients; ids make `nereid_columns` the truth
 //! about which column a cell belongs to.
 
+mod functions;
 pub mod offline;
 pub(crate) mod partition;
 pub(crate) mod read;

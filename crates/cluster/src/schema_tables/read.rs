@@ -1,5 +1,6 @@
 //! The schema from the rows of its tables. Pure; every row is foreign.
 
+use super::functions;
 use super::write::kind_name;
 use crate::schema::{Schema, TableKind, normalize_table};
 use crate::tablets;
@@ -13,10 +14,13 @@ use std::collections::BTreeMap;
 pub(crate) type Row = BTreeMap<String, Vec<u8>>;
 
 /// The tables that [`load`] reads; those of `system_schema` but for the last one.
-pub(crate) const TABLES: [&str; 8] = [
+pub(crate) const TABLES: [&str; 11] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
+    "functions",
+    "aggregates",
+    "scylla_aggregates",
     "tables",
     "scylla_tables",
     "columns",
@@ -46,7 +50,8 @@ impl Stored {
             let get = |name: &str| row.get(name).cloned().unwrap_or_default();
             let owner = match table {
                 "tablets" => (get("table_id"), Vec::new()),
-                "keyspaces" | "scylla_keyspaces" | "types" => (get("keyspace_name"), Vec::new()),
+                "keyspaces" | "scylla_keyspaces" | "types" | "functions" | "aggregates"
+                | "scylla_aggregates" => (get("keyspace_name"), Vec::new()),
                 _ => (get("keyspace_name"), get("table_name")),
             };
             by_owner.entry(owner).or_default().push(row);
@@ -57,7 +62,7 @@ impl Stored {
         self.rows.get(table).into_iter().flat_map(|owners| owners.values().flatten())
     }
 
-    fn of(
+    pub(super) fn of(
         &self,
         table: &'static str,
         owner: &[u8],
@@ -82,7 +87,7 @@ impl std::fmt::Display for DamagedSchema {
     }
 }
 
-type Read<T> = Result<T, DamagedSchema>;
+pub(super) type Read<T> = Result<T, DamagedSchema>;
 
 /// Adds the stored user keyspaces, with types and tables, to `schema`.
 pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()> {
@@ -101,6 +106,7 @@ pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()
             .map_err(|reason| row.damaged(format!("keyspace {name}: {reason}")))?;
         schema.insert_keyspace(keyspace);
         load_types(schema, stored, &name)?;
+        functions::load(schema, stored, &name)?;
     }
     for row in stored.all("tables") {
         let row = Reader { row, table: "tables" };

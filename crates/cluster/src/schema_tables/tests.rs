@@ -2,9 +2,10 @@ use super::read::{self, Row, Stored, TABLES, keyspace_of};
 use super::*;
 use crate::schema::testing::{keyspace, table};
 use crate::{rows_testing, uuids::time_uuid};
-use model::schema::DroppedColumn;
+use model::schema::{DroppedColumn, NullInput, UserAggregate, UserFunction};
 use model::{ColumnId, ColumnKind, TableSchema, Type, UserType, Uuid};
 use proptest::prelude::*;
+use std::rc::Rc;
 
 const SHARDS: u16 = 3;
 
@@ -127,6 +128,71 @@ fn types_of_types_are_found_in_any_order() {
     assert_eq!(loaded, disk.schema);
     let column = &loaded.table("ks", "t").expect("the table").schema.columns[1];
     assert!(column.ty.any(&|ty| *ty == Type::Text));
+}
+
+#[test]
+fn functions_and_aggregates_are_read_back() {
+    let mut disk = Disk::new();
+    let user = |fields: &[(&str, Type)]| UserType {
+        keyspace: "ks".into(),
+        name: "Pair".into(),
+        fields: fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect(),
+    };
+    let pair = user(&[("a", Type::Int)]);
+    let function = |name: &str, ty: Type| UserFunction {
+        keyspace: "ks".into(),
+        name: name.into(),
+        arguments: vec![("state".into(), ty.clone()), ("Value".into(), Type::Int)],
+        returns: ty,
+        null_input: NullInput::Called,
+        language: "lua".into(),
+        body: "return state".into(),
+    };
+    let list = Type::List { element: Box::new(pair.to_type()), frozen: false }.freeze();
+    let total = |reduce: Option<&str>| UserAggregate {
+        keyspace: "ks".into(),
+        name: "total".into(),
+        arguments: vec![Type::Int],
+        state_function: "add".into(),
+        state_type: list.clone(),
+        reduce_function: reduce.map(str::to_owned),
+        final_function: None,
+        initial: Some("[]".into()),
+        returns: list.clone(),
+    };
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateType(pair.clone()),
+        SchemaChange::CreateFunction(function("add", Type::Text)),
+        SchemaChange::CreateFunction(function("add", list.clone())),
+        SchemaChange::CreateAggregate(total(Some("both"))),
+    ]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    let entry = |disk: &Disk| disk.schema.keyspace("ks").expect("the keyspace").clone();
+    assert_eq!(entry(&disk).functions("add").len(), 2);
+    assert_eq!(entry(&disk).aggregate("total", &[Type::Int]), Some(&Rc::new(total(Some("both")))));
+    // One with the same arguments takes its place, as a whole.
+    disk.change(vec![SchemaChange::CreateAggregate(total(None))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert_eq!(entry(&disk).aggregates("total"), [Rc::new(total(None))]);
+    // They follow a type that is altered.
+    let wider = user(&[("a", Type::Int), ("b", Type::Text)]);
+    disk.change(vec![SchemaChange::AlterType(wider.clone())]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    let list = list.with_user_type(&wider);
+    assert!(entry(&disk).function("add", &[list.clone(), Type::Int]).is_some());
+    let (keyspace, name) = ("ks".to_owned(), "add".to_owned());
+    let arguments = vec![list, Type::Int];
+    disk.change(vec![SchemaChange::DropFunction { keyspace, name, arguments }]);
+    let (keyspace, name) = ("ks".to_owned(), "total".to_owned());
+    let arguments = vec![Type::Int];
+    disk.change(vec![SchemaChange::DropAggregate { keyspace, name, arguments }]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert_eq!((entry(&disk).functions("add").len(), entry(&disk).aggregates.len()), (1, 0));
+    disk.change(vec![SchemaChange::DropKeyspace("ks".into())]);
+    disk.change(vec![SchemaChange::CreateKeyspace(self::keyspace("ks", None))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert!(entry(&disk).functions.is_empty());
 }
 
 #[test]

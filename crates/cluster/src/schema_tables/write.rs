@@ -12,7 +12,7 @@ use std::rc::Rc;
 use stdx::Put;
 
 /// The tables of `system_schema` in which a keyspace has its partition.
-const PER_KEYSPACE: [&str; 9] = [
+const PER_KEYSPACE: [&str; 12] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
@@ -22,6 +22,9 @@ const PER_KEYSPACE: [&str; 9] = [
     "nereid_columns",
     "dropped_columns",
     "indexes",
+    "functions",
+    "aggregates",
+    "scylla_aggregates",
 ];
 
 /// Those of them in which a table has rows that begin with its name.
@@ -78,6 +81,14 @@ impl<'s> Writer<'s> {
                 partition.delete_rows(&[name.as_bytes()]);
                 self.push(partition);
             }
+            SchemaChange::CreateFunction(function) => self.function(function, timestamp),
+            SchemaChange::DropFunction { keyspace, name, arguments } => {
+                self.drop_function(keyspace, name, arguments, timestamp);
+            }
+            SchemaChange::CreateAggregate(aggregate) => self.aggregate(aggregate, timestamp),
+            SchemaChange::DropAggregate { keyspace, name, arguments } => {
+                self.drop_aggregate(keyspace, name, arguments, timestamp);
+            }
         }
     }
 
@@ -93,12 +104,17 @@ impl<'s> Writer<'s> {
         }
     }
 
-    fn partition(&self, table: &str, keyspace: &str, timestamp: i64) -> PartitionWriter<'s> {
+    pub(super) fn partition(
+        &self,
+        table: &str,
+        keyspace: &str,
+        timestamp: i64,
+    ) -> PartitionWriter<'s> {
         let schema = self.system_table("system_schema", table);
         PartitionWriter::new(schema, &[keyspace.as_bytes()], timestamp)
     }
 
-    fn push(&mut self, partition: PartitionWriter<'_>) {
+    pub(super) fn push(&mut self, partition: PartitionWriter<'_>) {
         self.out.push(partition.freeze());
     }
 

@@ -5,8 +5,9 @@ use super::{
 };
 use crate::error::CqlError;
 use crate::syntax::ast::{self, AlterType, AlterTypeAction, CreateType, Drop, Name};
-use cluster::{KeyspaceEntry, Schema, SchemaChange};
+use cluster::{KeyspaceEntry, Schema, SchemaChange, TableEntry};
 use model::{ColumnKind, Type, UserType};
+use std::rc::Rc;
 
 /// Fields of a type at most: a field's index is stored in 16 bits, with a sign.
 const FIELDS_MAX: usize = 1 << 15;
@@ -117,8 +118,17 @@ fn used_by(entry: &KeyspaceEntry, keyspace: &str, name: &str) -> Option<String> 
         return Some(format!("user type {keyspace}.{}", user.name));
     }
     let mut tables = entry.tables.values();
-    let table = tables.find(|table| table.schema.columns.iter().any(|it| mentions(&it.ty)))?;
-    Some(format!("table {keyspace}.{}", table.schema.name))
+    let uses = |table: &&Rc<TableEntry>| table.schema.columns.iter().any(|it| mentions(&it.ty));
+    if let Some(table) = tables.find(uses) {
+        return Some(format!("table {keyspace}.{}", table.schema.name));
+    }
+    let mut functions = entry.functions.values().flatten();
+    if let Some(function) = functions.find(|it| it.mentions_user_type(keyspace, name)) {
+        return Some(format!("function {}", function.signature()));
+    }
+    let mut aggregates = entry.aggregates.values().flatten();
+    let aggregate = aggregates.find(|it| it.mentions_user_type(keyspace, name))?;
+    Some(format!("aggregate {}", aggregate.signature()))
 }
 
 /// The type of a field.

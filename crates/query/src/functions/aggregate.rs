@@ -21,7 +21,6 @@ pub(crate) enum Aggregate {
     Sum(Type),
     Average(Type),
     /// What a user has made, of so many arguments: of several as the fields of a tuple.
-    #[expect(dead_code, reason = "made by whoever keeps functions of users")]
     User {
         aggregate: Rc<dyn UserAggregate>,
         argument_count: usize,

@@ -24,5 +24,4 @@ pub(crate) use factory::{Argument, Arguments};
 pub(crate) use operator::{Operation, Operator};
 pub(crate) use registry::{Body, Found, NATIVE_KEYSPACE, Signature, find};
 pub(crate) use scalar::Function;
-#[expect(unused_imports, reason = "for those who keep functions of users")]
 pub(crate) use user::{UserAggregate, UserFunction};

@@ -57,7 +57,6 @@ pub(crate) enum Function {
     /// Of a value of that type.
     Mask(Mask, Type),
     /// What a user has made.
-    #[expect(dead_code, reason = "made by whoever keeps functions of users")]
     User(Rc<dyn UserFunction>),
 }
 

@@ -31,6 +31,7 @@ pub(crate) trait UserAggregate: fmt::Debug {
 }
 
 /// The functions and aggregates of that name that users have made in a keyspace.
-pub(crate) fn overloads(_schema: &Schema, _keyspace: &str, _name: &str) -> Vec<Signature> {
-    Vec::new()
+pub(crate) fn overloads(schema: &Schema, keyspace: &str, name: &str) -> Vec<Signature> {
+    let Some(entry) = schema.keyspace(keyspace) else { return Vec::new() };
+    crate::udf::overloads(schema, entry, name)
 }
