@@ -317,6 +317,11 @@ fn multi_filter(columns: &[Column], said: MultiRestriction, inputs: &mut Inputs)
 }
 
 impl Restrictions {
+    /// Refuses values that no row can be tested with.
+    pub(crate) fn check(&self, env: &Env<'_>) -> Result<(), CqlError> {
+        self.filters.iter().try_for_each(|filter| filter.check(env))
+    }
+
     /// Whether the row of `env` passes all filters.
     pub(crate) fn pass<'a>(&'a self, env: &Env<'a>) -> Result<bool, CqlError> {
         for filter in &self.filters {

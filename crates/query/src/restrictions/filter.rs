@@ -49,6 +49,32 @@ impl Filter {
         Filter { subject, ty, name: name.to_owned(), test }
     }
 
+    /// Refuses what no row can be tested with, whether there are rows or not.
+    pub(crate) fn check(&self, env: &Env<'_>) -> Result<(), CqlError> {
+        if let Term::Element(_, _, key) = &self.subject
+            && key.evaluate(env)? == Evaluated::Unset
+        {
+            let text = format!("Unsupported unset map key for column {}", self.name);
+            return Err(CqlError::Invalid(text));
+        }
+        match &self.test {
+            Test::Compare(_, term)
+            | Test::Contains(term)
+            | Test::ContainsKey(term)
+            | Test::Like(term) => {
+                if self.value(term, env)?.is_none() && self.ty == Type::Counter {
+                    let text = "Invalid null value for counter increment/decrement";
+                    return Err(CqlError::invalid(text));
+                }
+            }
+            Test::In(list) => drop(list.evaluate(&self.name, Nulls::NoRows, env)?),
+            Test::NotIn(list) => drop(list.all(&self.name, env)?),
+            Test::CompareTuple(_, tuple) => drop(tuple.values(&self.name, Nulls::NoRows, env)?),
+            Test::InTuples(list) => drop(list.values(&self.name, Nulls::NoRows, env)?),
+        }
+        Ok(())
+    }
+
     /// Whether the row of `env` passes.
     pub(crate) fn passes<'a>(&'a self, env: &Env<'a>) -> Result<bool, CqlError> {
         let subject = self.subject.evaluate(env)?;

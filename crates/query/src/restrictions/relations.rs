@@ -96,6 +96,13 @@ pub(super) fn gather(
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
 ) -> Result<Relations, CqlError> {
+    let max = preparer.markers.options.max_relations_in_where_clause.get();
+    if usize::try_from(max).is_ok_and(|max| max < relations.len()) {
+        return Err(CqlError::Syntax(format!(
+            "number of relations in WHERE clause exceeds the maximum of {max} (configured via \
+             max_relations_in_where_clause)"
+        )));
+    }
     let mut out = Relations { single: vec![None; table.columns.len()], ..Relations::default() };
     for relation in relations {
         if let ast::Test::Compare(Comparison::NotEqual, _) = &relation.test {

@@ -23,6 +23,8 @@ use mutation::page::{
 };
 use std::collections::VecDeque;
 
+/// An answer that no limit of memory is asked for.
+const ALWAYS_ALLOWED_BYTES: usize = 64 << 10;
 /// Rows after which others may have the shard.
 const ROWS_PER_STEP: usize = 128;
 /// Partitions of an `IN` that are read at once.
@@ -44,6 +46,7 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
         rows_left = rows_left.min(state.rows_left);
         resume = Some(state.resume);
     }
+    plan.restrictions.check(&env)?;
     let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, &env)?;
     if ranges.is_empty() {
         return empty(plan, &env);
@@ -92,7 +95,25 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
     };
     let rows = scan.run(targets, resume, rows_left).await?;
     warn(plan, request, scan.tombstones_seen);
+    if ALWAYS_ALLOWED_BYTES < rows.body.len() && page_size.is_none() {
+        warn_of_size(plan, request, rows.body.len());
+    }
     Ok(rows)
+}
+
+/// Tells the operator of large answers that nobody cuts.
+fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize) {
+    let max = natural(&request.options.max_memory_for_unlimited_query_soft_limit);
+    if max < bytes as u64 {
+        let table = &plan.table.schema;
+        tracing::warn!(
+            target: "query",
+            "Memory usage of unpaged query of {}.{} exceeds soft limit of {max} (configured via \
+             max_memory_for_unlimited_query_soft_limit)",
+            table.keyspace,
+            table.name
+        );
+    }
 }
 
 /// Tells the client what it should know of how it was answered.
@@ -625,8 +646,12 @@ impl Scan<'_> {
     }
 
     fn check_size(&self) -> Result<(), CqlError> {
+        let bytes = self.output.body.len();
+        if bytes <= ALWAYS_ALLOWED_BYTES {
+            return Ok(());
+        }
         let max = natural(&self.request.options.max_memory_for_unlimited_query_hard_limit);
-        if self.output.body.len() as u64 <= max {
+        if bytes as u64 <= max {
             return Ok(());
         }
         Err(CqlError::Invalid(format!(

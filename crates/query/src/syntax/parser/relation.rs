@@ -4,9 +4,6 @@ use super::{Bracket, Parser, Result, TokenKind, is_name};
 use crate::syntax::ast::{ColumnPath, Comparison, Condition, InValues, Relation, Subject, Test};
 use crate::syntax::keyword::Keyword;
 
-/// How many relations a `WHERE` may have.
-const RELATIONS_MAX: usize = 100;
-
 impl Parser<'_> {
     /// `WHERE a AND b`, if `WHERE` is here.
     pub(super) fn optional_filter(&mut self) -> Result<Vec<Relation>> {
@@ -21,19 +18,7 @@ impl Parser<'_> {
 
     /// `a AND b`
     pub(in crate::syntax) fn relations(&mut self) -> Result<Vec<Relation>> {
-        let mut relations = Vec::new();
-        loop {
-            relations.push(self.relation()?);
-            if RELATIONS_MAX < relations.len() {
-                return Err(self.error(format!(
-                    "number of relations in WHERE clause exceeds the maximum of {RELATIONS_MAX} \
-                     (configured via max_relations_in_where_clause)"
-                )));
-            }
-            if !self.take_word(Keyword::AND) {
-                return Ok(relations);
-            }
-        }
+        self.conjunction(Self::relation)
     }
 
     /// `IF EXISTS` or `IF a AND b`, if `IF` is here.
