@@ -239,6 +239,16 @@ impl Shard {
         }
     }
 
+    /// Logs and applies one mutation, and waits for the disk to have it.
+    pub(crate) async fn apply_durably(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
+        let target = self.target(mutation)?;
+        let entries = [(target.table.id, &mutation.0[..])];
+        let log = self.log_of(target.table.log);
+        let apply = |held: &[SegmentId]| target.enter(log, held);
+        let appended = self.append(&target.table, &entries, apply).await?;
+        log.synced(appended).await
+    }
+
     /// Logs mutations as one group and applies them.
     pub(crate) async fn apply_all(&self, mutations: &[FrozenMutation]) -> Result<(), WriteError> {
         let targets: Result<Vec<_>, _> = mutations.iter().map(|one| self.target(one)).collect();

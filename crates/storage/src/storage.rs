@@ -193,6 +193,11 @@ impl Storage {
         self.shard.apply(&mutation).await
     }
 
+    /// As [`Storage::apply`], but returns when the write is on the disk, whatever the sync mode.
+    pub async fn apply_durably(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
+        self.shard.apply_durably(&mutation).await
+    }
+
     /// Writes mutations of partitions of this shard whose tables share a log: after a crash all
     /// are there, or none. Panics when they do not share one.
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {

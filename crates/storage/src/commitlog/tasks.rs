@@ -49,6 +49,7 @@ impl Commitlog {
                 let empty = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
                 let due = state.filling_since + CHUNK_WAIT;
                 let now = self.config.sync == SyncMode::Batch
+                    || state.filling <= state.urgent
                     || CHUNK_BYTES_WRITTEN <= filled
                     || due <= runtime::time::Instant::now();
                 if !empty && now {
@@ -76,7 +77,8 @@ impl Commitlog {
     async fn write(&self, job: Job) {
         let Job { chunk, id, file, offset, buf, terminate } = job;
         let bytes = buf.len() as u64;
-        let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes;
+        let urgent = chunk <= self.state.borrow().urgent;
+        let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes || urgent;
         let done = write_chunk(&file, offset, buf, sync).await;
         let written = done.is_ok();
         {
@@ -116,7 +118,7 @@ impl Commitlog {
     }
 
     /// Syncs what was written.
-    async fn sync(&self) {
+    pub(crate) async fn sync(&self) {
         let (file, chunk) = {
             let mut state = self.state.borrow_mut();
             let idle = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());

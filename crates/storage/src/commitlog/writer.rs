@@ -96,6 +96,10 @@ pub(crate) struct State {
     /// Where the last written chunk lies (*files-end-synced*).
     pub(crate) written_file: Option<File>,
     pub(crate) synced_at: Instant,
+    /// Chunks up to this one are synced as soon as can be, whatever the mode.
+    pub(crate) urgent: u64,
+    /// Whether one of those who wait for a sync makes it.
+    pub(crate) syncing: bool,
     failures: VecDeque<(RangeInclusive<u64>, IoError)>,
     pub(crate) create_error: Option<IoError>,
     flush_wanted: HashSet<TableId>,
@@ -142,6 +146,26 @@ impl Active {
     }
 }
 
+impl State {
+    /// Why an item is not in the log, if it is not.
+    fn failure_of(&self, appended: Appended) -> Option<&IoError> {
+        let Appended { first_chunk, chunk, .. } = appended;
+        let meets =
+            |chunks: &RangeInclusive<u64>| first_chunk <= *chunks.end() && *chunks.start() <= chunk;
+        self.failures.iter().find(|(chunks, _)| meets(chunks)).map(|(_, error)| error)
+    }
+}
+
+/// Who makes the sync that others wait for; another may when this one has, or is given up.
+struct SyncTurn<'l>(&'l Commitlog);
+
+impl Drop for SyncTurn<'_> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().syncing = false;
+        self.0.progress.notify_all();
+    }
+}
+
 /// Why an append was not done.
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -169,6 +193,8 @@ impl Commitlog {
             synced: 0,
             written_file: None,
             synced_at: Instant::now(),
+            urgent: 0,
+            syncing: false,
             failures: VecDeque::new(),
             create_error: None,
             flush_wanted: HashSet::default(),
@@ -344,15 +370,11 @@ impl Commitlog {
 
     /// Waits until an item is as durable as the mode promises at the time of an answer.
     pub(crate) async fn committed(&self, appended: Appended) -> Result<(), WriteError> {
-        let Appended { first_chunk, chunk, .. } = appended;
+        let chunk = appended.chunk;
         loop {
             {
                 let state = self.state.borrow();
-                let meets = |chunks: &RangeInclusive<u64>| {
-                    first_chunk <= *chunks.end() && *chunks.start() <= chunk
-                };
-                let failed = state.failures.iter().find(|(chunks, _)| meets(chunks));
-                if let Some((_, error)) = failed {
+                if let Some(error) = state.failure_of(appended) {
                     return Err(log_error(error));
                 }
                 let enough = match self.config.sync {
@@ -366,6 +388,33 @@ impl Commitlog {
                 }
             }
             self.progress.notified().await;
+        }
+    }
+
+    /// Waits until an item is synced, whatever the mode; those who wait share the syncs.
+    pub(crate) async fn synced(&self, appended: Appended) -> Result<(), WriteError> {
+        let chunk = appended.chunk;
+        loop {
+            let sync = {
+                let mut state = self.state.borrow_mut();
+                if let Some(error) = state.failure_of(appended) {
+                    return Err(log_error(error));
+                }
+                if chunk <= state.synced {
+                    return Ok(());
+                }
+                let sync = chunk <= state.written && !state.syncing;
+                state.syncing |= sync;
+                state.urgent = state.urgent.max(chunk);
+                sync
+            };
+            if sync {
+                let _turn = SyncTurn(self);
+                self.sync().await;
+            } else {
+                self.work.notify_one();
+                self.progress.notified().await;
+            }
         }
     }
 
