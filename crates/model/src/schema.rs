@@ -196,6 +196,16 @@ impl TableOptions {
     /// The extension that names the version of SSTables that are written: `me` or `ms`.
     pub const SSTABLE_FORMAT: &str = "sstable_format";
 
+    /// The extension of tables whose writes have limits for large data: `true`.
+    pub const LARGE_DATA_GUARDRAILS: &str = "large_data_guardrails_enabled";
+    /// The extension that names the column that says when a row expires.
+    pub const ROW_TTL_COLUMN: &str = "row_ttl_column";
+
+    /// Whether writes have limits for large data.
+    pub fn has_large_data_guardrails(&self) -> bool {
+        self.extension(TableOptions::LARGE_DATA_GUARDRAILS) == Some("true")
+    }
+
     /// The text of an extension, if it is there and is text.
     pub fn extension(&self, name: &str) -> Option<&str> {
         let (_, value) = self.extensions.iter().find(|(known, _)| known == name)?;

@@ -3,16 +3,16 @@
 use crate::error::CqlError;
 use crate::markers::Markers;
 use crate::modify::{
-    Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency,
-    default_timestamp, on_owner, partition_keys, prepare_delete, prepare_insert, prepare_update,
-    refused,
+    Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency, check_level,
+    check_sizes, default_timestamp, existing, metadata_of_batch, on_owner, partition_keys,
+    prepare_delete, prepare_insert, prepare_update, refused,
 };
 use crate::options::Options;
 use crate::parameters::Value;
 use crate::request::Request;
-use crate::response::{Response, ResponseKind, Rows};
+use crate::response::{Response, ResultMetadata};
 use crate::restrictions::Keys;
-use crate::statement::{Statement, table};
+use crate::statement::{Plan, Statement, table};
 use crate::syntax::ast;
 use crate::syntax::ast::{BatchKind, Modification};
 use crate::term::Preparer;
@@ -30,6 +30,8 @@ pub(crate) struct BatchPlan {
     pub(crate) kind: BatchKind,
     pub(crate) using: UsingPlan,
     pub(crate) statements: Vec<ModifyPlan>,
+    /// The result of a conditional one.
+    pub(crate) result: Option<Rc<ResultMetadata>>,
 }
 
 /// Plans a batch.
@@ -68,7 +70,8 @@ pub(crate) fn prepare(
             }
         });
     }
-    let plan = BatchPlan { kind: batch.kind, using, statements };
+    let result = metadata_of_batch(statements.iter());
+    let plan = BatchPlan { kind: batch.kind, using, statements, result };
     check(plan.kind, plan.using.has_timestamp(), plan.statements.iter())?;
     Ok(plan)
 }
@@ -123,7 +126,11 @@ pub(crate) async fn execute(
     timestamp: Option<i64>,
     request: &Request<'_>,
 ) -> Result<Response, CqlError> {
-    check_consistency(request)?;
+    check_level(request)?;
+    let conditional = items.iter().any(|item| item.plan.is_conditional());
+    if !conditional {
+        check_consistency(request)?;
+    }
     let timestamp = match timestamp {
         Some(timestamp) => timestamp,
         None => default_timestamp(request)?,
@@ -131,10 +138,10 @@ pub(crate) async fn execute(
     if items.iter().any(|item| item.plan.table.kind == TableKind::Virtual) {
         return Err(refused(request, "virtual tables cannot be written in batches"));
     }
-    if items.iter().any(|item| item.plan.needs_owner()) {
+    if conditional {
         return owned(items, request, timestamp).await;
     }
-    let (entries, bytes) = mutations(items, request, timestamp)?;
+    let (entries, bytes) = mutations(items, request, timestamp).await?;
     if let Some(warning) = check_size(&entries, bytes, request.options)? {
         request.warn(warning);
     }
@@ -197,8 +204,11 @@ fn check_size(
     Ok(Some(warning))
 }
 
+/// What a partition of a batch counts besides its bytes: about what it takes in memory.
+const PARTITION_BYTES: usize = 256;
+
 /// The mutations of a batch, one per partition, and their size in bytes.
-fn mutations(
+async fn mutations(
     items: &[Item<'_>],
     request: &Request<'_>,
     timestamp: i64,
@@ -214,6 +224,10 @@ fn mutations(
         };
         for (token, key) in keys {
             let table = &item.plan.table;
+            let existing = match item.plan.needs_owner() {
+                true => existing(item.plan, &key, &request).await?,
+                false => Existing::default(),
+            };
             let next = builders.len();
             let builder = MutationBuilder::new(&table.schema, &key);
             // Increments add up, they do not merge: each is applied by itself.
@@ -224,22 +238,27 @@ fn mutations(
             if at == next {
                 builders.push((table, token, builder));
             }
-            add_to(&mut builders[at].2, item.plan, &write, &Existing::default())?;
+            add_to(&mut builders[at].2, item.plan, &write, &existing)?;
         }
     }
+    let guarded = items.iter().filter(|item| item.plan.is_guarded);
+    let guarded: Vec<TableId> = guarded.map(|item| item.plan.table.schema.id).collect();
     let mut entries = Vec::with_capacity(builders.len());
     let mut bytes = 0;
     for (table, token, builder) in builders {
         if !builder.is_empty() {
             let mutation = builder.freeze();
-            bytes += mutation.0.len();
+            if guarded.contains(&table.schema.id) {
+                check_sizes(&table.schema, &mutation, request)?;
+            }
+            bytes += PARTITION_BYTES + mutation.0.len();
             entries.push(BatchEntry { table: table.clone(), token, mutation });
         }
     }
     Ok((entries, bytes))
 }
 
-/// A batch that depends on what is there: all of it must be of one partition.
+/// A conditional batch: all of it must be of one partition.
 async fn owned(
     items: &[Item<'_>],
     request: &Request<'_>,
@@ -247,36 +266,33 @@ async fn owned(
 ) -> Result<Response, CqlError> {
     let mut place: Option<(&Rc<TableEntry>, Vec<u8>)> = None;
     let mut owned = Vec::with_capacity(items.len());
-    let several = || {
-        CqlError::invalid(
-            "Batch with conditions or list operations by index cannot span multiple tables or \
-             partitions",
-        )
-    };
     for item in items {
         let request = Request { values: item.values, ..*request };
         let Keys::One(key) = partition_keys(item.plan, &request.env())? else {
-            return Err(several());
+            return Err(CqlError::invalid(
+                "IN on the partition key is not supported with conditional updates",
+            ));
         };
         let table = &item.plan.table;
         match &place {
             None => place = Some((table, key)),
-            Some((first, first_key)) if first.schema.id == table.schema.id && *first_key == key => {
+            Some((first, _)) if first.schema.id != table.schema.id => {
+                return Err(CqlError::invalid("BATCH with conditions cannot span multiple tables"));
             }
-            Some(_) => return Err(several()),
+            Some((_, first)) if *first != key => {
+                return Err(CqlError::invalid(
+                    "BATCH with conditions cannot span multiple partitions",
+                ));
+            }
+            Some(_) => {}
         }
         owned.push(OwnedStatement::new(item.statement, item.part, item.values));
     }
     let Some((table, key)) = place else { return Ok(Response::VOID) };
-    let conditional = items.iter().find(|item| item.plan.is_conditional());
-    let outcome = on_owner(table, key, owned, request, timestamp).await?;
-    match (conditional.and_then(|item| item.plan.result()), outcome.row) {
-        (Some(metadata), Some(body)) => Ok(Response::of(ResponseKind::Rows(Rows {
-            metadata: metadata.clone(),
-            row_count: 1,
-            body,
-            paging_state: None,
-        }))),
-        _ => Ok(Response::VOID),
-    }
+    let outcome = on_owner(table, key, owned, true, request, timestamp).await?;
+    let result = match items.first().map(|item| &item.statement.plan) {
+        Some(Plan::Batch(plan)) => plan.result.clone(),
+        _ => metadata_of_batch(items.iter().map(|item| item.plan)),
+    };
+    Ok(outcome.answer(result))
 }

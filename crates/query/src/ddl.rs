@@ -18,6 +18,7 @@ mod guardrails;
 mod keyspace;
 mod options;
 mod properties;
+mod row_ttl;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -113,6 +113,7 @@ impl Statement {
             Plan::Select(plan) => Some(plan.metadata.clone()),
             Plan::Values(plan) => Some(plan.metadata().clone()),
             Plan::Modify(plan) => plan.result().cloned(),
+            Plan::Batch(plan) => plan.result.clone(),
             _ => None,
         }
     }

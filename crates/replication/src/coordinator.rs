@@ -3,9 +3,11 @@
 use crate::batch;
 use crate::counter;
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
+use crate::lwt;
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
+use crate::row_ttl;
 use crate::virtual_read;
 use cluster::{Cluster, Replication, TableEntry, TableKind};
 use model::{TableId, TableSchema, Token};
@@ -49,16 +51,22 @@ pub struct Coordinator {
     pub(crate) applied: Sender<batch::Applied>,
     /// Half-done batches that are tried again.
     pub(crate) retrying: Cell<u32>,
+    /// Rounds of conditional writes whose rows are to be removed.
+    pub(crate) learned: Sender<lwt::Learned>,
+    /// Shard 0: rows that said when they expire.
+    pub(crate) expired: row_ttl::Counters,
 }
 
 impl Coordinator {
-    /// Puts a coordinator on every shard, then finishes the batches that an earlier run has left
-    /// half done. Runs on shard 0, after `cluster::boot`.
+    /// Puts a coordinator on every shard, then finishes the batches and the conditional writes that
+    /// an earlier run has left half done. Runs on shard 0, after `cluster::boot`.
     pub async fn start(config: Config) -> Result<(), WriteError> {
         let set = move || async move {
             let (sender, receiver) = channel(batch::FORGETTING_MAX);
+            let (learned, rounds) = channel(batch::FORGETTING_MAX);
             let background = Scope::new();
             background.spawn(batch::forget_durable(receiver));
+            background.spawn(lwt::forget_durable(rounds));
             runtime::local::set(Rc::new(Coordinator {
                 config,
                 cluster: runtime::local::get(),
@@ -67,12 +75,22 @@ impl Coordinator {
                 background,
                 applied: sender,
                 retrying: Cell::new(0),
+                learned,
+                expired: row_ttl::Counters::default(),
             }));
         };
         runtime::on_all_shards(set).await;
         let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
         tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
+        let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
+        tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
+        runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
         Ok(())
+    }
+
+    /// What the scans for expired rows have done; zeros but on shard 0.
+    pub fn expired(&self) -> &row_ttl::Counters {
+        &self.expired
     }
 
     /// Takes the coordinators off every shard; requests under way go on. Runs on shard 0.
@@ -222,6 +240,7 @@ impl Coordinator {
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted.
     pub async fn truncate(&self, table: TableId) -> Result<(), WriteError> {
         let at = runtime::time::wall_micros();
+        lwt::forget_table(self, table).await?;
         let truncate = move || async move {
             let Ok(storage) = own_storage() else { return Err("the node stops".to_owned()) };
             let shard = runtime::shard_id();
@@ -298,7 +317,24 @@ impl Coordinator {
         Box::pin(runtime::on_shard(shard, apply)).await
     }
 
-    async fn read_on(&self, shard: u16, command: &ReadCommand) -> Result<Page, reader::ReadError> {
+    /// As [`Coordinator::apply`], but returns when the write is on the disk.
+    pub(crate) async fn apply_durably(
+        &self,
+        shard: u16,
+        mutation: FrozenMutation,
+    ) -> Result<(), storage::WriteError> {
+        if shard == self.shard {
+            return self.storage.apply_durably(mutation).await;
+        }
+        let apply = move || async move { own_storage()?.apply_durably(mutation).await };
+        runtime::on_shard(shard, apply).await
+    }
+
+    pub(crate) async fn read_on(
+        &self,
+        shard: u16,
+        command: &ReadCommand,
+    ) -> Result<Page, reader::ReadError> {
         if shard == self.shard {
             return self.storage.read(command).await;
         }

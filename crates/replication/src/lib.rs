@@ -9,19 +9,23 @@
 //!    mode promises; a batch when all of it is, or is certain to be.
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
-//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`] (pure),
-//! [`coordinator`].
+//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
+//! [`coordinator`], [`lwt`], [`row_ttl`].
 
 mod batch;
 mod batchlog;
 pub mod coordinator;
 pub mod counter;
 pub mod error;
+mod lwt;
 pub mod options;
+pub mod paxos;
 pub mod plan;
 pub mod range;
+pub mod row_ttl;
 mod virtual_read;
 
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
+pub use lwt::Round;
 pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};

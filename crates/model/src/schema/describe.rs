@@ -67,7 +67,11 @@ impl TableSchema {
         let name = qualified(&self.keyspace, &self.name);
         let mut out = format!("CREATE TABLE {name} (\n");
         for column in &self.columns {
-            out.push_str(&definition(&column.name, &column.ty.to_cql(), column.kind));
+            let mut ty = column.ty.to_cql();
+            if self.options.extension(TableOptions::ROW_TTL_COLUMN) == Some(&column.name) {
+                ty.push_str(" TTL");
+            }
+            out.push_str(&definition(&column.name, &ty, column.kind));
         }
         let gone = |name: &str| self.column(name).is_none();
         for column in dropped.iter().filter(|column| gone(&column.name)) {
@@ -159,6 +163,8 @@ impl TableOptions {
         let number = |name: &str, value: i32| format!("{name} = {value}");
         out.push(number("default_time_to_live", self.default_time_to_live));
         out.push(number("gc_grace_seconds", self.gc_grace_seconds));
+        let guardrails = self.extension(TableOptions::LARGE_DATA_GUARDRAILS);
+        out.extend(guardrails.map(|on| format!("{} = {on}", TableOptions::LARGE_DATA_GUARDRAILS)));
         out.push(number("max_index_interval", self.max_index_interval));
         out.push(number("memtable_flush_period_in_ms", self.memtable_flush_period_in_ms));
         out.push(number("min_index_interval", self.min_index_interval));

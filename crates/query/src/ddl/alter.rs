@@ -2,7 +2,7 @@
 
 use super::properties::Properties;
 use super::table::{check_column_type, need_table};
-use super::{Context, Decision, named_keyspace, options, refuse_system, types};
+use super::{Context, Decision, named_keyspace, options, refuse_system, row_ttl, types};
 use crate::error::CqlError;
 use crate::syntax::ast::{
     AlterTable, AlterTableAction, ColumnDefinition, Expr, ExprKind, Name, TableProperties,
@@ -41,7 +41,9 @@ pub(super) fn decide(schema: &Schema, it: &AlterTable, context: &Context) -> Dec
         }
         AlterTableAction::Rename { if_exists, columns } => rename(table, columns, *if_exists)?,
         AlterTableAction::With(properties) => with(table, properties)?,
-        AlterTableAction::RowTtl(_) => return refuse("TTL columns are not supported yet"),
+        AlterTableAction::RowTtl(column) => {
+            table.edit().options(row_ttl::altered(table, column.as_ref())?)
+        }
         AlterTableAction::DropCompactStorage => {
             return refuse("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
         }
@@ -170,6 +172,9 @@ fn drop(
     if_exists: bool,
 ) -> Result<TableBuilder, CqlError> {
     let mut builder = table.edit();
+    if let Some(options) = row_ttl::dropped(table, columns) {
+        builder = builder.options(options);
+    }
     let mut gone: Vec<&str> = Vec::new();
     for name in columns {
         let name = name.text.as_str();

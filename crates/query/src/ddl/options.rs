@@ -22,7 +22,7 @@ const SSTABLE_FORMATS: [&str; 2] = ["me", "ms"];
 const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
 
 /// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
-const PROPERTIES: [&str; 22] = [
+const PROPERTIES: [&str; 23] = [
     "bloom_filter_fp_chance",
     "caching",
     "cdc",
@@ -34,6 +34,7 @@ const PROPERTIES: [&str; 22] = [
     "dclocal_read_repair_chance",
     "default_time_to_live",
     "gc_grace_seconds",
+    TableOptions::LARGE_DATA_GUARDRAILS,
     "max_index_interval",
     "memtable_flush_period_in_ms",
     "min_index_interval",
@@ -82,6 +83,19 @@ pub(super) fn apply(
     files(&mut options, properties)?;
     if let Some(comment) = properties.scalar("comment")? {
         options.comment = comment.to_owned();
+    }
+    if let Some(text) = properties.scalar(TableOptions::LARGE_DATA_GUARDRAILS)? {
+        let on = match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" => "true",
+            "false" | "no" | "0" => "false",
+            _ => {
+                return refuse(format!(
+                    "Invalid boolean value {text} for '{}'",
+                    TableOptions::LARGE_DATA_GUARDRAILS
+                ));
+            }
+        };
+        options.set_extension(TableOptions::LARGE_DATA_GUARDRAILS, Some(on));
     }
     if let Some(retry) = properties.scalar("speculative_retry")? {
         options.speculative_retry = speculative_retry(retry)?;

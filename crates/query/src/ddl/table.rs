@@ -4,7 +4,7 @@ use super::properties::Properties;
 use super::types;
 use super::{
     Context, Decision, NAME_CHARS_MAX, is_plain_name, named_keyspace, need_keyspace, options,
-    refuse_system,
+    refuse_system, row_ttl,
 };
 use crate::error::CqlError;
 use crate::syntax::ast::{
@@ -41,7 +41,11 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
         return refuse("Cannot set default_time_to_live on a table with counters");
     }
     let builder = TableSchema::builder(keyspace, name, id).options(options);
-    let table = columns.add_to(builder, &it.properties)?;
+    let mut table = columns.add_to(builder, &it.properties)?;
+    if let Some(options) = row_ttl::created(it, &table)? {
+        let built = table.edit().options(options).build();
+        table = built.map_err(|invalid| CqlError::Invalid(invalid.0))?;
+    }
     match schema.table(keyspace, name) {
         None => Ok(vec![SchemaChange::CreateTable(table)]),
         Some(_) if it.if_not_exists => Ok(Vec::new()),
@@ -124,9 +128,6 @@ impl<'a> Columns<'a> {
             let name = column.name.text.as_str();
             if !names.insert(name) {
                 return refuse(format!("Multiple definition of identifier {name}"));
-            }
-            if column.row_ttl {
-                return refuse("TTL columns are not supported yet");
             }
             let ty = types::resolve(schema, keyspace, &column.ty)?;
             check_column_type(name, &ty)?;

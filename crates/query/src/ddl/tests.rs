@@ -268,7 +268,15 @@ fn tables_are_refused() {
              clustering key (c must appear before d)",
         ),
         ("n (p int PRIMARY KEY) WITH COMPACT STORAGE", "2200 Support for the deprecated feature"),
-        ("n (p int PRIMARY KEY, t int TTL)", "2200 TTL columns are not supported yet"),
+        (
+            "n (p int PRIMARY KEY, a int TTL, b int TTL)",
+            "2200 A table cannot have more than one TTL column",
+        ),
+        (
+            "n (p int PRIMARY KEY, t text TTL)",
+            "2200 TTL column t must be of type timestamp, bigint or int",
+        ),
+        ("n (p int TTL PRIMARY KEY)", "2200 TTL column p must be a regular column"),
         ("n (p int PRIMARY KEY) WITH ID = 'x'", "2300 Invalid table id"),
         (
             "n (p int PRIMARY KEY, c counter) WITH default_time_to_live = 1",
@@ -375,7 +383,8 @@ fn alterations_are_refused() {
         ("ALTER v TYPE text", "Cannot change v from type int to type text: types are incompat"),
         ("ALTER v TYPE counter", "Cannot change v from type int to type counter: types are incom"),
         ("ALTER w TYPE int", "Column w was not found in table t"),
-        ("TTL v", "TTL columns are not supported yet"),
+        ("TTL w", "Column w does not exist in table t"),
+        ("TTL NULL", "Table t does not have a TTL column"),
         ("DROP COMPACT STORAGE", "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"),
         ("WITH CLUSTERING ORDER BY (c DESC)", "Cannot alter clustering order"),
     ];

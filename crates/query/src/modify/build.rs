@@ -5,6 +5,7 @@
 
 use super::operation::{Action, Operation};
 use super::plan::{ModifyPlan, Whole};
+use super::sum::sum;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::restrictions::{Keys, Nulls, keys};
@@ -74,16 +75,23 @@ impl<'a> Write<'a> {
     }
 }
 
-/// The present elements of lists, where a write depends on them.
+/// What a row has, where a write depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Existing {
     /// Per column the timeuuids and values, in order.
     pub(super) lists: Vec<(ColumnId, ListElements)>,
+    /// Per atomic column the value.
+    pub(super) values: Vec<(ColumnId, Option<Vec<u8>>)>,
 }
 
 pub(super) type ListElements = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Existing {
+    fn value(&self, column: ColumnId) -> Option<&[u8]> {
+        let (_, value) = self.values.iter().find(|(id, _)| *id == column)?;
+        value.as_deref()
+    }
+
     fn list(&self, column: ColumnId) -> &[(Vec<u8>, Vec<u8>)] {
         self.lists.iter().find(|(id, _)| *id == column).map_or(&[], |(_, list)| list)
     }
@@ -151,7 +159,7 @@ fn add_columns(
     for group in operations.chunk_by(|a, b| a.column == b.column) {
         let first = &group[0];
         if !first.ty.is_multi_cell() {
-            add_cell(row, first, write)?;
+            add_cell(row, first, write, existing)?;
             continue;
         }
         if group.len() == 1 && add_value(row, first, write)? {
@@ -192,6 +200,7 @@ fn add_cell(
     row: &mut RowBuilder,
     operation: &Operation,
     write: &Write<'_>,
+    existing: &Existing,
 ) -> Result<(), CqlError> {
     let column = operation.column;
     match &operation.action {
@@ -219,6 +228,15 @@ fn add_cell(
             };
             let state = CellState::CounterUpdate { delta };
             row.cell(column, Cell { timestamp: write.timestamp, state });
+        }
+        Action::AddNumber(sign, term) => {
+            let more = term.evaluate(&write.env)?;
+            let (Some(present), Some(more)) = (existing.value(column), more.bytes()) else {
+                return Ok(());
+            };
+            if let Some(bytes) = sum(&operation.ty, present, *sign, more)? {
+                row.cell(column, write.cell(&bytes));
+            }
         }
         _ => row.cell(column, write.dead()),
     }
@@ -295,7 +313,7 @@ impl<'w, 'a> Elements<'w, 'a> {
             Action::DeleteField(index) => {
                 self.items.push((index.to_be_bytes().to_vec(), None));
             }
-            Action::Increment(_) | Action::Decrement(_) => {}
+            Action::Increment(_) | Action::Decrement(_) | Action::AddNumber(..) => {}
         }
         Ok(())
     }

@@ -1,24 +1,23 @@
 //! `IF ..`, and what a write has to know of its row.
 
 use super::operation::Operation;
+use super::plan::ModifyPlan;
 use crate::error::CqlError;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{contains_value, find, holds, like};
 use crate::syntax::ast;
 use crate::syntax::ast::{ColumnPath, Comparison, Condition, InValues, Relation, Subject};
 use crate::term::{Env, Evaluated, Inputs, Preparer, Receiver, Term};
-use model::{ColumnKind, TableSchema, Type};
+use model::{ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
-use std::borrow::Cow;
 use std::rc::Rc;
-use stdx::Put;
 
 /// A prepared `IF`.
 #[derive(Debug)]
 pub(crate) struct ConditionPlan {
     kind: Kind,
-    /// What the result tells of the row as it was.
-    outputs: Vec<Term>,
+    /// What the result tells of the row as it was, by column id.
+    pub(super) shown: Vec<ColumnId>,
     pub(super) metadata: Rc<ResultMetadata>,
 }
 
@@ -39,22 +38,33 @@ struct Test {
 #[derive(Debug)]
 enum How {
     Compare(Comparison, Term),
-    In(Vec<Term>),
-    InWhole(Term),
+    /// Whether it is among them (or, `false`, is not).
+    In(Vec<Term>, bool),
+    InWhole(Term, bool),
     Like(Term),
     Contains(Term),
     ContainsKey(Term),
+}
+
+/// Which columns conditions are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    /// On whether there is a row.
+    Row,
+    /// On static columns alone.
+    Statics,
+    /// On columns of the row too; the first of these.
+    Regular(ColumnId),
 }
 
 /// Plans an `IF`; `inputs` collects what it needs of the row.
 pub(super) fn prepare(
     table: &TableSchema,
     condition: &Condition,
-    only_statics: bool,
     inputs: &mut Inputs,
     preparer: &mut Preparer<'_>,
 ) -> Result<Option<ConditionPlan>, CqlError> {
-    let mut shown: Vec<&model::Column> = Vec::new();
+    let mut named: Vec<ColumnId> = Vec::new();
     let kind = match condition {
         Condition::None => return Ok(None),
         Condition::Exists => Kind::Exists,
@@ -64,27 +74,53 @@ pub(super) fn prepare(
             for relation in relations {
                 tests.push(test(table, relation, inputs, preparer)?);
                 if let Subject::Path(path) = &relation.subject {
-                    shown.push(find(table, path.column())?);
+                    named.push(find(table, path.column())?.id);
                 }
             }
             Kind::All(tests)
         }
     };
+    let all = !matches!(kind, Kind::All(_));
+    let shown = table.columns.iter().filter(|column| all || named.contains(&column.id));
+    let shown: Vec<ColumnId> = shown.map(|column| column.id).collect();
+    for column in shown.iter().filter_map(|id| table.column_by_id(*id)) {
+        inputs.add(column, ColumnForm::Value);
+    }
+    let metadata = metadata_of(table, &shown);
+    Ok(Some(ConditionPlan { kind, shown, metadata }))
+}
+
+/// What a conditional write answers: whether it was applied, and these columns as they were.
+fn metadata_of(table: &TableSchema, shown: &[ColumnId]) -> Rc<ResultMetadata> {
     let mut specs = vec![spec(table, "[applied]", Type::Boolean)];
-    let mut outputs = Vec::new();
-    for column in &table.columns {
-        let wanted = match column.kind {
-            ColumnKind::PartitionKey => true,
-            ColumnKind::Clustering => !only_statics || !matches!(kind, Kind::All(_)),
-            _ => !matches!(kind, Kind::All(_)) || shown.iter().any(|c| c.id == column.id),
-        };
-        if wanted {
-            outputs.push(Term::Column(inputs.add(column, ColumnForm::Value)));
-            specs.push(spec(table, &column.name, column.ty.clone()));
+    let columns = table.columns.iter().filter(|column| shown.contains(&column.id));
+    specs.extend(columns.map(|column| spec(table, &column.name, column.ty.clone())));
+    Rc::new(ResultMetadata::new(specs))
+}
+
+/// The columns that a conditional batch shows of each of its statements: the key, and what any of
+/// their conditions shows.
+pub(crate) fn shown_of_batch<'p>(plans: impl Iterator<Item = &'p ModifyPlan>) -> Vec<ColumnId> {
+    let mut shown: Vec<ColumnId> = Vec::new();
+    for plan in plans {
+        let table = &plan.table.schema;
+        let keys = table.partition_key().iter().chain(table.clustering()).map(|column| column.id);
+        let of_condition = plan.condition.iter().flat_map(|condition| &condition.shown);
+        for id in keys.chain(of_condition.copied()) {
+            if !shown.contains(&id) {
+                shown.push(id);
+            }
         }
     }
-    let metadata = Rc::new(ResultMetadata::new(specs));
-    Ok(Some(ConditionPlan { kind, outputs, metadata }))
+    shown
+}
+
+/// The result of a conditional batch; `None` for others.
+pub(crate) fn metadata_of_batch<'p>(
+    plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
+) -> Option<Rc<ResultMetadata>> {
+    let first = plans.clone().find(|plan| plan.is_conditional())?;
+    Some(metadata_of(&first.table.schema, &shown_of_batch(plans)))
 }
 
 fn spec(table: &TableSchema, name: &str, ty: Type) -> ColumnSpec {
@@ -96,7 +132,7 @@ fn spec(table: &TableSchema, name: &str, ty: Type) -> ColumnSpec {
     }
 }
 
-/// Adds the lists whose elements operations name.
+/// Adds what operations change by what it is: lists whose elements they name, and numbers.
 pub(super) fn add_lists<'o>(
     table: &TableSchema,
     operations: impl Iterator<Item = &'o Operation>,
@@ -104,7 +140,8 @@ pub(super) fn add_lists<'o>(
 ) {
     for operation in operations.filter(|operation| operation.needs_read()) {
         if let Some(column) = table.column_by_id(operation.column) {
-            inputs.add(column, ColumnForm::Blob);
+            let is_list = column.ty.is_multi_cell();
+            inputs.add(column, if is_list { ColumnForm::Blob } else { ColumnForm::Value });
         }
     }
 }
@@ -118,6 +155,7 @@ fn test(
     let Subject::Path(path) = &relation.subject else {
         return Err(CqlError::invalid("Conditions are on columns, their elements and fields"));
     };
+    let at = relation.at;
     let column = find(table, path.column())?;
     if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
         return Err(CqlError::Invalid(format!(
@@ -159,6 +197,11 @@ fn test(
             (Term::Element(Box::new(whole), whole_type, Box::new(key)), ty, name)
         }
     };
+    let is_part = !matches!(path, ColumnPath::Column(_));
+    if is_part && matches!(relation.test, ast::Test::Contains(_) | ast::Test::ContainsKey(_)) {
+        let text = "no viable alternative at input 'CONTAINS'";
+        return Err(CqlError::Syntax(format!("line {}:{} {text}", at.line, at.column)));
+    }
     let receiver = Receiver { name: &name, ty: &ty };
     let test = how(&relation.test, receiver, preparer)?;
     Ok(Test { subject, ty, test })
@@ -171,30 +214,51 @@ fn how(
 ) -> Result<How, CqlError> {
     Ok(match test {
         ast::Test::Compare(comparison, value) => {
+            check_order(*comparison, receiver)?;
             How::Compare(*comparison, preparer.prepare(value, receiver)?)
         }
-        ast::Test::In(InValues::List(items)) => {
-            let terms: Result<Vec<Term>, CqlError> =
-                items.iter().map(|item| preparer.prepare(item, receiver)).collect();
-            How::In(terms?)
+        ast::Test::In(values) | ast::Test::NotIn(values) => {
+            let among = matches!(test, ast::Test::In(_));
+            match values {
+                InValues::List(items) => {
+                    let terms: Result<Vec<Term>, CqlError> =
+                        items.iter().map(|item| preparer.prepare(item, receiver)).collect();
+                    How::In(terms?, among)
+                }
+                InValues::Marker(marker) => {
+                    let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
+                    let name = preparer.markers.list_name("IN", receiver.name);
+                    let receiver = Receiver { name: &name, ty: &list };
+                    How::InWhole(preparer.marker(*marker, receiver), among)
+                }
+            }
         }
-        ast::Test::In(InValues::Marker(marker)) => {
-            let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
-            let name = preparer.markers.list_name("IN", receiver.name);
-            How::InWhole(preparer.marker(*marker, Receiver { name: &name, ty: &list }))
+        ast::Test::Like(_) if !matches!(receiver.ty, Type::Text | Type::Ascii) => {
+            return Err(CqlError::Invalid(format!(
+                "LIKE is allowed only on string types, which {} is not",
+                receiver.name
+            )));
         }
         ast::Test::Like(value) => How::Like(preparer.prepare(value, receiver)?),
         ast::Test::Contains(value) => {
             let ty = match receiver.ty {
                 Type::List { element, .. } | Type::Set { element, .. } => element,
                 Type::Map { value, .. } => value,
-                _ => return Err(CqlError::invalid("CONTAINS is for collections")),
+                _ => {
+                    return Err(CqlError::Invalid(format!(
+                        "Cannot use CONTAINS on non-collection column {}",
+                        receiver.name
+                    )));
+                }
             };
             How::Contains(preparer.prepare(value, Receiver { name: receiver.name, ty })?)
         }
         ast::Test::ContainsKey(value) => {
             let Type::Map { key, .. } = receiver.ty else {
-                return Err(CqlError::invalid("CONTAINS KEY is for maps"));
+                return Err(CqlError::Invalid(format!(
+                    "Cannot use CONTAINS KEY on non-map column {}",
+                    receiver.name
+                )));
             };
             How::ContainsKey(preparer.prepare(value, Receiver { name: receiver.name, ty: key })?)
         }
@@ -202,7 +266,57 @@ fn how(
     })
 }
 
+/// Refuses an order on what has none.
+fn check_order(comparison: Comparison, receiver: Receiver<'_>) -> Result<(), CqlError> {
+    let has_order = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+    if has_order || !references_duration(receiver.ty) {
+        return Ok(());
+    }
+    let what = match receiver.ty {
+        Type::Duration => {
+            return Err(CqlError::Invalid(format!(
+                "Duration type is unordered for {}",
+                receiver.name
+            )));
+        }
+        Type::Tuple(_) => "tuples",
+        Type::User(_) => "UDTs",
+        _ => "collections",
+    };
+    let text = format!("Slice conditions are not supported on {what} containing durations");
+    Err(CqlError::Invalid(text))
+}
+
+fn references_duration(ty: &Type) -> bool {
+    match ty {
+        Type::Duration => true,
+        Type::List { element, .. } | Type::Set { element, .. } | Type::Vector { element, .. } => {
+            references_duration(element)
+        }
+        Type::Map { key, value, .. } => references_duration(key) || references_duration(value),
+        Type::Tuple(types) => types.iter().any(references_duration),
+        Type::User(user) => user.fields.iter().any(|(_, ty)| references_duration(ty)),
+        _ => false,
+    }
+}
+
 impl ConditionPlan {
+    /// Whether it asks whether there is a row (or is none).
+    pub(super) fn is_about_existence(&self) -> bool {
+        !matches!(self.kind, Kind::All(_))
+    }
+
+    /// Which columns it is on.
+    pub(super) fn on(&self, table: &TableSchema) -> On {
+        if self.is_about_existence() {
+            return On::Row;
+        }
+        let is_regular = |id: &&ColumnId| {
+            table.column_by_id(**id).is_some_and(|column| column.kind == ColumnKind::Regular)
+        };
+        self.shown.iter().find(is_regular).map_or(On::Statics, |id| On::Regular(*id))
+    }
+
     /// Whether it holds of the row of `env`; `exists`: whether there is one.
     pub(super) fn holds(&self, exists: bool, env: &Env<'_>) -> Result<bool, CqlError> {
         match &self.kind {
@@ -218,25 +332,6 @@ impl ConditionPlan {
             }
         }
     }
-
-    /// The row of the result.
-    pub(super) fn answer(
-        &self,
-        applied: bool,
-        exists: bool,
-        env: &Env<'_>,
-    ) -> Result<Vec<u8>, CqlError> {
-        let mut out = Vec::new();
-        out.put_i32(1);
-        out.put_u8(applied.into());
-        for output in &self.outputs {
-            match output.evaluate(env)?.bytes() {
-                Some(bytes) if exists => out.put_u32_bytes(bytes),
-                _ => out.put_i32(-1),
-            }
-        }
-        Ok(out)
-    }
 }
 
 impl Test {
@@ -245,48 +340,44 @@ impl Test {
         let present = self.value(&present);
         match &self.test {
             How::Compare(comparison, term) => {
-                let wanted = term.evaluate(env)?;
-                if wanted == Evaluated::Unset {
-                    return Ok(false);
-                }
+                let wanted = set(term.evaluate(env)?)?;
                 self.compare(*comparison, present, self.value(&wanted))
             }
-            How::In(terms) => {
+            How::In(terms, among) => {
                 for term in terms {
-                    let wanted = term.evaluate(env)?;
+                    let wanted = set(term.evaluate(env)?)?;
                     if self.compare(Comparison::Equal, present, self.value(&wanted))? {
-                        return Ok(true);
+                        return Ok(*among);
                     }
                 }
-                Ok(false)
+                Ok(!among)
             }
-            How::InWhole(term) => {
-                let list = term.evaluate(env)?;
-                let Evaluated::Value(list) = list else { return Ok(false) };
-                let list: Cow<'_, [u8]> = list;
-                let mut parts = model::value::list_elements(&list).filter_map(Result::ok);
-                Ok(parts
-                    .any(|part| self.compare(Comparison::Equal, present, part).unwrap_or(false)))
+            How::InWhole(term, among) => {
+                let Evaluated::Value(list) = set(term.evaluate(env)?)? else {
+                    return Err(CqlError::invalid("Invalid null list in IN condition"));
+                };
+                for part in model::value::list_elements(&list).filter_map(Result::ok) {
+                    if self.compare(Comparison::Equal, present, part)? {
+                        return Ok(*among);
+                    }
+                }
+                Ok(!among)
             }
             How::Like(term) => {
-                let pattern = term.evaluate(env)?;
-                let (Some(text), Some(pattern)) = (present, pattern.bytes()) else {
-                    return Ok(false);
-                };
-                Ok(like(text, pattern))
+                let pattern = set(term.evaluate(env)?)?;
+                let pattern = pattern.bytes().ok_or_else(|| null_for("LIKE"))?;
+                Ok(present.is_some_and(|text| like(text, pattern)))
             }
             How::Contains(term) => {
-                let wanted = term.evaluate(env)?;
-                let (Some(whole), Some(wanted)) = (present, wanted.bytes()) else {
-                    return Ok(false);
-                };
+                let wanted = set(term.evaluate(env)?)?;
+                let wanted = wanted.bytes().ok_or_else(|| null_for("CONTAINS"))?;
+                let Some(whole) = present else { return Ok(false) };
                 Ok(contains_value(&self.ty, whole, wanted))
             }
             How::ContainsKey(term) => {
-                let wanted = term.evaluate(env)?;
-                let (Some(whole), Some(wanted)) = (present, wanted.bytes()) else {
-                    return Ok(false);
-                };
+                let wanted = set(term.evaluate(env)?)?;
+                let wanted = wanted.bytes().ok_or_else(|| null_for("CONTAINS KEY"))?;
+                let Some(whole) = present else { return Ok(false) };
                 let Type::Map { key, .. } = &self.ty else { return Ok(false) };
                 let mut entries = model::value::map_entries(whole);
                 Ok(entries.any(|(found, _)| model::value::compare(key, found, wanted).is_eq()))
@@ -313,14 +404,23 @@ impl Test {
             (Comparison::NotEqual, None, None) => Ok(false),
             (Comparison::NotEqual, _, None) | (Comparison::NotEqual, None, _) => Ok(true),
             (Comparison::Equal, _, None) => Ok(false),
-            (_, _, None) => Err(CqlError::Invalid(format!(
-                "Invalid comparison with null for operator \"{}\"",
-                crate::restrictions::symbol(comparison)
-            ))),
+            (_, _, None) => Err(null_for(crate::restrictions::symbol(comparison))),
             (_, None, _) => Ok(false),
             (_, Some(present), Some(wanted)) => {
                 Ok(holds(comparison, model::value::compare(&self.ty, present, wanted)))
             }
         }
+    }
+}
+
+fn null_for(operator: &str) -> CqlError {
+    CqlError::Invalid(format!("Invalid comparison with null for operator \"{operator}\""))
+}
+
+/// A value, which in a condition must be given.
+fn set(value: Evaluated<'_>) -> Result<Evaluated<'_>, CqlError> {
+    match value {
+        Evaluated::Unset => Err(CqlError::invalid("Invalid unset value in condition")),
+        value => Ok(value),
     }
 }

@@ -2,12 +2,13 @@
 
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
+use super::guardrails::{check_level, check_sizes};
 use super::owner::{OwnedStatement, on_owner};
 use super::plan::ModifyPlan;
 use super::using::check_timestamp;
 use crate::error::CqlError;
 use crate::request::Request;
-use crate::response::{Response, ResponseKind};
+use crate::response::Response;
 use crate::restrictions::Keys;
 use cluster::TableKind;
 use model::Token;
@@ -20,7 +21,10 @@ pub(crate) async fn execute(
     request: &Request<'_>,
     statement: &crate::statement::Statement,
 ) -> Result<Response, CqlError> {
-    check_consistency(request)?;
+    check_level(request)?;
+    if !plan.is_conditional() {
+        check_consistency(request)?;
+    }
     let default = default_timestamp(request)?;
     let keys = partition_keys(plan, &request.env())?;
     if plan.table.kind == TableKind::Virtual {
@@ -40,6 +44,9 @@ pub(crate) async fn execute(
         let is_empty = builder.is_empty();
         let (mutation, buffer) = builder.freeze_reused();
         request.scratch.give_back(buffer);
+        if plan.is_guarded {
+            check_sizes(schema, &mutation, request)?;
+        }
         Ok::<_, CqlError>((!is_empty).then_some(mutation))
     };
     match keys {
@@ -110,18 +117,12 @@ async fn owned(
         Keys::One(key) => vec![key],
         Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
     };
+    let conditional = plan.is_conditional();
     let mut response = Response::VOID;
     for key in keys {
-        let owned = OwnedStatement::new(statement, None, request.values);
-        let outcome = on_owner(&plan.table, key, vec![owned], request, timestamp).await?;
-        if let (Some(metadata), Some(row)) = (plan.result(), outcome.row) {
-            response.kind = ResponseKind::Rows(crate::response::Rows {
-                metadata: metadata.clone(),
-                row_count: 1,
-                body: row,
-                paging_state: None,
-            });
-        }
+        let owned = vec![OwnedStatement::new(statement, None, request.values)];
+        let outcome = on_owner(&plan.table, key, owned, conditional, request, timestamp).await?;
+        response = outcome.answer(plan.result().cloned());
     }
     Ok(response)
 }

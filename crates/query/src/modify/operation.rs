@@ -1,6 +1,7 @@
 //! What a write does to a column.
 
 use crate::error::CqlError;
+use super::sum::{Sign, is_number};
 use crate::syntax::ast::{Assignment, Change, ColumnPath, Expr};
 use crate::term::{Preparer, Receiver, Term};
 use model::{Column, ColumnId, Type};
@@ -39,6 +40,8 @@ pub(crate) enum Action {
     Increment(Term),
     /// A counter shrinks.
     Decrement(Term),
+    /// A number that is no counter grows or shrinks; null stays null.
+    AddNumber(Sign, Term),
 }
 
 impl Operation {
@@ -49,7 +52,7 @@ impl Operation {
             self.action,
             Action::SetElement(..) | Action::DeleteElement(_) | Action::Remove(_)
         );
-        is_list && by_content
+        is_list && by_content || matches!(self.action, Action::AddNumber(..))
     }
 
     fn of(column: &Column, action: Action) -> Operation {
@@ -83,10 +86,11 @@ impl Operation {
         Ok(Operation::of(column, Action::Set(preparer.prepare(value, receiver)?)))
     }
 
-    /// An assignment of `UPDATE`.
+    /// An assignment of `UPDATE`, a conditional one or not.
     pub(crate) fn assign(
         column: &Column,
         assignment: &Assignment,
+        conditional: bool,
         preparer: &mut Preparer<'_>,
     ) -> Result<Operation, CqlError> {
         match (&assignment.target, &assignment.change) {
@@ -100,7 +104,19 @@ impl Operation {
                 let value = preparer.prepare(value, Receiver { name: &name, ty: &ty })?;
                 Ok(Operation::of(column, Action::SetField(index, value)))
             }
-            (ColumnPath::Column(_), change) => change_value(column, change, preparer),
+            (ColumnPath::Column(_), change) => {
+                let sign = match change {
+                    Change::Add(value) => Some((Sign::Plus, value)),
+                    Change::Subtract(value) => Some((Sign::Minus, value)),
+                    _ => None,
+                };
+                match sign {
+                    Some((sign, value)) if is_number(&column.ty) => {
+                        add_number(column, sign, value, conditional, preparer)
+                    }
+                    _ => change_value(column, change, preparer),
+                }
+            }
             _ => Err(CqlError::invalid("Invalid operation on an element of a column")),
         }
     }
@@ -164,6 +180,25 @@ fn set_element(
     let value_name = format!("value({name})");
     let value = preparer.prepare(value, Receiver { name: &value_name, ty: value_type })?;
     Ok(Operation::of(column, Action::SetElement(key, value)))
+}
+
+fn add_number(
+    column: &Column,
+    sign: Sign,
+    value: &Expr,
+    conditional: bool,
+    preparer: &mut Preparer<'_>,
+) -> Result<Operation, CqlError> {
+    let name = &column.name;
+    let operator = if sign == Sign::Plus { '+' } else { '-' };
+    if !conditional {
+        return Err(CqlError::Invalid(format!(
+            "Invalid operation ({name} = {name} {operator} ..) for non counter column {name}: a \
+             column that is no counter is added to in conditional updates only"
+        )));
+    }
+    let value = preparer.prepare(value, Receiver { name, ty: &column.ty })?;
+    Ok(Operation::of(column, Action::AddNumber(sign, value)))
 }
 
 fn change_value(

@@ -4,22 +4,23 @@
 //! A plan belongs to a shard. What travels is the statement's text and its values; the owner finds
 //! the plan in its own cache, or makes it.
 
-use super::build::{Existing, ListElements, Write, add_to};
+use super::build::{Existing, Write, add_to};
+use super::condition::shown_of_batch;
+use super::guardrails::check_sizes;
 use super::plan::ModifyPlan;
+use super::present::{ReadPlan, Step};
 use crate::error::CqlError;
 use crate::parameters::{Parameters, Value};
 use crate::processor::Processor;
 use crate::request::{Request, Warnings};
-use crate::restrictions::Nulls;
-use crate::select::RowCells;
+use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
 use crate::statement::Statement;
-use crate::term::RowCell;
 use cluster::TableEntry;
 use model::Token;
 use mutation::MutationBuilder;
-use mutation::page::{Page, PageView, Partitions, ReadCommand, SendRange};
-use replication::{Consistency, Owner, WriteKind};
+use replication::{Consistency, Owner, Round, WriteKind};
 use std::rc::Rc;
+use stdx::Put;
 
 /// A write on its way to its owner.
 #[derive(Clone, Debug)]
@@ -69,156 +70,175 @@ impl OwnedStatement {
     }
 }
 
-/// How a write that depends on its row has ended.
-#[derive(Clone, Debug)]
+/// How writes that depend on what is there have ended.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Of conditional writes: the row of the result.
-    pub(crate) row: Option<Vec<u8>>,
+    /// Of conditional writes: the rows of the result.
+    pub(crate) body: Vec<u8>,
+    pub(crate) row_count: u32,
     warnings: Vec<String>,
 }
 
-/// Executes writes of one partition on its owner: all of them, if all conditions hold.
+impl Outcome {
+    /// The answer to the client; `None`: nothing was conditional.
+    pub(crate) fn answer(self, metadata: Option<Rc<ResultMetadata>>) -> Response {
+        let Some(metadata) = metadata else { return Response::VOID };
+        let Outcome { body, row_count, .. } = self;
+        let rows = Rows { metadata, row_count, body, paging_state: None };
+        Response::of(ResponseKind::Rows(rows))
+    }
+}
+
+/// Executes writes of one partition on its owner: all of them, if all conditions hold. Of several
+/// that are conditional, each has a row in the result.
 pub(crate) async fn on_owner(
     table: &Rc<TableEntry>,
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
+    conditional: bool,
     request: &Request<'_>,
     timestamp: i64,
 ) -> Result<Outcome, CqlError> {
-    let options = request.write_options(WriteKind::Cas);
-    let (consistency, now_secs) = (request.parameters.consistency, request.parameters.now_secs);
+    let mut options = request.write_options(WriteKind::Cas);
+    if conditional {
+        options.consistency = serial_consistency(request)?;
+    }
     let token = Token::of(&key);
-    let owned_key = key.clone();
-    let change = move |owner: Owner| async move {
-        run(owner, owned_key, statements, consistency, now_secs, timestamp).await
+    let work = Work {
+        key: key.clone(),
+        statements,
+        consistency: request.parameters.consistency,
+        now_secs: request.parameters.now_secs,
+        timestamp,
     };
+    let change = move |owner: Owner| async move { work.run(owner).await };
     let mut outcome = request.coordinator.on_owner(table, token, &key, &options, change).await??;
     std::mem::take(&mut outcome.warnings).into_iter().for_each(|text| request.warn(text));
     Ok(outcome)
 }
 
-async fn run(
-    owner: Owner,
+/// The level at which the conditions are judged.
+fn serial_consistency(request: &Request<'_>) -> Result<Consistency, CqlError> {
+    let level = request.parameters.consistency;
+    if level.is_serial() {
+        return Err(CqlError::Invalid(format!(
+            "{} is not supported as conditional update commit consistency. Use ANY if you mean \
+             \"make sure it is accepted but I don't care how many replicas commit it for \
+             non-SERIAL reads\"",
+            level.name()
+        )));
+    }
+    match request.parameters.serial_consistency {
+        None => Ok(Consistency::Serial),
+        Some(level) if level.is_serial() => Ok(level),
+        Some(_) => Err(CqlError::invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        )),
+    }
+}
+
+/// Writes of one partition, on the shard that owns it.
+struct Work {
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
     consistency: Consistency,
     now_secs: Option<i32>,
+    /// Of writes that are not conditional.
     timestamp: i64,
-) -> Result<Outcome, CqlError> {
-    let processor = runtime::local::get::<Processor>();
-    let parameters = Parameters { now_secs, ..Parameters::plain(consistency) };
-    let warnings = Warnings::default();
-    let now_micros = runtime::time::wall_micros();
-    let mut analysed = Vec::with_capacity(statements.len());
-    for owned in &statements {
-        let statement = processor.statement(&owned.text, owned.keyspace.as_deref())?;
-        analysed.push((statement, owned.part, owned.values()));
+}
+
+impl Work {
+    async fn run(self, owner: Owner) -> Result<Outcome, CqlError> {
+        let processor = runtime::local::get::<Processor>();
+        let plain = Parameters::plain(self.consistency);
+        let parameters = Parameters { now_secs: self.now_secs, ..plain };
+        let warnings = Warnings::default();
+        let now_micros = runtime::time::wall_micros();
+        let mut analysed = Vec::with_capacity(self.statements.len());
+        for owned in &self.statements {
+            let statement = processor.statement(&owned.text, owned.keyspace.as_deref())?;
+            analysed.push((statement, owned.part, owned.values()));
+        }
+        let mut steps = Vec::with_capacity(analysed.len());
+        for (statement, part, values) in &analysed {
+            let plan = statement.modification(*part)?;
+            let request = processor.request(values, &parameters, &warnings, now_micros);
+            steps.push(Step { plan, request });
+        }
+        let mut outcome = self.execute(&processor, &owner, &steps).await?;
+        outcome.warnings = warnings.take();
+        Ok(outcome)
     }
-    let schema = owner.schema().clone();
-    let mut builder = MutationBuilder::new(&schema, &key);
-    let mut conditional = false;
-    let mut outcome = Outcome { row: None, warnings: Vec::new() };
-    let mut steps = Vec::with_capacity(analysed.len());
-    for (statement, part, values) in &analysed {
-        let plan = statement.modification(*part)?;
-        let request = processor.request(values, &parameters, &warnings, now_micros);
-        let page = match plan.read_command(&key, &request)? {
-            Some(command) => owner.read(&command).await?,
-            None => Page::default(),
+
+    async fn execute(
+        &self,
+        processor: &Processor,
+        owner: &Owner,
+        steps: &[Step<'_>],
+    ) -> Result<Outcome, CqlError> {
+        let table = owner.schema().clone();
+        let conditional = steps.iter().any(|step| step.plan.is_conditional());
+        let round = match conditional {
+            true => Some(owner.begin(&self.key, processor.timestamp()).await?),
+            false => None,
         };
-        conditional |= plan.is_conditional();
-        let (existing, applied) = judge(plan, &page, &request, &mut outcome)?;
+        let shown = match steps {
+            [step] => step.plan.condition.as_ref().map_or(Vec::new(), |it| it.shown.clone()),
+            _ => shown_of_batch(steps.iter().map(|step| step.plan)),
+        };
+        let read = ReadPlan::new(&table, steps, &shown);
+        let page = owner.read(&read.command(&table, &self.key, steps)?).await?;
+        let mut rows = Vec::with_capacity(steps.len());
+        let found = read.judge(&table, &page, steps, &mut rows)?;
+        let applied = found.iter().all(|found| found.holds);
+        let mut outcome = Outcome::default();
+        if conditional {
+            outcome.row_count = rows.len() as u32;
+            for row in rows {
+                outcome.body.put_i32(1);
+                outcome.body.put_u8(applied.into());
+                outcome.body.put(&row);
+            }
+        }
         if !applied {
-            outcome.warnings = warnings.take();
             return Ok(outcome);
         }
-        steps.push((plan, existing, request));
+        let timestamp = round.as_ref().map_or(self.timestamp, Round::timestamp);
+        let mut builder = MutationBuilder::new(&table, &self.key);
+        for (Step { plan, request }, found) in steps.iter().zip(&found) {
+            let write = Write::of(plan, request, timestamp)?;
+            add_to(&mut builder, plan, &write, &found.existing)?;
+        }
+        if builder.is_empty() {
+            return Ok(outcome);
+        }
+        let mutation = builder.freeze();
+        if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {
+            check_sizes(&table, &mutation, &step.request)?;
+        }
+        match round {
+            Some(round) => owner.propose(round, mutation).await?,
+            None => owner.apply(mutation).await?,
+        }
+        Ok(outcome)
     }
-    // Under the partition's lock: later than every conditional write before.
-    let timestamp = if conditional { processor.timestamp() } else { timestamp };
-    for (plan, existing, request) in &steps {
-        let write = Write::of(plan, request, timestamp)?;
-        add_to(&mut builder, plan, &write, existing)?;
-    }
-    if !builder.is_empty() {
-        owner.apply(builder.freeze()).await?;
-    }
-    outcome.warnings = warnings.take();
-    Ok(outcome)
 }
 
-/// What the row holds that the write needs, and whether its condition holds.
-fn judge(
+/// What a write finds in a partition that it does not hold: as it is now.
+pub(crate) async fn existing(
     plan: &ModifyPlan,
-    page: &Page,
+    key: &[u8],
     request: &Request<'_>,
-    outcome: &mut Outcome,
-) -> Result<(Existing, bool), CqlError> {
-    let Some(read) = &plan.read else { return Ok((Existing::default(), true)) };
-    let layout = mutation::page::PageLayout::new(&read.columns, read.static_count);
-    let view = PageView::trusted(&page.bytes, layout);
-    let key_count = plan.table.schema.partition_key_count;
-    let mut cells = RowCells::new(&read.inputs, &read.column_inputs, read.static_count, key_count);
-    let partition = view.partitions().next();
-    let mut row_exists = false;
-    let mut any = false;
-    if let Some(partition) = &partition {
-        any = true;
-        cells.partition(partition.key(), partition.statics());
-        if let Some(row) = partition.rows().next() {
-            row_exists = true;
-            cells.row(row.clustering(), row.columns());
-        }
+) -> Result<Existing, CqlError> {
+    if plan.read.is_none() {
+        return Ok(Existing::default());
     }
-    let exists = if plan.clustering.names_rows(&plan.table.schema) { row_exists } else { any };
-    let mut existing = Existing::default();
-    for (input, column) in read.lists(&plan.table.schema) {
-        if let Some(RowCell::Elements(_, view)) = cells.cells.get(input as usize) {
-            let now = request.now_secs();
-            let live = view.iter().filter(|(_, cell)| cell.is_live(now));
-            let elements: ListElements = live
-                .filter_map(|(path, cell)| Some((path.to_vec(), cell.value()?.to_vec())))
-                .collect();
-            existing.lists.push((column, elements));
-        }
-    }
-    let Some(condition) = &plan.condition else { return Ok((existing, true)) };
-    let env = request.env().with_row(&cells.cells);
-    let applied = condition.holds(exists, &env)?;
-    outcome.row = Some(condition.answer(applied, any, &env)?);
-    Ok((existing, applied))
-}
-
-impl ModifyPlan {
-    /// The read that comes before the write, if one does.
-    fn read_command(
-        &self,
-        key: &[u8],
-        request: &Request<'_>,
-    ) -> Result<Option<ReadCommand>, CqlError> {
-        let Some(read) = &self.read else { return Ok(None) };
-        let schema = &self.table.schema;
-        let ranges = if self.clustering.names_rows(schema) {
-            self.clustering.ranges(schema, Nulls::Refused, &request.env())?
-        } else {
-            vec![SendRange::full()]
-        };
-        Ok(Some(ReadCommand {
-            table: schema.id,
-            partitions: Partitions::Key(key.to_vec()),
-            ranges,
-            reversed: false,
-            columns: read.columns.clone(),
-            static_count: read.static_count,
-            row_limit: 1,
-            per_partition_limit: u64::MAX,
-            partition_limit: u64::MAX,
-            bytes_max: usize::MAX,
-            static_only_rows: true,
-            tombstone_limit: u64::MAX,
-            now: request.now_secs(),
-            bypass_cache: false,
-            resume: None,
-        }))
-    }
+    let table = &plan.table;
+    let steps = [Step { plan, request: *request }];
+    let read = ReadPlan::new(&table.schema, &steps, &[]);
+    let command = read.command(&table.schema, key, &steps)?;
+    let options = request.read_options(&command.partitions);
+    let page = request.coordinator.read(table, Token::of(key), &command, &options).await?;
+    let found = read.judge(&table.schema, &page, &steps, &mut Vec::new())?;
+    Ok(found.into_iter().next().map_or(Existing::default(), |found| found.existing))
 }

@@ -1,6 +1,6 @@
 //! The analysis of `INSERT`, `UPDATE` and `DELETE`.
 
-use super::condition::{ConditionPlan, add_lists, prepare as prepare_condition};
+use super::condition::{ConditionPlan, On, add_lists, prepare as prepare_condition};
 use super::operation::Operation;
 use super::using::UsingPlan;
 use crate::error::CqlError;
@@ -8,15 +8,13 @@ use crate::json::JsonRow;
 use crate::markers::Markers;
 use crate::response::ResultMetadata;
 use crate::restrictions::{
-    ClusteringPlan, KeyValue, PartitionPlan, Purpose, Restrictions, analyze, find,
+    ClusteringPlan, KeyValue, PartitionPlan, Purpose, Restrictions, analyze,
 };
-use crate::select::columns_read;
 use crate::syntax::ast;
 use crate::syntax::ast::{ColumnPath, InsertSource, JsonMissing, Relation};
 use crate::term::{Inputs, JsonColumn, Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry, TableKind};
-use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
-use mutation::page::ColumnForm;
+use model::{Column, ColumnKind, TableSchema, Type};
 use std::rc::Rc;
 
 /// A write ready to be executed.
@@ -35,33 +33,9 @@ pub(crate) struct ModifyPlan {
     pub(crate) using: UsingPlan,
     pub(super) condition: Option<ConditionPlan>,
     /// What is read before the write, where it depends on it.
-    pub(super) read: Option<ReadPlan>,
-}
-
-/// What a write has to know of its row.
-#[derive(Debug)]
-pub(super) struct ReadPlan {
-    pub(super) inputs: Inputs,
-    pub(super) columns: Vec<(ColumnId, ColumnForm)>,
-    pub(super) column_inputs: Vec<u16>,
-    pub(super) static_count: usize,
-}
-
-impl ReadPlan {
-    fn new(inputs: Inputs) -> ReadPlan {
-        let (columns, column_inputs, static_count) = columns_read(&inputs);
-        ReadPlan { inputs, columns, column_inputs, static_count }
-    }
-
-    /// The inputs that are read element by element, with their columns.
-    pub(super) fn lists(&self, table: &TableSchema) -> Vec<(u16, ColumnId)> {
-        let wanted = self.columns.iter().zip(&self.column_inputs);
-        let lists = wanted.filter(|((id, form), _)| {
-            let column = table.column_by_id(*id);
-            *form == ColumnForm::Blob && column.is_some_and(|c| c.ty.is_multi_cell())
-        });
-        lists.map(|((id, _), input)| (*input, *id)).collect()
-    }
+    pub(super) read: Option<Inputs>,
+    /// Whether the guardrails of large data look at what it writes.
+    pub(crate) is_guarded: bool,
 }
 
 /// What a write does to rows as a whole.
@@ -79,6 +53,23 @@ impl ModifyPlan {
     /// Whether it depends on what is there: it is then executed by the owner.
     pub(crate) fn needs_owner(&self) -> bool {
         self.read.is_some()
+    }
+    /// Whether it is about static columns alone: no row is named.
+    pub(super) fn is_static_only(&self) -> bool {
+        self.whole == Whole::Nothing
+            && self.row_operations.is_empty()
+            && 0 < self.table.schema.clustering_count
+            && self.clustering.is_full()
+    }
+    /// Whether rows of the partition are read, not its static columns alone.
+    pub(super) fn reads_rows(&self) -> bool {
+        let on = self.condition.as_ref().map(|condition| condition.on(&self.table.schema));
+        self.row_operations.iter().any(Operation::needs_read)
+            || match on {
+                None | Some(On::Statics) => false,
+                Some(On::Row) => !self.is_static_only(),
+                Some(On::Regular(_)) => true,
+            }
     }
     /// Whether it says `IF`.
     pub(crate) fn is_conditional(&self) -> bool {
@@ -140,7 +131,7 @@ pub(crate) fn prepare_insert(
         vec![None; table.partition_key_count + table.clustering_count];
     let (mut statics, mut regulars) = (Vec::new(), Vec::new());
     for (index, (name, value)) in columns.iter().zip(values).enumerate() {
-        let column = find(table, name)?;
+        let column = named(table, name)?;
         if columns[..index].iter().any(|other| other.text == name.text) {
             let text = format!("Multiple definitions found for column {}", name.text);
             return Err(CqlError::Invalid(text));
@@ -178,9 +169,9 @@ pub(crate) fn prepare_insert(
     let whole = if only_statics { Whole::Nothing } else { Whole::Mark };
     let clustering = ClusteringPlan::of_values(clustering);
     let mut inputs = Inputs::default();
-    let condition =
-        prepare_condition(table, &insert.condition, only_statics, &mut inputs, &mut preparer)?;
-    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+    let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
+    let parts = Parts { partition, clustering, statics, regulars, whole, using };
+    finish(entry, parts, condition, inputs, "updates")
 }
 
 /// Plans an `INSERT JSON`.
@@ -213,9 +204,10 @@ fn prepare_json(
     let clustering = ClusteringPlan::of_values(table.clustering().iter().map(term).collect());
     let using = UsingPlan::prepare(&insert.using, &mut preparer)?;
     let mut inputs = Inputs::default();
-    let condition = prepare_condition(table, &insert.condition, false, &mut inputs, &mut preparer)?;
+    let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
     let whole = Whole::Mark;
-    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+    let parts = Parts { partition, clustering, statics, regulars, whole, using };
+    finish(entry, parts, condition, inputs, "updates")
 }
 
 /// The value of the key column at `at`, which must have one.
@@ -239,8 +231,9 @@ pub(crate) fn prepare_update(
     let mut preparer = preparer(schema, table, markers);
     let using = UsingPlan::prepare(&update.using, &mut preparer)?;
     let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+    let conditional = update.condition != ast::Condition::None;
     for assignment in &update.assignments {
-        let column = find(table, assignment.target.column())?;
+        let column = named(table, assignment.target.column())?;
         let operations = match column.kind {
             ColumnKind::Static => &mut statics,
             ColumnKind::Regular => &mut regulars,
@@ -249,39 +242,23 @@ pub(crate) fn prepare_update(
                 return Err(CqlError::Invalid(text));
             }
         };
-        operations.push(Operation::assign(column, assignment, &mut preparer)?);
+        operations.push(Operation::assign(column, assignment, conditional, &mut preparer)?);
     }
     if table.is_counter() {
         check_counter_using(&using)?;
     }
-    let restrictions = restrict(table, &update.filter, &mut preparer)?;
-    let only_statics = regulars.is_empty();
+    let restrictions = restrict(table, &update.filter, "UPDATE", &mut preparer)?;
     let clustering = restrictions.clustering;
-    if only_statics {
-        if !clustering.is_full() {
-            return Err(CqlError::invalid(
-                "Invalid restrictions on clustering columns since the UPDATE statement modifies \
-                 only static columns",
-            ));
-        }
+    let partition = key_values(restrictions.partition)?;
+    let mut inputs = Inputs::default();
+    let condition = prepare_condition(table, &update.condition, &mut inputs, &mut preparer)?;
+    if regulars.is_empty() {
+        check_statics(table, &clustering, condition.as_ref(), "UPDATE")?;
     } else {
         check_whole_key(table, &clustering, "UPDATE")?;
     }
-    let partition = key_values(restrictions.partition)?;
-    let mut inputs = Inputs::default();
-    let condition =
-        prepare_condition(table, &update.condition, only_statics, &mut inputs, &mut preparer)?;
-    finish(
-        entry,
-        partition,
-        clustering,
-        statics,
-        regulars,
-        Whole::Nothing,
-        using,
-        condition,
-        inputs,
-    )
+    let parts = Parts { partition, clustering, statics, regulars, whole: Whole::Nothing, using };
+    finish(entry, parts, condition, inputs, "updates")
 }
 
 /// Plans a `DELETE`.
@@ -297,7 +274,7 @@ pub(crate) fn prepare_delete(
     let mut preparer = preparer(schema, table, markers);
     let (mut statics, mut regulars) = (Vec::new(), Vec::new());
     for path in &delete.columns {
-        let column = find(table, path.column())?;
+        let column = named(table, path.column())?;
         let operations = match column.kind {
             ColumnKind::Static => &mut statics,
             ColumnKind::Regular => &mut regulars,
@@ -317,7 +294,7 @@ pub(crate) fn prepare_delete(
     if table.is_counter() {
         check_counter_using(&using)?;
     }
-    let restrictions = restrict(table, &delete.filter, &mut preparer)?;
+    let restrictions = restrict(table, &delete.filter, "DELETE", &mut preparer)?;
     let clustering = restrictions.clustering;
     let whole = if delete.columns.is_empty() { Whole::Delete } else { Whole::Nothing };
     if !regulars.is_empty() {
@@ -328,24 +305,28 @@ pub(crate) fn prepare_delete(
         }
         check_whole_key(table, &clustering, "DELETE")?;
     }
-    let only_statics = regulars.is_empty() && !statics.is_empty();
-    if only_statics && !clustering.is_full() {
-        return Err(CqlError::invalid(
-            "Invalid restrictions on clustering columns since the DELETE statement modifies only \
-             static columns",
-        ));
-    }
     let partition = key_values(restrictions.partition)?;
     let mut inputs = Inputs::default();
-    let condition =
-        prepare_condition(table, &delete.condition, only_statics, &mut inputs, &mut preparer)?;
+    let condition = prepare_condition(table, &delete.condition, &mut inputs, &mut preparer)?;
+    if regulars.is_empty() && !statics.is_empty() {
+        check_statics(table, &clustering, condition.as_ref(), "DELETE")?;
+    }
     if condition.is_some() && whole == Whole::Delete && !clustering.names_rows(table) {
         return Err(CqlError::invalid(
             "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
              order to delete non static columns",
         ));
     }
-    finish(entry, partition, clustering, statics, regulars, whole, using, condition, inputs)
+    let parts = Parts { partition, clustering, statics, regulars, whole, using };
+    // What deletes is small, and the way out of what has become large.
+    let plan = finish(entry, parts, condition, inputs, "deletions")?;
+    Ok(ModifyPlan { is_guarded: false, ..plan })
+}
+
+/// A column that a write names outside of its conditions.
+fn named<'t>(table: &'t TableSchema, name: &ast::Name) -> Result<&'t Column, CqlError> {
+    let unknown = || CqlError::Invalid(format!("Unknown identifier {}", name.text));
+    table.column(&name.text).ok_or_else(unknown)
 }
 
 fn path_name(path: &ColumnPath) -> &str {
@@ -365,8 +346,18 @@ fn check_counter_using(using: &UsingPlan) -> Result<(), CqlError> {
 fn restrict(
     table: &TableSchema,
     relations: &[Relation],
+    statement: &str,
     preparer: &mut Preparer<'_>,
 ) -> Result<Restrictions, CqlError> {
+    for relation in relations {
+        let operator = match relation.test {
+            ast::Test::Contains(_) => "CONTAINS",
+            ast::Test::ContainsKey(_) => "CONTAINS KEY",
+            ast::Test::Like(_) => "LIKE",
+            _ => continue,
+        };
+        return Err(CqlError::Invalid(format!("Cannot use {statement} with {operator}")));
+    }
     let mut inputs = Inputs::default();
     let restrictions = analyze(table, relations, Purpose::Modify, preparer, &mut inputs)?;
     restrictions.refuse_filters(table, relations)?;
@@ -398,18 +389,58 @@ fn check_whole_key(
     Err(CqlError::Invalid(format!("Missing mandatory PRIMARY KEY part {}", missing.name)))
 }
 
-#[allow(clippy::too_many_arguments)]
-fn finish(
-    table: &Rc<TableEntry>,
+/// Refuses what a statement that changes static columns alone cannot say of rows: it names one
+/// only for its condition.
+fn check_statics(
+    table: &TableSchema,
+    clustering: &ClusteringPlan,
+    condition: Option<&ConditionPlan>,
+    statement: &str,
+) -> Result<(), CqlError> {
+    let on = condition.map(|condition| condition.on(table));
+    match on {
+        Some(On::Regular(column)) if !clustering.names_rows(table) => {
+            let missing = &table.clustering()[clustering.fixed_count()].name;
+            let column = table.column_by_id(column).map_or("", |column| &column.name);
+            Err(CqlError::Invalid(match statement {
+                "DELETE" => format!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality \
+                     relations in order to use IF condition on column '{column}', but column \
+                     '{missing}' is not restricted"
+                ),
+                _ => format!("Missing mandatory PRIMARY KEY part {missing}"),
+            }))
+        }
+        Some(On::Regular(_)) => Ok(()),
+        Some(On::Row) if clustering.names_rows(table) => Ok(()),
+        _ if clustering.is_full() => Ok(()),
+        _ => Err(CqlError::Invalid(format!(
+            "Invalid restrictions on clustering columns since the {statement} statement modifies \
+             only static columns"
+        ))),
+    }
+}
+
+/// What the three statements have in common.
+struct Parts {
     partition: Vec<KeyValue>,
     clustering: ClusteringPlan,
-    mut static_operations: Vec<Operation>,
-    mut row_operations: Vec<Operation>,
+    statics: Vec<Operation>,
+    regulars: Vec<Operation>,
     whole: Whole,
     using: UsingPlan,
+}
+
+/// `conditional`: what a conditional one is called.
+fn finish(
+    table: &Rc<TableEntry>,
+    parts: Parts,
     condition: Option<ConditionPlan>,
     mut inputs: Inputs,
+    conditional: &str,
 ) -> Result<ModifyPlan, CqlError> {
+    let Parts { partition, clustering, statics, regulars, whole, using } = parts;
+    let (mut static_operations, mut row_operations) = (statics, regulars);
     for operations in [&mut static_operations, &mut row_operations] {
         operations.sort_by_key(|operation| operation.column);
         for pair in operations.windows(2) {
@@ -419,11 +450,11 @@ fn finish(
             }
         }
     }
-    if let Some(condition) = &condition {
-        check_condition(table, &partition, &clustering, &using, condition)?;
+    if condition.is_some() {
+        check_condition(table, &partition, &clustering, &using, conditional)?;
     }
     add_lists(&table.schema, static_operations.iter().chain(&row_operations), &mut inputs);
-    let read = (condition.is_some() || 0 < inputs.len()).then(|| ReadPlan::new(inputs));
+    let read = (condition.is_some() || 0 < inputs.len()).then_some(inputs);
     Ok(ModifyPlan {
         table: table.clone(),
         partition,
@@ -435,6 +466,7 @@ fn finish(
         using,
         condition,
         read,
+        is_guarded: table.schema.options.has_large_data_guardrails(),
     })
 }
 
@@ -443,7 +475,7 @@ fn check_condition(
     partition: &[KeyValue],
     clustering: &ClusteringPlan,
     using: &UsingPlan,
-    _condition: &ConditionPlan,
+    conditional: &str,
 ) -> Result<(), CqlError> {
     if table.schema.is_counter() {
         return Err(CqlError::invalid("Conditional updates are not supported on counter tables"));
@@ -451,15 +483,16 @@ fn check_condition(
     if using.timestamp.is_some() {
         return Err(CqlError::invalid("Cannot provide custom timestamp for conditional updates"));
     }
+    let refused = |what: &str| {
+        Err(CqlError::Invalid(format!(
+            "IN on the {what} is not supported with conditional {conditional}"
+        )))
+    };
     if partition.iter().any(|value| matches!(value, KeyValue::Many(_))) {
-        return Err(CqlError::invalid(
-            "IN on the partition key is not supported with conditional updates",
-        ));
+        return refused("partition key");
     }
     if clustering.has_in() {
-        return Err(CqlError::invalid(
-            "IN on the clustering key columns is not supported with conditional updates",
-        ));
+        return refused("clustering key columns");
     }
     Ok(())
 }

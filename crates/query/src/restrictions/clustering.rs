@@ -8,7 +8,7 @@ use super::relations::{Bound, Tuple, TupleList};
 use super::{COMBINATIONS_MAX, InList, Nulls, key_value};
 use crate::error::CqlError;
 use crate::term::{Env, Term};
-use model::key::{check_clustering, push_clustering};
+use model::key::{check_clustering, clustering_components, push_clustering};
 use model::value;
 use model::{Column, TableSchema};
 use mutation::page::SendRange;
@@ -55,6 +55,20 @@ impl Step {
 pub(crate) struct Slice {
     pub(super) lower: Option<Bound<Tuple>>,
     pub(super) upper: Option<Bound<Tuple>>,
+}
+
+/// Bytes of a key's components together at most.
+const KEY_BYTES_MAX: usize = 65_535;
+
+/// Refuses a key whose components, each of a legal length, are too long together.
+fn check_length(key: &[u8]) -> Result<(), CqlError> {
+    let bytes: usize = clustering_components(key).map(<[u8]>::len).sum();
+    if bytes <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CqlError::Invalid(format!(
+        "Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}"
+    )))
 }
 
 type Values<'a> = Vec<Cow<'a, [u8]>>;
@@ -139,6 +153,9 @@ impl ClusteringPlan {
                 }
             }
             prefixes = next;
+        }
+        if let Some(long) = prefixes.iter().find(|prefix| KEY_BYTES_MAX < prefix.len()) {
+            check_length(long)?;
         }
         if 1 < prefixes.len() {
             let order = &table.order;

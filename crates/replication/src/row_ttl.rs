@@ -1,0 +1,197 @@
+//! Rows that say themselves when they expire: tables with a TTL column are scanned, and rows whose
+//! time has come are deleted.
+//!
+//! The column holds seconds since the epoch (`int`, `bigint`) or a `timestamp`. A time more than
+//! five years ago is taken for a mistake, and its row stays.
+//!
+//! Invariants
+//!  - *later-writes-stay*: a deletion has the time at which its page was asked for, so that what is
+//!    written afterwards, a later expiry among that, is not covered.
+//!  - *one-scan*: shard 0 scans, one page after the other.
+
+use crate::coordinator::{Coordinator, own_coordinator};
+use crate::options::{Consistency, ReadOptions};
+use cluster::settings::{Settings, anything};
+use cluster::{Live, TableEntry, TableKind};
+use model::schema::TableOptions;
+use model::{Column, TableSchema, Token, Type, value};
+use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use mutation::{FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
+use runtime::time::{Instant, sleep};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Times before that many seconds ago are mistakes.
+const EXPIRED_SECS_MAX: i64 = 5 * 365 * 24 * 3600;
+/// How often the period, which may change, is looked at.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// Rows of a page, so that deletions follow what was read soon.
+const PAGE_ROWS: u64 = 1000;
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the scans have done.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Scans of all tables.
+    pub passes: Cell<u64>,
+    /// Tables with a TTL column that were scanned.
+    pub tables: Cell<u64>,
+    /// Rows that were deleted.
+    pub rows: Cell<u64>,
+}
+
+fn count(counter: &Cell<u64>, more: u64) {
+    counter.set(counter.get() + more);
+}
+
+/// Scans again and again, for as long as the coordinator lives.
+pub(crate) async fn scan_all() {
+    let settings = Settings::of_shard();
+    let name = "alternator_ttl_period_in_seconds";
+    let period: Live<f64> = settings.register(name, 86_400.0, anything);
+    let mut begun = Instant::now();
+    loop {
+        let secs = period.get().clamp(0.01, 1e9);
+        let due = begun + Duration::from_secs_f64(secs);
+        let now = Instant::now();
+        if now < due {
+            sleep((due - now).min(LOOK_PERIOD)).await;
+            continue;
+        }
+        begun = now;
+        let Ok(coordinator) = own_coordinator() else { return };
+        let schema = coordinator.cluster.schema();
+        let tables: Vec<Rc<TableEntry>> = schema
+            .keyspaces
+            .values()
+            .flat_map(|it| it.tables.values())
+            .filter(|table| ttl_column(&table.schema).is_some())
+            .cloned()
+            .collect();
+        for table in tables {
+            if let Err(reason) = scan(&coordinator, &table).await {
+                let TableSchema { keyspace, name, .. } = &*table.schema;
+                tracing::warn!(target: "ttl", "{keyspace}.{name} was not scanned: {reason}");
+            }
+            count(&coordinator.expired.tables, 1);
+        }
+        count(&coordinator.expired.passes, 1);
+    }
+}
+
+/// The column that says when a row expires.
+fn ttl_column(table: &TableSchema) -> Option<&Column> {
+    table.column(table.options.extension(TableOptions::ROW_TTL_COLUMN)?)
+}
+
+async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), String> {
+    let Some(column) = ttl_column(&table.schema) else { return Ok(()) };
+    if table.kind != TableKind::Stored {
+        return Ok(());
+    }
+    let options = ReadOptions { consistency: Consistency::LocalOne, timeout: PAGE_TIMEOUT };
+    let mut command = command(&table.schema, column);
+    loop {
+        let asked_at = runtime::time::wall_micros();
+        command.now = asked_at.div_euclid(1_000_000);
+        let page = coordinator.read(table, Token::MIN, &command, &options).await;
+        let page = page.map_err(|error| error.to_string())?;
+        for (token, deletion) in deletions(&table.schema, column, &command, &page, asked_at) {
+            let shard = table.tablets.shard_of(token);
+            let applied = coordinator.apply(shard, deletion).await;
+            applied.map_err(|error| error.to_string())?;
+            count(&coordinator.expired.rows, 1);
+        }
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn command(table: &TableSchema, column: &Column) -> ReadCommand {
+    let bound = |token, after| RingBound { token, key: None, after };
+    ReadCommand {
+        table: table.id,
+        partitions: Partitions::Range {
+            start: bound(Token::MIN, false),
+            end: bound(Token::MAX, true),
+        },
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns: vec![(column.id, ColumnForm::Value)],
+        static_count: 0,
+        row_limit: PAGE_ROWS,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: 1 << 20,
+        static_only_rows: false,
+        tombstone_limit: PAGE_ROWS,
+        now: 0,
+        bypass_cache: true,
+        resume: None,
+    }
+}
+
+/// The deletions of the rows of a page that have expired at `now_micros`.
+fn deletions(
+    table: &TableSchema,
+    column: &Column,
+    command: &ReadCommand,
+    page: &Page,
+    now_micros: i64,
+) -> Vec<(Token, FrozenMutation)> {
+    let now_secs = now_micros.div_euclid(1_000_000);
+    let tombstone = Tombstone::new(now_micros, now_secs);
+    let mut found = Vec::new();
+    for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
+        for row in partition.rows() {
+            let value = row.columns().next().and_then(|column| column.value);
+            let Some(at_secs) = value.and_then(|bytes| expiry_secs(&column.ty, bytes)) else {
+                continue;
+            };
+            if now_secs < at_secs || at_secs < now_secs - EXPIRED_SECS_MAX {
+                continue;
+            }
+            let mut builder = MutationBuilder::new(table, partition.key());
+            if table.clustering_count == 0 {
+                builder.delete_partition(tombstone);
+            } else {
+                let mut deleted = RowBuilder::new(Vec::new());
+                deleted.tombstone(tombstone);
+                builder.row(row.clustering(), &deleted.finish());
+            }
+            found.push((Token::of(partition.key()), builder.freeze()));
+        }
+    }
+    found
+}
+
+/// When a row expires, seconds since the epoch.
+fn expiry_secs(ty: &Type, bytes: &[u8]) -> Option<i64> {
+    match ty {
+        Type::Int => value::decode_i32(bytes).map(i64::from),
+        Type::BigInt => value::decode_i64(bytes),
+        Type::Timestamp => value::decode_i64(bytes).map(|millis| millis.div_euclid(1000)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_milliseconds() {
+        let check = |ty: Type, bytes: &[u8], expected: Option<i64>| {
+            assert_eq!(expiry_secs(&ty, bytes), expected, "{ty:?}");
+        };
+        check(Type::Int, &7i32.to_be_bytes(), Some(7));
+        check(Type::BigInt, &(1i64 << 40).to_be_bytes(), Some(1 << 40));
+        check(Type::Timestamp, &1999i64.to_be_bytes(), Some(1));
+        check(Type::Timestamp, &(-1i64).to_be_bytes(), Some(-1));
+        check(Type::BigInt, b"", None);
+        check(Type::Text, b"12345678", None);
+    }
+}
