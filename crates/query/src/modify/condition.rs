@@ -3,6 +3,7 @@
 use super::operation::Operation;
 use super::plan::ModifyPlan;
 use crate::error::CqlError;
+use crate::parameters::Value;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{contains_value, find, holds, like};
 use crate::syntax::ast;
@@ -345,7 +346,10 @@ impl Test {
             }
             How::In(terms, among) => {
                 for term in terms {
-                    let wanted = set(term.evaluate(env)?)?;
+                    let wanted = term.evaluate(env)?;
+                    if wanted == Evaluated::Unset {
+                        continue;
+                    }
                     if self.compare(Comparison::Equal, present, self.value(&wanted))? {
                         return Ok(*among);
                     }
@@ -353,10 +357,25 @@ impl Test {
                 Ok(!among)
             }
             How::InWhole(term, among) => {
-                let Evaluated::Value(list) = set(term.evaluate(env)?)? else {
-                    return Err(CqlError::invalid("Invalid null list in IN condition"));
+                // Not as a list, which has no nulls: they are values of an IN.
+                let list = match term {
+                    Term::Marker(marker) => env.values.get(marker.variable as usize),
+                    _ => None,
                 };
-                for part in model::value::list_elements(&list).filter_map(Result::ok) {
+                let list = match list {
+                    Some(Value::Bytes(list)) => list,
+                    Some(Value::Unset) => return set(Evaluated::Unset).map(|_| false),
+                    _ => return Ok(!among),
+                };
+                for part in model::value::list_elements(list) {
+                    let invalid = |text: String| {
+                        CqlError::Invalid(format!("Exception while binding an IN list: {text}"))
+                    };
+                    let part = part.map_err(|damaged| invalid(damaged.to_string()))?;
+                    if let Some(part) = part {
+                        let checked = model::value::validate(&self.ty, part);
+                        checked.map_err(|refused| invalid(refused.0))?;
+                    }
                     if self.compare(Comparison::Equal, present, part)? {
                         return Ok(*among);
                     }
@@ -369,13 +388,19 @@ impl Test {
                 Ok(present.is_some_and(|text| like(text, pattern)))
             }
             How::Contains(term) => {
-                let wanted = set(term.evaluate(env)?)?;
+                let wanted = term.evaluate(env)?;
+                if wanted == Evaluated::Unset {
+                    return Ok(false);
+                }
                 let wanted = wanted.bytes().ok_or_else(|| null_for("CONTAINS"))?;
                 let Some(whole) = present else { return Ok(false) };
                 Ok(contains_value(&self.ty, whole, wanted))
             }
             How::ContainsKey(term) => {
-                let wanted = set(term.evaluate(env)?)?;
+                let wanted = term.evaluate(env)?;
+                if wanted == Evaluated::Unset {
+                    return Ok(false);
+                }
                 let wanted = wanted.bytes().ok_or_else(|| null_for("CONTAINS KEY"))?;
                 let Some(whole) = present else { return Ok(false) };
                 let Type::Map { key, .. } = &self.ty else { return Ok(false) };
@@ -405,6 +430,10 @@ impl Test {
             (Comparison::NotEqual, _, None) | (Comparison::NotEqual, None, _) => Ok(true),
             (Comparison::Equal, _, None) => Ok(false),
             (_, _, None) => Err(null_for(crate::restrictions::symbol(comparison))),
+            // A multi-cell collection without elements is null, and less than one with some.
+            (_, None, Some(wanted)) if self.ty.is_multi_cell() && self.ty.is_collection() => {
+                Ok(holds(comparison, model::value::compare(&self.ty, &[0; 4], wanted)))
+            }
             (_, None, _) => Ok(false),
             (_, Some(present), Some(wanted)) => {
                 Ok(holds(comparison, model::value::compare(&self.ty, present, wanted)))

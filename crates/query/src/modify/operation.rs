@@ -1,7 +1,7 @@
 //! What a write does to a column.
 
-use crate::error::CqlError;
 use super::sum::{Sign, is_number};
+use crate::error::CqlError;
 use crate::syntax::ast::{Assignment, Change, ColumnPath, Expr};
 use crate::term::{Preparer, Receiver, Term};
 use model::{Column, ColumnId, Type};
@@ -165,7 +165,9 @@ fn set_element(
 ) -> Result<Operation, CqlError> {
     let name = &column.name;
     let refused = |what: &str| {
-        Err(CqlError::Invalid(format!("Invalid operation ({name}[..] = ..) for {what} {name}")))
+        Err(CqlError::Invalid(format!(
+            "Invalid operation ({name}[{key}] = {value}) for {what} {name}"
+        )))
     };
     let (key_name, key_type, value_type) = match &column.ty {
         Type::List { frozen: true, .. } | Type::Map { frozen: true, .. } => {

@@ -48,7 +48,8 @@ pub(super) fn sum(
     let damaged = || CqlError::Server(format!("not a value of type {}", ty.to_cql()));
     let bytes = match ty {
         Type::Float => {
-            let (a, b) = value::decode_f32(present).zip(value::decode_f32(more)).ok_or_else(damaged)?;
+            let (a, b) =
+                value::decode_f32(present).zip(value::decode_f32(more)).ok_or_else(damaged)?;
             let result = match sign {
                 Sign::Plus => a + b,
                 Sign::Minus => a - b,
@@ -56,16 +57,19 @@ pub(super) fn sum(
             result.to_be_bytes().to_vec()
         }
         Type::Double => {
-            let (a, b) = value::decode_f64(present).zip(value::decode_f64(more)).ok_or_else(damaged)?;
+            let (a, b) =
+                value::decode_f64(present).zip(value::decode_f64(more)).ok_or_else(damaged)?;
             float(a, b).to_be_bytes().to_vec()
         }
         Type::Varint => {
-            let (a, b) =
-                value::decode_varint(present).zip(value::decode_varint(more)).ok_or_else(damaged)?;
+            let (a, b) = value::decode_varint(present)
+                .zip(value::decode_varint(more))
+                .ok_or_else(damaged)?;
             value::encode_varint(&if sign == Sign::Plus { a + b } else { a - b })
         }
         Type::Decimal => {
-            let (a, mut b) = Decimal::decode(present).zip(Decimal::decode(more)).ok_or_else(damaged)?;
+            let (a, mut b) =
+                Decimal::decode(present).zip(Decimal::decode(more)).ok_or_else(damaged)?;
             if sign == Sign::Minus {
                 b.unscaled = -b.unscaled;
             }
@@ -117,7 +121,13 @@ mod tests {
         let (max, min) = (i64::MAX.to_be_bytes(), i64::MIN.to_be_bytes());
         check(Type::BigInt, &max, Plus, &1i64.to_be_bytes(), None);
         check(Type::BigInt, &(-1i64).to_be_bytes(), Minus, &min, Some(&max));
-        check(Type::Int, &5i32.to_be_bytes(), Minus, &7i32.to_be_bytes(), Some(&(-2i32).to_be_bytes()));
+        check(
+            Type::Int,
+            &5i32.to_be_bytes(),
+            Minus,
+            &7i32.to_be_bytes(),
+            Some(&(-2i32).to_be_bytes()),
+        );
         check(Type::Varint, &[0x7f], Plus, &[1], Some(&[0, 0x80]));
         let (half, two) = (0.5f64.to_be_bytes(), 2f64.to_be_bytes());
         check(Type::Double, &two, Minus, &half, Some(&1.5f64.to_be_bytes()));
