@@ -18,7 +18,6 @@
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
 mod bulk;
-#[allow(dead_code, reason = "some of it is for tests alone")]
 mod cache;
 pub mod commitlog;
 mod compaction;

@@ -91,10 +91,6 @@ impl RowCache {
     pub(crate) fn set_limit(&self, limit: usize) {
         self.store.borrow_mut().set_limit(limit);
     }
-    /// Bytes in use, of the arena and the index.
-    pub(crate) fn used_bytes(&self) -> usize {
-        self.store.borrow().used_bytes()
-    }
     /// Bytes of the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.store.borrow().heap_bytes()
@@ -259,6 +255,7 @@ impl TabletCache {
     }
 
     /// How its rows compare.
+    #[cfg(test)]
     pub(crate) fn order(&self) -> &Rc<ClusteringOrder> {
         &self.order
     }
@@ -324,6 +321,7 @@ impl TabletCache {
     }
 
     /// Forgets one partition: what the SSTables hold of it has changed.
+    #[cfg(test)]
     pub(crate) fn invalidate_partition(&self, key: &DecoratedKey) {
         let mut store = self.cache.store.borrow_mut();
         store.forget(self.id, key.token);

@@ -172,6 +172,7 @@ impl RunList {
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Rc<RunRef>> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
@@ -310,10 +311,6 @@ impl Run {
     /// A part of what `view` gave, shared.
     pub(crate) fn share(&self, part: &[u8]) -> Bytes {
         self.bytes.slice_ref(part)
-    }
-    /// How many bytes it holds.
-    pub(crate) fn bytes_len(&self) -> usize {
-        self.bytes.len()
     }
 }
 

@@ -250,6 +250,7 @@ impl<'a> RunView<'a> {
     }
 
     /// The blob of the row with that key.
+    #[cfg(test)]
     pub(crate) fn find(&self, order: &ClusteringOrder, key: &[u8]) -> Option<&'a [u8]> {
         let index = self.rows_before(order, (key, 0));
         if index == self.count {
@@ -268,6 +269,7 @@ impl<'a> RunView<'a> {
     }
 
     /// All rows.
+    #[cfg(test)]
     pub(crate) fn all_rows(&self) -> RunRows<'a> {
         RunRows { run: *self, left: 0..self.count }
     }

@@ -4,6 +4,7 @@ mod admission;
 mod against_model;
 mod both;
 mod bulk;
+mod cached;
 mod crash;
 mod damage;
 mod dirty;
