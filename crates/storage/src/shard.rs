@@ -242,11 +242,14 @@ impl Shard {
     /// Logs and applies one mutation, and waits for the disk to have it.
     pub(crate) async fn apply_durably(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
-        let entries = [(target.table.id, &mutation.0[..])];
+        let entry = [(target.table.id, &mutation.0[..])];
+        let entries = if target.logged { &entry[..] } else { &[] };
         let log = self.log_of(target.table.log);
         let apply = |held: &[SegmentId]| target.enter(log, held);
-        let appended = self.append(&target.table, &entries, apply).await?;
-        log.synced(appended).await
+        match self.append(&target.table, entries, apply).await? {
+            Some(appended) => log.synced(appended).await,
+            None => Ok(()),
+        }
     }
 
     /// Logs mutations as one group and applies them.
