@@ -178,7 +178,7 @@ async fn token_ring() -> Vec<VirtualRow> {
         if keyspace.keyspace.initial_tablets.is_none() {
             let before = node.tokens.iter().cycle().skip(node.tokens.len() - 1);
             for (start, end) in before.zip(&node.tokens) {
-                push(name, "", *start, *end);
+                push(name, "<ALL>", *start, *end);
             }
             continue;
         }
@@ -243,6 +243,19 @@ async fn topology() -> Vec<VirtualRow> {
     )]
 }
 
+/// What the storage of all shards says of all tables together.
+pub async fn totals(cluster: &Cluster) -> TableStats {
+    let mut sum = TableStats::default();
+    for (_, stats) in all_stats(cluster).await {
+        sum.memtable_bytes += stats.memtable_bytes;
+        sum.memtable_partitions += stats.memtable_partitions;
+        sum.sstables += stats.sstables;
+        sum.sstable_bytes += stats.sstable_bytes;
+        sum.partitions += stats.partitions;
+    }
+    sum
+}
+
 /// What the storage of all shards says of every table.
 async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
     let schema = cluster.schema();
@@ -259,6 +272,7 @@ async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
     for of_shard in runtime::on_all_shards(ask).await {
         for (sum, stats) in sums.iter_mut().zip(of_shard) {
             sum.memtable_bytes += stats.memtable_bytes;
+            sum.memtable_partitions += stats.memtable_partitions;
             sum.sstables += stats.sstables;
             sum.sstable_bytes += stats.sstable_bytes;
             sum.partitions += stats.partitions;

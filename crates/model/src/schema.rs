@@ -152,6 +152,15 @@ impl TableSchema {
     pub fn has_statics(&self) -> bool {
         0 < self.static_count
     }
+    /// Whether it is a compact table with clustering columns: a row has one value at most and
+    /// lives by it.
+    pub fn is_dense(&self) -> bool {
+        self.compact_storage && 0 < self.clustering_count
+    }
+    /// Whether rows may name only the first of its clustering columns.
+    pub fn has_short_keys(&self) -> bool {
+        self.compact_storage && 1 < self.clustering_count
+    }
     /// Whether the table holds counters.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(|column| column.ty == Type::Counter)

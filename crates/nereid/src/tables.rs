@@ -23,7 +23,10 @@ pub(crate) fn provide(bound: native::Bound) {
             Box::pin(async move { arranged("protocol_servers", &[protocol_row(bound)]) })
         }),
     );
-    provide("runtime_info", Rc::new(|| Box::pin(async { arranged("runtime_info", &info_rows()) })));
+    provide(
+        "runtime_info",
+        Rc::new(|| Box::pin(async { arranged("runtime_info", &info_rows().await) })),
+    );
 }
 
 /// Column names and values; what is not named is null.
@@ -71,7 +74,10 @@ fn protocol_row(bound: native::Bound) -> Named {
     ]
 }
 
-fn info_rows() -> Vec<Named> {
+async fn info_rows() -> Vec<Named> {
+    let cluster = runtime::local::get::<Cluster>();
+    let totals = cluster::virtual_tables::totals(&cluster).await;
+    let cache = cache_totals().await;
     let row = |group: &str, item: &str, value: String| {
         vec![("group", text(group)), ("item", text(item)), ("value", text(value))]
     };
@@ -81,7 +87,27 @@ fn info_rows() -> Vec<Named> {
         row("generic", "uptime", format!("{uptime} seconds")),
         row("generic", "trace_probability", "0.00".to_string()),
         row("generic", "incremental_backup_enabled", "false".to_string()),
+        row("generic", "load", totals.sstable_bytes.to_string()),
+        row("memtable", "memory_total", totals.memtable_bytes.to_string()),
+        row("memtable", "memory_used", totals.memtable_bytes.to_string()),
+        row("memtable", "memory_free", "0".to_string()),
+        row("memtable", "entries", totals.memtable_partitions.to_string()),
+        row("cache", "memory_used", cache[0].to_string()),
+        row("cache", "entries", cache[1].to_string()),
+        row("cache", "hits", cache[2].to_string()),
+        row("cache", "misses", cache[3].to_string()),
     ]
+}
+
+/// Of the row caches of all shards: bytes, partitions, hits and misses.
+async fn cache_totals() -> [u64; 4] {
+    let of_shard = || async {
+        let storage = runtime::local::get::<storage::Storage>();
+        let stats = storage.row_cache_stats();
+        [stats.bytes_used, stats.partitions, stats.partition_hits, stats.partition_misses]
+    };
+    let all = runtime::on_all_shards(of_shard).await;
+    all.into_iter().fold([0; 4], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
 }
 
 async fn clients() -> Vec<VirtualRow> {

@@ -27,6 +27,8 @@ mod tests;
 mod types;
 mod user_type;
 
+pub(crate) use guardrails::Rules;
+
 use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
@@ -51,24 +53,32 @@ pub(crate) struct Context {
     pub(crate) table_id: Uuid,
     /// Microseconds: when columns are dropped that the statement gives no time for.
     pub(crate) now_micros: i64,
+    /// The value of a marker in `USING TIMESTAMP`, where there is one.
+    pub(crate) timestamp: Option<i64>,
+    pub(crate) rules: Rules,
 }
 
 /// Changes, in order; none if there is nothing to do.
 pub(crate) type Decision = Result<Vec<SchemaChange>, CqlError>;
 
-/// Executes a statement that changes the schema.
+/// Executes a statement that changes the schema. `timestamp`: what is bound to a marker of its
+/// `USING TIMESTAMP`.
 pub(crate) async fn execute(
     processor: &Processor,
     session: &Session,
     statement: &SchemaStatement,
+    timestamp: Option<i64>,
 ) -> Result<Response, CqlError> {
     let cluster = runtime::local::get::<Cluster>();
     let node = cluster.node();
+    let rules = Rules::of(processor.options());
     let context = Context {
         keyspace: session.keyspace().map(|name| name.to_string()),
         data_centers: vec![(node.data_center.clone(), vec![node.rack.clone()])],
         table_id: Cluster::new_table_id(),
         now_micros: runtime::time::wall_micros(),
+        timestamp,
+        rules: rules.clone(),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
         processor.check_function(&functions::function(&cluster.schema(), create, &context)?)?;
@@ -83,7 +93,9 @@ pub(crate) async fn execute(
         Some(event) => ResponseKind::SchemaChange(event),
         None => ResponseKind::Void,
     };
-    let warnings = guardrails::warnings(&cluster.schema(), statement);
+    let keyspace = session.keyspace();
+    let schema = cluster.schema();
+    let warnings = guardrails::warnings(&schema, statement, &rules, keyspace.as_deref());
     Ok(Response { warnings, ..Response::of(kind) })
 }
 

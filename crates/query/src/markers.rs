@@ -26,8 +26,8 @@ pub(crate) struct Markers {
     /// The table whose statement is analysed.
     keyspace: Rc<str>,
     table: Rc<str>,
-    /// Per variable: the partition key column that it is, alone, the value of.
-    key_positions: Vec<Option<u16>>,
+    /// Per column of the partition key: the variable that is, alone, its value.
+    key_variables: Vec<Option<u16>>,
     /// What the analysis depends on besides the schema.
     pub(crate) options: Rc<Options>,
 }
@@ -55,9 +55,9 @@ impl Markers {
             variables.push(index as u16);
         }
         let specs = vec![None; names.len()];
-        let key_positions = vec![None; names.len()];
+        let key_variables = Vec::new();
         let (keyspace, table) = (Rc::from(""), Rc::from(""));
-        Ok(Markers { variables, names, specs, keyspace, table, key_positions, options })
+        Ok(Markers { variables, names, specs, keyspace, table, key_variables, options })
     }
 
     /// From here on markers belong to a statement about `table`.
@@ -92,10 +92,10 @@ impl Markers {
 
     /// Remembers that `variable` is the value of the partition key's column `position`.
     pub(crate) fn is_key(&mut self, variable: u16, position: usize) {
-        let slot = &mut self.key_positions[variable as usize];
-        if slot.is_none() {
-            *slot = Some(position as u16);
+        if self.key_variables.len() <= position {
+            self.key_variables.resize(position + 1, None);
         }
+        self.key_variables[position].get_or_insert(variable);
     }
 
     /// What drivers are told. A partition key is routable when each of its `key_count` columns has
@@ -106,10 +106,7 @@ impl Markers {
             let unknown = || CqlError::Invalid(format!("Cannot infer type of bind marker {index}"));
             columns.push(spec.ok_or_else(unknown)?);
         }
-        let routing = |position: usize| {
-            let found = self.key_positions.iter().position(|key| *key == Some(position as u16));
-            found.map(|variable| variable as u16)
-        };
+        let routing = |position: usize| self.key_variables.get(position).copied().flatten();
         let routing: Option<Vec<u16>> = (0..key_count).map(routing).collect();
         let partition_key = routing.unwrap_or_default();
         Ok((BindMetadata { columns, partition_key }, Names(self.names)))
@@ -178,6 +175,12 @@ mod tests {
         let columns: Vec<&str> = bind.columns.iter().map(|column| &*column.name).collect();
         assert_eq!(columns, ["a", "c", "b"]);
         assert_eq!(bind.partition_key, [1, 2]);
+        let mut twice = Markers::new(&found, Options::standard()).unwrap();
+        for n in 0..4 {
+            twice.bind(n, "c", &Type::Int);
+        }
+        [(0, 0), (1, 1), (0, 2)].iter().for_each(|(variable, at)| twice.is_key(*variable, *at));
+        assert_eq!(twice.finish(3).unwrap().0.partition_key, [0, 1, 0]);
         let (x, y) = (Value::Bytes(b"x"), Value::Null);
         let given = [("b", x), ("c", y), ("a", Value::Unset)];
         assert_eq!(names.order(&bind, &given).unwrap(), [Value::Unset, y, x]);

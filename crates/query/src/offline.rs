@@ -3,7 +3,7 @@
 //!
 //! Pure: no shard, no clock but the one that is given.
 
-use crate::ddl::{self, Context};
+use crate::ddl::{self, Context, Rules};
 use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::markers::Markers;
@@ -159,6 +159,8 @@ impl State {
             data_centers: vec![("datacenter1".to_string(), vec!["rack1".to_string()])],
             table_id: Uuid::from_u64_pair(self.micros as u64, self.tables.len() as u64),
             now_micros: self.micros,
+            timestamp: None,
+            rules: Rules::of_tools(),
         };
         if let Some(name) = name_of(statement) {
             if let Some(keyspace) = &mut name.keyspace {

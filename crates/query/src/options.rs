@@ -63,6 +63,13 @@ fn not_negative(number: &i64) -> Result<(), String> {
     if *number < 0 { Err(format!("{number} is less than 0")) } else { Ok(()) }
 }
 
+fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
+    match &**mode {
+        "disabled" | "enabled" | "enforced" => Ok(()),
+        other => Err(format!("neither disabled, enabled nor enforced: {other}")),
+    }
+}
+
 /// Each field has the name of its option.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "named and explained as in the options file")]
@@ -112,6 +119,8 @@ pub struct Options {
     pub restrict_twcs_without_default_ttl: Live<Restriction>,
     pub twcs_max_window_count: Live<i64>,
     pub speculative_retry_user_table_default: Live<Rc<str>>,
+    pub tablets_mode_for_new_keyspaces: Live<Rc<str>>,
+    pub enable_tablets: Live<bool>,
 }
 
 impl Options {
@@ -240,6 +249,12 @@ impl Options {
                 Rc::from("99.0PERCENTILE"),
                 anything,
             ),
+            tablets_mode_for_new_keyspaces: settings.register(
+                "tablets_mode_for_new_keyspaces",
+                Rc::from("disabled"),
+                tablets_mode,
+            ),
+            enable_tablets: flag("enable_tablets", false),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::ids::Ids;
 use crate::options::Options;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
-use crate::request::{Request, Scratch, Warnings, timeout};
+use crate::request::{Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
@@ -285,7 +285,10 @@ impl Processor {
                 Ok(Response::VOID)
             }
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
-            Plan::Schema(change) => Box::pin(ddl::execute(self, session, change)).await,
+            Plan::Schema(change, timestamp) => {
+                let timestamp = integer(timestamp, &request.env())?;
+                Box::pin(ddl::execute(self, session, change, timestamp)).await
+            }
             Plan::Describe(what) => Box::pin(describe::execute(self, session, what)).await,
         };
         let mut response = answered?;

@@ -26,7 +26,8 @@ pub(crate) enum Plan {
     /// With its `USING TIMEOUT`.
     Truncate(Rc<TableEntry>, Option<Term>),
     Use(Rc<str>),
-    Schema(Box<ast::SchemaStatement>),
+    /// With the marker of its `USING TIMESTAMP`, if it has one.
+    Schema(Box<ast::SchemaStatement>, Option<Term>),
     Describe(Box<ast::Describe>),
 }
 
@@ -233,7 +234,10 @@ fn plan(
             (Plan::Truncate(table.clone(), timeout.transpose()?), 0)
         }
         ast::Statement::Use(name) => (Plan::Use(Rc::from(name.text.as_str())), 0),
-        ast::Statement::Schema(statement) => (Plan::Schema(statement), 0),
+        ast::Statement::Schema(statement) => {
+            let timestamp = dropped_at(schema, &statement, markers)?;
+            (Plan::Schema(statement, timestamp), 0)
+        }
         ast::Statement::Describe(statement) => (Plan::Describe(statement), 0),
         ast::Statement::PruneView(_) => {
             return Err(CqlError::invalid("Materialized views are not supported yet"));
@@ -244,6 +248,26 @@ fn plan(
             ));
         }
     })
+}
+
+/// The marker in `ALTER TABLE .. DROP .. USING TIMESTAMP ?`.
+fn dropped_at(
+    schema: &Schema,
+    statement: &ast::SchemaStatement,
+    markers: &mut Markers,
+) -> Result<Option<Term>, CqlError> {
+    let ast::SchemaStatement::AlterTable(alter) = statement else { return Ok(None) };
+    let ast::AlterTableAction::Drop { timestamp: Some(expr), .. } = &alter.action else {
+        return Ok(None);
+    };
+    if matches!(expr.kind, ast::ExprKind::Literal(_)) {
+        return Ok(None);
+    }
+    let keyspace = alter.name.keyspace.as_ref().map_or("", |name| name.text.as_str());
+    let mut preparer =
+        Preparer { schema, keyspace, table: None, markers, row: None, aggregates: None };
+    let receiver = Receiver { name: "[timestamp]", ty: &Type::BigInt };
+    preparer.prepare(expr, receiver).map(Some)
 }
 
 /// The table that a name names.

@@ -61,6 +61,8 @@ pub struct ReplayStats {
 pub struct TableStats {
     /// Bytes of memtables, sealed ones included.
     pub memtable_bytes: u64,
+    /// Partitions of memtables.
+    pub memtable_partitions: u64,
     /// SSTables.
     pub sstables: u64,
     /// Bytes of the data files of the SSTables.
@@ -304,9 +306,10 @@ impl Storage {
         for tablet in &table.tablets {
             for memtable in tablet.memtables() {
                 stats.memtable_bytes += memtable.bytes() as u64;
-                stats.partitions += memtable.partition_count() as u64;
+                stats.memtable_partitions += memtable.partition_count() as u64;
             }
         }
+        stats.partitions = stats.memtable_partitions;
         for one in table.sstables() {
             stats.sstables += 1;
             stats.sstable_bytes += one.disk_bytes();

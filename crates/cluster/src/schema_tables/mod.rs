@@ -12,6 +12,7 @@
 mod functions;
 pub mod offline;
 pub(crate) mod partition;
+mod racks;
 pub(crate) mod read;
 pub(crate) mod rows;
 pub(crate) mod write;

@@ -1,6 +1,7 @@
 //! The schema from the rows of its tables. Pure; every row is foreign.
 
 use super::functions;
+use super::racks;
 use super::write::kind_name;
 use crate::schema::{Schema, TableKind, normalize_table};
 use crate::tablets;
@@ -130,7 +131,10 @@ pub(crate) fn load(schema: &mut Schema, stored: &Stored, shards: u16) -> Read<()
 fn read_keyspace(row: &Reader<'_>, name: &str) -> Read<Keyspace> {
     Ok(Keyspace {
         name: name.to_owned(),
-        replication: row.map("replication")?,
+        replication: match row.optional("replication_v2") {
+            Some(_) => racks::gathered(row.map("replication_v2")?),
+            None => row.map("replication")?,
+        },
         durable_writes: row.optional("durable_writes").is_none_or(|bytes| bytes != [0]),
         initial_tablets: None,
         storage: Vec::new(),

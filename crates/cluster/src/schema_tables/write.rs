@@ -2,6 +2,7 @@
 
 use super::partition::{PartitionWriter, Value};
 use super::partition::{bigint, boolean, double, int, map, text, texts, uuid};
+use super::racks;
 use crate::schema::{Schema, SchemaChange};
 use crate::tablets;
 use model::schema::{DroppedColumn, TableOptions};
@@ -121,9 +122,12 @@ impl<'s> Writer<'s> {
     /// The rows of a keyspace itself.
     pub(crate) fn keyspace(&mut self, keyspace: &Keyspace, timestamp: i64) {
         let mut partition = self.partition("keyspaces", &keyspace.name, timestamp);
+        partition.delete_rows(&[]);
+        let racks = racks::flattened(&keyspace.replication);
         let cells = vec![
             ("durable_writes", boolean(keyspace.durable_writes)),
-            ("replication", map(&keyspace.replication)),
+            ("replication", map(&racks::counted(&keyspace.replication))),
+            ("replication_v2", racks.and_then(|racks| map(&racks))),
         ];
         partition.row(&[], cells);
         self.push(partition);

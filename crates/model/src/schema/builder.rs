@@ -81,6 +81,12 @@ impl TableSchema {
 }
 
 impl TableBuilder {
+    /// Whether rows are laid out as before CQL had rows.
+    pub fn compact_storage(mut self, compact: bool) -> TableBuilder {
+        self.table.compact_storage = compact;
+        self
+    }
+
     /// Adds the next column of the partition key.
     pub fn partition_key(self, name: &str, ty: Type) -> TableBuilder {
         self.add(name, ColumnKind::PartitionKey, ty, false)
@@ -166,12 +172,6 @@ impl TableBuilder {
     /// Sets all options.
     pub fn options(mut self, options: TableOptions) -> TableBuilder {
         self.table.options = options;
-        self
-    }
-
-    /// Marks the table as one WITH COMPACT STORAGE.
-    pub fn compact_storage(mut self) -> TableBuilder {
-        self.table.compact_storage = true;
         self
     }
 

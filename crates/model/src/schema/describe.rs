@@ -34,7 +34,7 @@ impl Keyspace {
         out.push_str(&match self.initial_tablets {
             None => " AND tablets = {'enabled': false};".to_owned(),
             Some(0) => " AND tablets = {'enabled': true};".to_owned(),
-            Some(initial) => format!(" AND tablets = {{'initial': {initial}}};"),
+            Some(initial) => format!(" AND tablets = {{'enabled': true, 'initial': {initial}}};"),
         });
         out
     }
@@ -269,7 +269,7 @@ bloom_filter_fp_chance = 0.01
                     AND durable_writes = true AND tablets = ";
         assert_eq!(keyspace.to_cql_create(), format!("{text}{{'enabled': false}};"));
         keyspace.initial_tablets = Some(8);
-        assert_eq!(keyspace.to_cql_create(), format!("{text}{{'initial': 8}};"));
+        assert_eq!(keyspace.to_cql_create(), format!("{text}{{'enabled': true, 'initial': 8}};"));
         let fields = vec![("a".into(), Type::Int), ("B".into(), Type::Text)];
         let ty = UserType { keyspace: "ks".into(), name: "t".into(), fields };
         assert_eq!(ty.to_cql_create(), "CREATE TYPE ks.t (\n    a int,\n    \"B\" text\n);");

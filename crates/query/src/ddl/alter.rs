@@ -17,7 +17,9 @@ fn refuse<T>(text: impl Into<String>) -> Result<T, CqlError> {
 
 /// The changes of an `ALTER TABLE`.
 pub(super) fn decide(schema: &Schema, it: &AlterTable, context: &Context) -> Decision {
-    refuse_system(named_keyspace(&it.name, context)?)?;
+    if !changes_only_flushes(&it.action) {
+        refuse_system(named_keyspace(&it.name, context)?)?;
+    }
     let table = match need_table(schema, &it.name, context) {
         Ok(entry) => &entry.schema,
         Err(_) if it.if_exists => return Ok(Vec::new()),
@@ -40,13 +42,14 @@ pub(super) fn decide(schema: &Schema, it: &AlterTable, context: &Context) -> Dec
             change_type(table, &column.text, ty)?
         }
         AlterTableAction::Rename { if_exists, columns } => rename(table, columns, *if_exists)?,
-        AlterTableAction::With(properties) => with(table, properties)?,
+        AlterTableAction::With(properties) => with(schema, table, properties, context)?,
         AlterTableAction::RowTtl(column) => {
             table.edit().options(row_ttl::altered(table, column.as_ref())?)
         }
-        AlterTableAction::DropCompactStorage => {
+        AlterTableAction::DropCompactStorage if !table.compact_storage => {
             return refuse("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
         }
+        AlterTableAction::DropCompactStorage => table.edit().compact_storage(false),
     };
     let changed =
         builder.version(table.version).build().map_err(|invalid| CqlError::Invalid(invalid.0))?;
@@ -54,6 +57,16 @@ pub(super) fn decide(schema: &Schema, it: &AlterTable, context: &Context) -> Dec
         return Ok(Vec::new());
     }
     Ok(vec![SchemaChange::AlterTable(changed)])
+}
+
+/// Whether a statement sets nothing but what may be set of the system's tables too: when they are
+/// flushed.
+fn changes_only_flushes(action: &AlterTableAction) -> bool {
+    let AlterTableAction::With(with) = action else { return false };
+    let mut names = with.properties.iter().map(|it| it.name.text.as_str());
+    with.compact_storage.is_none()
+        && with.clustering_order.is_empty()
+        && names.all(|name| name == "memtable_flush_period_in_ms")
 }
 
 fn add(
@@ -92,8 +105,16 @@ fn check_new_column(
     is_static: bool,
 ) -> Result<(), CqlError> {
     check_column_type(name, ty)?;
-    if table.compact_storage {
+    if table.is_dense() {
         return refuse("Cannot add new column to a COMPACT STORAGE table");
+    }
+    if table.compact_storage && is_static {
+        return refuse("Static columns are not allowed in COMPACT STORAGE tables");
+    }
+    if table.compact_storage && ty.is_multi_cell() {
+        return refuse(format!(
+            "Cannot use non-frozen collections or user types in a COMPACT STORAGE table: {name}"
+        ));
     }
     if is_static && table.clustering_count == 0 {
         return refuse(
@@ -130,7 +151,7 @@ fn check_added_again(
             return refuse(format!("Cannot re-add previously dropped counter column {name}"));
         }
         if (dropped.kind == ColumnKind::Static) != is_static {
-            let kind = |is_static: bool| if is_static { "static" } else { "regular" };
+            let kind = |is_static: bool| if is_static { "STATIC" } else { "REGULAR" };
             return refuse(format!(
                 "Cannot re-add previously dropped column '{name}' of kind {}, incompatible with \
                  previous kind {}",
@@ -153,11 +174,12 @@ fn check_added_again(
 fn dropped_at(timestamp: Option<&Expr>, context: &Context) -> Result<i64, CqlError> {
     match timestamp.map(|expr| &expr.kind) {
         None => Ok(context.now_micros),
+        Some(_) if context.timestamp.is_some() => Ok(context.timestamp.unwrap_or_default()),
         Some(ExprKind::Literal(literal)) => literal
             .text
             .parse()
             .map_err(|_| CqlError::invalid(format!("Invalid timestamp value: {}", literal.text))),
-        Some(_) => refuse("Bind variables cannot be used for the timestamp of a dropped column"),
+        Some(_) => refuse("Invalid null value of timestamp"),
     }
 }
 
@@ -256,7 +278,12 @@ fn rename(
     Ok(changed.edit())
 }
 
-fn with(table: &TableSchema, with: &TableProperties) -> Result<TableBuilder, CqlError> {
+fn with(
+    schema: &Schema,
+    table: &TableSchema,
+    with: &TableProperties,
+    context: &Context,
+) -> Result<TableBuilder, CqlError> {
     if with.compact_storage.is_some() || !with.clustering_order.is_empty() {
         return refuse("Cannot alter clustering order or storage of a table");
     }
@@ -265,6 +292,12 @@ fn with(table: &TableSchema, with: &TableProperties) -> Result<TableBuilder, Cql
         return Err(CqlError::Config("Cannot alter table id.".to_owned()));
     }
     let options = options::apply(table.options.clone(), &properties)?;
+    if properties.get("tablets").is_some() {
+        super::table::check_tablets(schema, &table.keyspace, &options)?;
+    }
+    if properties.get("compaction").is_some() || properties.get("default_time_to_live").is_some() {
+        context.rules.check_windows(&options)?;
+    }
     if table.is_counter() && options.default_time_to_live != 0 {
         return refuse("Cannot set default_time_to_live on a table with counters");
     }

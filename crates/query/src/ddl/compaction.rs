@@ -14,10 +14,14 @@ enum Domain {
     AtLeast(i64, &'static str),
     /// A number between two, both included.
     Between(f64, f64),
+    /// A number above the first, up to the second.
+    Within(f64, f64),
+    /// Seconds above 0, told as milliseconds.
+    Seconds,
     /// A number above this.
     Above(f64),
-    /// One of these.
-    Word(&'static [&'static str]),
+    /// One of these; what messages call it.
+    Word(&'static str, &'static [&'static str]),
 }
 
 /// An option by its name.
@@ -26,7 +30,7 @@ type Known = (&'static str, Domain);
 const EVERY: &[Known] = &[
     ("enabled", Domain::Boolean),
     ("only_purge_repaired_tombstones", Domain::Boolean),
-    ("tombstone_compaction_interval", Domain::AtLeast(1, "positive")),
+    ("tombstone_compaction_interval", Domain::Seconds),
     ("tombstone_threshold", Domain::Between(0.0, 1.0)),
     ("unchecked_tombstone_compaction", Domain::Boolean),
     ("log_all", Domain::Boolean),
@@ -34,7 +38,7 @@ const EVERY: &[Known] = &[
 
 const SIZE_TIERED: &[Known] = &[
     ("bucket_high", Domain::Above(1.0)),
-    ("bucket_low", Domain::Between(0.0, 1.0)),
+    ("bucket_low", Domain::Within(0.0, 1.0)),
     ("cold_reads_to_omit", Domain::Between(0.0, 1.0)),
     ("max_threshold", Domain::AtLeast(2, "bigger or equal to 2")),
     ("min_sstable_size", Domain::AtLeast(0, "non negative")),
@@ -51,25 +55,28 @@ const LEVELED: &[Known] = &[
 
 const INCREMENTAL: &[Known] = &[
     ("bucket_high", Domain::Above(1.0)),
-    ("bucket_low", Domain::Between(0.0, 1.0)),
+    ("bucket_low", Domain::Within(0.0, 1.0)),
     ("max_threshold", Domain::AtLeast(2, "bigger or equal to 2")),
     ("min_sstable_size", Domain::AtLeast(0, "non negative")),
     ("min_threshold", Domain::AtLeast(2, "bigger or equal to 2")),
-    ("space_amplification_goal", Domain::Between(1.0, 2.0)),
+    ("space_amplification_goal", Domain::Within(1.0, 2.0)),
     ("sstable_size_in_mb", Domain::AtLeast(1, "positive")),
 ];
 
 const TIME_WINDOW: &[Known] = &[
     ("bucket_high", Domain::Above(1.0)),
-    ("bucket_low", Domain::Between(0.0, 1.0)),
-    ("compaction_window_size", Domain::AtLeast(1, "positive")),
-    ("compaction_window_unit", Domain::Word(&["MINUTES", "HOURS", "DAYS"])),
+    ("bucket_low", Domain::Within(0.0, 1.0)),
+    ("compaction_window_size", Domain::AtLeast(1, "greater than 1")),
+    ("compaction_window_unit", Domain::Word("window unit", &["MINUTES", "HOURS", "DAYS"])),
     ("enable_optimized_twcs_queries", Domain::Boolean),
     ("expired_sstable_check_frequency_seconds", Domain::AtLeast(0, "non negative")),
     ("max_threshold", Domain::AtLeast(2, "bigger or equal to 2")),
     ("min_sstable_size", Domain::AtLeast(0, "non negative")),
     ("min_threshold", Domain::AtLeast(2, "bigger or equal to 2")),
-    ("timestamp_resolution", Domain::Word(&["MICROSECONDS", "MILLISECONDS"])),
+    (
+        "timestamp_resolution",
+        Domain::Word("timestamp resolution", &["MICROSECONDS", "MILLISECONDS"]),
+    ),
     ("unsafe_aggressive_sstable_expiration", Domain::Boolean),
 ];
 
@@ -135,13 +142,27 @@ fn check(option: &str, value: &str, domain: Domain) -> Result<(), CqlError> {
             number if min <= number && number <= max => Ok(()),
             _ => must(format!("between {min:?} and {max:?}")),
         },
+        Domain::Within(min, max) => match parse_number(option, value)? {
+            number if min < number && number <= max => Ok(()),
+            number if min == 0.0 => {
+                refuse(format!("{option} value ({number}) must be between {min:?} and {max:?}"))
+            }
+            _ => must(format!("greater than {min:?} and less than or equal to {max:?}")),
+        },
+        Domain::Seconds => match value.parse::<i64>() {
+            Ok(1..) => Ok(()),
+            Ok(secs) => {
+                refuse(format!("{option} value ({}ms) must be positive", secs.saturating_mul(1000)))
+            }
+            Err(_) => refuse(format!("{value} is not a parsable int (base10) for {option}")),
+        },
         Domain::Above(min) => match parse_number(option, value)? {
             number if min < number => Ok(()),
             _ => must(format!("greater than {min:?}")),
         },
-        Domain::Word(words) => match words.contains(&value) {
+        Domain::Word(kind, words) => match words.contains(&value) {
             true => Ok(()),
-            false => refuse(format!("Invalid value {value} for {option}: none of {words:?}")),
+            false => refuse(format!("Invalid {kind} {value} for {option}")),
         },
     }
 }

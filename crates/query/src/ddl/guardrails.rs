@@ -1,24 +1,220 @@
-//! Warnings about what was asked for and done, but is seldom wise or has no effect.
+//! What is allowed of what can be asked for, and warnings about what was done but is seldom wise or
+//! has no effect.
 
 use super::options;
+use super::properties::{Options as Map, get};
+use crate::error::CqlError;
+use crate::options::Options;
 use crate::syntax::ast::{
     AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties,
 };
-use cluster::{Replication, Schema};
+use cluster::{Restriction, Schema};
+use model::schema::TableOptions;
 
-/// Fewer copies than this in a data center are warned of.
-const COPIES_WARNED: u32 = 3;
+/// Whether a keyspace that says nothing of tablets has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TabletsByDefault {
+    No,
+    Yes,
+    /// And it cannot do without.
+    Always,
+}
+
+/// The node's options about schemas, as a statement finds them. Plain data: it goes to the shard
+/// that decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(super) compact_storage: bool,
+    pub(super) tablets: TabletsByDefault,
+    pub(super) speculative_retry: String,
+    copies_min: Threshold,
+    copies_max: Threshold,
+    strategies_warned: Vec<String>,
+    strategies_refused: Vec<String>,
+    windows_without_ttl: Restriction,
+    windows_max: i64,
+}
+
+/// Limits of a number; negative ones are none.
+#[derive(Clone, Copy, Debug)]
+struct Threshold {
+    warn: i64,
+    fail: i64,
+}
+
+impl Rules {
+    /// Of tools: of a node that was told nothing, and compact tables are allowed.
+    pub(crate) fn of_tools() -> Rules {
+        Rules { compact_storage: true, ..Rules::of(&Options::standard()) }
+    }
+
+    pub(crate) fn of(options: &Options) -> Rules {
+        let mut strategies_warned = options.replication_strategy_warn_list.get().to_vec();
+        let mut strategies_refused = options.replication_strategy_fail_list.get().to_vec();
+        let simple = "SimpleStrategy".to_owned();
+        match options.restrict_replication_simplestrategy.get() {
+            Restriction::Allowed => {}
+            Restriction::Warned => strategies_warned.push(simple),
+            Restriction::Refused => strategies_refused.push(simple),
+        }
+        Rules {
+            compact_storage: options.enable_create_table_with_compact_storage.get(),
+            tablets: match (
+                &*options.tablets_mode_for_new_keyspaces.get(),
+                options.enable_tablets.get(),
+            ) {
+                ("enforced", _) => TabletsByDefault::Always,
+                ("enabled", _) | (_, true) => TabletsByDefault::Yes,
+                _ => TabletsByDefault::No,
+            },
+            speculative_retry: options.speculative_retry_user_table_default.get().to_string(),
+            copies_min: Threshold {
+                warn: options.minimum_replication_factor_warn_threshold.get(),
+                fail: options.minimum_replication_factor_fail_threshold.get(),
+            },
+            copies_max: Threshold {
+                warn: options.maximum_replication_factor_warn_threshold.get(),
+                fail: options.maximum_replication_factor_fail_threshold.get(),
+            },
+            strategies_warned,
+            strategies_refused,
+            windows_without_ttl: options.restrict_twcs_without_default_ttl.get(),
+            windows_max: options.twcs_max_window_count.get(),
+        }
+    }
+
+    /// An error if the node forbids a keyspace to be replicated so; else what to warn of.
+    pub(super) fn check_replication(
+        &self,
+        keyspace: &str,
+        replication: &[(String, String)],
+    ) -> Result<Vec<String>, CqlError> {
+        let class = get(replication, "class").unwrap_or_default();
+        let strategy = class.rsplit('.').next().unwrap_or(class);
+        let listed = |list: &[String]| list.iter().any(|name| name == strategy);
+        let refuse = |text: String| Err(CqlError::Config(text));
+        if listed(&self.strategies_refused) {
+            return refuse(format!(
+                "{strategy} is forbidden as the replication class of keyspace {keyspace} by \
+                 replication_strategy_fail_list"
+            ));
+        }
+        let mut warnings = Vec::new();
+        for (center, copies) in replication.iter().filter(|(name, _)| name != "class") {
+            let copies = super::keyspace::copies(copies);
+            let Threshold { warn, fail } = self.copies_min;
+            let name = "minimum_replication_factor";
+            if 0 < copies && copies < fail {
+                return refuse(format!(
+                    "Replication Factor {center}={copies} is forbidden: it is lower than \
+                     {name}_fail_threshold={fail}"
+                ));
+            }
+            if 0 < copies && copies < warn {
+                warnings.push(format!(
+                    "Using Replication Factor {center}={copies} lower than the \
+                     {name}_warn_threshold={warn} is not recommended."
+                ));
+            }
+            let Threshold { warn, fail } = self.copies_max;
+            let name = "maximum_replication_factor";
+            if 0 <= fail && fail < copies {
+                return refuse(format!(
+                    "Replication Factor {center}={copies} is forbidden: it is higher than \
+                     {name}_fail_threshold={fail}"
+                ));
+            }
+            if 0 <= warn && warn < copies {
+                warnings.push(format!(
+                    "Using Replication Factor {center}={copies} higher than the \
+                     {name}_warn_threshold={warn} is not recommended."
+                ));
+            }
+        }
+        if listed(&self.strategies_warned) {
+            warnings.push(format!(
+                "Using {strategy} replication class is not recommended, and was used in the \
+                 keyspace {keyspace}: it is in replication_strategy_warn_list."
+            ));
+        }
+        Ok(warnings)
+    }
+
+    /// An error if the node forbids such time windows; else what to warn of.
+    pub(super) fn check_windows(&self, options: &TableOptions) -> Result<Vec<String>, CqlError> {
+        if get(&options.compaction, "class") != Some("TimeWindowCompactionStrategy") {
+            return Ok(Vec::new());
+        }
+        let ttl = i64::from(options.default_time_to_live);
+        if ttl == 0 {
+            let text = "TimeWindowCompactionStrategy tables without a default_time_to_live may \
+                        grow more windows than can be kept apart; set one.";
+            return match self.windows_without_ttl {
+                Restriction::Allowed => Ok(Vec::new()),
+                Restriction::Warned => Ok(vec![text.to_owned()]),
+                Restriction::Refused => Err(CqlError::Config(format!(
+                    "{text} It is required by restrict_twcs_without_default_ttl"
+                ))),
+            };
+        }
+        let window = window_secs(&options.compaction);
+        let windows = ttl / window;
+        if 0 < self.windows_max && self.windows_max < windows {
+            return Err(CqlError::Config(format!(
+                "default_time_to_live={ttl} and a compaction window of {window} seconds make \
+                 {windows} windows, more than the {} that twcs_max_window_count allows",
+                self.windows_max
+            )));
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Seconds of a time window.
+fn window_secs(compaction: &Map) -> i64 {
+    let size = get(compaction, "compaction_window_size").and_then(|text| text.parse().ok());
+    let unit = match get(compaction, "compaction_window_unit") {
+        Some("MINUTES") => 60,
+        Some("HOURS") => 3600,
+        _ => 86_400,
+    };
+    size.unwrap_or(1i64).max(1).saturating_mul(unit)
+}
 
 /// The warnings that a statement gives rise to, on the schema as it made it.
-pub(super) fn warnings(schema: &Schema, statement: &SchemaStatement) -> Vec<String> {
+pub(super) fn warnings(
+    schema: &Schema,
+    statement: &SchemaStatement,
+    rules: &Rules,
+    keyspace: Option<&str>,
+) -> Vec<String> {
+    let of_keyspace = |name: &str| {
+        let entry = schema.keyspace(name);
+        let replication = entry.map(|entry| &entry.keyspace.replication[..]);
+        replication.and_then(|it| rules.check_replication(name, it).ok()).unwrap_or_default()
+    };
+    let of_table = |name: &crate::syntax::ast::QualifiedName, properties: &TableProperties| {
+        let mut warnings = of_options(properties);
+        warnings.extend(of_compression(properties));
+        let keyspace = name.keyspace.as_ref().map(|name| name.text.as_str()).or(keyspace);
+        let said = |it: &crate::syntax::ast::Property| {
+            matches!(it.name.text.as_str(), "compaction" | "default_time_to_live")
+        };
+        let table = keyspace.and_then(|keyspace| schema.table(keyspace, &name.name.text));
+        if let (Some(table), true) = (table, properties.properties.iter().any(said)) {
+            warnings.extend(rules.check_windows(&table.schema.options).unwrap_or_default());
+        }
+        warnings
+    };
     match statement {
-        SchemaStatement::CreateKeyspace(it) => of_replication(schema, &it.name.text),
-        SchemaStatement::AlterKeyspace(it) => of_replication(schema, &it.name.text),
-        SchemaStatement::CreateTable(it) => of_table(&it.properties),
+        SchemaStatement::CreateKeyspace(it) => of_keyspace(&it.name.text),
+        SchemaStatement::AlterKeyspace(it) => of_keyspace(&it.name.text),
+        SchemaStatement::CreateTable(it) => of_table(&it.name, &it.properties),
         SchemaStatement::AlterTable(AlterTable {
+            name,
             action: AlterTableAction::With(properties),
             ..
-        }) => of_table(properties),
+        }) => of_table(name, properties),
         _ => Vec::new(),
     }
 }
@@ -28,12 +224,6 @@ fn of_options(properties: &TableProperties) -> Vec<String> {
     let names = properties.properties.iter().map(|property| property.name.text.as_str());
     let ignored = names.filter(|name| options::IGNORED.contains(name));
     ignored.map(|name| format!("The table option {name} has no effect and is not stored")).collect()
-}
-
-fn of_table(properties: &TableProperties) -> Vec<String> {
-    let mut warnings = of_options(properties);
-    warnings.extend(of_compression(properties));
-    warnings
 }
 
 /// Of compressors whose dictionaries the node does not make.
@@ -59,38 +249,14 @@ fn of_compression(properties: &TableProperties) -> Option<String> {
     ))
 }
 
-fn of_replication(schema: &Schema, name: &str) -> Vec<String> {
-    let Some(entry) = schema.keyspace(name) else { return Vec::new() };
-    let few = |center: &str, copies: u32| {
-        format!(
-            "Using Replication Factor {center}={copies} lower than the \
-             minimum_replication_factor_warn_threshold={COPIES_WARNED} is not recommended."
-        )
-    };
-    match &*entry.replication {
-        Replication::Simple(copies) => {
-            let mut warnings = vec![format!(
-                "Using SimpleStrategy replication class is not recommended, and was used in the \
-                 keyspace {name}: it knows no data centers. Use NetworkTopologyStrategy."
-            )];
-            if (1..COPIES_WARNED).contains(copies) {
-                warnings.push(few("replication_factor", *copies));
-            }
-            warnings
-        }
-        Replication::PerDataCenter(factors) => factors
-            .iter()
-            .filter(|(_, copies)| (1..COPIES_WARNED).contains(copies))
-            .map(|(center, copies)| few(center, *copies))
-            .collect(),
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::syntax::ast::Statement;
+
+    fn rules() -> Rules {
+        Rules::of(&Options::standard())
+    }
 
     #[test]
     fn dictionaries_that_are_not_made_are_warned_of() {
@@ -98,7 +264,8 @@ mod tests {
             let Statement::Schema(statement) = crate::syntax::parse(text).unwrap().statement else {
                 panic!("no DDL: {text}")
             };
-            let found = warnings(&Schema::of_system(model::Uuid::from_u128(1), 1), &statement);
+            let schema = Schema::of_system(model::Uuid::from_u128(1), 1);
+            let found = warnings(&schema, &statement, &rules(), None);
             assert_eq!(found.len(), expected.is_some() as usize, "{text}: {found:?}");
             assert!(expected.is_none_or(|word| found[0].ends_with(word)), "{text}: {found:?}");
         };
@@ -111,5 +278,56 @@ mod tests {
         let old = "{'chunk_length_in_kb': 4, 'sstable_compression': 'a.b.ZstdWithDictsCompressor'}";
         check(&create(&format!("compression = {old}")), zstd);
         check("ALTER TABLE t WITH compression = {'class': 'ZstdWithDictsCompressor'}", zstd);
+    }
+
+    #[test]
+    fn replication_is_warned_of_or_refused() {
+        let strict = Rules {
+            copies_min: Threshold { warn: 3, fail: 2 },
+            copies_max: Threshold { warn: 5, fail: 7 },
+            strategies_refused: vec!["EverywhereStrategy".to_owned()],
+            ..rules()
+        };
+        let check = |class: &str, copies: &str, expected: Result<&[&str], &str>| {
+            let given = [("class", class), ("dc", copies)];
+            let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            match (strict.check_replication("ks", &given), expected) {
+                (Ok(found), Ok(expected)) => {
+                    assert_eq!(found.len(), expected.len(), "{class} {copies}: {found:?}");
+                    let pairs = found.iter().zip(expected);
+                    pairs.for_each(|(found, word)| assert!(found.contains(word), "{found}"));
+                }
+                (Err(error), Err(word)) => assert!(error.message().contains(word), "{error}"),
+                (found, _) => panic!("{class} {copies}: {found:?}"),
+            }
+        };
+        let network = "org.apache.cassandra.locator.NetworkTopologyStrategy";
+        check(network, "0", Ok(&[]));
+        check(network, "1", Err("dc=1 is forbidden"));
+        check(network, "2", Ok(&["minimum_replication_factor_warn_threshold=3"]));
+        check(network, "3", Ok(&[]));
+        check(network, "['r1', 'r2', 'r3']", Ok(&[]));
+        check(network, "6", Ok(&["maximum_replication_factor_warn_threshold=5"]));
+        check(network, "8", Err("maximum_replication_factor_fail_threshold=7"));
+        check("SimpleStrategy", "2", Ok(&["dc=2", "replication_strategy_warn_list"]));
+        check("EverywhereStrategy", "3", Err("replication_strategy_fail_list"));
+    }
+
+    #[test]
+    fn windows_are_warned_of_or_refused() {
+        let table = |class: &str, ttl: i32| TableOptions {
+            compaction: [("class", class), ("compaction_window_unit", "HOURS")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            default_time_to_live: ttl,
+            ..TableOptions::new()
+        };
+        let windows = |class, ttl| rules().check_windows(&table(class, ttl)).map(|it| it.len());
+        assert_eq!(windows("SizeTieredCompactionStrategy", 0), Ok(0));
+        assert_eq!(windows("TimeWindowCompactionStrategy", 0), Ok(1));
+        assert_eq!(windows("TimeWindowCompactionStrategy", 50 * 3600), Ok(0));
+        assert!(windows("TimeWindowCompactionStrategy", 51 * 3600).is_err());
+        let strict = Rules { windows_without_ttl: Restriction::Refused, ..rules() };
+        assert!(strict.check_windows(&table("TimeWindowCompactionStrategy", 0)).is_err());
     }
 }

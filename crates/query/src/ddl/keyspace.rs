@@ -4,6 +4,7 @@
 //!  - *expanded*: a stored replication map names a strategy by its full class name and has a
 //!    factor for each data center; no shorthand is left in it.
 
+use super::guardrails::TabletsByDefault;
 use super::properties::{Options, Properties, get, put};
 use super::{Context, Decision, NAME_CHARS_MAX, is_plain_name, need_keyspace, refuse_system};
 use crate::error::CqlError;
@@ -40,13 +41,24 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
         Some(given) => expand(name, &given, None, context)?,
         None => expand(name, &[], None, context)?,
     };
+    context.rules.check_replication(name, &replication)?;
     let keyspace = Keyspace {
         name: name.to_owned(),
-        initial_tablets: tablets(&properties, &replication)?.flatten(),
+        initial_tablets: match tablets(&properties, &replication)? {
+            Some(said) => said,
+            None => default_tablets(context.rules.tablets, &replication),
+        },
         replication,
         durable_writes: properties.boolean("durable_writes")?.unwrap_or(true),
         storage: Vec::new(),
     };
+    if keyspace.initial_tablets.is_none() && context.rules.tablets == TabletsByDefault::Always {
+        return Err(CqlError::Config(
+            "Cannot disable tablets for keyspace since tablets are enforced using the \
+             `tablets_mode_for_new_keyspaces: enforced` config option."
+                .to_owned(),
+        ));
+    }
     match schema.keyspace(name) {
         None => Ok(vec![SchemaChange::CreateKeyspace(keyspace)]),
         Some(_) if it.if_not_exists => Ok(Vec::new()),
@@ -68,6 +80,7 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
     check_common(&properties)?;
     if let Some(given) = strategy_options(&properties)? {
         let replication = expand(name, &given, Some(&keyspace), context)?;
+        context.rules.check_replication(name, &replication)?;
         if keyspace.initial_tablets.is_some() {
             check_tablets_step(&keyspace.replication, &replication, &given)?;
         }
@@ -102,6 +115,9 @@ fn check_common(properties: &Properties<'_>) -> Result<(), CqlError> {
         let kind = get(&storage, "type").unwrap_or("LOCAL");
         if !kind.eq_ignore_ascii_case("LOCAL") {
             return Err(CqlError::invalid(format!("storage of type {kind} is not supported yet")));
+        }
+        if let Some((name, _)) = storage.iter().find(|(name, _)| name != "type") {
+            return Err(CqlError::invalid(format!("Unknown storage option '{name}' for LOCAL")));
         }
     }
     match properties.scalar("consistency")? {
@@ -167,12 +183,12 @@ fn expand(
             })?;
             options.push((FACTOR.to_owned(), checked_factor(factor)?));
         }
-        "EverywhereStrategy" => refuse_option(keyspace, name, others.first())?,
-        "LocalStrategy" => {
-            return Err(CqlError::Config(
-                "Unable to use given strategy class: LocalStrategy is reserved for internal use."
-                    .to_owned(),
-            ));
+        // A factor says nothing to them, and is kept.
+        "EverywhereStrategy" | "LocalStrategy" => {
+            refuse_option(keyspace, name, others.iter().find(|(key, _)| key != FACTOR))?;
+            if let Some(factor) = get(given, FACTOR) {
+                options.push((FACTOR.to_owned(), checked_factor(factor)?));
+            }
         }
         _ => {
             return Err(CqlError::Config(format!(
@@ -212,6 +228,11 @@ fn per_data_center(
 ) -> Result<Options, CqlError> {
     let shorthand = given.iter().find(|(key, _)| key == FACTOR);
     let named: Vec<&&(String, String)> = given.iter().filter(|(key, _)| key != FACTOR).collect();
+    if shorthand.is_none() && named.is_empty() && previous.is_some() {
+        let text = "Configuration for at least one datacenter must be present";
+        return Err(CqlError::Config(text.to_owned()));
+    }
+    let nothing_named = named.is_empty();
     let mut options = Options::new();
     for (center, factor) in named {
         let Some((_, racks)) = context.data_centers.iter().find(|(name, _)| name == center) else {
@@ -220,13 +241,19 @@ fn per_data_center(
             continue;
         };
         check_racks(center, factor, racks)?;
-        put(&mut options, center, checked_factor(factor)?);
+        if rack_list(factor).is_some_and(|racks| racks.trim().is_empty()) {
+            continue;
+        }
+        let factor = checked_factor(factor)?;
+        // A number that a list of racks has already changes nothing.
+        let before = previous.and_then(|it| get(&it.replication, center));
+        let listed = before.filter(|it| rack_list(it).is_some() && copies(it) == copies(&factor));
+        put(&mut options, center, listed.map(str::to_owned).unwrap_or(factor));
     }
     let default = match shorthand {
         Some((_, factor)) => Some(checked_factor(factor)?),
         None => None,
     };
-    let empty = options.is_empty();
     for (center, racks) in &context.data_centers {
         if get(&options, center).is_some() {
             continue;
@@ -235,8 +262,7 @@ fn per_data_center(
         match (&default, before) {
             (Some(_), Some(before)) => put(&mut options, center, before.to_owned()),
             (Some(factor), None) => put(&mut options, center, factor.clone()),
-            (None, Some(before)) if empty => put(&mut options, center, before.to_owned()),
-            (None, None) if empty => put(&mut options, center, racks.len().to_string()),
+            (None, _) if nothing_named => put(&mut options, center, racks.len().to_string()),
             (None, _) => {}
         }
     }
@@ -256,6 +282,14 @@ fn check_racks(center: &str, factor: &str, racks: &[String]) -> Result<(), CqlEr
         Some(rack) => Err(CqlError::Config(format!(
             "Unrecognized rack name '{rack}' for datacenter '{center}'"
         ))),
+    }
+}
+
+/// The copies that a factor or a list of racks stands for.
+pub(super) fn copies(factor: &str) -> i64 {
+    match rack_list(factor) {
+        Some(racks) => racks.split(',').filter(|rack| !rack.trim().is_empty()).count() as i64,
+        None => factor.parse().unwrap_or(0),
     }
 }
 
@@ -281,6 +315,12 @@ fn checked_factor(text: &str) -> Result<String, CqlError> {
             Err(CqlError::Config(format!("Replication factor must be numeric; found {text}")))
         }
     }
+}
+
+/// The tablets of a keyspace that says nothing of them.
+fn default_tablets(mode: TabletsByDefault, replication: &[(String, String)]) -> Option<u32> {
+    let network = get(replication, "class").map(strategy_name) == Some(NETWORK_TOPOLOGY);
+    (mode != TabletsByDefault::No && network).then_some(0)
 }
 
 /// What the statement says about tablets: nothing, none, or how many a table has at first.
@@ -350,13 +390,7 @@ fn check_tablets_step(
              please list the DCs explicitly",
         ));
     }
-    let copies = |options: &[(String, String)], center: &str| match get(options, center) {
-        None => 0,
-        Some(text) => match rack_list(text) {
-            Some(racks) => racks.split(',').count() as i64,
-            None => text.parse::<i64>().unwrap_or(0),
-        },
-    };
+    let copies = |options, center| get(options, center).map_or(0, copies);
     let mut centers: Vec<&str> = before.iter().chain(after).map(|(name, _)| &name[..]).collect();
     centers.sort_unstable();
     centers.dedup();

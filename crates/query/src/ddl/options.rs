@@ -225,7 +225,7 @@ fn files(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), 
 }
 
 /// `NONE`, `ALWAYS`, `99.0PERCENTILE`, `50.00ms`, in capitals or not.
-fn speculative_retry(text: &str) -> Result<String, CqlError> {
+pub(super) fn speculative_retry(text: &str) -> Result<String, CqlError> {
     let upper = text.trim().to_ascii_uppercase();
     let number = |suffix: &str| upper.strip_suffix(suffix).map(|number| number.trim().to_owned());
     let invalid = || format!("Invalid value {text} for option 'speculative_retry'");
@@ -395,6 +395,7 @@ fn rate_limit(given: Options) -> Result<Options, CqlError> {
     Ok(given)
 }
 
+/// Hints of 0 are none.
 fn tablets(given: Options) -> Result<Options, CqlError> {
     for (name, value) in &given {
         let valid = match name.as_str() {
@@ -409,7 +410,8 @@ fn tablets(given: Options) -> Result<Options, CqlError> {
             return refuse(format!("Invalid value '{value}' for tablet hint {name}"));
         }
     }
-    Ok(given)
+    let said = |(_, value): &(String, String)| value.parse::<f64>().ok() != Some(0.0);
+    Ok(given.into_iter().filter(said).collect())
 }
 
 /// Off is all that it can be.

@@ -78,7 +78,15 @@ impl<'a> Properties<'a> {
         };
         let mut options = Options::new();
         for (key, value) in entries {
-            let PropertyValue::Scalar(value) = value else { return Err(wrong()) };
+            let value = match value {
+                PropertyValue::Scalar(value) => value,
+                PropertyValue::Null => {
+                    let key = &key.text;
+                    let text = format!("Invalid null value of '{key}' of property '{name}'");
+                    return Err(CqlError::Syntax(text));
+                }
+                _ => return Err(wrong()),
+            };
             put(&mut options, &key.text, value.text.clone());
         }
         Ok(Some(options))

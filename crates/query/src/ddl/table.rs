@@ -27,20 +27,33 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
     need_keyspace(schema, keyspace)?;
     check_name(name)?;
     let properties = Properties(&it.properties.properties);
-    let options = options::apply(TableOptions::new(), &properties)?;
+    let retry = options::speculative_retry(&context.rules.speculative_retry);
+    let defaults = match retry {
+        Ok(speculative_retry) => TableOptions { speculative_retry, ..TableOptions::new() },
+        // What an operator wrote and is none: as if it were not there.
+        Err(_) => TableOptions::new(),
+    };
+    let options = options::apply(defaults, &properties)?;
+    check_tablets(schema, keyspace, &options)?;
+    context.rules.check_windows(&options)?;
     let id = options::table_id(&properties)?.unwrap_or(context.table_id);
-    if it.properties.compact_storage.is_some() {
+    let compact = it.properties.compact_storage.is_some();
+    if compact && !context.rules.compact_storage {
         return refuse(
             "Support for the deprecated feature of 'CREATE TABLE WITH COMPACT STORAGE' is disabled \
              and will eventually be removed in a future version.",
         );
     }
     let columns = Columns::resolve(schema, keyspace, it)?;
+    if compact {
+        columns.check_compact()?;
+    }
     let has_counters = columns.check_counters()?;
     if has_counters && options.default_time_to_live != 0 {
         return refuse("Cannot set default_time_to_live on a table with counters");
     }
-    let builder = TableSchema::builder(keyspace, name, id).options(options);
+    let builder =
+        TableSchema::builder(keyspace, name, id).options(options).compact_storage(compact);
     let mut table = columns.add_to(builder, &it.properties)?;
     if let Some(options) = row_ttl::created(it, &table)? {
         let built = table.edit().options(options).build();
@@ -85,6 +98,24 @@ pub(super) fn need_table<'a>(
     let name = &name.name.text;
     let unknown = || CqlError::invalid(format!("unconfigured table {name}"));
     schema.table(keyspace, name).ok_or_else(unknown)
+}
+
+/// Tables have hints of their tablets only where they have tablets.
+pub(super) fn check_tablets(
+    schema: &Schema,
+    keyspace: &str,
+    options: &TableOptions,
+) -> Result<(), CqlError> {
+    let has_tablets = schema.keyspace(keyspace).is_some_and(|entry| {
+        let keyspace = &entry.keyspace;
+        keyspace.initial_tablets.is_some()
+    });
+    if !options.tablets.is_empty() && !has_tablets {
+        return Err(CqlError::Config(
+            "tablet options cannot be used when tablets are disabled for the keyspace".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), CqlError> {
@@ -146,6 +177,37 @@ impl<'a> Columns<'a> {
             return refuse("Cannot mix counter and non counter columns in the same table");
         }
         Ok(counters)
+    }
+
+    /// What a compact table cannot have: a dense one, with clustering columns, has one other column
+    /// at most; the others have at least one.
+    fn check_compact(&self) -> Result<(), CqlError> {
+        let key = self.key_names();
+        let others = || self.defined.iter().filter(|column| !key.contains(&column.name));
+        if others().any(|column| column.ty.is_multi_cell()) {
+            return refuse(
+                "Non-frozen collection and user-defined types are not supported with COMPACT \
+                 STORAGE",
+            );
+        }
+        if self.defined.iter().any(|column| column.is_static) {
+            return refuse("Static columns are not supported in COMPACT STORAGE tables");
+        }
+        match (self.primary_key.clustering.is_empty(), others().count()) {
+            (true, 0) => refuse(
+                "COMPACT STORAGE with non-composite PRIMARY KEY require one column not part of \
+                 the PRIMARY KEY, none given",
+            ),
+            (false, 2..) => {
+                let names: Vec<&str> = others().map(|column| column.name).collect();
+                refuse(format!(
+                    "COMPACT STORAGE with composite PRIMARY KEY allows no more than one column \
+                     not part of the PRIMARY KEY (got: {})",
+                    names.join(", ")
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn key_names(&self) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! Schemas made by statements, for tests.
 
-use super::{Context, Decision, decide};
+use super::{Context, Decision, Rules, decide};
 use crate::syntax::ast::Statement;
 use crate::syntax::parse;
 use cluster::{Schema, SchemaChange};
@@ -10,13 +10,15 @@ use model::Uuid;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) schema: Schema,
+    pub(crate) rules: Rules,
     statements: u32,
 }
 
 impl Node {
     /// The system alone.
     pub(crate) fn empty() -> Node {
-        Node { schema: Schema::of_system(Uuid::nil(), 1), statements: 0 }
+        let rules = Rules::of_tools();
+        Node { schema: Schema::of_system(Uuid::nil(), 1), rules, statements: 0 }
     }
 
     /// After these statements, which all succeed.
@@ -49,6 +51,8 @@ impl Node {
             data_centers: vec![("dc1".to_owned(), vec!["r1".to_owned()])],
             table_id: Uuid::from_u128(u128::from(self.statements) + 1),
             now_micros: i64::from(self.statements) * 2 + 1,
+            timestamp: None,
+            rules: self.rules.clone(),
         }
     }
 }

@@ -1,3 +1,4 @@
+use super::guardrails::TabletsByDefault;
 use super::testing::Node;
 use crate::error::CqlError;
 use cluster::SchemaChange;
@@ -7,6 +8,8 @@ use proptest::prelude::*;
 
 const KS: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', \
                   'replication_factor': 1}";
+
+const TABLETS: &str = "CREATE KEYSPACE ks WITH tablets = {'enabled': true}";
 
 /// A change in few words.
 fn render(change: &SchemaChange) -> String {
@@ -100,7 +103,7 @@ fn keyspaces_are_created() {
     let tablets = "durable_writes = false AND tablets = {'enabled': true}";
     let asked = format!("CREATE KEYSPACE k WITH {tablets}");
     check(&[], &asked, &network("1", tablets));
-    let initial = "durable_writes = true AND tablets = {'initial': 8}";
+    let initial = "durable_writes = true AND tablets = {'enabled': true, 'initial': 8}";
     check(&[], &format!("CREATE KEYSPACE k WITH {initial}"), &network("1", initial));
     let everywhere = full(&format!("'{package}.EverywhereStrategy'"), off);
     check(&[], &with("{'class': 'EverywhereStrategy'}"), &everywhere);
@@ -135,7 +138,7 @@ fn keyspaces_are_refused() {
     );
     let cases = [
         ("{'class': 'Odd'}", "Unable to find replication strategy class 'Odd'"),
-        ("{'class': 'LocalStrategy'}", "Unable to use given strategy class: LocalStrategy is"),
+        ("{'class': 'LocalStrategy', 'dc1': 1}", "Unrecognized strategy option {dc1}"),
         ("{'class': 'SimpleStrategy'}", "SimpleStrategy requires a replication_factor strategy"),
         ("{'class': 'SimpleStrategy', 'dc1': 1}", "Unrecognized strategy option {dc1} passed to"),
         ("{'class': 'EverywhereStrategy', 'dc1': 1}", "Unrecognized strategy option {dc1}"),
@@ -267,7 +270,6 @@ fn tables_are_refused() {
             "2200 The order of columns in the CLUSTERING ORDER directive must be the one of the \
              clustering key (c must appear before d)",
         ),
-        ("n (p int PRIMARY KEY) WITH COMPACT STORAGE", "2200 Support for the deprecated feature"),
         (
             "n (p int PRIMARY KEY, a int TTL, b int TTL)",
             "2200 A table cannot have more than one TTL column",
@@ -277,6 +279,23 @@ fn tables_are_refused() {
             "2200 TTL column t must be of type timestamp, bigint or int",
         ),
         ("n (p int TTL PRIMARY KEY)", "2200 TTL column p must be a regular column"),
+        (
+            "n (p int PRIMARY KEY) WITH COMPACT STORAGE",
+            "2200 COMPACT STORAGE with non-composite PRIMARY KEY require one column not part",
+        ),
+        (
+            "n (p int PRIMARY KEY, l list<int>) WITH COMPACT STORAGE",
+            "2200 Non-frozen collection and user-defined types are not supported with COMPACT",
+        ),
+        (
+            "n (p int, c int, a int, b int, PRIMARY KEY (p, c)) WITH COMPACT STORAGE",
+            "2200 COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not \
+             part of the PRIMARY KEY (got: a, b)",
+        ),
+        (
+            "n (p int, c int, s int STATIC, PRIMARY KEY (p, c)) WITH COMPACT STORAGE",
+            "2200 Static columns are not supported in COMPACT STORAGE tables",
+        ),
         ("n (p int PRIMARY KEY) WITH ID = 'x'", "2300 Invalid table id"),
         (
             "n (p int PRIMARY KEY, c counter) WITH default_time_to_live = 1",
@@ -370,12 +389,12 @@ fn alterations_are_refused() {
         ("ADD (w int, w int)", "Invalid column name w because it conflicts with an existing"),
         ("ADD n counter", "Cannot add a counter column (n) in a non counter column family"),
         ("ADD g text", "Cannot re-add previously dropped column 'g' of type text, incompatible"),
-        ("ADD g int static", "Cannot re-add previously dropped column 'g' of kind static"),
+        ("ADD g int static", "Cannot re-add previously dropped column 'g' of kind STATIC"),
         ("DROP p", "Cannot drop PRIMARY KEY part p"),
         ("DROP c", "Cannot drop PRIMARY KEY part c"),
         ("DROP w", "Column w was not found in table t"),
         ("DROP (v, v)", "Column v is dropped more than once"),
-        ("DROP v USING TIMESTAMP ?", "Bind variables cannot be used"),
+        ("DROP v USING TIMESTAMP ?", "Invalid null value of timestamp"),
         ("RENAME w TO z", "Cannot rename unknown column w in table t"),
         ("RENAME v TO z", "Cannot rename non PRIMARY KEY part v"),
         ("RENAME p TO v", "Cannot rename column p to v in table t; another column of that name"),
@@ -498,10 +517,62 @@ fn what_is_not_there_yet_says_so() {
 /// The options that a table gets, or what is said against them.
 fn options_of(with: &str) -> Result<TableOptions, CqlError> {
     let statement = format!("CREATE TABLE t (p int PRIMARY KEY) WITH {with}");
-    match Node::after(&[KS]).decide(&statement)?.remove(0) {
+    match Node::after(&[TABLETS]).decide(&statement)?.remove(0) {
         SchemaChange::CreateTable(table) => Ok(table.options),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn compact_tables() {
+    let dense = "CREATE TABLE d (p int, c int, v int, PRIMARY KEY (p, c)) WITH COMPACT STORAGE";
+    let sparse = "CREATE TABLE s (p int PRIMARY KEY, v int) WITH COMPACT STORAGE";
+    let mut node = Node::after(&[KS, dense, sparse]);
+    let compact = |node: &Node, name: &str| {
+        let table = &node.schema.table("ks", name).unwrap().schema;
+        (table.compact_storage, table.is_dense(), table.to_cql_create().contains("COMPACT STORAGE"))
+    };
+    assert_eq!(compact(&node, "d"), (true, true, true));
+    assert_eq!(compact(&node, "s"), (true, false, true));
+    let setup = [KS, dense, sparse];
+    check_refused(
+        &setup,
+        &[
+            ("ALTER TABLE d ADD w int", "2200 Cannot add new column to a COMPACT STORAGE table"),
+            ("ALTER TABLE s ADD w int STATIC", "2200 Static columns are not allowed in COMPACT"),
+            ("ALTER TABLE s ADD w set<int>", "2200 Cannot use non-frozen collections"),
+            ("ALTER TABLE d DROP v", "2200 Cannot drop columns from a COMPACT STORAGE table"),
+        ],
+    );
+    check(&setup, "ALTER TABLE s ADD w int", "alter ks.s (#0 p int pk, #1 v int, #2 w int)");
+    let changes = node.decide("ALTER TABLE d DROP COMPACT STORAGE").unwrap();
+    node.apply(changes);
+    assert_eq!(compact(&node, "d"), (false, false, false));
+    node.rules.compact_storage = false;
+    let refused = node.decide(&dense.replace(" d ", " e ")).unwrap_err().message();
+    assert!(refused.contains("Support for the deprecated feature"), "{refused}");
+}
+
+#[test]
+fn keyspaces_have_tablets_where_the_node_says_so() {
+    let mut node = Node::empty();
+    let mut check = |mode: TabletsByDefault, with: &str, expected: &str| {
+        node.rules.tablets = mode;
+        let found = match node.decide(&format!("CREATE KEYSPACE ks {with}")) {
+            Ok(changes) => changes.iter().map(render).collect::<String>(),
+            Err(error) => error.message(),
+        };
+        assert!(found.contains(expected), "{with}: {found}");
+    };
+    let (no, yes, always) = (TabletsByDefault::No, TabletsByDefault::Yes, TabletsByDefault::Always);
+    let simple = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let without = "WITH tablets = {'enabled': false}";
+    check(no, "", "'enabled': false");
+    check(yes, "", "'enabled': true");
+    check(yes, simple, "'enabled': false");
+    check(yes, without, "'enabled': false");
+    check(always, without, "Cannot disable tablets");
+    check(always, simple, "Cannot disable tablets");
 }
 
 #[test]
@@ -643,7 +714,7 @@ fn compaction_options_are_refused() {
         ("SizeTiered", "'min_threshold': 40", "Min compaction threshold cannot be greater than"),
         ("SizeTiered", "'min_threshold': 'x'", "x is not a parsable int (base10) for min_thresh"),
         ("SizeTiered", "'enabled': 'x'", "enabled value (x) must be \"true\" or \"false\""),
-        ("TimeWindow", "'compaction_window_unit': 'YEARS'", "Invalid value YEARS for compaction_w"),
+        ("TimeWindow", "'compaction_window_unit': 'YEARS'", "Invalid window unit YEARS for comp"),
         ("Incremental", "'bucket_low': 'x'", "x is not a parsable float for bucket_low"),
     ];
     for (class, option, expected) in cases {
@@ -657,7 +728,7 @@ fn compaction_options_are_refused() {
 
 /// The table that its own description makes, in a keyspace that has the types for it.
 fn made_again(table: &TableSchema) -> TableSchema {
-    let mut node = Node::after(&[KS]);
+    let mut node = Node::after(&[TABLETS]);
     let mut known = stdx::HashSet::default();
     let types = table.columns.iter().flat_map(|column| model::testing::user_types_in(&column.ty));
     let types = types.filter(|user| known.insert(user.name.clone()));

@@ -6,7 +6,7 @@ use super::{
 use crate::error::CqlError;
 use crate::syntax::ast::{self, AlterType, AlterTypeAction, CreateType, Drop, Name};
 use cluster::{KeyspaceEntry, Schema, SchemaChange, TableEntry};
-use model::{ColumnKind, Type, UserType};
+use model::{Type, UserType};
 use std::rc::Rc;
 
 /// Fields of a type at most: a field's index is stored in 16 bits, with a sign.
@@ -76,6 +76,7 @@ pub(super) fn alter(schema: &Schema, it: &AlterType, context: &Context) -> Decis
             change_field(&mut changed, &field.text, ty)?;
         }
         AlterTypeAction::Rename { if_exists, fields } => {
+            check_no_key(entry, known, "rename fields of")?;
             rename(&mut changed, fields, *if_exists)?;
         }
     }
@@ -165,16 +166,9 @@ fn check_new_field(
             ty.to_cql()
         ));
     }
+    check_no_key(entry, known, "add new field to")?;
     for table in entry.tables.values() {
         for column in &table.schema.columns {
-            let mentioned = column.ty.mentions_user_type(keyspace, name);
-            if mentioned && column.kind == ColumnKind::PartitionKey {
-                return refuse(format!(
-                    "Cannot add new field to type {keyspace}.{name} because it is used in the \
-                     partition key column {} of table {keyspace}.{}",
-                    column.name, table.schema.name
-                ));
-            }
             let not_frozen =
                 matches!(&column.ty, Type::User(user) if user.name == *name && !user.frozen);
             if not_frozen && ty.is_multi_cell() {
@@ -184,6 +178,23 @@ fn check_new_field(
                     column.name
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// An error if a type is part of a partition key; `what` cannot be done to it then.
+fn check_no_key(entry: &KeyspaceEntry, known: &UserType, what: &str) -> Result<(), CqlError> {
+    let UserType { keyspace, name, .. } = known;
+    for table in entry.tables.values() {
+        let mut key = table.schema.partition_key().iter();
+        if let Some(column) = key.find(|column| column.ty.mentions_user_type(keyspace, name)) {
+            let table = &table.schema.name;
+            return refuse(format!(
+                "Cannot {what} type {keyspace}.{name} because it is used in the partition key \
+                 column {} of table {keyspace}.{table}",
+                column.name
+            ));
         }
     }
     Ok(())

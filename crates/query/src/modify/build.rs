@@ -10,8 +10,9 @@ use crate::error::CqlError;
 use crate::request::Request;
 use crate::restrictions::{Keys, Nulls, keys};
 use crate::term::{Env, Evaluated, Term};
+use model::key::clustering_components;
 use model::value;
-use model::{ColumnId, Type};
+use model::{ColumnId, TableSchema, Type};
 use mutation::collection::ValueElements;
 use mutation::range::RangeTombstone;
 use mutation::{Cell, CellState, CollectionWriter, Marker, MutationBuilder, RowBuilder, Tombstone};
@@ -145,7 +146,19 @@ pub(crate) fn add_to(
         return builder.row_with(&[], fill);
     }
     for key in plan.clustering.prefixes(table, Nulls::Refused, &write.env)? {
+        if table.compact_storage {
+            check_compact_key(table, &key)?;
+        }
         builder.row_with(&key, fill)?;
+    }
+    Ok(())
+}
+
+/// In a dense table of one clustering column its value is the whole name of a cell, which has one.
+fn check_compact_key(table: &TableSchema, key: &[u8]) -> Result<(), CqlError> {
+    if table.clustering_count == 1 && clustering_components(key).all(<[u8]>::is_empty) {
+        let name = &table.clustering()[0].name;
+        return Err(CqlError::Invalid(format!("Missing PRIMARY KEY part {name}")));
     }
     Ok(())
 }

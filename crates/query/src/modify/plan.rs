@@ -49,6 +49,17 @@ pub(super) enum Whole {
     Delete,
 }
 
+impl Whole {
+    /// What an `INSERT` does to its row. Rows of compact tables live by their values alone; where
+    /// they have none, a marker stands for it.
+    fn of_insert(table: &TableSchema) -> Whole {
+        match table.compact_storage && !table.regulars().is_empty() {
+            true => Whole::Nothing,
+            false => Whole::Mark,
+        }
+    }
+}
+
 impl ModifyPlan {
     /// Whether it depends on what is there: it is then executed by the owner.
     pub(crate) fn needs_owner(&self) -> bool {
@@ -162,11 +173,13 @@ pub(crate) fn prepare_insert(
     let partition = partition.collect::<Result<Vec<KeyValue>, CqlError>>()?;
     let mut clustering = Vec::with_capacity(clustering_keys.len());
     if !only_statics {
-        for (at, key) in clustering_keys.into_iter().enumerate() {
+        let given = short_key(table, &clustering_keys);
+        for (at, key) in clustering_keys.into_iter().take(given).enumerate() {
             clustering.push(present(table, table.partition_key_count + at, key)?);
         }
     }
-    let whole = if only_statics { Whole::Nothing } else { Whole::Mark };
+    check_compact(table, &regulars)?;
+    let whole = if only_statics { Whole::Nothing } else { Whole::of_insert(table) };
     let clustering = ClusteringPlan::of_values(clustering);
     let mut inputs = Inputs::default();
     let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
@@ -205,9 +218,29 @@ fn prepare_json(
     let using = UsingPlan::prepare(&insert.using, &mut preparer)?;
     let mut inputs = Inputs::default();
     let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
-    let whole = Whole::Mark;
+    let whole = Whole::of_insert(table);
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
     finish(entry, parts, condition, inputs, "updates")
+}
+
+/// How many clustering columns an `INSERT` must give: all, or, where keys may be short, those up
+/// to the last that it gives.
+fn short_key(table: &TableSchema, keys: &[Option<Term>]) -> usize {
+    if !table.has_short_keys() {
+        return keys.len();
+    }
+    keys.iter().rposition(Option::is_some).map_or(1, |last| last + 1)
+}
+
+/// A row of a dense table is its value: an `INSERT` must give one.
+fn check_compact(table: &TableSchema, regulars: &[Operation]) -> Result<(), CqlError> {
+    match table.regulars().first() {
+        Some(column) if table.is_dense() && regulars.is_empty() => Err(CqlError::Invalid(format!(
+            "Column {} is mandatory for this COMPACT STORAGE table",
+            column.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The value of the key column at `at`, which must have one.
@@ -377,6 +410,9 @@ fn check_whole_key(
     statement: &str,
 ) -> Result<(), CqlError> {
     if clustering.names_rows(table) {
+        return Ok(());
+    }
+    if table.has_short_keys() && !clustering.has_slice() && 0 < clustering.fixed_count() {
         return Ok(());
     }
     if clustering.has_slice() {

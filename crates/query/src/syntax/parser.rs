@@ -76,6 +76,10 @@ impl<'a> Parser<'a> {
             Keyword::PRUNE => Ok(Statement::PruneView(Box::new(self.prune()?))),
             Keyword::USE => {
                 self.advance();
+                if matches!(self.token.kind, TokenKind::Question | TokenKind::Colon) {
+                    let text = "Bind variables cannot be used for keyspace names";
+                    return Err(self.error(text.to_owned()));
+                }
                 Ok(Statement::Use(self.name()?))
             }
             Keyword::DESCRIBE | Keyword::DESC => {

@@ -116,15 +116,29 @@ impl Parser<'_> {
         let mut entries = Vec::new();
         loop {
             self.expect(TokenKind::Colon, "':'")?;
+            // A word counts as a string only where it is the whole value of a property.
+            if self.is_name() {
+                return Err(self.unexpected());
+            }
             entries.push((key, self.property_value()?));
             if !self.take(TokenKind::Comma) {
                 break;
             }
             key = self.property_scalar()?;
         }
+        if let Some(twice) = repeated(&entries) {
+            return Err(self.error(format!("Multiple definition for property '{twice}'")));
+        }
         self.close(Bracket::Curly)?;
         Ok(PropertyValue::Map(entries))
     }
+}
+
+/// The first key that is there twice.
+fn repeated(entries: &[(Literal, PropertyValue)]) -> Option<&str> {
+    let mut keys: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
+    keys.sort_unstable();
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[1])
 }
 
 /// An error if a property is there twice.

@@ -124,7 +124,14 @@ impl Parser<'_> {
         self.advance();
         let if_not_exists = self.if_not_exists()?;
         let name = self.qualified_name()?;
-        Ok(CreateType { name, if_not_exists, fields: self.bracketed(Self::typed_name)? })
+        self.open(Bracket::Round)?;
+        let mut fields = vec![self.typed_name()?];
+        // A comma may stand before the end.
+        while self.take(TokenKind::Comma) && self.token.kind != TokenKind::Close(Bracket::Round) {
+            fields.push(self.typed_name()?);
+        }
+        self.close(Bracket::Round)?;
+        Ok(CreateType { name, if_not_exists, fields })
     }
 
     /// `name type`

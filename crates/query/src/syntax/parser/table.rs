@@ -26,7 +26,8 @@ impl Parser<'_> {
                 }
                 columns.push(column);
             }
-            if !self.take(TokenKind::Comma) {
+            // A comma may stand before the end.
+            if !self.take(TokenKind::Comma) || self.token.kind == TokenKind::Close(Bracket::Round) {
                 break;
             }
             // A definition may be empty, as it may in Cassandra.
