@@ -69,9 +69,17 @@ fn write_scalar(ty: &Type, bytes: &[u8], out: &mut String) {
 
 fn write_array(ty: &Type, parts: Parts<'_>, out: &mut String) {
     out.push('[');
+    let mut count = 0;
     for (index, part) in parts.map_while(Result::ok).enumerate() {
         separate(index, out);
         write_part(part_type(ty, index), part, out);
+        count = index + 1;
+    }
+    // Fields that are missing at the end of a tuple are null.
+    let fields = if let Type::Tuple(types) = ty { types.len() } else { 0 };
+    for index in count..fields {
+        separate(index, out);
+        out.push_str("null");
     }
     out.push(']');
 }
@@ -189,6 +197,8 @@ mod tests {
         let user_ty = Type::User(Box::new(UserTypeRef { keyspace, name, fields, frozen: true }));
         assert_eq!(to_json(&user_ty, &user), "{\"\\\"A\\\"\": 1, \"b\": null}");
         assert_eq!(to_json(&Type::Int, &[1]), "\"0x01\"");
+        let pair = Type::Tuple(vec![Type::Int, Type::Text]);
+        assert_eq!(to_json(&pair, &user), "[1, null]");
     }
 
     proptest! {

@@ -80,6 +80,11 @@ fn validate_parts(ty: &Type, bytes: &[u8], depth_left: usize) -> Result<(), Inva
         return invalid("Type is nested too deeply");
     };
     let Some(parts) = parts_of(ty, bytes) else { return Ok(()) };
+    // Each element of a counted collection has a length before it.
+    let counted = matches!(ty, Type::List { .. } | Type::Set { .. } | Type::Map { .. });
+    if counted && parts.left().is_some_and(|left| parts.rest().len() / 4 < left) {
+        return invalid(format!("Not enough bytes to read a {}", kind(ty)));
+    }
     let nulls_allowed = matches!(ty, Type::Tuple(_) | Type::User(_));
     for (index, part) in parts.enumerate() {
         let Some(part_ty) = part_type(ty, index) else {
@@ -157,6 +162,9 @@ mod tests {
         check("frozen<list<int>>", &[], "Not enough bytes to read a list");
         check("frozen<list<int>>", &[0xff; 4], "Not enough bytes to read a list");
         check("frozen<list<int>>", &[0; 4], "ok");
+        let huge = b"\x7f\xff\xff\xff\xff\xff\xff\xff";
+        check("frozen<list<int>>", huge, "Not enough bytes to read a list");
+        check("frozen<map<int, int>>", huge, "Not enough bytes to read a map");
         check("frozen<list<int>>", &[0; 5], "Unexpected extraneous bytes after list value");
         check("frozen<list<int>>", b"\0\0\0\x01\0\0\0\x01x", "Expected 4 bytes for an int (1)");
         let null = b"\0\0\0\x01\xff\xff\xff\xff";
