@@ -53,7 +53,7 @@ pub(crate) fn resolve(
         }
         TypeKind::Frozen(inside) => resolve(schema, keyspace, inside)?.freeze(),
         TypeKind::Custom(class) => match Type::from_class_name(class) {
-            Some((ty, false)) => ty,
+            Some((ty, false)) if !ty.any(&|ty| matches!(ty, Type::Custom(_))) => ty,
             _ => return Err(CqlError::Invalid(format!("Unable to find comparator class {class}"))),
         },
     })

@@ -296,6 +296,22 @@ fn arithmetic() {
     run(|env| async move { script(&env, include_str!("scripts/operators.cql")).await });
 }
 
+/// Were overloads chosen anew at each level, these would take years.
+#[test]
+fn nested_calls_and_operators_are_prepared_in_linear_time() {
+    run(|env| async move {
+        let calls = format!("{}now(){}", "toTimestamp(toDate(".repeat(15), "))".repeat(15));
+        let epoch = env.outcome(&format!("SELECT toUnixTimestamp({calls}) - 0")).await;
+        assert!(epoch.parse::<i64>().is_ok_and(|millis| millis % 86_400_000 == 0), "{epoch}");
+        let sums = format!("{}1{}", "(1 + ".repeat(30), ")".repeat(30));
+        assert_eq!(env.outcome(&format!("SELECT {sums}")).await, "31");
+        let markers = format!("SELECT {}?{}", "(1 * -".repeat(15), ")".repeat(15));
+        assert!(env.outcome(&markers).await.starts_with("error: Ambiguous '*' operation"));
+        let lists = format!("SELECT {}now(){}", "[[".repeat(15), "]]".repeat(15));
+        assert!(env.outcome(&lists).await.starts_with("[["));
+    });
+}
+
 #[test]
 fn functions_and_slices_of_collections() {
     run(|env| async move {

@@ -69,7 +69,10 @@ impl Factory {
     pub(crate) fn signature(self, call: Arguments<'_>) -> Result<Signature, CqlError> {
         match self {
             Factory::ToJson => {
-                let ty = call.only()?;
+                call.count_is(1)?;
+                let Some(ty) = call.of[0].natural() else {
+                    return Err(CqlError::invalid("toJson() is only valid in SELECT clause"));
+                };
                 Ok(Signature::native(vec![ty.clone()], Type::Text, Function::ToJson(ty)))
             }
             Factory::FromJson => {

@@ -92,10 +92,8 @@ impl Function {
         }
         let Some(Some(argument)) = arguments.first() else { return Ok(None) };
         match self {
-            Function::MinTimeUuid => Ok(millis(&Type::Timestamp, argument)
-                .map(|millis| uuid(value::timeuuid_bounds(millis).0))),
-            Function::MaxTimeUuid => Ok(millis(&Type::Timestamp, argument)
-                .map(|millis| uuid(value::timeuuid_bounds(millis).1))),
+            Function::MinTimeUuid => bound_of(argument, |(least, _)| least),
+            Function::MaxTimeUuid => bound_of(argument, |(_, greatest)| greatest),
             Function::ToDate(ty) => Ok(millis(ty, argument).map(date_of_millis)),
             Function::ToTimestamp(ty) | Function::ToUnixTimestamp(ty) => {
                 Ok(millis(ty, argument).map(|millis| millis.to_be_bytes().to_vec()))
@@ -162,6 +160,18 @@ fn failed(function: &str, error: CqlError) -> CqlError {
         arguments: vec![Type::Text.to_cql()],
         reason: error.message(),
     }
+}
+
+/// The least or the greatest timeuuid of a timestamp, which must be of the times that these have.
+fn bound_of(argument: &[u8], which: fn((Uuid, Uuid)) -> Uuid) -> Result<Option<Vec<u8>>, CqlError> {
+    let Some(millis) = millis(&Type::Timestamp, argument) else { return Ok(None) };
+    let bound = which(value::timeuuid_bounds(millis));
+    if value::timeuuid_millis(&bound) != Some(millis) {
+        return Err(CqlError::Invalid(format!(
+            "timeuuid time must be within the range of timeuuids, got {millis} milliseconds"
+        )));
+    }
+    Ok(Some(uuid(bound)))
 }
 
 fn uuid(uuid: Uuid) -> Vec<u8> {

@@ -307,7 +307,7 @@ impl<'w, 'a> Elements<'w, 'a> {
                     Evaluated::Unset => return Ok(()),
                     value => value.bytes().map(<[u8]>::to_vec),
                 };
-                let path = self.path(key, name, list)?;
+                let path = self.path(key, name, list, "set an element on")?;
                 self.items.extend(path.map(|path| (path, value)));
             }
             Action::SetField(index, value) => match self.evaluate(value)? {
@@ -318,9 +318,11 @@ impl<'w, 'a> Elements<'w, 'a> {
                 }
             },
             Action::Delete => self.tombstone = self.write.tombstone(),
-            Action::DeleteElement(key) if self.evaluate(key)? == Evaluated::Unset => {}
+            Action::DeleteElement(key)
+                if matches!(self.ty, Type::List { .. })
+                    && self.evaluate(key)? == Evaluated::Unset => {}
             Action::DeleteElement(key) => {
-                let path = self.path(key, name, list)?;
+                let path = self.path(key, name, list, "delete an element from")?;
                 self.items.extend(path.map(|path| (path, None)));
             }
             Action::DeleteField(index) => {
@@ -338,12 +340,13 @@ impl<'w, 'a> Elements<'w, 'a> {
         term.evaluate(&self.write.env)
     }
 
-    /// The path of the element that a key or an index names.
+    /// The path of the element that a key or an index names. Errors say what was attempted.
     fn path(
         &self,
         key: &'w Term,
         name: &str,
         list: &[(Vec<u8>, Vec<u8>)],
+        attempt: &str,
     ) -> Result<Option<Vec<u8>>, CqlError> {
         let is_list = matches!(self.ty, Type::List { .. });
         let key = match self.evaluate(key)? {
@@ -366,8 +369,7 @@ impl<'w, 'a> Elements<'w, 'a> {
         }
         let index = value::decode_i32(&key).unwrap_or(-1);
         if list.is_empty() {
-            let text = "Attempted to set or delete an element on a list which is null";
-            return Err(CqlError::invalid(text));
+            return Err(CqlError::Invalid(format!("Attempted to {attempt} a list which is null")));
         }
         match usize::try_from(index).ok().and_then(|index| list.get(index)) {
             Some((path, _)) => Ok(Some(path.clone())),

@@ -251,8 +251,8 @@ impl Preparer<'_> {
     }
 
     fn list(&mut self, items: &[Expr], receiver: Receiver<'_>) -> Prepared {
-        let element = match receiver.ty {
-            Type::List { element, .. } => element,
+        let (kind, element) = match receiver.ty {
+            Type::List { element, .. } => ("list", element),
             Type::Vector { element, dimension } => {
                 if items.len() != *dimension as usize {
                     return Err(CqlError::Invalid(format!(
@@ -261,14 +261,14 @@ impl Preparer<'_> {
                         items.len()
                     )));
                 }
-                element
+                ("vector", element)
             }
             _ => return Err(wrong_literal("list", receiver)),
         };
         let name = format!("value({})", receiver.name);
         let part = Receiver { name: &name, ty: element };
         let parts: Result<Vec<Term>, CqlError> =
-            items.iter().map(|item| self.part(item, part, ("list", receiver.name))).collect();
+            items.iter().map(|item| self.part(item, part, (kind, receiver.name))).collect();
         fold(Term::Parts(Rc::new(receiver.ty.clone()), parts?))
     }
 

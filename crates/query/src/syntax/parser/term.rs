@@ -348,6 +348,10 @@ impl Parser<'_> {
             TokenKind::Keyword(Keyword::WRITETIME) => CellAttribute::WriteTime,
             TokenKind::Keyword(Keyword::MAXWRITETIME) => CellAttribute::MaxWriteTime,
             TokenKind::Keyword(Keyword::TTL) => CellAttribute::Ttl,
+            // The newer name is no keyword.
+            _ if self.text_of(self.token).eq_ignore_ascii_case("max_writetime") => {
+                CellAttribute::MaxWriteTime
+            }
             _ => return Ok(None),
         };
         self.advance();

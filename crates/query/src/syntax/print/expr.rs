@@ -135,7 +135,9 @@ impl Display for Call {
         match (&self.function.keyspace, name.as_str()) {
             (None, "token") => f.write_str(name)?,
             // Quoted it is a function, else it has a meaning of its own.
-            (None, "cast" | "ttl" | "writetime" | "maxwritetime") => write!(f, "\"{name}\"")?,
+            (None, "cast" | "ttl" | "writetime" | "maxwritetime" | "max_writetime") => {
+                write!(f, "\"{name}\"")?
+            }
             _ => write!(f, "{}", self.function)?,
         }
         bracketed(f, "(", &self.arguments, ")")
