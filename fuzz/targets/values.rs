@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use model::Type;
+use model::types::UserTypeRef;
 use model::value::{compare, normalize, parse_scalar, print_scalar, to_json, to_literal, validate};
 use std::cmp::Ordering;
 
@@ -33,6 +34,11 @@ fn drawn(input: &[u8]) -> Option<Type> {
         3 => Type::Map { key: Box::new(ty), value: Box::new(Type::Text), frozen: true },
         4 => Type::Tuple(vec![Type::Int, ty]),
         5 => Type::Vector { element: Box::new(ty), dimension: 1 + frozen as u16 % 5 },
+        6 => {
+            let fields = vec![("a".to_owned(), ty.freeze()), ("B".to_owned(), Type::Duration)];
+            let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
+            Type::User(Box::new(UserTypeRef { keyspace, name, fields, frozen: frozen & 4 != 0 }))
+        }
         _ => ty,
     };
     Some(wrap(wrap(scalar, outer), outermost))
