@@ -90,11 +90,8 @@ impl View {
     /// A source of a partition of which the cache knows nothing; `None`: it is not there.
     fn fresh(&self, view: &CacheView, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
         let below = (self.sstables.clone(), self.order.clone());
-        let source = FreshSource::new(view.clone(), below, &lookup.key, slice, |_, slice| {
-            let mut all = Vec::new();
-            self.sstables.open_partition(lookup, slice, &mut all);
-            self.sstables.merge(slice, all)
-        });
+        let open = |_: &SsTables, slice: &Slice| self.sstables.source(lookup, slice);
+        let source = FreshSource::new(view.clone(), below, &lookup.key, slice, open);
         source.map(|source| -> Box<dyn Source> { Box::new(source) })
     }
 
@@ -144,11 +141,23 @@ impl SsTables {
     }
 
     fn open_partition(&self, lookup: &Lookup, slice: &Slice, all: &mut Vec<Box<dyn Source>>) {
-        for table in self.all.iter().filter(|table| table.may_contain(lookup)) {
-            let scope = Scope::Key(lookup.clone());
-            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
-            self.opened.set(self.opened.get() + 1);
-        }
+        let holders = self.all.iter().filter(|table| table.may_contain(lookup));
+        all.extend(holders.map(|table| self.open(table, lookup, slice)));
+    }
+
+    fn open(&self, table: &Rc<sstable::Table>, lookup: &Lookup, slice: &Slice) -> Box<dyn Source> {
+        self.opened.set(self.opened.get() + 1);
+        Box::new(table.read(Scope::Key(lookup.clone()), slice.clone(), self.access.clone()))
+    }
+
+    /// A source of one partition; `None`: it is not there. Makes a list only of several.
+    fn source(&self, lookup: &Lookup, slice: &Slice) -> Option<Box<dyn Source>> {
+        let mut holders = self.all.iter().filter(|table| table.may_contain(lookup));
+        let first = self.open(holders.next()?, lookup, slice);
+        let Some(second) = holders.next() else { return Some(first) };
+        let mut all = vec![first, self.open(second, lookup, slice)];
+        all.extend(holders.map(|table| self.open(table, lookup, slice)));
+        Some(reader::merge(self.schema.clone(), slice.direction(), all))
     }
 
     fn open_range(
@@ -171,9 +180,7 @@ impl SsTables {
 
 impl Below for SsTables {
     fn partition(&self, key: &DecoratedKey, slice: &Slice) -> Option<Box<dyn Source>> {
-        let mut all = Vec::new();
-        self.open_partition(&Lookup::new(key.key.clone()), slice, &mut all);
-        self.merge(slice, all)
+        self.source(&Lookup::new(key.key.clone()), slice)
     }
 
     fn range(&self, bounds: (&RingBound, &RingBound), slice: &Slice) -> Option<Box<dyn Source>> {
