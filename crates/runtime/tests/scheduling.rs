@@ -194,6 +194,26 @@ fn a_task_that_holds_its_shard_is_reported_with_its_place() {
     assert!(place.contains("hold_the_shard"), "{place}");
 }
 
+#[allow(clippy::disallowed_methods)] // To block the shard is what the test is about.
+#[inline(never)]
+fn wait_in_the_kernel(until: Instant) -> u64 {
+    let before = runtime::stalls().0;
+    while runtime::stalls().0 == before && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    runtime::stalls().0 - before
+}
+
+#[test]
+fn a_task_that_waits_in_the_kernel_is_reported_though_it_does_not_run() {
+    let config = Config { stall_threshold: Some(Duration::from_millis(5)), ..config(1) };
+    let found = block_on_with(config, || async {
+        yield_now().await;
+        wait_in_the_kernel(Instant::now() + Duration::from_secs(30))
+    });
+    assert_eq!(found, 1);
+}
+
 #[test]
 fn a_long_loop_learns_that_its_quota_is_over() {
     block_on_with(config(1), || async {

@@ -4,8 +4,9 @@
 //! longer than the threshold is a task that does not return: its thread is sent a signal, whose
 //! handler notes the return addresses; the watchdog turns them into names and logs them, with the
 //! processor time that the thread has used meanwhile. What others took of the processor is no
-//! stall of the task: it is reported when it has run for the threshold itself, or, since it may
-//! wait in the kernel, after many thresholds.
+//! stall of the task: it is reported when it has run for the threshold, or when it waits in the
+//! kernel and all but its waits for a processor come to that. Where the kernel does not tell of
+//! such waits, a task that did not run is reported after many thresholds.
 //!
 //! Invariants
 //!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
@@ -17,6 +18,8 @@ use super::node::Node;
 use super::waker::Remote;
 use crate::core::clock::{self, Clock};
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -31,7 +34,8 @@ use shared::{Condvar, Mutex};
 const FRAMES_MAX: usize = 64;
 /// The watchdog looks so often within a threshold.
 const LOOKS: u32 = 2;
-/// A thread that had no processor is no stall, unless it takes so many thresholds.
+/// Where waits for a processor are not known, a thread that did not run is no stall, unless it
+/// takes so many thresholds.
 const UNSCHEDULED_LIMIT: u32 = 8;
 /// Naming a place costs a second of processor time the first time: not more often than this.
 const REPORT_INTERVAL_NS: u64 = 1_000_000_000;
@@ -123,8 +127,9 @@ impl Drop for Watchdog {
 struct Seen {
     polls: u64,
     since_ns: u64,
-    /// Processor time of the thread at `since_ns`.
+    /// Processor time of the thread at `since_ns`, and what it had waited for a processor.
     cpu_ns: u64,
+    queued_ns: Option<u64>,
     reported: bool,
 }
 
@@ -147,8 +152,8 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
             let thread = remote.thread.load(Ordering::Acquire);
             busy |= polls != seen.polls || polls % 2 == 1;
             if polls != seen.polls {
-                let cpu_ns = clock::thread_cpu_ns(thread);
-                *seen = Seen { polls, since_ns: now, cpu_ns, reported: false };
+                let (cpu_ns, queued_ns) = (clock::thread_cpu_ns(thread), thread_queued_ns(thread));
+                *seen = Seen { polls, since_ns: now, cpu_ns, queued_ns, reported: false };
                 continue;
             }
             let held_for = Duration::from_nanos(now - seen.since_ns);
@@ -157,7 +162,7 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
             }
             let ran_ns = clock::thread_cpu_ns(thread).saturating_sub(seen.cpu_ns);
             let ran_for = Duration::from_nanos(ran_ns);
-            if threshold <= ran_for || threshold * UNSCHEDULED_LIMIT <= held_for {
+            if threshold <= ran_for || waits_too_long(thread, seen, held_for, threshold) {
                 seen.reported = true;
                 let quiet = now - last_report_ns < REPORT_INTERVAL_NS;
                 if quiet {
@@ -169,6 +174,37 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
             }
         }
     }
+}
+
+/// Whether a thread that has hardly run is held up in the kernel, and not by other threads.
+fn waits_too_long(thread: i32, seen: &Seen, held_for: Duration, threshold: Duration) -> bool {
+    let queued_ns = thread_queued_ns(thread).zip(seen.queued_ns);
+    let Some((state, (queued_ns, before_ns))) = thread_state(thread).zip(queued_ns) else {
+        return threshold * UNSCHEDULED_LIMIT <= held_for;
+    };
+    let queued_for = Duration::from_nanos(queued_ns.saturating_sub(before_ns));
+    // Of one that is ready the present wait is not counted yet.
+    state != b'R' && threshold <= held_for.saturating_sub(queued_for)
+}
+
+/// What a thread of this process has waited for a processor while it was ready, in nanoseconds.
+fn thread_queued_ns(thread: i32) -> Option<u64> {
+    proc_file(thread, "schedstat")?.split(' ').nth(1)?.parse().ok()
+}
+
+/// The state of a thread as the kernel names it: `R` when it runs or is ready to.
+fn thread_state(thread: i32) -> Option<u8> {
+    let text = proc_file(thread, "stat")?;
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.bytes().next()
+}
+
+#[allow(clippy::disallowed_methods, reason = "the watchdog's thread may block")]
+fn proc_file(thread: i32, name: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut file = File::open(format!("/proc/self/task/{thread}/{name}")).ok()?;
+    file.read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) {
