@@ -165,6 +165,7 @@ pub(crate) fn prepare_insert(
     }
     let using = UsingPlan::prepare(&insert.using, &mut preparer)?;
     let clustering_keys = keys.split_off(table.partition_key_count);
+    check_gaps(table, &keys, &clustering_keys)?;
     let only_statics = regulars.is_empty()
         && !statics.is_empty()
         && 0 < table.clustering_count
@@ -185,6 +186,30 @@ pub(crate) fn prepare_insert(
     let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
     finish(entry, parts, condition, inputs, "updates")
+}
+
+/// A part of a key without the one before it is told of as in a `WHERE`.
+fn check_gaps(
+    table: &TableSchema,
+    partition: &[Option<Term>],
+    clustering: &[Option<Term>],
+) -> Result<(), CqlError> {
+    let missing = partition.iter().position(Option::is_none);
+    if let Some(missing) = missing.filter(|_| partition.iter().any(Option::is_some)) {
+        let name = &table.partition_key()[missing].name;
+        return Err(CqlError::Invalid(format!("Some partition key parts are missing: {name}")));
+    }
+    let missing = clustering.iter().position(Option::is_none);
+    let given = clustering.iter().rposition(Option::is_some);
+    match (missing, given) {
+        (Some(missing), Some(given)) if missing < given => Err(CqlError::Invalid(format!(
+            "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not \
+             restricted",
+            table.clustering()[given].name,
+            table.clustering()[missing].name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Plans an `INSERT JSON`.
