@@ -37,7 +37,8 @@ class Node:
         return [NEREID, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
                 "--listen-address", self.address, "--api-address", self.address,
                 "--prometheus-address", self.address, "--smp", "2", "--overprovisioned",
-                "--developer-mode", "1", *self.options]
+                "--developer-mode", "1", "--enable-user-defined-functions", "1",
+                "--experimental-features", "udf", *self.options]
 
     def start(self, seconds=30):
         """Starts the process and waits until it says that it serves."""

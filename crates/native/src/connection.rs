@@ -20,6 +20,7 @@ use crate::response::{self, Known, Registered};
 use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
+use query::trace::Traced;
 use query::{BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
 use runtime::net::TcpStream;
@@ -399,6 +400,9 @@ impl Connection {
             }
         };
         let answer = match request {
+            request if header.flags & flag::TRACING != 0 => {
+                Box::pin(self.traced(dialect, stream, request, body.len())).await
+            }
             Request::Query { text, parameters } => {
                 self.query(dialect, stream, text, &parameters).await
             }
@@ -416,6 +420,60 @@ impl Connection {
         if let Err(error) = answer {
             self.refuse(stream, &error);
         }
+    }
+
+    /// Executes a request and writes down what was done for it. What is refused leaves no trace.
+    async fn traced(
+        &self,
+        dialect: Dialect,
+        stream: i16,
+        request: Request<'_>,
+        request_bytes: usize,
+    ) -> Result<(), CqlError> {
+        let processor = self.server.processor();
+        let trace = processor.begin_trace(&self.session);
+        let traced = |command, request, text| Traced { command, request, text, request_bytes };
+        let answer = |known: Known<'_>, mut response: query::Response| {
+            response.tracing_id = Some(trace.id());
+            self.push(|out| response::result(out, dialect, stream, known, &response));
+        };
+        match request {
+            Request::Query { text, parameters } => {
+                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = query::Parameters { trace: Some(&trace), ..bound };
+                let response = processor.query(&self.session, text, &bound).await?;
+                let skip_metadata = parameters.skip_metadata;
+                answer(Known { skip_metadata, metadata_id: None }, response);
+                let traced = traced("QUERY", "Execute CQL3 query", text);
+                processor.end_trace(&trace, traced, &bound);
+            }
+            Request::Execute { id, metadata_id, parameters } => {
+                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = query::Parameters { trace: Some(&trace), ..bound };
+                let unprepared = || CqlError::Unprepared { id: id.to_vec() };
+                let prepared = processor.prepared(id).ok_or_else(unprepared)?;
+                let response = processor.execute(&self.session, &prepared, &bound).await?;
+                let skip_metadata = parameters.skip_metadata && !prepared.has_changed();
+                answer(Known { skip_metadata, metadata_id }, response);
+                let text = prepared.text();
+                let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
+                processor.end_trace(&trace, traced, &bound);
+            }
+            Request::Batch { kind, entries, parameters } => {
+                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = query::Parameters { trace: Some(&trace), ..bound };
+                let statements = self.statements(&entries)?;
+                let response = processor.batch(&self.session, kind, &statements, &bound).await?;
+                answer(Known::default(), response);
+                let traced = traced("BATCH", "Execute batch of CQL3 queries", "");
+                processor.end_trace(&trace, traced, &bound);
+            }
+            Request::Prepare { text, keyspace } => {
+                self.prepare(dialect, stream, text, keyspace).await?;
+            }
+            _ => return Err(CqlError::Protocol("unexpected message".to_string())),
+        }
+        Ok(())
     }
 
     async fn query(
@@ -475,6 +533,19 @@ impl Connection {
     ) -> Result<(), CqlError> {
         let bound = processor_parameters(dialect, parameters)?;
         let processor = self.server.processor();
+        let statements = self.statements(entries)?;
+        let response = processor.batch(&self.session, kind, &statements, &bound).await?;
+        let known = Known::default();
+        self.push(|out| response::result(out, dialect, stream, known, &response));
+        Ok(())
+    }
+
+    /// The statements of a batch.
+    fn statements<'e>(
+        &self,
+        entries: &'e [request::Entry<'e>],
+    ) -> Result<Vec<BatchEntry<'e>>, CqlError> {
+        let processor = self.server.processor();
         let mut statements = Vec::with_capacity(entries.len());
         for entry in entries {
             let statement = match entry.statement {
@@ -486,10 +557,7 @@ impl Connection {
             };
             statements.push(BatchEntry { statement, values: entry.values.values() });
         }
-        let response = processor.batch(&self.session, kind, &statements, &bound).await?;
-        let known = Known::default();
-        self.push(|out| response::result(out, dialect, stream, known, &response));
-        Ok(())
+        Ok(statements)
     }
 
     pub(crate) fn refuse(&self, stream: i16, error: &CqlError) {
@@ -525,5 +593,6 @@ fn processor_parameters<'a>(
         now_secs: parameters.now_seconds,
         skip_metadata: parameters.skip_metadata,
         protocol_version: dialect.version,
+        trace: None,
     })
 }

@@ -29,6 +29,7 @@ pub mod session;
 mod statement;
 pub mod syntax;
 mod term;
+pub mod trace;
 mod types;
 mod udf;
 

@@ -1,5 +1,6 @@
 //! What comes with a statement: bound values, consistency, paging.
 
+use crate::trace::Trace;
 use replication::Consistency;
 
 /// A bound value, as the frame holds it.
@@ -63,6 +64,8 @@ pub struct Parameters<'a> {
     pub skip_metadata: bool,
     /// 3, 4 or 5.
     pub protocol_version: u8,
+    /// Where the client has asked for a trace.
+    pub trace: Option<&'a Trace>,
 }
 
 impl Parameters<'_> {
@@ -79,6 +82,7 @@ impl Parameters<'_> {
             now_secs: None,
             skip_metadata: false,
             protocol_version: 4,
+            trace: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
+use crate::trace::{self, Trace, Traced};
 use crate::udf::{self, Engine};
 use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings};
@@ -91,6 +92,7 @@ pub struct Processor {
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
     unprepared: RefCell<Unprepared>,
     settings: Rc<Settings>,
+    traces: trace::Writes,
 }
 
 impl Processor {
@@ -108,6 +110,7 @@ impl Processor {
             prepared,
             unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
             settings: Settings::of_shard(),
+            traces: trace::Writes::new(),
         })
     }
 
@@ -147,6 +150,7 @@ impl Processor {
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
         let keyspace = effective_keyspace(session, parameters.keyspace);
+        self.note(parameters, || "Parsing a statement".to_owned());
         let statement = self.analyzed(text, keyspace.as_deref())?;
         self.run(session, &statement, parameters).await
     }
@@ -254,6 +258,7 @@ impl Processor {
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
         }
+        self.note(parameters, || format!("Processing a statement: {}", statement.subject()));
         // What is boxed is seldom done, and the rest is not to pay for its room.
         let answered = match &statement.plan {
             Plan::Values(plan) => {
@@ -293,7 +298,31 @@ impl Processor {
         };
         let mut response = answered?;
         response.warn(warnings.take());
+        self.note(parameters, || match &response.kind {
+            ResponseKind::Rows(rows) => {
+                let more = if rows.paging_state.is_some() { ", more to come" } else { "" };
+                format!("Done processing - preparing a result: {} rows{more}", rows.row_count)
+            }
+            _ => "Done processing - preparing a result".to_owned(),
+        });
         Ok(response)
+    }
+
+    /// Begins the trace of a request, to be given to it with its parameters.
+    pub fn begin_trace(&self, session: &Session) -> Trace {
+        Trace::begin(session, &self.ids)
+    }
+
+    /// Ends a trace, which is written by and by.
+    pub fn end_trace(&self, trace: &Trace, traced: Traced<'_>, parameters: &Parameters<'_>) {
+        trace.finish(self, &self.traces, traced, parameters);
+    }
+
+    /// An event of the trace, if there is one.
+    fn note(&self, parameters: &Parameters<'_>, activity: impl FnOnce() -> String) {
+        if let Some(trace) = parameters.trace {
+            trace.event(&self.ids, activity());
+        }
     }
 
     fn use_keyspace(&self, session: &Session, keyspace: &Rc<str>) -> Result<Response, CqlError> {

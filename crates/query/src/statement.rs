@@ -119,6 +119,23 @@ impl Statement {
         }
     }
 
+    /// What it is about, as traces tell it.
+    pub(crate) fn subject(&self) -> String {
+        let of = |what: &str, table: &TableEntry| {
+            format!("{what} {}.{}", table.schema.keyspace, table.schema.name)
+        };
+        match &self.plan {
+            Plan::Select(plan) => of("reading of", &plan.table),
+            Plan::Modify(plan) => of("writing to", &plan.table),
+            Plan::Truncate(table, ..) => of("truncating", table),
+            Plan::Batch(plan) => format!("a batch of {} statements", plan.statements.len()),
+            Plan::Values(_) => "a selection of no table".to_owned(),
+            Plan::Use(keyspace) => format!("use of {keyspace}"),
+            Plan::Schema(..) => "a change of the schema".to_owned(),
+            Plan::Describe(_) => "a description".to_owned(),
+        }
+    }
+
     /// Whether it says `IF`.
     pub(crate) fn is_conditional(&self) -> bool {
         match &self.plan {

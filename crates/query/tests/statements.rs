@@ -632,3 +632,42 @@ fn keys_and_mutations_over_their_limits() {
         assert_eq!(env.rows("SELECT v FROM one WHERE p = 0x6b").await, "0x07");
     });
 }
+
+#[test]
+fn a_trace_is_written_after_the_answer() {
+    run(|env| async move {
+        let text = "SELECT v FROM k WHERE p = 7";
+        let processor = env.processor();
+        let trace = processor.begin_trace(env.session());
+        let plain = query::Parameters::plain(replication::Consistency::One);
+        let parameters = query::Parameters { trace: Some(&trace), page_size: Some(5), ..plain };
+        processor.query(env.session(), text, &parameters).await.expect("an answer");
+        let request = "Execute CQL3 query";
+        let traced = query::trace::Traced { command: "QUERY", request, text, request_bytes: 40 };
+        processor.end_trace(&trace, traced, &parameters);
+        let id = trace.id();
+        let sessions = format!(
+            "SELECT command, request, request_size, parameters, username FROM \
+             system_traces.sessions WHERE session_id = {id}"
+        );
+        for _ in 0..100 {
+            if !env.rows(&sessions).await.is_empty() {
+                break;
+            }
+            runtime::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(
+            env.rows(&sessions).await,
+            "'QUERY', 'Execute CQL3 query', 40, {'consistency_level': 'ONE', 'page_size': '5', \
+             'query': 'SELECT v FROM k WHERE p = 7'}, 'anonymous'"
+        );
+        let events = format!("SELECT activity FROM system_traces.events WHERE session_id = {id}");
+        assert_eq!(
+            env.rows(&events).await,
+            "'Parsing a statement' | 'Processing a statement: reading of ks.k' | 'Done \
+             processing - preparing a result: 0 rows'"
+        );
+        let times = "SELECT session_id FROM system_traces.sessions_time_idx";
+        assert_eq!(env.rows(times).await, id.to_string());
+    });
+}
