@@ -70,6 +70,8 @@ impl Parser<'_> {
 
     /// How many elements a vector has.
     fn dimension(&mut self) -> Result<u32> {
+        // A negative one is no more than none: that is refused where the type is made.
+        let negative = self.take(TokenKind::Minus);
         if self.token.kind != TokenKind::Integer {
             return Err(self.mismatched("INTEGER"));
         }
@@ -78,6 +80,6 @@ impl Parser<'_> {
             return Err(self.error(format!("vector dimension {} is too large", self.found())));
         };
         self.advance();
-        Ok(dimension)
+        Ok(if negative { 0 } else { dimension })
     }
 }
