@@ -55,8 +55,8 @@ pub(crate) struct Learned {
 }
 
 impl Owner {
-    /// Begins a round about the partition `key`, which this holds, at `now_micros`: the partition is
-    /// then as the rounds before have left it.
+    /// Begins a round about the partition `key`, which this holds, at `now_micros`: the partition
+    /// is then as the rounds before have left it.
     pub async fn begin(&self, key: &[u8], now_micros: i64) -> Result<Round, WriteError> {
         let coordinator = own_coordinator().map_err(failed)?;
         let table = paxos::table(&coordinator.cluster.schema());

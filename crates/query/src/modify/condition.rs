@@ -356,32 +356,7 @@ impl Test {
                 }
                 Ok(!among)
             }
-            How::InWhole(term, among) => {
-                // Not as a list, which has no nulls: they are values of an IN.
-                let list = match term {
-                    Term::Marker(marker) => env.values.get(marker.variable as usize),
-                    _ => None,
-                };
-                let list = match list {
-                    Some(Value::Bytes(list)) => list,
-                    Some(Value::Unset) => return set(Evaluated::Unset).map(|_| false),
-                    _ => return Ok(!among),
-                };
-                for part in model::value::list_elements(list) {
-                    let invalid = |text: String| {
-                        CqlError::Invalid(format!("Exception while binding an IN list: {text}"))
-                    };
-                    let part = part.map_err(|damaged| invalid(damaged.to_string()))?;
-                    if let Some(part) = part {
-                        let checked = model::value::validate(&self.ty, part);
-                        checked.map_err(|refused| invalid(refused.0))?;
-                    }
-                    if self.compare(Comparison::Equal, present, part)? {
-                        return Ok(*among);
-                    }
-                }
-                Ok(!among)
-            }
+            How::InWhole(term, among) => Ok(self.is_in(term, present, env)? == *among),
             How::Like(term) => {
                 let pattern = set(term.evaluate(env)?)?;
                 let pattern = pattern.bytes().ok_or_else(|| null_for("LIKE"))?;
@@ -408,6 +383,38 @@ impl Test {
                 Ok(entries.any(|(found, _)| model::value::compare(key, found, wanted).is_eq()))
             }
         }
+    }
+
+    /// Whether `present` is one of a bound list's values. They are not taken as a list, which has
+    /// no nulls.
+    fn is_in(&self, term: &Term, present: Option<&[u8]>, env: &Env<'_>) -> Result<bool, CqlError> {
+        let bound = match term {
+            Term::Marker(marker) => env.values.get(marker.variable as usize),
+            _ => None,
+        };
+        let list = match bound {
+            Some(Value::Bytes(list)) => list,
+            Some(Value::Unset) => return set(Evaluated::Unset).map(|_| false),
+            _ => return Ok(false),
+        };
+        let invalid =
+            |text: String| CqlError::Invalid(format!("Exception while binding an IN list: {text}"));
+        for part in model::value::list_elements(list) {
+            let part = part.map_err(|damaged| invalid(damaged.to_string()))?;
+            let part = match part {
+                None => None,
+                Some(part) => {
+                    let checked = model::value::validate(&self.ty, part);
+                    checked.map_err(|refused| invalid(refused.0))?;
+                    // Clients send sets and maps in any order.
+                    Some(model::value::normalize(&self.ty, part))
+                }
+            };
+            if self.compare(Comparison::Equal, present, part.as_deref())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The bytes; an empty multi-cell collection is null.

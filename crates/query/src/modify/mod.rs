@@ -1,8 +1,9 @@
 //! `INSERT`, `UPDATE`, `DELETE`: planned once, executed as mutations.
 //!
 //! In reading order: [`plan`] (analysis), [`operation`] (what happens to a column), [`using`]
-//! (timestamp and TTL), [`build`] (mutations), [`execute`], [`condition`], [`present`] and [`owner`]
-//! (writes that depend on what is there), [`guardrails`], [`computed`] (options of the node).
+//! (timestamp and TTL), [`build`] (mutations), [`execute`], [`condition`], [`present`] and
+//! [`owner`] (writes that depend on what is there), [`guardrails`], [`computed`] (options of the
+//! node).
 
 mod build;
 mod computed;
