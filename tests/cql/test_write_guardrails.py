@@ -1,0 +1,129 @@
+"""What the node's options allow of writes. These options are ScyllaDB's; Cassandra has others."""
+from contextlib import contextmanager
+
+import pytest
+from cassandra import ConsistencyLevel, InvalidRequest
+from cassandra.query import BatchStatement, BatchType, SimpleStatement
+
+MIB = 1 << 20
+
+
+@contextmanager
+def option(db, **values):
+    update = db.session.prepare("UPDATE system.config SET value = ? WHERE name = ?")
+    before = {}
+    try:
+        for name, value in values.items():
+            before[name] = db.one(f"SELECT value FROM system.config WHERE name = '{name}'")
+            db.session.execute(update, (value, name))
+        yield
+    finally:
+        for name, value in before.items():
+            db.session.execute(update, (value, name))
+
+
+def warnings(db, text, *values, level=ConsistencyLevel.ONE):
+    statement = db.session.prepare(text)
+    statement.consistency_level = level
+    return db.session.execute(statement, values).response_future.warnings or []
+
+
+WRITES = ["INSERT INTO {t} (k, v) VALUES (1, 0x00)", "UPDATE {t} SET v = 0x00 WHERE k = 1",
+          "DELETE FROM {t} WHERE k = 1", "INSERT INTO {t} (k) VALUES (2) IF NOT EXISTS",
+          "BEGIN BATCH INSERT INTO {t} (k) VALUES (1); DELETE FROM {t} WHERE k = 5; APPLY BATCH"]
+
+
+def test_levels(db):
+    t = db.table("k int PRIMARY KEY, v blob")
+    for text in WRITES:
+        text = text.format(t=t)
+        assert warnings(db, text) == []
+        with option(db, write_consistency_levels_warned="ONE,ANY"):
+            found, = warnings(db, text)
+            assert "ONE" in found and "write_consistency_levels_warned" in found
+            assert warnings(db, text, level=ConsistencyLevel.QUORUM) == []
+        with option(db, write_consistency_levels_disallowed="ONE"):
+            with pytest.raises(InvalidRequest, match="ONE.*write_consistency_levels_disallowed"):
+                db.session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ONE))
+            db.session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
+    with option(db, write_consistency_levels_disallowed="ONE"):
+        read = SimpleStatement(f"SELECT * FROM {t}", consistency_level=ConsistencyLevel.ONE)
+        db.session.execute(read)
+
+
+@pytest.fixture(name="large")
+def fixture_large(db):
+    return db.table("p int, c int, s blob static, v blob, w set<int>, PRIMARY KEY (p, c)",
+                    "WITH large_data_guardrails_enabled = true")
+
+
+@pytest.mark.parametrize("column, limit, value, words", [
+    ("v", "large_cell_fail_threshold_mb", bytes(MIB + 1), "cell value size"),
+    ("s", "large_cell_fail_threshold_mb", bytes(MIB + 1), "column=s"),
+    ("v", "large_row_fail_threshold_mb", bytes(MIB + 1), "row size"),
+    ("w", "large_collection_elements_fail_threshold", {1, 2}, "collection element count"),
+])
+def test_large_data_is_refused(db, large, column, limit, value, words):
+    insert = db.session.prepare(f"INSERT INTO {large} (p, c, {column}) VALUES (?, ?, ?)")
+    conditional = db.session.prepare(
+        f"INSERT INTO {large} (p, c, {column}) VALUES (?, ?, ?) IF NOT EXISTS")
+    db.session.execute(insert, (1, 1, value))
+    keyspace, table = large.split(".")
+    with option(db, **{limit: "1"}):
+        for statement in (insert, conditional):
+            with pytest.raises(InvalidRequest) as caught:
+                db.session.execute(statement, (5, 5, value))
+            for part in ("Large data guardrail", words, f"keyspace={keyspace}", f"table={table}"):
+                assert part in str(caught.value)
+        batch = BatchStatement(BatchType.UNLOGGED)
+        batch.add(insert, (6, 6, value))
+        with pytest.raises(InvalidRequest, match="Large data guardrail"):
+            db.session.execute(batch)
+        # What is as large as the limit is not over it, and what deletes is never.
+        less = {1} if column == "w" else bytes(MIB // 2)
+        db.session.execute(insert, (7, 7, less))
+        db.run(f"DELETE FROM {large} WHERE p = 1 AND c = 1 BYPASS LARGE_DATA_GUARDRAILS")
+        assert db.rows(f"SELECT p FROM {large} WHERE p IN (5, 6)") == []
+        db.run(f"ALTER TABLE {large} WITH large_data_guardrails_enabled = false")
+        db.session.execute(insert, (8, 8, value))
+    with option(db, **{limit: "0"}):
+        db.run(f"ALTER TABLE {large} WITH large_data_guardrails_enabled = true")
+        db.session.execute(insert, (9, 9, value))
+
+
+def test_large_data_is_warned_of(db, large):
+    text = f"INSERT INTO {large} (p, c, v) VALUES (1, 1, ?)"
+    with option(db, compaction_large_cell_warning_threshold_mb="1",
+                compaction_large_row_warning_threshold_mb="1"):
+        assert warnings(db, text, bytes(MIB + 1)) == []
+        with option(db, large_data_cql_warnings="true"):
+            found, = warnings(db, text, bytes(MIB + 1))
+            assert "soft limit violation" in found and "row" in found and "cell" in found
+            assert warnings(db, text, bytes(MIB)) == []
+
+
+def test_options_of_tables(db):
+    t = db.table("k int PRIMARY KEY", "WITH large_data_guardrails_enabled = true")
+    text = db.rows(f"DESCRIBE TABLE {t}")[0][3]
+    assert "large_data_guardrails_enabled = true" in text
+    db.refuse(f"ALTER TABLE {t} WITH large_data_guardrails_enabled = 'maybe'", "boolean",
+              kind=Exception)
+
+
+def test_large_batches(db):
+    t = db.table("k int PRIMARY KEY, v blob")
+    insert = db.session.prepare(f"INSERT INTO {t} (k, v) VALUES (?, ?)")
+
+    def run(count, size):
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for k in range(count):
+            batch.add(insert, (k, bytes(size)))
+        return db.session.execute(batch).response_future.warnings or []
+
+    assert run(2, 1000) == []
+    found, = run(2, 100_000)
+    assert "WARN threshold" in found
+    with pytest.raises(InvalidRequest, match="Batch too large"):
+        run(2, 600_000)
+    # One partition is one write.
+    assert run(1, 2_000_000) == []
