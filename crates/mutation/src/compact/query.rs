@@ -72,6 +72,11 @@ impl Partition {
     }
 }
 
+/// The room that a page has at first: a page of many rows is not to grow step by step.
+fn first_bytes(command: &ReadCommand) -> usize {
+    if command.row_limit <= 8 { 512 } else { 4096 }
+}
+
 impl<'c> QueryCompactor<'c> {
     /// For a stream of what `command` reads, from its resume point on.
     pub fn new(schema: &'c TableSchema, command: &'c ReadCommand) -> QueryCompactor<'c> {
@@ -81,7 +86,7 @@ impl<'c> QueryCompactor<'c> {
             command,
             statics: ColumnPlan::new(layout.statics()),
             regulars: ColumnPlan::new(layout.regulars()),
-            page: Page { bytes: Vec::with_capacity(512), ..Page::default() },
+            page: Page { bytes: Vec::with_capacity(first_bytes(command)), ..Page::default() },
             partition: None,
             stopped: false,
         }
