@@ -204,6 +204,10 @@ impl<'a> Intake<'a> {
             } else if wanted {
                 let Some(body) = body else { break };
                 self.start_request(header, body).await?;
+                if connection.outbox.is_full() {
+                    connection.outbox.flush(&connection.stream);
+                    connection.outbox.hold();
+                }
             }
             // Of what is not wanted the rest is still to come.
             let here = whole.min(rest.len());

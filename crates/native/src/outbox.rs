@@ -23,6 +23,9 @@ use std::rc::Rc;
 
 /// Buffers above this are given back to the allocator once they are sent.
 const KEPT_BYTES_MAX: usize = 64 << 10;
+/// What is held is flushed when it has so many bytes: so the buffer is kept, and the client has
+/// something to do.
+const HELD_BYTES_MAX: usize = 32 << 10;
 
 /// How envelopes leave: the choice of STARTUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +158,11 @@ impl Outbox {
     /// What is appended from now on waits for [`Outbox::flush`]. Who holds does not await.
     pub(crate) fn hold(&self) {
         self.held.set(true);
+    }
+
+    /// Whether so much is held that it should leave now.
+    pub(crate) fn is_full(&self) -> bool {
+        HELD_BYTES_MAX <= self.pending.borrow().len()
     }
 
     /// Sends what is pending as far as the kernel takes it at once; the writing loop has the rest.
