@@ -134,6 +134,7 @@ impl Shard {
         }
         let log = self.data_log.stats();
         tracing::debug!(
+            target: "storage",
             "{} writes had to wait, {} ms in all so far, {} in vain; memtables {} MiB, {} of them \
              unspooled; commitlog {} MiB",
             stats.blocked_total - told.blocked,
