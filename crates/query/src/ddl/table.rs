@@ -292,9 +292,8 @@ fn clustering_order(
     }
     for (index, column) in key.clustering.iter().enumerate() {
         match order.get(index) {
-            None => {
-                return refuse(format!("Missing CLUSTERING ORDER for column {}", column.text));
-            }
+            // Those that are not named ascend.
+            None => break,
             Some((name, _)) if name.text != column.text => {
                 return refuse(format!(
                     "The order of columns in the CLUSTERING ORDER directive must be the one of the \
@@ -305,7 +304,9 @@ fn clustering_order(
             Some(_) => {}
         }
     }
-    Ok(order.iter().map(|(_, direction)| *direction).collect())
+    let ascending = std::iter::repeat(Direction::Ascending);
+    let said = order.iter().map(|(_, direction)| *direction);
+    Ok(said.chain(ascending).take(key.clustering.len()).collect())
 }
 
 /// What holds for the type of any column.

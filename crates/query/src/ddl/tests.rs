@@ -262,10 +262,6 @@ fn tables_are_refused() {
         ("n (p int PRIMARY KEY, a counter, b int)", "2200 Cannot mix counter and non counter"),
         ("n (p int PRIMARY KEY) WITH CLUSTERING ORDER BY (p ASC)", "2200 Only clustering key col"),
         (
-            "n (p int, c int, d int, PRIMARY KEY (p, c, d)) WITH CLUSTERING ORDER BY (c ASC)",
-            "2200 Missing CLUSTERING ORDER for column d",
-        ),
-        (
             "n (p int, c int, d int, PRIMARY KEY (p, c, d)) WITH CLUSTERING ORDER BY (d, c)",
             "2200 The order of columns in the CLUSTERING ORDER directive must be the one of the \
              clustering key (c must appear before d)",
