@@ -7,6 +7,7 @@
 //! No decision about data is made here.
 
 mod ephemeral;
+mod large_data;
 mod logging;
 mod metrics;
 mod node;

@@ -279,6 +279,7 @@ fn sstables(values: &Values) -> Result<WriterDefaults, String> {
             0 => usize::MAX,
             bytes => bytes,
         },
+        ..WriterDefaults::default()
     })
 }
 

@@ -154,7 +154,11 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     let api = start_api(plan)?;
     let prometheus = start_metrics(plan)?;
     let bound = listen(plan).await?;
-    runtime::on_all_shards(move || async move { crate::tables::provide(bound) }).await;
+    let provide = move || async move {
+        crate::tables::provide(bound);
+        crate::large_data::provide();
+    };
+    runtime::on_all_shards(provide).await;
     tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
     tracing::info!(target: "init", "serving");
     notify::ready();

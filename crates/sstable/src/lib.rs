@@ -36,6 +36,6 @@ pub use mx::layout::Bases;
 pub use mx::reader::{Scope, TableSource};
 pub use mx::writer::{Sealed, Writer, WriterOptions};
 pub use read_stats::{ReadCounts, ReadStats};
-pub use statistics::CommitlogPosition;
+pub use statistics::{CommitlogPosition, LargeLimits};
 pub use store::{Component, Descriptor, Generation, Version, quarantine};
 pub use table::Table;

@@ -69,7 +69,7 @@ pub struct Metadata {
     pub extensions: Vec<(String, String)>,
     /// Of the program that wrote it, as read: this project writes none.
     pub build_id: String,
-    /// The largest things of the file, as read: this project writes none.
+    /// The largest things of the file.
     pub large_records: Vec<LargeRecord>,
 }
 
@@ -83,7 +83,7 @@ pub struct ShardingRange {
 }
 
 /// One of the largest things of its kind in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LargeRecord {
     /// As in [`Metadata::large_data`].
     pub kind: u32,
@@ -136,6 +136,9 @@ impl Metadata {
             part(tag::RUN_ID, &|out| out.put(id.as_bytes()));
         }
         part(tag::LARGE_DATA, &|out| put_large_data(&self.large_data, out));
+        if !self.large_records.is_empty() {
+            part(tag::LARGE_RECORDS, &|out| put_large_records(&self.large_records, out));
+        }
         part(tag::ORIGIN, &|out| out.put_u32_bytes(self.origin.as_bytes()));
         part(tag::VERSION, &|out| out.put_u32_bytes(self.version.as_bytes()));
         part(tag::TIMESTAMPS, &|out| {
@@ -292,6 +295,19 @@ pub fn with_digest(bytes: &[u8], component: crate::Component, digest: u32) -> Ve
 fn text(cursor: &mut Cursor<'_>) -> Result<String, Damaged> {
     let bytes = cursor.u32_bytes("text cut short")?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn put_large_records(list: &[LargeRecord], out: &mut Vec<u8>) {
+    out.put_u32(list.len() as u32);
+    for record in list {
+        out.put_u32(record.kind);
+        for part in [&record.partition_key, &record.clustering_key, &record.column] {
+            out.put_u32_bytes(part);
+        }
+        for number in [record.value, record.elements, record.range_tombstones, record.dead_rows] {
+            out.put_u64(number);
+        }
+    }
 }
 
 impl LargeRecord {

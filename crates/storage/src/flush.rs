@@ -344,7 +344,7 @@ async fn write(
     }
     prepare_dir(shard, table).await.map_err(ReadError::Io)?;
     let schema = table.schema();
-    let node = shard.config.sstables;
+    let node = shard.sstables.get();
     let options = sstable::WriterOptions::of_table(&schema, "memtable", node);
     let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
     options.host_id = Some(shard.config.host_id);

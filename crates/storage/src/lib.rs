@@ -53,6 +53,6 @@ pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
 pub use locks::PartitionGuard;
 pub use read::SourceOptions;
-pub use sstable::WriterDefaults;
+pub use sstable::{LargeLimits, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

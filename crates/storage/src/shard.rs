@@ -65,6 +65,8 @@ pub(crate) struct Shard {
     /// What replays left behind: one for each log.
     pub(crate) replays: [ReplayState; 2],
     pub(crate) stopping: Cell<bool>,
+    /// How SSTables are written where their table does not say.
+    pub(crate) sstables: Cell<sstable::WriterDefaults>,
 }
 
 /// What the replay of a log left behind on this shard.
@@ -112,6 +114,7 @@ impl Shard {
         let row_cache = (0 < row_cache_bytes)
             .then(|| RowCache::new(config.memory_bytes.max(row_cache_bytes), row_cache_bytes));
         Ok(Shard {
+            sstables: Cell::new(config.sstables),
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
             division: Division::unchecked(config.memory_bytes, config.index_cache_bytes),

@@ -318,6 +318,25 @@ impl Storage {
         Some(stats)
     }
 
+    /// SSTables that are written from now on record what is larger than this.
+    pub fn set_large_limits(&self, large: sstable::LargeLimits) {
+        let before = self.shard.sstables.get();
+        self.shard.sstables.set(sstable::WriterDefaults { large, ..before });
+    }
+
+    /// What this shard's SSTables of a table record as large.
+    pub fn large_records(
+        &self,
+        id: TableId,
+    ) -> Vec<(sstable::Descriptor, sstable::scylla::LargeRecord)> {
+        let mut found = Vec::new();
+        for one in self.shard.table(id).iter().flat_map(|table| table.sstables()) {
+            let records = one.scylla().large_records.iter();
+            found.extend(records.map(|record| (one.descriptor(), record.clone())));
+        }
+        found
+    }
+
     /// The semaphores of this shard's reads, for metrics: of users, of the system, of streaming.
     pub fn semaphores(&self) -> [&Rc<ReadSemaphore>; 3] {
         self.shard.reads.all()

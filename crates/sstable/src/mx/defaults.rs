@@ -1,5 +1,6 @@
 //! How SSTables are written where their table does not say.
 
+use crate::statistics::LargeLimits;
 use crate::store::Version;
 use model::schema::TableOptions;
 
@@ -12,6 +13,8 @@ pub struct WriterDefaults {
     pub column_index_bytes: usize,
     /// Bytes of the index of a partition after which its blocks double.
     pub column_index_scale_bytes: usize,
+    /// From which on what is written counts as large.
+    pub large: LargeLimits,
 }
 
 impl Default for WriterDefaults {
@@ -20,6 +23,7 @@ impl Default for WriterDefaults {
             version: Version::Me,
             column_index_bytes: 64 << 10,
             column_index_scale_bytes: 10 << 20,
+            large: LargeLimits::USUAL,
         }
     }
 }

@@ -69,13 +69,17 @@ impl RowEncoder {
             match data {
                 ColumnData::Atomic(cell) => {
                     stats.cell(cell);
+                    let start = body.len();
                     put_cell(*cell, None, column, &times, bases, body);
+                    stats.column(&column.name, (body.len() - start) as u64, 0);
                 }
                 ColumnData::Collection(view) => {
                     if has_complex_deletion {
                         bases.put_tombstone(view.tomb(), body);
                     }
+                    let start = body.len();
                     put_collection(*view, column, &times, bases, stats, body);
+                    stats.column(&column.name, (body.len() - start) as u64, view.len() as u64);
                 }
             }
         }

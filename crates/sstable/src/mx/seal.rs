@@ -193,6 +193,7 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         sstable_id: identifier,
         schema: schema_part(&written.schema),
         digests,
+        large_records: stats.large_records(),
         ..Metadata::default()
     }
 }

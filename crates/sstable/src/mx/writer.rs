@@ -16,7 +16,7 @@ use crate::mx::marker::{kind_of_change, put_marker_body};
 use crate::mx::row::{RowEncoder, RowFlags};
 use crate::mx::seal::{self, Written};
 use crate::statistics::cardinality::Cardinality;
-use crate::statistics::{Collector, CommitlogPosition};
+use crate::statistics::{Collector, CommitlogPosition, LargeLimits};
 use crate::store::{self, Component, Descriptor, Generation, Version};
 use model::key::clustering_components;
 use model::{DecoratedKey, TableSchema, Uuid, token};
@@ -61,6 +61,8 @@ pub struct WriterOptions {
     pub level: u32,
     /// Milliseconds; 0 where not repaired.
     pub repaired_at: i64,
+    /// From which on what is written counts as large.
+    pub large: LargeLimits,
 }
 
 impl WriterOptions {
@@ -91,6 +93,7 @@ impl WriterOptions {
             commitlog: None,
             level: 0,
             repaired_at: 0,
+            large: chosen.large,
         })
     }
 }
@@ -198,6 +201,7 @@ impl Writer {
         store::output::write_whole(&path(Component::TemporaryToc), &toc, class).await?;
         runtime::io::fs::sync_dir(dir).await?;
         let WriterOptions { compression, dictionary, .. } = &options;
+        let stats = Collector::with(options.large);
         let data = path(Component::Data);
         let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
         let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
@@ -213,7 +217,7 @@ impl Writer {
             index,
             keys: Keys::Hashes(Vec::new()),
             cardinality: Cardinality::new(),
-            stats: Collector::new(),
+            stats,
             encoder: RowEncoder::default(),
             scratch: Vec::new(),
             partition: None,
@@ -327,7 +331,8 @@ impl Writer {
         put_sizes(self.encoder.body.len(), 0, &mut self.scratch);
         self.data.put(&self.scratch);
         self.data.put(&self.encoder.body);
-        self.stats.static_row((self.scratch.len() + self.encoder.body.len()) as u64);
+        let key = partition.key.key.as_slice();
+        self.stats.static_row(key, (self.scratch.len() + self.encoder.body.len()) as u64);
         partition.header_bytes = self.data.position() - partition.start;
     }
 
@@ -366,6 +371,7 @@ impl Writer {
         for tombstone in [before, tombstone].iter().filter(|tombstone| !tombstone.is_none()) {
             self.stats.tombstone(*tombstone);
         }
+        self.stats.range_tombstone();
         let count = clustering_components(prefix).count();
         self.scratch.clear();
         self.scratch.put(&[flags::IS_MARKER, kind as u8]);
@@ -384,7 +390,8 @@ impl Writer {
         put_sizes(body.len(), start - partition.latest_start, &mut self.scratch);
         self.data.put(&self.scratch);
         self.data.put(body);
-        self.stats.row(&self.schema, prefix, (self.scratch.len() + body.len()) as u64);
+        let bytes = (self.scratch.len() + body.len()) as u64;
+        self.stats.row(&self.schema, &partition.key.key, prefix, bytes);
         partition.latest_start = start;
         partition.block.get_or_insert_with(|| OpenBlock {
             first: BlockBound { kind, prefix: prefix.to_vec() },
@@ -428,7 +435,7 @@ impl Writer {
         assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
         let rows_end = self.data.position() - partition.start;
         self.data.put_u8(flags::END_OF_PARTITION);
-        self.stats.partition_end(self.data.position() - partition.start);
+        self.stats.partition_end(&partition.key.key, self.data.position() - partition.start);
         self.index.end(PartitionEntry {
             key: &partition.key,
             hash: partition.hash,

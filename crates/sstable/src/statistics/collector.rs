@@ -1,6 +1,7 @@
 //! What a writer learns about the data that passes through it.
 
 use crate::mx::layout::{NO_DELETION_TIME, cap_deletion_time};
+use crate::scylla::LargeRecord;
 use crate::statistics::{EstimatedHistogram, TombstoneHistogram};
 use model::key::clustering_components;
 use model::{TableSchema, value};
@@ -58,6 +59,39 @@ impl Large {
     }
 }
 
+/// From which on what is written counts as large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargeLimits {
+    pub partition_bytes: u64,
+    pub row_bytes: u64,
+    pub cell_bytes: u64,
+    /// In a partition.
+    pub rows: u64,
+    /// In a collection.
+    pub elements: u64,
+}
+
+impl LargeLimits {
+    /// Those of a node that was told nothing.
+    pub const USUAL: LargeLimits = LargeLimits {
+        partition_bytes: 1000 << 20,
+        row_bytes: 10 << 20,
+        cell_bytes: 1 << 20,
+        rows: 100_000,
+        elements: 10_000,
+    };
+}
+
+/// The kinds of large data, as Scylla.db numbers them.
+mod kind {
+    pub(super) const PARTITION: u32 = 1;
+    pub(super) const ROW: u32 = 2;
+    pub(super) const CELL: u32 = 3;
+}
+
+/// Records of one kind in a file at most: the largest stay.
+const RECORDS_MAX: usize = 10;
+
 /// Collected while a file is written.
 #[derive(Clone, Debug)]
 pub struct Collector {
@@ -94,11 +128,21 @@ pub struct Collector {
     clustering: ClusteringBounds,
     partition_cells: u64,
     partition_rows: u64,
+    partition_tombstones: u64,
+    /// Of each kind what is largest, [`RECORDS_MAX`] at most.
+    records: Vec<LargeRecord>,
+    /// Cells of the row that is written, whose key is not known yet.
+    cells_of_row: Vec<LargeRecord>,
 }
 
 impl Collector {
     /// Nothing collected yet.
     pub fn new() -> Collector {
+        Collector::with(LargeLimits::USUAL)
+    }
+
+    /// Nothing collected yet; what counts as large is told.
+    pub fn with(large: LargeLimits) -> Collector {
         Collector {
             partition_sizes: EstimatedHistogram::new(PARTITION_SIZE_BOUNDS),
             cell_counts: EstimatedHistogram::new(CELL_COUNT_BOUNDS),
@@ -110,14 +154,69 @@ impl Collector {
             rows: 0,
             live_timestamps: MinMax::default(),
             marker_timestamps: MinMax::default(),
-            large_partition: Large::over(1000 << 20),
-            large_row: Large::over(10 << 20),
-            large_cell: Large::over(1 << 20),
-            many_rows: Large::over(100_000),
-            many_elements: Large::over(10_000),
+            large_partition: Large::over(large.partition_bytes),
+            large_row: Large::over(large.row_bytes),
+            large_cell: Large::over(large.cell_bytes),
+            many_rows: Large::over(large.rows),
+            many_elements: Large::over(large.elements),
             clustering: ClusteringBounds::default(),
             partition_cells: 0,
             partition_rows: 0,
+            partition_tombstones: 0,
+            records: Vec::new(),
+            cells_of_row: Vec::new(),
+        }
+    }
+
+    /// All cells of a column of the row that is written, and their bytes on disk.
+    pub fn column(&mut self, name: &str, bytes: u64, elements: u64) {
+        if self.large_cell.threshold < bytes || self.many_elements.threshold < elements {
+            self.cells_of_row.push(LargeRecord {
+                kind: kind::CELL,
+                column: name.as_bytes().to_vec(),
+                value: bytes,
+                elements,
+                ..LargeRecord::default()
+            });
+        }
+    }
+
+    /// What is recorded of the file, the largest first.
+    pub fn large_records(&self) -> Vec<LargeRecord> {
+        let mut records = self.records.clone();
+        records.sort_by_key(|record| (record.kind, std::cmp::Reverse(record.value)));
+        records
+    }
+
+    /// Keeps a record, if it is among the largest of its kind.
+    fn record(&mut self, record: LargeRecord) {
+        let same = |other: &LargeRecord| other.kind == record.kind;
+        if self.records.iter().filter(|other| same(other)).count() < RECORDS_MAX {
+            return self.records.push(record);
+        }
+        let least = self.records.iter_mut().filter(|other| other.kind == record.kind);
+        if let Some(least) = least.min_by_key(|other| other.value)
+            && least.value < record.value
+        {
+            *least = record;
+        }
+    }
+
+    /// The row whose columns were written has this key, and these bytes.
+    fn row_is_done(&mut self, key: &[u8], prefix: &[u8], bytes: u64) {
+        let (partition_key, clustering_key) = (key, prefix);
+        if self.large_row.threshold < bytes {
+            self.record(LargeRecord {
+                kind: kind::ROW,
+                partition_key: partition_key.to_vec(),
+                clustering_key: clustering_key.to_vec(),
+                value: bytes,
+                ..LargeRecord::default()
+            });
+        }
+        for cell in std::mem::take(&mut self.cells_of_row) {
+            let (partition_key, clustering_key) = (key.to_vec(), prefix.to_vec());
+            self.record(LargeRecord { partition_key, clustering_key, ..cell });
         }
     }
 
@@ -177,13 +276,21 @@ impl Collector {
         self.dead(tombstone.timestamp, cap_deletion_time(tombstone.deletion_time));
     }
 
+    /// A bound of a range tombstone.
+    pub fn range_tombstone(&mut self) {
+        self.partition_tombstones += 1;
+    }
+
     /// A collection of that many elements.
     pub fn collection(&mut self, elements: u64) {
         self.many_elements.add(elements);
     }
 
-    /// A row or the bound of a range tombstone, and its bytes on disk.
-    pub fn row(&mut self, schema: &TableSchema, prefix: &[u8], bytes: u64) {
+    /// A row or the bound of a range tombstone of the partition `key`, and its bytes on disk.
+    pub fn row(&mut self, schema: &TableSchema, key: &[u8], prefix: &[u8], bytes: u64) {
+        if self.large_row.threshold < bytes || !self.cells_of_row.is_empty() {
+            self.row_is_done(key, prefix, bytes);
+        }
         self.rows += 1;
         self.partition_rows += 1;
         self.large_row.add(bytes);
@@ -191,7 +298,10 @@ impl Collector {
     }
 
     /// A static row and its bytes on disk.
-    pub fn static_row(&mut self, bytes: u64) {
+    pub fn static_row(&mut self, key: &[u8], bytes: u64) {
+        if self.large_row.threshold < bytes || !self.cells_of_row.is_empty() {
+            self.row_is_done(key, &[], bytes);
+        }
         self.large_row.add(bytes);
     }
 
@@ -201,8 +311,20 @@ impl Collector {
         self.clustering.unbounded = true;
     }
 
-    /// The end of a partition of that many bytes.
-    pub fn partition_end(&mut self, bytes: u64) {
+    /// The end of the partition `key` of that many bytes.
+    pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
+        let rows = self.partition_rows;
+        if self.large_partition.threshold < bytes || self.many_rows.threshold < rows {
+            self.record(LargeRecord {
+                kind: kind::PARTITION,
+                partition_key: key.to_vec(),
+                value: bytes,
+                elements: rows,
+                range_tombstones: self.partition_tombstones,
+                ..LargeRecord::default()
+            });
+        }
+        self.partition_tombstones = 0;
         self.partition_sizes.add(bytes);
         self.cell_counts.add(self.partition_cells);
         self.large_partition.add(bytes);
@@ -263,5 +385,46 @@ impl ClusteringBounds {
         }
         // A shorter prefix stands for every value of the columns that it does not have.
         self.values.truncate(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kind, clustering key, column, value and elements of each record.
+    type Shown = Vec<(u32, Vec<u8>, String, u64, u64)>;
+
+    fn shown(collector: &Collector) -> Shown {
+        let record = |it: LargeRecord| {
+            assert_eq!(it.partition_key, b"key");
+            let column = String::from_utf8(it.column).unwrap();
+            (it.kind, it.clustering_key, column, it.value, it.elements)
+        };
+        collector.large_records().into_iter().map(record).collect()
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_recorded_with_its_key() {
+        let (partition_bytes, row_bytes, cell_bytes) = (1000, 100, 10);
+        let limits =
+            LargeLimits { partition_bytes, row_bytes, cell_bytes, rows: 1000, elements: 5 };
+        let mut collector = Collector::with(limits);
+        collector.column("a", 10, 0);
+        collector.column("s", 11, 0);
+        collector.static_row(b"key", 100);
+        collector.column("m", 3, 6);
+        collector.static_row(b"key", 101);
+        collector.partition_end(b"key", 1000);
+        let row = (2, vec![], String::new(), 101, 0);
+        let cells = [(3, vec![], "s".to_string(), 11, 0), (3, vec![], "m".to_string(), 3, 6)];
+        assert_eq!(shown(&collector), [vec![row.clone()], cells.to_vec()].concat());
+        // Of each kind the largest stay.
+        (0..100).for_each(|bytes| collector.static_row(b"key", 200 + bytes));
+        let rows: Vec<u64> =
+            shown(&collector).iter().filter(|it| it.0 == 2).map(|it| it.3).collect();
+        assert_eq!(rows, (290..300).rev().collect::<Vec<u64>>());
+        collector.partition_end(b"key", 1001);
+        assert_eq!(shown(&collector)[0], (1, vec![], String::new(), 1001, 0));
     }
 }

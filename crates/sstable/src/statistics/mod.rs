@@ -9,7 +9,7 @@ pub mod collector;
 pub mod histogram;
 pub mod stats;
 
-pub use collector::Collector;
+pub use collector::{Collector, LargeLimits};
 pub use histogram::{EstimatedHistogram, TombstoneHistogram};
 pub use stats::{Additions, CommitlogPosition, CoveredSlice, Stats};
 

@@ -149,7 +149,7 @@ async fn merge(
     adjust: Adjust<'_>,
 ) -> Result<Option<Output>, ReadError> {
     let schema = table.schema();
-    let node = shard.config.sstables;
+    let node = shard.sstables.get();
     let options = sstable::WriterOptions::of_table(&schema, "compaction", node);
     let mut options = options.map_err(ReadError::Overloaded)?;
     options.host_id = Some(shard.config.host_id);
