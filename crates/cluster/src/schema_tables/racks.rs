@@ -1,6 +1,6 @@
 //! Replication by racks, as `system_schema.keyspaces` holds it: in a map of texts, a list of racks
-//! (`['r1', 'r2']`) is flattened in `replication_v2` (`dc:0` is `r1`, `dc:1` is `r2`) and counted in
-//! `replication`, where older clients look.
+//! (`['r1', 'r2']`) is flattened in `replication_v2` (`dc:0` is `r1`, `dc:1` is `r2`) and counted
+//! in `replication`, where older clients look.
 
 /// Options by name.
 type Options = Vec<(String, String)>;

@@ -302,6 +302,10 @@ fn tables_are_refused() {
         let setup = [KS, "CREATE TYPE u (a int)", "CREATE TABLE t (p int PRIMARY KEY)"];
         check_refused(&setup, &[(&format!("CREATE TABLE {statement}"), expected)]);
     }
+}
+
+#[test]
+fn changes_of_tables_that_are_not_there_are_refused() {
     check_refused(
         &[KS],
         &[

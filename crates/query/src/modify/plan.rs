@@ -172,13 +172,10 @@ pub(crate) fn prepare_insert(
         && clustering_keys.iter().all(Option::is_none);
     let partition = (0..).zip(keys).map(|(at, key)| present(table, at, key).map(KeyValue::One));
     let partition = partition.collect::<Result<Vec<KeyValue>, CqlError>>()?;
-    let mut clustering = Vec::with_capacity(clustering_keys.len());
-    if !only_statics {
-        let given = short_key(table, &clustering_keys);
-        for (at, key) in clustering_keys.into_iter().take(given).enumerate() {
-            clustering.push(present(table, table.partition_key_count + at, key)?);
-        }
-    }
+    let given = if only_statics { 0 } else { short_key(table, &clustering_keys) };
+    let clustering = (table.partition_key_count..).zip(clustering_keys).take(given);
+    let clustering = clustering.map(|(at, key)| present(table, at, key));
+    let clustering = clustering.collect::<Result<Vec<Term>, CqlError>>()?;
     check_compact(table, &regulars)?;
     let whole = if only_statics { Whole::Nothing } else { Whole::of_insert(table) };
     let clustering = ClusteringPlan::of_values(clustering);
