@@ -62,10 +62,11 @@ mod tests {
     fn what_is_allocated_is_backed() {
         let live = crate::live_bytes();
         let before = backed_bytes();
-        let blocks: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; 10_000]).collect();
+        let blocks: Vec<Vec<u8>> = (0..6000).map(|_| vec![1; 10_000]).collect();
         let (grown, live) = (backed_bytes() - before, (crate::live_bytes() - live) as usize);
-        assert!(10_000_000 <= live && live <= grown + (1 << 20), "{grown} of {live}");
-        assert!(grown < live / 2 * 3, "{grown} of {live}");
+        assert!(60_000_000 <= live, "{live}");
+        // Some of it lies where other blocks of this arena have been.
+        assert!(live / 4 * 3 < grown && grown < live / 2 * 3, "{grown} of {live}");
         drop(blocks);
     }
 }

@@ -218,21 +218,21 @@ mod tests {
             keyspace: "ks".into(),
             name: "total".into(),
             arguments: vec![Type::Int],
-            state_function: "add".into(),
+            state_function: "plus".into(),
             state_type: Type::BigInt,
             reduce_function: Some("both".into()),
             final_function: None,
             initial: Some("0".into()),
             returns: Type::BigInt,
         };
-        let text = "CREATE AGGREGATE ks.total(int)\nSFUNC add\nSTYPE bigint\nREDUCEFUNC both\n\
+        let text = "CREATE AGGREGATE ks.total(int)\nSFUNC plus\nSTYPE bigint\nREDUCEFUNC both\n\
                     INITCOND 0;";
         assert_eq!(aggregate.to_cql_create(), text);
         assert_eq!(aggregate.signature(), "ks.total : (int) -> bigint");
         let (state, value) = (Type::BigInt, Type::Int);
         assert_eq!(
             aggregate.functions(),
-            [("add", vec![state.clone(), value]), ("both", vec![state.clone(), state])]
+            [("plus", vec![state.clone(), value]), ("both", vec![state.clone(), state])]
         );
     }
 }
