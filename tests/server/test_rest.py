@@ -7,6 +7,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from cassandra import ConsistencyLevel
+from cassandra.query import SimpleStatement
 
 from node import Node
 
@@ -71,7 +73,10 @@ def test_flush_writes_the_tables_named(node, cql):
 
 def test_compaction_makes_one_of_many(node, cql):
     cql.execute("CREATE TABLE ks.c (a int PRIMARY KEY, b int)")
+    path = "/column_family/autocompaction/ks:c"
+    assert ask(node, "GET", path) == (200, True)
     assert ask(node, "DELETE", "/storage_service/auto_compaction/ks", cf="c") == (200, None)
+    assert ask(node, "GET", path) == (200, False)
     for value in range(6):
         cql.execute(f"INSERT INTO ks.c (a, b) VALUES (1, {value})")
         ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="c")
@@ -80,6 +85,11 @@ def test_compaction_makes_one_of_many(node, cql):
     assert len(data_files(node, "c")) == 1
     assert [tuple(row) for row in cql.execute("SELECT * FROM ks.c")] == [(1, 5)]
     assert ask(node, "POST", "/storage_service/auto_compaction/ks", cf="c") == (200, None)
+    assert ask(node, "GET", path) == (200, True)
+    assert ask(node, "DELETE", path) == (200, None)
+    assert ask(node, "GET", path) == (200, False)
+    status, answer = ask(node, "GET", "/column_family/autocompaction/ks:none")
+    assert status == 400 and "none" in answer["message"]
 
 
 def test_compaction_can_leave_memtables_alone(node, cql):
@@ -158,6 +168,30 @@ def test_metrics_follow_what_is_done(node, cql):
     assert total("scylla_commitlog_bytes_written") > written
     assert total("scylla_io_queue_total_write_bytes") > 0
     assert total("scylla_transport_current_connections") > 0
+
+
+def test_metrics_tell_of_rules_that_were_met(node, cql):
+    def total(name, label=""):
+        values = metrics(node, f"?__name__={name}").items()
+        return sum(value for key, value in values if label in key)
+
+    refused = "scylla_cql_minimum_replication_factor_fail_violations"
+    errors, level = "scylla_transport_cql_errors_total", "scylla_cql_writes_per_consistency_level"
+    before = total(refused), total(errors, "config"), total(level, '"ONE"')
+    cql.execute("UPDATE system.config SET value = '2' "
+                "WHERE name = 'minimum_replication_factor_fail_threshold'")
+    try:
+        with pytest.raises(Exception, match="minimum_replication_factor_fail_threshold=2"):
+            cql.execute("CREATE KEYSPACE no WITH replication = "
+                        "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    finally:
+        cql.execute("UPDATE system.config SET value = '-1' "
+                    "WHERE name = 'minimum_replication_factor_fail_threshold'")
+    cql.execute("CREATE TABLE ks.levels (a int PRIMARY KEY)")
+    cql.execute(SimpleStatement("INSERT INTO ks.levels (a) VALUES (1)",
+                                consistency_level=ConsistencyLevel.ONE))
+    after = total(refused), total(errors, "config"), total(level, '"ONE"')
+    assert after[0] == before[0] + 1 and after[1] == before[1] + 1 and after[2] > before[2]
 
 
 def test_metrics_tell_their_shard(node, cql):

@@ -562,6 +562,7 @@ impl Connection {
 
     pub(crate) fn refuse(&self, stream: i16, error: &CqlError) {
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
+        self.server.count_error(error.code());
         self.outbox.push(|out| response::error(out, version, stream, error));
     }
 

@@ -17,6 +17,7 @@ use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener};
 use runtime::task::Scope;
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct Server {
     next_shard: Cell<u16>,
     serving: Scope,
     listening: Scope,
+    /// Errors that clients were answered, by their code.
+    errors: RefCell<BTreeMap<u32, u64>>,
 }
 
 impl Server {
@@ -85,6 +88,7 @@ impl Server {
             next_shard: Cell::new(0),
             serving: Scope::new(),
             listening: Scope::new(),
+            errors: RefCell::default(),
         });
         runtime::local::set(server.clone());
         let watched = Rc::downgrade(&server);
@@ -227,6 +231,16 @@ impl Server {
             connection.serve().await;
             server.connections.borrow_mut().remove(&number);
         });
+    }
+
+    pub(crate) fn count_error(&self, code: u32) {
+        *self.errors.borrow_mut().entry(code).or_default() += 1;
+    }
+
+    /// Errors that clients of this shard were answered, by their code. Requests that were shed are
+    /// among [`Server::admission_counters`].
+    pub fn errors(&self) -> Vec<(u32, u64)> {
+        self.errors.borrow().iter().map(|(code, count)| (*code, *count)).collect()
     }
 
     /// The clients of this shard, for `system.clients`.

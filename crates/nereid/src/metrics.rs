@@ -6,6 +6,7 @@
 
 use admin::metrics::{Kind, Sample};
 use native::Server;
+use query::Processor;
 use runtime::io::IoClass;
 use std::rc::Rc;
 use storage::{Log, Storage};
@@ -24,6 +25,9 @@ fn of_shard() -> Vec<Sample> {
         row_cache(&mut sheet, &storage);
         index_cache(&mut sheet, &storage);
         reads(&mut sheet, &storage);
+    }
+    if let Some(processor) = runtime::local::try_get::<Processor>() {
+        statements(&mut sheet, &processor);
     }
     if let Some(server) = runtime::local::try_get::<Server>() {
         transport(&mut sheet, &server);
@@ -252,4 +256,53 @@ fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
     sheet.gauge("transport_requests_blocked_memory_current", waiting, None, now);
     let memory = "Bytes of requests under way.";
     sheet.gauge("transport_requests_memory", memory, None, counters.memory_bytes);
+    for (code, count) in server.errors() {
+        let label = Some(("type", error_type(code)));
+        sheet.counter("transport_cql_errors_total", "Errors answered, by type.", label, count);
+    }
+}
+
+/// What an error's code is called.
+fn error_type(code: u32) -> &'static str {
+    match code {
+        0x0000 => "server_error",
+        0x000a => "protocol_error",
+        0x0100 => "authentication",
+        0x1000 => "unavailable",
+        0x1001 => "overloaded",
+        0x1003 => "truncate",
+        0x1100 => "write_timeout",
+        0x1200 => "read_timeout",
+        0x1300 => "read_failure",
+        0x1400 => "function_failure",
+        0x1500 => "write_failure",
+        0x2000 => "syntax_error",
+        0x2100 => "unauthorized",
+        0x2200 => "invalid",
+        0x2300 => "config",
+        0x2400 => "already_exists",
+        0x2500 => "unprepared",
+        _ => "other",
+    }
+}
+
+fn statements(sheet: &mut Sheet, processor: &Rc<Processor>) {
+    let met = &processor.options().met;
+    for (guardrail, count) in met.guardrails() {
+        let help = "Statements that met this rule of the node.";
+        sheet.counter(guardrail.metric(), help, None, count);
+    }
+    for (level, count) in met.write_levels() {
+        let label = Some(("consistency_level", level.name()));
+        let help = "Writes that asked for this consistency level.";
+        sheet.counter("cql_writes_per_consistency_level", help, label, count);
+    }
+    for (kind, stats) in ["prepared", "unprepared"].into_iter().zip(processor.cache_stats()) {
+        let label = Some(("statements", kind));
+        sheet.gauge("cql_prepared_cache_size", "Statements kept.", label, stats.entries);
+        let bytes = "Bytes of statements kept.";
+        sheet.gauge("cql_prepared_cache_memory_footprint", bytes, label, stats.bytes);
+        let gone = "Statements gone for others.";
+        sheet.counter("cql_prepared_cache_evictions", gone, label, stats.evictions);
+    }
 }

@@ -72,6 +72,7 @@ pub(crate) async fn execute(
     let cluster = runtime::local::get::<Cluster>();
     let node = cluster.node();
     let rules = Rules::of(processor.options());
+    let met = &processor.options().met;
     let context = Context {
         keyspace: session.keyspace().map(|name| name.to_string()),
         data_centers: vec![(node.data_center.clone(), vec![node.rack.clone()])],
@@ -86,7 +87,12 @@ pub(crate) async fn execute(
     let owned = statement.clone();
     let change = move |schema: &Schema| decide(schema, &owned, &context);
     let events = cluster.change_schema(change).await.map_err(|error| match error {
-        ChangeError::Refused(error) => error,
+        ChangeError::Refused(error) => {
+            if let CqlError::Forbidden(rule, _) = &error {
+                met.count(*rule);
+            }
+            error
+        }
         ChangeError::Failed(reason) => CqlError::Server(reason),
     })?;
     let kind = match events.into_iter().next() {
@@ -95,7 +101,7 @@ pub(crate) async fn execute(
     };
     let keyspace = session.keyspace();
     let schema = cluster.schema();
-    let warnings = guardrails::warnings(&schema, statement, &rules, keyspace.as_deref());
+    let warnings = guardrails::warnings(&schema, statement, &rules, keyspace.as_deref(), met);
     Ok(Response { warnings, ..Response::of(kind) })
 }
 

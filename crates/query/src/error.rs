@@ -1,6 +1,7 @@
 //! What a client is told when a statement is not done: one variant per error of the native
 //! protocol, with the fields of its body.
 
+use crate::guardrail::Guardrail;
 use replication::{Consistency, WriteKind};
 use std::fmt;
 
@@ -53,6 +54,8 @@ pub enum CqlError {
     Invalid(String),
     /// 0x2300
     Config(String),
+    /// As [`CqlError::Config`]: a rule of this node forbids it.
+    Forbidden(Guardrail, String),
     /// 0x2400; `table` is empty where the keyspace exists already.
     AlreadyExists { keyspace: String, table: String },
     /// 0x2500
@@ -83,7 +86,7 @@ impl CqlError {
             CqlError::Syntax(_) => 0x2000,
             CqlError::Unauthorized(_) => 0x2100,
             CqlError::Invalid(_) => 0x2200,
-            CqlError::Config(_) => 0x2300,
+            CqlError::Config(_) | CqlError::Forbidden(..) => 0x2300,
             CqlError::AlreadyExists { .. } => 0x2400,
             CqlError::Unprepared { .. } => 0x2500,
         }
@@ -108,7 +111,8 @@ impl fmt::Display for CqlError {
             | CqlError::Syntax(text)
             | CqlError::Unauthorized(text)
             | CqlError::Invalid(text)
-            | CqlError::Config(text) => f.write_str(text),
+            | CqlError::Config(text)
+            | CqlError::Forbidden(_, text) => f.write_str(text),
             CqlError::Unavailable { consistency, required, alive } => {
                 let (consistency, required, alive) = (*consistency, *required, *alive);
                 write!(f, "{}", ReadError::Unavailable { consistency, required, alive })

@@ -3,8 +3,8 @@
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
 //! [`processor`] keeps prepared statements and leads the rest; [`ddl`] and [`describe`] execute
 //! what concerns the schema. [`session`], [`parameters`], [`response`], [`prepared`] and
-//! [`error`] are what the protocol above deals in; [`options`] are what the node is told;
-//! [`offline`] serves tools that have no node.
+//! [`error`] are what the protocol above deals in; [`options`] are what the node is told,
+//! [`guardrail`] counts which of them were met; [`offline`] serves tools that have no node.
 
 mod batch;
 mod cache;
@@ -12,6 +12,7 @@ mod ddl;
 mod describe;
 pub mod error;
 mod functions;
+pub mod guardrail;
 mod ids;
 mod json;
 mod markers;

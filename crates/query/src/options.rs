@@ -6,6 +6,7 @@
 //! An option of its own: a field here, registered in [`Options::registered`] under its name in the
 //! options file.
 
+use crate::guardrail::Met;
 use cluster::settings::{Rule, SettingValue, Settings, anything};
 use cluster::{Live, Restriction};
 use replication::Consistency;
@@ -74,6 +75,8 @@ fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "named and explained as in the options file")]
 pub struct Options {
+    /// How often some of them were met.
+    pub met: Met,
     // What SELECT is allowed and where its pages end.
     pub strict_allow_filtering: Live<Restriction>,
     pub query_page_size_in_bytes: Live<i64>,
@@ -145,6 +148,7 @@ impl Options {
             settings.register(name, default, strategies)
         };
         Options {
+            met: Met::default(),
             strict_allow_filtering: mode("strict_allow_filtering", Restriction::Warned),
             query_page_size_in_bytes: natural("query_page_size_in_bytes", 1 << 20),
             query_tombstone_page_limit: natural("query_tombstone_page_limit", 10_000),

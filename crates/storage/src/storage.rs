@@ -266,6 +266,11 @@ impl Storage {
         self.shard.flush_table(&table).await
     }
 
+    /// Whether the table is compacted without being asked for.
+    pub fn auto_compaction(&self, id: TableId) -> bool {
+        self.shard.table(id).is_some_and(|table| table.auto_compaction.get())
+    }
+
     /// Whether the table is compacted without being asked for, from now until the node stops. An
     /// unknown table is ignored.
     pub fn set_auto_compaction(&self, id: TableId, wanted: bool) {

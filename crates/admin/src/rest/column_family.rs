@@ -1,9 +1,11 @@
 //! `/column_family`: which tables there are.
 
+use super::tables::{one, set_auto_compaction};
 use super::{Answered, Door};
 use crate::call::{Answer, Call};
 use hyper::Method;
 use serde_json::{Value, json};
+use storage::Storage;
 
 pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
     match (&call.method, path) {
@@ -18,6 +20,24 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
             let schema = door.cluster.schema();
             Some(Ok(Answer::json(schema.keyspaces.keys().map(String::as_str).collect())))
         }
+        (_, ["autocompaction", name]) => auto_compaction(door, call, name).await,
+        _ => None,
+    }
+}
+
+/// Whether a table, `keyspace:table`, is compacted by itself.
+async fn auto_compaction(door: &Door, call: &Call, name: &str) -> Answered {
+    let table = match one(door, name) {
+        Ok(table) => table,
+        Err(answer) => return Some(Err(answer)),
+    };
+    match call.method {
+        Method::GET => {
+            let is_on = runtime::local::get::<Storage>().auto_compaction(table);
+            Some(Ok(Answer::json(json!(is_on))))
+        }
+        Method::POST => Some(set_auto_compaction(vec![table], true).await),
+        Method::DELETE => Some(set_auto_compaction(vec![table], false).await),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! `/storage_service`: who the node is; flushing, compacting and loading tables.
 
-use super::tables::{all, named, on_each};
+use super::tables::{all, named, on_each, set_auto_compaction};
 use super::{Answered, Door};
 use crate::call::{Answer, Call};
 use cluster::Schema;
@@ -16,22 +16,20 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
     let tables = |keyspace| named(door, call, keyspace);
     let answer = match (&call.method, path) {
         (&Method::POST, ["flush"]) => flush(all(&door.cluster.schema())).await,
-        (&Method::POST, ["keyspace_flush", keyspace]) => match tables(keyspace) {
-            Ok(tables) => flush(tables).await,
-            Err(answer) => Err(answer),
-        },
+        (&Method::POST, ["keyspace_flush", keyspace]) => {
+            async { flush(tables(keyspace)?).await }.await
+        }
         (&Method::POST, ["compact"]) => compact(call, all(&door.cluster.schema())).await,
-        (&Method::POST, ["keyspace_compaction", keyspace]) => match tables(keyspace) {
-            Ok(tables) => compact(call, tables).await,
-            Err(answer) => Err(answer),
-        },
+        (&Method::POST, ["keyspace_compaction", keyspace]) => {
+            async { compact(call, tables(keyspace)?).await }.await
+        }
         (&Method::POST, ["auto_compaction", keyspace]) => {
-            set_auto_compaction(tables(keyspace), true).await
+            async { set_auto_compaction(tables(keyspace)?, true).await }.await
         }
         (&Method::DELETE, ["auto_compaction", keyspace]) => {
-            set_auto_compaction(tables(keyspace), false).await
+            async { set_auto_compaction(tables(keyspace)?, false).await }.await
         }
-        (&Method::POST, ["sstables", keyspace]) => load(tables(keyspace)).await,
+        (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
         _ => return None,
     };
     Some(answer)
@@ -87,20 +85,8 @@ async fn compact(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
     on_each(tables, compacted).await
 }
 
-async fn set_auto_compaction(
-    tables: Result<Vec<TableId>, Answer>,
-    wanted: bool,
-) -> Result<Answer, Answer> {
-    let set = move |storage: std::rc::Rc<Storage>, table| async move {
-        storage.set_auto_compaction(table, wanted);
-        Ok(())
-    };
-    on_each(tables?, set).await
-}
-
 /// Takes over what lies in `upload/` of a table.
-async fn load(tables: Result<Vec<TableId>, Answer>) -> Result<Answer, Answer> {
-    let tables = tables?;
+async fn load(tables: Vec<TableId>) -> Result<Answer, Answer> {
     let [table] = tables[..] else {
         return Err(Answer::refused(400, "cf: one table is wanted"));
     };

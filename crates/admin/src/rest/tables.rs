@@ -30,6 +30,30 @@ pub(super) fn named(door: &Door, call: &Call, keyspace: &str) -> Result<Vec<Tabl
     tables.collect()
 }
 
+/// The table that `keyspace:table` is.
+pub(super) fn one(door: &Door, name: &str) -> Result<TableId, Answer> {
+    let (keyspace, table) = name.split_once(':').unwrap_or((name, ""));
+    match door.cluster.schema().table(keyspace, table) {
+        Some(entry) => Ok(entry.schema.id),
+        None => {
+            let text = format!("Can't find a column family {table} in keyspace {keyspace}");
+            Err(Answer::refused(400, text))
+        }
+    }
+}
+
+/// Lets tables be compacted by themselves, or not.
+pub(super) async fn set_auto_compaction(
+    tables: Vec<TableId>,
+    wanted: bool,
+) -> Result<Answer, Answer> {
+    let set = move |storage: Rc<Storage>, table| async move {
+        storage.set_auto_compaction(table, wanted);
+        Ok(())
+    };
+    on_each(tables, set).await
+}
+
 /// Every stored table of the node.
 pub(super) fn all(schema: &Schema) -> Vec<TableId> {
     let tables = schema.keyspaces.values().flat_map(|entry| entry.tables.values());

@@ -4,6 +4,7 @@
 use super::options;
 use super::properties::{Options as Map, get};
 use crate::error::CqlError;
+use crate::guardrail::{Guardrail, Met};
 use crate::options::Options;
 use crate::syntax::ast::{
     AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties,
@@ -34,6 +35,9 @@ pub(crate) struct Rules {
     windows_without_ttl: Restriction,
     windows_max: i64,
 }
+
+/// What is not recommended, and by which rule.
+type Warning = (Guardrail, String);
 
 /// Limits of a number; negative ones are none.
 #[derive(Clone, Copy, Debug)]
@@ -88,54 +92,71 @@ impl Rules {
         &self,
         keyspace: &str,
         replication: &[(String, String)],
-    ) -> Result<Vec<String>, CqlError> {
+    ) -> Result<Vec<Warning>, CqlError> {
         let class = get(replication, "class").unwrap_or_default();
         let strategy = class.rsplit('.').next().unwrap_or(class);
         let listed = |list: &[String]| list.iter().any(|name| name == strategy);
-        let refuse = |text: String| Err(CqlError::Config(text));
+        let refuse = |rule, text: String| Err(CqlError::Forbidden(rule, text));
         if listed(&self.strategies_refused) {
-            return refuse(format!(
-                "{strategy} is forbidden as the replication class of keyspace {keyspace} by \
+            return refuse(
+                Guardrail::StrategyRefused,
+                format!(
+                    "{strategy} is forbidden as the replication class of keyspace {keyspace} by \
                  replication_strategy_fail_list"
-            ));
+                ),
+            );
         }
         let mut warnings = Vec::new();
         for (center, copies) in replication.iter().filter(|(name, _)| name != "class") {
-            let copies = super::keyspace::copies(copies);
-            let Threshold { warn, fail } = self.copies_min;
-            let name = "minimum_replication_factor";
-            if 0 < copies && copies < fail {
-                return refuse(format!(
-                    "Replication Factor {center}={copies} is forbidden: it is lower than \
-                     {name}_fail_threshold={fail}"
-                ));
-            }
-            if 0 < copies && copies < warn {
-                warnings.push(format!(
-                    "Using Replication Factor {center}={copies} lower than the \
-                     {name}_warn_threshold={warn} is not recommended."
-                ));
-            }
-            let Threshold { warn, fail } = self.copies_max;
-            let name = "maximum_replication_factor";
-            if 0 <= fail && fail < copies {
-                return refuse(format!(
-                    "Replication Factor {center}={copies} is forbidden: it is higher than \
-                     {name}_fail_threshold={fail}"
-                ));
-            }
-            if 0 <= warn && warn < copies {
-                warnings.push(format!(
-                    "Using Replication Factor {center}={copies} higher than the \
-                     {name}_warn_threshold={warn} is not recommended."
-                ));
-            }
+            warnings.extend(self.check_copies(center, super::keyspace::copies(copies))?);
         }
         if listed(&self.strategies_warned) {
-            warnings.push(format!(
-                "Using {strategy} replication class is not recommended, and was used in the \
+            warnings.push((
+                Guardrail::StrategyWarned,
+                format!(
+                    "Using {strategy} replication class is not recommended, and was used in the \
                  keyspace {keyspace}: it is in replication_strategy_warn_list."
+                ),
             ));
+        }
+        Ok(warnings)
+    }
+
+    /// The same of the number of copies in a data center.
+    fn check_copies(&self, center: &str, copies: i64) -> Result<Vec<Warning>, CqlError> {
+        let forbidden = |rule, than: &str, limit: String| {
+            let text = format!(
+                "Replication Factor {center}={copies} is forbidden: it is {than} than {limit}"
+            );
+            Err(CqlError::Forbidden(rule, text))
+        };
+        let warning = |rule, than: &str, limit: String| {
+            let text = format!(
+                "Using Replication Factor {center}={copies} {than} than the {limit} is not \
+                 recommended."
+            );
+            (rule, text)
+        };
+        let mut warnings = Vec::new();
+        let Threshold { warn, fail } = self.copies_min;
+        let name = "minimum_replication_factor";
+        if 0 < copies && copies < fail {
+            let limit = format!("{name}_fail_threshold={fail}");
+            return forbidden(Guardrail::CopiesBelowRefused, "lower", limit);
+        }
+        if 0 < copies && copies < warn {
+            let limit = format!("{name}_warn_threshold={warn}");
+            warnings.push(warning(Guardrail::CopiesBelowWarned, "lower", limit));
+        }
+        let Threshold { warn, fail } = self.copies_max;
+        let name = "maximum_replication_factor";
+        if 0 <= fail && fail < copies {
+            let limit = format!("{name}_fail_threshold={fail}");
+            return forbidden(Guardrail::CopiesAboveRefused, "higher", limit);
+        }
+        if 0 <= warn && warn < copies {
+            let limit = format!("{name}_warn_threshold={warn}");
+            warnings.push(warning(Guardrail::CopiesAboveWarned, "higher", limit));
         }
         Ok(warnings)
     }
@@ -187,11 +208,14 @@ pub(super) fn warnings(
     statement: &SchemaStatement,
     rules: &Rules,
     keyspace: Option<&str>,
+    met: &Met,
 ) -> Vec<String> {
     let of_keyspace = |name: &str| {
         let entry = schema.keyspace(name);
         let replication = entry.map(|entry| &entry.keyspace.replication[..]);
-        replication.and_then(|it| rules.check_replication(name, it).ok()).unwrap_or_default()
+        let found = replication.and_then(|it| rules.check_replication(name, it).ok());
+        let found = found.unwrap_or_default().into_iter();
+        found.inspect(|(rule, _)| met.count(*rule)).map(|(_, text)| text).collect()
     };
     let of_table = |name: &crate::syntax::ast::QualifiedName, properties: &TableProperties| {
         let mut warnings = of_options(properties);
@@ -265,7 +289,7 @@ mod tests {
                 panic!("no DDL: {text}")
             };
             let schema = Schema::of_system(model::Uuid::from_u128(1), 1);
-            let found = warnings(&schema, &statement, &rules(), None);
+            let found = warnings(&schema, &statement, &rules(), None, &Met::default());
             assert_eq!(found.len(), expected.is_some() as usize, "{text}: {found:?}");
             assert!(expected.is_none_or(|word| found[0].ends_with(word)), "{text}: {found:?}");
         };
@@ -295,7 +319,7 @@ mod tests {
                 (Ok(found), Ok(expected)) => {
                     assert_eq!(found.len(), expected.len(), "{class} {copies}: {found:?}");
                     let pairs = found.iter().zip(expected);
-                    pairs.for_each(|(found, word)| assert!(found.contains(word), "{found}"));
+                    pairs.for_each(|((_, text), word)| assert!(text.contains(word), "{text}"));
                 }
                 (Err(error), Err(word)) => assert!(error.message().contains(word), "{error}"),
                 (found, _) => panic!("{class} {copies}: {found:?}"),

@@ -7,6 +7,7 @@
 //! what is larger, not by what is as large.
 
 use crate::error::CqlError;
+use crate::guardrail::Guardrail;
 use crate::request::Request;
 use model::{TableSchema, Type};
 use mutation::cell::CellState;
@@ -17,7 +18,10 @@ const MIB: u64 = 1 << 20;
 /// Refuses a consistency level that the node's options disallow, warns of one that they warn of.
 pub(crate) fn check_level(request: &Request<'_>) -> Result<(), CqlError> {
     let level = request.parameters.consistency;
+    let met = &request.options.met;
+    met.count_write(level);
     if request.options.write_consistency_levels_disallowed.get().contains(level) {
+        met.count(Guardrail::WriteLevelRefused);
         let name = level.name();
         return Err(CqlError::Invalid(format!(
             "Write consistency level {name} is forbidden by the current configuration setting of \
@@ -26,6 +30,7 @@ pub(crate) fn check_level(request: &Request<'_>) -> Result<(), CqlError> {
         )));
     }
     if request.options.write_consistency_levels_warned.get().contains(level) {
+        met.count(Guardrail::WriteLevelWarned);
         request.warn(format!(
             "Write with consistency level {} is listed on the write_consistency_levels_warned \
              guardrail and is not recommended.",
