@@ -2,7 +2,7 @@
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`.
 
-use crate::options::{Values, offers, parse_bytes};
+use crate::options::{Source, Values, offers, parse_bytes};
 use cluster::settings::Offer;
 use cluster::{BootConfig, NodeConfig, Settings};
 use query::Processor;
@@ -127,6 +127,17 @@ pub(crate) async fn flush() {
 /// The folder of all data.
 pub(crate) fn workdir(values: &Values) -> PathBuf {
     PathBuf::from(values.text("workdir"))
+}
+
+/// Says in the options where SSTables are, for tools that look for it in `system.config`.
+pub(crate) fn name_data_dir(values: &mut Values) {
+    let name = "data_file_directories";
+    if values.list(name).first().is_none_or(|folder| folder.is_empty()) {
+        let folder = workdir(values).join("data");
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        let set = values.set(name, vec![folder.display().to_string()], Source::Default);
+        debug_assert!(set.is_ok(), "{name} is an option");
+    }
 }
 
 /// Reads the parts' settings from the options. The error names the option.
@@ -326,7 +337,6 @@ pub(crate) async fn lock(workdir: &Path) -> Result<runtime::io::fs::FileLock, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Source;
 
     fn values(given: &[(&str, &str)]) -> Values {
         let mut values = Values::default();
@@ -355,6 +365,17 @@ mod tests {
         let abort = &reads_option("preemptive_abort_factor");
         check(abort, "0", Some(Reads { preemptive_abort_factor: 0.0, ..usual }));
         check(abort, "1.5", None);
+    }
+
+    #[test]
+    fn the_data_folder_is_named() {
+        let check = |given: &[(&str, &str)], expected: &str| {
+            let mut values = values(given);
+            name_data_dir(&mut values);
+            assert_eq!(values.list("data_file_directories"), [expected], "{given:?}");
+        };
+        check(&[("workdir", "/a/b")], "/a/b/data");
+        check(&[("workdir", "/a"), ("data_file_directories", "/c")], "/c");
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
     }
 }
 
-fn run(values: Values, ephemeral: bool) -> Result<(), String> {
+fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
+    node::name_data_dir(&mut values);
     let runtime_config = runtime_config(&values)?;
     let shards = runtime_config.shards;
     let plan = Arc::new(Plan {
