@@ -7,6 +7,7 @@
 use admin::metrics::{Kind, Sample};
 use native::Server;
 use query::Processor;
+use replication::Coordinator;
 use runtime::io::IoClass;
 use std::rc::Rc;
 use storage::{Log, Storage};
@@ -28,6 +29,9 @@ fn of_shard() -> Vec<Sample> {
     }
     if let Some(processor) = runtime::local::try_get::<Processor>() {
         statements(&mut sheet, &processor);
+    }
+    if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
+        expiry(&mut sheet, &coordinator);
     }
     if let Some(server) = runtime::local::try_get::<Server>() {
         transport(&mut sheet, &server);
@@ -284,6 +288,16 @@ fn error_type(code: u32) -> &'static str {
         0x2500 => "unprepared",
         _ => "other",
     }
+}
+
+fn expiry(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
+    let expired = coordinator.expired();
+    let passes = "Scans of all tables whose rows expire by a column.";
+    sheet.counter("expiration_scan_passes", passes, None, expired.passes.get());
+    let tables = "Tables that were scanned for rows that have expired.";
+    sheet.counter("expiration_scan_table", tables, None, expired.tables.get());
+    let rows = "Rows that had expired and were deleted.";
+    sheet.counter("expiration_items_deleted", rows, None, expired.rows.get());
 }
 
 fn statements(sheet: &mut Sheet, processor: &Rc<Processor>) {

@@ -94,12 +94,17 @@ const CHANGING: &[&str] = &[
 /// Every option with its value.
 pub(crate) fn offers(values: &Values) -> Vec<Offer> {
     let rows = OPTIONS.iter().filter(|row| !row.name.contains(' ')).map(|row| {
-        let kind = row.kind.type_name();
+        let text = values.text(row.name);
+        let kind = match (row.kind.type_name(), row.default.parse::<f64>(), text.parse::<f64>()) {
+            ("string", Ok(_), Ok(_)) if text.parse::<i64>().is_ok() => "integer",
+            ("string", Ok(_), Ok(_)) => "double",
+            (kind, ..) => kind,
+        };
         let shown = match kind {
             "string list" => serde_json::json!(values.list(row.name)).to_string(),
             "bool" => values.flag(row.name).to_string(),
-            "integer" => values.integer(row.name).to_string(),
-            _ => serde_json::json!(values.text(row.name)).to_string(),
+            "integer" | "double" => text.to_string(),
+            _ => serde_json::json!(text).to_string(),
         };
         let changes = CHANGING.contains(&row.name);
         Offer { name: row.name, kind, shown, source: values.source(row.name).name(), changes }
@@ -129,6 +134,9 @@ mod tests {
         };
         check("experimental_features", "[\"a\",\"b\"]", "cli");
         check("num_tokens", "1", "default");
+        // Numbers that may have a fraction are texts for the command line alone.
+        check("alternator_ttl_period_in_seconds", "86400", "default");
+        check("task_quota_ms", "0.5", "default");
         check("auto_snapshot", "true", "default");
         check("sstable_format", "\"ms\"", "default");
     }
