@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "one pin projection")]
 
 use crate::core::clock::Clock;
+use crate::core::offload::offload_to;
 use crate::core::tasks::Owner;
 use crate::core::waker::TaskId;
 use crate::core::{try_with, with};
@@ -247,6 +248,20 @@ pub async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// Runs work that computes for long, and can give no turn to others, on a helper thread that is
+/// the process's one for this; in a simulation here and now. Dropping the future abandons the
+/// result, not the work.
+pub async fn compute<T, F>(work: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    if crate::sim::port::current().is_some() {
+        return work();
+    }
+    offload_to(|node| &node.workers, work).await
 }
 
 /// Yields when this task has used up its quota: for the bodies of long loops.

@@ -19,6 +19,8 @@ pub(crate) struct Node {
     rings: Vec<Ring>,
     groups: Mutex<Vec<(String, u32)>>,
     pub(crate) pool: Pool,
+    /// For what computes for long.
+    pub(crate) workers: Pool,
     /// Shards whose `main` has not ended.
     running: AtomicUsize,
     stop: AtomicBool,
@@ -33,6 +35,7 @@ impl Node {
             rings: (0..shards * shards).map(|_| Ring::new()).collect(),
             groups: Mutex::new(groups),
             pool,
+            workers: Pool::new(1),
             running: AtomicUsize::new(shards),
             stop: AtomicBool::new(false),
             config,

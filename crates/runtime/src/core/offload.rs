@@ -1,9 +1,11 @@
 //! What the kernel cannot do without blocking: done by helper threads, one per process (four
-//! where there is no io_uring).
+//! where there is no io_uring). What computes for long has a thread of its own, so that no file
+//! waits for it.
 //!
 //! Invariants
 //!  - *bounded-jobs*: a shard has at most 64 jobs with the helpers; more wait on the shard.
 
+use super::node::Node;
 use super::with;
 use crate::sync::Semaphore;
 use std::collections::VecDeque;
@@ -108,6 +110,15 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    offload_to(|node| &node.pool, work).await
+}
+
+/// Runs `work` on a thread of `pool`.
+pub(crate) async fn offload_to<T, F>(pool: fn(&Node) -> &Pool, work: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
     let jobs = crate::local::try_get::<Jobs>().unwrap_or_else(|| {
         let jobs = Rc::new(Jobs(Semaphore::new(SHARD_JOBS_MAX, usize::MAX)));
         crate::local::set(jobs.clone());
@@ -117,7 +128,7 @@ where
     let shared = Arc::new(Mutex::new(Shared { result: None, waker: None }));
     let theirs = shared.clone();
     with(|shard| {
-        shard.node.pool.push(Box::new(move || {
+        pool(&shard.node).push(Box::new(move || {
             let result = work();
             let mut shared = theirs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             shared.result = Some(result);
