@@ -247,10 +247,12 @@ fn absent(
     }
 }
 
-/// The type of an argument or a value. Whatever it is, it is frozen, so nobody says so.
+/// The type of an argument or a value. Whatever it is, it is frozen, so nobody has to say so, and
+/// of a user type nobody may.
 fn ty(schema: &Schema, keyspace: &str, written: &ast::Type) -> Result<Type, CqlError> {
-    if let TypeKind::Frozen(_) = written.kind {
+    let ty = types::resolve(schema, keyspace, written)?.freeze();
+    if let (TypeKind::Frozen(_), Type::User(_)) = (&written.kind, &ty) {
         return refuse("User defined argument and return types should not be frozen");
     }
-    Ok(types::resolve(schema, keyspace, written)?.freeze())
+    Ok(ty)
 }
