@@ -217,8 +217,8 @@ async fn mutations(
     let mut by_key: HashMap<(TableId, Vec<u8>), usize> = HashMap::default();
     for item in items {
         let request = Request { values: item.values, ..*request };
-        let write = Write::of(item.plan, &request, timestamp)?;
-        let keys = match partition_keys(item.plan, &request.env())? {
+        let write = request.step(|_| Write::of(item.plan, &request, timestamp)).await?;
+        let keys = match request.step(|env| partition_keys(item.plan, env)).await? {
             Keys::One(key) => vec![(Token::of(&key), key)],
             Keys::Many(keys) => keys,
         };
@@ -238,7 +238,19 @@ async fn mutations(
             if at == next {
                 builders.push((table, token, builder));
             }
-            add_to(&mut builders[at].2, item.plan, &write, &existing)?;
+            let builder = &mut builders[at].2;
+            match request.calls {
+                None => add_to(builder, item.plan, &write, &existing)?,
+                // Calls may be interrupted: the builder takes all of it, or nothing.
+                Some(_) => {
+                    let build = || {
+                        let mut with = builder.clone();
+                        add_to(&mut with, item.plan, &write, &existing).map(|()| with)
+                    };
+                    let with = request.step(|_| build()).await?;
+                    *builder = with;
+                }
+            }
         }
     }
     let guarded = items.iter().filter(|item| item.plan.is_guarded);
@@ -268,7 +280,8 @@ async fn owned(
     let mut owned = Vec::with_capacity(items.len());
     for item in items {
         let request = Request { values: item.values, ..*request };
-        let Keys::One(key) = partition_keys(item.plan, &request.env())? else {
+        let keys = request.step(|env| partition_keys(item.plan, env)).await?;
+        let Keys::One(key) = keys else {
             return Err(CqlError::invalid(
                 "IN on the partition key is not supported with conditional updates",
             ));

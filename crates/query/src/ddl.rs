@@ -34,7 +34,7 @@ use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::syntax::ast::{QualifiedName, SchemaStatement};
-use crate::udf::ddl as functions;
+use crate::udf::{ddl as functions, forget_functions};
 use cluster::{ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
@@ -95,6 +95,9 @@ pub(crate) async fn execute(
         }
         ChangeError::Failed(reason) => CqlError::Server(reason),
     })?;
+    if changes_functions(statement) {
+        forget_functions().await;
+    }
     let kind = match events.into_iter().next() {
         Some(event) => ResponseKind::SchemaChange(event),
         None => ResponseKind::Void,
@@ -103,6 +106,17 @@ pub(crate) async fn execute(
     let schema = cluster.schema();
     let warnings = guardrails::warnings(&schema, statement, &rules, keyspace.as_deref(), met);
     Ok(Response { warnings, ..Response::of(kind) })
+}
+
+/// Whether functions may be others, or gone, after it.
+fn changes_functions(statement: &SchemaStatement) -> bool {
+    matches!(
+        statement,
+        SchemaStatement::CreateFunction(_)
+            | SchemaStatement::DropFunction(_)
+            | SchemaStatement::DropKeyspace(_)
+            | SchemaStatement::AlterType(_)
+    )
 }
 
 /// The changes that a statement asks for.

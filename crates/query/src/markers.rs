@@ -30,6 +30,8 @@ pub(crate) struct Markers {
     key_variables: Vec<Option<u16>>,
     /// What the analysis depends on besides the schema.
     pub(crate) options: Rc<Options>,
+    /// Whether users' functions or aggregates are called.
+    pub(crate) calls_users: bool,
 }
 
 impl Markers {
@@ -57,7 +59,16 @@ impl Markers {
         let specs = vec![None; names.len()];
         let key_variables = Vec::new();
         let (keyspace, table) = (Rc::from(""), Rc::from(""));
-        Ok(Markers { variables, names, specs, keyspace, table, key_variables, options })
+        Ok(Markers {
+            variables,
+            names,
+            specs,
+            keyspace,
+            table,
+            key_variables,
+            options,
+            calls_users: false,
+        })
     }
 
     /// From here on markers belong to a statement about `table`.

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
 use crate::trace::{self, Trace, Traced};
-use crate::udf::{self, Engine};
+use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings};
 use model::schema::UserFunction;
@@ -238,7 +238,9 @@ impl Processor {
         batch::check(kind, false, items.iter().map(|item| item.plan))?;
         let warnings = Warnings::default();
         let now_micros = runtime::time::wall_micros();
-        let request = self.request(&[], parameters, &warnings, now_micros);
+        let calls = Calls::default();
+        let mut request = self.request(&[], parameters, &warnings, now_micros);
+        request.calls = statements.iter().any(|it| it.calls_users).then_some(&calls);
         let mut response = batch::execute(kind, &items, None, &request).await?;
         response.warn(warnings.take());
         Ok(response)
@@ -253,7 +255,9 @@ impl Processor {
         let values = statement.values(&parameters.values)?;
         let warnings = Warnings::default();
         let now_micros = runtime::time::wall_micros();
+        let calls = Calls::default();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
+        request.calls = statement.calls_users.then_some(&calls);
         request.timeout = timeout(statement.timeout(), &request.env())?;
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
@@ -262,7 +266,8 @@ impl Processor {
         // What is boxed is seldom done, and the rest is not to pay for its room.
         let answered = match &statement.plan {
             Plan::Values(plan) => {
-                Ok(Response::of(ResponseKind::Rows(plan.evaluate(&request.env())?)))
+                let rows = request.step(|env| plan.evaluate(env)).await?;
+                Ok(Response::of(ResponseKind::Rows(rows)))
             }
             Plan::Select(plan) => {
                 let rows = select::execute(plan, &request).await?;
@@ -376,6 +381,7 @@ impl Processor {
             coordinator: &self.coordinator,
             timeout: None,
             warnings,
+            calls: None,
         }
     }
 

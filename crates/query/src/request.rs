@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::parameters::{Parameters, Value};
 use crate::processor::Config;
 use crate::term::{Env, Evaluated, Term};
+use crate::udf::Calls;
 use model::value;
 use mutation::page::Partitions;
 use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
@@ -79,12 +80,27 @@ pub(crate) struct Request<'a> {
     /// `USING TIMEOUT`
     pub(crate) timeout: Option<Duration>,
     pub(crate) warnings: &'a Warnings,
+    /// Where users' functions are called; see [`Request::step`].
+    pub(crate) calls: Option<&'a Calls>,
 }
 
 impl<'a> Request<'a> {
     /// For terms outside of rows.
     pub(crate) fn env(&self) -> Env<'a> {
-        Env::new(self.values, self.now_micros, self.ids)
+        Env { calls: self.calls, ..Env::new(self.values, self.now_micros, self.ids) }
+    }
+
+    /// Evaluates something: others have the shard while functions of users run that take long. So
+    /// `step` may run several times, and must leave no trace when it fails. It may not wait.
+    pub(crate) async fn step<T>(
+        &self,
+        mut step: impl FnMut(&Env<'a>) -> Result<T, CqlError>,
+    ) -> Result<T, CqlError> {
+        match self.calls {
+            None => step(&self.env()),
+            // Boxed: what calls nobody's functions is not to pay for its room.
+            Some(calls) => Box::pin(calls.step(|| step(&self.env()))).await,
+        }
     }
 
     /// Tells the client's log something; it arrives with the answer, from version 4 on. The same

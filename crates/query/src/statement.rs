@@ -41,6 +41,8 @@ pub(crate) struct Statement {
     pub(crate) version: Uuid,
     pub(crate) plan: Plan,
     pub(crate) bind: Rc<BindMetadata>,
+    /// Whether it calls users' functions or aggregates.
+    pub(crate) calls_users: bool,
     names: Names,
     dialect: Dialect,
 }
@@ -76,6 +78,7 @@ impl Statement {
         let parsed = syntax::parse(text)?;
         let mut markers = Markers::new(&parsed.markers, options.clone())?;
         let (plan, key_count) = plan(schema, keyspace, parsed.statement, &mut markers)?;
+        let calls_users = markers.calls_users;
         let (bind, names) = markers.finish(key_count)?;
         Ok(Statement {
             text: Rc::from(text),
@@ -83,6 +86,7 @@ impl Statement {
             version: schema.version,
             plan,
             bind: Rc::new(bind),
+            calls_users,
             names,
             dialect: Dialect::of(options),
         })

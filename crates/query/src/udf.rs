@@ -8,21 +8,26 @@
 //! A definition is part of the schema (`model::schema::UserFunction`). A shard compiles it when it
 //! is called first ([`Engine`]), and keeps what was compiled for the last functions used.
 //!
-//! In reading order: [`ddl`] (the statements), [`fold`] (aggregates), [`engine`], [`lua`].
+//! In reading order: [`ddl`] (the statements), [`fold`] (aggregates), [`calls`] (how they are
+//! interrupted), [`engine`], [`compiled`], [`lua`].
 
+mod calls;
+mod compiled;
 pub(crate) mod ddl;
 mod engine;
 mod fold;
 mod lua;
 
+pub(crate) use calls::Calls;
 pub(crate) use engine::Engine;
 
 use crate::error::CqlError;
 use crate::functions::{Aggregate, Body, Function, Signature};
-use cluster::{KeyspaceEntry, Schema};
+use cluster::{Cluster, KeyspaceEntry, Schema};
 use fold::Fold;
 use model::schema::{NullInput, UserFunction};
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// What users may do with functions of their own.
@@ -43,13 +48,29 @@ impl Limits {
     }
 }
 
-/// How far a call has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Progress {
-    /// Its value.
-    Done(Option<Vec<u8>>),
-    /// It has used up its slice.
-    Pending,
+/// A call that has not ended.
+enum Running {
+    Lua(lua::Running),
+}
+
+impl Running {
+    /// Runs for a slice. Its value, or its error as clients see it.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, String>> {
+        match self {
+            Running::Lua(running) => running.poll(cx),
+        }
+    }
+}
+
+/// Lets every shard forget what it has compiled of functions that the schema has no more.
+pub(crate) async fn forget_functions() {
+    runtime::on_all_shards(|| async {
+        let schema = runtime::local::get::<Cluster>().schema();
+        if let Some(engine) = runtime::local::try_get::<Engine>() {
+            engine.retain(&schema);
+        }
+    })
+    .await;
 }
 
 /// What a name stands for in a keyspace. An aggregate whose functions do not fit is left out.
@@ -98,20 +119,21 @@ impl Callable {
 }
 
 impl crate::functions::UserFunction for Callable {
-    /// In one go.
-    fn call(&self, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>, CqlError> {
+    fn call(
+        &self,
+        arguments: &[Option<&[u8]>],
+        calls: Option<&Calls>,
+    ) -> Result<Option<Vec<u8>>, CqlError> {
         if self.is_null_of(arguments) {
             return Ok(None);
         }
         let Some(engine) = runtime::local::try_get::<Engine>() else {
             return Err(CqlError::invalid("User function cannot be executed in this context"));
         };
-        let mut running = engine.start(&self.0, arguments).map_err(CqlError::Invalid)?;
-        match running.step(None).map_err(CqlError::Invalid)? {
-            Progress::Done(value) => Ok(value),
-            Progress::Pending => {
-                Err(CqlError::Server("a function without an end to its slice stopped".into()))
-            }
+        let start = || engine.start(&self.0, arguments).map_err(CqlError::Invalid);
+        match calls {
+            Some(calls) => calls.call(start),
+            None => calls::whole(start()?),
         }
     }
 }

@@ -523,3 +523,59 @@ fn aggregates() {
         assert_eq!(env.error("DROP AGGREGATE mean").await, "No function named ks.mean found");
     });
 }
+
+/// In a simulation any call may be interrupted: what was done of its step is then done again.
+#[test]
+fn interrupted_calls_leave_no_trace() {
+    for seed in 1..=6 {
+        CqlEnv::run(seed, 2, |env| async move {
+            env.ok("CREATE TABLE t (p int, c int, v int, l list<int>, PRIMARY KEY (p, c))").await;
+            let create = |name: &str, arguments: &str, returns: &str, body: &str| {
+                format!(
+                    "CREATE FUNCTION {name}({arguments}) CALLED ON NULL INPUT RETURNS {returns} \
+                     LANGUAGE lua AS $${body}$$"
+                )
+            };
+            env.ok(&create("twice", "a int", "int", "return 2 * a")).await;
+            env.ok(&create("plus", "a int, b int", "int", "return (a or 0) + b")).await;
+            env.ok("CREATE AGGREGATE total(int) SFUNC plus STYPE int INITCOND 0").await;
+            for c in 0..30 {
+                let insert = format!(
+                    "INSERT INTO t (p, c, v, l) VALUES (twice({}), {c}, twice(twice({c})), \
+                     [twice(1), twice(2)])",
+                    c % 3
+                );
+                env.ok(&insert).await;
+                let append = format!(
+                    "BEGIN BATCH UPDATE t SET l = l + [twice(3)] WHERE p = twice({p}) AND c = {c}; \
+                     UPDATE t SET l = l + [twice(4)] WHERE p = twice({p}) AND c = {c}; APPLY BATCH",
+                    p = c % 3
+                );
+                env.ok(&append).await;
+            }
+            let sum: i32 = (0..30).map(|c| 4 * c).sum();
+            let whole = "SELECT total(v), total(twice(v)), sum(twice(v)), count(*) FROM t";
+            assert_eq!(env.rows(whole).await, format!("{sum}, {0}, {0}, 30", 2 * sum));
+            let of_two = "SELECT p, total(v), twice(total(v)), sum(v) FROM t GROUP BY p";
+            let found = env.rows(of_two).await;
+            let group = |p: i32| (0..30).filter(|c| c % 3 == p).map(|c| 4 * c).sum::<i32>();
+            for p in 0..3 {
+                let (key, sum) = (2 * p, group(p));
+                let row = format!("{key}, {sum}, {}, {sum}", 2 * sum);
+                assert!(found.split(" | ").any(|found| found == row), "{row} in {found}");
+            }
+            let lists = env.rows("SELECT l FROM t WHERE p = twice(1)").await;
+            assert_eq!(lists, ["[2, 4, 6, 8]"; 10].join(" | "));
+            let mut pages = env.pages("SELECT twice(c), v FROM t WHERE p = twice(0)", 3).await;
+            pages.retain(|page| !page.is_empty());
+            let rows: Vec<String> =
+                (0..30).step_by(3).map(|c| format!("{}, {}", 2 * c, 4 * c)).collect();
+            assert_eq!(pages.join(" | "), rows.join(" | "));
+            let limited = "SELECT twice(c) FROM t PER PARTITION LIMIT 2";
+            assert_eq!(env.rows(limited).await.split(" | ").count(), 6);
+            let update = "UPDATE t SET v = twice(50) WHERE p = 0 AND c = 3 IF v = 12";
+            assert_eq!(env.rows(update).await, "true, 12");
+            assert_eq!(env.rows("SELECT v FROM t WHERE p = 0 AND c = 3").await, "100");
+        });
+    }
+}

@@ -9,7 +9,7 @@ use stdx::Put;
 /// Collects the changes of one partition and freezes them. Rows may come in any order; rows of
 /// the same key are merged. A mutation of one row costs two allocations; one, when its row is
 /// written in place ([`MutationBuilder::row_with`]) into a buffer that was used before.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MutationBuilder<'s> {
     schema: &'s TableSchema,
     /// The mutation as it will be if there is nothing but rows, fewer than 128 and sorted:

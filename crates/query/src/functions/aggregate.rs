@@ -2,6 +2,7 @@
 
 use super::UserAggregate;
 use crate::error::CqlError;
+use crate::udf::Calls;
 use model::Type;
 use model::value::{self, Decimal};
 use num_bigint::BigInt;
@@ -86,8 +87,12 @@ enum State {
 }
 
 impl Accumulator {
-    /// Adds a row in which the argument has this value.
-    pub(crate) fn add(&mut self, value: Option<&[u8]>) -> Result<(), CqlError> {
+    /// Adds a row in which the argument has this value. After an error it is of no use.
+    pub(crate) fn add(
+        &mut self,
+        value: Option<&[u8]>,
+        calls: Option<&Calls>,
+    ) -> Result<(), CqlError> {
         let aggregate = &self.aggregate;
         if let (State::Count(count), Aggregate::CountRows) = (&mut self.state, aggregate) {
             *count += 1;
@@ -102,7 +107,8 @@ impl Accumulator {
         if let (State::User(state), Aggregate::User { aggregate, argument_count, .. }) =
             (&mut self.state, aggregate)
         {
-            *state = add_to_state(&**aggregate, *argument_count, state.take(), value)?;
+            let present = state.take();
+            *state = add_to_state(&**aggregate, *argument_count, present, value, calls)?;
             return Ok(());
         }
         let Some(bytes) = value else { return Ok(()) };
@@ -153,7 +159,7 @@ impl Accumulator {
     }
 
     /// The value of all rows; null where there is none.
-    pub(crate) fn finish(self) -> Result<Option<Vec<u8>>, CqlError> {
+    pub(crate) fn finish(self, calls: Option<&Calls>) -> Result<Option<Vec<u8>>, CqlError> {
         let average = matches!(self.aggregate, Aggregate::Average(_));
         let ty = self.aggregate.returns();
         Ok(match self.state {
@@ -161,7 +167,7 @@ impl Accumulator {
             State::First(first) => first.flatten(),
             State::Best(best) => best,
             State::User(state) => match &self.aggregate {
-                Aggregate::User { aggregate, .. } => aggregate.finish(state)?,
+                Aggregate::User { aggregate, .. } => aggregate.finish(state, calls)?,
                 _ => state,
             },
             State::Integer(sum, count) => {
@@ -189,14 +195,15 @@ fn add_to_state(
     argument_count: usize,
     state: Option<Vec<u8>>,
     value: Option<&[u8]>,
+    calls: Option<&Calls>,
 ) -> Result<Option<Vec<u8>>, CqlError> {
     match argument_count {
-        0 => aggregate.add(state, &[]),
-        1 => aggregate.add(state, &[value]),
+        0 => aggregate.add(state, &[], calls),
+        1 => aggregate.add(state, &[value], calls),
         _ => {
             let fields = value::fields(value.unwrap_or_default());
             let arguments: Vec<Option<&[u8]>> = fields.map_while(Result::ok).collect();
-            aggregate.add(state, &arguments)
+            aggregate.add(state, &arguments, calls)
         }
     }
 }

@@ -62,9 +62,9 @@ impl CollectionFunction {
         let mut any = false;
         for item in elements(bytes) {
             any = true;
-            accumulator.add(Some(item))?;
+            accumulator.add(Some(item), None)?;
         }
-        match accumulator.finish()? {
+        match accumulator.finish(None)? {
             Some(bytes) if any => Ok(bytes),
             _ => Number::zero().encode(element),
         }

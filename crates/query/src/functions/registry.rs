@@ -40,6 +40,13 @@ pub(crate) enum Body {
     Aggregate(Aggregate),
 }
 
+impl Body {
+    /// Whether it is a user's.
+    pub(crate) fn is_of_user(&self) -> bool {
+        matches!(self, Body::Scalar(Function::User(_)) | Body::Aggregate(Aggregate::User { .. }))
+    }
+}
+
 impl Signature {
     /// An overload of a native function.
     pub(crate) fn native(arguments: Vec<Type>, returns: Type, function: Function) -> Signature {

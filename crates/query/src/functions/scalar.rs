@@ -87,7 +87,7 @@ impl Function {
                 return Ok(Some(json.into_bytes()));
             }
             Function::Mask(mask, ty) => return Ok(mask.call(ty, arguments)),
-            Function::User(function) => return function.call(arguments),
+            Function::User(function) => return function.call(arguments, env.calls),
             _ => {}
         }
         let Some(Some(argument)) = arguments.first() else { return Ok(None) };

@@ -7,13 +7,19 @@
 
 use super::Signature;
 use crate::error::CqlError;
+use crate::udf::Calls;
 use cluster::Schema;
 use std::fmt;
 
 /// A function of one row.
 pub(crate) trait UserFunction: fmt::Debug {
-    /// Its value of these arguments, null ones among them.
-    fn call(&self, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>, CqlError>;
+    /// Its value of these arguments, null ones among them. With `calls` it may be interrupted,
+    /// which is an error that ends the step (see [`Calls`]).
+    fn call(
+        &self,
+        arguments: &[Option<&[u8]>],
+        calls: Option<&Calls>,
+    ) -> Result<Option<Vec<u8>>, CqlError>;
 }
 
 /// A function of many rows: a state that each row changes.
@@ -25,9 +31,14 @@ pub(crate) trait UserAggregate: fmt::Debug {
         &self,
         state: Option<Vec<u8>>,
         arguments: &[Option<&[u8]>],
+        calls: Option<&Calls>,
     ) -> Result<Option<Vec<u8>>, CqlError>;
     /// The value after the last row.
-    fn finish(&self, state: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CqlError>;
+    fn finish(
+        &self,
+        state: Option<Vec<u8>>,
+        calls: Option<&Calls>,
+    ) -> Result<Option<Vec<u8>>, CqlError>;
 }
 
 /// The functions and aggregates of that name that users have made in a keyspace.

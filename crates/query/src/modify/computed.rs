@@ -22,16 +22,20 @@ pub(super) async fn execute(
         return Err(refused(request, "this virtual table doesn't allow conditional updates"));
     }
     let schema = &plan.table.schema;
-    let write = Write::of(plan, request, timestamp)?;
+    let write = request.step(|_| Write::of(plan, request, timestamp)).await?;
     let keys = match keys {
         Keys::One(key) => vec![key],
         Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
     };
     for key in keys {
-        let mut builder = MutationBuilder::new(schema, &key);
-        add_to(&mut builder, plan, &write, &Existing::default())?;
+        let build = || {
+            let mut builder = MutationBuilder::new(schema, &key);
+            add_to(&mut builder, plan, &write, &Existing::default())?;
+            Ok(builder.freeze())
+        };
+        let mutation = request.step(|_| build()).await?;
         let cluster = runtime::local::get::<Cluster>();
-        let written = cluster.write_virtual(schema, &builder.freeze()).await;
+        let written = cluster.write_virtual(schema, &mutation).await;
         written.map_err(|reason| refused(request, &reason))?;
     }
     Ok(Response::VOID)

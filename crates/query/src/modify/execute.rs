@@ -26,14 +26,14 @@ pub(crate) async fn execute(
         check_consistency(request)?;
     }
     let default = default_timestamp(request)?;
-    let keys = partition_keys(plan, &request.env())?;
+    let keys = request.step(|env| partition_keys(plan, env)).await?;
     if plan.table.kind == TableKind::Virtual {
         return Box::pin(computed::execute(plan, request, keys, default)).await;
     }
     if plan.needs_owner() {
         return Box::pin(owned(plan, request, statement, keys, default)).await;
     }
-    let write = Write::of(plan, request, default)?;
+    let write = request.step(|_| Write::of(plan, request, default)).await?;
     let schema = &plan.table.schema;
     let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
     let options = request.write_options(kind);
@@ -51,7 +51,8 @@ pub(crate) async fn execute(
     };
     match keys {
         Keys::One(key) => {
-            let Some(mutation) = build(&key)? else { return Ok(Response::VOID) };
+            let built = request.step(|_| build(&key)).await?;
+            let Some(mutation) = built else { return Ok(Response::VOID) };
             let token = Token::of(&key);
             if plan.is_counter() {
                 let led = coordinator.increment(&plan.table, token, mutation, &options);
@@ -62,7 +63,7 @@ pub(crate) async fn execute(
         }
         Keys::Many(keys) if plan.is_counter() => {
             for (token, key) in keys {
-                if let Some(mutation) = build(&key)? {
+                if let Some(mutation) = request.step(|_| build(&key)).await? {
                     let led = coordinator.increment(&plan.table, token, mutation, &options);
                     Box::pin(led).await?;
                 }
@@ -71,7 +72,7 @@ pub(crate) async fn execute(
         Keys::Many(keys) => {
             let mut entries = Vec::with_capacity(keys.len());
             for (token, key) in keys {
-                if let Some(mutation) = build(&key)? {
+                if let Some(mutation) = request.step(|_| build(&key)).await? {
                     entries.push(BatchEntry { table: plan.table.clone(), token, mutation });
                 }
             }

@@ -15,6 +15,7 @@ use crate::processor::Processor;
 use crate::request::{Request, Warnings};
 use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
 use crate::statement::Statement;
+use crate::udf::Calls;
 use cluster::TableEntry;
 use model::Token;
 use mutation::MutationBuilder;
@@ -159,10 +160,14 @@ impl Work {
             let statement = processor.statement(&owned.text, owned.keyspace.as_deref())?;
             analysed.push((statement, owned.part, owned.values()));
         }
+        let calls = Calls::default();
+        let called = analysed.iter().any(|(statement, ..)| statement.calls_users);
+        let calls = called.then_some(&calls);
         let mut steps = Vec::with_capacity(analysed.len());
         for (statement, part, values) in &analysed {
             let plan = statement.modification(*part)?;
             let request = processor.request(values, &parameters, &warnings, now_micros);
+            let request = Request { calls, ..request };
             steps.push(Step { plan, request });
         }
         let mut outcome = self.execute(&processor, &owner, &steps).await?;
@@ -187,9 +192,10 @@ impl Work {
             _ => shown_of_batch(steps.iter().map(|step| step.plan)),
         };
         let read = ReadPlan::new(&table, steps, &shown);
-        let page = owner.read(&read.command(&table, &self.key, steps)?).await?;
-        let mut rows = Vec::with_capacity(steps.len());
-        let found = read.judge(&table, &page, steps, &mut rows)?;
+        let Some(Step { request, .. }) = steps.first() else { return Ok(Outcome::default()) };
+        let command = request.step(|_| read.command(&table, &self.key, steps)).await?;
+        let page = owner.read(&command).await?;
+        let (found, rows) = request.step(|_| read.judge(&table, &page, steps)).await?;
         let applied = found.iter().all(|found| found.holds);
         let mut outcome = Outcome::default();
         if conditional {
@@ -204,15 +210,15 @@ impl Work {
             return Ok(outcome);
         }
         let timestamp = round.as_ref().map_or(self.timestamp, Round::timestamp);
-        let mut builder = MutationBuilder::new(&table, &self.key);
-        for (Step { plan, request }, found) in steps.iter().zip(&found) {
-            let write = Write::of(plan, request, timestamp)?;
-            add_to(&mut builder, plan, &write, &found.existing)?;
-        }
-        if builder.is_empty() {
-            return Ok(outcome);
-        }
-        let mutation = builder.freeze();
+        let build = || {
+            let mut builder = MutationBuilder::new(&table, &self.key);
+            for (Step { plan, request }, found) in steps.iter().zip(&found) {
+                let write = Write::of(plan, request, timestamp)?;
+                add_to(&mut builder, plan, &write, &found.existing)?;
+            }
+            Ok((!builder.is_empty()).then(|| builder.freeze()))
+        };
+        let Some(mutation) = request.step(|_| build()).await? else { return Ok(outcome) };
         if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {
             check_sizes(&table, &mutation, &step.request)?;
         }
@@ -236,9 +242,9 @@ pub(crate) async fn existing(
     let table = &plan.table;
     let steps = [Step { plan, request: *request }];
     let read = ReadPlan::new(&table.schema, &steps, &[]);
-    let command = read.command(&table.schema, key, &steps)?;
+    let command = request.step(|_| read.command(&table.schema, key, &steps)).await?;
     let options = request.read_options(&command.partitions);
     let page = request.coordinator.read(table, Token::of(key), &command, &options).await?;
-    let found = read.judge(&table.schema, &page, &steps, &mut Vec::new())?;
+    let (found, _) = request.step(|_| read.judge(&table.schema, &page, &steps)).await?;
     Ok(found.into_iter().next().map_or(Existing::default(), |found| found.existing))
 }

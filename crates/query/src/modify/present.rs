@@ -106,18 +106,17 @@ impl ReadPlan {
         })
     }
 
-    /// What each statement finds in the page that answers the read; `out` gets a row of the result
-    /// for each, without `[applied]`.
+    /// What each statement finds in the page that answers the read, and a row of the result for
+    /// each, without `[applied]`.
     pub(super) fn judge(
         &self,
         table: &TableSchema,
         page: &Page,
         steps: &[Step<'_>],
-        out: &mut Vec<Vec<u8>>,
-    ) -> Result<Vec<Found>, CqlError> {
+    ) -> Result<(Vec<Found>, Vec<Vec<u8>>), CqlError> {
         let layout = PageLayout::new(&self.columns, self.static_count);
         let partition = PageView::trusted(&page.bytes, layout).partitions().next();
-        let mut found = Vec::with_capacity(steps.len());
+        let (mut found, mut rows) = (Vec::with_capacity(steps.len()), Vec::new());
         for (step, own) in steps.iter().zip(&self.of_statement) {
             let row = self.row_of(table, partition.as_ref(), step)?;
             let cells: Vec<RowCell<'_>> = own.iter().map(|at| row.cells[*at as usize]).collect();
@@ -128,9 +127,9 @@ impl ReadPlan {
             };
             found.push(Found { existing: existing(step, &cells)?, holds });
             let env = step.request.env().with_row(&row.cells);
-            out.push(self.shown_of(&env)?);
+            rows.push(self.shown_of(&env)?);
         }
-        Ok(found)
+        Ok((found, rows))
     }
 
     /// The row that a statement is about.

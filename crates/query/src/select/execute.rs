@@ -32,27 +32,40 @@ const CONCURRENT_KEYS: usize = 8;
 /// Replica pages behind a filtered page of the client: then it is short, perhaps empty.
 const FILTERED_PAGES_MAX: usize = 16;
 
-/// Executes a `SELECT`.
-pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
-    let env = request.env();
-    let table = plan.table.schema.id;
-    let per_partition = limit(&plan.per_partition_limit, "PER PARTITION LIMIT", &env)?;
-    let mut rows_left = limit(&plan.limit, "LIMIT", &env)?;
+/// What a `SELECT` with its values is about.
+struct Scope {
+    per_partition: u64,
+    rows_left: u64,
+    resume: Option<Resume>,
+    ranges: Vec<SendRange>,
+    /// `None`: no row can be meant.
+    targets: Option<Targets>,
+}
+
+fn scope(plan: &SelectPlan, request: &Request<'_>, env: &Env<'_>) -> Result<Scope, CqlError> {
+    let per_partition = limit(&plan.per_partition_limit, "PER PARTITION LIMIT", env)?;
+    let mut rows_left = limit(&plan.limit, "LIMIT", env)?;
     let mut resume = None;
     if let Some(state) = request.parameters.paging_state
         && plan.grouping != Grouping::All
     {
-        let state = PagingState::decode(state, table)?;
+        let state = PagingState::decode(state, plan.table.schema.id)?;
         rows_left = rows_left.min(state.rows_left);
         resume = Some(state.resume);
     }
-    plan.restrictions.check(&env)?;
-    let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, &env)?;
-    if ranges.is_empty() {
-        return empty(plan, &env);
-    }
-    let Some(targets) = targets(plan, &env, &resume)? else {
-        return empty(plan, &env);
+    plan.restrictions.check(env)?;
+    let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, env)?;
+    let targets = if ranges.is_empty() { None } else { targets(plan, env, &resume)? };
+    Ok(Scope { per_partition, rows_left, resume, ranges, targets })
+}
+
+/// Executes a `SELECT`.
+pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
+    let env = request.env();
+    let Scope { per_partition, rows_left, resume, ranges, targets } =
+        request.step(|env| scope(plan, request, env)).await?;
+    let Some(targets) = targets else {
+        return request.step(|env| empty(plan, env)).await;
     };
     let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
     let page_size = page_size.filter(|size| 0 < *size && plan.grouping != Grouping::All);
@@ -295,8 +308,8 @@ impl Scan<'_> {
             Targets::Keys(keys) => Box::pin(self.read_keys(keys, resume)).await?,
             Targets::Range(range) => Box::pin(self.read_range(range, resume)).await?,
         };
-        let env = self.env;
-        self.output.finish(&env, rows_left)?;
+        let (env, request) = (self.env, self.request);
+        request.step(|_| self.output.finish(&env, rows_left)).await?;
         let rows_left = match rows_left {
             u64::MAX => u64::MAX,
             rows_left => rows_left.saturating_sub(self.output.row_count),
@@ -521,7 +534,8 @@ impl Scan<'_> {
                 self.partition.extend_from_slice(key);
                 self.rows_in_partition = 0;
             }
-            self.output.begin_partition(key, &self.env)?;
+            let (env, request) = (self.env, self.request);
+            request.step(|_| self.output.begin_partition(key, &env)).await?;
             cells.partition(key, partition.statics());
             let mut rows = partition.rows().peekable();
             loop {
@@ -537,7 +551,11 @@ impl Scan<'_> {
                 if self.ends_groups(&row) {
                     return Ok(Consumed::Full(self.after_groups(before)));
                 }
-                if self.offer(&row, &cells)? && self.room() == 0 {
+                let passed = match request.calls {
+                    None => self.offer(&row, &cells)?,
+                    Some(_) => Box::pin(self.offer_in_steps(&row, &cells)).await?,
+                };
+                if passed && self.room() == 0 {
                     let last = rows.peek().is_none() && partitions.peek().is_none();
                     let place = self.place_after(&row, self.rows_in_partition);
                     return Ok(self.full(place, last, page, more));
@@ -677,15 +695,35 @@ impl Scan<'_> {
     /// Adds the row of `cells` if it passes; whether it did.
     fn offer(&mut self, row: &Row<'_>, cells: &RowCells<'_>) -> Result<bool, CqlError> {
         let env = self.env.with_row(&cells.cells);
-        if !self.plan.restrictions.pass(&env)? {
+        if !self.plan.restrictions.pass(&env)? || self.has_rows_of_partition() {
             return Ok(false);
         }
-        let limited = self.filtered || self.plan.distinct;
-        if limited && self.per_partition <= self.rows_in_partition {
-            return Ok(false);
-        }
-        self.rows_in_partition += 1;
         self.output.add(row.key, row.clustering.unwrap_or_default(), &env)?;
+        self.rows_in_partition += 1;
         Ok(true)
+    }
+
+    /// The same where functions of users are called, which may be interrupted.
+    async fn offer_in_steps(
+        &mut self,
+        row: &Row<'_>,
+        cells: &RowCells<'_>,
+    ) -> Result<bool, CqlError> {
+        let (env, request) = (self.env.with_row(&cells.cells), self.request);
+        let passes = request.step(|_| self.plan.restrictions.pass(&env)).await?;
+        if !passes || self.has_rows_of_partition() {
+            return Ok(false);
+        }
+        let (key, clustering) = (row.key, row.clustering.unwrap_or_default());
+        request.step(|_| self.output.begin_group(key, clustering, &env)).await?;
+        request.step(|_| self.output.add(key, clustering, &env)).await?;
+        self.rows_in_partition += 1;
+        Ok(true)
+    }
+
+    /// Whether the partition has given all rows that may come of it.
+    fn has_rows_of_partition(&self) -> bool {
+        let limited = self.filtered || self.plan.distinct;
+        limited && self.per_partition <= self.rows_in_partition
     }
 }

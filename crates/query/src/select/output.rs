@@ -22,6 +22,7 @@ pub(super) struct Output<'p> {
     rows_max: u64,
 }
 
+#[derive(Clone)]
 struct Group {
     /// The values that all of its rows share.
     id: Vec<u8>,
@@ -103,9 +104,9 @@ impl<'p> Output<'p> {
         clustering: &[u8],
         env: &Env<'_>,
     ) -> Result<(), CqlError> {
-        match self.plan.grouping {
-            Grouping::None => {}
-            grouping => return self.add_to_group(grouping, key, clustering, env),
+        if self.plan.grouping != Grouping::None {
+            self.begin_group(key, clustering, env)?;
+            return self.add_to_group(env);
         }
         if let Some(rows) = &mut self.unsorted {
             let mut row = Vec::new();
@@ -146,33 +147,50 @@ impl<'p> Output<'p> {
         self.unsorted.is_none() && self.plan.grouping == Grouping::None
     }
 
-    fn add_to_group(
+    /// Opens the group of a row that will be added, where it is not open.
+    pub(super) fn begin_group(
         &mut self,
-        grouping: Grouping,
         key: &[u8],
         clustering: &[u8],
         env: &Env<'_>,
     ) -> Result<(), CqlError> {
-        let id = self.group_id(grouping, key, clustering);
+        if self.plan.grouping == Grouping::None {
+            return Ok(());
+        }
+        let id = self.group_id(self.plan.grouping, key, clustering);
         if self.group.as_ref().is_none_or(|group| group.id != id) {
             self.finish_group(env)?;
             let accumulators = self.plan.aggregates.iter().map(|(a, _)| a.begin()).collect();
             let (partition, clustering) = (key.to_vec(), clustering.to_vec());
             self.group = Some(Group { id, partition, clustering, accumulators });
         }
-        let Some(group) = &mut self.group else { return Ok(()) };
-        for (accumulator, (_, argument)) in group.accumulators.iter_mut().zip(&self.plan.aggregates)
-        {
-            match argument {
-                None => accumulator.add(None)?,
-                Some(term) => accumulator.add(term.evaluate(env)?.bytes())?,
-            }
-        }
         Ok(())
     }
 
+    fn add_to_group(&mut self, env: &Env<'_>) -> Result<(), CqlError> {
+        let Some(group) = &mut self.group else { return Ok(()) };
+        if env.calls.is_none() {
+            return add_to_all(&mut group.accumulators, self.plan, env);
+        }
+        // Calls may be interrupted: all of them take the row, or none.
+        let mut accumulators = group.accumulators.clone();
+        add_to_all(&mut accumulators, self.plan, env)?;
+        group.accumulators = accumulators;
+        Ok(())
+    }
+
+    /// Puts the open group out. Where calls are interrupted it stays open.
     fn finish_group(&mut self, env: &Env<'_>) -> Result<(), CqlError> {
         let Some(group) = self.group.take() else { return Ok(()) };
+        let kept = env.calls.map(|_| group.clone());
+        let finished = self.put_out(group, env);
+        if finished.is_err() {
+            self.group = kept;
+        }
+        finished
+    }
+
+    fn put_out(&mut self, group: Group, env: &Env<'_>) -> Result<(), CqlError> {
         if self.rows_max <= self.row_count {
             return Ok(());
         }
@@ -180,7 +198,7 @@ impl<'p> Output<'p> {
             return Ok(());
         }
         let values: Result<Vec<Option<Vec<u8>>>, CqlError> =
-            group.accumulators.into_iter().map(Accumulator::finish).collect();
+            group.accumulators.into_iter().map(|it| it.finish(env.calls)).collect();
         let values = values?;
         let env = Env { aggregates: &values, ..env.with_row(&[]) };
         match &mut self.unsorted {
@@ -233,11 +251,33 @@ impl<'p> Output<'p> {
     }
 }
 
+fn add_to_all(
+    accumulators: &mut [Accumulator],
+    plan: &SelectPlan,
+    env: &Env<'_>,
+) -> Result<(), CqlError> {
+    for (accumulator, (_, argument)) in accumulators.iter_mut().zip(&plan.aggregates) {
+        match argument {
+            None => accumulator.add(None, env.calls)?,
+            Some(term) => accumulator.add(term.evaluate(env)?.bytes(), env.calls)?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of a row, or nothing.
 fn write_row(plan: &SelectPlan, env: &Env<'_>, out: &mut Vec<u8>) -> Result<(), CqlError> {
+    let start = out.len();
     for term in &plan.outputs {
-        match term.evaluate(env)?.bytes() {
-            None => out.put_i32(-1),
-            Some(bytes) => out.put_u32_bytes(bytes),
+        match term.evaluate(env) {
+            Ok(value) => match value.bytes() {
+                None => out.put_i32(-1),
+                Some(bytes) => out.put_u32_bytes(bytes),
+            },
+            Err(error) => {
+                out.truncate(start);
+                return Err(error);
+            }
         }
     }
     Ok(())

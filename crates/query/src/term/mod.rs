@@ -24,6 +24,7 @@ use crate::ids::Ids;
 use crate::json::JsonRow;
 use crate::parameters::Value;
 use crate::syntax::ast::{CellAttribute, JsonMissing};
+use crate::udf::Calls;
 use model::Type;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -131,12 +132,14 @@ pub(crate) struct Env<'a> {
     pub(crate) cells: &'a [RowCell<'a>],
     /// The values of aggregates.
     pub(crate) aggregates: &'a [Option<Vec<u8>>],
+    /// The calls of users' functions, where the statement has any.
+    pub(crate) calls: Option<&'a Calls>,
 }
 
 impl<'a> Env<'a> {
     /// Outside of any row.
     pub(crate) fn new(values: &'a [Value<'a>], now_micros: i64, ids: &'a Ids) -> Env<'a> {
-        Env { values, now_micros, ids, cells: &[], aggregates: &[] }
+        Env { values, now_micros, ids, cells: &[], aggregates: &[], calls: None }
     }
 
     /// The same for a row.

@@ -1,29 +1,28 @@
 //! What a shard has compiled.
 
-use super::lua::{Running, Script};
-use super::{Limits, lua};
+use super::compiled::Compiled;
+use super::lua::{self, Script};
+use super::{Limits, Running};
 use crate::error::CqlError;
+use cluster::Schema;
 use model::Type;
 use model::schema::UserFunction;
 use std::cell::RefCell;
 use std::rc::Rc;
-use stdx::HashMap;
 
 /// Compiled functions that a shard keeps at most.
 const COMPILED_MAX: usize = 128;
 
-/// A definition with what it was compiled to.
-type Compiled = (Rc<UserFunction>, Rc<Script>);
-
-/// The compiled functions of one shard, by signature. Lives in `runtime::local`.
+/// The compiled functions of one shard. Lives in `runtime::local`.
 pub(crate) struct Engine {
     limits: Limits,
-    compiled: RefCell<HashMap<String, Compiled>>,
+    scripts: RefCell<Compiled<Rc<Script>>>,
 }
 
 impl Engine {
     pub(crate) fn new(limits: Limits) -> Engine {
-        Engine { limits, compiled: RefCell::default() }
+        // Scripts differ little in what they take: their number bounds them.
+        Engine { limits, scripts: RefCell::new(Compiled::new(COMPILED_MAX, usize::MAX)) }
     }
 
     /// Refuses a function that cannot be called: of an unknown language, or with a body that is
@@ -35,29 +34,34 @@ impl Engine {
         }
     }
 
+    /// Forgets what is not in the schema.
+    pub(super) fn retain(&self, schema: &Schema) {
+        let is_there = |function: &Rc<UserFunction>| {
+            let types: Vec<Type> = function.argument_types().cloned().collect();
+            let keyspace = schema.keyspace(&function.keyspace);
+            let known = keyspace.and_then(|it| it.function(&function.name, &types));
+            known.is_some_and(|known| **known == **function)
+        };
+        drop(self.scripts.borrow_mut().retain(is_there));
+    }
+
     /// Begins a call; it has not run yet.
     pub(super) fn start(
         &self,
         function: &Rc<UserFunction>,
         arguments: &[Option<&[u8]>],
     ) -> Result<Running, String> {
-        Running::start(&self.script(function)?, function, arguments)
+        let script = self.script(function)?;
+        Ok(Running::Lua(lua::Running::start(&script, function, arguments)?))
     }
 
     fn script(&self, function: &Rc<UserFunction>) -> Result<Rc<Script>, String> {
-        let types: Vec<String> = function.argument_types().map(Type::to_cql).collect();
-        let key = format!("{}.{}({})", function.keyspace, function.name, types.join(", "));
-        let mut compiled = self.compiled.borrow_mut();
-        if let Some((known, script)) = compiled.get(&key)
-            && (Rc::ptr_eq(known, function) || **known == **function)
-        {
-            return Ok(script.clone());
+        let known = self.scripts.borrow_mut().get(function);
+        if let Some(script) = known {
+            return Ok(script);
         }
         let script = Rc::new(Script::new(function, self.limits)?);
-        if COMPILED_MAX <= compiled.len() {
-            compiled.clear();
-        }
-        compiled.insert(key, (function.clone(), script.clone()));
+        drop(self.scripts.borrow_mut().insert(function, script.clone(), 1));
         Ok(script)
     }
 }

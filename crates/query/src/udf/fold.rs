@@ -1,6 +1,6 @@
 //! Aggregates of users: a state that a function takes from row to row.
 
-use super::Callable;
+use super::{Callable, Calls};
 use crate::error::CqlError;
 use crate::functions::UserFunction as _;
 use crate::markers::Markers;
@@ -59,6 +59,7 @@ impl crate::functions::UserAggregate for Fold {
         &self,
         state: Option<Vec<u8>>,
         arguments: &[Option<&[u8]>],
+        calls: Option<&Calls>,
     ) -> Result<Option<Vec<u8>>, CqlError> {
         let skips = self.state.definition().null_input == NullInput::ReturnsNull;
         if skips && arguments.contains(&None) {
@@ -66,13 +67,17 @@ impl crate::functions::UserAggregate for Fold {
         }
         let mut all = vec![state.as_deref()];
         all.extend_from_slice(arguments);
-        self.state.call(&all)
+        self.state.call(&all, calls)
     }
 
-    fn finish(&self, state: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, CqlError> {
+    fn finish(
+        &self,
+        state: Option<Vec<u8>>,
+        calls: Option<&Calls>,
+    ) -> Result<Option<Vec<u8>>, CqlError> {
         match &self.finish {
             None => Ok(state),
-            Some(function) => function.call(&[state.as_deref()]),
+            Some(function) => function.call(&[state.as_deref()], calls),
         }
     }
 }

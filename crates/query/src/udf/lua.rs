@@ -18,7 +18,8 @@ mod pull;
 mod push;
 mod sandbox;
 
-use super::{Limits, Progress};
+use super::Limits;
+use super::calls::SLICE;
 use mlua::{Error, Function, HookTriggers, MultiValue, Thread, Value, VmState};
 use model::schema::UserFunction;
 use pull::Puller;
@@ -26,6 +27,7 @@ use runtime::time::Instant;
 use sandbox::Sandbox;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Instructions between two looks at the clock.
@@ -45,6 +47,8 @@ pub(super) struct Script {
     idle: RefCell<Option<Thread>>,
     /// What the state holds when no call runs.
     base_bytes: usize,
+    /// Calls that have not ended.
+    running: Cell<usize>,
     limits: Limits,
 }
 
@@ -113,9 +117,8 @@ impl Script {
         let body = compile(&sandbox, function)?;
         sandbox.lua.gc_collect().map_err(failed)?;
         let base_bytes = sandbox.lua.used_memory();
-        let limit = base_bytes + limits.memory_bytes;
-        sandbox.lua.set_memory_limit(limit).map_err(failed)?;
-        Ok(Script { sandbox, body, meter, idle: RefCell::new(None), base_bytes, limits })
+        let (idle, running) = (RefCell::new(None), Cell::new(0));
+        Ok(Script { sandbox, body, meter, idle, base_bytes, running, limits })
     }
 
     fn thread(&self) -> mlua::Result<Thread> {
@@ -133,16 +136,45 @@ impl Script {
 
     fn collect(&self) {
         let lua = &self.sandbox.lua;
-        if self.base_bytes + GARBAGE_MAX < lua.used_memory() {
+        let live_bytes = self.running.get() * self.limits.memory_bytes;
+        if self.base_bytes + live_bytes + GARBAGE_MAX < lua.used_memory() {
             // A collection that fails leaves garbage, which counts against the next call.
             let _ = lua.gc_collect();
         }
+    }
+
+    /// Bounds what the state holds by the calls that have not ended.
+    fn limit(&self) -> mlua::Result<()> {
+        let calls = self.running.get().max(1);
+        let bytes = self.base_bytes + calls * self.limits.memory_bytes;
+        self.sandbox.lua.set_memory_limit(bytes).map(drop)
+    }
+}
+
+/// A call's part of the memory, which all that have not ended share.
+struct Share(Rc<Script>);
+
+impl Share {
+    fn new(script: &Rc<Script>) -> mlua::Result<Share> {
+        script.running.update(|running| running + 1);
+        let share = Share(script.clone());
+        script.limit()?;
+        Ok(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.running.update(|running| running - 1);
+        // What fails for want of memory is the next call.
+        let _ = self.0.limit();
     }
 }
 
 /// A call that has not ended.
 pub(super) struct Running {
     script: Rc<Script>,
+    _share: Share,
     function: Rc<UserFunction>,
     thread: Thread,
     /// Before the first slice.
@@ -160,6 +192,7 @@ impl Running {
     ) -> Result<Running, String> {
         script.collect();
         let lua = &script.sandbox.lua;
+        let share = Share::new(script).map_err(failed)?;
         let prepare = || -> mlua::Result<(Thread, MultiValue)> {
             let mut values = MultiValue::with_capacity(arguments.len() + 1);
             values.push_back(Value::Table(script.sandbox.globals()?));
@@ -172,6 +205,7 @@ impl Running {
         let millis = u64::try_from(script.limits.time.as_millis()).unwrap_or(u64::MAX);
         Ok(Running {
             script: script.clone(),
+            _share: share,
             function: function.clone(),
             thread,
             arguments: Some(values),
@@ -180,12 +214,24 @@ impl Running {
         })
     }
 
-    /// Runs for a slice, or to the end where there is none.
-    pub(super) fn step(&mut self, slice: Option<Duration>) -> Result<Progress, String> {
+    /// Runs for a slice.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, String>> {
+        match self.step() {
+            Ok(None) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ok(Some(value)) => Poll::Ready(Ok(value)),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// The value, unless the slice has ended before.
+    fn step(&mut self) -> Result<Option<Option<Vec<u8>>>, String> {
         let script = self.script.clone();
         let (meter, limits) = (&script.meter, &script.limits);
         let start = Instant::now();
-        meter.slice_ends.set(slice.map(|slice| start + slice));
+        meter.slice_ends.set(Some(start + SLICE));
         meter.call_ends.set(Some(start + limits.time.saturating_sub(self.spent)));
         meter.instructions_left.set(self.instructions_left);
         meter.expired.set(false);
@@ -201,7 +247,7 @@ impl Running {
         }
         let values = result.map_err(failed)?;
         if self.thread.is_resumable() {
-            return Ok(Progress::Pending);
+            return Ok(None);
         }
         let returned: Vec<Value> = values.into_iter().collect();
         let [value] = &returned[..] else {
@@ -209,7 +255,7 @@ impl Running {
         };
         let value = Puller::new(&script.sandbox.lua).pull(&self.function.returns, value)?;
         *script.idle.borrow_mut() = Some(self.thread.clone());
-        Ok(Progress::Done(value))
+        Ok(Some(value))
     }
 }
 
