@@ -5,6 +5,10 @@
 //!
 //! Invariants
 //!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
+//!  - *bounded-background*: of flushes and compaction, whose requests are large and come many at a
+//!    time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What the disk has
+//!    taken it serves in its own order; a write to the commitlog waits for no more than that. They
+//!    hold up no other class while they wait.
 
 use super::ops::{Op, OpId};
 use crate::io::{IoClass, IoStats};
@@ -28,8 +32,22 @@ impl Op {
     }
 }
 
+/// A disk that gives 1 GiB a second after a millisecond is not slowed by it; one of 40 MiB a
+/// second is busy with it for 25 ms.
+const BACKGROUND_BYTES_MAX: usize = 1 << 20;
+
+fn is_background(class: IoClass) -> bool {
+    matches!(class, IoClass::Flush | IoClass::Compaction)
+}
+
+struct Waiting {
+    id: OpId,
+    cost: u64,
+    bytes: usize,
+}
+
 struct ClassState {
-    waiting: VecDeque<(OpId, u64)>,
+    waiting: VecDeque<Waiting>,
     /// Cost x 1024 / shares.
     used: u64,
     shares: u64,
@@ -42,7 +60,10 @@ pub(crate) struct IoQueue {
     /// The most that were in flight since somebody asked.
     in_flight_peak: usize,
     in_flight_max: usize,
+    /// Of the background's requests in flight.
+    background_bytes: usize,
     waiting: usize,
+    background_waiting: usize,
     floor: u64,
 }
 
@@ -56,20 +77,37 @@ impl IoQueue {
         };
         // In the order of the classes: commitlog, flush, compaction, query, streaming, system.
         let classes = [1000, 400, 200, 1000, 200, 400].map(state);
-        let in_flight_max = in_flight_max.max(1);
-        IoQueue { classes, in_flight: 0, in_flight_peak: 0, in_flight_max, waiting: 0, floor: 0 }
+        IoQueue {
+            classes,
+            in_flight: 0,
+            in_flight_peak: 0,
+            in_flight_max: in_flight_max.max(1),
+            background_bytes: 0,
+            waiting: 0,
+            background_waiting: 0,
+            floor: 0,
+        }
+    }
+
+    /// Whether there is room at the disk for such a request.
+    fn has_room(&self, class: IoClass, bytes: usize) -> bool {
+        let fits =
+            self.background_bytes == 0 || self.background_bytes + bytes <= BACKGROUND_BYTES_MAX;
+        self.in_flight < self.in_flight_max && (fits || !is_background(class))
     }
 
     /// Counts a request; whether it may go to the kernel at once.
     pub(crate) fn admit(&mut self, class: IoClass, kind: DiskKind, bytes: usize) -> bool {
-        let free = self.in_flight < self.in_flight_max && self.waiting == 0;
+        // Those that wait while there is room are of the background.
+        let first = !is_background(class) || self.background_waiting == 0;
+        let free = first && self.has_room(class, bytes);
         let floor = self.floor;
-        let class = &mut self.classes[class as usize];
-        count(&mut class.stats, kind, bytes);
+        let state = &mut self.classes[class as usize];
+        count(&mut state.stats, kind, bytes);
         if free {
-            class.used = class.used.max(floor) + cost(kind, bytes) * 1024 / class.shares;
-            class.stats.in_flight += 1;
-            self.started();
+            state.used = state.used.max(floor) + cost(kind, bytes) * 1024 / state.shares;
+            state.stats.in_flight += 1;
+            self.started(class, bytes);
         }
         free
     }
@@ -77,13 +115,14 @@ impl IoQueue {
     /// Lets a counted request wait.
     pub(crate) fn push(&mut self, class: IoClass, id: OpId, kind: DiskKind, bytes: usize) {
         let floor = self.floor;
-        let class = &mut self.classes[class as usize];
-        if class.waiting.is_empty() {
-            class.used = class.used.max(floor);
+        let state = &mut self.classes[class as usize];
+        if state.waiting.is_empty() {
+            state.used = state.used.max(floor);
         }
-        class.waiting.push_back((id, cost(kind, bytes)));
-        class.stats.queued += 1;
+        state.waiting.push_back(Waiting { id, cost: cost(kind, bytes), bytes });
+        state.stats.queued += 1;
         self.waiting += 1;
+        self.background_waiting += is_background(class) as usize;
     }
 
     /// The next request that may go, counted as in flight.
@@ -91,22 +130,26 @@ impl IoQueue {
         if self.in_flight_max <= self.in_flight || self.waiting == 0 {
             return None;
         }
-        let ready =
-            IoClass::ALL.into_iter().filter(|c| !self.classes[*c as usize].waiting.is_empty());
+        let ready = IoClass::ALL.into_iter().filter(|class| {
+            let first = self.classes[*class as usize].waiting.front();
+            first.is_some_and(|first| self.has_room(*class, first.bytes))
+        });
         let class = ready.min_by_key(|class| self.classes[*class as usize].used)?;
         let state = &mut self.classes[class as usize];
-        let (id, cost) = state.waiting.pop_front()?;
+        let Waiting { id, cost, bytes } = state.waiting.pop_front()?;
         self.floor = self.floor.max(state.used);
         state.used += cost * 1024 / state.shares;
         state.stats.queued -= 1;
         state.stats.in_flight += 1;
         self.waiting -= 1;
-        self.started();
+        self.background_waiting -= is_background(class) as usize;
+        self.started(class, bytes);
         Some((class, id))
     }
 
-    fn started(&mut self) {
+    fn started(&mut self, class: IoClass, bytes: usize) {
         self.in_flight += 1;
+        self.background_bytes += if is_background(class) { bytes } else { 0 };
         self.in_flight_peak = self.in_flight_peak.max(self.in_flight);
     }
 
@@ -122,9 +165,8 @@ impl IoQueue {
 
     /// A popped request was given up before it went: as if it had never been.
     pub(crate) fn abandon(&mut self, class: IoClass, kind: DiskKind, bytes: usize) {
+        self.left(class, bytes);
         let stats = &mut self.classes[class as usize].stats;
-        stats.in_flight -= 1;
-        self.in_flight -= 1;
         match kind {
             DiskKind::Read => {
                 (stats.reads, stats.read_bytes) = (stats.reads - 1, stats.read_bytes - bytes as u64)
@@ -137,12 +179,16 @@ impl IoQueue {
         }
     }
 
-    /// A request has ended.
-    pub(crate) fn ended(&mut self, class: IoClass, service_ns: u64) {
-        let stats = &mut self.classes[class as usize].stats;
-        stats.in_flight -= 1;
-        stats.service_ns += service_ns;
+    /// A request of so many bytes has ended.
+    pub(crate) fn ended(&mut self, class: IoClass, bytes: usize, service_ns: u64) {
+        self.left(class, bytes);
+        self.classes[class as usize].stats.service_ns += service_ns;
+    }
+
+    fn left(&mut self, class: IoClass, bytes: usize) {
+        self.classes[class as usize].stats.in_flight -= 1;
         self.in_flight -= 1;
+        self.background_bytes -= if is_background(class) { bytes } else { 0 };
     }
 
     pub(crate) fn stats(&self, class: IoClass) -> IoStats {
@@ -200,14 +246,14 @@ mod tests {
         assert_eq!(total(&queue), 4);
         assert_eq!(queue.take_peak(), 4);
         assert_eq!(queue.pop(), None);
-        queue.ended(IoClass::Query, 10);
-        queue.ended(IoClass::Compaction, 10);
+        queue.ended(IoClass::Query, 4096, 10);
+        queue.ended(IoClass::Compaction, 4096, 10);
         let mut went = [0; IoClass::ALL.len()];
         for _ in 0..120 {
             let (class, _) = queue.pop().expect("requests wait");
             went[class as usize] += 1;
             assert!(total(&queue) <= 4);
-            queue.ended(class, 10);
+            queue.ended(class, 4096, 10);
         }
         // 1000 shares against 200.
         let (query, compaction) =
@@ -218,12 +264,47 @@ mod tests {
     }
 
     #[test]
+    fn the_background_is_bounded_and_holds_up_nobody() {
+        const LARGE: usize = BACKGROUND_BYTES_MAX / 2;
+        let mut queue = IoQueue::new(8);
+        assert!(queue.admit(IoClass::Flush, DiskKind::Write, LARGE));
+        assert!(queue.admit(IoClass::Compaction, DiskKind::Write, LARGE));
+        assert!(!queue.admit(IoClass::Compaction, DiskKind::Write, LARGE));
+        queue.push(IoClass::Compaction, OpId(1), DiskKind::Write, LARGE);
+        assert_eq!(queue.pop(), None);
+        // Smaller than what waits, and behind it all the same.
+        assert!(!queue.admit(IoClass::Flush, DiskKind::Sync, 0));
+        queue.push(IoClass::Flush, OpId(2), DiskKind::Sync, 0);
+        assert!(queue.admit(IoClass::Commitlog, DiskKind::Write, LARGE));
+        assert!(queue.admit(IoClass::Query, DiskKind::Read, 10 * LARGE));
+        queue.ended(IoClass::Commitlog, LARGE, 1);
+        assert_eq!(queue.pop(), Some((IoClass::Flush, OpId(2))));
+        assert_eq!(queue.pop(), None);
+        queue.ended(IoClass::Flush, LARGE, 1);
+        assert_eq!(queue.pop(), Some((IoClass::Compaction, OpId(1))));
+        assert_eq!(queue.background_bytes, BACKGROUND_BYTES_MAX);
+    }
+
+    #[test]
+    fn one_request_of_the_background_may_be_larger_than_its_bound() {
+        let mut queue = IoQueue::new(8);
+        assert!(queue.admit(IoClass::Flush, DiskKind::Write, 2 * BACKGROUND_BYTES_MAX));
+        assert!(!queue.admit(IoClass::Flush, DiskKind::Write, 1));
+        queue.push(IoClass::Flush, OpId(1), DiskKind::Write, 1);
+        assert_eq!(queue.pop(), None);
+        queue.ended(IoClass::Flush, 2 * BACKGROUND_BYTES_MAX, 1);
+        assert_eq!(queue.pop(), Some((IoClass::Flush, OpId(1))));
+        queue.ended(IoClass::Flush, 1, 1);
+        assert_eq!((queue.background_bytes, queue.in_flight), (0, 0));
+    }
+
+    #[test]
     fn a_request_given_up_leaves_no_trace() {
         let mut queue = IoQueue::new(1);
         assert!(queue.admit(IoClass::Flush, DiskKind::Write, 100));
         assert!(!queue.admit(IoClass::Flush, DiskKind::Write, 7));
         queue.push(IoClass::Flush, OpId(1), DiskKind::Write, 7);
-        queue.ended(IoClass::Flush, 1);
+        queue.ended(IoClass::Flush, 100, 1);
         assert_eq!(queue.pop(), Some((IoClass::Flush, OpId(1))));
         queue.abandon(IoClass::Flush, DiskKind::Write, 7);
         let expected = IoStats { writes: 1, write_bytes: 100, service_ns: 1, ..IoStats::default() };

@@ -382,7 +382,7 @@ impl Shard {
         let mut dropped = Vec::new();
         let mut ops = self.ops.borrow_mut();
         let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };
-        let (class, since_ns) = (slot.class, slot.since_ns);
+        let (class, since_ns, bytes) = (slot.class, slot.since_ns, slot.op.disk_bytes());
         let mut close_fd = None;
         let waker = match std::mem::replace(&mut slot.state, State::Done(result)) {
             State::Submitted(waker) => waker,
@@ -398,7 +398,7 @@ impl Shard {
         };
         if let Some(class) = class {
             let now = self.clock.now_ns();
-            ops.queue.ended(class, now - since_ns);
+            ops.queue.ended(class, bytes, now - since_ns);
             self.dispatch(&mut ops, &mut dropped);
         }
         drop(ops);
