@@ -1,16 +1,18 @@
 //! CQL, from text to rows.
 //!
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
-//! [`processor`] keeps prepared statements and leads the rest; [`ddl`] and [`describe`] execute
-//! what concerns the schema. [`session`], [`parameters`], [`response`], [`prepared`] and
-//! [`error`] are what the protocol above deals in; [`options`] are what the node is told,
-//! [`guardrail`] counts which of them were met; [`offline`] serves tools that have no node.
+//! [`processor`] keeps prepared statements and leads the rest; `fragments` plans what is read of
+//! stored data as it lies; [`ddl`] and [`describe`] execute what concerns the schema. [`session`],
+//! [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol above deals in;
+//! [`options`] are what the node is told, [`guardrail`] counts which of them were met; [`offline`]
+//! serves tools that have no node.
 
 mod batch;
 mod cache;
 mod ddl;
 mod describe;
 pub mod error;
+mod fragments;
 mod functions;
 pub mod guardrail;
 mod ids;

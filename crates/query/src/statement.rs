@@ -2,6 +2,7 @@
 
 use crate::batch::{self, BatchPlan};
 use crate::error::CqlError;
+use crate::fragments;
 use crate::markers::{Markers, Names};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 use crate::options::Options;
@@ -208,15 +209,7 @@ fn plan(
 ) -> Result<(Plan, usize), CqlError> {
     let of_table = |entry: &Rc<TableEntry>| entry.schema.partition_key_count;
     Ok(match statement {
-        ast::Statement::Select(select) => {
-            let Some(source) = &select.from else {
-                let plan = select::prepare_values(schema, keyspace, &select, markers)?;
-                return Ok((Plan::Values(Box::new(plan)), 0));
-            };
-            let entry = table(schema, keyspace, source.table())?;
-            let plan = select::prepare(schema, entry, &select, markers)?;
-            (Plan::Select(Box::new(plan)), of_table(entry))
-        }
+        ast::Statement::Select(select) => plan_select(schema, keyspace, &select, markers)?,
         ast::Statement::Insert(insert) => {
             let entry = table(schema, keyspace, &insert.table)?;
             let plan = prepare_insert(schema, entry, &insert, markers)?;
@@ -269,6 +262,24 @@ fn plan(
             ));
         }
     })
+}
+
+fn plan_select(
+    schema: &Schema,
+    keyspace: Option<&str>,
+    select: &ast::Select,
+    markers: &mut Markers,
+) -> Result<(Plan, usize), CqlError> {
+    let Some(source) = &select.from else {
+        let plan = select::prepare_values(schema, keyspace, select, markers)?;
+        return Ok((Plan::Values(Box::new(plan)), 0));
+    };
+    let entry = table(schema, keyspace, source.table())?;
+    let plan = match source {
+        ast::Source::Table(_) => select::prepare(schema, entry, select, markers)?,
+        ast::Source::MutationFragments(_) => fragments::prepare(schema, entry, select, markers)?,
+    };
+    Ok((Plan::Select(Box::new(plan)), entry.schema.partition_key_count))
 }
 
 /// The marker in `ALTER TABLE .. DROP .. USING TIMESTAMP ?`.

@@ -18,6 +18,7 @@ use runtime::task::Scope;
 use runtime::time::timeout;
 use std::cell::Cell;
 use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storage::{PartitionGuard, Storage};
@@ -161,15 +162,7 @@ impl Coordinator {
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
         let consistency = options.consistency;
-        if consistency == Consistency::Any {
-            let text = "ANY ConsistencyLevel is only supported for writes";
-            return Err(ReadError::Refused(text.to_string()));
-        }
-        let needed = self.requirement(&table.replication, consistency);
-        let Requirement { required, alive } = needed;
-        if !needed.is_met() {
-            return Err(ReadError::Unavailable { consistency, required, alive });
-        }
+        let required = self.admit_read(table, options)?;
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
             && table.tablets.shard_of(token) == self.shard;
@@ -178,6 +171,37 @@ impl Coordinator {
         }
         // Boxed: what need not wait is not to pay for the room that waiting takes.
         let waits = Box::pin(self.read_waiting(table, token, command));
+        self.answer_read(options, required, waits).await
+    }
+
+    /// Refuses what cannot be read or has too few copies; how many copies have to answer.
+    #[inline]
+    pub(crate) fn admit_read(
+        &self,
+        table: &TableEntry,
+        options: &ReadOptions,
+    ) -> Result<u32, ReadError> {
+        let consistency = options.consistency;
+        if consistency == Consistency::Any {
+            let text = "ANY ConsistencyLevel is only supported for writes";
+            return Err(ReadError::Refused(text.to_string()));
+        }
+        let needed = self.requirement(&table.replication, consistency);
+        let Requirement { required, alive } = needed;
+        match needed.is_met() {
+            true => Ok(required),
+            false => Err(ReadError::Unavailable { consistency, required, alive }),
+        }
+    }
+
+    /// What the client is told of a read that waits.
+    pub(crate) async fn answer_read(
+        &self,
+        options: &ReadOptions,
+        required: u32,
+        waits: Pin<Box<dyn Future<Output = Result<Page, reader::ReadError>> + '_>>,
+    ) -> Result<Page, ReadError> {
+        let consistency = options.consistency;
         match timeout(options.timeout, waits).await {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => Err(read_failed(error, consistency, required)),

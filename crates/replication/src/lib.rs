@@ -10,13 +10,14 @@
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`], [`lwt`], [`row_ttl`].
+//! [`coordinator`], [`lwt`], [`row_ttl`]; [`fragments`] (what is stored, as it lies).
 
 mod batch;
 mod batchlog;
 pub mod coordinator;
 pub mod counter;
 pub mod error;
+pub mod fragments;
 mod lwt;
 pub mod options;
 pub mod paxos;

@@ -9,7 +9,7 @@ use mutation::collection::CollectionWriter;
 use mutation::compact::{QueryCompactor, Step};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::range::Direction;
-use mutation::{Cell, ClusteringRange, Fragment, Marker, MutationBuilder};
+use mutation::{Cell, ClusteringRange, Fragment, FrozenMutation, Marker, MutationBuilder};
 use mutation::{RowBuilder, Tombstone};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,20 +20,8 @@ const TIMESTAMP: i64 = 1;
 
 /// One page of `rows`, as storage would answer it.
 pub(crate) fn answer(schema: &TableSchema, rows: Vec<VirtualRow>, command: &ReadCommand) -> Page {
-    let mut partitions = BTreeMap::<DecoratedKey, MutationBuilder<'_>>::new();
-    for row in &rows {
-        let mut bytes = Vec::new();
-        compose_partition_key(values(schema.partition_key(), row, 0), &mut bytes);
-        let key = DecoratedKey::new(Bytes::from(bytes));
-        if is_wanted(command, &key) {
-            let builder = partitions.entry(key.clone());
-            let builder = builder.or_insert_with(|| MutationBuilder::new(schema, &key.key));
-            add(schema, row, builder);
-        }
-    }
     let mut compactor = QueryCompactor::new(schema, command);
-    for (key, builder) in partitions {
-        let mutation = builder.freeze();
+    for (key, mutation) in partitions(schema, &rows, command) {
         let Ok(view) = mutation.view() else { continue };
         let fragments = view.fragments(&schema.order);
         let fragments = slice(schema, command, &key, fragments);
@@ -46,6 +34,26 @@ pub(crate) fn answer(schema: &TableSchema, rows: Vec<VirtualRow>, command: &Read
         }
     }
     compactor.finish()
+}
+
+/// The partitions of `rows` that the command reads, whole, in ring order.
+pub(crate) fn partitions(
+    schema: &TableSchema,
+    rows: &[VirtualRow],
+    command: &ReadCommand,
+) -> BTreeMap<DecoratedKey, FrozenMutation> {
+    let mut partitions = BTreeMap::<DecoratedKey, MutationBuilder<'_>>::new();
+    for row in rows {
+        let mut bytes = Vec::new();
+        compose_partition_key(values(schema.partition_key(), row, 0), &mut bytes);
+        let key = DecoratedKey::new(Bytes::from(bytes));
+        if is_wanted(command, &key) {
+            let builder = partitions.entry(key.clone());
+            let builder = builder.or_insert_with(|| MutationBuilder::new(schema, &key.key));
+            add(schema, row, builder);
+        }
+    }
+    partitions.into_iter().map(|(key, builder)| (key, builder.freeze())).collect()
 }
 
 /// The values of adjacent columns, the first of which stands at `start`; null is empty.

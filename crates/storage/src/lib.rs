@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
 //! `dirty`, [`mod@memory`], `table`, `cache`, `view`, `open`, `flush`, `mirror`, `read`, `whole`,
-//! `replay`, `truncate`, `upload`, `compaction`, `locks`.
+//! `holders`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -25,6 +25,7 @@ mod config;
 mod dirty;
 mod error;
 mod flush;
+mod holders;
 mod locks;
 pub mod memory;
 pub mod memtable;
@@ -51,6 +52,7 @@ pub use cache::RowCacheStats;
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
+pub use holders::Holder;
 pub use locks::PartitionGuard;
 pub use read::SourceOptions;
 pub use sstable::{LargeLimits, WriterDefaults};

@@ -234,7 +234,7 @@ impl Reads {
     }
 
     /// The one that reads of a table for an answer take permits of.
-    fn of(&self, schema: &TableSchema) -> &Rc<ReadSemaphore> {
+    pub(crate) fn of(&self, schema: &TableSchema) -> &Rc<ReadSemaphore> {
         if is_of_system(schema) { &self.system } else { &self.user }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn answer(door: &Door, call: Call) -> Answer {
     let answered = match path.split_first() {
         Some((&"storage_service", rest)) => storage_service::answer(door, &call, rest).await,
         Some((&"column_family", rest)) => column_family::answer(door, &call, rest).await,
-        Some((&"system", rest)) => system::answer(&call, rest),
+        Some((&"system", rest)) => system::answer(&call, rest).await,
         _ => None,
     };
     match answered {

@@ -1,14 +1,22 @@
-//! `/system`: the log.
+//! `/system`: the log, caches.
 
 use super::Answered;
 use crate::call::{Answer, Call};
 use hyper::Method;
+use storage::Storage;
 
-pub(super) fn answer(call: &Call, path: &[&str]) -> Answered {
+pub(super) async fn answer(call: &Call, path: &[&str]) -> Answered {
     match (&call.method, path) {
         (&Method::POST, ["log"]) => Some(log(call)),
+        (&Method::POST, ["drop_sstable_caches"]) => Some(drop_caches().await),
         _ => None,
     }
+}
+
+/// Forgets what of SSTables is in memory: rows on every shard.
+async fn drop_caches() -> Result<Answer, Answer> {
+    runtime::on_all_shards(|| async { runtime::local::get::<Storage>().drop_row_cache() }).await;
+    Ok(Answer::done())
 }
 
 /// Writes a line into the log, so that whoever reads it knows what went on outside.

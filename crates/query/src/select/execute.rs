@@ -359,7 +359,8 @@ impl Scan<'_> {
             let mut from = resume.take().filter(|resume| resume.key == key);
             let mut first = ahead.pop_front();
             let mut over;
-            if first.is_none() && !keys.is_empty() && from.is_none() {
+            let reads_ahead = !keys.is_empty() && self.plan.fragments_of.is_none();
+            if first.is_none() && reads_ahead && from.is_none() {
                 let also = keys.iter().take(CONCURRENT_KEYS - 1).cloned();
                 let batch: Vec<(Token, Vec<u8>)> =
                     std::iter::once((token, key.clone())).chain(also).collect();
@@ -434,6 +435,10 @@ impl Scan<'_> {
     async fn read(&self, token: Token) -> Result<Page, CqlError> {
         let options = self.request.read_options(&self.command.partitions);
         let coordinator = self.request.coordinator;
+        if let Some(base) = &self.plan.fragments_of {
+            let read = coordinator.read_fragments(base, token, &self.command, &options);
+            return Ok(Box::pin(read).await?);
+        }
         let page = coordinator.read(&self.plan.table, token, &self.command, &options).await?;
         Ok(page)
     }

@@ -19,6 +19,8 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct SelectPlan {
     pub(crate) table: Rc<TableEntry>,
+    /// Where `table` shows what is stored of another one: that one.
+    pub(crate) fragments_of: Option<Rc<TableEntry>>,
     pub(crate) restrictions: Restrictions,
     pub(super) inputs: Inputs,
     /// What is read, static columns first, and of each the input that it is.
@@ -119,6 +121,7 @@ pub(crate) fn prepare(
         timeout,
         metadata: Rc::new(ResultMetadata::new(specs)),
         table: entry,
+        fragments_of: None,
     })
 }
 
@@ -133,9 +136,6 @@ fn preparer<'a>(
 
 fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
     let refused = |what: &str| Err(CqlError::Invalid(format!("{what} is not supported yet")));
-    if matches!(select.from, Some(ast::Source::MutationFragments(_))) {
-        return refused("SELECT FROM MUTATION_FRAGMENTS");
-    }
     match select.order_by.first() {
         Some(OrderBy::Nearest(..)) => refused("ORDER BY .. ANN OF"),
         Some(OrderBy::Function(..)) => refused("ORDER BY a function"),

@@ -10,6 +10,7 @@ mod damage;
 mod dirty;
 mod faults;
 mod formats;
+mod holders;
 mod large_partition;
 mod log;
 mod multishard;

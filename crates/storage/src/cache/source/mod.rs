@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`CacheView`], [`Below`]; [`CacheSource`]; `walk` (inside of a known
 //! partition), `scan` (partitions that are not known), `filler` (what is cached of them); `fresh`
-//! (one partition of which nothing is known).
+//! (one partition of which nothing is known); `known` (what is cached of one, and nothing else).
 //!
 //! Invariants
 //!  - *one-view*: what lies below is what the cache mirrored when the view was taken, in the same
@@ -18,6 +18,7 @@
 
 mod filler;
 mod fresh;
+mod known;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ mod walk;
 use crate::cache::{Found, NextKey, Phase, Populate, TabletCache};
 use filler::Filler;
 pub(crate) use fresh::FreshSource;
+pub(crate) use known::KnownSource;
 use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone};
 use reader::place::just_after;

@@ -201,7 +201,7 @@ impl Walk {
 }
 
 /// The range tombstone that holds where stretches meet: what ends there and begins again is one.
-struct OpenTombstone {
+pub(super) struct OpenTombstone {
     /// As it was yielded.
     open: Tombstone,
     /// A change that is due, unless another one comes at its position.
@@ -209,9 +209,9 @@ struct OpenTombstone {
 }
 
 impl OpenTombstone {
-    const NONE: OpenTombstone = OpenTombstone { open: Tombstone::NONE, due: None };
+    pub(super) const NONE: OpenTombstone = OpenTombstone { open: Tombstone::NONE, due: None };
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         order: &ClusteringOrder,
         change: TombstoneChange,
@@ -228,7 +228,7 @@ impl OpenTombstone {
         }
     }
 
-    fn flush(&mut self, ready: &mut VecDeque<Fragment>) {
+    pub(super) fn flush(&mut self, ready: &mut VecDeque<Fragment>) {
         if let Some(due) = self.due.take()
             && due.tombstone != self.open
         {
