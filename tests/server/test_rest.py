@@ -1,6 +1,7 @@
 """The REST API: what nodetool and harnesses ask a node for."""
 import json
 import shutil
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -199,3 +200,43 @@ def test_metrics_tell_their_shard(node, cql):
     assert names and all(name.startswith("scylla_reactor_") for name in names)
     assert {name.split('shard="')[1][0] for name in names} == {"0", "1"}
     assert len(metrics(node)) > len(names)
+
+
+def test_slow_requests_and_a_share_of_all_are_traced(node, cql):
+    path = "/storage_service/slow_query"
+    off = {"enable": False, "ttl": 86400, "threshold": 500000, "fast": False}
+    assert ask(node, "GET", path) == (200, off)
+    assert ask(node, "GET", "/storage_service/trace_probability") == (200, 0.0)
+    assert ask(node, "POST", path, threshold="x")[0] == 400
+    assert ask(node, "POST", "/storage_service/trace_probability", probability="2")[0] == 400
+    assert ask(node, "POST", "/storage_service/trace_probability")[0] == 400
+    cql.execute("CREATE TABLE ks.slow (a int PRIMARY KEY)")
+
+    def wait(text):
+        for _ in range(100):
+            rows = [row for row in cql.execute(text) if "very slow" in row.parameters["query"]]
+            if rows:
+                return rows
+            time.sleep(0.1)
+        raise AssertionError(f"nothing came of {text}")
+
+    # Everything is slow.
+    assert ask(node, "POST", path, enable="true", threshold=0, ttl=600) == (200, None)
+    assert ask(node, "GET", path)[1] == {**off, "enable": True, "ttl": 600, "threshold": 0}
+    cql.execute("SELECT a AS \"very slow\" FROM ks.slow WHERE a = 1")
+    assert ask(node, "POST", path, enable="false") == (200, None)
+    row = wait("SELECT * FROM system_traces.node_slow_log")[0]
+    assert row.table_names == {"ks.slow"} and row.command.startswith("SELECT a AS")
+    assert row.duration > 0 and row.username == "anonymous" and row.node_ip == node.address
+    times = list(cql.execute("SELECT * FROM system_traces.node_slow_log_time_idx"))
+    assert (row.start_time, row.shard) in {(at.start_time, at.shard) for at in times}
+    events = f"SELECT activity, ttl(activity) FROM system_traces.events WHERE session_id = {row.session_id}"
+    ttls = [row[1] for row in cql.execute(events)]
+    assert ttls and max(ttls) <= 600
+    # All of them.
+    assert ask(node, "POST", "/storage_service/trace_probability", probability=1) == (200, None)
+    cql.execute("SELECT a AS \"very slow\" FROM ks.slow WHERE a = 2")
+    assert ask(node, "POST", "/storage_service/trace_probability", probability=0) == (200, None)
+    before = len(wait("SELECT * FROM system_traces.sessions"))
+    cql.execute("SELECT a AS \"very slow\" FROM ks.slow WHERE a = 3")
+    assert before >= 2 and len(wait("SELECT * FROM system_traces.sessions")) == before

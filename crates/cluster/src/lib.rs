@@ -9,7 +9,7 @@
 //!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
 //!
 //! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`],
-//! [`settings`].
+//! [`settings`], [`trace_rules`].
 
 pub mod event;
 pub mod node;
@@ -19,6 +19,7 @@ pub mod schema_tables;
 pub mod settings;
 pub mod system_tables;
 pub mod tablets;
+pub mod trace_rules;
 pub mod uuids;
 pub mod virtual_tables;
 
@@ -35,4 +36,5 @@ pub use registry::{ChangeError, Cluster};
 pub use replication::Replication;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
 pub use settings::{Live, Restriction, Settings};
+pub use trace_rules::{SlowQueries, TraceRules};
 pub use virtual_tables::{VirtualFuture, VirtualRow, VirtualRows, VirtualWriter};

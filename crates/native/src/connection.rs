@@ -20,7 +20,7 @@ use crate::response::{self, Known, Registered};
 use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
-use query::trace::Traced;
+use query::trace::{Cause, Traced};
 use query::{BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
 use runtime::net::TcpStream;
@@ -399,20 +399,24 @@ impl Connection {
                 return self.refuse(stream, &CqlError::Protocol(damaged.to_string()));
             }
         };
-        let answer = match request {
-            request if header.flags & flag::TRACING != 0 => {
-                Box::pin(self.traced(dialect, stream, request, body.len())).await
+        let cause = match header.flags & flag::TRACING {
+            0 => self.server.processor().traces_unasked(),
+            _ => Some(Cause::Asked),
+        };
+        let answer = match (cause, request) {
+            (Some(cause), request) => {
+                Box::pin(self.traced(cause, dialect, stream, (request, body.len()))).await
             }
-            Request::Query { text, parameters } => {
+            (None, Request::Query { text, parameters }) => {
                 self.query(dialect, stream, text, &parameters).await
             }
-            Request::Prepare { text, keyspace } => {
+            (None, Request::Prepare { text, keyspace }) => {
                 Box::pin(self.prepare(dialect, stream, text, keyspace)).await
             }
-            Request::Execute { id, metadata_id, parameters } => {
+            (None, Request::Execute { id, metadata_id, parameters }) => {
                 self.execute(dialect, stream, id, metadata_id, &parameters).await
             }
-            Request::Batch { kind, entries, parameters } => {
+            (None, Request::Batch { kind, entries, parameters }) => {
                 Box::pin(self.batch(dialect, stream, kind, &entries, &parameters)).await
             }
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
@@ -425,16 +429,16 @@ impl Connection {
     /// Executes a request and writes down what was done for it. What is refused leaves no trace.
     async fn traced(
         &self,
+        cause: Cause,
         dialect: Dialect,
         stream: i16,
-        request: Request<'_>,
-        request_bytes: usize,
+        (request, request_bytes): (Request<'_>, usize),
     ) -> Result<(), CqlError> {
         let processor = self.server.processor();
-        let trace = processor.begin_trace(&self.session);
+        let trace = processor.begin_trace(&self.session, cause);
         let traced = |command, request, text| Traced { command, request, text, request_bytes };
         let answer = |known: Known<'_>, mut response: query::Response| {
-            response.tracing_id = Some(trace.id());
+            response.tracing_id = trace.told_id();
             self.push(|out| response::result(out, dialect, stream, known, &response));
         };
         match request {

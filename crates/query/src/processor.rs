@@ -12,10 +12,10 @@ use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
-use crate::trace::{self, Trace, Traced};
+use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, modify, select};
-use cluster::{Cluster, Settings};
+use cluster::{Cluster, Settings, TraceRules};
 use model::schema::UserFunction;
 use replication::Coordinator;
 use std::cell::RefCell;
@@ -93,6 +93,7 @@ pub struct Processor {
     unprepared: RefCell<Unprepared>,
     settings: Rc<Settings>,
     traces: trace::Writes,
+    trace_rules: Rc<TraceRules>,
 }
 
 impl Processor {
@@ -111,6 +112,7 @@ impl Processor {
             unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
             settings: Settings::of_shard(),
             traces: trace::Writes::new(),
+            trace_rules: TraceRules::of_shard(),
         })
     }
 
@@ -226,6 +228,9 @@ impl Processor {
                 BatchStatement::Text(text) => self.analyzed(text, keyspace.as_deref())?,
             });
         }
+        if let Some(trace) = parameters.trace {
+            statements.iter().for_each(|statement| trace.statement(statement));
+        }
         let mut values = Vec::with_capacity(entries.len());
         for (statement, entry) in statements.iter().zip(entries) {
             values.push(statement.values(&entry.values)?);
@@ -262,7 +267,7 @@ impl Processor {
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
         }
-        self.note(parameters, || format!("Processing a statement: {}", statement.subject()));
+        self.note_statement(parameters, statement);
         // What is boxed is seldom done, and the rest is not to pay for its room.
         let answered = match &statement.plan {
             Plan::Values(plan) => {
@@ -313,9 +318,28 @@ impl Processor {
         Ok(response)
     }
 
+    /// Why a request is to be traced whose client did not ask for it, if it is.
+    #[inline]
+    pub fn traces_unasked(&self) -> Option<Cause> {
+        let rules = &*self.trace_rules;
+        if !rules.any() {
+            return None;
+        }
+        let slow = rules.slow();
+        match rules.draws() {
+            true => Some(Cause::Drawn),
+            false => slow.enabled.then_some(Cause::MayBeSlow(slow)),
+        }
+    }
+
+    /// The rules of [`Processor::traces_unasked`].
+    pub(crate) fn trace_rules(&self) -> &TraceRules {
+        &self.trace_rules
+    }
+
     /// Begins the trace of a request, to be given to it with its parameters.
-    pub fn begin_trace(&self, session: &Session) -> Trace {
-        Trace::begin(session, &self.ids)
+    pub fn begin_trace(&self, session: &Session, cause: Cause) -> Trace {
+        Trace::begin(session, &self.ids, cause)
     }
 
     /// Ends a trace, which is written by and by.
@@ -326,7 +350,16 @@ impl Processor {
     /// An event of the trace, if there is one.
     fn note(&self, parameters: &Parameters<'_>, activity: impl FnOnce() -> String) {
         if let Some(trace) = parameters.trace {
-            trace.event(&self.ids, activity());
+            trace.event(&self.ids, activity);
+        }
+    }
+
+    /// The same, of a statement that is about to be executed.
+    fn note_statement(&self, parameters: &Parameters<'_>, statement: &Statement) {
+        if let Some(trace) = parameters.trace {
+            trace.statement(statement);
+            let activity = || format!("Processing a statement: {}", statement.subject());
+            trace.event(&self.ids, activity);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::select::{self, SelectPlan, ValuesPlan};
 use crate::syntax::{self, ast};
 use crate::term::{Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry};
-use model::{Type, Uuid};
+use model::{TableSchema, Type, Uuid};
 use replication::{Consistency, WriteKind};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -138,6 +138,17 @@ impl Statement {
             Plan::Use(keyspace) => format!("use of {keyspace}"),
             Plan::Schema(..) => "a change of the schema".to_owned(),
             Plan::Describe(_) => "a description".to_owned(),
+        }
+    }
+
+    /// Calls `each` with the tables that it reads or writes.
+    pub(crate) fn each_table(&self, each: &mut dyn FnMut(&TableSchema)) {
+        match &self.plan {
+            Plan::Select(plan) => each(&plan.fragments_of.as_ref().unwrap_or(&plan.table).schema),
+            Plan::Modify(plan) => each(&plan.table.schema),
+            Plan::Truncate(table, ..) => each(&table.schema),
+            Plan::Batch(plan) => plan.statements.iter().for_each(|it| each(&it.table.schema)),
+            Plan::Values(_) | Plan::Use(_) | Plan::Schema(..) | Plan::Describe(_) => {}
         }
     }
 

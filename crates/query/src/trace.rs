@@ -1,4 +1,5 @@
-//! Traces: what was done for one request, for the client that asked for it.
+//! Traces: what was done for one request, for the client that asked for it, or because the node's
+//! rules ([`cluster::TraceRules`]) say so: a share of all requests, and those that took long.
 //!
 //! Invariants
 //!  - *after-the-answer*: a trace is written by a task of its own, which nobody waits for.
@@ -6,33 +7,60 @@
 //!    [`EVENTS_MAX`] events; what is more is dropped, and so is a trace that cannot be written.
 //!
 //! A request without a trace costs a test of an `Option`. Traces are rows of
-//! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`].
+//! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`]; slow
+//! requests also of `node_slow_log` and `node_slow_log_time_idx`, which go when their rule says.
 
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::processor::Processor;
 use crate::session::Session;
+use crate::statement::Statement;
+use cluster::SlowQueries;
 use model::Uuid;
-use model::value::{encode_inet, write_map};
+use model::value::{encode_inet, write_collection, write_map};
 use replication::Consistency;
 use runtime::task::Scope;
 use runtime::time::Instant;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Events of a trace at most.
 const EVENTS_MAX: usize = 64;
 /// Traces of a shard that wait to be written at most.
 const WRITES_MAX: usize = 64;
+/// Tables of a request that are told, about.
+const TABLES_MAX: usize = 64;
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// A day.
 const TTL_SECS: u32 = 86_400;
 
+/// Why a request is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its client wants it.
+    Asked,
+    /// It was drawn.
+    Drawn,
+    /// It may turn out to be slow, then this holds. Otherwise nothing is kept.
+    MayBeSlow(SlowQueries),
+}
+
+impl Cause {
+    /// Whether it is kept however long the request takes.
+    fn keeps(self) -> bool {
+        !matches!(self, Cause::MayBeSlow(_))
+    }
+}
+
 /// The trace of one request while it is executed.
 #[derive(Debug)]
 pub struct Trace {
     id: Uuid,
+    cause: Cause,
+    /// The tables that it is about, with their keyspaces.
+    tables: RefCell<BTreeSet<String>>,
     started: Instant,
     started_micros: i64,
     client: Option<IpAddr>,
@@ -72,10 +100,12 @@ impl Writes {
 }
 
 impl Trace {
-    pub(crate) fn begin(session: &Session, ids: &Ids) -> Trace {
+    pub(crate) fn begin(session: &Session, ids: &Ids, cause: Cause) -> Trace {
         let started_micros = runtime::time::wall_micros();
         Trace {
             id: ids.timeuuid(started_micros),
+            cause,
+            tables: RefCell::default(),
             started: Instant::now(),
             started_micros,
             client: session.client.map(|address| address.ip()),
@@ -84,18 +114,36 @@ impl Trace {
         }
     }
 
-    /// The session, as the client is told.
+    /// The session.
     pub fn id(&self) -> Uuid {
         self.id
     }
 
+    /// The session, where the client is told of it.
+    pub fn told_id(&self) -> Option<Uuid> {
+        (self.cause == Cause::Asked).then_some(self.id)
+    }
+
+    /// A statement of the request.
+    pub(crate) fn statement(&self, statement: &Statement) {
+        let mut tables = self.tables.borrow_mut();
+        if tables.len() < TABLES_MAX {
+            statement.each_table(&mut |table| {
+                tables.insert(format!("{}.{}", table.keyspace, table.name));
+            });
+        }
+    }
+
     /// Something has begun.
-    pub(crate) fn event(&self, ids: &Ids, activity: String) {
+    pub(crate) fn event(&self, ids: &Ids, activity: impl FnOnce() -> String) {
+        if let Cause::MayBeSlow(SlowQueries { fast: true, .. }) = self.cause {
+            return;
+        }
         let mut events = self.events.borrow_mut();
         if events.len() < EVENTS_MAX {
             let elapsed_micros = self.elapsed_micros();
             let id = ids.timeuuid(runtime::time::wall_micros());
-            events.push(Event { id, activity, elapsed_micros });
+            events.push(Event { id, activity: activity(), elapsed_micros });
         }
     }
 
@@ -103,7 +151,8 @@ impl Trace {
         i32::try_from((Instant::now() - self.started).as_micros()).unwrap_or(i32::MAX)
     }
 
-    /// Writes the trace, later.
+    /// Writes the trace, later; nothing of a request that was not slow and is traced for that
+    /// alone.
     pub(crate) fn finish(
         &self,
         processor: &Processor,
@@ -111,95 +160,174 @@ impl Trace {
         traced: Traced<'_>,
         parameters: &Parameters<'_>,
     ) {
-        if WRITES_MAX <= writes.scope.task_count() {
+        let told = Told {
+            duration: self.elapsed_micros(),
+            coordinator: encode_inet(processor.cluster().node().rpc_address),
+            parameters: told(traced.text, parameters),
+            traced,
+        };
+        let slow = match self.cause {
+            Cause::MayBeSlow(slow) => Some(slow),
+            Cause::Asked | Cause::Drawn => Some(processor.trace_rules().slow()),
+        };
+        let is_slow = |slow: &SlowQueries| {
+            slow.enabled && slow.threshold_micros < u64::try_from(told.duration).unwrap_or(0)
+        };
+        let slow = slow.filter(is_slow);
+        let keeps = self.cause.keeps();
+        if (!keeps && slow.is_none()) || WRITES_MAX <= writes.scope.task_count() {
             return;
         }
-        let rows = self.rows(processor, traced, parameters);
-        writes.scope.spawn(async move {
-            let processor = runtime::local::get::<Processor>();
-            let session = Session::internal();
-            for (text, values) in rows {
-                let values: Vec<Value<'_>> = values
-                    .iter()
-                    .map(|value| value.as_deref().map_or(Value::Null, Value::Bytes))
-                    .collect();
-                let values = Values::Positional(&values);
-                let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
-                if let Err(error) = processor.query(&session, &text, &parameters).await {
-                    tracing::debug!(target: "tracing", "a trace is lost: {error}");
-                    return;
-                }
-            }
-        });
+        let mut rows = Vec::new();
+        if let Some(slow) = &slow {
+            rows.extend(self.slow_rows(&told, slow.ttl_secs));
+        }
+        match slow {
+            _ if keeps => self.rows(&told, TTL_SECS, &mut rows),
+            Some(slow) if !slow.fast => self.rows(&told, slow.ttl_secs, &mut rows),
+            _ => {}
+        }
+        writes.scope.spawn(write(rows));
     }
 
-    /// The rows as statements with their values: the session comes last, for with it a client
-    /// takes the trace for complete.
-    fn rows(
-        &self,
-        processor: &Processor,
-        traced: Traced<'_>,
-        parameters: &Parameters<'_>,
-    ) -> Vec<(String, Vec<Option<Vec<u8>>>)> {
-        let duration = self.elapsed_micros();
-        let coordinator = processor.cluster().node().rpc_address;
+    /// The rows of a slow request.
+    fn slow_rows(&self, told: &Told<'_>, ttl_secs: u32) -> [Insert; 2] {
+        let started_millis = self.started_micros.div_euclid(1000);
+        let shard = i32::from(runtime::shard_id());
         let id = || Some(self.id.as_bytes().to_vec());
-        let inet = |address| Some(encode_inet(address));
-        let int = |value: i32| Some(value.to_be_bytes().to_vec());
-        let millis = |value: i64| Some(value.to_be_bytes().to_vec());
-        let text = |value: &str| Some(value.as_bytes().to_vec());
+        let tables = self.tables.borrow();
+        let names: Vec<&[u8]> = tables.iter().map(|name| name.as_bytes()).collect();
+        let mut set = Vec::new();
+        write_collection(names.iter().copied(), &mut set);
+        // The session's id is of the time at which it began.
+        let record = vec![
+            id(),
+            Some(told.coordinator.clone()),
+            int(shard),
+            text(told.traced.text_kept()),
+            long(started_millis),
+            int(told.duration),
+            Some(told.parameters.clone()),
+            id(),
+            self.client.map(encode_inet),
+            (!names.is_empty()).then_some(set),
+            text(self.user.as_deref().unwrap_or("anonymous")),
+        ];
+        let time = vec![
+            long(minute_of(started_millis)),
+            long(started_millis),
+            id(),
+            id(),
+            Some(told.coordinator.clone()),
+            int(shard),
+        ];
+        let record_into = "node_slow_log (start_time, node_ip, shard, command, date, duration, \
+                           parameters, session_id, source_ip, table_names, username)";
+        let time_into = "node_slow_log_time_idx (minute, started_at, session_id, start_time, \
+                         node_ip, shard)";
+        [insert(record_into, ttl_secs, record), insert(time_into, ttl_secs, time)]
+    }
+
+    /// The rows of a trace as statements with their values: the session comes last, for with it a
+    /// client takes the trace for complete.
+    fn rows(&self, told: &Told<'_>, ttl_secs: u32, rows: &mut Vec<Insert>) {
+        let id = || Some(self.id.as_bytes().to_vec());
         let thread = format!("shard {}", runtime::shard_id());
         let started_millis = self.started_micros.div_euclid(1000);
-        let mut rows = Vec::new();
         for event in self.events.borrow().iter() {
-            let insert = format!(
-                "INSERT INTO system_traces.events (session_id, event_id, activity, source, \
-                 source_elapsed, thread) VALUES (?, ?, ?, ?, ?, ?) USING TTL {TTL_SECS}"
-            );
+            let into = "events (session_id, event_id, activity, source, source_elapsed, thread)";
             let values = vec![
                 id(),
                 Some(event.id.as_bytes().to_vec()),
                 text(&event.activity),
-                inet(coordinator),
+                Some(told.coordinator.clone()),
                 int(event.elapsed_micros),
                 text(&thread),
             ];
-            rows.push((insert, values));
+            rows.push(insert(into, ttl_secs, values));
         }
-        let insert = format!(
-            "INSERT INTO system_traces.sessions_time_idx (minute, started_at, session_id) VALUES \
-             (?, ?, ?) USING TTL {TTL_SECS}"
-        );
-        let minute = started_millis - started_millis.rem_euclid(60_000);
-        rows.push((insert, vec![millis(minute), millis(started_millis), id()]));
-        let insert = format!(
-            "INSERT INTO system_traces.sessions (session_id, client, command, coordinator, \
-             duration, parameters, request, request_size, started_at, username) VALUES (?, ?, ?, \
-             ?, ?, ?, ?, ?, ?, ?) USING TTL {TTL_SECS}"
-        );
+        let into = "sessions_time_idx (minute, started_at, session_id)";
+        let values = vec![long(minute_of(started_millis)), long(started_millis), id()];
+        rows.push(insert(into, ttl_secs, values));
+        let into = "sessions (session_id, client, command, coordinator, duration, parameters, \
+                    request, request_size, started_at, username)";
+        let Traced { command, request, request_bytes, .. } = told.traced;
         let values = vec![
             id(),
-            self.client.and_then(inet),
-            text(traced.command),
-            inet(coordinator),
-            int(duration),
-            Some(told(traced.text, parameters)),
-            text(traced.request),
-            int(i32::try_from(traced.request_bytes).unwrap_or(i32::MAX)),
-            millis(started_millis),
+            self.client.map(encode_inet),
+            text(command),
+            Some(told.coordinator.clone()),
+            int(told.duration),
+            Some(told.parameters.clone()),
+            text(request),
+            int(i32::try_from(request_bytes).unwrap_or(i32::MAX)),
+            long(started_millis),
             text(self.user.as_deref().unwrap_or("anonymous")),
         ];
-        rows.push((insert, values));
-        rows
+        rows.push(insert(into, ttl_secs, values));
+    }
+}
+
+/// What rows tell of a request that has ended.
+struct Told<'a> {
+    duration: i32,
+    coordinator: Vec<u8>,
+    parameters: Vec<u8>,
+    traced: Traced<'a>,
+}
+
+/// A row to be written: a statement and its values.
+type Insert = (String, Vec<Option<Vec<u8>>>);
+
+/// Into a table of traces, with its columns.
+fn insert(into: &str, ttl_secs: u32, values: Vec<Option<Vec<u8>>>) -> Insert {
+    let markers = vec!["?"; values.len()].join(", ");
+    let text = format!("INSERT INTO system_traces.{into} VALUES ({markers}) USING TTL {ttl_secs}");
+    (text, values)
+}
+
+fn int(value: i32) -> Option<Vec<u8>> {
+    Some(value.to_be_bytes().to_vec())
+}
+
+fn long(value: i64) -> Option<Vec<u8>> {
+    Some(value.to_be_bytes().to_vec())
+}
+
+fn text(value: &str) -> Option<Vec<u8>> {
+    Some(value.as_bytes().to_vec())
+}
+
+fn minute_of(millis: i64) -> i64 {
+    millis - millis.rem_euclid(60_000)
+}
+
+/// Writes rows one after the other; the first that cannot be written is the last.
+async fn write(rows: Vec<Insert>) {
+    let processor = runtime::local::get::<Processor>();
+    let session = Session::internal();
+    for (text, values) in rows {
+        let values: Vec<Value<'_>> =
+            values.iter().map(|value| value.as_deref().map_or(Value::Null, Value::Bytes)).collect();
+        let values = Values::Positional(&values);
+        let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
+        if let Err(error) = processor.query(&session, &text, &parameters).await {
+            tracing::debug!(target: "tracing", "a trace is lost: {error}");
+            return;
+        }
+    }
+}
+
+impl<'a> Traced<'a> {
+    /// The statement, as far as it is kept.
+    fn text_kept(&self) -> &'a str {
+        &self.text[..self.text.floor_char_boundary(TEXT_BYTES_MAX)]
     }
 }
 
 /// The parameters of a request as a map of texts, by name.
 fn told(text: &str, parameters: &Parameters<'_>) -> Vec<u8> {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let mut entries = vec![("consistency_level", parameters.consistency.name().to_owned())];
     entries.extend(parameters.page_size.map(|size| ("page_size", size.to_string())));
     if !text.is_empty() {

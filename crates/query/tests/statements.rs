@@ -638,7 +638,7 @@ fn a_trace_is_written_after_the_answer() {
     run(|env| async move {
         let text = "SELECT v FROM k WHERE p = 7";
         let processor = env.processor();
-        let trace = processor.begin_trace(env.session());
+        let trace = processor.begin_trace(env.session(), query::trace::Cause::Asked);
         let plain = query::Parameters::plain(replication::Consistency::One);
         let parameters = query::Parameters { trace: Some(&trace), page_size: Some(5), ..plain };
         processor.query(env.session(), text, &parameters).await.expect("an answer");

@@ -1,9 +1,9 @@
-//! `/storage_service`: who the node is; flushing, compacting and loading tables.
+//! `/storage_service`: who the node is; flushing, compacting and loading tables; what is traced.
 
 use super::tables::{all, named, on_each, set_auto_compaction};
 use super::{Answered, Door};
 use crate::call::{Answer, Call};
-use cluster::Schema;
+use cluster::{Schema, SlowQueries, TraceRules};
 use hyper::Method;
 use model::TableId;
 use serde_json::json;
@@ -29,6 +29,8 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         (&Method::DELETE, ["auto_compaction", keyspace]) => {
             async { set_auto_compaction(tables(keyspace)?, false).await }.await
         }
+        (&Method::POST, ["trace_probability"]) => set_trace_probability(call).await,
+        (&Method::POST, ["slow_query"]) => set_slow_query(call).await,
         (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
         _ => return None,
     };
@@ -49,6 +51,8 @@ fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
         ["operation_mode"] => json!("NORMAL"),
         ["is_initialized"] => json!(true),
         ["is_starting"] => json!(false),
+        ["trace_probability"] => json!(TraceRules::of_shard().probability()),
+        ["slow_query"] => slow_query(TraceRules::of_shard().slow()),
         ["keyspaces"] => return Some(keyspaces(door, call)),
         _ => return None,
     };
@@ -83,6 +87,46 @@ async fn compact(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
         merged.map_err(|error| error.to_string())
     };
     on_each(tables, compacted).await
+}
+
+/// Which share of all requests is traced.
+async fn set_trace_probability(call: &Call) -> Result<Answer, Answer> {
+    let probability = number(call, "probability", None)?;
+    let set = TraceRules::set_probability(probability).await;
+    set.map_err(|why| Answer::refused(400, why))?;
+    Ok(Answer::done())
+}
+
+/// Which requests are slow, and what is kept of them; what is not said stays as it is.
+async fn set_slow_query(call: &Call) -> Result<Answer, Answer> {
+    let now = TraceRules::of_shard().slow();
+    TraceRules::set_slow(SlowQueries {
+        enabled: call.flag("enable", now.enabled)?,
+        fast: call.flag("fast", now.fast)?,
+        ttl_secs: number(call, "ttl", Some(now.ttl_secs))?,
+        threshold_micros: number(call, "threshold", Some(now.threshold_micros))?,
+    })
+    .await;
+    Ok(Answer::done())
+}
+
+fn slow_query(slow: SlowQueries) -> serde_json::Value {
+    json!({
+        "enable": slow.enabled,
+        "ttl": slow.ttl_secs,
+        "threshold": slow.threshold_micros,
+        "fast": slow.fast,
+    })
+}
+
+/// A parameter that is a number; one that must be given has no default.
+fn number<T: std::str::FromStr>(call: &Call, name: &str, default: Option<T>) -> Result<T, Answer> {
+    let refused = |what: String| Answer::refused(400, format!("{name}: {what}"));
+    match (call.parameter(name).filter(|text| !text.is_empty()), default) {
+        (None, Some(default)) => Ok(default),
+        (None, None) => Err(refused("a number is wanted".to_owned())),
+        (Some(text), _) => text.parse().map_err(|_| refused(format!("not a number: {text}"))),
+    }
 }
 
 /// Takes over what lies in `upload/` of a table.

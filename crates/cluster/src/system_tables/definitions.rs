@@ -333,8 +333,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     traces("sessions_time_idx", "minute timestamp p; started_at timestamp c; session_id uuid c"),
     traces(
         "node_slow_log",
-        "node_ip inet p; shard int p; session_id uuid c; date timestamp; command text; \
-         duration int; parameters map<text,text>; source_ip inet; start_time timeuuid; \
+        "start_time timeuuid p; node_ip inet c; shard int c; command text; date timestamp; \
+         duration int; parameters map<text,text>; session_id uuid; source_ip inet; \
          table_names set<text>; username text",
     ),
     traces(
