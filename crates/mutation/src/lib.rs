@@ -25,7 +25,10 @@ pub use collection::{CollectionView, CollectionWriter};
 pub use compact::{CompactionFilter, QueryCompactor, Step};
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
-pub use page::{ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
+pub use page::{
+    ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece, RowPieces,
+    RowShape, SendRange,
+};
 pub use range::{
     ClusteringPosition, ClusteringRange, Direction, RangeTombstone, RangeTombstoneList,
     TombstoneChange,

@@ -395,6 +395,7 @@ pub fn read_all() -> ReadCommand {
         tombstone_limit: u64::MAX,
         now: NOW,
         bypass_cache: false,
+        shape: crate::page::RowShape::Whole,
         resume: None,
     }
 }

@@ -250,6 +250,7 @@ fn read_all(table: &TableEntry) -> ReadCommand {
         tombstone_limit: u64::MAX,
         now: runtime::time::wall_micros().div_euclid(1_000_000),
         bypass_cache: true,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

@@ -43,6 +43,7 @@ pub fn read_command(schema: &TableSchema, update: FrozenView<'_>, now: i64) -> R
         tombstone_limit: u64::MAX,
         now,
         bypass_cache: false,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

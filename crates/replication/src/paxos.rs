@@ -175,6 +175,7 @@ pub(crate) fn read_command(paxos: &TableSchema, place: Option<&Place>, now: i64)
         tombstone_limit: u64::MAX,
         now,
         bypass_cache: place.is_none(),
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

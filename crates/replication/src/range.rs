@@ -119,6 +119,7 @@ mod tests {
             tombstone_limit: 1000,
             now: 0,
             bypass_cache: false,
+            shape: mutation::RowShape::Whole,
             resume: None,
         }
     }

@@ -130,6 +130,7 @@ fn command(table: &TableSchema, column: &Column) -> ReadCommand {
         tombstone_limit: PAGE_ROWS,
         now: 0,
         bypass_cache: true,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

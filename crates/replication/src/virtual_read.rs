@@ -197,6 +197,7 @@ mod tests {
             tombstone_limit: 100,
             now: 0,
             bypass_cache: false,
+            shape: mutation::RowShape::Whole,
             resume: None,
         }
     }

@@ -151,6 +151,7 @@ fn command(table: &TableEntry, partitions: Partitions, row_limit: u64) -> ReadCo
         tombstone_limit: u64::MAX,
         now: runtime::time::wall_micros() / 1_000_000,
         bypass_cache: false,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

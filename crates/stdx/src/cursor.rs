@@ -66,6 +66,7 @@ impl<'a> Cursor<'a> {
         Damaged { what, at: self.offset() as u64 }
     }
     /// The next `count` bytes.
+    #[inline]
     pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Damaged> {
         match self.rest.split_at_checked(count) {
             Some((head, rest)) => {
@@ -76,6 +77,7 @@ impl<'a> Cursor<'a> {
         }
     }
     /// The next `N` bytes.
+    #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damaged> {
         match self.rest.split_first_chunk::<N>() {
             Some((head, rest)) => {
@@ -86,30 +88,37 @@ impl<'a> Cursor<'a> {
         }
     }
     /// One byte.
+    #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8, Damaged> {
         Ok(self.array::<1>(what)?[0])
     }
     /// Two bytes.
+    #[inline]
     pub fn u16(&mut self, what: &'static str) -> Result<u16, Damaged> {
         self.array(what).map(u16::from_be_bytes)
     }
     /// Four bytes.
+    #[inline]
     pub fn u32(&mut self, what: &'static str) -> Result<u32, Damaged> {
         self.array(what).map(u32::from_be_bytes)
     }
     /// Four bytes, signed.
+    #[inline]
     pub fn i32(&mut self, what: &'static str) -> Result<i32, Damaged> {
         self.array(what).map(i32::from_be_bytes)
     }
     /// Eight bytes.
+    #[inline]
     pub fn u64(&mut self, what: &'static str) -> Result<u64, Damaged> {
         self.array(what).map(u64::from_be_bytes)
     }
     /// Eight bytes, signed.
+    #[inline]
     pub fn i64(&mut self, what: &'static str) -> Result<i64, Damaged> {
         self.array(what).map(i64::from_be_bytes)
     }
     /// An unsigned vint (see [`vint`]).
+    #[inline]
     pub fn vint(&mut self, what: &'static str) -> Result<u64, Damaged> {
         match vint::read(self.rest) {
             Some((value, size)) => {
@@ -120,21 +129,25 @@ impl<'a> Cursor<'a> {
         }
     }
     /// A signed (zig-zag) vint.
+    #[inline]
     pub fn svint(&mut self, what: &'static str) -> Result<i64, Damaged> {
         self.vint(what).map(vint::unzigzag)
     }
     /// A vint length and as many bytes.
+    #[inline]
     pub fn vint_bytes(&mut self, what: &'static str) -> Result<&'a [u8], Damaged> {
         let count = self.vint(what)?;
         let count = usize::try_from(count).map_err(|_| self.damaged(what))?;
         self.take(count, what)
     }
     /// A 16-bit length and as many bytes.
+    #[inline]
     pub fn u16_bytes(&mut self, what: &'static str) -> Result<&'a [u8], Damaged> {
         let count = self.u16(what)?;
         self.take(count as usize, what)
     }
     /// A 32-bit unsigned length and as many bytes.
+    #[inline]
     pub fn u32_bytes(&mut self, what: &'static str) -> Result<&'a [u8], Damaged> {
         let count = self.u32(what)?;
         self.take(count as usize, what)

@@ -29,11 +29,16 @@ pub fn encode(value: u64) -> ([u8; SIZE_MAX], usize) {
 }
 
 /// Reads one vint; `None` when the slice ends first.
+#[inline]
 pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
-    let first = *bytes.first()?;
-    if first < 0x80 {
-        return Some((first as u64, 1));
+    match bytes.first() {
+        Some(&first) if first < 0x80 => Some((first as u64, 1)),
+        _ => read_long(bytes),
     }
+}
+
+fn read_long(bytes: &[u8]) -> Option<(u64, usize)> {
+    let first = *bytes.first()?;
     let extra = first.leading_ones() as usize;
     let tail = bytes.get(1..1 + extra)?;
     let head = if extra >= 7 { 0 } else { (first & (0xff >> (extra + 1))) as u64 };

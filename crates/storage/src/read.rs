@@ -1,8 +1,10 @@
 //! Answering reads from memtables, the row cache and SSTables.
 //!
-//! What one memtable, one object of the cache or the two of them answer is answered at once,
-//! without a permit and without fragments of the cache. All else is a merge of a [`View`].
+//! What one memtable, one object of the cache, the two of them, or a few runs of the cache answer
+//! is answered at once, without a permit and without fragments of the cache. All else is a merge of
+//! a [`View`].
 
+use crate::cache::TabletCache;
 use crate::shard::Shard;
 use crate::table::{Table, Tablet, Through};
 use crate::view::View;
@@ -165,6 +167,7 @@ impl One<'_> {
         if held.next().is_some() {
             return None;
         }
+        let held_none = more.is_none();
         let more = match &more {
             Some(partition) => Some(partition.plain()?),
             None => None,
@@ -180,7 +183,20 @@ impl One<'_> {
                 }
             })
         });
+        if page.is_none() && held_none {
+            return self.read_runs(cache, pass).map(Ok);
+        }
         page.flatten().map(Ok)
+    }
+
+    /// Answers from a few runs of the cache, of a partition that no memtable has.
+    fn read_runs(&self, cache: &TabletCache, pass: impl Fn() -> bool) -> Option<Page> {
+        let One { schema, lookup, command, .. } = self;
+        let key = &lookup.key;
+        cache.with_runs(key, |runs| {
+            // Where something is missing the read is admitted once it is known to have to wait.
+            whole::page_of_runs(runs, &key.key, schema, command).filter(|_| pass())
+        })
     }
 
     /// Whether all there is of the partition is in the memtable that is written to.

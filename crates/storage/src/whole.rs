@@ -1,7 +1,7 @@
 //! Answering a read of one partition from one object of the row cache, and what a memtable has
-//! besides: no fragments, nothing copied but what goes into the page.
+//! besides, or from a few runs: no fragments, nothing copied but what goes into the page.
 
-use crate::cache::{Piece, RunView, Whole};
+use crate::cache::{Piece, RunView, RunsView, Whole};
 use crate::memtable::Plain;
 use model::TableSchema;
 use mutation::page::{Page, ReadCommand};
@@ -81,6 +81,51 @@ fn feed_ranges(
         })?;
     }
     ControlFlow::Continue(())
+}
+
+/// The page that a partition of several runs answers; `None`: not all that it takes is there.
+pub(crate) fn page_of_runs(
+    runs: &RunsView<'_>,
+    key: &[u8],
+    schema: &TableSchema,
+    command: &ReadCommand,
+) -> Option<Page> {
+    let mut compactor = QueryCompactor::new(schema, command);
+    // However it ended: the compactor has what it wanted.
+    let _ = feed_runs(&mut compactor, runs, key, (schema, command))?;
+    Some(compactor.finish())
+}
+
+fn feed_runs(
+    compactor: &mut QueryCompactor<'_>,
+    runs: &RunsView<'_>,
+    key: &[u8],
+    (schema, command): (&TableSchema, &ReadCommand),
+) -> Option<ControlFlow<()>> {
+    let begun = compactor.begin(key, runs.tombstone).go_on();
+    if begun.is_break() {
+        return Some(begun);
+    }
+    if command.needs_static() && !runs.static_row.is_empty() {
+        let step = compactor.static_row(RowView::trusted(runs.static_row)).go_on();
+        if step.is_break() {
+            return Some(step);
+        }
+    }
+    let mut ranges = command.resumed_ranges(&schema.order);
+    if command.reversed {
+        ranges.reverse();
+    }
+    for range in &ranges {
+        let bounds = (range.start.as_parts(), range.end.as_parts());
+        let flow = runs.visit_rows(bounds, command.direction(), |key, row| {
+            compactor.row(key, RowView::trusted(row)).go_on()
+        })?;
+        if flow.is_break() {
+            return Some(flow);
+        }
+    }
+    Some(compactor.end().go_on())
 }
 
 /// The page that a partition answers of which a memtable has something as well.

@@ -31,6 +31,7 @@ pub(crate) fn read_all(schema: &TableSchema, now: i64) -> ReadCommand {
         tombstone_limit: u64::MAX,
         now,
         bypass_cache: false,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

@@ -27,6 +27,8 @@ const FEW: usize = 32;
 pub(super) struct ColumnPlan<'c> {
     wanted: &'c [(ColumnId, ColumnForm)],
     sorted: bool,
+    /// They are by id, and all are wanted as values.
+    plain: bool,
     /// For more than a few that are not sorted: indexes into `wanted`, by id.
     by_id: Vec<u32>,
     /// As long as `by_id`: where each wanted column starts in the row.
@@ -36,16 +38,57 @@ pub(super) struct ColumnPlan<'c> {
 impl<'c> ColumnPlan<'c> {
     pub(super) fn new(wanted: &'c [(ColumnId, ColumnForm)]) -> ColumnPlan<'c> {
         let sorted = wanted.is_sorted_by(|(a, _), (b, _)| a < b);
+        let plain = sorted && wanted.iter().all(|(_, form)| *form == ColumnForm::Value);
         if sorted || wanted.len() <= FEW {
-            return ColumnPlan { wanted, sorted, by_id: Vec::new(), offsets: Vec::new() };
+            return ColumnPlan { wanted, sorted, plain, by_id: Vec::new(), offsets: Vec::new() };
         }
         let mut by_id: Vec<u32> = (0..wanted.len() as u32).collect();
         by_id.sort_by_key(|index| wanted[*index as usize].0);
-        ColumnPlan { wanted, sorted, by_id, offsets: vec![ABSENT; wanted.len()] }
+        ColumnPlan { wanted, sorted, plain, by_id, offsets: vec![ABSENT; wanted.len()] }
     }
 
     /// Appends every wanted column; whether any is live.
+    #[inline]
     pub(super) fn write(
+        &mut self,
+        schema: &TableSchema,
+        row: RowView<'_>,
+        sight: Sight,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.plain && sight.shadow.is_none() && row.is_plain() {
+            let start = out.len();
+            if let Some(any) = self.write_live(row, out) {
+                return any;
+            }
+            out.truncate(start);
+        }
+        self.write_any(schema, row, sight, out)
+    }
+
+    /// Appends every wanted column of a row that nothing covers, whether any is there. `None`: not
+    /// all of them are live cells that stay; what was appended then is of no use.
+    fn write_live(&self, row: RowView<'_>, out: &mut Vec<u8>) -> Option<bool> {
+        out.reserve(row.bytes().len() + 4 * self.wanted.len());
+        let mut cells = row.live_cells();
+        let mut next = cells.next();
+        let mut any = false;
+        for (id, _) in self.wanted {
+            while next.is_some_and(|(column, _)| column < *id) {
+                next = cells.next();
+            }
+            match next {
+                Some((column, value)) if column == *id => {
+                    out.put_u32_bytes(value);
+                    any = true;
+                }
+                _ => out.put_i32(NULL),
+            }
+        }
+        (next.is_some() || cells.is_at_end()).then_some(any)
+    }
+
+    fn write_any(
         &mut self,
         schema: &TableSchema,
         row: RowView<'_>,

@@ -2,11 +2,12 @@
 
 use super::columns::{ColumnPlan, Sight};
 use crate::fragment::Fragment;
-use crate::page::{Page, Partitions, ReadCommand, Resume};
+use crate::page::{Page, Partitions, ReadCommand, Resume, RowPiece, RowShape};
 use crate::range::Direction;
 use crate::row::{self, RowView};
 use crate::tombstone::Tombstone;
 use model::TableSchema;
+use model::key::{clustering_components, partition_key_component};
 use std::ops::ControlFlow;
 use stdx::Put;
 
@@ -54,7 +55,8 @@ pub struct QueryCompactor<'c> {
 struct Partition {
     tombstone: Tombstone,
     range: Tombstone,
-    /// Where it starts in the page, where its key and its static flag stand.
+    /// Where it starts in the page, where its key and its static flag stand: of rows in pieces all
+    /// in one place, for only rows are there.
     start: usize,
     key_at: usize,
     static_at: usize,
@@ -78,9 +80,14 @@ fn first_bytes(command: &ReadCommand) -> usize {
 }
 
 impl<'c> QueryCompactor<'c> {
-    /// For a stream of what `command` reads, from its resume point on.
+    /// For a stream of what `command` reads, from its resume point on. Panics where it wants rows
+    /// in pieces of something else than [`RowShape::Pieces`] allows.
     pub fn new(schema: &'c TableSchema, command: &'c ReadCommand) -> QueryCompactor<'c> {
         let layout = command.layout();
+        if let RowShape::Pieces(_) = command.shape {
+            let single = matches!(command.partitions, Partitions::Key(_));
+            assert!(single && command.static_count == 0, "pieces are of one partition's rows");
+        }
         QueryCompactor {
             schema,
             command,
@@ -126,12 +133,15 @@ impl<'c> QueryCompactor<'c> {
             return Step::NextPartition; // It was answered in full.
         }
         let start = self.page.bytes.len();
-        self.page.bytes.put_vint_bytes(key);
-        let static_at = self.page.bytes.len();
-        let key_at = static_at - key.len();
-        self.page.bytes.put_u8(0);
-        let counts_at = self.page.bytes.len();
-        self.page.bytes.put_u64(0);
+        let (mut key_at, mut static_at, mut counts_at) = (start, start, start);
+        if self.command.shape == RowShape::Whole {
+            self.page.bytes.put_vint_bytes(key);
+            static_at = self.page.bytes.len();
+            key_at = static_at - key.len();
+            self.page.bytes.put_u8(0);
+            counts_at = self.page.bytes.len();
+            self.page.bytes.put_u64(0);
+        }
         if !tombstone.is_none() {
             self.page.tombstones_seen += 1;
         }
@@ -152,6 +162,9 @@ impl<'c> QueryCompactor<'c> {
     /// The static row of the partition, before any row.
     pub fn static_row(&mut self, row: RowView<'_>) -> Step {
         let Some(partition) = &mut self.partition else { return self.outside() };
+        if self.command.shape != RowShape::Whole {
+            return Step::Continue; // Of columns that the table has no more.
+        }
         let sight =
             Sight { shadow: partition.tombstone.merge(row.deletion()), now: self.command.now };
         let bytes = &mut self.page.bytes;
@@ -180,10 +193,34 @@ impl<'c> QueryCompactor<'c> {
         let sight = Sight { shadow: shadow.merge(row.deletion()), now: self.command.now };
         let bytes = &mut self.page.bytes;
         let start = bytes.len();
-        bytes.put_vint_bytes(key);
-        bytes.put_u32(0);
-        let values_at = bytes.len();
-        let any = self.regulars.write(self.schema, row, sight, bytes);
+        let any = match &self.command.shape {
+            RowShape::Whole => {
+                bytes.put_vint_bytes(key);
+                bytes.put_u32(0);
+                let values_at = bytes.len();
+                let any = self.regulars.write(self.schema, row, sight, bytes);
+                patch_length(bytes, values_at);
+                any
+            }
+            RowShape::Pieces(pieces) => {
+                let mut any = false;
+                for piece in pieces {
+                    match piece {
+                        RowPiece::Regulars => {
+                            any = self.regulars.write(self.schema, row, sight, bytes);
+                        }
+                        RowPiece::Clustering(position) => {
+                            put_value(bytes, clustering_components(key).nth(*position as usize));
+                        }
+                        RowPiece::PartitionKey(position) => {
+                            let key_count = self.schema.partition_key_count;
+                            put_value(bytes, key_value(self.command, key_count, *position));
+                        }
+                    }
+                }
+                any
+            }
+        };
         if !any && !row::is_live(self.schema, row, shadow, sight.now) {
             bytes.truncate(start);
             self.page.tombstones_seen += 1;
@@ -192,7 +229,6 @@ impl<'c> QueryCompactor<'c> {
             }
             return Step::Continue;
         }
-        patch_length(bytes, values_at);
         partition.rows_here += 1;
         self.page.row_count += 1;
         if self.command.per_partition_limit <= partition.rows() {
@@ -285,20 +321,26 @@ impl<'c> QueryCompactor<'c> {
         if partition.rows_here == 0 {
             return partition.start;
         }
-        let at = partition.counts_at;
-        let bytes = &mut self.page.bytes;
-        let rows_bytes = u32::try_from(bytes.len() - at - 8).expect("a page is under 4 GiB");
-        bytes[at..at + 4].copy_from_slice(&partition.rows_here.to_be_bytes());
-        bytes[at + 4..at + 8].copy_from_slice(&rows_bytes.to_be_bytes());
         if partition.rows_before == 0 {
             self.page.partition_count += 1;
         }
+        let at = partition.counts_at;
+        let bytes = &mut self.page.bytes;
+        if self.command.shape != RowShape::Whole {
+            return bytes.len();
+        }
+        let rows_bytes = u32::try_from(bytes.len() - at - 8).expect("a page is under 4 GiB");
+        bytes[at..at + 4].copy_from_slice(&partition.rows_here.to_be_bytes());
+        bytes[at + 4..at + 8].copy_from_slice(&rows_bytes.to_be_bytes());
         bytes.len()
     }
 
-    /// The key of a partition that stands in the page.
+    /// The key of a partition that stands in the page, or is the only one that is read.
     fn key(&self, partition: &Partition) -> &[u8] {
-        &self.page.bytes[partition.key_at..partition.static_at]
+        match self.command.shape {
+            RowShape::Whole => &self.page.bytes[partition.key_at..partition.static_at],
+            RowShape::Pieces(_) => key_of(self.command),
+        }
     }
 
     /// Whether a page of `bytes` bytes and what was counted is full.
@@ -313,6 +355,28 @@ impl<'c> QueryCompactor<'c> {
             Direction::Forward => 1,
             Direction::Reversed => -1,
         }
+    }
+}
+
+/// The key of the only partition that a command reads.
+fn key_of(command: &ReadCommand) -> &[u8] {
+    match &command.partitions {
+        Partitions::Key(key) => key,
+        Partitions::Range { .. } => &[],
+    }
+}
+
+/// A column of that key.
+fn key_value(command: &ReadCommand, key_count: usize, position: u16) -> Option<&[u8]> {
+    partition_key_component(key_of(command), key_count, position as usize)
+}
+
+/// Appends a value as the native protocol has it.
+#[inline]
+fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        Some(value) => out.put_u32_bytes(value),
+        None => out.put_i32(-1),
     }
 }
 

@@ -14,6 +14,9 @@
 //! A column in the form `Value` is a `[bytes]` of the native protocol, so that the columns of a
 //! row can go into a response frame in one copy. Without an expiry `expiry` and `ttl` are 0.
 //!
+//! A command may ask for rows in another shape ([`RowShape::Pieces`]): then the page is nothing but
+//! rows as a response frame has them.
+//!
 //! Invariants
 //!  - *statics-first*: in a command static columns stand before regular ones; a partition has a
 //!    column per static one (if `has_static`), a row one per regular one, in that order.
@@ -29,6 +32,7 @@ pub use view::{
 
 use crate::range::{ClusteringPosition, ClusteringRange, Direction, earlier, later};
 use model::{ClusteringOrder, ColumnId, TableId, Token};
+use smallvec::SmallVec;
 use stdx::Bytes;
 
 /// Which partitions a command reads.
@@ -73,6 +77,32 @@ pub enum ColumnForm {
     Blob,
 }
 
+/// What a page has of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RowShape {
+    /// Its clustering key and its columns, in a partition with its key: for [`PageView`].
+    #[default]
+    Whole,
+    /// These pieces, one after the other, each value as a `[bytes]` of the native protocol; rows
+    /// stand side by side, and nothing else is in the page. For one partition key, of a table
+    /// without static columns, every column as [`ColumnForm::Value`].
+    Pieces(RowPieces),
+}
+
+/// What rows are made of, left to right.
+pub type RowPieces = SmallVec<[RowPiece; 4]>;
+
+/// A part of a row of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowPiece {
+    /// The column of the partition key at that position.
+    PartitionKey(u16),
+    /// The clustering column at that position.
+    Clustering(u16),
+    /// All regular columns of the command, in their order.
+    Regulars,
+}
+
 /// A read, as sent to a replica. Plain data: it can go to another shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommand {
@@ -100,6 +130,7 @@ pub struct ReadCommand {
     /// Seconds since the epoch; what expires before is gone.
     pub now: i64,
     pub bypass_cache: bool,
+    pub shape: RowShape,
     /// Where to go on, in the first partition read.
     pub resume: Option<Resume>,
 }
@@ -199,7 +230,7 @@ pub struct Resume {
     pub rows_in_partition: u64,
 }
 
-/// An answer page. Read its bytes with [`PageView`].
+/// An answer page. Read its bytes with [`PageView`], unless its rows are in pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub bytes: Vec<u8>,

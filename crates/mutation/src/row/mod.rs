@@ -147,7 +147,22 @@ impl<'a> RowView<'a> {
 
     /// For bytes that `parse` or [`RowBuilder`] has vouched for: reads the head only. Damaged
     /// bytes give wrong rows, never a panic.
+    #[inline]
     pub fn trusted(bytes: &'a [u8]) -> RowView<'a> {
+        // Most rows have a live marker, or none, and no deletion.
+        if let Some((flags, rest)) = bytes.split_first()
+            && flags & !HAS_MARKER == HAS_BASE
+            && let Some((base, columns)) = rest.split_first_chunk()
+        {
+            let base = i64::from_be_bytes(*base);
+            let marker = (flags & HAS_MARKER != 0).then_some(Marker::Live { timestamp: base });
+            let (tombstone, shadowable) = (Tombstone::NONE, Tombstone::NONE);
+            return RowView { bytes, marker, tombstone, shadowable, base, columns };
+        }
+        RowView::trusted_head(bytes)
+    }
+
+    fn trusted_head(bytes: &'a [u8]) -> RowView<'a> {
         RowView::parse_head(bytes).unwrap_or(RowView {
             bytes: &[0],
             marker: None,
@@ -219,6 +234,17 @@ impl<'a> RowView<'a> {
         let without = self.tombstone.is_none() && self.shadowable.is_none();
         self.marker.is_none() && without && self.columns.is_empty()
     }
+    /// Whether it has no deletion, and no marker that expires or is dead.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.bytes.first().is_some_and(|flags| flags & !(HAS_MARKER | HAS_BASE) == 0)
+    }
+    /// Its live cells that do not expire, in order of id, up to the first column that is something
+    /// else.
+    #[inline]
+    pub(crate) fn live_cells(&self) -> LiveCells<'a> {
+        LiveCells { rest: self.columns }
+    }
     /// Columns in order of id.
     pub fn columns(&self) -> Columns<'a> {
         Columns { cursor: Cursor::new(self.columns), base: self.base, marker: self.marker }
@@ -253,6 +279,39 @@ fn read_tombstone(cursor: &mut Cursor<'_>, is_there: bool) -> Result<Tombstone, 
     let timestamp = cursor.i64("row tombstone timestamp")?;
     let deletion_time = cursor.i64("row tombstone deletion time")?;
     Ok(Tombstone { timestamp, deletion_time })
+}
+
+/// Iterator of [`RowView::live_cells`].
+#[derive(Clone, Debug)]
+pub(crate) struct LiveCells<'a> {
+    rest: &'a [u8],
+}
+
+impl LiveCells<'_> {
+    /// Whether it came to the end of the row, and not to a column of another kind.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl<'a> Iterator for LiveCells<'a> {
+    type Item = (ColumnId, &'a [u8]);
+    #[inline]
+    fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
+        let mut cursor = Cursor::new(self.rest);
+        let head = cursor.vint("column head").ok()?;
+        match (head & ((1 << FORM_BITS) - 1)) as u8 {
+            LIVE_AT_BASE => {}
+            LIVE => {
+                cursor.vint("cell timestamp").ok()?;
+            }
+            _ => return None,
+        }
+        let value = cursor.vint_bytes("cell value").ok()?;
+        self.rest = cursor.rest();
+        Some((ColumnId(u32::try_from(head >> FORM_BITS).ok()?), value))
+    }
 }
 
 /// Iterator of [`RowView::columns`].

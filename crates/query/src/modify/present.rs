@@ -102,6 +102,7 @@ impl ReadPlan {
             tombstone_limit: u64::MAX,
             now,
             bypass_cache: false,
+            shape: mutation::RowShape::Whole,
             resume: None,
         })
     }

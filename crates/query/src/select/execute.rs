@@ -19,7 +19,7 @@ use crate::term::Env;
 use cluster::{Live, Restriction};
 use model::Token;
 use mutation::page::{
-    Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange,
+    Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
 use std::collections::VecDeque;
 
@@ -94,7 +94,7 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
         plan,
         request,
         env,
-        command: command(plan, request, ranges),
+        command: ReadCommand { shape: shape(plan, &targets), ..command(plan, request, ranges) },
         filtered,
         per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
         rows_max: if limited { rows_left } else { u64::MAX },
@@ -249,7 +249,21 @@ fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> 
         },
         now: request.now_secs(),
         bypass_cache: plan.bypass_cache,
+        shape: RowShape::Whole,
         resume: None,
+    }
+}
+
+/// The shape in which the rows of one partition are read: that of the result, where it is made of
+/// columns as they are. A static row could be a row of the result by itself.
+fn shape(plan: &SelectPlan, targets: &Targets) -> RowShape {
+    match (&plan.projection, targets) {
+        (Some(projection), Targets::Key(..))
+            if plan.table.schema.static_count == 0 && !plan.distinct =>
+        {
+            RowShape::Pieces(projection.pieces().clone())
+        }
+        _ => RowShape::Whole,
     }
 }
 
@@ -505,6 +519,9 @@ impl Scan<'_> {
     /// Takes the rows of a page; `more` tells whether anything comes after it.
     async fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         self.tombstones_seen += page.tombstones_seen;
+        if self.command.shape != RowShape::Whole {
+            return self.take(page, more);
+        }
         let copied = self.plan.verbatim && self.output.is_plain();
         if copied && page.row_count <= self.room() {
             return self.copy(page, more);
@@ -610,6 +627,20 @@ impl Scan<'_> {
         let after = clustering.map(|clustering| (clustering.to_vec(), weight));
         let rows_in_partition = if row.clustering.is_some() { rows_in_partition } else { 0 };
         Resume { key: row.key.to_vec(), after, rows_in_partition }
+    }
+
+    /// Takes rows that are the result's already: they all have room. The first ones stay where
+    /// they are.
+    fn take(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
+        let consumed = self.copied(page, more);
+        if self.output.is_empty() {
+            self.output.add_rows(std::mem::take(&mut page.bytes), page.row_count);
+        } else {
+            self.output.body.extend_from_slice(&page.bytes);
+            self.output.row_count += page.row_count;
+        }
+        self.check_size()?;
+        Ok(consumed)
     }
 
     /// Takes the rows as they are: they all have room. The first ones stay where they are.

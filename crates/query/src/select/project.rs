@@ -4,24 +4,14 @@
 
 use crate::term::{Input, Inputs, Source, Term};
 use model::key::{clustering_components, partition_key_component};
-use mutation::page::{ColumnForm, PagePartition};
+use mutation::page::{ColumnForm, PagePartition, RowPiece, RowPieces};
 use stdx::Put;
 
 /// What a row of the result is made of, left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Projection {
-    pieces: Vec<Piece>,
+    pieces: RowPieces,
     key_count: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
-    /// A column of the partition key.
-    PartitionKey(u16),
-    /// A column of the clustering key.
-    Clustering(u16),
-    /// All the regular columns that are read, in their order.
-    Regulars,
 }
 
 impl Projection {
@@ -33,18 +23,18 @@ impl Projection {
         outputs: &[Term],
         key_count: usize,
     ) -> Option<Projection> {
-        let mut pieces = Vec::new();
+        let mut pieces = RowPieces::new();
         let mut outputs = outputs.iter().map(column_of).peekable();
         while let Some(output) = outputs.next() {
             let index = output?;
             match value_of(inputs.get(index))? {
-                Source::PartitionKey(position) => pieces.push(Piece::PartitionKey(*position)),
-                Source::Clustering(position) => pieces.push(Piece::Clustering(*position)),
+                Source::PartitionKey(position) => pieces.push(RowPiece::PartitionKey(*position)),
+                Source::Clustering(position) => pieces.push(RowPiece::Clustering(*position)),
                 Source::Static(_) => return None,
                 Source::Regular(_) => {
                     let (first, others) = column_inputs.split_first()?;
                     let together = *first == index
-                        && !pieces.contains(&Piece::Regulars)
+                        && !pieces.contains(&RowPiece::Regulars)
                         && others.iter().all(|other| {
                             value_of(inputs.get(*other)).is_some()
                                 && outputs.next() == Some(Some(*other))
@@ -52,13 +42,18 @@ impl Projection {
                     if !together {
                         return None;
                     }
-                    pieces.push(Piece::Regulars);
+                    pieces.push(RowPiece::Regulars);
                 }
             }
         }
         // A column that is read and not shown would have to be left out.
-        let whole = column_inputs.is_empty() || pieces.contains(&Piece::Regulars);
+        let whole = column_inputs.is_empty() || pieces.contains(&RowPiece::Regulars);
         whole.then_some(Projection { pieces, key_count })
+    }
+
+    /// What a row is made of, for whoever writes rows so from the start.
+    pub(super) fn pieces(&self) -> &RowPieces {
+        &self.pieces
     }
 
     /// Appends the rows of a partition that has some.
@@ -66,14 +61,14 @@ impl Projection {
         for row in partition.rows() {
             for piece in &self.pieces {
                 let value = match piece {
-                    Piece::Regulars => {
+                    RowPiece::Regulars => {
                         out.put(row.values());
                         continue;
                     }
-                    Piece::PartitionKey(position) => {
+                    RowPiece::PartitionKey(position) => {
                         partition_key_component(partition.key(), self.key_count, *position as usize)
                     }
-                    Piece::Clustering(position) => {
+                    RowPiece::Clustering(position) => {
                         clustering_components(row.clustering()).nth(*position as usize)
                     }
                 };

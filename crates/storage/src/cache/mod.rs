@@ -5,8 +5,9 @@
 //! ([`run`]); what lies between runs is a gap. Runs and small partitions are objects of a
 //! [`memory::Arena`], named by handles; the arena's clock says what goes when memory is short.
 //!
-//! How a reader uses it: [`TabletCache::with_whole`] for a partition that is one object, else
-//! [`TabletCache::find`] and [`Snapshot::next`]; of a range of partitions first
+//! How a reader uses it: [`TabletCache::with_whole`] for a partition that is one object,
+//! [`TabletCache::with_runs`] for a few runs of a larger one, else [`TabletCache::find`] and
+//! [`Snapshot::next`]; of a range of partitions first
 //! [`TabletCache::next_key`]. What it reads below (gaps, unknown partitions) it offers by
 //! [`TabletCache::populate`] and [`TabletCache::populate_continuous`], with the phase that it noted
 //! *in the step in which it took the set of SSTables that it reads*.
@@ -24,7 +25,7 @@
 //!    [`RowCache::reclaim_step`].
 //!
 //! In reading order: [`run`], `partition`, `index`, `store`, `evict`, `populate`, `update`,
-//! `plain`, `shed`, `snapshot`; `ghosts`, `stats`.
+//! `plain`, `shed`, `snapshot`, `runs`; `ghosts`, `stats`.
 
 mod evict;
 mod ghosts;
@@ -33,6 +34,7 @@ mod partition;
 mod plain;
 mod populate;
 pub(crate) mod run;
+mod runs;
 mod shed;
 mod snapshot;
 pub(crate) mod source;
@@ -46,6 +48,7 @@ mod visit;
 pub(crate) use partition::{Run, Stretch};
 pub(crate) use populate::Populate;
 pub(crate) use run::RunView;
+pub(crate) use runs::RunsView;
 pub(crate) use snapshot::Snapshot;
 pub use stats::RowCacheStats;
 pub(crate) use update::{Update, UpdateStep};

@@ -1,5 +1,6 @@
 //! Reading a partition of a memtable straight into a page: at once, without fragments.
 
+use super::row::Row;
 use super::{Memtable, Partition};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::page::{Page, ReadCommand};
@@ -59,6 +60,11 @@ impl Walk<'_, '_> {
     ) -> ControlFlow<()> {
         let (order, direction) = (self.order, self.command.direction());
         let compactor = &mut *self.compactor;
+        if partition.ranges.is_none() {
+            return partition
+                .rows
+                .visit(order, range, direction, |key, row| give(compactor, key, row));
+        }
         let list = partition.ranges.as_deref();
         let mut changes =
             list.into_iter().flat_map(|list| list.changes(order, range, direction)).peekable();
@@ -80,11 +86,21 @@ impl Walk<'_, '_> {
                 *open = change.tombstone;
                 compactor.change(change.position.as_parts(), change.tombstone).go_on()?;
             }
-            compactor.row(key, RowView::trusted(&row.bytes())).go_on()
+            give(compactor, key, row)
         })?;
         changes.try_for_each(|change| {
             *open = change.tombstone;
             compactor.change(change.position.as_parts(), change.tombstone).go_on()
         })
     }
+}
+
+/// A row, borrowed where it is one blob.
+#[inline]
+fn give(compactor: &mut QueryCompactor<'_>, key: &[u8], row: &Row) -> ControlFlow<()> {
+    match row.blob() {
+        Some(blob) => compactor.row(key, RowView::trusted(blob)),
+        None => compactor.row(key, RowView::trusted(&row.bytes())),
+    }
+    .go_on()
 }

@@ -357,6 +357,7 @@ fn random_command(prng: &mut Prng, schema: &TableSchema, key: &DecoratedKey) -> 
         tombstone_limit: limit(prng),
         now: 5,
         bypass_cache: false,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

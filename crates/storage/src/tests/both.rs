@@ -1,5 +1,5 @@
-//! Partitions of which the cache knows all and one memtable has something: answered without a
-//! permit, and as the way of all other reads answers.
+//! Partitions of which the cache knows all and one memtable has something, and slices of larger
+//! ones: answered without a permit, and as the way of all other reads answers.
 
 use super::against_model::{Draw, read_all, start};
 use super::*;
@@ -7,7 +7,7 @@ use crate::read::One;
 use mutation::testing;
 use runtime::sim::{Options, World};
 use sstable::Lookup;
-use stdx::Bytes;
+use stdx::{Bytes, Prng};
 
 /// Whether a read of one partition needs no permit.
 fn is_read_at_once(storage: &Storage, command: &ReadCommand, key: &[u8]) -> bool {
@@ -58,4 +58,74 @@ async fn compare() {
     }
     assert!(40 < at_once && 40 < merged, "{at_once} at once, {merged} merged");
     storage.stop().await.unwrap();
+}
+
+/// Rows of the partition that is sliced.
+const ROWS: u32 = 700;
+
+/// All of them, some shorter than others.
+async fn write_rows(storage: &Storage, schema: &TableSchema, timestamp: i64) {
+    let mut builder = MutationBuilder::new(schema, &key(1));
+    for row in 0..ROWS {
+        let value = format!("{timestamp} {row} {}", "v".repeat(row as usize % 60));
+        let mut blob = RowBuilder::new(Vec::new());
+        blob.marker(Marker::Live { timestamp });
+        blob.cell(V, Cell::live(timestamp, value.as_bytes()));
+        builder.row(&clustering(&[row, 0]), &blob.finish());
+    }
+    storage.apply(builder.freeze()).await.unwrap();
+    storage.flush(schema.id).await.unwrap();
+}
+
+/// A slice of the partition, in either direction.
+fn slice_command(schema: &TableSchema, prng: &mut Prng) -> ReadCommand {
+    let mut place = |after| (clustering(&[prng.below(ROWS as u64) as u32]), after);
+    let (first, second) = (place(-1), place(1));
+    let (start, end) = if first.0 <= second.0 { (first, second) } else { (second, first) };
+    ReadCommand {
+        ranges: vec![SendRange { start, end }],
+        reversed: prng.one_in(2),
+        row_limit: 1 + prng.below(100),
+        ..command(schema, Partitions::Key(key(1)))
+    }
+}
+
+#[test]
+fn a_slice_that_lies_in_some_runs_is_read_at_once() {
+    runtime::sim::test(1, || async {
+        let config = Config { row_cache_bytes_max: 8 << 20, ..config() };
+        let storage = open(config).await;
+        let schema = schema(1, "t1");
+        let (mut prng, mut at_once, mut merged) = (Prng::from_seed(1), 0, 0);
+        for timestamp in 1..4 {
+            write_rows(&storage, &schema, timestamp).await;
+            if timestamp == 2 {
+                // Known piece by piece, with gaps.
+                storage.drop_row_cache();
+            }
+            for round in 0..160 {
+                if round == 120 {
+                    // A part of the rows is not in the cache alone any more.
+                    let write = write(&schema, 1, ROWS + timestamp as u32, timestamp, b"new");
+                    storage.apply(write).await.unwrap();
+                }
+                let mut command = slice_command(&schema, &mut prng);
+                let alone = is_read_at_once(&storage, &command, &key(1));
+                assert!(!alone || round < 120, "what a memtable has is left out");
+                *if alone { &mut at_once } else { &mut merged } += 1;
+                let mut below = ReadCommand { bypass_cache: true, ..command.clone() };
+                // Two pages.
+                for _ in 0..2 {
+                    let page = storage.read(&command).await.unwrap();
+                    assert_eq!(page, storage.read(&below).await.unwrap(), "{command:?}");
+                    let Some(resume) = page.resume else { break };
+                    command.resume = Some(resume.clone());
+                    below.resume = Some(resume);
+                }
+            }
+            storage.flush(schema.id).await.unwrap();
+        }
+        assert!(150 < at_once && 125 < merged, "{at_once} at once, {merged} merged");
+        storage.stop().await.unwrap();
+    });
 }

@@ -93,6 +93,7 @@ pub(crate) fn command(schema: &TableSchema, partitions: Partitions) -> ReadComma
         tombstone_limit: u64::MAX,
         now: 1_000,
         bypass_cache: false,
+        shape: mutation::RowShape::Whole,
         resume: None,
     }
 }

@@ -226,6 +226,7 @@ impl Bench {
             tombstone_limit: u64::MAX,
             now: runtime::time::wall_micros() / 1_000_000,
             bypass_cache: self.bypass_cache,
+            shape: mutation::RowShape::Whole,
             resume: None,
         };
         let page = runtime::local::get::<storage::Storage>().read(&command).await?;
