@@ -23,6 +23,7 @@ pub mod read_stats;
 pub mod schema;
 pub mod scrub;
 pub mod scylla;
+mod spares;
 pub mod statistics;
 pub mod store;
 pub mod table;

@@ -1,5 +1,7 @@
-//! What reading SSTables did on a shard. One counter set per shard, whatever cache a read uses.
+//! What reading SSTables did on a shard, and memory that its reads hand on. One object per shard,
+//! whatever cache a read uses.
 
+use crate::spares::Spares;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -36,14 +38,15 @@ pub struct ReadCounts {
     pub data_ranges: [u64; RANGE_CLASSES],
 }
 
-/// The counters of a shard.
+/// The counters of a shard, and what its reads hand on.
 #[derive(Debug, Default)]
 pub struct ReadStats {
     counts: RefCell<ReadCounts>,
+    spares: Spares,
 }
 
 impl ReadStats {
-    /// The counters of this shard.
+    /// The one of this shard.
     pub fn of_shard() -> Rc<ReadStats> {
         match runtime::local::try_get::<ReadStats>() {
             Some(stats) => stats,
@@ -58,6 +61,11 @@ impl ReadStats {
     /// What was counted so far.
     pub fn counts(&self) -> ReadCounts {
         *self.counts.borrow()
+    }
+
+    /// Memory that reads hand on.
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.spares
     }
 
     /// Counts.

@@ -2,6 +2,7 @@
 
 use crate::compress::guard::Guard;
 use crate::compress::{CHUNK_CRC_BYTES, Chunks};
+use crate::spares::Spares;
 use reader::ReadError;
 use runtime::io::{AlignedBuf, DmaBuf, File, IoClass};
 use std::ops::{Deref, Range};
@@ -21,16 +22,6 @@ pub enum Loaded {
     Direct(DmaBuf),
     /// Decompressed, or put together.
     Own(Vec<u8>),
-}
-
-impl Loaded {
-    /// The memory, if a read can use it again.
-    pub fn into_buffer(self) -> AlignedBuf {
-        match self {
-            Loaded::Direct(buf) => buf.into_buffer(),
-            Loaded::Own(_) => AlignedBuf::new(),
-        }
-    }
 }
 
 impl Loaded {
@@ -125,15 +116,18 @@ impl ReadFile {
 
     /// The uncompressed bytes of a range that lies within the file: into `memory`, without a copy,
     /// where they are not compressed.
-    pub async fn load(
+    pub(crate) async fn load(
         &self,
         class: IoClass,
         range: Range<u64>,
-        memory: AlignedBuf,
+        mut memory: AlignedBuf,
+        spares: &Spares,
     ) -> Result<Loaded, ReadError> {
         if self.chunks.is_some() || self.rounded(range.clone()) != range {
-            let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
-            self.read(class, range, &mut bytes).await?;
+            let mut bytes = spares.chunk();
+            bytes.reserve((range.end - range.start) as usize);
+            self.read_by(class, range, &mut memory, &mut bytes).await?;
+            spares.keep_block(memory);
             return Ok(Loaded::Own(bytes));
         }
         let length = (range.end - range.start) as usize;
@@ -158,6 +152,17 @@ impl ReadFile {
         range: Range<u64>,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
+        self.read_by(class, range, &mut AlignedBuf::new(), out).await
+    }
+
+    /// As [`ReadFile::read`], with requests into that memory.
+    async fn read_by(
+        &self,
+        class: IoClass,
+        range: Range<u64>,
+        memory: &mut AlignedBuf,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         assert!(range.start <= range.end && range.end <= self.len(), "a read past the end");
         if range.is_empty() {
             return Ok(());
@@ -165,14 +170,16 @@ impl ReadFile {
         let Some(chunks) = &self.chunks else {
             let outer = self.rounded(range.clone());
             let length = (outer.end - outer.start) as usize;
-            let bytes =
-                self.file.read_at(class, outer.start, length).await.map_err(ReadError::Io)?;
+            let taken = std::mem::take(memory);
+            let bytes = self.file.read_into(class, outer.start, length, taken).await;
+            let bytes = bytes.map_err(ReadError::Io)?;
             if bytes.len() < length {
                 return Err(self.damaged("the file is shorter than it was", range.start));
             }
             self.check(outer.start, &bytes)?;
             let (start, end) = (range.start - outer.start, range.end - outer.start);
             out.extend_from_slice(&bytes[start as usize..end as usize]);
+            *memory = bytes.into_buffer();
             return Ok(());
         };
         let chunk_bytes = chunks.chunk_bytes as u64;
@@ -186,7 +193,7 @@ impl ReadFile {
             {
                 last += 1;
             }
-            self.read_chunks(chunks, class, next..last + 1, &range, out).await?;
+            self.read_chunks(class, next..last + 1, &range, (memory, out)).await?;
             next = last + 1;
         }
         Ok(())
@@ -195,15 +202,17 @@ impl ReadFile {
     /// Reads chunks by one request and appends what they have of `wanted`.
     async fn read_chunks(
         &self,
-        chunks: &Chunks,
         class: IoClass,
         indices: Range<usize>,
         wanted: &Range<u64>,
-        out: &mut Vec<u8>,
+        (memory, out): (&mut AlignedBuf, &mut Vec<u8>),
     ) -> Result<(), ReadError> {
+        let Some(chunks) = &self.chunks else { unreachable!("the file is compressed") };
         let base = chunks.offsets[indices.start];
         let length = (chunks.end_of(indices.end - 1, self.file_bytes) - base) as usize;
-        let bytes = self.file.read_at(class, base, length).await.map_err(ReadError::Io)?;
+        let taken = std::mem::take(memory);
+        let bytes = self.file.read_into(class, base, length, taken).await;
+        let bytes = bytes.map_err(ReadError::Io)?;
         self.check(base, &bytes)?;
         for index in indices {
             let start = chunks.offsets[index];
@@ -222,6 +231,7 @@ impl ReadFile {
             let position = index as u64 * chunks.chunk_bytes as u64;
             keep(position, wanted, at, out);
         }
+        *memory = bytes.into_buffer();
         Ok(())
     }
 

@@ -178,8 +178,10 @@ impl PromotedCursor {
         access: Access,
     ) -> PromotedCursor {
         let pages = CachedPages { file, access };
+        let stats = ReadStats::of_shard();
+        let memory = [(); 3].map(|()| stats.spares().buffer());
         let search = Search::new(pages, at, mapping, widths == Widths::Exact, outer);
-        PromotedCursor { search, at, stats: ReadStats::of_shard() }
+        PromotedCursor { search: search.in_memory(memory), at, stats }
     }
 
     async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
@@ -240,5 +242,12 @@ impl PromotedCursor {
             }
             Stop::Damaged(damaged) => Err(file.damaged(damaged.what, damaged.at)),
         }
+    }
+}
+
+impl Drop for PromotedCursor {
+    fn drop(&mut self) {
+        let memory = self.search.take_memory();
+        memory.into_iter().for_each(|buffer| self.stats.spares().keep_buffer(buffer));
     }
 }

@@ -204,6 +204,18 @@ impl<P: Pages> Search<P> {
         }
     }
 
+    /// The same, which puts keys into this memory.
+    pub(crate) fn in_memory(self, [first, last, high_bytes]: [Vec<u8>; 3]) -> Search<P> {
+        Search { first, last, high_bytes, ..self }
+    }
+
+    /// The memory that keys were put into.
+    pub(crate) fn take_memory(&mut self) -> [Vec<u8>; 3] {
+        self.highs.clear();
+        self.parsed = None;
+        [&mut self.first, &mut self.last, &mut self.high_bytes].map(std::mem::take)
+    }
+
     /// The pages that it looks at.
     pub(crate) fn pages(&self) -> &P {
         &self.held.pages

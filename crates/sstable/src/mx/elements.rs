@@ -8,6 +8,7 @@ use crate::mx::partition::{Head, Kind};
 use crate::mx::row::{RowDecoder, RowFlags};
 use crate::mx::slicer::{Place, Slicer};
 use crate::mx::window::Window;
+use crate::read_stats::ReadStats;
 use crate::table::Mapping;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
@@ -56,6 +57,8 @@ pub(super) struct Elements {
     latest_weight: Option<i8>,
     /// Whether an element may be the static row.
     at_start: bool,
+    /// Where the memory comes from, and goes to.
+    stats: Rc<ReadStats>,
 }
 
 impl Elements {
@@ -64,16 +67,19 @@ impl Elements {
         mapping: Rc<Mapping>,
         ranges: Vec<ClusteringRange>,
         with_static: bool,
+        stats: Rc<ReadStats>,
     ) -> Elements {
+        let spares = stats.spares();
         Elements {
             mapping,
             slicer: Slicer::new(ranges),
             with_static,
-            decoder: RowDecoder::default(),
-            prefix: Vec::new(),
-            latest: Vec::new(),
+            decoder: RowDecoder::in_memory(spares.buffer()),
+            prefix: spares.buffer(),
+            latest: spares.buffer(),
             latest_weight: None,
             at_start: true,
+            stats,
         }
     }
 
@@ -342,6 +348,15 @@ impl Elements {
                 Ok(Step::Taken)
             }
         }
+    }
+}
+
+impl Drop for Elements {
+    fn drop(&mut self) {
+        let spares = self.stats.spares();
+        spares.keep_buffer(std::mem::take(&mut self.latest));
+        spares.keep_buffer(std::mem::take(&mut self.prefix));
+        spares.keep_buffer(self.decoder.take_memory());
     }
 }
 

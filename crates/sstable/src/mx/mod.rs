@@ -15,6 +15,7 @@ mod index_writer;
 pub mod layout;
 pub mod marker;
 pub mod partition;
+mod queue;
 pub mod reader;
 pub mod row;
 mod seal;

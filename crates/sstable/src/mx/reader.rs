@@ -63,7 +63,9 @@ pub struct TableSource {
     state: State,
     window: Window,
     elements: Elements,
-    /// Fragments to be yielded before anything else, the next one last.
+    /// The start of the present partition, if it is to be yielded before anything else.
+    head: Option<Fragment>,
+    /// Fragments to be yielded after it and before anything else, the next one last.
     pending: Vec<Fragment>,
     /// The partition read last.
     last: Option<DecoratedKey>,
@@ -153,7 +155,7 @@ impl TableSource {
         let ranges = std::mem::take(&mut slice.ranges);
         TableSource {
             window: Window::new(table.data.clone(), access.class, stats.clone()),
-            elements: Elements::new(mapping.clone(), ranges, slice.with_static),
+            elements: Elements::new(mapping.clone(), ranges, slice.with_static, stats.clone()),
             mapping,
             stats,
             table,
@@ -161,6 +163,7 @@ impl TableSource {
             slice,
             access,
             state: State::Start,
+            head: None,
             pending: Vec::new(),
             last: None,
             entries: None,
@@ -200,7 +203,7 @@ impl TableSource {
                     return Ok(Progress::Enough);
                 }
             }
-            if let Some(fragment) = self.pending.pop() {
+            if let Some(fragment) = self.head.take().or_else(|| self.pending.pop()) {
                 out.push(fragment);
                 continue;
             }
@@ -612,7 +615,7 @@ impl TableSource {
             self.last = None;
             self.header(position, header_end).await?;
         } else {
-            self.pending.push(Fragment::PartitionStart { key, tombstone });
+            self.head = Some(Fragment::PartitionStart { key, tombstone });
         }
         self.state = State::NextStretch;
         if self.slice.reversed {
@@ -710,6 +713,7 @@ impl TableSource {
     /// Nothing comes after an error.
     fn failed(&mut self, error: ReadError) -> ReadError {
         self.table.note(&error);
+        self.head = None;
         self.pending.clear();
         self.state = State::Done;
         error
@@ -876,6 +880,7 @@ impl Source for TableSource {
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
         self.next_partition();
+        self.head = None;
         self.pending.clear();
         self.entries = None;
         self.rows = None;

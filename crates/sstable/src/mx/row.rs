@@ -216,6 +216,16 @@ pub struct RowDecoder {
 }
 
 impl RowDecoder {
+    /// One that puts rows into this memory.
+    pub(crate) fn in_memory(row: Vec<u8>) -> RowDecoder {
+        RowDecoder { row, ..RowDecoder::default() }
+    }
+
+    /// The memory that rows were put into.
+    pub(crate) fn take_memory(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.row)
+    }
+
     /// Decodes a body that must end with its slice. `None`: the row holds nothing (any more).
     pub fn decode(
         &mut self,

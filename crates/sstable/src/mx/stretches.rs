@@ -7,10 +7,10 @@
 //!  - *forward-only*: stretches ascend and do not overlap.
 
 use crate::index::blocks::BlockCursor;
+use crate::mx::queue::Queue;
 use crate::mx::window::{AHEAD_BYTES_MAX, WHOLE_BYTES, Window};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
 use reader::ReadError;
-use std::collections::VecDeque;
 use stdx::Damaged;
 
 /// A stretch of the data, and where it leads in the slice.
@@ -37,7 +37,7 @@ pub(super) struct Stretches {
     end: u64,
     /// The next range to be looked up.
     next: usize,
-    ahead: VecDeque<Stretch>,
+    ahead: Queue<Stretch>,
     /// Where what was located so far ends.
     reached: u64,
     /// How many stretches in a row started near the end of the one before, where ranges are not
@@ -78,7 +78,7 @@ impl Stretches {
             return Err(Damaged::new("impossible header of a row index", cursor.rows_start()));
         }
         let near = (ranges == Ranges::Asked).then_some(0);
-        let ahead = VecDeque::new();
+        let ahead = Queue::new();
         Ok(Stretches { cursor, position, end, next: 0, ahead, reached: header_end, near })
     }
 

@@ -11,6 +11,7 @@
 //!    or wait to be consumed, and of one extent two steps.
 
 use crate::compress::data::{Loaded, ReadFile};
+use crate::mx::queue::Queue;
 use crate::read_stats::ReadStats;
 use reader::ReadError;
 use runtime::io::{AlignedBuf, IoClass};
@@ -95,7 +96,7 @@ pub struct Window {
     here: u64,
     limit: u64,
     /// The extent that the consumer is in, if any, and those to come.
-    extents: VecDeque<Extent>,
+    extents: Queue<Extent>,
     flights: VecDeque<Flight>,
     /// Reads of stretches that are gone to in the order in which they were asked for, wherever
     /// they lie: for who reads backwards.
@@ -115,7 +116,7 @@ impl Window {
             base: 0,
             here: 0,
             limit: 0,
-            extents: VecDeque::new(),
+            extents: Queue::new(),
             flights: VecDeque::new(),
             asked: VecDeque::new(),
             spare: AlignedBuf::new(),
@@ -330,8 +331,9 @@ impl Window {
             None => {
                 let range = self.next_read(from, want);
                 self.note(&range, "read");
-                let memory = std::mem::take(&mut self.spare);
-                let more = self.file.load(self.class, range.clone(), memory).await?;
+                let memory = self.take_memory();
+                let spares = self.stats.spares();
+                let more = self.file.load(self.class, range.clone(), memory, spares).await?;
                 (range.start, more)
             }
         };
@@ -387,10 +389,23 @@ impl Window {
         self.keep_memory(more);
     }
 
+    /// Memory for a read: what this window has to spare, or what another left.
+    fn take_memory(&mut self) -> AlignedBuf {
+        match self.spare.capacity() {
+            0 => self.stats.spares().block(),
+            _ => std::mem::take(&mut self.spare),
+        }
+    }
+
     fn keep_memory(&mut self, old: Loaded) {
-        let memory = old.into_buffer();
-        if self.spare.capacity() < memory.capacity() {
-            self.spare = memory;
+        match old {
+            Loaded::Own(bytes) => self.stats.spares().keep_chunk(bytes),
+            Loaded::Direct(bytes) => {
+                let memory = bytes.into_buffer();
+                if self.spare.capacity() < memory.capacity() {
+                    self.spare = memory;
+                }
+            }
         }
     }
 
@@ -412,7 +427,7 @@ impl Window {
             if FLIGHTS_MAX <= self.flights.len() || AHEAD_BYTES_MAX <= ahead {
                 return;
             }
-            let extent = &mut self.extents[index];
+            let Some(extent) = self.extents.get_mut(index) else { return };
             if extent.is_begun() {
                 continue;
             }
@@ -445,10 +460,10 @@ impl Window {
     /// Starts a read.
     async fn take_off(&mut self, range: Range<u64>, why: &'static str) -> Flight {
         self.note(&range, why);
-        let (file, class) = (self.file.clone(), self.class);
-        let (wanted, memory) = (range.clone(), std::mem::take(&mut self.spare));
+        let (file, class, stats) = (self.file.clone(), self.class, self.stats.clone());
+        let (wanted, memory) = (range.clone(), self.take_memory());
         let mut future: LoadFuture =
-            Box::pin(async move { file.load(class, wanted, memory).await });
+            Box::pin(async move { file.load(class, wanted, memory, stats.spares()).await });
         // Polled once, it is under way; who needs it waits for it.
         let polled = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
         let state = match polled {
@@ -503,5 +518,6 @@ impl Drop for Window {
     fn drop(&mut self) {
         self.forget_plans();
         self.discard_loaded();
+        self.stats.spares().keep_block(std::mem::take(&mut self.spare));
     }
 }

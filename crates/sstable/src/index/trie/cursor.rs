@@ -11,9 +11,6 @@ use mutation::Tombstone;
 use reader::ReadError;
 use std::rc::Rc;
 
-/// Bytes of an encoded position, usually at most.
-const POSITION_BYTES: usize = 64;
-
 /// A walk over the blocks of a row index.
 #[derive(Debug)]
 pub struct RowsCursor {
@@ -37,14 +34,15 @@ impl RowsCursor {
         access: Access,
     ) -> Result<RowsCursor, ReadError> {
         let pages = CachedPages { file, access };
+        let stats = ReadStats::of_shard();
         let mut cursor = RowsCursor {
             search: RowsSearch::new(pages, at, exact_end),
             mapping,
             tombstone: at.tombstone,
             rows_start: 0,
-            position: Vec::with_capacity(POSITION_BYTES),
-            lower: Vec::new(),
-            stats: ReadStats::of_shard(),
+            position: stats.spares().buffer(),
+            lower: stats.spares().buffer(),
+            stats,
         };
         cursor.rows_start = cursor.run(RowsSearch::start).await?;
         Ok(cursor)
@@ -146,5 +144,13 @@ impl RowsCursor {
                 }
             }
         }
+    }
+}
+
+impl Drop for RowsCursor {
+    fn drop(&mut self) {
+        let spares = self.stats.spares();
+        spares.keep_buffer(std::mem::take(&mut self.lower));
+        spares.keep_buffer(std::mem::take(&mut self.position));
     }
 }
