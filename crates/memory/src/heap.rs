@@ -5,7 +5,8 @@
 //! [`crate::live_bytes`] says.
 #![allow(unsafe_code, reason = "the allocator's counters are behind a C function")]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
+use std::io::Write;
 use tikv_jemalloc_sys::mallctl;
 
 /// Bytes of a page of jemalloc.
@@ -13,7 +14,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Bytes of memory behind the heap of this thread: the pages of its arena that are in use or were
 /// not given back yet. Threads beyond four per processor share arenas. 0 where jemalloc does not
-/// serve the process.
+/// serve the process. Allocates nothing: shards ask often.
 pub fn backed_bytes() -> usize {
     let mut epoch: u64 = 1;
     if !exchange(c"epoch", &mut epoch) {
@@ -21,15 +22,15 @@ pub fn backed_bytes() -> usize {
     }
     let Some(arena) = read::<u32>(c"thread.arena") else { return 0 };
     let pages = |what: &str| {
-        let name = format!("stats.arenas.{arena}.{what}\0");
-        let name = std::ffi::CStr::from_bytes_until_nul(name.as_bytes()).ok()?;
-        read::<usize>(name)
+        let mut name = [0; 64];
+        write!(&mut name[..], "stats.arenas.{arena}.{what}\0").ok()?;
+        read::<usize>(CStr::from_bytes_until_nul(&name).ok()?)
     };
     let all = ["pactive", "pdirty", "pmuzzy"].into_iter().filter_map(pages);
     all.sum::<usize>() * PAGE_BYTES
 }
 
-fn read<T: Default + Copy>(name: &std::ffi::CStr) -> Option<T> {
+fn read<T: Default + Copy>(name: &CStr) -> Option<T> {
     let mut value = T::default();
     let mut len = size_of::<T>();
     // SAFETY: the name ends with zero; jemalloc writes the value only if it has `len` bytes, and
@@ -42,7 +43,7 @@ fn read<T: Default + Copy>(name: &std::ffi::CStr) -> Option<T> {
 }
 
 /// Writes a number and reads it back.
-fn exchange(name: &std::ffi::CStr, number: &mut u64) -> bool {
+fn exchange(name: &CStr, number: &mut u64) -> bool {
     let mut len = size_of::<u64>();
     let mut new = *number;
     // SAFETY: as above; what is written has the length that is given.
@@ -68,5 +69,8 @@ mod tests {
         // Some of it lies where other blocks of this arena have been.
         assert!(live / 4 * 3 < grown && grown < live / 2 * 3, "{grown} of {live}");
         drop(blocks);
+        let before = crate::counts();
+        assert_ne!(backed_bytes(), 0);
+        assert_eq!(crate::counts(), before);
     }
 }

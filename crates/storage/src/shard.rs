@@ -187,11 +187,10 @@ impl Shard {
     /// Gives the caches what others leave of the shard's memory now.
     pub(crate) fn divide(&self) {
         let tables = self.tables.borrow();
-        let components = tables.values().flat_map(|table| table.sstables());
         let cached = self.index_cache.stats();
         let taken = Taken {
             memtables: self.dirty.iter().map(|dirty| dirty.level().real).sum(),
-            components: components.map(|sstable| sstable.memory_bytes()).sum(),
+            components: tables.values().map(|table| table.component_bytes()).sum(),
             index_cache: (cached.partitions.bytes + cached.files.bytes) as usize,
             heap: self.config.heap_bytes.map_or(0, |measure| measure()),
             rows_heap: self.row_cache.as_ref().map_or(0, |cache| cache.heap_bytes()),

@@ -199,6 +199,24 @@ impl Table {
         }
     }
 
+    /// Bytes of memory that the SSTables take beside what is cached, each counted once. Allocates
+    /// nothing: it is asked often.
+    pub(crate) fn component_bytes(&self) -> usize {
+        let (mut bytes, mut before) = (0, None);
+        for tablet in &self.tablets {
+            let tables = tablet.sstables.borrow().clone();
+            // One that lies in several tablets lies in all between them.
+            let seen = |table| {
+                let mut before = before.iter().flat_map(|before: &Rc<Vec<_>>| before.iter());
+                before.any(|seen| Rc::ptr_eq(seen, table))
+            };
+            let new = tables.iter().filter(|table| !seen(table));
+            bytes += new.map(|table: &Rc<sstable::Table>| table.memory_bytes()).sum::<usize>();
+            before = Some(tables);
+        }
+        bytes
+    }
+
     /// The SSTables of all tablets here, each once.
     pub(crate) fn sstables(&self) -> Vec<Rc<sstable::Table>> {
         let mut all: Vec<Rc<sstable::Table>> = Vec::new();
