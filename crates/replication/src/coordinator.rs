@@ -18,10 +18,11 @@ use runtime::task::Scope;
 use runtime::time::timeout;
 use std::cell::Cell;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storage::{PartitionGuard, Storage};
+use storage::{Begun, PartitionGuard, Storage};
 
 /// How coordinators behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,11 +167,17 @@ impl Coordinator {
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
             && table.tablets.shard_of(token) == self.shard;
-        if stored_key && let Some(read) = self.storage.read_at_once(command) {
-            return read.map_err(|error| read_failed(error, consistency, required));
-        }
+        let begun = match stored_key {
+            false => Begun::default(),
+            true => match self.storage.read_at_once(command) {
+                ControlFlow::Continue(begun) => begun,
+                ControlFlow::Break(read) => {
+                    return read.map_err(|error| read_failed(error, consistency, required));
+                }
+            },
+        };
         // Boxed: what need not wait is not to pay for the room that waiting takes.
-        let waits = Box::pin(self.read_waiting(table, token, command));
+        let waits = Box::pin(self.read_waiting(table, token, command, begun));
         self.answer_read(options, required, waits).await
     }
 
@@ -217,12 +224,13 @@ impl Coordinator {
         table: &TableEntry,
         token: Token,
         command: &ReadCommand,
+        begun: Begun,
     ) -> Result<Page, reader::ReadError> {
         match (table.kind, &command.partitions) {
             (TableKind::Stored, Partitions::Key(_)) => {
                 let shard = table.tablets.shard_of(token);
                 match shard == self.shard {
-                    true => self.storage.read_in_turn(command).await,
+                    true => self.storage.read_in_turn(command, begun).await,
                     false => self.read_on(shard, command).await,
                 }
             }

@@ -54,7 +54,7 @@ pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
 pub use holders::Holder;
 pub use locks::PartitionGuard;
-pub use read::SourceOptions;
+pub use read::{Begun, SourceOptions};
 pub use sstable::{LargeLimits, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

@@ -17,6 +17,7 @@ use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice,
 use runtime::io::IoClass;
 use runtime::time::Instant;
 use sstable::{Access, IndexCache, Lookup};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -40,6 +41,13 @@ impl SourceOptions {
             false => Access::new(self.class, cache),
         }
     }
+}
+
+/// What is known already of a read that has to wait.
+#[derive(Debug, Default)]
+pub struct Begun {
+    /// The partition that it names.
+    lookup: Option<Lookup>,
 }
 
 impl Shard {
@@ -69,34 +77,46 @@ impl Shard {
         Ok(Box::new(Reopened { table, slice, access, through, source }))
     }
 
-    /// Answers a read of one partition that nothing has to be waited for; `None`: the read has to
-    /// wait, or to look at SSTables.
-    pub(crate) fn read_at_once(&self, command: &ReadCommand) -> Option<Result<Page, ReadError>> {
-        let Partitions::Key(key) = &command.partitions else { return None };
+    /// See [`crate::Storage::read_at_once`].
+    pub(crate) fn read_at_once(
+        &self,
+        command: &ReadCommand,
+    ) -> ControlFlow<Result<Page, ReadError>, Begun> {
+        let Partitions::Key(key) = &command.partitions else {
+            return ControlFlow::Continue(Begun::default());
+        };
         let table = match self.readable(command.table) {
             Ok(table) => table,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return ControlFlow::Break(Err(error)),
         };
         if command.resume.as_ref().is_some_and(|resume| resume.after.is_none()) {
-            return Some(Ok(Page::default()));
+            return ControlFlow::Break(Ok(Page::default()));
         }
         let schema = table.schema();
         let lookup = Lookup::new(Bytes::copy_from(key));
         let Some(tablet) = table.tablet_of(lookup.key.token) else {
-            return Some(Ok(Page::default()));
+            return ControlFlow::Break(Ok(Page::default()));
         };
         let one = One { table: &table, tablet, schema: &schema, lookup, command };
-        one.read_at_once(|| self.reads.of(&schema).try_pass())
+        match one.read_at_once(|| self.reads.of(&schema).try_pass()) {
+            Some(read) => ControlFlow::Break(read),
+            None => ControlFlow::Continue(Begun { lookup: Some(one.lookup) }),
+        }
     }
 
-    /// Answers a read that [`Shard::read_at_once`] leaves.
-    pub(crate) async fn read_in_turn(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+    /// See [`crate::Storage::read_in_turn`].
+    pub(crate) async fn read_in_turn(
+        &self,
+        command: &ReadCommand,
+        begun: Begun,
+    ) -> Result<Page, ReadError> {
         let table = self.readable(command.table)?;
         let schema = table.schema();
         let permit = self.admit(self.reads.of(&schema), &schema, command).await?;
         let page = match &command.partitions {
             Partitions::Key(key) => {
-                let lookup = Lookup::new(Bytes::copy_from(key));
+                let lookup = begun.lookup.filter(|lookup| *lookup.key.key == **key);
+                let lookup = lookup.unwrap_or_else(|| Lookup::new(Bytes::copy_from(key)));
                 let Some(tablet) = table.tablet_of(lookup.key.token) else {
                     return Ok(Page::default());
                 };

@@ -1,6 +1,7 @@
 //! The door of the crate: one shard's tables and logs behind one object.
 
 use crate::commitlog::{self, LogStats, ReplayPosition};
+use crate::read::Begun;
 use crate::shard::Shard;
 use crate::{
     Config, DirtyStats, Log, PartitionGuard, RowCacheStats, SourceOptions, StartError,
@@ -16,6 +17,7 @@ use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
 use sstable::IndexCache;
 use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -209,20 +211,31 @@ impl Storage {
     /// Answers a page from memtables and SSTables of this shard.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         match self.read_at_once(command) {
-            Some(read) => read,
-            None => self.read_in_turn(command).await,
+            ControlFlow::Break(read) => read,
+            ControlFlow::Continue(begun) => self.read_in_turn(command, begun).await,
         }
     }
 
     /// The same, where nothing has to be waited for: one memtable or the row cache has it all.
-    /// `None`: it is to be asked by [`Storage::read_in_turn`].
-    pub fn read_at_once(&self, command: &ReadCommand) -> Option<Result<Page, ReadError>> {
-        self.shard.read_at_once(command).inspect(|read| self.look_at(read))
+    /// Otherwise [`Storage::read_in_turn`] goes on with what this gives.
+    pub fn read_at_once(
+        &self,
+        command: &ReadCommand,
+    ) -> ControlFlow<Result<Page, ReadError>, Begun> {
+        let read = self.shard.read_at_once(command);
+        if let ControlFlow::Break(read) = &read {
+            self.look_at(read);
+        }
+        read
     }
 
-    /// Answers what [`Storage::read_at_once`] does not.
-    pub async fn read_in_turn(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        let read = self.shard.read_in_turn(command).await;
+    /// Answers what [`Storage::read_at_once`] does not, or was not asked.
+    pub async fn read_in_turn(
+        &self,
+        command: &ReadCommand,
+        begun: Begun,
+    ) -> Result<Page, ReadError> {
+        let read = self.shard.read_in_turn(command, begun).await;
         self.look_at(&read);
         read
     }

@@ -72,7 +72,10 @@ impl View {
         let mut all = memtable_sources(holders, &KeyRange::One(lookup.key.clone()), &slice);
         let direction = slice.direction();
         match &self.cache {
-            None => self.sstables.open_partition(lookup, &slice, &mut all),
+            None => match self.sstables.source(lookup, slice) {
+                Some(only) if all.is_empty() => return only,
+                source => all.extend(source),
+            },
             Some(view) if !slice.forwarding && !view.knows(&lookup.key) => {
                 match self.fresh(view, lookup, slice) {
                     Some(only) if all.is_empty() => return only,
@@ -90,7 +93,7 @@ impl View {
     /// A source of a partition of which the cache knows nothing; `None`: it is not there.
     fn fresh(&self, view: &CacheView, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
         let below = (self.sstables.clone(), self.order.clone());
-        let open = |_: &SsTables, slice: &Slice| self.sstables.source(lookup, slice);
+        let open = |_: &SsTables, slice: &Slice| self.sstables.source(lookup, slice.clone());
         let source = FreshSource::new(view.clone(), below, &lookup.key, slice, open);
         source.map(|source| -> Box<dyn Source> { Box::new(source) })
     }
@@ -140,23 +143,18 @@ impl SsTables {
         self.all.iter().any(|table| table.may_contain(lookup))
     }
 
-    fn open_partition(&self, lookup: &Lookup, slice: &Slice, all: &mut Vec<Box<dyn Source>>) {
-        let holders = self.all.iter().filter(|table| table.may_contain(lookup));
-        all.extend(holders.map(|table| self.open(table, lookup, slice)));
-    }
-
-    fn open(&self, table: &Rc<sstable::Table>, lookup: &Lookup, slice: &Slice) -> Box<dyn Source> {
+    fn open(&self, table: &Rc<sstable::Table>, lookup: &Lookup, slice: Slice) -> Box<dyn Source> {
         self.opened.set(self.opened.get() + 1);
-        Box::new(table.read(Scope::Key(lookup.clone()), slice.clone(), self.access.clone()))
+        Box::new(table.read(Scope::Key(lookup.clone()), slice, self.access.clone()))
     }
 
     /// A source of one partition; `None`: it is not there. Makes a list only of several.
-    fn source(&self, lookup: &Lookup, slice: &Slice) -> Option<Box<dyn Source>> {
+    fn source(&self, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
         let mut holders = self.all.iter().filter(|table| table.may_contain(lookup));
-        let first = self.open(holders.next()?, lookup, slice);
-        let Some(second) = holders.next() else { return Some(first) };
-        let mut all = vec![first, self.open(second, lookup, slice)];
-        all.extend(holders.map(|table| self.open(table, lookup, slice)));
+        let first = holders.next()?;
+        let Some(second) = holders.next() else { return Some(self.open(first, lookup, slice)) };
+        let holders = [first, second].into_iter().chain(holders);
+        let all = holders.map(|table| self.open(table, lookup, slice.clone())).collect();
         Some(reader::merge(self.schema.clone(), slice.direction(), all))
     }
 
@@ -180,7 +178,7 @@ impl SsTables {
 
 impl Below for SsTables {
     fn partition(&self, key: &DecoratedKey, slice: &Slice) -> Option<Box<dyn Source>> {
-        self.source(&Lookup::new(key.key.clone()), slice)
+        self.source(&Lookup::new(key.key.clone()), slice.clone())
     }
 
     fn range(&self, bounds: (&RingBound, &RingBound), slice: &Slice) -> Option<Box<dyn Source>> {
