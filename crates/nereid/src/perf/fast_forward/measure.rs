@@ -1,24 +1,79 @@
 //! What one read cost, and what repetitions of it come to.
+//!
+//! The node that a read runs in does more: it writes its log, flushes, divides its memory. What
+//! other tasks ask for while a read waits is no cost of the read.
+//!
+//! Invariants
+//!  - *own-alone*: allocations and requests are those that were asked for while the future of the
+//!    read was polled. A read starts no task, so these are all of its own.
 
 use crate::perf::statistics::median;
 use runtime::counters::Counters;
-use runtime::io::IoStats;
 use runtime::time::{Instant, sleep};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::time::Duration;
 
 /// What a shard has spent so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     at: Instant,
-    io: IoStats,
+    asked: Asked,
     index: CacheCounts,
     pages: CacheCounts,
     rows: CacheCounts,
     data: sstable::ReadCounts,
-    allocations: u64,
     polls: u64,
     busy_ns: u64,
     instructions: Option<u64>,
+}
+
+/// What was asked for by a future, while it was polled (*own-alone*).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) aio: u64,
+    pub(crate) bytes: u64,
+    pub(crate) allocations: u64,
+}
+
+impl Asked {
+    /// By all of the shard, so far.
+    fn of_shard() -> Asked {
+        let io = runtime::io::total_stats();
+        Asked {
+            aio: io.reads + io.writes,
+            bytes: io.read_bytes + io.write_bytes,
+            allocations: memory::counts().allocations,
+        }
+    }
+
+    fn since(self, before: Asked) -> Asked {
+        Asked {
+            aio: self.aio - before.aio,
+            bytes: self.bytes - before.bytes,
+            allocations: self.allocations - before.allocations,
+        }
+    }
+
+    fn add(&mut self, more: Asked) {
+        self.aio += more.aio;
+        self.bytes += more.bytes;
+        self.allocations += more.allocations;
+    }
+}
+
+/// Runs a future; gives what it asked for as well.
+pub(crate) async fn counted<F: Future>(future: F) -> (F::Output, Asked) {
+    let mut future = pin!(future);
+    let mut asked = Asked::default();
+    let output = poll_fn(|context| {
+        let before = Asked::of_shard();
+        let polled = future.as_mut().poll(context);
+        asked.add(Asked::of_shard().since(before));
+        polled
+    });
+    let output = output.await;
+    (output, asked)
 }
 
 /// What a cache did. `blocks`: look-ups that waited; of the row cache, partitions that went in.
@@ -53,6 +108,8 @@ pub(crate) struct Sample {
     pub(crate) aio: u64,
     pub(crate) bytes: u64,
     pub(crate) blocked: u64,
+    /// What other tasks asked for meanwhile.
+    pub(crate) others: Asked,
     /// Bytes of data that were read and not used.
     pub(crate) dropped: u64,
     /// Bytes of data that were asked for.
@@ -82,7 +139,6 @@ pub(crate) async fn spent(counters: &Counters) -> Spent {
     let (index, pages) = super::caches::index_counts();
     let _ = runtime::io::take_peak_in_flight();
     Spent {
-        io: runtime::io::total_stats(),
         index,
         pages,
         rows: super::caches::row_counts(),
@@ -90,15 +146,22 @@ pub(crate) async fn spent(counters: &Counters) -> Spent {
         polls: groups.iter().map(|(_, stats)| stats.polls).sum(),
         busy_ns: groups.iter().map(|(_, stats)| stats.cpu_ns).sum(),
         instructions: counters.read().instructions,
-        allocations: memory::counts().allocations,
+        asked: Asked::of_shard(),
         at: Instant::now(),
     }
 }
 
-/// What was spent since `before`, for that.
-pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sample {
+/// What was spent since `before`, for that. `own`: what of it the read asked for; `None`: all is
+/// counted.
+pub(crate) async fn since(
+    before: Spent,
+    counters: &Counters,
+    read: Yield,
+    own: Option<Asked>,
+) -> Sample {
     let seconds = before.at.elapsed().as_secs_f64();
-    let allocations = memory::counts().allocations;
+    let all = Asked::of_shard().since(before.asked);
+    let own = own.unwrap_or(all);
     let instructions = counters.read().instructions;
     let depth = runtime::io::take_peak_in_flight();
     let after = spent(counters).await;
@@ -106,17 +169,16 @@ pub(crate) async fn since(before: Spent, counters: &Counters, read: Yield) -> Sa
     Sample {
         seconds,
         fragments: read.fragments,
-        aio: after.io.reads + after.io.writes - before.io.reads - before.io.writes,
-        bytes: after.io.read_bytes + after.io.write_bytes
-            - before.io.read_bytes
-            - before.io.write_bytes,
+        aio: own.aio,
+        bytes: own.bytes,
+        others: all.since(own),
         blocked: after.data.data_waits - before.data.data_waits,
         dropped: after.data.discarded_bytes - before.data.discarded_bytes,
         range: after.data.data_bytes - before.data.data_bytes,
         index: after.index.since(before.index),
         pages: after.pages.since(before.pages),
         rows: after.rows.since(before.rows),
-        allocations: allocations - before.allocations,
+        allocations: own.allocations,
         tasks: (after.polls - before.polls).saturating_sub(1),
         instructions: instructions.zip(before.instructions).map(|(now, then)| now - then),
         cpu: (100.0 * busy / seconds.max(1e-9)).min(100.0),
@@ -195,6 +257,8 @@ pub(crate) fn reduce(samples: &[Sample]) -> Result {
         ("pg hit", Value::Count(middle.pages.hits)),
         ("pg miss", Value::Count(middle.pages.misses)),
         ("depth", Value::Count(samples.iter().map(|sample| sample.depth).max().unwrap_or(0))),
+        ("o aio", Value::Count(middle.others.aio)),
+        ("o allocs", Value::Count(middle.others.allocations)),
     ];
     let error = samples.iter().find_map(|sample| sample.error.clone());
     Result { columns, error }
@@ -216,6 +280,24 @@ mod tests {
         assert_eq!(get("mad f/s"), Value::Rate(2.5));
         assert_eq!(get("insns/f"), Value::Absent);
         assert_eq!(result.error, None);
+    }
+
+    #[test]
+    fn what_other_tasks_ask_for_is_no_cost_of_a_read() {
+        runtime::sim::test(1, || async {
+            let scope = runtime::task::Scope::new();
+            let other = scope.spawn(async { drop(std::hint::black_box(vec![1; 100])) });
+            let before = Asked::of_shard();
+            let own = counted(async {
+                let own = std::hint::black_box(Box::new(7));
+                let _ = other.await;
+                *own
+            });
+            let (seven, asked) = own.await;
+            assert_eq!((seven, asked), (7, Asked { allocations: 1, ..Asked::default() }));
+            let others = Asked::of_shard().since(before).since(asked);
+            assert!(1 <= others.allocations, "{others:?}");
+        });
     }
 
     #[test]

@@ -68,7 +68,7 @@ async fn fill(options: &Options, dataset: &Dataset, report: &mut Report) -> Resu
     };
     storage.compact_all(schema.id, how).await.map_err(|error| error.to_string())?;
     let read = Yield { fragments: options.rows };
-    let sample = since(before, &counters, read).await;
+    let sample = since(before, &counters, read, None).await;
     let heading = super::heading_of(dataset, &["flush@ (MiB)"]);
     report.begin(&heading);
     let threshold = (options.flush_bytes >> 20).to_string();

@@ -2,7 +2,7 @@
 
 use super::dataset::{Dataset, Kind};
 use super::groups::{Work, spread};
-use super::measure::{Sample, Yield, since, spent};
+use super::measure::{Sample, Yield, counted, since, spent};
 use super::ranges::Range;
 use model::{DecoratedKey, TableSchema, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, RingBound};
@@ -70,8 +70,9 @@ impl Bench {
 
     async fn measured(&self, work: &Work) -> Result<Sample, String> {
         let before = spent(&self.counters).await;
-        let read = self.read(work).await.map_err(|error| error.to_string())?;
-        Ok(since(before, &self.counters, read).await)
+        let (read, own) = counted(self.read(work)).await;
+        let read = read.map_err(|error| error.to_string())?;
+        Ok(since(before, &self.counters, read, Some(own)).await)
     }
 
     async fn ranges(&self, ranges: &[Range]) -> Result<Vec<Sample>, String> {
@@ -79,8 +80,9 @@ impl Bench {
         for (index, range) in ranges.iter().enumerate() {
             let before = spent(&self.counters).await;
             let wanted = vec![range.clustering(self.dataset)];
-            let read = self.slice(wanted).await.map_err(|error| error.to_string())?;
-            let mut sample = since(before, &self.counters, read).await;
+            let (read, own) = counted(self.slice(wanted)).await;
+            let read = read.map_err(|error| error.to_string())?;
+            let mut sample = since(before, &self.counters, read, Some(own)).await;
             let read_before = ranges[..index].iter().any(|earlier| earlier.covers(range));
             if read_before && 0 < sample.aio {
                 sample.error = Some(format!("expected no disk reads, got {}", sample.aio));
