@@ -498,3 +498,80 @@ def test_old_versions_are_refused_by_name(tmp_path):
         (tmp_path / name).write_text("")
         result = run("dump-data", tmp_path / name)
         assert result.code == 1 and "Cassandra 2" in result.err, result
+
+
+def promoted(folder, rows):
+    """An SSTable whose index of rows is that of other rows: (data, schema) of the first one."""
+    # Packed: small files have few samples in their summaries, which must fit the other index.
+    first, second = (write(folder / name, PACKED, [partition(5, some), partition(8, [row(1)])],
+                           "--sstable-version", "me")
+                     for name, some in zip("ab", rows))
+    shutil.copy(component(second, "Index.db"), component(first, "Index.db"))
+    forget(first, "Scylla.db")
+    return first, folder / "a" / "schema.cql"
+
+
+@pytest.mark.parametrize("rows, others, words", [
+    (range(128), range(96), "promoted index has no more blocks, but partition"),
+    (range(1), range(128), "promoted index has more blocks, but it is end of partition"),
+    ([1, *range(4, 128)], [2, *range(4, 128)], "clustering element"),
+])
+def test_what_a_promoted_index_says_wrong_is_told(tmp_path, rows, others, words):
+    large = [[row(c, "v" * 1024) for c in some] for some in (rows, others)]
+    first, schema = promoted(tmp_path, large)
+    result = run("validate", "--schema-file", schema, first)
+    assert result.code == 0 and '"valid":false' in result.out
+    assert f"mismatching index/data: {words}" in result.err
+
+
+def test_an_index_that_ends_early_is_told(tmp_path):
+    first = write(tmp_path / "a", PLAIN, [partition(5, [row(1)]), partition(8, [row(1)])],
+                  "--sstable-version", "me")
+    second = write(tmp_path / "b", PLAIN, [partition(5, [row(1)])], "--sstable-version", "me")
+    shutil.copy(component(second, "Index.db"), component(first, "Index.db"))
+    forget(first, "Scylla.db")
+    result = run("validate", "--schema-file", tmp_path / "a" / "schema.cql", first)
+    assert '"valid":false' in result.out
+    assert "index is at EOF, but data file has more data" in result.err
+
+
+def test_rows_out_of_order_are_written_where_that_is_wanted(tmp_path):
+    partitions = [partition(5, [row(2), row(1), row(3)])]
+    with pytest.raises(AssertionError):
+        write(tmp_path / "a", PLAIN, partitions)
+    for level in ("none", "partition_key"):
+        data = write(tmp_path / level, PLAIN, partitions, "--validation-level", level)
+        schema = tmp_path / level / "schema.cql"
+        assert not one("validate", "--schema-file", schema, data)["valid"]
+        out = tmp_path / f"{level}-out"
+        out.mkdir()
+        result = run("scrub", "--schema-file", schema, "--scrub-mode", "abort",
+                     "--output-dir", out, data)
+        assert result.code == 2 and "was aborted due to: scrub compaction" in result.err
+        assert not list(out.iterdir())
+        result = run("scrub", "--schema-file", schema, "--scrub-mode", "segregate",
+                     "--output-dir", out, data)
+        assert result.code == 0 and len(list(out.glob("*-Data.db"))) == 2
+    result = run("scrub", "--schema-file", schema, data)
+    assert result.code == 1 and "missing mandatory command-line argument --scrub-mode" in result.err
+
+
+def test_statements_make_an_sstable_for_each_limit_of_memory(tmp_path):
+    schema = tmp_path / "schema.cql"
+    schema.write_text("CREATE TABLE ks.tbl (pk int PRIMARY KEY, v text)")
+    statements = tmp_path / "input.cql"
+    statements.write_text("".join(
+        f"INSERT INTO scylla_sstable.tbl (pk, v) VALUES ({pk}, '{'a' * 5000}');" for pk in range(9)))
+
+    def made(*words):
+        result = run("write", "--schema-file", schema, "--input-format", "cql", "--input-file",
+                     statements, "--output-dir", tmp_path, *words)
+        assert result.code == 0, result
+        return result.out.split()
+
+    assert len(made()) == 1
+    several = made("--memory-limit", "10000")
+    assert 3 <= len(several) <= 5
+    files = [next(tmp_path.glob(f"*-{generation}-*-Data.db")) for generation in several]
+    result = run("query", "--schema-file", schema, "--output-format", "json", *files)
+    assert sorted(found["pk"] for found in json.loads(result.out)) == list(range(9))

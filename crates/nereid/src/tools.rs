@@ -1,5 +1,6 @@
 //! The sub-commands of the binary.
 
+mod local_key;
 pub(crate) mod sstable;
 
 use crate::perf;
@@ -11,6 +12,11 @@ type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
 /// All of them; the server is the default.
 const TOOLS: &[Tool] = &[
     ("server", "run a node (the default)", crate::serve),
+    (
+        "local-file-key-generator",
+        "make keys of encryption in a file, for nodes that encrypt",
+        local_key::main,
+    ),
     (
         "memory-footprint",
         "tell what rows take in memory and in SSTables",

@@ -310,7 +310,19 @@ fn put_large_records(list: &[LargeRecord], out: &mut Vec<u8>) {
     }
 }
 
+/// Kinds of records, as in [`Metadata::large_data`].
 impl LargeRecord {
+    /// A partition: its bytes, and its rows as elements.
+    pub const PARTITION: u32 = 1;
+    /// A row: its bytes.
+    pub const ROW: u32 = 2;
+    /// A cell or collection: its bytes, and the elements of a collection.
+    pub const CELL: u32 = 3;
+    /// A partition: its rows. Read, never written: [`LargeRecord::PARTITION`] has them.
+    pub const PARTITION_ROWS: u32 = 4;
+    /// A collection: its elements. Read, never written: [`LargeRecord::CELL`] has them.
+    pub const COLLECTION: u32 = 5;
+
     fn read(cursor: &mut Cursor<'_>) -> Result<LargeRecord, Damaged> {
         let cut = "large data records cut short";
         Ok(LargeRecord {

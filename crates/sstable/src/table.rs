@@ -52,6 +52,16 @@ pub struct Table {
     pub(crate) data: Rc<ReadFile>,
     pub(crate) index: PartitionIndex,
     damaged: Cell<bool>,
+    filter_hits: Cell<FilterHits>,
+}
+
+/// What a filter let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilterHits {
+    /// Keys that were not there.
+    pub in_vain: u64,
+    /// All keys.
+    pub all: u64,
 }
 
 /// What a checksum file that is named in the TOC, and not there, is.
@@ -130,6 +140,7 @@ impl Table {
             data,
             index,
             damaged: Cell::new(false),
+            filter_hits: Cell::default(),
         }))
     }
 
@@ -154,6 +165,23 @@ impl Table {
         self.first_key() <= &lookup.key
             && &lookup.key <= self.last_key()
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(lookup.hash))
+    }
+
+    /// What its filter let through when partitions were read.
+    pub fn filter_hits(&self) -> FilterHits {
+        self.filter_hits.get()
+    }
+
+    /// Counts a key that the filter let through.
+    pub(crate) fn count_hit(&self) {
+        let hits = self.filter_hits.get();
+        self.filter_hits.set(FilterHits { all: hits.all + 1, ..hits });
+    }
+
+    /// Counts that one of those was not there.
+    pub(crate) fn count_in_vain(&self) {
+        let hits = self.filter_hits.get();
+        self.filter_hits.set(FilterHits { in_vain: hits.in_vain + 1, ..hits });
     }
 
     /// From now on rows are read as rows of this version of the schema. Reads that are under way

@@ -123,7 +123,7 @@ async fn run(options: &Options) -> Result<(), Failure> {
     let mut out = Output::new();
     let targets = files::find(&options.files).await?;
     if targets.is_empty() && options.operation.needs_files() {
-        return Failure::arguments("no SSTables specified on the command line");
+        return Failure::arguments("no sstables specified on the command line");
     }
     let source = schema::load(options, &targets).await?;
     let job = Job { options, targets, source };

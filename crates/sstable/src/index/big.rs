@@ -207,9 +207,12 @@ impl BigIndex {
     }
 
     fn ends_early(&self) -> ReadError {
-        self.file.damaged("the index ends before the last partition", self.file.len())
+        self.file.damaged(ENDS_EARLY, self.file.len())
     }
 }
+
+/// What is wrong with an index without the last partition of its summary.
+pub(crate) const ENDS_EARLY: &str = "the index ends before the last partition";
 
 /// A walk over the entries of Index.db, with growing read-ahead.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 use crate::cache::{Access, CachedFile, Page};
 use crate::index::PromotedAt;
 use crate::index::ordinal::Ordinal;
+use crate::index::promoted;
 use crate::index::scanned::ScannedCursor;
 use crate::index::search::{Pages, Search, Stop};
 use crate::index::trie::RowsCursor;
@@ -188,6 +189,22 @@ impl PromotedCursor {
         loop {
             match self.search.advance_to(position) {
                 Ok(skip) => return Ok(self.done(skip)),
+                Err(stop) => self.serve(stop).await?,
+            }
+        }
+    }
+
+    /// A block by its number, as it stands; `None` behind the last one.
+    pub(crate) async fn whole_block(
+        &mut self,
+        index: u64,
+    ) -> Result<Option<promoted::Block>, ReadError> {
+        if u64::from(self.at.blocks) <= index {
+            return Ok(None);
+        }
+        loop {
+            match self.search.whole_block(index) {
+                Ok(block) => return Ok(Some(self.done(block))),
                 Err(stop) => self.serve(stop).await?,
             }
         }

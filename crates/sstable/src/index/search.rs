@@ -17,7 +17,7 @@ use crate::cache::PAGE_BYTES;
 use crate::index::PromotedAt;
 use crate::index::blocks::{Block, Place, Skip};
 use crate::index::ordinal::Ordinal;
-use crate::index::promoted::{BlockTail, read_tail};
+use crate::index::promoted::{self, BlockTail, read_tail};
 use crate::mx::clustering::read_position;
 use crate::table::Mapping;
 use mutation::Tombstone;
@@ -298,6 +298,14 @@ impl<P: Pages> Search<P> {
         })?;
         self.parsed = Some((index, tail));
         Ok(tail)
+    }
+
+    /// A block as it stands, for who looks for breaches.
+    pub(crate) fn whole_block(&mut self, index: u64) -> Result<promoted::Block, Stop> {
+        let first_weight = self.read_start(index)?;
+        let BlockTail { last_weight, offset, width, open } = self.read_block(index)?;
+        let (first, last) = ((self.first.clone(), first_weight), (self.last.clone(), last_weight));
+        Ok(promoted::Block { first, last, offset, width, open })
     }
 
     /// Whether all of the block read last lies before a position, which only trusted keys tell.

@@ -245,6 +245,7 @@ impl TableSource {
             // What the index could not confirm was not what was asked for.
             Scope::Key(_) => {
                 self.stats.add(|counts| counts.filter_false_positives += 1);
+                self.table.count_in_vain();
                 self.state = State::Done;
                 return Ok(Moved::On);
             }
@@ -476,10 +477,12 @@ impl TableSource {
                     return Ok(());
                 }
                 self.stats.add(|counts| counts.filter_positives += 1);
+                table.count_hit();
                 match table.index.find(&lookup, &self.access).await? {
                     Some(located) => self.open_partition(located).await,
                     None => {
                         self.stats.add(|counts| counts.filter_false_positives += 1);
+                        table.count_in_vain();
                         Ok(())
                     }
                 }

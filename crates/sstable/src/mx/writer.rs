@@ -63,6 +63,17 @@ pub struct WriterOptions {
     pub repaired_at: i64,
     /// From which on what is written counts as large.
     pub large: LargeLimits,
+    /// Whether the rows of a partition come in order.
+    pub rows: RowOrder,
+}
+
+/// Whether the rows of a partition come in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// They do: *ordered*.
+    Kept,
+    /// They may not: files to try repairs with. Partitions have no index of their rows.
+    Unchecked,
 }
 
 impl WriterOptions {
@@ -94,6 +105,7 @@ impl WriterOptions {
             level: 0,
             repaired_at: 0,
             large: chosen.large,
+            rows: RowOrder::Kept,
         })
     }
 }
@@ -312,7 +324,10 @@ impl Writer {
             position: None,
             open: Tombstone::NONE,
             block: None,
-            block_bytes: self.options.column_index_bytes.max(1) as u64,
+            block_bytes: match self.options.rows {
+                RowOrder::Kept => self.options.column_index_bytes.max(1) as u64,
+                RowOrder::Unchecked => u64::MAX,
+            },
             scale_at: self.options.column_index_scale_bytes.max(1),
         });
     }
@@ -399,9 +414,11 @@ impl Writer {
             open: partition.open,
         });
         partition.open = open;
-        partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
+        let in_order = partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
+        let checked = self.options.rows == RowOrder::Kept;
+        assert!(in_order || !checked, "{prefix:?} {weight} is not after the latest");
         let block = partition.block.as_ref().expect("a block was opened above");
-        if block.start + partition.block_bytes <= self.data.position() {
+        if partition.block_bytes <= self.data.position() - block.start {
             self.end_block();
         }
     }
@@ -450,25 +467,25 @@ impl Writer {
 }
 
 impl Partition {
-    /// Takes note of the element at a position, which must be after the latest.
+    /// Takes note of the element at a position; whether it is after the latest.
     fn advance(
         &mut self,
         kind: BoundKind,
         prefix: &[u8],
         weight: i8,
         compare: impl Fn((&[u8], i8), (&[u8], i8)) -> Ordering,
-    ) {
+    ) -> bool {
         let Some((bound, latest)) = &mut self.position else {
             self.position = Some((BlockBound { kind, prefix: prefix.to_vec() }, weight));
-            return;
+            return true;
         };
         let order = compare((&bound.prefix, *latest), (prefix, weight));
         let in_order = order == Ordering::Less || (order == Ordering::Equal && weight != 0);
-        assert!(in_order, "{prefix:?} {weight} after {:?} {latest}", bound.prefix);
         bound.kind = kind;
         bound.prefix.clear();
         bound.prefix.extend_from_slice(prefix);
         *latest = weight;
+        in_order
     }
 }
 

@@ -5,6 +5,9 @@ use model::{ClusteringOrder, DecoratedKey};
 use mutation::{Fragment, Tombstone};
 use std::cmp::Ordering;
 
+/// What is wrong with rows that are not behind the ones before them.
+pub const ROWS_OUT_OF_ORDER: &str = "rows or range tombstones out of order";
+
 /// The order of the fragments so far.
 #[derive(Debug)]
 pub struct OrderCheck<'o> {
@@ -81,7 +84,7 @@ impl<'o> OrderCheck<'o> {
         if let Place::After(last, last_weight) = &self.place
             && !follows(self.order, (last, *last_weight), (prefix, weight))
         {
-            return Some("rows or range tombstones out of order");
+            return Some(ROWS_OUT_OF_ORDER);
         }
         self.place = Place::After(prefix.to_vec(), weight);
         None

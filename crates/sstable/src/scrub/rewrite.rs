@@ -2,7 +2,7 @@
 //! partition ([`distribute`]).
 
 use crate::mx::writer::{Sealed, Writer, WriterOptions};
-use crate::scrub::check::follows;
+use crate::scrub::check::{ROWS_OUT_OF_ORDER, follows};
 use crate::scrub::scan::{Raw, RawScan};
 use crate::scrub::validate::Positions;
 use crate::store::Generation;
@@ -190,7 +190,7 @@ impl Scrubber<'_> {
             Fragment::StaticRow { row } => self.static_row(row, damaged(""), tell).await,
             Fragment::Row { key, row } => {
                 let fragment = Fragment::Row { key: key.clone(), row };
-                let error = damaged("rows or range tombstones out of order");
+                let error = damaged(ROWS_OUT_OF_ORDER);
                 self.element((&key, 0), fragment, error, tell).await
             }
             Fragment::RangeTombstoneChange { position, tombstone } => {
@@ -198,7 +198,7 @@ impl Scrubber<'_> {
                 let prefix = position.prefix.clone();
                 let weight = position.weight;
                 let fragment = Fragment::RangeTombstoneChange { position, tombstone };
-                let error = damaged("rows or range tombstones out of order");
+                let error = damaged(ROWS_OUT_OF_ORDER);
                 self.element((&prefix, weight), fragment, error, tell).await
             }
             Fragment::PartitionEnd => {

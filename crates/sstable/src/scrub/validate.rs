@@ -1,6 +1,7 @@
 //! Reading all of an SSTable for breaches: of *ordered*, of the format, and between index and data.
 
 use crate::cache::Access;
+use crate::index::big::ENDS_EARLY;
 use crate::index::{Entries, RowIndex};
 use crate::scrub::check::OrderCheck;
 use crate::scrub::rows::RowsCheck;
@@ -69,8 +70,10 @@ pub async fn validate(
             tell(error);
             rows = None;
         }
-        if let Fragment::RangeTombstoneChange { tombstone, .. } = &raw.fragment {
-            open = *tombstone;
+        match &raw.fragment {
+            Fragment::RangeTombstoneChange { tombstone, .. } => open = *tombstone,
+            Fragment::PartitionEnd => RowsCheck::end(rows.take(), raw.at, &mut tell).await,
+            _ => {}
         }
     }
     if let Some(what) = check.finish() {
@@ -81,6 +84,8 @@ pub async fn validate(
     }
     Ok(problems)
 }
+
+const INDEX_AT_EOF: &str = "mismatching index/data: index is at EOF, but data file has more data";
 
 /// The partitions of the index, one by one; in step with the data where the two are compared.
 pub struct Positions {
@@ -152,11 +157,12 @@ impl Positions {
             return None;
         }
         let what = match self.next().await {
+            Err(ReadError::Damaged { what, .. }) if what == ENDS_EARLY => INDEX_AT_EOF,
             Err(error) => {
                 self.lost();
                 return Some(error);
             }
-            Ok(None) => "mismatching index/data: index is at EOF, but data file has more data",
+            Ok(None) => INDEX_AT_EOF,
             Ok(Some((Some(other), _))) if other != *key => {
                 "mismatching index/data: partition mismatch"
             }

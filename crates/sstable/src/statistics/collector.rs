@@ -7,7 +7,7 @@ use model::key::clustering_components;
 use model::{TableSchema, value};
 use mutation::cell::CellState;
 use mutation::{Cell, Tombstone};
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// Bounds of the histograms, as other implementations have them.
 const PARTITION_SIZE_BOUNDS: usize = 150;
@@ -82,14 +82,7 @@ impl LargeLimits {
     };
 }
 
-/// The kinds of large data, as Scylla.db numbers them.
-mod kind {
-    pub(super) const PARTITION: u32 = 1;
-    pub(super) const ROW: u32 = 2;
-    pub(super) const CELL: u32 = 3;
-}
-
-/// Records of one kind in a file at most: the largest stay.
+/// Records of one kind in a file at most: the largest by bytes stay, and the largest by elements.
 const RECORDS_MAX: usize = 10;
 
 /// Collected while a file is written.
@@ -129,7 +122,7 @@ pub struct Collector {
     partition_cells: u64,
     partition_rows: u64,
     partition_tombstones: u64,
-    /// Of each kind what is largest, [`RECORDS_MAX`] at most.
+    /// Of each kind what is largest, by bytes and by elements [`RECORDS_MAX`] at most.
     records: Vec<LargeRecord>,
     /// Cells of the row that is written, whose key is not known yet.
     cells_of_row: Vec<LargeRecord>,
@@ -172,7 +165,7 @@ impl Collector {
     pub fn column(&mut self, name: &str, bytes: u64, elements: u64) {
         if self.large_cell.threshold < bytes || self.many_elements.threshold < elements {
             self.cells_of_row.push(LargeRecord {
-                kind: kind::CELL,
+                kind: LargeRecord::CELL,
                 column: name.as_bytes().to_vec(),
                 value: bytes,
                 elements,
@@ -184,21 +177,27 @@ impl Collector {
     /// What is recorded of the file, the largest first.
     pub fn large_records(&self) -> Vec<LargeRecord> {
         let mut records = self.records.clone();
-        records.sort_by_key(|record| (record.kind, std::cmp::Reverse(record.value)));
+        records.sort_by_key(|it| (it.kind, Reverse(it.value), Reverse(it.elements)));
         records
     }
 
     /// Keeps a record, if it is among the largest of its kind.
     fn record(&mut self, record: LargeRecord) {
-        let same = |other: &LargeRecord| other.kind == record.kind;
-        if self.records.iter().filter(|other| same(other)).count() < RECORDS_MAX {
-            return self.records.push(record);
+        let kind = record.kind;
+        self.records.push(record);
+        let same = |at: &usize| self.records[*at].kind == kind;
+        let mut by_bytes: Vec<usize> = (0..self.records.len()).filter(same).collect();
+        if by_bytes.len() <= RECORDS_MAX {
+            return;
         }
-        let least = self.records.iter_mut().filter(|other| other.kind == record.kind);
-        if let Some(least) = least.min_by_key(|other| other.value)
-            && least.value < record.value
-        {
-            *least = record;
+        let mut by_elements = by_bytes.clone();
+        by_bytes.sort_by_key(|at| Reverse(self.records[*at].value));
+        by_elements.sort_by_key(|at| Reverse(self.records[*at].elements));
+        let counts = |at: &usize| 0 < self.records[*at].elements;
+        let counted = by_elements.iter().take(RECORDS_MAX).filter(|at| counts(at));
+        let stay: Vec<usize> = by_bytes.iter().take(RECORDS_MAX).chain(counted).copied().collect();
+        if let Some(least) = by_bytes.iter().find(|at| !stay.contains(at)) {
+            self.records.swap_remove(*least);
         }
     }
 
@@ -207,7 +206,7 @@ impl Collector {
         let (partition_key, clustering_key) = (key, prefix);
         if self.large_row.threshold < bytes {
             self.record(LargeRecord {
-                kind: kind::ROW,
+                kind: LargeRecord::ROW,
                 partition_key: partition_key.to_vec(),
                 clustering_key: clustering_key.to_vec(),
                 value: bytes,
@@ -316,7 +315,7 @@ impl Collector {
         let rows = self.partition_rows;
         if self.large_partition.threshold < bytes || self.many_rows.threshold < rows {
             self.record(LargeRecord {
-                kind: kind::PARTITION,
+                kind: LargeRecord::PARTITION,
                 partition_key: key.to_vec(),
                 value: bytes,
                 elements: rows,
@@ -426,5 +425,14 @@ mod tests {
         assert_eq!(rows, (290..300).rev().collect::<Vec<u64>>());
         collector.partition_end(b"key", 1001);
         assert_eq!(shown(&collector)[0], (1, vec![], String::new(), 1001, 0));
+        // A collection of many small elements stays beside large cells.
+        collector.column("l", 3, 7);
+        (0..30).for_each(|bytes| collector.column("b", 50 + bytes, 0));
+        collector.static_row(b"key", 1);
+        let cells = shown(&collector).into_iter().filter(|it| it.0 == 3);
+        let cells: Vec<(String, u64, u64)> = cells.map(|it| (it.2, it.3, it.4)).collect();
+        let largest = (0..10).map(|less| ("b".to_string(), 79 - less, 0));
+        let counted = [("l", 7), ("m", 6)].map(|(name, count)| (name.to_string(), 3, count));
+        assert_eq!(cells, largest.chain(counted).collect::<Vec<_>>());
     }
 }

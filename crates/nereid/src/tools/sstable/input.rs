@@ -7,10 +7,10 @@ use model::{Column, ColumnKind, DecoratedKey, TableSchema, Type, value};
 use mutation::cell::CellState;
 use mutation::collection::CollectionWriter;
 use mutation::counter::Shard;
-use mutation::{Cell, ClusteringPosition, Direction, Fragment, Marker, RowBuilder, Tombstone};
-use reader::Validator;
+use mutation::{Cell, ClusteringPosition, Fragment, Marker, RowBuilder, Tombstone};
 use serde_json::{Map, Value};
-use sstable::Writer;
+use sstable::scrub::check::{OrderCheck, ROWS_OUT_OF_ORDER};
+use sstable::{RowOrder, Writer};
 use std::cmp::Ordering;
 use stdx::{Bytes, Put};
 
@@ -26,9 +26,12 @@ pub(crate) async fn write(job: &Job<'_>, out: &mut Output) -> Result<(), Failure
     let path = job.options.input_file.clone().unwrap_or_default();
     let mut scanner = Scanner::open(&path).await?;
     let schema = job.source.schema.clone();
-    let writer = rewrite::target(job, "write")?.create().await?;
-    let validator = Validator::new(&schema.order, Direction::Forward);
-    let mut input = Input { schema: &schema, validator, writer, open: Tombstone::NONE };
+    let mut target = rewrite::target(job, "write")?;
+    target.options.rows = job.options.rows;
+    let writer = target.create().await?;
+    let order = OrderCheck::new(&schema.order);
+    let rows = job.options.rows;
+    let mut input = Input { schema: &schema, order, rows, writer, open: Tombstone::NONE };
     if let Err(failure) = input.document(&mut scanner).await {
         input.writer.abort().await?;
         return Err(failure);
@@ -41,7 +44,8 @@ pub(crate) async fn write(job: &Job<'_>, out: &mut Output) -> Result<(), Failure
 
 struct Input<'a> {
     schema: &'a TableSchema,
-    validator: Validator<'a>,
+    order: OrderCheck<'a>,
+    rows: RowOrder,
     writer: Writer,
     /// The range tombstone that is open.
     open: Tombstone,
@@ -173,7 +177,11 @@ impl Input<'_> {
 
     /// Checks the order, and writes.
     async fn put(&mut self, fragment: Fragment) -> Result<(), Failure> {
-        if let Err(what) = self.validator.check(&fragment) {
+        let broken = self.order.check(&fragment);
+        let is_let_in = self.rows == RowOrder::Unchecked && broken == Some(ROWS_OUT_OF_ORDER);
+        if let Some(what) = broken
+            && !is_let_in
+        {
             return Failure::operation(format!("{what}: {fragment:?}"));
         }
         match &fragment {

@@ -2,6 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use sstable::RowOrder;
 use std::path::PathBuf;
 
 /// What is done.
@@ -76,6 +77,10 @@ pub(crate) struct Options {
     pub(crate) version: Option<String>,
     pub(crate) input_file: Option<PathBuf>,
     pub(crate) input_format: String,
+    /// Whether rows that are written must come in order.
+    pub(crate) rows: RowOrder,
+    /// Bytes of memtables after which statements have made one more SSTable.
+    pub(crate) memory_limit: Option<u64>,
     pub(crate) query: Option<String>,
     pub(crate) query_file: Option<PathBuf>,
     pub(crate) tokens: Vec<i64>,
@@ -230,8 +235,11 @@ const SPECS: &[Spec] = &[
         about: "Make an SSTable of JSON or CQL",
         help: "Writes a new SSTable of what dump-data prints of one: [partition, ..]; or of \
                INSERT, UPDATE and DELETE statements on scylla_sstable.TABLE. Prints its \
-               generation.",
-        options: &["input-file", "input-format", "validation-level"],
+               generation.\n\nPartitions must be in order, and the rows of each, unless \
+               --validation-level is other than clustering_key: then rows stand in the file as \
+               they come, without an index. Of statements there is one SSTable for each \
+               --memory-limit bytes that they take in memory, if it is given.",
+        options: &["input-file", "input-format", "validation-level", "memory-limit"],
     },
     Spec {
         operation: Operation::Query,
@@ -358,8 +366,7 @@ fn arg_of(name: &str) -> Arg {
             .value_delimiter(','),
         "all-components" => flag("all-components", "All of them"),
         "scrub-mode" => value("scrub-mode", "MODE", "abort, skip, segregate or validate")
-            .value_parser(["abort", "skip", "segregate", "validate"])
-            .required(true),
+            .value_parser(["abort", "skip", "segregate", "validate"]),
         "token" => value("token", "TOKEN", "Where to divide; may be given more than once")
             .short('t')
             .action(ArgAction::Append)
@@ -372,7 +379,11 @@ fn arg_of(name: &str) -> Arg {
         "input-format" => value("input-format", "FORMAT", "json or cql")
             .value_parser(["json", "cql"])
             .default_value("json"),
-        "validation-level" => value("validation-level", "LEVEL", "Accepted; all is checked"),
+        "validation-level" => value("validation-level", "LEVEL", "What must be in order")
+            .value_parser(["none", "partition_region", "token", "partition_key", "clustering_key"])
+            .default_value("clustering_key"),
+        "memory-limit" => value("memory-limit", "BYTES", "Of statements: memory for one SSTable")
+            .value_parser(clap::value_parser!(u64).range(1..)),
         "query" => value("query", "CQL", "The query").short('q'),
         "query-file" => value("query-file", "FILE", "A file that holds the query"),
         "shards" => value("shards", "N", "Shards of the node")
@@ -412,18 +423,18 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
         true => matches.get_one::<u32>(name).copied().unwrap_or(other),
         false => other,
     };
-    if flag("tablets") {
-        return Err("option tablets: shards of tablets are known to a node only".to_string());
-    }
-    if text("query").is_some() && text("query-file").is_some() {
-        return Err("cannot provide both -q|--query and --query-file".to_string());
-    }
-    if spec.operation == Operation::Filter && flag("include") == flag("exclude") {
-        return Err("filter needs either --include or --exclude".to_string());
-    }
+    refuse(spec, &text, &flag)?;
     let tokens = match has("token") {
         true => matches.get_many::<i64>("token").unwrap_or_default().copied().collect(),
         false => Vec::new(),
+    };
+    let memory_limit = match has("memory-limit") {
+        true => matches.get_one::<u64>("memory-limit").copied(),
+        false => None,
+    };
+    let rows = match text("validation-level").as_deref() {
+        None | Some("clustering_key") => RowOrder::Kept,
+        Some(_) => RowOrder::Unchecked,
     };
     let log_level = text("default-log-level").unwrap_or_default();
     Ok(Options {
@@ -449,6 +460,8 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
         version: text("sstable-version"),
         input_file: path("input-file"),
         input_format: text("input-format").unwrap_or_default(),
+        rows,
+        memory_limit,
         query: text("query"),
         query_file: path("query-file"),
         tokens,
@@ -458,6 +471,27 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
         include: flag("include"),
         log_level,
     })
+}
+
+/// Options that make no sense together, or are missing.
+fn refuse(
+    spec: &Spec,
+    text: &dyn Fn(&str) -> Option<String>,
+    flag: &dyn Fn(&str) -> bool,
+) -> Result<(), String> {
+    if flag("tablets") {
+        return Err("option tablets: shards of tablets are known to a node only".to_string());
+    }
+    if text("query").is_some() && text("query-file").is_some() {
+        return Err("cannot provide both -q|--query and --query-file".to_string());
+    }
+    if spec.operation == Operation::Scrub && text("scrub-mode").is_none() {
+        return Err("missing mandatory command-line argument --scrub-mode".to_string());
+    }
+    if spec.operation == Operation::Filter && flag("include") == flag("exclude") {
+        return Err("filter needs either --include or --exclude".to_string());
+    }
+    Ok(())
 }
 
 fn schema_source(

@@ -342,7 +342,7 @@ fn print_text(rows: &Rows, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Executes statements and writes what they made to one SSTable.
+/// Executes statements and writes what they made to one SSTable, or to several by `--memory-limit`.
 async fn execute(
     job: &Job<'_>,
     temporary: &Temporary,
@@ -351,22 +351,46 @@ async fn execute(
 ) -> Result<(), Failure> {
     let processor = runtime::local::get::<Processor>();
     let session = Session::internal();
+    let storage = runtime::local::get::<storage::Storage>();
+    storage.set_auto_compaction(temporary.id, false);
+    let mut made = Vec::new();
     for statement in statements {
         let parameters = Parameters::plain(Consistency::One);
         let answered = processor.query(&session, statement, &parameters).await;
         answered.map_err(|error| Failure::Operation(error.to_string()))?;
+        let memory = storage.table_stats(temporary.id).unwrap_or_default().memtable_bytes;
+        if job.options.memory_limit.is_some_and(|limit| limit <= memory) {
+            gather(job, temporary, &mut made, out).await?;
+        }
     }
+    gather(job, temporary, &mut made, out).await?;
+    match made.is_empty() {
+        true => Failure::operation("the statements write nothing: nothing was written"),
+        false => Ok(()),
+    }
+}
+
+/// Writes what the table has got since the last time to one SSTable; `made` is what was seen.
+async fn gather(
+    job: &Job<'_>,
+    temporary: &Temporary,
+    made: &mut Vec<Descriptor>,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let storage = runtime::local::get::<storage::Storage>();
     let flushed = storage.flush(temporary.id).await;
     flushed.map_err(|error| Failure::Operation(error.to_string()))?;
     let schema = &job.source.schema;
     let mut sources = Vec::new();
     for target in files::complete_in(&temporary.table_dir(schema)).await? {
-        let table = target.open(schema).await?;
-        sources.push(files::read(&table, files::everything()));
+        if !made.contains(&target.descriptor) {
+            made.push(target.descriptor);
+            let table = target.open(schema).await?;
+            sources.push(files::read(&table, files::everything()));
+        }
     }
     if sources.is_empty() {
-        return Failure::operation("the statements write nothing: nothing was written");
+        return Ok(());
     }
     let mut merged = merge(schema.clone(), Direction::Forward, sources);
     let target = rewrite::target(job, "write")?;

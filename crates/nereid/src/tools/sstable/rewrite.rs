@@ -7,7 +7,7 @@ use super::output::Output;
 use super::{Failure, Job, check};
 use model::DecoratedKey;
 use mutation::Direction;
-use reader::{Source, merge};
+use reader::{ReadError, Source, merge};
 use runtime::io::fs;
 use sstable::scrub::{self as sstables, Mode};
 use sstable::{Component, Sealed, Version, WriterOptions};
@@ -78,7 +78,8 @@ pub(crate) async fn scrub(job: &Job<'_>, out: &mut Output) -> Result<(), Failure
         let table = one.open(&job.source.schema).await?;
         let mut target = target(job, "scrub")?;
         target.options.bases = table.statistics().header.bases;
-        let outcome = sstables::scrub(&table, mode, &target, &mut |error| tell(error)).await?;
+        let scrubbed = sstables::scrub(&table, mode, &target, &mut |error| tell(error)).await;
+        let outcome = scrubbed.map_err(|error| aborted(job, mode, error))?;
         let found = match outcome.problems {
             0 => "nothing wrong".to_string(),
             1 => "1 error".to_string(),
@@ -90,6 +91,18 @@ pub(crate) async fn scrub(job: &Job<'_>, out: &mut Output) -> Result<(), Failure
         }
     }
     Ok(())
+}
+
+/// What a scrub ended with. Programs look for the words of one that is to end at the first error.
+fn aborted(job: &Job<'_>, mode: Mode, error: ReadError) -> Failure {
+    let (keyspace, table) = (&job.source.schema.keyspace, &job.source.schema.name);
+    match (mode, error) {
+        (Mode::Abort, error @ ReadError::Damaged { .. }) => Failure::Operation(format!(
+            "compaction_aborted_exception (Compaction for {keyspace}/{table} was aborted due to: \
+             scrub compaction found invalid data): {error}"
+        )),
+        (_, error) => error.into(),
+    }
 }
 
 /// The inputs: each by itself, or all as one. With the name that results have for them.
