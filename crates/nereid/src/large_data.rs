@@ -1,8 +1,9 @@
-//! What SSTables record as large: `system.large_partitions`, `large_rows` and `large_cells`.
+//! What SSTables record as large: `system.large_partitions`, `large_rows` and `large_cells`; and
+//! the limits of what writes may make large.
 //!
 //! The records stand in the SSTables themselves and go with them, when they are compacted away.
-//! From which size on is said by `compaction_large_*_warning_threshold*`, which change while the
-//! node runs.
+//! From which size on is said by `compaction_*_warning_threshold*`; where tables want it, writes
+//! are refused from `*_fail_threshold*` on. All of these change while the node runs.
 
 use cluster::{Cluster, Schema, Settings, TableKind, VirtualFuture, VirtualRow};
 use model::key::{clustering_components, partition_key_component};
@@ -11,15 +12,19 @@ use model::{TableId, TableSchema};
 use query::Processor;
 use sstable::scylla::LargeRecord;
 use std::rc::Rc;
-use storage::{LargeLimits, Storage};
+use storage::{LargeLimits, SizeLimits, Storage};
 
 /// The options that say what is large.
-const OPTIONS: [&str; 5] = [
+const OPTIONS: [&str; 9] = [
     "compaction_large_partition_warning_threshold_mb",
     "compaction_large_row_warning_threshold_mb",
     "compaction_large_cell_warning_threshold_mb",
     "compaction_rows_count_warning_threshold",
     "compaction_collection_elements_count_warning_threshold",
+    "large_partition_fail_threshold_mb",
+    "large_row_fail_threshold_mb",
+    "rows_count_fail_threshold",
+    "large_collection_elements_fail_threshold",
 ];
 
 /// The three tables, with the kind of their records.
@@ -46,13 +51,21 @@ fn set_limits() {
     let options = processor.options();
     let limit = |value: i64, factor: u64| (value.max(0) as u64).saturating_mul(factor);
     let mib = 1 << 20;
-    storage.set_large_limits(LargeLimits {
+    let soft = LargeLimits {
         partition_bytes: limit(options.compaction_large_partition_warning_threshold_mb.get(), mib),
         row_bytes: limit(options.compaction_large_row_warning_threshold_mb.get(), mib),
         cell_bytes: limit(options.compaction_large_cell_warning_threshold_mb.get(), mib),
         rows: limit(options.compaction_rows_count_warning_threshold.get(), 1),
         elements: limit(options.compaction_collection_elements_count_warning_threshold.get(), 1),
-    });
+    };
+    let hard = LargeLimits {
+        partition_bytes: limit(options.large_partition_fail_threshold_mb.get(), mib),
+        row_bytes: limit(options.large_row_fail_threshold_mb.get(), mib),
+        cell_bytes: limit(options.large_cell_fail_threshold_mb.get(), mib),
+        rows: limit(options.rows_count_fail_threshold.get(), 1),
+        elements: limit(options.large_collection_elements_fail_threshold.get(), 1),
+    };
+    storage.set_size_limits(SizeLimits { soft, hard });
 }
 
 /// A record with the file that it is from.

@@ -5,7 +5,7 @@ use crate::markers::Markers;
 use crate::modify::{
     Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency, check_level,
     check_sizes, default_timestamp, existing, metadata_of_batch, on_owner, partition_keys,
-    prepare_delete, prepare_insert, prepare_update, refused,
+    prepare_delete, prepare_insert, prepare_update, refused, tell_exceeded,
 };
 use crate::options::Options;
 use crate::parameters::Value;
@@ -19,7 +19,7 @@ use crate::term::Preparer;
 use cluster::{Schema, TableEntry, TableKind};
 use model::{TableId, Token};
 use mutation::MutationBuilder;
-use replication::{BatchEntry, WriteKind};
+use replication::{BatchEntry, WriteKind, WriteOptions};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::HashMap;
@@ -152,6 +152,7 @@ pub(crate) async fn execute(
     let is_counter = items.iter().any(|item| item.plan.is_counter());
     if is_counter {
         let options = request.write_options(WriteKind::Counter);
+        check_limits(items, &entries, request, &options).await?;
         for BatchEntry { table, token, mutation } in entries {
             coordinator.increment(&table, token, mutation, &options).await?;
         }
@@ -162,8 +163,39 @@ pub(crate) async fn execute(
         _ => (replication::BatchKind::Unlogged, WriteKind::UnloggedBatch),
     };
     let options = request.write_options(write_kind);
+    check_limits(items, &entries, request, &options).await?;
     coordinator.write_batch(kind, entries, &options).await?;
     Ok(Response::VOID)
+}
+
+/// Refuses a batch that writes to what is too large in a table with limits; tells what is nearly.
+async fn check_limits(
+    items: &[Item<'_>],
+    entries: &[BatchEntry],
+    request: &Request<'_>,
+    options: &WriteOptions,
+) -> Result<(), CqlError> {
+    let guarded = guarded(items);
+    for id in &guarded {
+        let of_table = entries.iter().filter(|entry| entry.table.schema.id == *id);
+        let exceeded = request.coordinator.check_sizes(of_table.clone(), options).await?;
+        if let Some(entry) = of_table.clone().next() {
+            tell_exceeded(&entry.table.schema, exceeded, request);
+        }
+    }
+    Ok(())
+}
+
+/// The tables with limits that a batch writes to, each once.
+fn guarded(items: &[Item<'_>]) -> Vec<TableId> {
+    let mut ids: Vec<TableId> = Vec::new();
+    for item in items.iter().filter(|item| item.plan.is_guarded) {
+        let id = item.plan.table.schema.id;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    ids
 }
 
 /// Refuses a batch of several partitions that is over the limit; gives a warning of one that is
@@ -253,8 +285,7 @@ async fn mutations(
             }
         }
     }
-    let guarded = items.iter().filter(|item| item.plan.is_guarded);
-    let guarded: Vec<TableId> = guarded.map(|item| item.plan.table.schema.id).collect();
+    let guarded = guarded(items);
     let mut entries = Vec::with_capacity(builders.len());
     let mut bytes = 0;
     for (table, token, builder) in builders {

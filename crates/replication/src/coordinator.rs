@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storage::{Begun, PartitionGuard, Storage};
+use storage::{Begun, Exceeded, PartitionGuard, Storage};
 
 /// How coordinators behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +303,11 @@ impl Coordinator {
     }
 
     /// Refuses what cannot be written or has too few copies.
-    fn admit_write(&self, table: &TableEntry, options: &WriteOptions) -> Result<(), WriteError> {
+    pub(crate) fn admit_write(
+        &self,
+        table: &TableEntry,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
         if table.kind == TableKind::Virtual {
             let name = &table.schema.name;
             return Err(WriteError::Refused(format!("table {name} is virtual: not writable")));
@@ -318,7 +322,7 @@ impl Coordinator {
     }
 
     /// What the client is told of a write.
-    fn answer<R>(
+    pub(crate) fn answer<R>(
         &self,
         table: &TableEntry,
         options: &WriteOptions,
@@ -439,6 +443,13 @@ impl Owner {
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         let page = self.storage.read(command).await;
         page.map_err(|error| read_failed(error, Consistency::One, 1))
+    }
+
+    /// Refuses a write to what is larger than the table's limits allow; says which lower ones it
+    /// meets.
+    pub fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
+        let found = self.storage.check_sizes(mutation);
+        found.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
     }
 
     /// Writes to the partition.

@@ -136,7 +136,11 @@ pub(crate) fn write_failed(
             WriteError::Overloaded(format!("Too many writes: waited too long for {what}"))
         }
         Cause::TooLarge { .. } | Cause::Damaged(_) => WriteError::Refused(error.to_string()),
-        Cause::UnknownTable(_) | Cause::FullDisk(_) | Cause::Log(_) | Cause::Stopped => {
+        Cause::UnknownTable(_)
+        | Cause::OverLimit(_)
+        | Cause::FullDisk(_)
+        | Cause::Log(_)
+        | Cause::Stopped => {
             let (received, failures, reason) = (0, 1, error.to_string());
             WriteError::Failure { consistency, received, required, failures, kind, reason }
         }

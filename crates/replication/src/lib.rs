@@ -10,7 +10,7 @@
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`], [`lwt`], [`row_ttl`]; [`fragments`] (what is stored, as it lies).
+//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`; [`fragments`] (what is stored, as it lies).
 
 mod batch;
 mod batchlog;
@@ -24,9 +24,11 @@ pub mod paxos;
 pub mod plan;
 pub mod range;
 pub mod row_ttl;
+mod sizes;
 mod virtual_read;
 
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
 pub use lwt::Round;
 pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
+pub use storage::Exceeded;

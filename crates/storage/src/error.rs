@@ -60,6 +60,8 @@ pub enum WriteError {
         /// The limit.
         bytes_max: usize,
     },
+    /// What it writes to is larger than the table's limits allow: which, and by how much.
+    OverLimit(String),
     /// Memtables or log are full and did not drain in time: what was waited for.
     Overloaded(&'static str),
     /// The disk is full: the file that found no space. Reads go on; writes are tried again.
@@ -121,6 +123,7 @@ impl fmt::Display for WriteError {
                     "Mutation of {bytes} bytes is too large for the maximum size of {bytes_max}"
                 )
             }
+            WriteError::OverLimit(what) => write!(f, "Write rejected: {what}"),
             WriteError::Overloaded(what) => write!(f, "overloaded: waited too long for {what}"),
             WriteError::FullDisk(path) => write!(f, "no space left on disk for {}", path.display()),
             WriteError::Log(error) => write!(f, "commitlog: {error}"),

@@ -5,8 +5,8 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`mod@memory`], `table`, `cache`, `view`, `open`, `flush`, `mirror`, `read`, `whole`,
-//! `holders`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
+//! `dirty`, [`mod@memory`], `table`, `large_data`, `cache`, `view`, `open`, `flush`, `mirror`,
+//! `read`, `whole`, `holders`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -26,6 +26,7 @@ mod dirty;
 mod error;
 mod flush;
 mod holders;
+mod large_data;
 mod locks;
 pub mod memory;
 pub mod memtable;
@@ -53,6 +54,7 @@ pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
 pub use holders::Holder;
+pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use locks::PartitionGuard;
 pub use read::{Begun, SourceOptions};
 pub use sstable::{LargeLimits, WriterDefaults};

@@ -9,6 +9,7 @@
 //! one.
 
 use crate::cache::{Update, UpdateStep};
+use crate::large_data::Known;
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableSchema, Token};
@@ -153,14 +154,14 @@ impl Tablet {
         let mut all = self.sstables.borrow().to_vec();
         all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
         all.extend(output);
-        *self.sstables.borrow_mut() = Rc::new(all);
+        self.set_sstables(all);
     }
 
     /// SSTables leave the set, and what they hold the tablet.
     pub(crate) fn forget(&self, is_gone: impl Fn(&sstable::Table) -> bool) {
         let mut all = self.sstables.borrow().to_vec();
         all.retain(|one| !is_gone(one));
-        *self.sstables.borrow_mut() = Rc::new(all);
+        self.set_sstables(all);
         self.forget_cached();
     }
 
@@ -171,9 +172,14 @@ impl Tablet {
         }
     }
 
+    fn set_sstables(&self, all: Vec<Rc<sstable::Table>>) {
+        *self.known.borrow_mut() = Known::of(&all);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
     fn add(&self, table: Rc<sstable::Table>) {
         let mut all = self.sstables.borrow().to_vec();
         all.push(table);
-        *self.sstables.borrow_mut() = Rc::new(all);
+        self.set_sstables(all);
     }
 }

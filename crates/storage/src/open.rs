@@ -75,6 +75,7 @@ impl Shard {
         drop(gone);
         table.dir_synced.set(!kept.is_empty());
         *table.truncations.borrow_mut() = truncations;
+        self.set_watch(&table);
         for opened in open_all(self, &table, &kept, schema.clone()).await {
             place(&table, opened);
         }
@@ -87,6 +88,7 @@ impl Shard {
     pub(crate) fn alter_table(&self, schema: Rc<TableSchema>) {
         let Some(table) = self.table(schema.id) else { return };
         table.set_schema(schema.clone());
+        self.set_watch(&table);
         for one in table.sstables() {
             if let Err(error) = one.set_schema(schema.clone()) {
                 tracing::error!("an SSTable does not fit the altered schema: {error:?}");

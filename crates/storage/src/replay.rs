@@ -236,7 +236,7 @@ impl Shard {
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
         let memtable = tablet.active.borrow().clone();
-        memtable.apply(&table.schema.borrow(), key, &view);
+        memtable.apply_watched(&table.schema.borrow(), key, &view, table.watch.get());
         if memtable.mark_replayed() {
             let held = &self.replay_state(log).memtables;
             held.set(held.get() + 1);

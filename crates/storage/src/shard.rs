@@ -8,6 +8,7 @@ use crate::commitlog::{
 use crate::config::{Config, Log, SyncMode};
 use crate::dirty::{Dirty, Limits};
 use crate::error::{StartError, WriteError};
+use crate::large_data::{LargeWrites, SizeLimits};
 use crate::locks::PartitionLocks;
 use crate::memory::{Division, Taken};
 use crate::read::Reads;
@@ -67,6 +68,9 @@ pub(crate) struct Shard {
     pub(crate) stopping: Cell<bool>,
     /// How SSTables are written where their table does not say.
     pub(crate) sstables: Cell<sstable::WriterDefaults>,
+    /// What may be how large, in tables that ask for it.
+    pub(crate) size_limits: Cell<SizeLimits>,
+    pub(crate) large_writes: Cell<LargeWrites>,
 }
 
 /// What the replay of a log left behind on this shard.
@@ -115,6 +119,8 @@ impl Shard {
             .then(|| RowCache::new(config.memory_bytes.max(row_cache_bytes), row_cache_bytes));
         Ok(Shard {
             sstables: Cell::new(config.sstables),
+            size_limits: Cell::new(SizeLimits::of_soft(config.sstables.large)),
+            large_writes: Cell::default(),
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
             division: Division::unchecked(config.memory_bytes, config.index_cache_bytes),
@@ -411,7 +417,7 @@ impl Target<'_> {
             return log.discard(table.id, &gone);
         }
         let memtable = tablet.active.borrow().clone();
-        memtable.apply(&table.schema.borrow(), key.clone(), view);
+        memtable.apply_watched(&table.schema.borrow(), key.clone(), view, table.watch.get());
         held.iter().for_each(|segment| memtable.hold(*segment));
     }
 }

@@ -4,8 +4,8 @@ use crate::commitlog::{self, LogStats, ReplayPosition};
 use crate::read::Begun;
 use crate::shard::Shard;
 use crate::{
-    Config, DirtyStats, Log, PartitionGuard, RowCacheStats, SourceOptions, StartError,
-    StorageError, WriteError, flush, replay,
+    Config, DirtyStats, Exceeded, LargeWrites, Log, PartitionGuard, RowCacheStats, SizeLimits,
+    SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
 };
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
@@ -15,7 +15,7 @@ use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
-use sstable::IndexCache;
+use sstable::{FilterHits, IndexCache};
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -293,6 +293,22 @@ impl Storage {
         }
     }
 
+    /// How many compactions of a table its options ask for now.
+    pub fn pending_compactions(&self, id: TableId) -> usize {
+        self.shard.table(id).map_or(0, |table| compaction::pending(&table))
+    }
+
+    /// How many keys the filters of a table's SSTables let through in vain, and in all.
+    pub fn filter_hits(&self, id: TableId) -> FilterHits {
+        let mut sum = FilterHits::default();
+        for one in self.shard.table(id).iter().flat_map(|table| table.sstables()) {
+            let hits = one.filter_hits();
+            sum.in_vain += hits.in_vain;
+            sum.all += hits.all;
+        }
+        sum
+    }
+
     /// Flushes all tables.
     pub async fn flush_all(&self) -> Result<(), StorageError> {
         self.shard.flush_all().await
@@ -336,10 +352,27 @@ impl Storage {
         Some(stats)
     }
 
-    /// SSTables that are written from now on record what is larger than this.
-    pub fn set_large_limits(&self, large: sstable::LargeLimits) {
-        let before = self.shard.sstables.get();
-        self.shard.sstables.set(sstable::WriterDefaults { large, ..before });
+    /// Sets what may be how large. SSTables that are written from now on record what is larger than
+    /// the lower limits.
+    pub fn set_size_limits(&self, limits: SizeLimits) {
+        self.shard.set_size_limits(limits);
+    }
+
+    /// Refuses a write to what is larger than an upper limit; says which lower ones it meets. Asked
+    /// before the write by those who are to obey (`large_data`); of a table without
+    /// `large_data_guardrails_enabled` it never refuses.
+    pub fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
+        self.shard.check_sizes(mutation)
+    }
+
+    /// Memory of this shard, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.shard.config.memory_bytes
+    }
+
+    /// How many writes met limits of sizes.
+    pub fn large_writes(&self) -> LargeWrites {
+        self.shard.large_writes.get()
     }
 
     /// What this shard's SSTables of a table record as large.

@@ -8,6 +8,7 @@ use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
 use crate::config::Log;
 use crate::dirty::Dirty;
+use crate::large_data::{Known, Watch};
 use crate::memtable::{Memtable, Partition};
 use crate::mirror;
 use crate::truncation::Truncation;
@@ -53,6 +54,10 @@ pub(crate) struct Table {
     pub(crate) quiet_wanted: Cell<bool>,
     /// Whether it is compacted without being asked for.
     pub(crate) auto_compaction: Cell<bool>,
+    /// From which size on its memtables note rows.
+    pub(crate) watch: Cell<Watch>,
+    /// When the log was told of writes to what is large last, by what it was.
+    pub(crate) told: Cell<[Option<Instant>; 4]>,
     /// SSTables that are not in the set any more and could not be removed.
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
 }
@@ -88,6 +93,8 @@ pub(crate) struct Tablet {
     /// Oldest first.
     pub(crate) sealed: RefCell<Vec<Rc<Memtable>>>,
     pub(crate) sstables: RefCell<Rc<Vec<Rc<sstable::Table>>>>,
+    /// What they record as large.
+    pub(crate) known: RefCell<Known>,
     pub(crate) order: Rc<ClusteringOrder>,
     /// What is cached of the SSTables; `None`: the node has no row cache.
     pub(crate) cache: Option<Rc<TabletCache>>,
@@ -134,6 +141,8 @@ impl Table {
             loading: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
+            watch: Cell::new(Watch::NONE),
+            told: Cell::default(),
             unremoved: RefCell::default(),
         }
     }
@@ -248,6 +257,7 @@ impl Tablet {
             active: RefCell::new(active),
             sealed: RefCell::default(),
             sstables: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 

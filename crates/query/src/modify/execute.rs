@@ -2,7 +2,7 @@
 
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
-use super::guardrails::{check_level, check_sizes};
+use super::guardrails::{check_level, check_sizes, tell_exceeded};
 use super::owner::{OwnedStatement, on_owner};
 use super::plan::ModifyPlan;
 use super::using::check_timestamp;
@@ -12,7 +12,7 @@ use crate::response::Response;
 use crate::restrictions::Keys;
 use cluster::TableKind;
 use model::Token;
-use mutation::MutationBuilder;
+use mutation::{FrozenMutation, MutationBuilder};
 use replication::{BatchEntry, BatchKind, Consistency, WriteKind};
 
 /// Executes a write. `text` finds its plan again on the shard that owns the partition.
@@ -35,9 +35,6 @@ pub(crate) async fn execute(
     }
     let write = request.step(|_| Write::of(plan, request, default)).await?;
     let schema = &plan.table.schema;
-    let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
-    let options = request.write_options(kind);
-    let coordinator = request.coordinator;
     let build = |key: &[u8]| {
         let mut builder = MutationBuilder::reusing(schema, key, request.scratch.take());
         add_to(&mut builder, plan, &write, &Existing::default())?;
@@ -49,39 +46,64 @@ pub(crate) async fn execute(
         }
         Ok::<_, CqlError>((!is_empty).then_some(mutation))
     };
-    match keys {
-        Keys::One(key) => {
-            let built = request.step(|_| build(&key)).await?;
-            let Some(mutation) = built else { return Ok(Response::VOID) };
-            let token = Token::of(&key);
-            if plan.is_counter() {
-                let led = coordinator.increment(&plan.table, token, mutation, &options);
-                Box::pin(led).await?;
-            } else {
-                coordinator.write(&plan.table, token, mutation, &options).await?;
-            }
+    let key = match keys {
+        Keys::One(key) if !plan.is_guarded => key,
+        keys => return Box::pin(several(plan, request, keys, build)).await,
+    };
+    let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
+    let options = request.write_options(kind);
+    let coordinator = request.coordinator;
+    let built = request.step(|_| build(&key)).await?;
+    let Some(mutation) = built else { return Ok(Response::VOID) };
+    let token = Token::of(&key);
+    if plan.is_counter() {
+        let led = coordinator.increment(&plan.table, token, mutation, &options);
+        Box::pin(led).await?;
+    } else {
+        coordinator.write(&plan.table, token, mutation, &options).await?;
+    }
+    Ok(Response::VOID)
+}
+
+/// Writes of several partitions, and all writes to a table with limits for what is large.
+async fn several(
+    plan: &ModifyPlan,
+    request: &Request<'_>,
+    keys: Keys,
+    build: impl Fn(&[u8]) -> Result<Option<FrozenMutation>, CqlError>,
+) -> Result<Response, CqlError> {
+    let keys = match keys {
+        Keys::One(key) => vec![(Token::of(&key), key)],
+        Keys::Many(keys) => keys,
+    };
+    let mut entries = Vec::with_capacity(keys.len());
+    for (token, key) in keys {
+        if let Some(mutation) = request.step(|_| build(&key)).await? {
+            entries.push(BatchEntry { table: plan.table.clone(), token, mutation });
         }
-        Keys::Many(keys) if plan.is_counter() => {
-            for (token, key) in keys {
-                if let Some(mutation) = request.step(|_| build(&key)).await? {
-                    let led = coordinator.increment(&plan.table, token, mutation, &options);
-                    Box::pin(led).await?;
-                }
-            }
+    }
+    let coordinator = request.coordinator;
+    let tell = |exceeded| tell_exceeded(&plan.table.schema, exceeded, request);
+    if plan.is_counter() {
+        let options = request.write_options(WriteKind::Counter);
+        if plan.is_guarded {
+            tell(coordinator.check_sizes(entries.iter(), &options).await?);
         }
-        Keys::Many(keys) => {
-            let mut entries = Vec::with_capacity(keys.len());
-            for (token, key) in keys {
-                if let Some(mutation) = request.step(|_| build(&key)).await? {
-                    entries.push(BatchEntry { table: plan.table.clone(), token, mutation });
-                }
-            }
-            if !entries.is_empty() {
-                let options = request.write_options(WriteKind::UnloggedBatch);
-                let written = coordinator.write_batch(BatchKind::Unlogged, entries, &options);
-                Box::pin(written).await?;
-            }
+        for BatchEntry { table, token, mutation } in entries {
+            coordinator.increment(&table, token, mutation, &options).await?;
         }
+    } else if plan.is_guarded
+        && entries.len() == 1
+        && let Some(BatchEntry { table, token, mutation }) = entries.pop()
+    {
+        let options = request.write_options(WriteKind::Simple);
+        tell(coordinator.write_within(&table, token, mutation, &options).await?);
+    } else if !entries.is_empty() {
+        let options = request.write_options(WriteKind::UnloggedBatch);
+        if plan.is_guarded {
+            tell(coordinator.check_sizes(entries.iter(), &options).await?);
+        }
+        coordinator.write_batch(BatchKind::Unlogged, entries, &options).await?;
     }
     Ok(Response::VOID)
 }
@@ -90,6 +112,7 @@ pub(crate) async fn execute(
 pub(crate) fn default_timestamp(request: &Request<'_>) -> Result<i64, CqlError> {
     match request.parameters.timestamp {
         Some(timestamp) => {
+            request.options.met.drift.count(timestamp.abs_diff(request.now_micros));
             check_timestamp(timestamp, request.now_micros)?;
             Ok(timestamp)
         }

@@ -1,10 +1,11 @@
 //! What the node's options allow of a write: its consistency level, and how large what it writes
-//! may be.
+//! may be, and what it writes to.
 //!
 //! Tables with `large_data_guardrails_enabled` have limits for the cells, rows and collections of
 //! each mutation: over the upper one it is refused, over the lower one it is logged and, where
 //! `large_data_cql_warnings` says so, told to the client. A limit of 0 is none. A limit is met by
-//! what is larger, not by what is as large.
+//! what is larger, not by what is as large. What many writes have made is known to the storage of
+//! the shard that has it, which is asked by the way (`replication`).
 
 use crate::error::CqlError;
 use crate::guardrail::Guardrail;
@@ -12,6 +13,7 @@ use crate::request::Request;
 use model::{TableSchema, Type};
 use mutation::cell::CellState;
 use mutation::{ColumnData, FrozenMutation, FrozenView, RowView};
+use replication::Exceeded;
 
 const MIB: u64 = 1 << 20;
 
@@ -47,6 +49,23 @@ struct Limits {
     unit: &'static str,
     soft: u64,
     hard: u64,
+}
+
+/// Tells the client which lower limits a write has met by what was there before.
+pub(crate) fn tell_exceeded(table: &TableSchema, exceeded: Exceeded, request: &Request<'_>) {
+    let names: Vec<&str> = exceeded.measures().map(|measure| measure.name()).collect();
+    tell(table, &names, request);
+}
+
+fn tell(table: &TableSchema, names: &[&str], request: &Request<'_>) {
+    if !names.is_empty() && request.options.large_data_cql_warnings.get() {
+        request.warn(format!(
+            "Large data guardrail: soft limit violation of {} (keyspace={}, table={})",
+            names.join(", "),
+            table.keyspace,
+            table.name
+        ));
+    }
 }
 
 /// The limits of one write.
@@ -102,14 +121,7 @@ pub(crate) fn check_sizes(
     for row in view.static_row().into_iter().chain(view.rows().map(|(_, row)| row)) {
         checks.row(row)?;
     }
-    if !checks.found.is_empty() && options.large_data_cql_warnings.get() {
-        request.warn(format!(
-            "Large data guardrail: soft limit violation of {} (keyspace={}, table={})",
-            checks.found.join(", "),
-            table.keyspace,
-            table.name
-        ));
-    }
+    tell(table, &checks.found, request);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub(crate) use build::{Existing, Write, add_to, partition_keys};
 pub(crate) use computed::refused;
 pub(crate) use condition::metadata_of_batch;
 pub(crate) use execute::{check_consistency, default_timestamp, execute};
-pub(crate) use guardrails::{check_level, check_sizes};
+pub(crate) use guardrails::{check_level, check_sizes, tell_exceeded};
 pub(crate) use owner::{OwnedStatement, existing, on_owner};
 pub(crate) use plan::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 pub(crate) use using::UsingPlan;

@@ -6,7 +6,7 @@
 
 use super::build::{Existing, Write, add_to};
 use super::condition::shown_of_batch;
-use super::guardrails::check_sizes;
+use super::guardrails::{check_sizes, tell_exceeded};
 use super::plan::ModifyPlan;
 use super::present::{ReadPlan, Step};
 use crate::error::CqlError;
@@ -224,7 +224,12 @@ impl Work {
         }
         match round {
             Some(round) => owner.propose(round, mutation).await?,
-            None => owner.apply(mutation).await?,
+            None => {
+                if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {
+                    tell_exceeded(&table, owner.check_sizes(&mutation)?, &step.request);
+                }
+                owner.apply(mutation).await?;
+            }
         }
         Ok(outcome)
     }

@@ -34,7 +34,7 @@ pub(crate) struct ModifyPlan {
     pub(super) condition: Option<ConditionPlan>,
     /// What is read before the write, where it depends on it.
     pub(super) read: Option<Inputs>,
-    /// Whether the guardrails of large data look at what it writes.
+    /// Whether the guardrails of large data look at what it writes, and at what it writes to.
     pub(crate) is_guarded: bool,
 }
 
@@ -373,9 +373,8 @@ pub(crate) fn prepare_delete(
         ));
     }
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
-    // What deletes is small, and the way out of what has become large.
     let plan = finish(entry, parts, condition, inputs, "deletions")?;
-    Ok(ModifyPlan { is_guarded: false, ..plan })
+    Ok(ModifyPlan { is_guarded: plan.is_guarded && !delete.bypass_large_data_guardrails, ..plan })
 }
 
 /// A column that a write names outside of its conditions.

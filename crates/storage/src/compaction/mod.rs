@@ -91,6 +91,18 @@ impl Shard {
     }
 }
 
+/// How many merges the options of a table ask for.
+pub(crate) fn pending(table: &Table) -> usize {
+    let Some(options) = Options::of(&table.schema.borrow().options) else { return 0 };
+    let of_tablet = |tablet: &Rc<Tablet>| {
+        let own = own_sstables(tablet);
+        let candidates: Vec<_> =
+            own.iter().map(|one| Candidate { bytes: one.disk_bytes() }).collect();
+        policy::pending(&options, &candidates)
+    };
+    table.tablets.iter().map(of_tablet).sum()
+}
+
 /// The SSTables that lie in this tablet with all they hold.
 fn own_sstables(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
     let (after, last) = tablet.range;

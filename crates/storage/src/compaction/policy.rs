@@ -50,6 +50,23 @@ impl Options {
 
 /// Indexes of the candidates to merge; none if there is nothing to do.
 pub(super) fn choose(options: &Options, candidates: &[Candidate]) -> Vec<usize> {
+    let enough = full_buckets(options, candidates);
+    let mut chosen = enough.rev().max_by_key(|bucket| bucket.len()).unwrap_or_default();
+    chosen.truncate(options.max_threshold);
+    chosen
+}
+
+/// How many merges there are to do, those left out that only their outputs make due.
+pub(super) fn pending(options: &Options, candidates: &[Candidate]) -> usize {
+    let buckets = full_buckets(options, candidates);
+    buckets.map(|bucket| bucket.len().div_ceil(options.max_threshold)).sum()
+}
+
+/// Those of about one size that are enough for a merge, the smaller ones first.
+fn full_buckets(
+    options: &Options,
+    candidates: &[Candidate],
+) -> impl DoubleEndedIterator<Item = Vec<usize>> {
     let mut by_size: Vec<usize> = (0..candidates.len()).collect();
     by_size.sort_by_key(|index| (candidates[*index].bytes, *index));
     let mut buckets: Vec<(f64, Vec<usize>)> = Vec::new();
@@ -70,11 +87,8 @@ pub(super) fn choose(options: &Options, candidates: &[Candidate]) -> Vec<usize> 
             None => buckets.push((bytes as f64, vec![index])),
         }
     }
-    let enough = buckets.into_iter().map(|(_, bucket)| bucket);
-    let enough = enough.filter(|bucket| options.min_threshold <= bucket.len());
-    let mut chosen = enough.rev().max_by_key(|bucket| bucket.len()).unwrap_or_default();
-    chosen.truncate(options.max_threshold);
-    chosen
+    let min = options.min_threshold;
+    buckets.into_iter().map(|(_, bucket)| bucket).filter(move |bucket| min <= bucket.len())
 }
 
 #[cfg(test)]
@@ -93,7 +107,9 @@ mod tests {
         let check = |sizes_mb: &[u64], expected: &[usize]| {
             let sizes = sizes_mb.iter().map(|mb| Candidate { bytes: mb << 20 });
             let options = options(&[]).unwrap();
-            assert_eq!(choose(&options, &sizes.collect::<Vec<_>>()), expected, "{sizes_mb:?}");
+            let candidates: Vec<_> = sizes.collect();
+            assert_eq!(choose(&options, &candidates), expected, "{sizes_mb:?}");
+            assert_eq!(pending(&options, &candidates) == 0, expected.is_empty());
         };
         check(&[], &[]);
         check(&[1, 1, 1], &[]);
@@ -103,6 +119,19 @@ mod tests {
         check(&[1000, 1100, 900, 1, 950], &[2, 4, 0, 1]);
         check(&[100, 300, 900, 2700, 8100], &[]);
         check(&[1; 40], &(0..32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_full_bucket_is_so_many_merges() {
+        let check = |sizes_mb: &[u64], expected: usize| {
+            let sizes = sizes_mb.iter().map(|mb| Candidate { bytes: mb << 20 });
+            let candidates: Vec<_> = sizes.collect();
+            assert_eq!(pending(&options(&[]).unwrap(), &candidates), expected, "{sizes_mb:?}");
+        };
+        check(&[], 0);
+        check(&[1, 2, 3], 0);
+        check(&[1, 2, 3, 4, 1000, 1000, 1000, 1000], 2);
+        check(&[1; 33], 2);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //!    empty key, which comes before all others.
 
 use super::footprint::{Grown, blob_bytes, boxed_bytes};
-use super::row::{Scratch, put};
+use super::row::{Scratch, collections, put};
 use super::tree::{Node, Tree};
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::{self, compare_paths};
@@ -53,6 +53,8 @@ struct Parts {
     newest: i64,
     /// By the first path: blobs without a tombstone. `None`: no element.
     tree: Option<Tree<Rc<[u8]>>>,
+    /// Elements, those that a deletion covers among them until they are gone.
+    elements: usize,
     /// What the tree takes.
     bytes: usize,
 }
@@ -123,6 +125,17 @@ impl LargeRow {
         })
     }
 
+    /// About how many bytes the whole row has.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.collections.iter().map(|parts| parts.bytes).sum::<usize>()
+    }
+
+    /// Its collections with how many elements they have.
+    pub(super) fn elements(&self) -> Vec<(ColumnId, u64)> {
+        let parts = self.collections.iter().map(|parts| (parts.column, parts.elements as u64));
+        collections(RowView::trusted(&self.head)).chain(parts).collect()
+    }
+
     /// The trees of its parts, to be taken apart.
     pub(super) fn into_nodes(self) -> impl Iterator<Item = Rc<PartNode>> {
         self.collections.into_iter().filter_map(|parts| parts.tree).map(Tree::into_root)
@@ -187,7 +200,8 @@ fn rebuild(
 impl Parts {
     fn of(column: ColumnId, view: CollectionView<'_>, grown: &mut Grown) -> Parts {
         let newest = view.iter().map(|(_, cell)| cell.timestamp).max().unwrap_or(i64::MIN);
-        let mut parts = Parts { column, tomb: view.tomb(), newest, tree: None, bytes: 0 };
+        let tomb = view.tomb();
+        let mut parts = Parts { column, tomb, newest, tree: None, elements: 0, bytes: 0 };
         collection::split(view, PART_BYTES_MAX, |path, blob| {
             match parts.tree {
                 None => parts.insert(|_| Ordering::Less, FIRST, blob, grown),
@@ -215,7 +229,8 @@ impl Parts {
                 let mut rest = CollectionWriter::new(Tombstone::NONE);
                 elements.for_each(|(path, cell)| rest.push(path, cell));
                 let fresh = Parts::of(self.column, CollectionView::trusted(&rest.finish()), grown);
-                (self.tree, self.newest, self.bytes) = (fresh.tree, fresh.newest, fresh.bytes);
+                (self.tree, self.newest) = (fresh.tree, fresh.newest);
+                (self.elements, self.bytes) = (fresh.elements, fresh.bytes);
                 return;
             };
             let (key, part, next) = tree.floor(|stored| place(ty, stored, first));
@@ -284,6 +299,9 @@ impl Parts {
             (Bytes::copy_from(key), Rc::from(blob))
         };
         let part = tree.entry(place, make, grown);
+        let count = |blob: &[u8]| CollectionView::trusted(blob).len();
+        let before_it = if made.is_some() { 0 } else { count(part) };
+        self.elements = self.elements - before_it + count(blob);
         match made {
             Some(bytes) => grown.add(bytes),
             None => put(part, blob, grown),
@@ -296,6 +314,7 @@ impl Parts {
         if tombstone.covers(self.newest)
             && let Some(tree) = self.tree.take()
         {
+            self.elements = 0;
             let bytes = std::mem::take(&mut self.bytes);
             grown.change(bytes, 0);
             scratch.litter.push((tree.into_root(), bytes));
@@ -423,6 +442,8 @@ mod tests {
             panic!("a collection")
         };
         assert_eq!(view.len() as u32, count);
+        assert_eq!(row.collections(), [(C, u64::from(count))]);
+        assert!(row.len().abs_diff(blob.len()) < blob.len(), "{} {}", row.len(), blob.len());
         (all, most)
     }
 

@@ -33,6 +33,7 @@ pub use source::{KeyRange, MemtableSource};
 
 use crate::commitlog::{HeldEntries, SegmentId};
 use crate::dirty::Dirty;
+use crate::large_data::{Known, Watch};
 use footprint::{Grown, blob_bytes, boxed_bytes};
 use large::PartNode;
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
@@ -40,7 +41,7 @@ use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombsto
 use reader::ReadError;
 use row::{Row, Scratch};
 use rows::Rows;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::Bytes;
@@ -58,6 +59,8 @@ pub struct Memtable {
     order: Rc<ClusteringOrder>,
     partitions: RefCell<BTreeMap<DecoratedKey, Rc<Partition>>>,
     scratch: RefCell<Scratch>,
+    /// Rows that have become large.
+    known: RefCell<Known>,
     bytes: Cell<usize>,
     /// How much of `bytes` is written to an SSTable already.
     spooled: Cell<usize>,
@@ -111,6 +114,7 @@ impl Memtable {
             order,
             partitions: RefCell::new(BTreeMap::new()),
             scratch: RefCell::default(),
+            known: RefCell::default(),
             bytes: Cell::new(0),
             spooled: Cell::new(0),
             objects: Cell::new(0),
@@ -188,6 +192,17 @@ impl Memtable {
     /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
     /// by how many bytes the memtable has grown; it may have shrunk.
     pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> isize {
+        self.apply_watched(schema, key, view, Watch::NONE)
+    }
+
+    /// The same, and notes rows that have become large.
+    pub(crate) fn apply_watched(
+        &self,
+        schema: &TableSchema,
+        key: DecoratedKey,
+        view: &FrozenView<'_>,
+        watch: Watch,
+    ) -> isize {
         assert!(!self.sealed.get(), "sealed-is-final");
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
@@ -205,13 +220,23 @@ impl Memtable {
                 Some(old) => old.merge(schema, row, &mut scratch, &mut grown),
                 none => *none = Some(Row::new(row, &mut grown)),
             }
+            if let Some(merged) = partition.static_row.as_ref()
+                && watch.bytes < merged.len()
+            {
+                self.note(schema, (view.key(), &[]), merged, watch);
+            }
         }
         for range in view.ranges() {
             partition.delete(&self.order, range, &mut grown);
         }
         for (key, row) in view.rows() {
             match partition.rows.entry(&self.order, key, row, &mut grown) {
-                Some(old) => old.merge(schema, row, &mut scratch, &mut grown),
+                Some(old) => {
+                    old.merge(schema, row, &mut scratch, &mut grown);
+                    if watch.bytes < old.len() {
+                        self.note(schema, (view.key(), key), old, watch);
+                    }
+                }
                 None => added += 1,
             }
         }
@@ -228,6 +253,22 @@ impl Memtable {
             self.free_gently(litter, bytes);
         }
         grown
+    }
+
+    /// Notes how large a row has become, where that is of interest.
+    #[cold]
+    fn note(&self, schema: &TableSchema, place: (&[u8], &[u8]), row: &Row, watch: Watch) {
+        let collections = row.collections();
+        let named = collections.iter().filter_map(|(id, count)| {
+            let column = schema.column_by_id(*id).filter(|column| column.ty.is_collection())?;
+            Some((column.name.as_str(), *count))
+        });
+        self.known.borrow_mut().note(place, watch, row.len() as u64, named);
+    }
+
+    /// Rows that have become large in it.
+    pub(crate) fn known(&self) -> Ref<'_, Known> {
+        self.known.borrow()
     }
 
     /// Tells the pool that so much more, or less, is taken.

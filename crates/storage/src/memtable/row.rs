@@ -3,8 +3,9 @@
 
 use super::footprint::{Grown, blob_bytes};
 use super::large::{LargeRow, PartNode};
-use model::TableSchema;
+use model::{ColumnId, TableSchema};
 use mutation::RowView;
+use mutation::row::ColumnData;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -67,6 +68,22 @@ impl Row {
         }
     }
 
+    /// About how many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Row::Blob(blob) => blob.len(),
+            Row::Large(large) => large.len(),
+        }
+    }
+
+    /// Its collections with how many elements they have, dead ones included.
+    pub(super) fn collections(&self) -> Vec<(ColumnId, u64)> {
+        match self {
+            Row::Blob(blob) => collections(RowView::trusted(blob)).collect(),
+            Row::Large(large) => large.elements(),
+        }
+    }
+
     /// All of it.
     pub(super) fn bytes(&self) -> Bytes {
         match self {
@@ -74,6 +91,14 @@ impl Row {
             Row::Large(large) => Bytes::copy_from(&large.assemble()),
         }
     }
+}
+
+/// The collections of a row blob, and their elements.
+pub(super) fn collections(row: RowView<'_>) -> impl Iterator<Item = (ColumnId, u64)> {
+    row.columns().filter_map(|(id, data)| match data {
+        ColumnData::Collection(view) => Some((id, view.len() as u64)),
+        ColumnData::Atomic(_) => None,
+    })
 }
 
 /// Makes `blob` those bytes: in place if nobody else holds it and the length is the same.

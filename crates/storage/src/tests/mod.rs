@@ -11,6 +11,7 @@ mod dirty;
 mod faults;
 mod formats;
 mod holders;
+mod large_data;
 mod large_partition;
 mod log;
 mod multishard;

@@ -1,0 +1,72 @@
+//! Writes to tables with limits for what is large.
+//!
+//! Each shard knows what is large in it (`storage`). Writes that ask are refused by the shard that
+//! would make them. A single write asks in the same step in which it is made; a batch asks all its
+//! shards before anything of it is written, so that nothing of what is refused is remembered.
+
+use crate::coordinator::{BatchEntry, Coordinator, own_storage};
+use crate::error::WriteError;
+use crate::options::WriteOptions;
+use cluster::TableEntry;
+use model::Token;
+use mutation::FrozenMutation;
+use runtime::task::join_all;
+use runtime::time::timeout;
+use std::collections::BTreeMap;
+use storage::Exceeded;
+
+impl Coordinator {
+    /// As [`Coordinator::write`], unless what is written to is over an upper limit. Returns which
+    /// lower limits it is over.
+    pub async fn write_within(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        mutation: FrozenMutation,
+        options: &WriteOptions,
+    ) -> Result<Exceeded, WriteError> {
+        self.admit_write(table, options)?;
+        let shard = table.tablets.shard_of(token);
+        let write = move || async move {
+            let storage = own_storage()?;
+            let exceeded = storage.check_sizes(&mutation)?;
+            storage.apply(mutation).await.map(|()| exceeded)
+        };
+        let written = timeout(options.timeout, runtime::on_shard(shard, write)).await;
+        self.answer(table, options, written)
+    }
+
+    /// Refuses writes if one of them is to what is over an upper limit. Returns which lower limits
+    /// they meet. To be asked before they are made.
+    pub async fn check_sizes(
+        &self,
+        entries: impl Iterator<Item = &BatchEntry>,
+        options: &WriteOptions,
+    ) -> Result<Exceeded, WriteError> {
+        let mut exceeded = Exceeded::default();
+        let mut elsewhere: BTreeMap<u16, Vec<FrozenMutation>> = BTreeMap::new();
+        let mut last = None;
+        for entry in entries {
+            let shard = entry.table.tablets.shard_of(entry.token);
+            if shard == self.shard {
+                let found = Ok(self.storage.check_sizes(&entry.mutation));
+                exceeded = exceeded.and(self.answer(&entry.table, options, found)?);
+            } else {
+                elsewhere.entry(shard).or_default().push(entry.mutation.clone());
+                last = Some(entry);
+            }
+        }
+        let Some(entry) = last else { return Ok(exceeded) };
+        let asked = elsewhere.into_iter().map(|(shard, mutations)| {
+            runtime::on_shard(shard, move || async move {
+                let storage = own_storage()?;
+                let mut found = mutations.iter().map(|one| storage.check_sizes(one));
+                found.try_fold(Exceeded::default(), |all, one| Ok(all.and(one?)))
+            })
+        });
+        for found in join_all(asked).await {
+            exceeded = exceeded.and(self.answer(&entry.table, options, Ok(found))?);
+        }
+        Ok(exceeded)
+    }
+}
