@@ -114,3 +114,15 @@ def test_json(db):
 def test_refused_calls(db, t, call):
     with pytest.raises((InvalidRequest, SyntaxException)):
         db.run(f"SELECT {call} FROM {t}")
+
+
+def test_blobs_of_counters(db):
+    numbers = db.table("p int PRIMARY KEY, i bigint, c int")
+    counters = db.table("p int PRIMARY KEY, c counter")
+    db.run(f"INSERT INTO {numbers} (p, i, c) VALUES (1, 1000, 7)")
+    db.run(f"UPDATE {counters} SET c = c + 1000 WHERE p = 1")
+    for name in ("counterAsBlob", "counter_as_blob"):
+        assert db.one(f"SELECT {name}(c) FROM {counters}") == (1000).to_bytes(8, "big")
+    assert db.one(f"SELECT blobAsCounter(bigintAsBlob(i)) FROM {numbers}") == 1000
+    db.refuse(f"SELECT counterAsBlob(i) FROM {numbers}", "counterasblob")
+    db.refuse(f"SELECT blobAsCounter(intAsBlob(c)) FROM {numbers}", "blobascounter")

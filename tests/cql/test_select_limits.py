@@ -100,11 +100,16 @@ def test_strictness_can_be_changed(db, t):
             assert db.rows(select + " ALLOW FILTERING") == [(1,)]
 
 
-@pytest.mark.parametrize("tail", [
-    "ORDER BY x ANN OF [1.0] LIMIT 3", "ORDER BY BM25(x, 'a') LIMIT 3", "WHERE BM25(x, 'a') > 0",
+@pytest.mark.parametrize("tail, words", [
+    ("ORDER BY x ANN OF [1.0] LIMIT 3", "requires the column to be indexed"),
+    ("ORDER BY ANN(x, [1.0]) LIMIT 3", "requires the column to be indexed"),
+    ("WHERE BM25(x, 'a') > 0 ORDER BY BM25(x, 'a') LIMIT 3", "No fulltext index found"),
+    ("ORDER BY round(x) LIMIT 3", "Only ANN() and BM25()"),
+    ("WHERE BM25(x, 'a') > 0", "not supported yet"),
+    ("USING SERVICE LEVEL gold", "Service level 'gold' doesn't exist"),
 ])
-def test_later_work_is_refused_clearly(db, t, tail):
-    db.refuse(f"SELECT * FROM {t} {tail}", "not supported yet")
+def test_what_needs_what_is_not_there_is_refused(db, t, tail, words):
+    db.refuse(f"SELECT * FROM {t} {tail}", words)
 
 
 def test_around_the_cache(db, t):

@@ -28,6 +28,7 @@ mod types;
 mod user_type;
 
 pub(crate) use guardrails::Rules;
+pub(crate) use options::speculative_retry;
 
 use crate::error::CqlError;
 use crate::processor::Processor;

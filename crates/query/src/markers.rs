@@ -71,6 +71,11 @@ impl Markers {
         })
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+
     /// From here on markers belong to a statement about `table`.
     pub(crate) fn enter(&mut self, table: &TableSchema) {
         self.keyspace = Rc::from(table.keyspace.as_str());

@@ -10,6 +10,7 @@ use crate::guardrail::Met;
 use cluster::settings::{Rule, SettingValue, Settings, anything};
 use cluster::{Live, Restriction};
 use replication::Consistency;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Some consistency levels.
@@ -48,6 +49,9 @@ impl SettingValue for Consistencies {
         self.levels().map(|level| level.name().to_owned()).collect::<Rc<[String]>>().show()
     }
 }
+
+const RETRY_OPTION: &str = "speculative_retry_user_table_default";
+const RETRY_DEFAULT: &str = "99.0PERCENTILE";
 
 /// What replication strategies are called in lists.
 const STRATEGIES: [&str; 4] =
@@ -122,6 +126,8 @@ pub struct Options {
     pub restrict_twcs_without_default_ttl: Live<Restriction>,
     pub twcs_max_window_count: Live<i64>,
     pub speculative_retry_user_table_default: Live<Rc<str>>,
+    /// The last one of `speculative_retry_user_table_default` that makes sense.
+    pub(crate) retry_of_new_tables: RefCell<Rc<str>>,
     pub tablets_mode_for_new_keyspaces: Live<Rc<str>>,
     pub enable_tablets: Live<bool>,
 }
@@ -129,12 +135,31 @@ pub struct Options {
 impl Options {
     /// As this shard's settings have them, from now on and after every change.
     pub fn of_shard() -> Rc<Options> {
-        Rc::new(Options::registered(&Settings::of_shard()))
+        let settings = Settings::of_shard();
+        let options = Rc::new(Options::registered(&settings));
+        let watched = Rc::downgrade(&options);
+        let changed = move || {
+            if let Some(options) = watched.upgrade() {
+                options.keep_retry();
+            }
+        };
+        changed();
+        settings.watch(RETRY_OPTION, Rc::new(changed));
+        options
     }
 
     /// Those of a node that was told nothing, for tools and tests.
     pub fn standard() -> Rc<Options> {
         Rc::new(Options::registered(&Settings::default()))
+    }
+
+    /// What makes no sense is told to the log, and tables are made as before.
+    fn keep_retry(&self) {
+        let wanted = self.speculative_retry_user_table_default.get();
+        match crate::ddl::speculative_retry(&wanted) {
+            Ok(retry) => *self.retry_of_new_tables.borrow_mut() = Rc::from(retry),
+            Err(error) => tracing::warn!(target: "config", "{RETRY_OPTION} is ignored: {error}"),
+        }
     }
 
     fn registered(settings: &Settings) -> Options {
@@ -249,10 +274,11 @@ impl Options {
             ),
             twcs_max_window_count: natural("twcs_max_window_count", 50),
             speculative_retry_user_table_default: settings.register(
-                "speculative_retry_user_table_default",
-                Rc::from("99.0PERCENTILE"),
+                RETRY_OPTION,
+                Rc::from(RETRY_DEFAULT),
                 anything,
             ),
+            retry_of_new_tables: RefCell::new(Rc::from(RETRY_DEFAULT)),
             tablets_mode_for_new_keyspaces: settings.register(
                 "tablets_mode_for_new_keyspaces",
                 Rc::from("disabled"),

@@ -293,12 +293,17 @@ fn plan_select(
     Ok((Plan::Select(Box::new(plan)), entry.schema.partition_key_count))
 }
 
-/// The marker in `ALTER TABLE .. DROP .. USING TIMESTAMP ?`.
+/// The marker in `ALTER TABLE .. DROP .. USING TIMESTAMP ?`; the only one that there may be.
 fn dropped_at(
     schema: &Schema,
     statement: &ast::SchemaStatement,
     markers: &mut Markers,
 ) -> Result<Option<Term>, CqlError> {
+    if matches!(statement, ast::SchemaStatement::CreateView(_)) && !markers.is_empty() {
+        return Err(CqlError::invalid(
+            "Cannot use query parameters in CREATE MATERIALIZED VIEW statements",
+        ));
+    }
     let ast::SchemaStatement::AlterTable(alter) = statement else { return Ok(None) };
     let ast::AlterTableAction::Drop { timestamp: Some(expr), .. } = &alter.action else {
         return Ok(None);

@@ -71,7 +71,7 @@ impl Rules {
                 ("enabled", _) | (_, true) => TabletsByDefault::Yes,
                 _ => TabletsByDefault::No,
             },
-            speculative_retry: options.speculative_retry_user_table_default.get().to_string(),
+            speculative_retry: options.retry_of_new_tables.borrow().to_string(),
             copies_min: Threshold {
                 warn: options.minimum_replication_factor_warn_threshold.get(),
                 fail: options.minimum_replication_factor_fail_threshold.get(),

@@ -225,7 +225,7 @@ fn files(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), 
 }
 
 /// `NONE`, `ALWAYS`, `99.0PERCENTILE`, `50.00ms`, in capitals or not.
-pub(super) fn speculative_retry(text: &str) -> Result<String, CqlError> {
+pub(crate) fn speculative_retry(text: &str) -> Result<String, CqlError> {
     let upper = text.trim().to_ascii_uppercase();
     let number = |suffix: &str| upper.strip_suffix(suffix).map(|number| number.trim().to_owned());
     let invalid = || format!("Invalid value {text} for option 'speculative_retry'");

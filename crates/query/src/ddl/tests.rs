@@ -456,10 +456,10 @@ fn user_types() {
         ("ALTER TYPE u RENAME z TO y", "Unknown field z in type u"),
         ("ALTER TYPE u RENAME a TO b", "Duplicate field name b in type u"),
         ("ALTER TYPE u ALTER a TYPE text", "Type text is incompatible with previous type int of"),
-        ("ALTER TYPE w ADD a int", "No user type named w exists"),
+        ("ALTER TYPE w ADD a int", "No user type named ks.w exists"),
         ("DROP TYPE u", "Cannot drop user type ks.u as it is still used by user type ks.o"),
         ("DROP TYPE o", "Cannot drop user type ks.o as it is still used by table ks.t"),
-        ("DROP TYPE w", "No user type named w exists"),
+        ("DROP TYPE w", "No user type named ks.w exists"),
     ];
     let table = "CREATE TABLE t (p int PRIMARY KEY, o list<frozen<o>>)";
     for (statement, expected) in cases {

@@ -108,7 +108,7 @@ pub(super) fn drop(schema: &Schema, it: &Drop, context: &Context) -> Decision {
 }
 
 fn unknown<T>(keyspace: &str, name: &str) -> Result<T, CqlError> {
-    refuse(format!("No user type named {name} exists in keyspace {keyspace}: it does not exist"))
+    refuse(format!("No user type named {keyspace}.{name} exists"))
 }
 
 /// What mentions a type, as messages call it.

@@ -190,7 +190,7 @@ fn math(name: &str) -> Option<Found> {
 fn blob_conversion(name: &str) -> Option<Found> {
     let native = |name: &str| {
         let known = NativeType::from_name(name)?;
-        Type::native(known.name()).filter(|ty| !matches!(ty, Type::Counter | Type::Empty))
+        Type::native(known.name()).filter(|ty| !matches!(ty, Type::Empty))
     };
     let from = name.strip_suffix("_as_blob").or(name.strip_suffix("asblob"));
     let signature = if let Some(ty) = from.and_then(native) {
@@ -228,8 +228,8 @@ mod tests {
         check(&["dateof", "unixtimestampof"], Some(1));
         check(&["abs", "exp", "log", "log10", "round"], Some(8));
         check(&["tojson", "to_json", "min", "similarity_cosine", "map_keys"], Some(0));
-        check(&["t_o_date", "token", "nothing", "blobas", "asblob", "counterasblob"], None);
-        for ty in Type::natives().filter(|ty| !matches!(ty, Type::Counter | Type::Empty)) {
+        check(&["t_o_date", "token", "nothing", "blobas", "asblob", "emptyasblob"], None);
+        for ty in Type::natives().filter(|ty| !matches!(ty, Type::Empty)) {
             let name = ty.to_cql();
             let names = [format!("{name}asblob"), format!("{name}_as_blob")];
             check(&names.each_ref().map(String::as_str), Some(1));

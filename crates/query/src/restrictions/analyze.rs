@@ -55,9 +55,13 @@ pub(crate) fn analyze(
 ) -> Result<Restrictions, CqlError> {
     let mut relations = gather(table, relations, purpose, preparer, inputs)?;
     let mut filters = std::mem::take(&mut relations.filters);
-    let mut filtering = !filters.is_empty();
+    let others = relations.not_in_of_clustering.len() < filters.len();
     let partition = plan_partition(table, &mut relations, purpose)?;
     let mut clustering = plan_clustering(table, &mut relations, purpose)?;
+    // All values of the first column that is not fixed, but a few: nearly what lies together.
+    let in_keys = matches!(partition, PartitionPlan::Keys(_));
+    let lies_apart = |at: &usize| !in_keys || clustering.fixed_count() < *at;
+    let mut filtering = others || relations.not_in_of_clustering.iter().any(lies_apart);
     let options = &preparer.markers.options;
     let max = options.max_clustering_key_restrictions_per_query.get();
     clustering.combinations_max = usize::try_from(max).unwrap_or(0);

@@ -87,6 +87,8 @@ pub(super) struct Relations {
     pub(super) filters: Vec<Filter>,
     /// The clustering column that one of `filters` is a CONTAINS of.
     pub(super) contains_of_clustering: Option<usize>,
+    /// The clustering columns that `filters` have a NOT IN of, each as often as it has.
+    pub(super) not_in_of_clustering: Vec<usize>,
 }
 
 pub(super) fn gather(
@@ -186,6 +188,9 @@ fn single(
         ast::Test::NotIn(values) => {
             let test = Test::NotIn(in_list(values, "NOT IN", receiver, preparer)?);
             let subject = Term::Column(inputs.add(column, ColumnForm::Value));
+            if column.kind == ColumnKind::Clustering {
+                out.not_in_of_clustering.push(column.position as usize);
+            }
             out.filters.push(Filter::new(subject, column.ty.clone(), &column.name, test));
             return Ok(());
         }

@@ -135,10 +135,27 @@ fn preparer<'a>(
 }
 
 fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
-    let refused = |what: &str| Err(CqlError::Invalid(format!("{what} is not supported yet")));
+    // There are no service levels but the one that all have.
+    if let Some(name) = &select.using.service_level
+        && name.text != "default"
+    {
+        return Err(CqlError::Invalid(format!("Service level '{}' doesn't exist", name.text)));
+    }
+    // There are no indexes that could answer these.
+    let unindexed = "ANN ordering by vector requires the column to be indexed";
     match select.order_by.first() {
-        Some(OrderBy::Nearest(..)) => refused("ORDER BY .. ANN OF"),
-        Some(OrderBy::Function(..)) => refused("ORDER BY a function"),
+        Some(OrderBy::Nearest(..)) => Err(CqlError::invalid(unindexed)),
+        Some(OrderBy::Function(expr, _)) => Err(match &expr.kind {
+            ExprKind::Call(call) if call.function.name.text == "ann" => {
+                CqlError::invalid(unindexed)
+            }
+            ExprKind::Call(call) if call.function.name.text == "bm25" => {
+                CqlError::invalid("No fulltext index found for ORDER BY BM25()")
+            }
+            _ => CqlError::invalid(
+                "Only ANN() and BM25() are supported as scoring functions in ORDER BY",
+            ),
+        }),
         _ => Ok(()),
     }
 }

@@ -71,6 +71,17 @@ impl Preparer<'_> {
             .zip(&types)
             .enumerate()
             .map(|(index, (argument, ty))| {
+                // Counters are numbers to all but to what is made for them.
+                if let ExprKind::Column(column) = &argument.kind
+                    && *ty == Type::Counter
+                    && self.column_of(column)?.ty != Type::Counter
+                {
+                    return Err(CqlError::Invalid(format!(
+                        "Type error: {} cannot be passed as argument {index} of function {shown} \
+                         of type counter",
+                        column.text
+                    )));
+                }
                 let name = &format!("arg{index}({shown})");
                 self.prepare(argument, Receiver { name, ty })
             })

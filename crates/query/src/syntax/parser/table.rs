@@ -20,6 +20,7 @@ impl Parser<'_> {
             } else {
                 let mut column = self.column_definition()?;
                 column.row_ttl = self.take_word(Keyword::TTL);
+                column.is_static |= self.take_word(Keyword::STATIC);
                 column.primary_key = self.take_word(Keyword::PRIMARY);
                 if column.primary_key {
                     self.expect_word(Keyword::KEY)?;
