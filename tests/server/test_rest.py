@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cassandra import ConsistencyLevel
+from cassandra.cluster import NoHostAvailable
 from cassandra.query import SimpleStatement
 
 from node import Node
@@ -240,3 +241,55 @@ def test_slow_requests_and_a_share_of_all_are_traced(node, cql):
     before = len(wait("SELECT * FROM system_traces.sessions"))
     cql.execute("SELECT a AS \"very slow\" FROM ks.slow WHERE a = 3")
     assert before >= 2 and len(wait("SELECT * FROM system_traces.sessions")) == before
+
+
+def test_what_is_to_be_compacted_is_told(node, cql):
+    cql.execute("CREATE TABLE ks.pending (a int PRIMARY KEY)")
+    assert ask(node, "DELETE", "/column_family/autocompaction/ks:pending") == (200, None)
+
+    def pending():
+        status, tasks = ask(node, "GET", "/compaction_manager/metrics/pending_tasks_by_table")
+        assert status == 200
+        return sum(task["task"] for task in tasks if (task["ks"], task["cf"]) == ("ks", "pending"))
+
+    assert pending() == 0
+    for key in range(20):
+        cql.execute(f"INSERT INTO ks.pending (a) VALUES ({key})")
+        ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="pending")
+    assert 0 < pending() <= ask(node, "GET", "/compaction_manager/metrics/pending_tasks")[1]
+    path = "/column_family/metrics/pending_compactions/ks:pending"
+    assert ask(node, "GET", path) == (200, pending())
+    ask(node, "POST", "/storage_service/keyspace_compaction/ks", cf="pending")
+    assert pending() == 0
+
+
+def test_filters_of_a_table_are_counted(node, cql):
+    cql.execute("CREATE TABLE ks.filtered (a int PRIMARY KEY) WITH bloom_filter_fp_chance = 0.5")
+    for key in range(100):
+        cql.execute(f"INSERT INTO ks.filtered (a) VALUES ({key})")
+    ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="filtered")
+    for key in range(1000, 1200):
+        cql.execute(f"SELECT * FROM ks.filtered WHERE a = {key} BYPASS CACHE")
+    path = "/column_family/metrics/"
+    status, in_vain = ask(node, "GET", path + "bloom_filter_false_positives/ks:filtered")
+    assert status == 200 and 20 < in_vain < 180
+    assert ask(node, "GET", path + "bloom_filter_false_ratio/ks:filtered") == (200, 1.0)
+    assert ask(node, "GET", path + "live_ss_table_count/ks:filtered")[1] >= 1
+    assert ask(node, "GET", path + "bloom_filter_false_positives/ks:nothing")[0] == 400
+    assert ask(node, "GET", path + "nothing_of_the_kind/ks:filtered")[0] == 404
+
+
+def test_clients_can_be_shut_out():
+    with Node() as node:
+        path = "/storage_service/native_transport"
+        assert ask(node, "GET", path) == (200, True)
+        session = node.connect()
+        assert ask(node, "DELETE", path) == (200, None)
+        assert ask(node, "GET", path) == (200, False)
+        with pytest.raises(NoHostAvailable):
+            session.execute("SELECT * FROM system.local")
+        assert ask(node, "DELETE", path) == (200, None)
+        for _ in range(2):
+            assert ask(node, "POST", path) == (200, None)
+        assert ask(node, "GET", path) == (200, True)
+        assert node.connect().execute("SELECT key FROM system.local").one().key == "local"

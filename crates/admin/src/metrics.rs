@@ -8,7 +8,8 @@
 
 use crate::call::{Answer, Call};
 use hyper::Method;
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram};
+use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,6 +22,8 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// How often what was measured was at most so much.
+    Histogram,
 }
 
 /// One value.
@@ -32,7 +35,11 @@ pub struct Sample {
     pub kind: Kind,
     /// In the order in which they are shown.
     pub labels: Vec<(&'static str, String)>,
+    /// Of a histogram the sum of all that was measured.
     pub value: f64,
+    /// Of a histogram: bounds that ascend, the last one infinite, and how often what was measured
+    /// was at most so much.
+    pub buckets: Vec<(f64, u64)>,
 }
 
 /// Gathers the samples of all shards.
@@ -73,6 +80,7 @@ fn text(prefix: &str, samples: Vec<Sample>, wanted: Option<&str>) -> Vec<u8> {
             family.set_field_type(match sample.kind {
                 Kind::Counter => MetricType::COUNTER,
                 Kind::Gauge => MetricType::GAUGE,
+                Kind::Histogram => MetricType::HISTOGRAM,
             });
             family
         });
@@ -111,6 +119,19 @@ fn metric(sample: Sample) -> Metric {
             gauge.set_value(sample.value);
             metric.set_gauge(gauge);
         }
+        Kind::Histogram => {
+            let mut histogram = Histogram::default();
+            histogram.set_sample_count(sample.buckets.last().map_or(0, |(_, count)| *count));
+            histogram.set_sample_sum(sample.value);
+            let bucket = |(bound, count): &(f64, u64)| {
+                let mut bucket = Bucket::default();
+                bucket.set_upper_bound(*bound);
+                bucket.set_cumulative_count(*count);
+                bucket
+            };
+            histogram.set_bucket(sample.buckets.iter().map(bucket).collect());
+            metric.set_histogram(histogram);
+        }
     }
     metric
 }
@@ -121,7 +142,7 @@ mod tests {
 
     fn sample(name: &'static str, kind: Kind, shard: u16, value: f64) -> Sample {
         let labels = vec![("shard", shard.to_string()), ("class", "a\"b".to_string())];
-        Sample { name, help: "What it is.", kind, labels, value }
+        Sample { name, help: "What it is.", kind, labels, value, buckets: Vec::new() }
     }
 
     #[test]
@@ -141,6 +162,23 @@ x_b_now{shard=\"0\",class=\"a\\\"b\"} 0.5
 x_b_now{shard=\"1\",class=\"a\\\"b\"} -1
 ";
         assert_eq!(String::from_utf8(text("x", samples, None)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_histogram_has_buckets_a_sum_and_a_count() {
+        let mut one = sample("h", Kind::Histogram, 0, 7.5);
+        one.labels.pop();
+        one.buckets = vec![(1.0, 2), (10.0, 3), (f64::INFINITY, 4)];
+        let expected = "\
+# HELP x_h What it is.
+# TYPE x_h histogram
+x_h_bucket{shard=\"0\",le=\"1\"} 2
+x_h_bucket{shard=\"0\",le=\"10\"} 3
+x_h_bucket{shard=\"0\",le=\"+Inf\"} 4
+x_h_sum{shard=\"0\"} 7.5
+x_h_count{shard=\"0\"} 4
+";
+        assert_eq!(String::from_utf8(text("x", vec![one], None)).unwrap(), expected);
     }
 
     #[test]

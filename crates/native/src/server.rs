@@ -29,6 +29,9 @@ const BACKLOG: u32 = 1024;
 /// How often it is looked for connections that hold memory and do not move.
 const STUCK_PERIOD: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether connections have ended.
+const ENDING_PERIOD: Duration = Duration::from_millis(5);
+
 /// The settings of CQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -63,7 +66,12 @@ pub struct Server {
     next_connection: Cell<u64>,
     next_shard: Cell<u16>,
     serving: Scope,
-    listening: Scope,
+    /// Looks after the connections.
+    watching: Scope,
+    /// On shard 0: accepts, while clients are let in.
+    listening: RefCell<Option<Scope>>,
+    /// The addresses that were listened on first.
+    bound: Cell<Bound>,
     /// Errors that clients were answered, by their code.
     errors: RefCell<BTreeMap<u32, u64>>,
 }
@@ -87,12 +95,14 @@ impl Server {
             next_connection: Cell::new(1),
             next_shard: Cell::new(0),
             serving: Scope::new(),
-            listening: Scope::new(),
+            watching: Scope::new(),
+            listening: RefCell::default(),
+            bound: Cell::default(),
             errors: RefCell::default(),
         });
         runtime::local::set(server.clone());
         let watched = Rc::downgrade(&server);
-        server.listening.spawn(async move {
+        server.watching.spawn(async move {
             loop {
                 runtime::time::sleep(STUCK_PERIOD).await;
                 let Some(server) = watched.upgrade() else { return };
@@ -102,14 +112,17 @@ impl Server {
         server
     }
 
-    /// Listens, on shard 0, and accepts until [`Server::stop`]. The error names the address.
+    /// Listens, on shard 0, and accepts until [`Server::stop`] or [`Server::close`]; after a close
+    /// on the same ports as before. The error names the address.
     pub async fn listen(self: &Rc<Self>) -> Result<Bound, NetError> {
         assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
         let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
         let bind = |addr: Option<SocketAddr>| {
             addr.map(|addr| TcpListener::bind(addr, options)).transpose()
         };
-        let (plain, shard_aware) = (bind(self.config.plain)?, bind(self.config.shard_aware)?);
+        let known = self.bound.get();
+        let plain = bind(known.plain.or(self.config.plain))?;
+        let shard_aware = bind(known.shard_aware.or(self.config.shard_aware))?;
         let bound = Bound {
             plain: plain.as_ref().map(TcpListener::local_addr),
             shard_aware: shard_aware.as_ref().map(TcpListener::local_addr),
@@ -119,21 +132,62 @@ impl Server {
             runtime::local::get::<Server>().shard_aware_port.set(port);
         })
         .await;
+        self.bound.set(bound);
+        let listening = Scope::new();
         if let Some(listener) = plain {
             let server = self.clone();
-            self.listening.spawn(async move { server.accept(listener, Choice::InTurn).await });
+            listening.spawn(async move { server.accept(listener, Choice::InTurn).await });
         }
         if let Some(listener) = shard_aware {
             let server = self.clone();
-            self.listening.spawn(async move { server.accept(listener, Choice::SourcePort).await });
+            listening.spawn(async move { server.accept(listener, Choice::SourcePort).await });
         }
+        *self.listening.borrow_mut() = Some(listening);
         Ok(bound)
+    }
+
+    /// Whether this shard lets clients in.
+    pub fn is_listening(&self) -> bool {
+        self.listening.borrow().is_some()
+    }
+
+    /// Lets no client in any more, on shard 0, and ends the connections of all shards: those that
+    /// have not answered all they were asked after `patience` as well.
+    pub async fn close(&self, patience: Duration) {
+        let listening = self.listening.take();
+        if let Some(listening) = listening {
+            listening.cancel().await;
+        }
+        runtime::on_all_shards(move || async move {
+            if let Some(server) = runtime::local::try_get::<Server>() {
+                server.end_connections(patience).await;
+            }
+        })
+        .await;
+    }
+
+    async fn end_connections(&self, patience: Duration) {
+        let told = self.next_connection.get();
+        let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
+        connections.iter().for_each(|connection| connection.stop());
+        let ended = async {
+            while self.connections.borrow().keys().any(|number| *number < told) {
+                runtime::time::sleep(ENDING_PERIOD).await;
+            }
+        };
+        if runtime::time::timeout(patience, ended).await.is_err() {
+            connections.iter().for_each(|connection| connection.end());
+        }
     }
 
     /// Accepts no more connections on this shard, and lets those that it has answer what they were
     /// asked, for at most `patience`.
     pub async fn stop(&self, patience: Duration) {
-        self.listening.cancel().await;
+        self.watching.cancel().await;
+        let listening = self.listening.take();
+        if let Some(listening) = listening {
+            listening.cancel().await;
+        }
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
         if runtime::time::timeout(patience, self.serving.join()).await.is_err() {

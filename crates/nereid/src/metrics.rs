@@ -29,6 +29,7 @@ fn of_shard() -> Vec<Sample> {
     }
     if let Some(processor) = runtime::local::try_get::<Processor>() {
         statements(&mut sheet, &processor);
+        drift(&mut sheet, &processor);
     }
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
         expiry(&mut sheet, &coordinator);
@@ -66,8 +67,25 @@ impl Sheet {
     ) {
         let mut labels = vec![("shard", self.shard.clone())];
         labels.extend(label.map(|(name, value)| (name, value.to_string())));
-        self.samples.push(Sample { name, help, kind, labels, value: value as f64 });
+        let (value, buckets) = (value as f64, Vec::new());
+        self.samples.push(Sample { name, help, kind, labels, value, buckets });
     }
+}
+
+/// How far the timestamps of clients are from the node's clock.
+fn drift(sheet: &mut Sheet, processor: &Rc<Processor>) {
+    let drift = &processor.options().met.drift;
+    let help = "Distance of clients' timestamps from the clock of the node, in microseconds.";
+    let buckets =
+        drift.up_to().map(|(bound, count)| (bound.map_or(f64::INFINITY, |it| it as f64), count));
+    sheet.samples.push(Sample {
+        name: "transport_cql_client_timestamp_drift_histogram",
+        help,
+        kind: Kind::Histogram,
+        labels: vec![("shard", sheet.shard.clone())],
+        value: drift.sum_micros() as f64,
+        buckets: buckets.collect(),
+    });
 }
 
 fn reactor(sheet: &mut Sheet) {
@@ -112,6 +130,13 @@ fn reactor(sheet: &mut Sheet) {
 fn memory(sheet: &mut Sheet, storage: &Rc<Storage>) {
     let live = u64::try_from(memory::live_bytes()).unwrap_or(0);
     sheet.gauge("memory_allocated_memory", "Bytes of the heap in use.", None, live);
+    let total = storage.memory_bytes() as u64;
+    sheet.gauge("memory_total_memory", "Bytes that the shard may have.", None, total);
+    let large = storage.large_writes();
+    let warned = "Writes to what is larger than a lower limit of large data.";
+    sheet.counter("database_large_data_writes_warned", warned, None, large.warned);
+    let refused = "Writes refused: to what is larger than a limit of large data.";
+    sheet.counter("database_large_data_writes_rejected", refused, None, large.refused);
     for (pool, dirty) in ["regular", "system"].into_iter().zip(storage.dirty_stats()) {
         let label = Some(("pool", pool));
         let real = "Bytes of memtables.";

@@ -209,11 +209,44 @@ fn check_options(values: &Values) -> Result<(), String> {
 fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
-    let service = admin::Service::Rest(admin::Door { cluster, version: version() });
+    let transport = Rc::new(Listeners { patience: plan.patience });
+    let door = admin::Door { cluster, version: version(), transport };
+    let service = admin::Service::Rest(door);
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     tracing::info!(target: "init", "Scylla API server listening on {bound}");
     Ok(Some(server))
+}
+
+/// The listeners of CQL, as the REST API opens and closes them.
+struct Listeners {
+    /// For requests under way.
+    patience: Duration,
+}
+
+impl admin::Transport for Listeners {
+    fn is_open(&self) -> bool {
+        runtime::local::try_get::<Server>().is_some_and(|server| server.is_listening())
+    }
+
+    fn open(&self) -> admin::Moved {
+        Box::pin(async {
+            let server = runtime::local::try_get::<Server>().ok_or("the node starts or stops")?;
+            if server.is_listening() {
+                return Ok(());
+            }
+            server.listen().await.map(|_| ()).map_err(|error| error.to_string())
+        })
+    }
+
+    fn close(&self) -> admin::Moved {
+        let patience = self.patience;
+        Box::pin(async move {
+            let server = runtime::local::try_get::<Server>().ok_or("the node starts or stops")?;
+            server.close(patience).await;
+            Ok(())
+        })
+    }
 }
 
 /// Serves metrics, if they are wanted.

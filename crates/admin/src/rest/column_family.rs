@@ -1,6 +1,6 @@
-//! `/column_family`: which tables there are.
+//! `/column_family`: which tables there are, and what is counted of each.
 
-use super::tables::{one, set_auto_compaction};
+use super::tables::{one, set_auto_compaction, sum_of};
 use super::{Answered, Door};
 use crate::call::{Answer, Call};
 use hyper::Method;
@@ -21,6 +21,7 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
             Some(Ok(Answer::json(schema.keyspaces.keys().map(String::as_str).collect())))
         }
         (_, ["autocompaction", name]) => auto_compaction(door, call, name).await,
+        (&Method::GET, ["metrics", metric, name]) => metric_of(door, metric, name).await,
         _ => None,
     }
 }
@@ -40,6 +41,34 @@ async fn auto_compaction(door: &Door, call: &Call, name: &str) -> Answered {
         Method::DELETE => Some(set_auto_compaction(vec![table], false).await),
         _ => None,
     }
+}
+
+/// Something that is counted of a table, `keyspace:table`.
+async fn metric_of(door: &Door, metric: &str, name: &str) -> Answered {
+    let table = match one(door, name) {
+        Ok(table) => table,
+        Err(answer) => return Some(Err(answer)),
+    };
+    let in_vain = |storage: &Storage, table| storage.filter_hits(table).in_vain;
+    let all = |storage: &Storage, table| storage.filter_hits(table).all;
+    let sstables =
+        |storage: &Storage, table| storage.table_stats(table).map_or(0, |stats| stats.sstables);
+    let bytes = |storage: &Storage, table| {
+        storage.table_stats(table).map_or(0, |stats| stats.sstable_bytes)
+    };
+    let pending = |storage: &Storage, table| storage.pending_compactions(table) as u64;
+    let value = match metric {
+        "bloom_filter_false_positives" => json!(sum_of(table, in_vain).await),
+        "bloom_filter_false_ratio" => {
+            let (in_vain, all) = (sum_of(table, in_vain).await, sum_of(table, all).await);
+            json!(in_vain as f64 / all.max(1) as f64)
+        }
+        "live_ss_table_count" => json!(sum_of(table, sstables).await),
+        "live_disk_space_used" | "total_disk_space_used" => json!(sum_of(table, bytes).await),
+        "pending_compactions" => json!(sum_of(table, pending).await),
+        _ => return None,
+    };
+    Some(Ok(Answer::json(value)))
 }
 
 fn listed(door: &Door, show: impl Fn(&str, &str) -> Value) -> Answer {

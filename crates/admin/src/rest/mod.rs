@@ -7,12 +7,15 @@
 //!  - *names-first*: keyspaces and tables are looked up before anything is done to any of them.
 
 mod column_family;
+mod compaction_manager;
 mod storage_service;
 mod system;
 mod tables;
 
 use crate::call::{Answer, Call};
 use cluster::Cluster;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// What requests are answered with.
@@ -21,7 +24,22 @@ pub struct Door {
     pub cluster: Rc<Cluster>,
     /// The version of the program.
     pub version: String,
+    /// Where clients come in.
+    pub transport: Rc<dyn Transport>,
 }
+
+/// The listeners of CQL, as operators close and open them.
+pub trait Transport {
+    /// Whether clients are let in.
+    fn is_open(&self) -> bool;
+    /// Lets clients in. The error says why that cannot be.
+    fn open(&self) -> Moved;
+    /// Closes the ports, and ends the connections.
+    fn close(&self) -> Moved;
+}
+
+/// How opening or closing ends.
+pub type Moved = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Does what a request asks for.
 pub(crate) async fn answer(door: &Door, call: Call) -> Answer {
@@ -29,6 +47,7 @@ pub(crate) async fn answer(door: &Door, call: Call) -> Answer {
     let answered = match path.split_first() {
         Some((&"storage_service", rest)) => storage_service::answer(door, &call, rest).await,
         Some((&"column_family", rest)) => column_family::answer(door, &call, rest).await,
+        Some((&"compaction_manager", rest)) => compaction_manager::answer(door, &call, rest).await,
         Some((&"system", rest)) => system::answer(&call, rest).await,
         _ => None,
     };

@@ -31,6 +31,8 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         }
         (&Method::POST, ["trace_probability"]) => set_trace_probability(call).await,
         (&Method::POST, ["slow_query"]) => set_slow_query(call).await,
+        (&Method::POST, ["native_transport"]) => moved(door.transport.open().await),
+        (&Method::DELETE, ["native_transport"]) => moved(door.transport.close().await),
         (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
         _ => return None,
     };
@@ -53,6 +55,7 @@ fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
         ["is_starting"] => json!(false),
         ["trace_probability"] => json!(TraceRules::of_shard().probability()),
         ["slow_query"] => slow_query(TraceRules::of_shard().slow()),
+        ["native_transport"] => json!(door.transport.is_open()),
         ["keyspaces"] => return Some(keyspaces(door, call)),
         _ => return None,
     };
@@ -68,6 +71,10 @@ fn keyspaces(door: &Door, call: &Call) -> Result<Answer, Answer> {
     };
     let names = schema.keyspaces.keys().map(String::as_str);
     Ok(Answer::json(names.filter(|name| wanted(name)).collect()))
+}
+
+fn moved(done: Result<(), String>) -> Result<Answer, Answer> {
+    done.map(|()| Answer::done()).map_err(|error| Answer::refused(500, error))
 }
 
 async fn flush(tables: Vec<TableId>) -> Result<Answer, Answer> {

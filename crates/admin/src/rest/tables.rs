@@ -54,6 +54,17 @@ pub(super) async fn set_auto_compaction(
     on_each(tables, set).await
 }
 
+/// The sum of what all shards say of a table.
+pub(super) async fn sum_of(
+    table: TableId,
+    ask: impl Fn(&Storage, TableId) -> u64 + Copy + Send + 'static,
+) -> u64 {
+    let asked = runtime::on_all_shards(move || async move {
+        runtime::local::try_get::<Storage>().map_or(0, |storage| ask(&storage, table))
+    });
+    asked.await.into_iter().sum()
+}
+
 /// Every stored table of the node.
 pub(super) fn all(schema: &Schema) -> Vec<TableId> {
     let tables = schema.keyspaces.values().flat_map(|entry| entry.tables.values());
