@@ -14,11 +14,17 @@ impl Shard {
         let idle_ns = idle_poll.as_nanos() as u64;
         while !self.node.is_stopping() {
             self.run_group();
-            self.drain_mesh();
+            if self.drain_mesh() {
+                self.pace.disturb();
+            }
             self.flush_mesh();
             self.fire_timers();
             // A shard that goes to sleep at once hands over its operations as it does.
-            if !self.is_idle() || 0 < idle_ns {
+            let rest = match self.is_idle() {
+                true => self.pace.rest(self.clock.now_ns()),
+                false => None,
+            };
+            if !self.is_idle() || (0 < idle_ns && rest.is_none()) {
                 self.poll_driver(Wait::Not, &mut completions);
                 if !self.is_idle() || self.poll_idle(idle_ns, &mut completions) {
                     continue;
@@ -28,7 +34,10 @@ impl Shard {
             let wait = if self.has_messages() || self.remote.has_foreign() {
                 Wait::Not
             } else {
-                Wait::AtMost(self.sleep_span())
+                match rest {
+                    None => Wait::AtMost(self.sleep_span()),
+                    Some(rest) => Wait::AtLeast(rest, self.sleep_span()),
+                }
             };
             if !self.node.is_stopping() {
                 self.poll_driver(wait, &mut completions);
