@@ -16,13 +16,20 @@ use model::{DecoratedKey, TableSchema, Token};
 use mutation::{Fragment, RingBound};
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::sync::Permit;
-use runtime::task::yield_if_needed;
+use runtime::task::{need_preempt, yield_now};
+use runtime::time::Instant;
 use sstable::Lookup;
-use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What is merged between two looks at the clock.
 const BATCH: Budget = Budget { fragments_max: 32, bytes_max: 32 << 10 };
+
+/// Small partitions that are merged at a time.
+const FEW: usize = 16;
+/// A merge lets others go on after this, before its quota is used up: what comes on top of it is
+/// longest where the cache is full and memory is slow.
+const TURN: Duration = Duration::from_micros(250);
 
 /// A memtable that was merged into the cache of its tablet, as far as there is one.
 pub(crate) struct Merged {
@@ -58,27 +65,39 @@ pub(crate) async fn merge_into(
     memtable: &Rc<Memtable>,
     surely_absent: &dyn Fn(&DecoratedKey) -> bool,
 ) -> Result<(), ReadError> {
-    let mut left = None;
+    let (mut left, mut turn) = (None, Turn::new());
     loop {
-        let mut objects = 0;
-        let stopped = memtable.visit(left.as_ref(), |key, partition| {
-            match partition.plain() {
-                Some(plain) if update.plain(key, plain, surely_absent) => {
-                    objects += 1 + plain.row_count();
-                }
-                _ => return ControlFlow::Break((key.clone(), true)),
-            }
-            match objects < BATCH.fragments_max {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break((key.clone(), false)),
-            }
+        let step = memtable.next_few(left.as_ref(), FEW, |few| {
+            let merged = update.plain_few(few, surely_absent);
+            // Where it stopped, a partition has to be merged by fragments.
+            let last = few.get(merged).or(few.last());
+            last.map(|(key, _)| (DecoratedKey::clone(key), merged < few.len()))
         });
-        let ControlFlow::Break((key, has_fragments)) = stopped else { return Ok(()) };
+        let Some((key, has_fragments)) = step else { return Ok(()) };
         if has_fragments {
-            merge_fragments(update, memtable, &key, surely_absent).await?;
+            merge_fragments(update, memtable, &key, surely_absent, &mut turn).await?;
         }
         left = Some(key);
-        yield_if_needed().await;
+        turn.pass().await;
+    }
+}
+
+/// How long a merge has held its shard.
+struct Turn {
+    began: Instant,
+}
+
+impl Turn {
+    fn new() -> Turn {
+        Turn { began: Instant::now() }
+    }
+
+    /// Lets others go on, if it is time to.
+    async fn pass(&mut self) {
+        if need_preempt() || TURN <= self.began.elapsed() {
+            yield_now().await;
+            *self = Turn::new();
+        }
     }
 }
 
@@ -88,6 +107,7 @@ async fn merge_fragments(
     memtable: &Rc<Memtable>,
     key: &DecoratedKey,
     surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+    turn: &mut Turn,
 ) -> Result<(), ReadError> {
     let keys = KeyRange::One(key.clone());
     let mut source = MemtableSource::new(memtable.clone(), keys, Slice::full());
@@ -99,10 +119,10 @@ async fn merge_fragments(
         }
         for fragment in batch.drain(..) {
             while let UpdateStep::Again = update.fragment(&fragment, surely_absent) {
-                yield_if_needed().await;
+                turn.pass().await;
             }
         }
-        yield_if_needed().await;
+        turn.pass().await;
     }
 }
 

@@ -4,7 +4,8 @@
 //!  - *linked-or-garbage*: an object of the arena is named by an entry of an index, by the slot of
 //!    a run, or by garbage.
 //!  - *garbage-first*: the clock moves only while there is no garbage; so what it meets is linked.
-//!  - *bounded*: a step frees, moves or evicts at most [`STEP_OBJECTS`] objects.
+//!  - *bounded*: a step moves or evicts at most [`STEP_OBJECTS`] objects; one that an insertion
+//!    takes ahead of its need, at most [`AHEAD_OBJECTS`].
 
 use super::index::{Content, Entry, Index};
 use super::partition::{PART, RunList, WHOLE, WholeView, read_part};
@@ -16,6 +17,9 @@ use std::rc::{Rc, Weak};
 
 /// Objects that one step looks at.
 const STEP_OBJECTS: usize = 64;
+/// Objects that an insertion looks at ahead of its need. Enough for the largest run to take the
+/// place of small partitions, and little beside the insertion.
+const AHEAD_OBJECTS: usize = 16;
 /// Runs that nobody names any more, freed in one step.
 const STEP_RUNS: usize = 256;
 
@@ -94,13 +98,13 @@ impl Store {
         self.dead.push(index);
     }
 
-    /// Moves the hand of the clock over a bounded number of objects; `false`: nothing is there.
-    pub(super) fn evict_step(&mut self) -> bool {
+    /// Moves the hand of the clock over that many objects at most; `false`: nothing is there.
+    fn evict_step(&mut self, objects_max: usize) -> bool {
         assert!(!self.has_garbage(), "garbage-first");
         let Some(mut victim) = self.victim.take().or_else(|| self.arena.victim()) else {
             return false;
         };
-        for _ in 0..STEP_OBJECTS {
+        for _ in 0..objects_max {
             let Some((handle, verdict)) = self.arena.next(&mut victim) else {
                 self.arena.release(victim);
                 return true;
@@ -177,12 +181,17 @@ impl Store {
         if self.collect_step() {
             return true;
         }
-        self.arena.over_limit() && self.evict_step()
+        self.arena.over_limit() && self.evict_step(STEP_OBJECTS)
     }
 
     /// Bounded work towards room for a new object; `false`: there is none to make.
     pub(super) fn make_room_step(&mut self) -> bool {
-        self.collect_step() || self.evict_step()
+        self.collect_step() || self.evict_step(STEP_OBJECTS)
+    }
+
+    /// A little work towards room for what comes next.
+    pub(super) fn make_room_ahead(&mut self) {
+        let _ = self.collect_step() || self.evict_step(AHEAD_OBJECTS);
     }
 
     /// Whether a new object will soon find no room.

@@ -9,7 +9,8 @@
 //!
 //! Invariants
 //!  - *lives-by-name*: the object of a run lives until no list names its [`RunRef`], or until it
-//!    is evicted; then all lists that name it see a gap there.
+//!    is evicted; then all lists that name it see a gap there. If but one list names it, and
+//!    nobody reads that list, its object may be exchanged for another of the same interval.
 //!  - *apart*: the runs of a list ascend and do not overlap.
 //!  - *snapshot*: a list that somebody else holds is never changed: `Rc::make_mut`.
 
@@ -34,6 +35,8 @@ const HAS_STATIC: u8 = 0x02;
 
 /// Runs in a chunk of a list, at most.
 const CHUNK_RUNS_MAX: usize = 64;
+/// How far [`RunList::floor_near`] goes from run to run before it searches.
+const NEAR_MAX: usize = 3;
 /// Bytes of a part before its run.
 pub(super) const PART_HEAD_BYTES: usize = 4;
 
@@ -200,6 +203,48 @@ impl RunList {
         Some(Place { chunk, index })
     }
 
+    /// As [`RunList::floor`]; cheap if it is at `near` or soon after.
+    pub(super) fn floor_near(
+        &self,
+        order: &ClusteringOrder,
+        position: Parts<'_>,
+        near: Option<Place>,
+    ) -> Option<Place> {
+        let holds = |place: &Place| {
+            let run = self.get(*place);
+            run.is_some_and(|run| order.compare(run.start.as_parts(), position).is_le())
+        };
+        let mut floor = near.filter(&holds);
+        for _ in 0..NEAR_MAX {
+            let Some(place) = floor else { break };
+            match self.after(floor).filter(&holds) {
+                None => return Some(place),
+                next => floor = next,
+            }
+        }
+        self.floor(order, position)
+    }
+
+    /// Where that very run is, if it is there; cheap if it is at `near`.
+    pub(super) fn place_of(
+        &self,
+        order: &ClusteringOrder,
+        run: &Rc<RunRef>,
+        near: Option<Place>,
+    ) -> Option<Place> {
+        let is_it = |place: &Place| self.get(*place).is_some_and(|found| Rc::ptr_eq(found, run));
+        let found = near.filter(&is_it);
+        found.or_else(|| self.floor(order, run.start.as_parts()).filter(&is_it))
+    }
+
+    /// Whether no other list names the run at a place.
+    pub(super) fn names_alone(&self, place: Place) -> bool {
+        Rc::strong_count(&self.chunks[place.chunk]) == 1
+    }
+
+    fn get(&self, place: Place) -> Option<&Rc<RunRef>> {
+        self.chunks.get(place.chunk)?.get(place.index)
+    }
     pub(super) fn at(&self, place: Place) -> &Rc<RunRef> {
         &self.chunks[place.chunk][place.index]
     }
@@ -246,13 +291,8 @@ impl RunList {
 
     /// Takes that very run out; whether it was there.
     pub(super) fn remove(&mut self, order: &ClusteringOrder, run: &Rc<RunRef>) -> bool {
-        match self.floor(order, run.start.as_parts()) {
-            Some(place) if Rc::ptr_eq(self.at(place), run) => {
-                self.remove_at(place);
-                true
-            }
-            _ => false,
-        }
+        let place = self.place_of(order, run, None);
+        place.inspect(|place| self.remove_at(*place)).is_some()
     }
 
     fn remove_at(&mut self, place: Place) {
@@ -265,8 +305,7 @@ impl RunList {
 
     /// Whether it names that very run.
     pub(super) fn names(&self, order: &ClusteringOrder, run: &Rc<RunRef>) -> bool {
-        let place = self.floor(order, run.start.as_parts());
-        place.is_some_and(|place| Rc::ptr_eq(self.at(place), run))
+        self.place_of(order, run, None).is_some()
     }
 
     /// Drops its last chunk; whether there was one.

@@ -5,18 +5,63 @@
 
 use super::index::{Content, Entry};
 use super::partition::{WHOLE, WholeView, write_whole};
-use super::run::{Draft, RUN_BYTES, RunView};
+use super::run::{Draft, RunView};
 use super::store::{Store, TabletId};
 use super::update::Update;
-use crate::memtable::Plain;
+use crate::memtable::{Partition, Plain};
 use memory::{Age, Handle};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{ClusteringPosition, RowView};
+use std::rc::Rc;
+
+/// What the processor fetches of memory at a time.
+const LINE_BYTES: usize = 64;
 
 impl Update {
+    /// Merges partitions of the memtable, in order, up to one whose fragments have to be merged one
+    /// by one; how many. `surely_absent`: see [`Update::fragment`].
+    pub(crate) fn plain_few(
+        &mut self,
+        few: &[(&DecoratedKey, &Rc<Partition>)],
+        surely_absent: &dyn Fn(&DecoratedKey) -> bool,
+    ) -> usize {
+        self.fetch(few);
+        let merge = |this: &mut Update, key: &DecoratedKey, partition: &Partition| {
+            partition.plain().is_some_and(|plain| this.plain(key, plain, surely_absent))
+        };
+        let stop = few.iter().position(|(key, partition)| !merge(self, key, partition));
+        stop.unwrap_or(few.len())
+    }
+
+    /// Looks at all that merging them will read, of all of them at each step of the way: so the
+    /// processor waits for many lines of memory at once. Each partition is behind half a dozen
+    /// pointers, of which no two are close to each other.
+    fn fetch(&self, few: &[(&DecoratedKey, &Rc<Partition>)]) {
+        let store = self.tablet.cache.store.borrow();
+        let index = &store.tablet(self.tablet.id).index;
+        let plains: Vec<_> = few.iter().map(|(_, partition)| partition.plain()).collect();
+        let mut sum = few.iter().fold(0, |sum, (key, _)| sum ^ at(&key.key, 0));
+        for plain in plains.iter().flatten() {
+            for (key, row) in (0..plain.row_count()).map(|index| plain.row(index)) {
+                sum ^= at(key, 0) ^ at(row, 0) ^ at(row, LINE_BYTES);
+            }
+        }
+        let entries = few.iter().map(|(key, _)| index.get(key.token));
+        let handles = entries.filter_map(|entry| match entry {
+            Some(Entry::Whole { handle, .. }) => Some(handle),
+            _ => None,
+        });
+        let handles: Vec<_> = handles.collect();
+        for handle in handles {
+            let object = store.arena.get(handle);
+            sum ^= at(object, 0) ^ at(object, LINE_BYTES) ^ at(object, 2 * LINE_BYTES);
+        }
+        std::hint::black_box(sum);
+    }
+
     /// Merges all of a partition of the memtable; `false`: its fragments have to be merged one by
-    /// one. `surely_absent`: see [`Update::fragment`].
-    pub(crate) fn plain(
+    /// one.
+    fn plain(
         &mut self,
         key: &DecoratedKey,
         partition: Plain<'_>,
@@ -59,7 +104,7 @@ impl Update {
         }
         draft.restart(ClusteringPosition::start());
         draft_both(draft, &run, partition, (schema, order));
-        if RUN_BYTES < draft.row_bytes() {
+        if !draft.is_one_run() {
             return false;
         }
         let mut merged = Vec::new();
@@ -88,7 +133,7 @@ impl Update {
             let (key, row) = partition.row(index);
             draft.row(key, row);
         }
-        if RUN_BYTES < draft.row_bytes() {
+        if !draft.is_one_run() {
             return false;
         }
         bytes.clear();
@@ -97,6 +142,11 @@ impl Update {
         store.add_whole((tablet.id, key.token), bytes, partition.row_count());
         true
     }
+}
+
+/// A byte of what may be shorter.
+fn at(bytes: &[u8], index: usize) -> u8 {
+    bytes.get(index).copied().unwrap_or(0)
 }
 
 /// Drafts the rows of a run and those of a partition of a memtable, in order.

@@ -31,8 +31,11 @@ const TO_END: u8 = 0x02;
 const WIDE: u8 = 0x04;
 const TOMBSTONES: u8 = 0x08;
 
-/// A run of more bytes is divided, but at rows only.
+/// What a run that is made has at most, unless one row has more.
 pub(super) const RUN_BYTES: usize = 4096;
+/// A run that grows beyond this is divided, but at rows only. So one that is full does not become
+/// two halves by the next row that is merged into it.
+pub(super) const RUN_BYTES_MAX: usize = RUN_BYTES / 2 * 3;
 /// About what a range tombstone takes in a run, beside its prefixes.
 const TOMBSTONE_BYTES: usize = 20;
 
@@ -422,7 +425,7 @@ impl Rows {
 }
 
 /// The only writer of runs: takes rows and range tombstones of an interval that begins at
-/// `start` and gives them as runs of about [`RUN_BYTES`].
+/// `start` and gives them as runs of about [`RUN_BYTES`], one of up to [`RUN_BYTES_MAX`].
 #[derive(Debug)]
 pub(super) struct Draft {
     start: ClusteringPosition,
@@ -462,9 +465,9 @@ impl Draft {
         self.rows.bytes.len() + 2 * self.rows.ends.len() + self.tombstone_bytes
     }
 
-    /// How many bytes its rows have.
-    pub(super) fn row_bytes(&self) -> usize {
-        self.rows.bytes.len()
+    /// Whether it becomes one run, if it ends here.
+    pub(super) fn is_one_run(&self) -> bool {
+        self.rows.bytes.len() <= RUN_BYTES_MAX
     }
 
     /// Appends all of it, which are rows alone, as a run of a whole partition, and drops it.
@@ -513,12 +516,15 @@ impl Draft {
         mut each: impl FnMut(&ClusteringPosition, &[u8]),
     ) {
         let count = self.rows.ends.len();
-        let pieces = self.rows.bytes.len().div_ceil(RUN_BYTES).max(1);
+        let pieces = match self.is_one_run() {
+            true => 1,
+            false => self.rows.bytes.len().div_ceil(RUN_BYTES),
+        };
         let target = self.rows.bytes.len().div_ceil(pieces);
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut first = 0;
         loop {
-            let mut last = first;
+            let mut last = if pieces == 1 { count } else { first };
             while last < count && self.rows.start_of(last) - self.rows.start_of(first) < target {
                 last += 1;
             }

@@ -174,8 +174,8 @@ impl Store {
         }
         self.apply_limit();
         if self.is_nearly_full() {
-            // A little ahead of what is needed, so that no insertion has to do much.
-            self.make_room_step();
+            // So that no insertion has to do much.
+            self.make_room_ahead();
         }
         for _ in 0..ROOM_STEPS_MAX {
             if let Some(handle) = self.arena.allocate(age, kind, len) {

@@ -15,7 +15,7 @@
 //!  - *bounded*: a call copies at most one run in and out, whatever the fragment covers.
 
 use super::index::{Content, Entry, Known};
-use super::partition::{Head, Large, RunList, RunRef, WholeView};
+use super::partition::{Head, Large, PART, PART_HEAD_BYTES, Place, RunList, RunRef, WholeView};
 use super::run::{self, Draft, Parts, RUN_BYTES, RunView, owned};
 use super::store::{Fresh, OBJECT_BYTES_MAX, Store, Tablet, TabletId};
 use super::{Phase, TabletCache};
@@ -62,6 +62,8 @@ pub(super) struct Partition {
     from: Option<From>,
     /// Nothing is known before it.
     gap_until: Option<ClusteringPosition>,
+    /// Where the run was that was merged last. A hint.
+    near: Option<Place>,
 }
 
 /// What is being merged with the memtable.
@@ -193,6 +195,7 @@ impl Update {
             open_from: ClusteringPosition::start(),
             from: None,
             gap_until: None,
+            near: None,
         });
         match known {
             Known::Whole(handle) => {
@@ -232,7 +235,11 @@ impl Update {
         self.source.clear();
         self.source.extend_from_slice(run);
         let view = RunView::of(&self.source);
-        self.draft.restart(owned(view.start()));
+        let start = match &origin {
+            Origin::Run(run) => run.start.clone(),
+            _ => owned(view.start()),
+        };
+        self.draft.restart(start);
         view.ranges().for_each(|range| self.draft.range(&self.tablet.order, range));
         let end = owned(view.end());
         let partition = self.partition.as_mut().expect("a partition began");
@@ -281,10 +288,14 @@ impl Update {
         let Some(from) = &mut partition.from else { return UpdateStep::Done };
         let order = self.tablet.order.clone();
         let view = RunView::of(&self.source);
-        let last = view.rows_before_from(&order, to, from.next_row);
+        let is_behind = order.compare(from.end.as_parts(), to).is_le();
+        let last = match is_behind {
+            true => view.row_count(),
+            false => view.rows_before_from(&order, to, from.next_row),
+        };
         self.draft.rows_of(&view, from.next_row..last);
         from.next_row = last;
-        if order.compare(from.end.as_parts(), to).is_le() {
+        if is_behind {
             let end = from.end.clone();
             self.cut(store, &end);
             return UpdateStep::Again;
@@ -312,8 +323,19 @@ impl Update {
         let interval = ClusteringRange { start, end: from.end.clone() };
         partition.close_up_to(&order, to, &mut self.draft);
         let place = (self.tablet.id, &partition.key);
-        if !store.is_there(place, &from.origin) {
+        if !store.is_there(place, &from.origin, partition.near) {
             store.forget_interval(place, &interval);
+            return;
+        }
+        let is_last = from.end.compare(&order, to).is_le();
+        if is_last && self.draft.is_one_run() && store.is_alone(place, &from.origin, partition.near)
+        {
+            let Origin::Run(run) = &from.origin else { return };
+            let mut exchanged = false;
+            self.draft.finish(&order, to, |_, bytes| exchanged = store.exchange_run(run, bytes));
+            if !exchanged {
+                store.forget_interval(place, &interval);
+            }
             return;
         }
         let heat = store.heat_of_origin(&from.origin);
@@ -321,7 +343,6 @@ impl Update {
         self.draft.finish(&order, to, |start, run| {
             store.make_fresh(place, &partition.head, (start, run), heat, &mut fresh);
         });
-        let is_last = from.end.compare(&order, to).is_le();
         if !is_last && !matches!(from.origin, Origin::Nothing) {
             let left = ClusteringRange { start: to.clone(), end: from.end.clone() };
             run::clip(&order, &RunView::of(&self.source), &left, |start, run| {
@@ -408,16 +429,17 @@ impl Partition {
             if !wanted || in_gap {
                 return None;
             }
-            self.open_from = owned(to);
         }
-        let place = order.compare(self.open_from.as_parts(), to);
+        let from = if self.open.is_none() { to } else { self.open_from.as_parts() };
+        let place = order.compare(from, to);
         if place.is_gt() || (place.is_eq() && !wanted) {
             return None;
         }
-        let Some(run) = self.next_run(store, id, order) else {
+        let Some((place, run)) = self.next_run(store, id, order, from) else {
             self.gap_until = Some(ClusteringPosition::end());
             return None;
         };
+        self.near = Some(place);
         let place = order.compare(run.start.as_parts(), to);
         if place.is_lt() || (place.is_eq() && wanted) {
             return Some(run);
@@ -426,19 +448,25 @@ impl Partition {
         None
     }
 
-    /// The first run that ends after `open_from`.
-    fn next_run(&self, store: &Store, id: TabletId, order: &ClusteringOrder) -> Option<Rc<RunRef>> {
+    /// The first run that ends after a position.
+    fn next_run(
+        &self,
+        store: &Store,
+        id: TabletId,
+        order: &ClusteringOrder,
+        from: Parts<'_>,
+    ) -> Option<(Place, Rc<RunRef>)> {
         let index = &store.tablet(id).index;
         let Some(Entry::Large { slot, .. }) = index.get(self.key.token) else { return None };
         let runs = &index.large(slot).runs;
-        let floor = runs.floor(order, self.open_from.as_parts());
+        let floor = runs.floor_near(order, from, self.near);
         let mut place = floor.or_else(|| runs.after(None));
         while let Some(at) = place {
             let run = runs.at(at);
             if let Some(bytes) = store.run_of(run) {
                 let end = RunView::of(bytes).end();
-                if order.compare(self.open_from.as_parts(), end).is_lt() {
-                    return Some(run.clone());
+                if order.compare(from, end).is_lt() {
+                    return Some((at, run.clone()));
                 }
             }
             place = runs.after(Some(at));
@@ -466,18 +494,67 @@ impl Store {
         }
     }
 
-    /// Whether what is being merged is still what is known.
-    fn is_there(&self, (id, key): (TabletId, &DecoratedKey), origin: &Origin) -> bool {
+    /// Whether what is being merged is still what is known. `near`: see [`Partition`].
+    fn is_there(
+        &self,
+        (id, key): (TabletId, &DecoratedKey),
+        origin: &Origin,
+        near: Option<Place>,
+    ) -> bool {
         let tablet = self.tablet(id);
         match (tablet.index.get(key.token), origin) {
             (_, Origin::Nothing) => true,
             (Some(Entry::Whole { handle, .. }), Origin::Whole(own)) => handle == *own,
             (Some(Entry::Large { slot, .. }), Origin::Run(run)) => {
                 let runs = &tablet.index.large(slot).runs;
-                run.handle.get().is_some() && runs.names(&tablet.order, run)
+                let is_named = || runs.place_of(&tablet.order, run, near).is_some();
+                run.handle.get().is_some() && is_named()
             }
             _ => false,
         }
+    }
+
+    /// Whether what is being merged is a run that nobody else reads or names (*lives-by-name*).
+    fn is_alone(
+        &self,
+        (id, key): (TabletId, &DecoratedKey),
+        origin: &Origin,
+        near: Option<Place>,
+    ) -> bool {
+        let Origin::Run(run) = origin else { return false };
+        let Tablet { index, order, .. } = self.tablet(id);
+        let Some(Entry::Large { slot, .. }) = index.get(key.token) else { return false };
+        let runs = &index.large(slot).runs;
+        let place = runs.place_of(order, run, near);
+        let is_named_alone = place.is_some_and(|place| runs.names_alone(place));
+        // The list's name, and the one that whoever merges has.
+        is_named_alone && Rc::strong_count(runs) == 1 && Rc::strong_count(run) == 2
+    }
+
+    /// Makes those bytes the object of a run, which are of the same interval; `false`: there is no
+    /// room, or making it has evicted the run.
+    fn exchange_run(&mut self, name: &RunRef, bytes: &[u8]) -> bool {
+        let Some(old) = name.handle.get() else { return false };
+        let (len, before) = (PART_HEAD_BYTES + bytes.len(), self.arena.get(old).len());
+        let mut handle = old;
+        if len < before {
+            self.arena.shrink(old, len);
+        } else if before < len {
+            let (age, heat) = self.heat_of_object(old);
+            let Some(new) = self.allocate(age, PART, len) else { return false };
+            if name.handle.get() != Some(old) {
+                self.arena.free(new);
+                return false;
+            }
+            name.handle.set(Some(new));
+            (0..heat).for_each(|_| self.arena.touch(new));
+            self.arena.free(old);
+            handle = new;
+        }
+        let object = self.arena.get_mut(handle);
+        object[..PART_HEAD_BYTES].copy_from_slice(&name.slot.to_be_bytes());
+        object[PART_HEAD_BYTES..].copy_from_slice(bytes);
+        true
     }
 
     /// Makes a run, or the object of a partition of which it is all.
@@ -508,7 +585,7 @@ impl Store {
         fresh: Fresh,
     ) {
         let Fresh { whole, runs } = fresh;
-        if !self.is_there((id, key), origin) {
+        if !self.is_there((id, key), origin, None) {
             if let Some(handle) = whole {
                 self.arena.free(handle);
             }

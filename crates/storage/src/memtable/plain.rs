@@ -5,7 +5,7 @@ use super::rows::Rows;
 use super::{Memtable, Partition};
 use model::{ClusteringOrder, DecoratedKey};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, Range};
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -55,16 +55,18 @@ impl Partition {
 }
 
 impl Memtable {
-    /// Calls `each` with the partitions after `left` (all, if there is none), in ring order, until
-    /// it breaks.
-    pub(crate) fn visit<B>(
+    /// Calls `each` with the partitions after `left` (from the first, if there is none) in ring
+    /// order, at most so many.
+    pub(crate) fn next_few<R>(
         &self,
         left: Option<&DecoratedKey>,
-        mut each: impl FnMut(&DecoratedKey, &Rc<Partition>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+        count_max: usize,
+        each: impl FnOnce(&[(&DecoratedKey, &Rc<Partition>)]) -> R,
+    ) -> R {
         let partitions = self.partitions.borrow();
         let from = left.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut after = partitions.range((from, Bound::Unbounded));
-        after.try_for_each(|(key, partition)| each(key, partition))
+        let mut few = Vec::with_capacity(count_max);
+        few.extend(partitions.range((from, Bound::Unbounded)).take(count_max));
+        each(&few)
     }
 }

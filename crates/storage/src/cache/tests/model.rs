@@ -55,8 +55,7 @@ fn merge_plain(
 ) -> bool {
     let memtable = Memtable::new(Rc::new(schema.order.clone()));
     memtable.apply(schema, key.clone(), &mutation.view().unwrap());
-    let partition = memtable.snapshot(key).unwrap();
-    partition.plain().is_some_and(|plain| update.plain(key, plain, surely_absent))
+    memtable.next_few(None, 2, |few| update.plain_few(few, surely_absent)) == 1
 }
 
 /// A reader that populates.
