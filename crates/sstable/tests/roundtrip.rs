@@ -164,6 +164,40 @@ fn counters_come_back() {
     });
 }
 
+/// Rows that are written in steps, between others.
+#[test]
+fn rows_of_thousands_of_elements_come_back() {
+    support::in_simulation(1, async {
+        let schema = mutation::testing::schema();
+        let map = schema.column("m").unwrap().id;
+        let mut fragments = wide_partition(3, "some text");
+        for (number, fragment) in fragments.iter_mut().enumerate() {
+            let Fragment::Row { row, .. } = fragment else { continue };
+            let tomb = if number == 2 { Tombstone::new(5, 7) } else { Tombstone::NONE };
+            let mut elements = mutation::CollectionWriter::new(tomb);
+            for key in 0..5000i32 {
+                let timestamp = 1_700_000_000_000_000 + key as i64 % 3;
+                let cell = match key % 7 {
+                    0 => Cell::dead(timestamp, 1_700_000_000),
+                    1 => Cell::expiring(timestamp, b"soon", 1_700_000_060, 60),
+                    _ => Cell::live(timestamp, b"a text"),
+                };
+                elements.push(&key.to_be_bytes(), cell);
+            }
+            let mut builder = RowBuilder::new(Vec::new());
+            builder.marker(Marker::Live { timestamp: 1_700_000_000_000_000 });
+            builder.cell(ColumnId(3), Cell::live(1_700_000_000_000_000, b"before"));
+            builder.collection(map, &elements.finish());
+            *row = builder.finish().into();
+            assert!(128 << 10 < row.len());
+        }
+        for compression in [Compression::None, Compression::LZ4] {
+            let options = WriterOptions { compression, ..support::options() };
+            check_fragments(1003, schema.clone(), fragments.clone(), options).await;
+        }
+    });
+}
+
 /// Over 64 columns and over 32 clustering columns, of which rows have few, many or all.
 #[test]
 fn many_columns_come_back() {

@@ -8,7 +8,7 @@ use crate::mx::header::{FileColumn, FileColumns};
 use crate::mx::layout::{Bases, DEAD_MARKER_TTL, cap_deletion_time, ext_flags, flags};
 use crate::statistics::Collector;
 use mutation::cell::CellState;
-use mutation::collection::{CollectionView, CollectionWriter};
+use mutation::collection::{CollectionIter, CollectionView, CollectionWriter};
 use mutation::{Cell, ColumnData, Marker, RowBuilder, RowView, Tombstone};
 use stdx::{Cursor, Damaged, Put};
 
@@ -45,7 +45,20 @@ impl RowEncoder {
         bases: &Bases,
         stats: &mut Collector,
     ) -> RowFlags {
-        let mut present: Vec<(u32, ColumnData<'_>)> = recycle(std::mem::take(&mut self.present));
+        let mut encoding = self.begin(row, columns, bases, stats);
+        while !self.step(&mut encoding, usize::MAX, (columns, bases), stats) {}
+        self.end(encoding)
+    }
+
+    /// Begins to encode a row as [`RowEncoder::encode`] does, in steps; `end` gives its flags.
+    pub fn begin<'r>(
+        &mut self,
+        row: RowView<'r>,
+        columns: &FileColumns,
+        bases: &Bases,
+        stats: &mut Collector,
+    ) -> Encoding<'r> {
+        let mut present: Vec<(u32, ColumnData<'r>)> = recycle(std::mem::take(&mut self.present));
         collect_present(row, columns, &mut present);
         let body = &mut self.body;
         body.clear();
@@ -64,7 +77,23 @@ impl RowEncoder {
         if has_complex_deletion {
             head.flags |= flags::HAS_COMPLEX_DELETION;
         }
-        for (index, data) in &present {
+        Encoding { present, head, times, has_complex_deletion, next: 0, open: None }
+    }
+
+    /// Goes on with at most so many cells; whether the row is done.
+    pub fn step(
+        &mut self,
+        encoding: &mut Encoding<'_>,
+        cells_max: usize,
+        (columns, bases): (&FileColumns, &Bases),
+        stats: &mut Collector,
+    ) -> bool {
+        let (body, times) = (&mut self.body, encoding.times);
+        let mut left = cells_max.max(1);
+        while let Some((index, data)) = encoding.present.get(encoding.next) {
+            if left == 0 {
+                return false;
+            }
             let column = &columns.list[*index as usize];
             match data {
                 ColumnData::Atomic(cell) => {
@@ -72,20 +101,53 @@ impl RowEncoder {
                     let start = body.len();
                     put_cell(*cell, None, column, &times, bases, body);
                     stats.column(&column.name, (body.len() - start) as u64, 0);
+                    left -= 1;
                 }
                 ColumnData::Collection(view) => {
-                    if has_complex_deletion {
-                        bases.put_tombstone(view.tomb(), body);
+                    let (elements, start) = encoding.open.get_or_insert_with(|| {
+                        if encoding.has_complex_deletion {
+                            bases.put_tombstone(view.tomb(), body);
+                        }
+                        let start = body.len();
+                        begin_collection(*view, stats, body);
+                        (view.iter(), start)
+                    });
+                    for (path, cell) in elements.by_ref().take(left) {
+                        stats.cell(&cell);
+                        put_cell(cell, Some(path), column, &times, bases, body);
+                        left -= 1;
                     }
-                    let start = body.len();
-                    put_collection(*view, column, &times, bases, stats, body);
-                    stats.column(&column.name, (body.len() - start) as u64, view.len() as u64);
+                    if left == 0 {
+                        return false;
+                    }
+                    stats.collection(view.len() as u64);
+                    stats.column(&column.name, (body.len() - *start) as u64, view.len() as u64);
+                    encoding.open = None;
                 }
             }
+            encoding.next += 1;
         }
-        self.present = recycle(present);
-        head
+        true
     }
+
+    /// The flags of a row that is done.
+    pub fn end(&mut self, encoding: Encoding<'_>) -> RowFlags {
+        self.present = recycle(encoding.present);
+        encoding.head
+    }
+}
+
+/// A row that is being encoded.
+#[derive(Debug)]
+pub struct Encoding<'r> {
+    present: Vec<(u32, ColumnData<'r>)>,
+    head: RowFlags,
+    times: RowTimes,
+    has_complex_deletion: bool,
+    /// The column that comes next, and what is left of it if it is a collection, with where it
+    /// began.
+    next: usize,
+    open: Option<(CollectionIter<'r>, usize)>,
 }
 
 /// An empty vector in the memory of another.
@@ -185,23 +247,12 @@ fn put_missing(present: &[(u32, ColumnData<'_>)], total: usize, body: &mut Vec<u
     }
 }
 
-fn put_collection(
-    view: CollectionView<'_>,
-    column: &FileColumn,
-    times: &RowTimes,
-    bases: &Bases,
-    stats: &mut Collector,
-    body: &mut Vec<u8>,
-) {
+/// What stands before the elements of a collection.
+fn begin_collection(view: CollectionView<'_>, stats: &mut Collector, body: &mut Vec<u8>) {
     if !view.tomb().is_none() {
         stats.tombstone(view.tomb());
     }
     body.put_vint(view.len() as u64);
-    for (path, cell) in view.iter() {
-        stats.cell(&cell);
-        put_cell(cell, Some(path), column, times, bases, body);
-    }
-    stats.collection(view.len() as u64);
 }
 
 /// Reads rows of one file; keeps its memory between rows.

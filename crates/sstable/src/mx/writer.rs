@@ -22,6 +22,7 @@ use model::key::clustering_components;
 use model::{DecoratedKey, TableSchema, Uuid, token};
 use mutation::{Fragment, RowView, Tombstone};
 use runtime::io::{IoClass, IoError};
+use runtime::task::yield_if_needed;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,6 +30,12 @@ use stdx::{Put, vint};
 
 /// Partitions whose hashes are kept until the filter's size is known.
 const HASHES_MAX: usize = 1 << 20;
+
+/// Rows with more bytes in memory are written in steps.
+const ROW_BYTES_AT_ONCE: usize = 64 << 10;
+/// Of such a row: cells that are encoded, and bytes that are put out, between two looks at the clock.
+const CELLS_PER_STEP: usize = 512;
+const PIECE_BYTES: usize = 64 << 10;
 
 /// How an SSTable is written.
 #[derive(Clone, Debug)]
@@ -244,6 +251,9 @@ impl Writer {
         match fragment {
             Fragment::PartitionStart { key, tombstone } => self.start(key, *tombstone),
             Fragment::StaticRow { row } => self.static_row(RowView::trusted(row)),
+            Fragment::Row { key, row } if ROW_BYTES_AT_ONCE < row.len() => {
+                self.large_row(key, RowView::trusted(row)).await?;
+            }
             Fragment::Row { key, row } => self.row(key, RowView::trusted(row)),
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 self.change(&position.prefix, position.weight, *tombstone);
@@ -376,6 +386,34 @@ impl Writer {
         self.put_element(BoundKind::Row, key, 0, open);
     }
 
+    /// As [`Writer::row`], in steps between which others go on.
+    async fn large_row(&mut self, key: &[u8], row: RowView<'_>) -> Result<(), IoError> {
+        self.end_header();
+        let (columns, bases) = (&self.shape.regulars, &self.shape.bases);
+        // As a rule it takes less on disk; so that it does not move as it grows.
+        self.encoder.body.reserve(row.bytes().len());
+        let mut encoding = self.encoder.begin(row, columns, bases, &mut self.stats);
+        let context = (columns, bases);
+        while !self.encoder.step(&mut encoding, CELLS_PER_STEP, context, &mut self.stats) {
+            yield_if_needed().await;
+        }
+        let head = self.encoder.end(encoding);
+        self.scratch.clear();
+        put_row_flags(head, &mut self.scratch);
+        let fixed = &self.shape.clustering;
+        put_blocks(key, fixed, fixed.len(), &mut self.scratch);
+        let open = self.partition.as_ref().expect("inside a partition").open;
+        let body = std::mem::take(&mut self.encoder.body);
+        let start = self.begin_element(body.len());
+        for piece in body.chunks(PIECE_BYTES) {
+            self.data.put(piece);
+            self.data.flush().await?;
+            yield_if_needed().await;
+        }
+        self.end_element((BoundKind::Row, key, 0), open, (start, body.len()));
+        Ok(())
+    }
+
     fn change(&mut self, prefix: &[u8], weight: i8, tombstone: Tombstone) {
         self.end_header();
         let partition = self.partition.as_mut().expect("inside a partition");
@@ -398,14 +436,31 @@ impl Writer {
     /// Writes the element whose flags and clustering values are in `scratch` and whose body the
     /// encoder has. Behind it the range tombstone `open` is open.
     fn put_element(&mut self, kind: BoundKind, prefix: &[u8], weight: i8, open: Tombstone) {
+        let body_bytes = self.encoder.body.len();
+        let start = self.begin_element(body_bytes);
+        self.data.put(&self.encoder.body);
+        self.end_element((kind, prefix, weight), open, (start, body_bytes));
+    }
+
+    /// Writes what stands before the body of an element; where the element starts.
+    fn begin_element(&mut self, body_bytes: usize) -> u64 {
+        let partition = self.partition.as_ref().expect("inside a partition");
+        let start = self.data.position();
+        put_sizes(body_bytes, start - partition.latest_start, &mut self.scratch);
+        self.data.put(&self.scratch);
+        start
+    }
+
+    /// An element is written.
+    fn end_element(
+        &mut self,
+        (kind, prefix, weight): (BoundKind, &[u8], i8),
+        open: Tombstone,
+        (start, body_bytes): (u64, usize),
+    ) {
         let partition = self.partition.as_mut().expect("inside a partition");
         let order = &self.schema.order;
-        let body = &self.encoder.body;
-        let start = self.data.position();
-        put_sizes(body.len(), start - partition.latest_start, &mut self.scratch);
-        self.data.put(&self.scratch);
-        self.data.put(body);
-        let bytes = (self.scratch.len() + body.len()) as u64;
+        let bytes = (self.scratch.len() + body_bytes) as u64;
         self.stats.row(&self.schema, &partition.key.key, prefix, bytes);
         partition.latest_start = start;
         partition.block.get_or_insert_with(|| OpenBlock {
