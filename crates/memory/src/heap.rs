@@ -1,12 +1,14 @@
-//! What of the heap the system backs with memory, whoever uses it.
+//! What of the heap the system backs with memory, whoever uses it; and blocks of it that are not
+//! yet backed.
 //!
 //! Blocks that were freed are backed until jemalloc gives their pages back, some time later, and
 //! what is left between blocks that are not is never given back. So a thread takes more than
 //! [`crate::live_bytes`] says.
-#![allow(unsafe_code, reason = "the allocator's counters are behind a C function")]
+#![allow(unsafe_code, reason = "the allocator's counters are behind a C function; zeros are bytes")]
 
 use std::ffi::{CStr, c_void};
 use std::io::Write;
+use std::rc::Rc;
 use tikv_jemalloc_sys::mallctl;
 
 /// Bytes of a page of jemalloc.
@@ -28,6 +30,13 @@ pub fn backed_bytes() -> usize {
     };
     let all = ["pactive", "pdirty", "pmuzzy"].into_iter().filter_map(pages);
     all.sum::<usize>() * PAGE_BYTES
+}
+
+/// Shared bytes, all zero, to be filled. A large block is not backed before it is written: so
+/// whoever fills it bit by bit pays for it bit by bit.
+pub fn zeroed(len: usize) -> Rc<[u8]> {
+    // SAFETY: zeros are bytes.
+    unsafe { Rc::new_zeroed_slice(len).assume_init() }
 }
 
 fn read<T: Default + Copy>(name: &CStr) -> Option<T> {
@@ -58,6 +67,15 @@ fn exchange(name: &CStr, number: &mut u64) -> bool {
 #[cfg(all(test, not(any(miri, feature = "sanitized"))))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeroed_bytes_are_zero_and_ones_own() {
+        for len in [0, 1, 10_000, 10_000_000] {
+            let mut bytes = zeroed(len);
+            assert!(bytes.len() == len && bytes.iter().all(|byte| *byte == 0));
+            Rc::get_mut(&mut bytes).unwrap().fill(7);
+        }
+    }
 
     #[test]
     fn what_is_allocated_is_backed() {

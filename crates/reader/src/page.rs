@@ -4,7 +4,8 @@ use crate::semaphore::Permit;
 use crate::{Budget, ReadError, Source};
 use model::TableSchema;
 use mutation::page::{Page, ReadCommand};
-use mutation::{Fragment, QueryCompactor, Step};
+use mutation::{Fragment, QueryCompactor, RowView, Step};
+use runtime::task::yield_if_needed;
 
 /// Reads one page: what `source` (which is sliced as `command` says, from its resume point on)
 /// holds, compacted at the command's time, up to its limits. Yields to other tasks between
@@ -20,10 +21,10 @@ pub async fn read_page(
             Some(filled) => filled?,
             None => source.fill(reading.budget, &mut reading.batch).await?,
         }
-        if let Demand::Nothing = reading.digest(source) {
+        if let Demand::Nothing = reading.digest_slowly(source).await {
             return Ok(reading.compactor.finish());
         }
-        runtime::task::yield_if_needed().await;
+        yield_if_needed().await;
     }
 }
 
@@ -49,10 +50,10 @@ pub async fn read_page_admitted(
                 units.set(source.memory_bytes())?;
             }
         }
-        if let Demand::Nothing = reading.digest(source) {
+        if let Demand::Nothing = reading.digest_slowly(source).await {
             return Ok(reading.compactor.finish());
         }
-        runtime::task::yield_if_needed().await;
+        yield_if_needed().await;
     }
 }
 
@@ -88,6 +89,11 @@ enum Demand {
     Nothing,
 }
 
+/// Rows of more bytes are consumed in steps, where the reader may let others go on.
+const ROW_BYTES_AT_ONCE: usize = 64 << 10;
+/// Elements of collections of such a row between two looks at the clock.
+const ELEMENTS_PER_STEP: usize = 1024;
+
 impl<'c> Reading<'c> {
     fn new(schema: &'c TableSchema, command: &'c ReadCommand) -> Reading<'c> {
         // Few rows wanted: no need to prepare many. Start, static row and end come beside them.
@@ -119,5 +125,48 @@ impl<'c> Reading<'c> {
             source.next_partition();
         }
         Demand::More
+    }
+
+    /// As [`Reading::digest`], but large rows in steps between which others go on.
+    async fn digest_slowly(&mut self, source: &mut dyn Source) -> Demand {
+        if !self.batch.iter().any(|fragment| large_row(fragment).is_some()) {
+            return self.digest(source);
+        }
+        // What it does not want of a partition the compactor does not look at.
+        let mut last = Step::Continue;
+        for fragment in std::mem::take(&mut self.batch) {
+            last = match large_row(&fragment) {
+                Some((key, row)) => self.take_slowly(key, row).await,
+                None => self.compactor.consume(&fragment),
+            };
+            if last == Step::Stop {
+                return Demand::Nothing;
+            }
+        }
+        if last == Step::NextPartition {
+            source.next_partition();
+        }
+        Demand::More
+    }
+
+    async fn take_slowly(&mut self, key: &[u8], row: RowView<'_>) -> Step {
+        let compactor = &mut self.compactor;
+        let Some(mut steps) = compactor.begin_row(key, row) else {
+            return compactor.row(key, row);
+        };
+        while !compactor.step_row(key, &mut steps, ELEMENTS_PER_STEP) {
+            yield_if_needed().await;
+        }
+        compactor.end_row(key, steps)
+    }
+}
+
+/// A row that is consumed in steps.
+fn large_row(fragment: &Fragment) -> Option<(&[u8], RowView<'_>)> {
+    match fragment {
+        Fragment::Row { key, row } if ROW_BYTES_AT_ONCE < row.len() => {
+            Some((key, RowView::trusted(row)))
+        }
+        _ => None,
     }
 }

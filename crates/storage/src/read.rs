@@ -178,7 +178,10 @@ impl One<'_> {
     /// Answers from memory where one place has all there is; `pass` is asked before.
     pub(crate) fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
         if self.is_in_memtable_alone() {
-            return pass().then(|| self.read_memtable());
+            return match self.takes_long() {
+                true => None,
+                false => pass().then(|| self.read_memtable()),
+            };
         }
         let cache = self.table.cache_of(self.tablet, self.through())?;
         let key = &self.lookup.key;
@@ -226,6 +229,11 @@ impl One<'_> {
             && !sstables.borrow().iter().any(|table| table.may_contain(&self.lookup))
     }
 
+    /// Whether the memtable has rows of it that are put together in steps.
+    fn takes_long(&self) -> bool {
+        self.tablet.active.borrow().has_huge_rows(&self.lookup.key)
+    }
+
     /// Reads the memtable without a merge.
     fn read_memtable(&self) -> Result<Page, ReadError> {
         let memtable = self.tablet.active.borrow().clone();
@@ -235,7 +243,7 @@ impl One<'_> {
     /// Merges what there is.
     async fn read(&self, access: Access, permit: &Permit) -> Result<Page, ReadError> {
         let One { schema, lookup, command, .. } = self;
-        if self.is_in_memtable_alone() {
+        if self.is_in_memtable_alone() && !self.takes_long() {
             return self.read_memtable();
         }
         let cache = self.table.cache_of(self.tablet, self.through());

@@ -1,6 +1,6 @@
 //! A blob as the value that a client gets: the native protocol's serialization of the type.
 
-use super::CollectionView;
+use super::{CollectionIter, CollectionView};
 use crate::tombstone::Tombstone;
 use model::Type;
 use stdx::Put;
@@ -15,49 +15,86 @@ pub fn to_cql(
     now: i64,
     out: &mut Vec<u8>,
 ) -> bool {
-    let shadow = shadow.merge(view.tomb());
-    let live = view.iter().filter_map(|(path, cell)| {
-        let holds = !shadow.covers(cell.timestamp) && cell.is_live(now);
-        if holds { Some((path, cell.value()?)) } else { None }
-    });
-    match ty {
-        Type::User(user) => fields(live, user.fields.len(), out),
-        Type::Map { .. } => elements(live, Parts::PathAndValue, out),
-        Type::Set { .. } => elements(live, Parts::Path, out),
-        _ => elements(live, Parts::Value, out),
+    if let Type::User(user) = ty {
+        let shadow = shadow.merge(view.tomb());
+        let live = view.iter().filter_map(|(path, cell)| {
+            let holds = !shadow.covers(cell.timestamp) && cell.is_live(now);
+            if holds { Some((path, cell.value()?)) } else { None }
+        });
+        return fields(live, user.fields.len(), out);
     }
+    let Some(mut elements) = ToCql::begin(ty, view, (shadow, now), out) else { return false };
+    elements.step(usize::MAX, out);
+    elements.end(out)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A list, set or map on its way to a client, in steps: as [`to_cql`].
+#[derive(Clone, Debug)]
+pub struct ToCql<'a> {
+    left: CollectionIter<'a>,
+    shadow: Tombstone,
+    now: i64,
+    parts: Parts,
+    start: usize,
+    count: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parts {
     Path,
     Value,
     PathAndValue,
 }
 
-fn elements<'a>(
-    live: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    parts: Parts,
-    out: &mut Vec<u8>,
-) -> bool {
-    let start = out.len();
-    out.put_i32(0);
-    let mut count = 0i32;
-    for (path, value) in live {
-        if parts != Parts::Value {
-            out.put_u32_bytes(path);
-        }
-        if parts != Parts::Path {
-            out.put_u32_bytes(value);
-        }
-        count += 1;
+impl<'a> ToCql<'a> {
+    /// Begins to append; `None` for a user type.
+    pub fn begin(
+        ty: &Type,
+        view: CollectionView<'a>,
+        (shadow, now): (Tombstone, i64),
+        out: &mut Vec<u8>,
+    ) -> Option<ToCql<'a>> {
+        let parts = match ty {
+            Type::User(_) => return None,
+            Type::Map { .. } => Parts::PathAndValue,
+            Type::Set { .. } => Parts::Path,
+            _ => Parts::Value,
+        };
+        let start = out.len();
+        out.put_i32(0);
+        let shadow = shadow.merge(view.tomb());
+        Some(ToCql { left: view.iter(), shadow, now, parts, start, count: 0 })
     }
-    if count == 0 {
-        out.truncate(start);
-        return false;
+
+    /// Goes on with at most so many elements; whether there is none left.
+    pub fn step(&mut self, elements_max: usize, out: &mut Vec<u8>) -> bool {
+        let (shadow, now, parts) = (self.shadow, self.now, self.parts);
+        for _ in 0..elements_max.max(1) {
+            let Some((path, cell)) = self.left.next() else { return true };
+            if shadow.covers(cell.timestamp) || !cell.is_live(now) {
+                continue;
+            }
+            let Some(value) = cell.value() else { continue };
+            if parts != Parts::Value {
+                out.put_u32_bytes(path);
+            }
+            if parts != Parts::Path {
+                out.put_u32_bytes(value);
+            }
+            self.count += 1;
+        }
+        false
     }
-    out[start..start + 4].copy_from_slice(&count.to_be_bytes());
-    true
+
+    /// After the last element: whether any is live; if not, nothing was appended.
+    pub fn end(&self, out: &mut Vec<u8>) -> bool {
+        if self.count == 0 {
+            out.truncate(self.start);
+            return false;
+        }
+        out[self.start..self.start + 4].copy_from_slice(&self.count.to_be_bytes());
+        true
+    }
 }
 
 fn fields<'a>(

@@ -23,10 +23,10 @@ mod parts;
 mod tests;
 
 pub use compact::{compact, is_any_live, last_update, live_elements};
-pub use cql::to_cql;
+pub use cql::{ToCql, to_cql};
 pub use elements::ValueElements;
 pub use merge::{difference, merge};
-pub use parts::{compare_paths, join, split};
+pub use parts::{compare_paths, copy_uncovered, head, split, uncovered};
 
 use crate::cell::{self, Cell};
 use crate::tombstone::Tombstone;

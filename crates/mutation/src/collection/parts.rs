@@ -2,7 +2,7 @@
 //! need not touch the others.
 
 use super::merge::PathOrder;
-use super::{CollectionView, CollectionWriter, RunSink};
+use super::{CollectionView, CollectionWriter, SinkState};
 use crate::tombstone::Tombstone;
 use model::Type;
 use std::cmp::Ordering;
@@ -36,23 +36,56 @@ pub fn split(view: CollectionView<'_>, bytes_max: usize, mut each: impl FnMut(&[
     }
 }
 
-/// Appends one blob of parts that follow each other, without what `tomb` covers.
-pub fn join<'a>(
-    tomb: Tombstone,
-    parts: impl IntoIterator<Item = CollectionView<'a>>,
-    out: &mut Vec<u8>,
-) {
-    let mut sink = RunSink::begin(out, tomb);
-    for part in parts {
-        part.raw().for_each(|element| sink.copy(part, &element));
+/// How many elements of a blob a deletion does not cover, and the bytes that they take.
+pub fn uncovered(view: CollectionView<'_>, tomb: Tombstone) -> (u32, usize) {
+    if tomb.is_none() {
+        return (view.count, view.elements.len());
     }
-    sink.finish();
+    let left = view.raw().filter(|element| !element.is_covered(tomb));
+    left.fold((0, 0), |(count, bytes), element| (count + 1, bytes + element.end - element.start))
+}
+
+/// Copies the elements of a blob that a deletion does not cover to where `out` begins; how many
+/// bytes they take. Panics if there is no room for them.
+pub fn copy_uncovered(view: CollectionView<'_>, tomb: Tombstone, out: &mut [u8]) -> usize {
+    if tomb.is_none() {
+        out[..view.elements.len()].copy_from_slice(view.elements);
+        return view.elements.len();
+    }
+    let mut filled = 0;
+    for element in view.raw().filter(|element| !element.is_covered(tomb)) {
+        let bytes = &view.elements[element.start..element.end];
+        out[filled..filled + bytes.len()].copy_from_slice(bytes);
+        filled += bytes.len();
+    }
+    filled
+}
+
+/// What stands before the elements of a blob of so many.
+pub fn head(tomb: Tombstone, count: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    let sink = SinkState { count, ..SinkState::begin(&mut out, tomb) };
+    sink.finish(&mut out);
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cell::{Cell, CellState};
+
+    /// One blob of parts that follow each other, without what `tomb` covers.
+    fn join(tomb: Tombstone, parts: &[Vec<u8>]) -> Vec<u8> {
+        let views = || parts.iter().map(|part| CollectionView::trusted(part));
+        let count = views().map(|view| uncovered(view, tomb).0).sum();
+        let mut out = head(tomb, count);
+        for view in views() {
+            let (start, (_, bytes)) = (out.len(), uncovered(view, tomb));
+            out.resize(start + bytes, 0);
+            assert_eq!(copy_uncovered(view, tomb, &mut out[start..]), bytes);
+        }
+        out
+    }
 
     #[test]
     fn parts_make_the_blob_that_they_were_cut_of() {
@@ -72,12 +105,8 @@ mod tests {
                 assert!(part.len() == 1 || blob.len() <= bytes_max + 5);
                 parts.push(blob.to_vec());
             });
-            let views = || parts.iter().map(|part| CollectionView::trusted(part));
-            let mut joined = Vec::new();
-            join(Tombstone::NONE, views(), &mut joined);
-            assert_eq!(joined, whole, "{count} by {bytes_max}");
-            joined.clear();
-            join(Tombstone::new(9, 1), views(), &mut joined);
+            assert_eq!(join(Tombstone::NONE, &parts), whole, "{count} by {bytes_max}");
+            let joined = join(Tombstone::new(9, 1), &parts);
             let left = CollectionView::parse(&joined).unwrap();
             assert_eq!(left.len() as u32, count.saturating_sub(10));
         }

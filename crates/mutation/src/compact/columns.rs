@@ -1,7 +1,7 @@
 //! The columns of one row in the forms that a command wants, written as a page has them.
 
 use crate::cell::{Cell, CellState};
-use crate::collection::{self, CollectionView};
+use crate::collection::{self, CollectionView, ToCql};
 use crate::counter;
 use crate::page::ColumnForm;
 use crate::row::{ColumnData, RowView};
@@ -170,6 +170,78 @@ impl<'c> ColumnPlan<'c> {
     }
 }
 
+/// The columns wanted of a row on their way into a page, in steps.
+#[derive(Debug)]
+pub(super) struct ColumnSteps<'r> {
+    row: RowView<'r>,
+    sight: Sight,
+    /// The wanted column that comes next.
+    next: usize,
+    /// What is left of it, if it is a collection, and where it starts in the page.
+    open: Option<(ToCql<'r>, usize)>,
+    any: bool,
+}
+
+impl<'r> ColumnSteps<'r> {
+    pub(super) fn new(row: RowView<'r>, sight: Sight) -> ColumnSteps<'r> {
+        ColumnSteps { row, sight, next: 0, open: None, any: false }
+    }
+    pub(super) fn is_any_live(&self) -> bool {
+        self.any
+    }
+}
+
+impl ColumnPlan<'_> {
+    /// Goes on with at most so many elements of collections; whether all columns are written, as
+    /// [`ColumnPlan::write`] does.
+    pub(super) fn step(
+        &self,
+        schema: &TableSchema,
+        steps: &mut ColumnSteps<'_>,
+        elements_max: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        while let Some((id, form)) = self.wanted.get(steps.next) {
+            let data = steps.row.column(*id);
+            let view = match data {
+                Some(ColumnData::Collection(view)) if *form != ColumnForm::Blob => Some(view),
+                _ => None,
+            };
+            let Sight { shadow, now } = steps.sight;
+            if let Some(view) = view
+                && steps.open.is_none()
+                && let Some(column) = schema.column_by_id(*id)
+            {
+                let start = out.len();
+                out.put_i32(NULL);
+                let begun = ToCql::begin(&column.ty, view, (shadow, now), out);
+                match begun {
+                    Some(begun) => steps.open = Some((begun, start)),
+                    None => out.truncate(start),
+                }
+            }
+            let live = match (&mut steps.open, view) {
+                (Some((elements, start)), Some(view)) => {
+                    if !elements.step(elements_max, out) {
+                        return false;
+                    }
+                    let live = elements.end(out);
+                    end_collection(*form, view, (*start, live), out);
+                    if !live {
+                        out.put_i32(NULL);
+                    }
+                    live
+                }
+                _ => write_column(schema, (*id, *form), data, steps.sight, out),
+            };
+            steps.open = None;
+            steps.any |= live;
+            steps.next += 1;
+        }
+        true
+    }
+}
+
 /// Appends one column; whether it is live.
 fn write_column(
     schema: &TableSchema,
@@ -234,16 +306,27 @@ fn write_collection(
         ColumnForm::Blob => collection::live_elements(view, shadow, now, out),
         _ => collection::to_cql(&column.ty, view, shadow, now, out),
     };
+    end_collection(form, view, (start, live), out);
+    live
+}
+
+/// What stands in `out` from `start` on is a length to be filled in and the value; takes it back
+/// out if it is not live.
+fn end_collection(
+    form: ColumnForm,
+    view: CollectionView<'_>,
+    (start, live): (usize, bool),
+    out: &mut Vec<u8>,
+) {
     if !live {
         out.truncate(start);
-        return false;
+        return;
     }
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     if form == ColumnForm::ValueWithTimes {
         put_times(out, collection::last_update(view), 0, 0);
     }
-    true
 }
 
 fn put_times(out: &mut Vec<u8>, timestamp: i64, expiry: i64, ttl: i32) {

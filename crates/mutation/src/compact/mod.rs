@@ -11,4 +11,4 @@ mod query;
 mod tests;
 
 pub use filter::{CompactionFilter, PurgeOf};
-pub use query::{QueryCompactor, Step};
+pub use query::{QueryCompactor, RowSteps, Step};

@@ -1,6 +1,6 @@
 //! From fragments to a page of an answer.
 
-use super::columns::{ColumnPlan, Sight};
+use super::columns::{ColumnPlan, ColumnSteps, Sight};
 use crate::fragment::Fragment;
 use crate::page::{Page, Partitions, ReadCommand, Resume, RowPiece, RowShape};
 use crate::range::Direction;
@@ -49,6 +49,18 @@ pub struct QueryCompactor<'c> {
     page: Page,
     partition: Option<Partition>,
     stopped: bool,
+}
+
+/// A row on its way into a page, in steps.
+#[derive(Debug)]
+pub struct RowSteps<'r> {
+    row: RowView<'r>,
+    /// Where it starts in the page, and its values if it is written whole.
+    start: usize,
+    values_at: usize,
+    /// Else the piece that comes next.
+    piece: usize,
+    columns: ColumnSteps<'r>,
 }
 
 /// The partition at hand.
@@ -209,19 +221,69 @@ impl<'c> QueryCompactor<'c> {
                         RowPiece::Regulars => {
                             any = self.regulars.write(self.schema, row, sight, bytes);
                         }
-                        RowPiece::Clustering(position) => {
-                            put_value(bytes, clustering_components(key).nth(*position as usize));
-                        }
-                        RowPiece::PartitionKey(position) => {
-                            let key_count = self.schema.partition_key_count;
-                            put_value(bytes, key_value(self.command, key_count, *position));
-                        }
+                        of_key => put_piece(bytes, of_key, key, (self.schema, self.command)),
                     }
                 }
                 any
             }
         };
-        if !any && !row::is_live(self.schema, row, shadow, sight.now) {
+        self.end_of_row(key, row, start, any)
+    }
+
+    /// Begins to take a row as [`QueryCompactor::row`] does, in steps; nothing else may come before
+    /// [`QueryCompactor::end_row`]. `None`: it is not wanted, as `row` would say.
+    pub fn begin_row<'r>(&mut self, key: &[u8], row: RowView<'r>) -> Option<RowSteps<'r>> {
+        let partition = self.partition.as_ref()?;
+        let shadow = partition.tombstone.merge(partition.range);
+        let sight = Sight { shadow: shadow.merge(row.deletion()), now: self.command.now };
+        let bytes = &mut self.page.bytes;
+        // As a rule it takes less in the page; so that the page does not move as it grows.
+        bytes.reserve(row.bytes().len());
+        let start = bytes.len();
+        if let RowShape::Whole = self.command.shape {
+            bytes.put_vint_bytes(key);
+            bytes.put_u32(0);
+        }
+        let columns = ColumnSteps::new(row, sight);
+        Some(RowSteps { row, start, values_at: bytes.len(), piece: 0, columns })
+    }
+
+    /// Goes on with at most so many elements of collections; whether the row is taken.
+    pub fn step_row(&mut self, key: &[u8], steps: &mut RowSteps<'_>, elements_max: usize) -> bool {
+        let (schema, bytes) = (self.schema, &mut self.page.bytes);
+        let RowShape::Pieces(pieces) = &self.command.shape else {
+            return self.regulars.step(schema, &mut steps.columns, elements_max, bytes);
+        };
+        while let Some(piece) = pieces.get(steps.piece) {
+            match piece {
+                RowPiece::Regulars => {
+                    if !self.regulars.step(schema, &mut steps.columns, elements_max, bytes) {
+                        return false;
+                    }
+                }
+                of_key => put_piece(bytes, of_key, key, (schema, self.command)),
+            }
+            steps.piece += 1;
+        }
+        true
+    }
+
+    /// Ends a row that is taken.
+    pub fn end_row(&mut self, key: &[u8], steps: RowSteps<'_>) -> Step {
+        let RowSteps { row, start, values_at, columns, .. } = steps;
+        if let RowShape::Whole = self.command.shape {
+            patch_length(&mut self.page.bytes, values_at);
+        }
+        self.end_of_row(key, row, start, columns.is_any_live())
+    }
+
+    /// A row is in the page from `start` on, with values of which `any` are live.
+    #[inline]
+    fn end_of_row(&mut self, key: &[u8], row: RowView<'_>, start: usize, any: bool) -> Step {
+        let Some(partition) = &mut self.partition else { return self.outside() };
+        let shadow = partition.tombstone.merge(partition.range);
+        let bytes = &mut self.page.bytes;
+        if !any && !row::is_live(self.schema, row, shadow, self.command.now) {
             bytes.truncate(start);
             self.page.tombstones_seen += 1;
             if self.command.tombstone_limit <= self.page.tombstones_seen {
@@ -369,6 +431,23 @@ fn key_of(command: &ReadCommand) -> &[u8] {
 /// A column of that key.
 fn key_value(command: &ReadCommand, key_count: usize, position: u16) -> Option<&[u8]> {
     partition_key_component(key_of(command), key_count, position as usize)
+}
+
+/// Appends a column of the keys of a row.
+fn put_piece(
+    out: &mut Vec<u8>,
+    piece: &RowPiece,
+    key: &[u8],
+    (schema, command): (&TableSchema, &ReadCommand),
+) {
+    let value = match piece {
+        RowPiece::Regulars => return,
+        RowPiece::Clustering(position) => clustering_components(key).nth(*position as usize),
+        RowPiece::PartitionKey(position) => {
+            key_value(command, schema.partition_key_count, *position)
+        }
+    };
+    put_value(out, value);
 }
 
 /// Appends a value as the native protocol has it.

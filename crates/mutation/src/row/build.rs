@@ -145,6 +145,16 @@ impl RowBuilder {
         elements.write(path, &mut self.out);
     }
 
+    /// A multi-cell column whose blob of so many bytes the caller puts in afterwards; where it goes
+    /// in what `finish` gives. Nothing in the blob may be covered by the row tombstone. Panics if
+    /// `column` is not greater than the last one.
+    pub fn collection_apart(&mut self, column: ColumnId, blob_bytes: usize) -> usize {
+        self.begin_column(column);
+        self.out.put_vint((column.0 as u64) << FORM_BITS | MULTI as u64);
+        self.out.put_vint(blob_bytes as u64);
+        self.out.len()
+    }
+
     /// The blob.
     pub fn finish(mut self) -> Vec<u8> {
         if self.last.is_none() {

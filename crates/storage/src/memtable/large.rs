@@ -46,9 +46,9 @@ pub(super) type PartNode = Node<Rc<[u8]>>;
 
 /// A large collection.
 #[derive(Clone)]
-struct Parts {
-    column: ColumnId,
-    tomb: Tombstone,
+pub(super) struct Parts {
+    pub(super) column: ColumnId,
+    pub(super) tomb: Tombstone,
     /// The greatest timestamp of any element.
     newest: i64,
     /// By the first path: blobs without a tombstone. `None`: no element.
@@ -110,19 +110,17 @@ impl LargeRow {
         }
     }
 
-    /// The whole row.
-    pub(super) fn assemble(&self) -> Vec<u8> {
-        let mut blob = Vec::new();
-        let mut parts = self.collections.iter().peekable();
-        rebuild(RowView::trusted(&self.head), |builder, below| {
-            while let Some(next) = parts.next_if(|parts| below.is_none_or(|id| parts.column <= id))
-            {
-                blob.clear();
-                next.join(&mut blob);
-                builder.collection(next.column, &blob);
-            }
-            below.is_none_or(|id| !self.has_parts(id))
-        })
+    /// All but the large collections.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+    /// The large collections, by column.
+    pub(super) fn collections(&self) -> &[Parts] {
+        &self.collections
+    }
+    /// About what the whole row has.
+    pub(super) fn bytes(&self) -> usize {
+        self.head.len() + self.collections.iter().map(|parts| parts.bytes).sum::<usize>()
     }
 
     /// About how many bytes the whole row has.
@@ -141,7 +139,7 @@ impl LargeRow {
         self.collections.into_iter().filter_map(|parts| parts.tree).map(Tree::into_root)
     }
 
-    fn has_parts(&self, column: ColumnId) -> bool {
+    pub(super) fn has_parts(&self, column: ColumnId) -> bool {
         self.collections.binary_search_by_key(&column, |parts| parts.column).is_ok()
     }
 
@@ -175,7 +173,7 @@ impl LargeRow {
 
 /// Writes a row anew. `visit` is called before each column, and at the end, with what it may put
 /// before it; it says whether the column stays.
-fn rebuild(
+pub(super) fn rebuild(
     row: RowView<'_>,
     mut visit: impl FnMut(&mut RowBuilder, Option<ColumnId>) -> bool,
 ) -> Vec<u8> {
@@ -321,11 +319,10 @@ impl Parts {
         }
     }
 
-    /// Appends the blob of all of it.
-    fn join(&self, out: &mut Vec<u8>) {
+    /// Its parts, in order.
+    pub(super) fn blobs(&self) -> Vec<Rc<[u8]>> {
         let parts = self.tree.as_ref().map(Tree::values).unwrap_or_default();
-        let views = parts.into_iter().map(|part| CollectionView::trusted(part));
-        collection::join(self.tomb, views, out);
+        parts.into_iter().cloned().collect()
     }
 }
 
@@ -340,6 +337,7 @@ fn place(ty: Option<&Type>, stored: &[u8], wanted: &[u8]) -> Ordering {
 
 #[cfg(test)]
 mod tests {
+    use super::super::assembly::Assembly;
     use super::super::row::Row;
     use super::*;
     use crate::testing::{C, V, schema};
@@ -393,6 +391,21 @@ mod tests {
         }
     }
 
+    /// What it becomes in steps of a few parts.
+    fn in_steps(row: &Row, parts_max: usize) -> Bytes {
+        let Row::Large(large) = row else { return row.bytes() };
+        let mut assembly = Assembly::new(large.clone());
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            if let Some(bytes) = assembly.step(parts_max) {
+                let parts: usize = large.collections().iter().map(|one| one.blobs().len()).sum();
+                assert!(2 * (parts / parts_max) <= steps, "{steps} steps for {parts} parts");
+                return bytes;
+            }
+        }
+    }
+
     fn check(seed: u64) {
         let schema = schema(1, "t");
         let mut prng = Prng::from_seed(seed);
@@ -410,6 +423,8 @@ mod tests {
             mutation::row::merge(&schema, RowView::trusted(&expected), new, &mut merged);
             expected = merged;
             assert_eq!(row.bytes()[..], expected[..], "seed {seed} step {step}");
+            let parts_max = 1 + prng.below(9) as usize;
+            assert_eq!(in_steps(&row, parts_max)[..], expected[..], "seed {seed} step {step}");
             was_large |= matches!(row, Row::Large(_));
             if prng.one_in(10) {
                 snapshots.push((row.clone(), expected.clone()));

@@ -15,6 +15,7 @@
 //!
 //! Never waits, never does I/O.
 
+mod assembly;
 mod footprint;
 mod garbage;
 mod large;
@@ -66,6 +67,8 @@ pub struct Memtable {
     spooled: Cell<usize>,
     /// Rows and partitions.
     objects: Cell<usize>,
+    /// Whether it has a row that is put together in steps.
+    is_huge: Cell<bool>,
     /// What it counts for; in the tests of sources nothing.
     dirty: Option<Rc<Dirty>>,
     sealed: Cell<bool>,
@@ -96,6 +99,8 @@ pub(crate) struct Partition {
     rows: Rows,
     /// `None`: there is none.
     ranges: Option<Rc<RangeTombstoneList>>,
+    /// Whether it has a row that is put together in steps.
+    is_huge: bool,
 }
 
 impl Memtable {
@@ -118,6 +123,7 @@ impl Memtable {
             bytes: Cell::new(0),
             spooled: Cell::new(0),
             objects: Cell::new(0),
+            is_huge: Cell::new(false),
             dirty,
             sealed: Cell::new(false),
             held: RefCell::new(HeldEntries::default()),
@@ -141,6 +147,11 @@ impl Memtable {
     /// Whether anything was written to a partition.
     pub(crate) fn contains(&self, key: &DecoratedKey) -> bool {
         self.partitions.borrow().contains_key(key)
+    }
+    /// Whether a partition has rows so large that they are put together in steps: they are read
+    /// through a source.
+    pub(crate) fn has_huge_rows(&self, key: &DecoratedKey) -> bool {
+        self.is_huge.get() && self.partitions.borrow().get(key).is_some_and(|one| one.is_huge)
     }
     /// Ends its life as a place to write to.
     pub(crate) fn seal(&self) {
@@ -241,6 +252,10 @@ impl Memtable {
             }
         }
         self.objects.set(self.objects.get() + added);
+        if std::mem::take(&mut scratch.is_huge) {
+            partition.is_huge = true;
+            self.is_huge.set(true);
+        }
         let before = self.bytes.get();
         self.bytes.set(before.saturating_add_signed(grown.bytes()));
         let grown = self.bytes.get() as isize - before as isize;
@@ -331,7 +346,13 @@ impl Drop for Memtable {
 
 impl Partition {
     fn new() -> Partition {
-        Partition { tombstone: Tombstone::NONE, static_row: None, rows: Rows::new(), ranges: None }
+        Partition {
+            tombstone: Tombstone::NONE,
+            static_row: None,
+            rows: Rows::new(),
+            ranges: None,
+            is_huge: false,
+        }
     }
 
     fn delete(&mut self, order: &ClusteringOrder, range: RangeTombstone, grown: &mut Grown) {

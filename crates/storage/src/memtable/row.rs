@@ -1,6 +1,7 @@
 //! One row of a memtable: one blob, which readers share; or, with a large collection, a head and
 //! parts.
 
+use super::assembly::Assembly;
 use super::footprint::{Grown, blob_bytes};
 use super::large::{LargeRow, PartNode};
 use model::{ColumnId, TableSchema};
@@ -8,6 +9,9 @@ use mutation::RowView;
 use mutation::row::ColumnData;
 use std::rc::Rc;
 use stdx::Bytes;
+
+/// Rows in pieces of more bytes are put together in steps.
+const ROW_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// What was written to a row, merged.
 #[derive(Clone)]
@@ -24,6 +28,8 @@ pub(super) struct Scratch {
     /// Collections that are deleted, and what they take. They are large: whoever merges frees them
     /// piece by piece.
     pub(super) litter: Vec<(Rc<PartNode>, usize)>,
+    /// Whether a row has become one that is put together in steps, or is one.
+    pub(super) is_huge: bool,
 }
 
 impl Row {
@@ -44,7 +50,9 @@ impl Row {
         let blob = match self {
             Row::Blob(blob) => blob,
             Row::Large(large) => {
-                Rc::make_mut(large).merge(schema, row, scratch, grown);
+                let large = Rc::make_mut(large);
+                large.merge(schema, row, scratch, grown);
+                scratch.is_huge |= is_huge(large);
                 return;
             }
         };
@@ -54,6 +62,7 @@ impl Row {
         match LargeRow::of(RowView::trusted(merged), grown) {
             None => put(blob, merged, grown),
             Some(large) => {
+                scratch.is_huge |= is_huge(&large);
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));
             }
@@ -88,9 +97,21 @@ impl Row {
     pub(super) fn bytes(&self) -> Bytes {
         match self {
             Row::Blob(blob) => Bytes::from(blob.clone()),
-            Row::Large(large) => Bytes::copy_from(&large.assemble()),
+            Row::Large(large) => Assembly::at_once(large.clone()),
         }
     }
+
+    /// All of it, to be put together in steps, if that takes long.
+    pub(super) fn slowly(&self) -> Option<Assembly> {
+        match self {
+            Row::Large(large) if is_huge(large) => Some(Assembly::new(large.clone())),
+            _ => None,
+        }
+    }
+}
+
+fn is_huge(large: &LargeRow) -> bool {
+    ROW_BYTES_AT_ONCE < large.bytes()
 }
 
 /// The collections of a row blob, and their elements.

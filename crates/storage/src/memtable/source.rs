@@ -5,14 +5,20 @@
 //! others it keeps where it stands: partitions that are written behind that place are not seen,
 //! those ahead of it are.
 
+use super::assembly::Assembly;
 use super::{Memtable, Partition};
 use model::{DecoratedKey, Token};
 use mutation::{
     ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone, TombstoneChange,
 };
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
+use runtime::task::yield_if_needed;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
+use stdx::Bytes;
+
+/// Parts of a row, of some KiB each, that are put together between two looks at the clock.
+const PARTS_PER_STEP: usize = 32;
 
 /// Which partitions a source yields.
 #[derive(Clone, Debug)]
@@ -34,6 +40,14 @@ pub struct MemtableSource {
     slice: Slice,
     /// All ranges of a forwarding source.
     whole: Vec<ClusteringRange>,
+    /// What comes next is this row, once it is put together.
+    huge: Option<Huge>,
+}
+
+/// A row that is put together in steps; `key`: none if it is the static row.
+struct Huge {
+    key: Option<Bytes>,
+    row: Assembly,
 }
 
 /// Where the stream stands.
@@ -93,10 +107,10 @@ impl MemtableSource {
                 ((nowhere.clone(), nowhere), found.map_or(At::End, |one| At::Found(key, one)))
             }
         };
-        MemtableSource { at, memtable, keys, slice, whole }
+        MemtableSource { at, memtable, keys, slice, whole, huge: None }
     }
 
-    /// Appends at least one fragment, unless at the end.
+    /// Appends at least one fragment, unless at the end, or before a row that takes long.
     fn advance(&mut self, output: &mut Output<'_>) {
         while !output.is_full() {
             match std::mem::replace(&mut self.at, At::End) {
@@ -148,6 +162,10 @@ impl MemtableSource {
         if std::mem::take(static_due)
             && let Some(row) = &partition.static_row
         {
+            if let Some(row) = row.slowly() {
+                self.huge = Some(Huge { key: None, row });
+                return ControlFlow::Break(());
+            }
             output.push(Fragment::StaticRow { row: row.bytes() });
             output.go_on()?;
         }
@@ -160,7 +178,8 @@ impl MemtableSource {
             };
             let left = rest(&self.slice.ranges[index], beyond.as_ref(), direction);
             let order = &self.memtable.order;
-            let mut walk = Walk { order, direction, output, beyond, open };
+            let huge = &mut self.huge;
+            let mut walk = Walk { order, direction, output, beyond, open, huge };
             walk.range(partition, &left)?;
             *range += 1;
             *beyond = None;
@@ -175,6 +194,29 @@ impl MemtableSource {
     }
 }
 
+impl MemtableSource {
+    /// Yields the row that is put together in steps, and lets other tasks go on between them.
+    async fn assemble(&mut self, out: &mut Vec<Fragment>) -> Result<(), ReadError> {
+        let Some(huge) = &mut self.huge else { return Ok(()) };
+        let row = loop {
+            match huge.row.step(PARTS_PER_STEP) {
+                Some(row) => break row,
+                None => yield_if_needed().await,
+            }
+        };
+        let key = huge.key.take();
+        self.huge = None;
+        out.push(match &key {
+            None => Fragment::StaticRow { row },
+            Some(key) => Fragment::Row { key: key.clone(), row },
+        });
+        if let (Some(key), At::Inside { beyond, .. }) = (key, &mut self.at) {
+            *beyond = Some(behind(key, Direction::of(self.slice.reversed)));
+        }
+        Ok(())
+    }
+}
+
 /// One pass over what is left of a range.
 struct Walk<'w, 'o> {
     order: &'w Rc<model::ClusteringOrder>,
@@ -182,6 +224,7 @@ struct Walk<'w, 'o> {
     output: &'w mut Output<'o>,
     beyond: &'w mut Option<ClusteringPosition>,
     open: &'w mut Tombstone,
+    huge: &'w mut Option<Huge>,
 }
 
 impl Walk<'_, '_> {
@@ -207,12 +250,12 @@ impl Walk<'_, '_> {
             while let Some(change) = changes.next_if(before) {
                 self.change(change)?;
             }
+            if let Some(row) = row.slowly() {
+                *self.huge = Some(Huge { key: Some(key.clone()), row });
+                return ControlFlow::Break(());
+            }
             self.output.push(Fragment::Row { key: key.clone(), row: row.bytes() });
-            let key = key.clone();
-            *self.beyond = Some(match direction {
-                Direction::Forward => ClusteringPosition::after(key),
-                Direction::Reversed => ClusteringPosition::before(key),
-            });
+            *self.beyond = Some(behind(key.clone(), direction));
             self.output.go_on()
         })?;
         changes.try_for_each(|change| self.change(change))
@@ -223,6 +266,14 @@ impl Walk<'_, '_> {
         *self.beyond = Some(change.position.clone());
         self.output.push(change.into());
         self.output.go_on()
+    }
+}
+
+/// Just behind a row, in that direction.
+fn behind(key: Bytes, direction: Direction) -> ClusteringPosition {
+    match direction {
+        Direction::Forward => ClusteringPosition::after(key),
+        Direction::Reversed => ClusteringPosition::before(key),
     }
 }
 
@@ -248,7 +299,7 @@ fn before(key: &DecoratedKey, bound: &RingBound) -> bool {
 
 /// A key at or before every key after `bound`, and after most before it.
 fn first_key(bound: &RingBound) -> DecoratedKey {
-    let key = bound.key.as_deref().map(stdx::Bytes::copy_from).unwrap_or_default();
+    let key = bound.key.as_deref().map(Bytes::copy_from).unwrap_or_default();
     DecoratedKey { token: bound.token, key }
 }
 
@@ -258,10 +309,15 @@ impl Source for MemtableSource {
         budget: Budget,
         out: &mut Vec<Fragment>,
     ) -> Option<Result<(), ReadError>> {
+        if self.huge.is_some() {
+            return None;
+        }
+        let before = out.len();
         let fragments_left = budget.fragments_max.max(1);
         let bytes_left = budget.bytes_max.max(1);
         self.advance(&mut Output { out, fragments_left, bytes_left });
-        Some(Ok(()))
+        let waits = self.huge.is_some() && out.len() == before;
+        (!waits).then_some(Ok(()))
     }
 
     fn fill<'a>(
@@ -269,11 +325,14 @@ impl Source for MemtableSource {
         budget: Budget,
         out: &'a mut Vec<Fragment>,
     ) -> LocalFuture<'a, Result<(), ReadError>> {
-        let done = self.try_fill(budget, out).unwrap_or(Ok(()));
-        Box::pin(std::future::ready(done))
+        match self.try_fill(budget, out) {
+            Some(done) => Box::pin(std::future::ready(done)),
+            None => Box::pin(self.assemble(out)),
+        }
     }
 
     fn next_partition(&mut self) {
+        self.huge = None;
         if let At::Inside { key, .. } = &self.at {
             self.at = At::After(key.clone());
         }
@@ -289,6 +348,7 @@ impl Source for MemtableSource {
 
     fn forward_rows(&mut self, asked: ClusteringRange) {
         assert!(self.slice.forwarding, "rows are forwarded of a source that was not opened so");
+        self.huge = None;
         if let At::Inside { range, beyond, open, static_due, .. } = &mut self.at {
             let order = &self.memtable.order;
             let parts = self.whole.iter().filter_map(|own| own.intersect(order, &asked));

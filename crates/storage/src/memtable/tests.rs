@@ -158,6 +158,90 @@ fn check_reads(seed: u64) {
     }
 }
 
+/// Makes a row of a partition large, or a static row if the table had such collections.
+fn add_elements(prng: &mut Prng, schema: &TableSchema, memtable: &Memtable, model: &mut Model) {
+    let mut set = mutation::CollectionWriter::new(Tombstone::NONE);
+    let first = prng.below(2000) as u32;
+    for path in first..first + 400 {
+        let timestamp = 10 + prng.below(20) as i64;
+        set.push(&path.to_be_bytes(), mutation::Cell::live(timestamp, &[7; 200]));
+    }
+    let mut row = mutation::RowBuilder::new(Vec::new());
+    row.collection(testing::C, &set.finish());
+    let mut builder = mutation::MutationBuilder::new(schema, &testing::key(prng.below(2)));
+    let place = [prng.below(2) as u32, prng.below(SHAPE.rows) as u32];
+    builder.row(&testing::clustering(&place), &row.finish());
+    apply(schema, memtable, model, builder.freeze());
+}
+
+/// Rows that are put together in steps come whole and in their place, as they were when the source
+/// came to their partition, while the memtable changes at each step.
+async fn check_huge_rows(seed: u64) -> usize {
+    let mut prng = Prng::from_seed(seed);
+    let schema = Rc::new(testing::schema(1, "t"));
+    let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+    let mut model = Model::new();
+    for _ in 0..30 {
+        apply(&schema, &memtable, &mut model, random_mutation(&mut prng, &schema, SHAPE));
+        add_elements(&mut prng, &schema, &memtable, &mut model);
+    }
+    let mut waits = 0;
+    let keys: Vec<_> = model.keys().cloned().collect();
+    for key in &keys {
+        let slice = random_slice(&mut prng, &schema);
+        let budget = random_budget(&mut prng);
+        let one_key = KeyRange::One(key.clone());
+        let mut source = MemtableSource::new(memtable.clone(), one_key, slice.clone());
+        let one = model[key].clone();
+        let mut seen = Vec::new();
+        loop {
+            let before = seen.len();
+            match source.try_fill(budget, &mut seen) {
+                Some(filled) => filled.unwrap(),
+                None => {
+                    assert_eq!(seen.len(), before, "yielded and then wanted to wait");
+                    assert!(memtable.has_huge_rows(key));
+                    waits += 1;
+                    add_elements(&mut prng, &schema, &memtable, &mut model);
+                    if prng.one_in(8) {
+                        source.next_partition();
+                        seen.clear();
+                        break;
+                    }
+                    source.fill(budget, &mut seen).await.unwrap();
+                    assert_eq!(seen.len(), before + 1);
+                }
+            }
+            if seen.len() == before {
+                break;
+            }
+        }
+        if seen.is_empty() {
+            let mut rest = Vec::new();
+            source.fill(budget, &mut rest).await.unwrap();
+            assert!(rest.is_empty(), "a partition that was skipped goes on");
+            continue;
+        }
+        check_well_formed(&schema, &slice, &seen);
+        assert!(seen == expected(&schema, &one, &slice), "seed {seed}");
+    }
+    waits
+}
+
+#[test]
+fn rows_that_are_put_together_in_steps_come_whole() {
+    let mut world = runtime::sim::World::new(runtime::sim::Options::new(1));
+    let node = world.add_node(1);
+    let waits = world.block_on(node, 0, async {
+        let mut waits = 0;
+        for seed in 0..30 {
+            waits += check_huge_rows(seed).await;
+        }
+        waits
+    });
+    assert!(30 < waits, "{waits} rows were put together in steps");
+}
+
 fn check_changing(seed: u64) {
     let mut prng = Prng::from_seed(seed);
     let schema = testing::schema(1, "t");
