@@ -13,7 +13,7 @@ use super::delays::{self, Spread};
 use super::statistics::median;
 use cases::{Case, Data};
 pub(crate) use options::Options;
-use runtime::counters::cpu_ns;
+use runtime::counters::{Counters, cpu_ns};
 use serde_json::json;
 use storage::{LoneCache, RowCacheStats};
 
@@ -23,6 +23,8 @@ const FILLS_MAX: u64 = 10_000;
 /// A merge.
 struct Merged {
     cpu_ns: u64,
+    /// Where the machine counts them.
+    instructions: Option<u64>,
     waits: Spread,
     /// Turns over the threshold of the stall detector.
     stalls: u64,
@@ -87,17 +89,24 @@ async fn merge(
     cache: &LoneCache,
     memtable: &std::rc::Rc<storage::memtable::Memtable>,
 ) -> Result<Merged, String> {
-    let (start, stalls) = (cpu_ns(), runtime::stalls().0);
+    let counters = Counters::open();
+    let (start, before, stalls) = (cpu_ns(), counters.read().instructions, runtime::stalls().0);
     let (done, waits) = delays::during(cache.merge(memtable, |_| true)).await;
     done.map_err(|error| error.to_string())?;
-    Ok(Merged { cpu_ns: cpu_ns() - start, waits, stalls: runtime::stalls().0 - stalls })
+    let instructions = counters.read().instructions.zip(before).map(|(now, then)| now - then);
+    let stalls = runtime::stalls().0 - stalls;
+    Ok(Merged { cpu_ns: cpu_ns() - start, instructions, waits, stalls })
 }
 
 fn line(data: &Data<'_>, merged: &Merged, before: &RowCacheStats, after: &RowCacheStats) -> String {
     let allocated = after.allocated_bytes - before.allocated_bytes;
     let moved = after.moved_bytes - before.moved_bytes;
+    let instructions = match merged.instructions {
+        Some(count) => (count / data.rows()).to_string(),
+        None => "n/a".to_string(),
+    };
     format!(
-        "update: {:.6} [ms], {:.3} us/row, preemption: {}, {}, alloc/comp: {:.2}/{:.2} [MB] (amp: \
+        "update: {:.6} [ms], {:.3} us/row, {instructions} insns/row, preemption: {}, {}, alloc/comp: {:.2}/{:.2} [MB] (amp: \
          {:.3}), pr/ev {}/{}",
         millis(merged.cpu_ns),
         micros_per_row(data, merged),
