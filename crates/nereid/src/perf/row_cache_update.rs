@@ -106,8 +106,8 @@ fn line(data: &Data<'_>, merged: &Merged, before: &RowCacheStats, after: &RowCac
         None => "n/a".to_string(),
     };
     format!(
-        "update: {:.6} [ms], {:.3} us/row, {instructions} insns/row, preemption: {}, {}, alloc/comp: {:.2}/{:.2} [MB] (amp: \
-         {:.3}), pr/ev {}/{}",
+        "update: {:.6} [ms], {:.3} us/row, {instructions} insns/row, preemption: {}, {}, \
+         alloc/comp: {:.2}/{:.2} [MB] (amp: {:.3}), pr/ev {}/{}",
         millis(merged.cpu_ns),
         micros_per_row(data, merged),
         merged.waits,

@@ -33,7 +33,8 @@ const HASHES_MAX: usize = 1 << 20;
 
 /// Rows with more bytes in memory are written in steps.
 const ROW_BYTES_AT_ONCE: usize = 64 << 10;
-/// Of such a row: cells that are encoded, and bytes that are put out, between two looks at the clock.
+/// Of such a row: cells that are encoded, and bytes that are put out, between two looks at the
+/// clock.
 const CELLS_PER_STEP: usize = 512;
 const PIECE_BYTES: usize = 64 << 10;
 
