@@ -118,11 +118,6 @@ impl LargeRow {
     pub(super) fn collections(&self) -> &[Parts] {
         &self.collections
     }
-    /// About what the whole row has.
-    pub(super) fn bytes(&self) -> usize {
-        self.head.len() + self.collections.iter().map(|parts| parts.bytes).sum::<usize>()
-    }
-
     /// About how many bytes the whole row has.
     pub(super) fn len(&self) -> usize {
         self.head.len() + self.collections.iter().map(|parts| parts.bytes).sum::<usize>()

@@ -111,7 +111,7 @@ impl Row {
 }
 
 fn is_huge(large: &LargeRow) -> bool {
-    ROW_BYTES_AT_ONCE < large.bytes()
+    ROW_BYTES_AT_ONCE < large.len()
 }
 
 /// The collections of a row blob, and their elements.
