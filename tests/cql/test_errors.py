@@ -113,3 +113,17 @@ def test_a_wrong_length_of_a_bound_value(db):
             db.session.execute(bound)
         assert isinstance(caught.value, InvalidRequest), caught.value
         assert words in str(caught.value).lower(), caught.value
+
+
+def test_what_is_wrong_with_fields_and_elements_is_told(db):
+    kind = db.type("a int")
+    t = db.table(f"k int PRIMARY KEY, f frozen<{kind}>, n int")
+    for text, words in [
+        (f"DELETE f.a FROM {t} WHERE k = 0", "Frozen UDT column f does not support field deletion"),
+        (f"DELETE n.a FROM {t} WHERE k = 0", "Invalid deletion operation for non-UDT column n"),
+        (f"UPDATE {t} SET f.a = 0 WHERE k = 0",
+         "Invalid operation (f.a = 0) for frozen UDT column f"),
+        (f"UPDATE {t} SET n.a = 0 WHERE k = 0", "Invalid operation (n.a = 0) for non-UDT column n"),
+        (f"DELETE FROM {t} WHERE k CONTAINS 1", "Cannot use CONTAINS on non-collection column k"),
+    ]:
+        db.refuse(text, words)

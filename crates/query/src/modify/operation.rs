@@ -99,7 +99,7 @@ impl Operation {
                 set_element(column, key, value, preparer)
             }
             (ColumnPath::Field(_, field), Change::Set(value)) => {
-                let (index, ty) = field_of(column, &field.text)?;
+                let (index, ty) = field_of(column, &field.text, Some(value))?;
                 let name = format!("{}.{}", column.name, field.text);
                 let value = preparer.prepare(value, Receiver { name: &name, ty: &ty })?;
                 Ok(Operation::of(column, Action::SetField(index, value)))
@@ -129,7 +129,9 @@ impl Operation {
     ) -> Result<Operation, CqlError> {
         let action = match path {
             ColumnPath::Column(_) => Action::Delete,
-            ColumnPath::Field(_, field) => Action::DeleteField(field_of(column, &field.text)?.0),
+            ColumnPath::Field(_, field) => {
+                Action::DeleteField(field_of(column, &field.text, None)?.0)
+            }
             ColumnPath::Element(_, key) => {
                 let (name, ty) = match &column.ty {
                     ty if !ty.is_collection() => {
@@ -255,18 +257,24 @@ fn change_value(
     Ok(Operation::of(column, action))
 }
 
-fn field_of(column: &Column, field: &str) -> Result<(u16, Type), CqlError> {
+/// The field of a column that is set to `value`, or deleted.
+fn field_of(column: &Column, field: &str, value: Option<&Expr>) -> Result<(u16, Type), CqlError> {
+    let name = &column.name;
     let Type::User(user) = &column.ty else {
-        return Err(CqlError::Invalid(format!(
-            "Invalid operation ({}.{field} = ..) for non-UDT column {}",
-            column.name, column.name
-        )));
+        return Err(CqlError::Invalid(match value {
+            Some(value) => {
+                format!("Invalid operation ({name}.{field} = {value}) for non-UDT column {name}")
+            }
+            None => format!("Invalid deletion operation for non-UDT column {name}"),
+        }));
     };
     if user.frozen {
-        return Err(CqlError::Invalid(format!(
-            "Invalid operation ({}.{field} = ..) for frozen UDT column {}",
-            column.name, column.name
-        )));
+        return Err(CqlError::Invalid(match value {
+            Some(value) => {
+                format!("Invalid operation ({name}.{field} = {value}) for frozen UDT column {name}")
+            }
+            None => format!("Frozen UDT column {name} does not support field deletion"),
+        }));
     }
     let index = user.fields.iter().position(|(name, _)| name == field);
     match index {

@@ -410,7 +410,16 @@ fn restrict(
             ast::Test::Like(_) => "LIKE",
             _ => continue,
         };
-        return Err(CqlError::Invalid(format!("Cannot use {statement} with {operator}")));
+        let column = match &relation.subject {
+            ast::Subject::Path(path) => table.column(path_name(path)),
+            _ => None,
+        };
+        return Err(CqlError::Invalid(match column.filter(|column| !column.ty.is_collection()) {
+            Some(column) if operator != "LIKE" => {
+                format!("Cannot use {operator} on non-collection column {}", column.name)
+            }
+            _ => format!("Cannot use {statement} with {operator}"),
+        }));
     }
     let mut inputs = Inputs::default();
     let restrictions = analyze(table, relations, Purpose::Modify, preparer, &mut inputs)?;
