@@ -107,10 +107,8 @@ impl<'a> Intake<'a> {
                 false => Some(connection.handshakes().turn().await),
             };
             connection.outbox.hold();
-            let before = connection.request_count();
             let taken = self.take_requests(&mut input, &mut envelopes).await;
             connection.outbox.flush(&connection.stream);
-            runtime::pace::came(connection.request_count() - before);
             if turn.is_some() {
                 // Others have theirs between those of new connections.
                 runtime::task::yield_now().await;

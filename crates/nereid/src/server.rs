@@ -334,9 +334,6 @@ pub(crate) fn runtime_config(values: &Values) -> Result<runtime::Config, String>
     if let Ok(micros) = values.text("idle_poll_time_us").parse() {
         config.idle_poll = Duration::from_micros(micros);
     }
-    if let Ok(micros) = values.text("rest_time_us").parse::<u32>() {
-        config.rest = Duration::from_micros(micros.min(1_000) as u64);
-    }
     if let Ok(millis) = values.text("task_quota_ms").parse::<f64>()
         && (0.01..=1000.0).contains(&millis)
     {

@@ -5,7 +5,7 @@
 //! nodes of many shards in one thread from one seed ([`sim`]).
 //!
 //! In reading order: [`run`] and [`Config`]; [`task`] and [`group`]; [`time`]; [`sync`];
-//! [`on_shard`]; [`local`]; [`io`]; [`net`]; [`pace`]; [`signal`]; [`sim`]; [`testing`].
+//! [`on_shard`]; [`local`]; [`io`]; [`net`]; [`signal`]; [`sim`]; [`testing`].
 //!
 //! Invariants
 //!  - *one-owner*: a task, a file, a socket belongs to one shard and is touched by it alone.
@@ -20,7 +20,6 @@ pub mod group;
 pub mod io;
 pub mod local;
 pub mod net;
-pub mod pace;
 pub mod signal;
 pub mod sim;
 pub mod sync;

@@ -64,9 +64,6 @@ pub struct Config {
     pub task_quota: Duration,
     /// How long an idle shard polls before it sleeps in the kernel.
     pub idle_poll: Duration,
-    /// How long a shard that has nothing to do rests while very much comes; see [`crate::pace`].
-    /// Zero: never.
-    pub rest: Duration,
     /// A task that holds its shard for longer is reported with a backtrace.
     pub stall_threshold: Option<Duration>,
     /// Makes every sync succeed without doing it. For measurements only.
@@ -86,7 +83,6 @@ impl Config {
             pin: Pin::Anywhere,
             task_quota: Duration::from_micros(500),
             idle_poll: Duration::from_micros(50),
-            rest: Duration::ZERO,
             stall_threshold: Some(Duration::from_millis(50)),
             bypass_fsync: false,
             direct_io: DirectIo::Auto,

@@ -226,35 +226,12 @@ async fn dropped_in_flight() {
     }
 }
 
-/// Under a load that lets shards rest all goes on, only later.
-async fn resting(root: PathBuf) {
-    let (load, there) = (Scope::new(), Scope::new());
-    let requests = || async {
-        loop {
-            runtime::pace::came(1_000);
-            sleep(Duration::from_micros(700)).await;
-        }
-    };
-    load.spawn(requests());
-    there.spawn(on_shard(1, move || timeout(Duration::from_secs(1), requests())));
-    sleep(Duration::from_millis(10)).await;
-    files(root).await;
-    timers().await;
-    shards().await;
-    sockets().await;
-    moved_connection().await;
-    dropped_in_flight().await;
-    load.cancel().await;
-    there.join().await;
-}
-
 fn config(backend: Backend) -> Config {
-    let rest = Duration::from_micros(200);
-    Config { backend, idle_poll: Duration::ZERO, rest, ..Config::new(2) }
+    Config { backend, idle_poll: Duration::ZERO, ..Config::new(2) }
 }
 
 fn on_real(name: &str, backend: Backend) {
-    let (root, rested) = (directory(name), directory(&format!("{name}-resting")));
+    let root = directory(name);
     runtime::testing::block_on_with(config(backend), move || async move {
         let limit = Duration::from_secs(60);
         timeout(limit, files(root)).await.expect("files");
@@ -264,7 +241,6 @@ fn on_real(name: &str, backend: Backend) {
         timeout(limit, written_at_once()).await.expect("written at once");
         timeout(limit, moved_connection()).await.expect("moved connection");
         timeout(limit, dropped_in_flight()).await.expect("dropped in flight");
-        timeout(limit, resting(rested)).await.expect("resting");
     });
 }
 

@@ -100,7 +100,6 @@ pub(crate) const OPTIONS: &[OptionRow] = &[
         None,
     ),
     row("idle_poll_time_us", Kind::Text, "", "Microseconds to poll before sleeping", None),
-    row("rest_time_us", Kind::Text, "0", "Microseconds between two looks under high load", None),
     row("poll_aio", Kind::Flag, "0", "", None),
     row("task_quota_ms", Kind::Text, "0.5", "", None),
     row(

@@ -18,7 +18,6 @@ pub(crate) mod wheel;
 
 use crate::ShardId;
 use crate::driver::Driver;
-use crate::pace::Pace;
 use clock::Clock;
 use mesh::Calls;
 use node::Node;
@@ -50,7 +49,6 @@ pub(crate) struct Shard {
     pub(crate) current_group: Cell<u8>,
     pub(crate) preempt_at: Cell<u64>,
     pub(crate) quota_ns: u64,
-    pub(crate) pace: Pace,
     /// A crashed simulated shard: what its destructors ask for does not happen.
     pub(crate) dead: Cell<bool>,
 }
@@ -88,7 +86,6 @@ impl Shard {
             current_group: Cell::new(crate::group::MAIN.0),
             preempt_at: Cell::new(u64::MAX),
             quota_ns: config.task_quota.as_nanos() as u64,
-            pace: Pace::new(config.rest),
             dead: Cell::new(false),
             node,
         })

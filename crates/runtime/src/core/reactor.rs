@@ -14,17 +14,11 @@ impl Shard {
         let idle_ns = idle_poll.as_nanos() as u64;
         while !self.node.is_stopping() {
             self.run_group();
-            if self.drain_mesh() {
-                self.pace.disturb();
-            }
+            self.drain_mesh();
             self.flush_mesh();
             self.fire_timers();
             // A shard that goes to sleep at once hands over its operations as it does.
-            let rest = match self.is_idle() {
-                true => self.pace.rest(self.clock.now_ns()),
-                false => None,
-            };
-            if !self.is_idle() || (0 < idle_ns && rest.is_none()) {
+            if !self.is_idle() || 0 < idle_ns {
                 self.poll_driver(Wait::Not, &mut completions);
                 if !self.is_idle() || self.poll_idle(idle_ns, &mut completions) {
                     continue;
@@ -34,10 +28,7 @@ impl Shard {
             let wait = if self.has_messages() || self.remote.has_foreign() {
                 Wait::Not
             } else {
-                match rest {
-                    None => Wait::AtMost(self.sleep_span()),
-                    Some(rest) => Wait::AtLeast(rest, self.sleep_span()),
-                }
+                Wait::AtMost(self.sleep_span())
             };
             if !self.node.is_stopping() {
                 self.poll_driver(wait, &mut completions);

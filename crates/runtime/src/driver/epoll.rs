@@ -140,8 +140,8 @@ impl Epoll {
         let zero = Some(Duration::ZERO);
         let limit = match wait {
             Wait::Not => zero,
-            Wait::AtMost(_) | Wait::AtLeast(..) if !self.done.is_empty() => zero,
-            Wait::AtMost(limit) | Wait::AtLeast(_, limit) => limit,
+            Wait::AtMost(_) if !self.done.is_empty() => zero,
+            Wait::AtMost(limit) => limit,
         };
         let limit = limit.and_then(|limit| rustix::event::Timespec::try_from(limit).ok());
         self.events.clear();

@@ -24,9 +24,6 @@ pub(crate) enum Wait {
     Not,
     /// Until something happens, or for so long.
     AtMost(Option<Duration>),
-    /// The same, but what happens within the first time does not end it, where the kernel can do
-    /// that.
-    AtLeast(Duration, Option<Duration>),
 }
 
 /// Completed operations and their results.

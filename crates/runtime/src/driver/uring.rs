@@ -13,7 +13,6 @@ use crate::core::ops::{Op, OpId};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::io;
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 const ENTRIES: u32 = 512;
 const EVENTFD: u64 = u64::MAX;
@@ -27,8 +26,6 @@ pub(crate) struct Uring {
     eventfd_count: Box<u64>,
     eventfd_armed: bool,
     can_truncate: bool,
-    /// The kernel can wait for a least time (Linux 6.12).
-    can_rest: bool,
     /// Completions of operations that were carried out without the ring.
     done: Completions,
 }
@@ -51,7 +48,6 @@ impl Uring {
         let probed = ring.submitter().register_probe(&mut probe).is_ok();
         Ok(Uring {
             can_truncate: probed && probe.is_supported(opcode::Ftruncate::CODE),
-            can_rest: ring.params().is_feature_min_timeout(),
             ring,
             eventfd,
             eventfd_count: Box::new(0),
@@ -81,7 +77,7 @@ impl Uring {
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
-            self.enter(0, None, None);
+            self.enter(0, None);
             // A full completion queue keeps the kernel from taking more.
             let mut done = std::mem::take(&mut self.done);
             self.reap(&mut done);
@@ -103,27 +99,22 @@ impl Uring {
                 let work = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
                 drop(queue);
                 if work {
-                    self.enter(0, None, None);
+                    self.enter(0, None);
                 }
             }
-            Wait::AtMost(limit) => self.sleep(None, limit),
-            Wait::AtLeast(least, limit) => self.sleep(Some(least), limit),
+            Wait::AtMost(limit) => {
+                if !self.eventfd_armed {
+                    let at = &raw mut *self.eventfd_count;
+                    let read = opcode::Read::new(types::Fd(self.eventfd), at.cast(), 8);
+                    self.eventfd_armed = true;
+                    self.push(&read.build().user_data(EVENTFD));
+                }
+                let want = if self.done.is_empty() { 1 } else { 0 };
+                self.enter(want, limit);
+            }
         }
         completions.append(&mut self.done);
         self.reap(completions);
-    }
-
-    fn sleep(&mut self, least: Option<Duration>, limit: Option<Duration>) {
-        if !self.eventfd_armed {
-            let at = &raw mut *self.eventfd_count;
-            let read = opcode::Read::new(types::Fd(self.eventfd), at.cast(), 8);
-            self.eventfd_armed = true;
-            self.push(&read.build().user_data(EVENTFD));
-        }
-        match self.done.is_empty() {
-            false => self.enter(0, limit, None),
-            true => self.enter(1, limit, least.filter(|_| self.can_rest)),
-        }
     }
 
     fn reap(&mut self, completions: &mut Completions) {
@@ -136,29 +127,20 @@ impl Uring {
         }
     }
 
-    /// Submits, runs the kernel's deferred work, and waits for `want` completions; for the time of
-    /// `least`, if it is set, for more of them than ever come.
-    fn enter(&mut self, want: u32, limit: Option<Duration>, least: Option<Duration>) {
+    /// Submits, runs the kernel's deferred work, and waits for `want` completions.
+    fn enter(&mut self, want: u32, limit: Option<std::time::Duration>) {
         const GETEVENTS: u32 = 1;
         const EXT_ARG: u32 = 8;
         let submit = self.ring.submission().len() as u32;
-        let (mut args, mut want) = (types::SubmitArgs::new(), want);
-        let time = limit.map(types::Timespec::from);
-        if let Some(least) = least {
-            let least = limit.map_or(least, |limit| limit.min(least));
-            args = args.min_wait_usec((least.as_micros() as u32).max(1));
-            want = ENTRIES;
-        }
-        let result = match &time {
-            // SAFETY: the arguments match EXT_ARG and live through the call.
-            Some(time) => unsafe {
-                let args = args.timespec(time);
-                self.ring.submitter().enter(submit, want, GETEVENTS | EXT_ARG, Some(&args))
-            },
-            // SAFETY: as above.
-            None if least.is_some() => unsafe {
-                self.ring.submitter().enter(submit, want, GETEVENTS | EXT_ARG, Some(&args))
-            },
+        let result = match limit {
+            Some(limit) => {
+                let time = types::Timespec::from(limit);
+                let args = types::SubmitArgs::new().timespec(&time);
+                // SAFETY: the arguments match EXT_ARG and live through the call.
+                unsafe {
+                    self.ring.submitter().enter(submit, want, GETEVENTS | EXT_ARG, Some(&args))
+                }
+            }
             // SAFETY: no argument is passed.
             None => unsafe {
                 self.ring.submitter().enter::<libc::sigset_t>(submit, want, GETEVENTS, None)
