@@ -164,7 +164,10 @@ pub(crate) async fn execute(
     };
     let options = request.write_options(write_kind);
     check_limits(items, &entries, request, &options).await?;
+    let count = entries.len();
+    request.note(|| format!("Writing {count} partitions to the commitlogs and memtables"));
     coordinator.write_batch(kind, entries, &options).await?;
+    request.note(|| "The writes are acknowledged".to_owned());
     Ok(Response::VOID)
 }
 

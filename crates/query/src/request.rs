@@ -109,6 +109,14 @@ impl<'a> Request<'a> {
         self.warnings.add(text.into());
     }
 
+    /// An event of the request's trace, if it has one.
+    #[inline]
+    pub(crate) fn note(&self, activity: impl FnOnce() -> String) {
+        if let Some(trace) = self.parameters.trace {
+            trace.event(self.ids, activity);
+        }
+    }
+
     /// Seconds since the epoch.
     pub(crate) fn now_secs(&self) -> i64 {
         match self.parameters.now_secs {

@@ -13,7 +13,7 @@
 //!    which stands what is needed to go on after it ([`layout::Spot`]). A page begins with no
 //!    tombstone change that only tells what was open at the end of the one before.
 //!  - *bounded*: at most a batch of fragments and a page are held; a page ends after
-//!    [`PARTITIONS_MAX`] partitions even if it is empty.
+//!    [`PARTITIONS_MAX`] partitions, or [`TIME_MAX`], even if it is empty.
 //!
 //! In reading order: [`layout`] (columns, keys and ranges), [`json`] (what rows say), [`dump`]
 //! (from a place to rows).
@@ -36,12 +36,17 @@ use mutation::{Fragment, Step};
 use reader::semaphore::{Permit, Units};
 use reader::{Budget, PartitionScope, Slice, Source};
 use runtime::io::IoClass;
+use runtime::time::Instant;
 use std::collections::VecDeque;
+use std::time::Duration;
 use stdx::Bytes;
 use storage::{SourceOptions, Storage};
 
 /// Partitions that are looked at for one page.
 const PARTITIONS_MAX: usize = 1000;
+
+/// How long partitions are looked at for one page: less than any read may take.
+const TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a fill that has to wait is charged for while it does.
 const IO_BYTES: usize = 16 << 10;
@@ -155,6 +160,7 @@ async fn read_here(storage: &Storage, command: &ReadCommand) -> Result<Page, rea
     let source = storage.open_source(command.table, scope, Slice::full(), options)?;
     let mut keys = Cursor::new(source, Some(&permit));
     let mut last = None;
+    let until = Instant::now() + TIME_MAX;
     for _ in 0..PARTITIONS_MAX {
         let Some(key) = keys.next_key().await? else { return Ok(dump.finish()) };
         if dump.partition(&key, &places(&key)?).await? == Step::Stop {
@@ -162,6 +168,9 @@ async fn read_here(storage: &Storage, command: &ReadCommand) -> Result<Page, rea
         }
         permit.check()?;
         last = Some(key.key.to_vec());
+        if until <= Instant::now() {
+            break;
+        }
     }
     let resume = last.map(|key| Resume { key, after: None, rows_in_partition: 0 });
     Ok(Page { resume, ..dump.finish() })

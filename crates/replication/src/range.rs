@@ -73,6 +73,7 @@ pub fn append(answer: &mut Page, mut page: Page) {
     answer.row_count += page.row_count;
     answer.partition_count += page.partition_count;
     answer.tombstones_seen += page.tombstones_seen;
+    answer.opened.0 += page.opened.0;
     answer.resume = page.resume;
 }
 

@@ -10,7 +10,7 @@ use crate::table::{Table, Tablet, Through};
 use crate::view::View;
 use crate::whole;
 use model::{DecoratedKey, TableId, TableSchema, Token};
-use mutation::page::{Page, Partitions, ReadCommand, Resume};
+use mutation::page::{Opened, Page, Partitions, ReadCommand, Resume};
 use mutation::{ClusteringRange, Fragment, RingBound};
 use reader::semaphore::{Limits, Permit, ReadSemaphore, Reading};
 use reader::{Budget, ChainSource, LocalFuture, PartitionScope, ReadError, Slice, Source};
@@ -249,8 +249,12 @@ impl One<'_> {
         let cache = self.table.cache_of(self.tablet, self.through());
         let view = View::of(self.tablet, schema, access, cache);
         let mut source = view.partition(lookup, Slice::resumed(command, &schema.order));
-        let page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
-        permit.count_sstables(view.opened());
+        let mut page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
+        let opened = view.opened();
+        permit.count_sstables(opened);
+        if let Ok(page) = &mut page {
+            page.opened = Opened(opened);
+        }
         page
     }
 }

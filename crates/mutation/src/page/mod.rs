@@ -241,4 +241,18 @@ pub struct Page {
     pub resume: Option<Resume>,
     /// For warnings.
     pub tombstones_seen: u64,
+    /// For traces.
+    pub opened: Opened,
 }
+
+/// How many SSTables were opened for single partitions of a page. Says how the page came about,
+/// not what it holds: all are equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opened(pub u64);
+
+impl PartialEq for Opened {
+    fn eq(&self, _: &Opened) -> bool {
+        true
+    }
+}
+impl Eq for Opened {}

@@ -60,7 +60,12 @@ pub(crate) async fn execute(
         let led = coordinator.increment(&plan.table, token, mutation, &options);
         Box::pin(led).await?;
     } else {
+        request.note(|| {
+            let (bytes, shard) = (mutation.size_bytes(), plan.table.tablets.shard_of(token));
+            format!("Writing {bytes} bytes to the commitlog and a memtable of shard {shard}")
+        });
         coordinator.write(&plan.table, token, mutation, &options).await?;
+        request.note(|| "The write is acknowledged".to_owned());
     }
     Ok(Response::VOID)
 }

@@ -16,7 +16,7 @@ use crate::request::{Request, integer};
 use crate::response::Rows;
 use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
 use crate::term::Env;
-use cluster::{Live, Restriction};
+use cluster::{Live, Restriction, TableEntry};
 use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
@@ -185,6 +185,30 @@ pub(super) fn limit(
         Some(limit) if 0 < limit => Ok(limit as u64),
         Some(_) => Err(CqlError::Invalid(format!("{name} must be strictly positive"))),
     }
+}
+
+/// What a trace says before a read.
+fn begun(table: &TableEntry, token: Token, partitions: &Partitions) -> String {
+    match partitions {
+        Partitions::Key(_) => {
+            let shard = table.tablets.shard_of(token);
+            format!("Reading the partition with token {} on shard {shard}", token.0)
+        }
+        Partitions::Range { start, end } => {
+            let (start, end) = (start.token.0, end.token.0);
+            format!("Reading the partitions with tokens from {start} to {end}, tablet by tablet")
+        }
+    }
+}
+
+/// What a trace says after a read.
+fn ended(page: &Page) -> String {
+    let Page { row_count, tombstones_seen, opened, resume, .. } = page;
+    let more = if resume.is_some() { ", more to come" } else { "" };
+    let opened = opened.0;
+    format!(
+        "Read {row_count} rows and {tombstones_seen} tombstones, {opened} SSTables opened{more}"
+    )
 }
 
 /// What is left to be read.
@@ -453,7 +477,10 @@ impl Scan<'_> {
             let read = coordinator.read_fragments(base, token, &self.command, &options);
             return Ok(Box::pin(read).await?);
         }
-        let page = coordinator.read(&self.plan.table, token, &self.command, &options).await?;
+        let table = &self.plan.table;
+        self.request.note(|| begun(table, token, &self.command.partitions));
+        let page = coordinator.read(table, token, &self.command, &options).await?;
+        self.request.note(|| ended(&page));
         Ok(page)
     }
 
@@ -471,9 +498,12 @@ impl Scan<'_> {
         let reads = commands
             .iter()
             .map(|(token, command)| coordinator.read(&self.plan.table, *token, command, &options));
+        self.request.note(|| format!("Reading {} partitions at once", commands.len()));
         let mut pages = VecDeque::new();
         for page in runtime::task::join_all(reads).await {
-            pages.push_back(page?);
+            let page = page?;
+            self.request.note(|| ended(&page));
+            pages.push_back(page);
         }
         Ok(pages)
     }
