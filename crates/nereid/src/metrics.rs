@@ -30,6 +30,7 @@ fn of_shard() -> Vec<Sample> {
     if let Some(processor) = runtime::local::try_get::<Processor>() {
         statements(&mut sheet, &processor);
         drift(&mut sheet, &processor);
+        functions(&mut sheet, &processor);
     }
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
         expiry(&mut sheet, &coordinator);
@@ -323,6 +324,18 @@ fn expiry(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
     sheet.counter("expiration_scan_table", tables, None, expired.tables.get());
     let rows = "Rows that had expired and were deleted.";
     sheet.counter("expiration_items_deleted", rows, None, expired.rows.get());
+}
+
+fn functions(sheet: &mut Sheet, processor: &Rc<Processor>) {
+    let stats = processor.function_stats();
+    let hits = "Calls of functions in WebAssembly that found an instance.";
+    sheet.counter("user_functions_cache_hits", hits, None, stats.hits);
+    let misses = "Calls of functions in WebAssembly that made an instance.";
+    sheet.counter("user_functions_cache_misses", misses, None, stats.misses);
+    let count = "Instances that wait for calls.";
+    // So it is spelt where dashboards look for it.
+    sheet.gauge("user_functions_cache_instace_count_any", count, None, stats.instances);
+    sheet.gauge("user_functions_cache_total_size", "Their bytes.", None, stats.bytes);
 }
 
 fn statements(sheet: &mut Sheet, processor: &Rc<Processor>) {

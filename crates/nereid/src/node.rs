@@ -153,7 +153,7 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         truncate_timeout: millis("truncate_request_timeout_in_ms"),
         prepared_bytes_max: (shard_bytes / 256).clamp(1 << 20, 64 << 20) as usize,
         unprepared_bytes_max: (shard_bytes / 1024).clamp(256 << 10, 16 << 20) as usize,
-        functions: function_limits(values)?,
+        functions: function_limits(values, shard_bytes)?,
     };
     let storage = storage_config(values, shards)?;
     let batch_memory = match storage.sync {
@@ -175,7 +175,7 @@ fn millis(values: &Values, name: &str) -> Duration {
 }
 
 /// What functions of users may do. Whoever enables them says so twice.
-fn function_limits(values: &Values) -> Result<query::FunctionLimits, String> {
+fn function_limits(values: &Values, shard_bytes: u64) -> Result<query::FunctionLimits, String> {
     let enabled = values.flag("enable_user_defined_functions");
     let features = values.list("experimental_features");
     let named = features.iter().flat_map(|features| features.split(',')).any(|it| it == "udf");
@@ -189,6 +189,20 @@ fn function_limits(values: &Values) -> Result<query::FunctionLimits, String> {
         enabled,
         time: millis(values, "user_defined_function_time_limit_ms"),
         memory_bytes: usize::try_from(bytes).unwrap_or(0).max(64 << 10),
+        wasm: wasm_limits(values, shard_bytes)?,
+    })
+}
+
+/// What functions in WebAssembly may use.
+fn wasm_limits(values: &Values, shard_bytes: u64) -> Result<query::WasmLimits, String> {
+    let natural = |name: &str| values.integer(name).max(1) as u64;
+    Ok(query::WasmLimits {
+        fuel: natural("wasm_udf_total_fuel"),
+        yield_fuel: natural("wasm_udf_yield_fuel"),
+        memory_bytes: natural("wasm_udf_memory_limit") as usize,
+        cache_bytes: fraction(values, "wasm_cache_memory_fraction", shard_bytes)?,
+        instance_bytes_max: natural("wasm_cache_instance_size_limit") as usize,
+        idle: millis(values, "wasm_cache_timeout_in_ms"),
     })
 }
 
@@ -264,13 +278,16 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
 /// `index_cache_fraction` of a shard's memory, which caches have nearly to themselves while
 /// memtables are flushed; none with `cache_index_pages` off.
 fn index_cache_bytes(values: &Values, shard_bytes: u64) -> Result<usize, String> {
-    let text = values.text("index_cache_fraction");
+    let bytes = fraction(values, "index_cache_fraction", shard_bytes)?;
+    Ok(if values.flag("cache_index_pages") { bytes } else { 0 })
+}
+
+/// The part of `whole` that an option says.
+fn fraction(values: &Values, name: &str, whole: u64) -> Result<usize, String> {
+    let text = values.text(name);
     match text.parse::<f64>() {
-        Ok(_) if !values.flag("cache_index_pages") => Ok(0),
-        Ok(fraction) if (0.0..=1.0).contains(&fraction) => {
-            Ok((shard_bytes as f64 * fraction) as usize)
-        }
-        _ => Err(format!("option index_cache_fraction: not between 0 and 1: {text}")),
+        Ok(fraction) if (0.0..=1.0).contains(&fraction) => Ok((whole as f64 * fraction) as usize),
+        _ => Err(format!("option {name}: not between 0 and 1: {text}")),
     }
 }
 

@@ -83,7 +83,8 @@ pub(crate) async fn execute(
         rules: rules.clone(),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
-        processor.check_function(&functions::function(&cluster.schema(), create, &context)?)?;
+        let function = functions::function(&cluster.schema(), create, &context)?;
+        Box::pin(processor.check_function(&function)).await?;
     }
     let owned = statement.clone();
     let change = move |schema: &Schema| decide(schema, &owned, &context);

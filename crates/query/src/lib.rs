@@ -46,3 +46,4 @@ pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetad
 pub use session::Session;
 pub use syntax::ast::BatchKind;
 pub use udf::Limits as FunctionLimits;
+pub use udf::wasm::{Limits as WasmLimits, Stats as FunctionStats};

@@ -20,6 +20,7 @@ use model::schema::UserFunction;
 use replication::Coordinator;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The processor's settings.
@@ -118,8 +119,17 @@ impl Processor {
 
     /// A processor on every shard, in `runtime::local`.
     pub async fn start(config: Config) {
+        let machine = match config.functions.enabled {
+            true => udf::wasm::Machine::new()
+                .inspect_err(|reason| {
+                    tracing::error!(target: "query", "No functions in WebAssembly: {reason}");
+                })
+                .ok(),
+            false => None,
+        };
+        let machine = machine.map(Arc::new);
         let start = move || async move {
-            runtime::local::set(Rc::new(Engine::new(config.functions)));
+            runtime::local::set(Rc::new(Engine::new(config.functions, machine)));
             runtime::local::set(Processor::new(config));
         };
         runtime::on_all_shards(start).await;
@@ -173,6 +183,11 @@ impl Processor {
     /// What is kept of prepared statements, and of those that are executed by their text.
     pub fn cache_stats(&self) -> [CacheStats; 2] {
         [self.prepared.borrow().stats(), self.unprepared.borrow().stats()]
+    }
+
+    /// Counts of users' functions in WebAssembly.
+    pub fn function_stats(&self) -> udf::wasm::Stats {
+        runtime::local::try_get::<Engine>().map(|engine| engine.stats()).unwrap_or_default()
     }
 
     /// Prepares a statement on every shard. `keyspace` (version 5) goes before the session's.
@@ -419,14 +434,14 @@ impl Processor {
     }
 
     /// Refuses a function that cannot be called.
-    pub(crate) fn check_function(&self, function: &UserFunction) -> Result<(), CqlError> {
+    pub(crate) async fn check_function(&self, function: &UserFunction) -> Result<(), CqlError> {
         if !self.config.functions.enabled {
             return Err(CqlError::invalid(
                 "User defined functions are disabled. Set enable_user_defined_functions to enable \
                  them",
             ));
         }
-        runtime::local::get::<Engine>().check(function)
+        runtime::local::get::<Engine>().check(function).await
     }
 
     /// A write timestamp of now, microseconds.

@@ -2,14 +2,15 @@
 //!
 //! Invariants
 //!  - *bounded*: a call ends in its time and with its memory, whatever its body does.
-//!  - *nothing-shared*: a function sees its arguments and nothing else; what it does to its globals
-//!    is gone after the call.
+//!  - *nothing-shared*: a function sees its arguments and nothing else; what a script does to its
+//!    globals is gone after the call, and what a module keeps in its memory only itself sees.
 //!
 //! A definition is part of the schema (`model::schema::UserFunction`). A shard compiles it when it
 //! is called first ([`Engine`]), and keeps what was compiled for the last functions used.
 //!
 //! In reading order: [`ddl`] (the statements), [`fold`] (aggregates), [`calls`] (how they are
-//! interrupted), [`engine`], [`compiled`], [`lua`].
+//! interrupted), [`engine`], [`compiled`], [`lua`],
+//! [`wasm`], [`pool`].
 
 mod calls;
 mod compiled;
@@ -17,6 +18,8 @@ pub(crate) mod ddl;
 mod engine;
 mod fold;
 mod lua;
+mod pool;
+pub(crate) mod wasm;
 
 pub(crate) use calls::Calls;
 pub(crate) use engine::Engine;
@@ -39,18 +42,35 @@ pub struct Limits {
     pub time: Duration,
     /// What a script may allocate.
     pub memory_bytes: usize,
+    /// Of functions in WebAssembly.
+    pub wasm: wasm::Limits,
 }
 
 impl Limits {
     /// Those of a node whose options say nothing else: no functions.
     pub const fn standard() -> Limits {
-        Limits { enabled: false, time: Duration::from_millis(10), memory_bytes: 1 << 20 }
+        Limits {
+            enabled: false,
+            time: Duration::from_millis(10),
+            memory_bytes: 1 << 20,
+            wasm: wasm::Limits::standard(),
+        }
     }
+}
+
+/// Whether a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It may.
+    Steps,
+    /// It is polled until it has ended.
+    Whole,
 }
 
 /// A call that has not ended.
 enum Running {
     Lua(lua::Running),
+    Wasm(wasm::Running),
 }
 
 impl Running {
@@ -58,6 +78,7 @@ impl Running {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, String>> {
         match self {
             Running::Lua(running) => running.poll(cx),
+            Running::Wasm(running) => running.as_mut().poll(cx),
         }
     }
 }
@@ -130,10 +151,10 @@ impl crate::functions::UserFunction for Callable {
         let Some(engine) = runtime::local::try_get::<Engine>() else {
             return Err(CqlError::invalid("User function cannot be executed in this context"));
         };
-        let start = || engine.start(&self.0, arguments).map_err(CqlError::Invalid);
+        let start = |pace| engine.start(&self.0, arguments, pace);
         match calls {
             Some(calls) => calls.call(start),
-            None => calls::whole(start()?),
+            None => calls::whole(start(Pace::Whole)?),
         }
     }
 }

@@ -579,3 +579,45 @@ fn interrupted_calls_leave_no_trace() {
         });
     }
 }
+
+#[test]
+fn functions_in_webassembly() {
+    run(|env| async move {
+        let create = |name: &str, arguments: &str, returns: &str, body: &str| {
+            format!(
+                "CREATE OR REPLACE FUNCTION {name}({arguments}) RETURNS NULL ON NULL INPUT RETURNS \
+                 {returns} LANGUAGE wasm AS '(module {body})'"
+            )
+        };
+        let twice = "(func (export \"twice\") (param i32) (result i32) \
+                     (i32.mul (local.get 0) (i32.const 2)))";
+        env.ok(&create("twice", "a int", "int", twice)).await;
+        assert_eq!(env.rows("SELECT twice(v) FROM t WHERE p IN (1, 2, 3)").await, "2 | 4 | 6");
+        env.ok("INSERT INTO t (p, v) VALUES (twice(2), twice(twice(5)))").await;
+        assert_eq!(env.rows("SELECT v FROM t WHERE p = twice(2)").await, "20");
+        env.ok("DELETE FROM t WHERE p = 4").await;
+        let stored = env.rows("SELECT language FROM system_schema.functions").await;
+        assert_eq!(stored, "'wasm'");
+        // What is replaced is not called again, on no shard.
+        env.ok(&create("twice", "a int", "int", &twice.replace("const 2", "const 20"))).await;
+        assert_eq!(env.rows("SELECT twice(v) FROM t WHERE p IN (1, 2, 3)").await, "20 | 40 | 60");
+        let plus = "(func (export \"plus\") (param i32 i32) (result i32) \
+                    (i32.add (local.get 0) (local.get 1)))";
+        env.ok(&create("plus", "a int, b int", "int", plus)).await;
+        env.ok("CREATE AGGREGATE total(int) SFUNC plus STYPE int INITCOND 0").await;
+        assert_eq!(env.rows("SELECT total(v), total(twice(v)) FROM t").await, "6, 120");
+        let failing =
+            "(func (export \"failing\") (param i32) (result i32) (loop (br 0)) unreachable)";
+        env.ok(&create("failing", "a int", "int", failing)).await;
+        let error = env.error("SELECT failing(v) FROM t").await;
+        assert_eq!(error, "wasm execution failed: wasm trap: all fuel consumed by WebAssembly");
+        let error = env.error(&create("other", "a int", "int", plus)).await;
+        assert_eq!(error, "Function other was not found in the module");
+        let stats = env.processor().function_stats();
+        assert!(0 < stats.hits && 0 < stats.misses && 0 < stats.instances, "{stats:?}");
+        for name in ["AGGREGATE total", "FUNCTION twice", "FUNCTION plus", "FUNCTION failing"] {
+            env.ok(&format!("DROP {name}")).await;
+        }
+        assert_eq!(env.processor().function_stats().instances, 0);
+    });
+}

@@ -12,7 +12,7 @@
 //!    after; outside of steps it runs to its end.
 //!  - *traceless*: a step that fails has changed nothing, so that it can be done again.
 
-use super::Running;
+use super::{Pace, Running};
 use crate::error::CqlError;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -62,10 +62,10 @@ impl Calls {
     /// The value of the next call, which `start` makes ready to run.
     pub(super) fn call(
         &self,
-        start: impl FnOnce() -> Result<Running, CqlError>,
+        start: impl FnOnce(Pace) -> Result<Running, CqlError>,
     ) -> Result<Option<Vec<u8>>, CqlError> {
         if !self.in_step.get() {
-            return whole(start()?);
+            return whole(start(Pace::Whole)?);
         }
         let at = self.met.get();
         self.met.set(at + 1);
@@ -75,7 +75,7 @@ impl Calls {
         if self.paused.borrow().is_some() {
             return Err(interrupted());
         }
-        let mut running = start()?;
+        let mut running = start(Pace::Steps)?;
         if !runtime::task::need_preempt() {
             let mut nobody = Context::from_waker(Waker::noop());
             if let Poll::Ready(ended) = running.poll(&mut nobody) {
@@ -150,8 +150,8 @@ mod tests {
             };
             let step = || {
                 steps += 1;
-                let long = number(calls.call(|| start(&argument))?);
-                let short = number(calls.call(|| start(&2i64.to_be_bytes()))?);
+                let long = number(calls.call(|_| start(&argument))?);
+                let short = number(calls.call(|_| start(&2i64.to_be_bytes()))?);
                 Ok((long, short))
             };
             let called = async {
@@ -177,7 +177,7 @@ mod tests {
             let (function, script) = script("while true do end", Duration::from_millis(5));
             let calls = Calls::default();
             let step = || {
-                calls.call(|| {
+                calls.call(|_| {
                     let running = lua::Running::start(&script, &function, &[None]);
                     running.map(Running::Lua).map_err(CqlError::Invalid)
                 })
@@ -199,7 +199,7 @@ mod tests {
                     let calls = Calls::default();
                     let argument = number_of.to_be_bytes();
                     let step = || {
-                        calls.call(|| {
+                        calls.call(|_| {
                             let given = [Some(&argument[..])];
                             let running = lua::Running::start(&script, &function, &given);
                             running.map(Running::Lua).map_err(CqlError::Invalid)

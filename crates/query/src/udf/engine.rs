@@ -2,13 +2,31 @@
 
 use super::compiled::Compiled;
 use super::lua::{self, Script};
-use super::{Limits, Running};
+use super::wasm::{self, Machine};
+use super::{Limits, Pace, Running};
 use crate::error::CqlError;
 use cluster::Schema;
 use model::Type;
 use model::schema::UserFunction;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a body is written in.
+enum Language {
+    Lua,
+    Wasm,
+}
+
+impl Language {
+    fn of(function: &UserFunction) -> Result<Language, CqlError> {
+        match function.language.as_str() {
+            "lua" => Ok(Language::Lua),
+            "wasm" | "xwasm" => Ok(Language::Wasm),
+            other => Err(CqlError::Invalid(format!("Language '{other}' is not supported"))),
+        }
+    }
+}
 
 /// Compiled functions that a shard keeps at most.
 const COMPILED_MAX: usize = 128;
@@ -17,21 +35,27 @@ const COMPILED_MAX: usize = 128;
 pub(crate) struct Engine {
     limits: Limits,
     scripts: RefCell<Compiled<Rc<Script>>>,
+    /// Where functions can be created.
+    modules: Option<Rc<wasm::Shard>>,
 }
 
 impl Engine {
-    pub(crate) fn new(limits: Limits) -> Engine {
+    /// `machine` is what all shards compile modules with.
+    pub(crate) fn new(limits: Limits, machine: Option<Arc<Machine>>) -> Engine {
         // Scripts differ little in what they take: their number bounds them.
-        Engine { limits, scripts: RefCell::new(Compiled::new(COMPILED_MAX, usize::MAX)) }
+        let scripts = RefCell::new(Compiled::new(COMPILED_MAX, usize::MAX));
+        let modules = machine.map(|machine| wasm::Shard::new(machine, limits.wasm));
+        Engine { limits, scripts, modules }
     }
 
     /// Refuses a function that cannot be called: of an unknown language, or with a body that is
     /// not of its language.
-    pub(crate) fn check(&self, function: &UserFunction) -> Result<(), CqlError> {
-        match function.language.as_str() {
-            "lua" => lua::check(function).map_err(CqlError::Invalid),
-            other => Err(CqlError::Invalid(format!("Language '{other}' is not supported"))),
-        }
+    pub(crate) async fn check(&self, function: &UserFunction) -> Result<(), CqlError> {
+        let checked = match Language::of(function)? {
+            Language::Lua => lua::check(function),
+            Language::Wasm => self.modules()?.check(function).await,
+        };
+        checked.map_err(CqlError::Invalid)
     }
 
     /// Forgets what is not in the schema.
@@ -43,6 +67,19 @@ impl Engine {
             known.is_some_and(|known| **known == **function)
         };
         drop(self.scripts.borrow_mut().retain(is_there));
+        if let Some(modules) = &self.modules {
+            modules.retain(is_there);
+        }
+    }
+
+    /// Counts of functions in WebAssembly.
+    pub(crate) fn stats(&self) -> wasm::Stats {
+        self.modules.as_ref().map(|modules| modules.stats()).unwrap_or_default()
+    }
+
+    fn modules(&self) -> Result<&Rc<wasm::Shard>, CqlError> {
+        let missing = || CqlError::invalid("Functions in WebAssembly are not enabled");
+        self.modules.as_ref().ok_or_else(missing)
     }
 
     /// Begins a call; it has not run yet.
@@ -50,9 +87,16 @@ impl Engine {
         &self,
         function: &Rc<UserFunction>,
         arguments: &[Option<&[u8]>],
-    ) -> Result<Running, String> {
-        let script = self.script(function)?;
-        Ok(Running::Lua(lua::Running::start(&script, function, arguments)?))
+        pace: Pace,
+    ) -> Result<Running, CqlError> {
+        let running = match Language::of(function)? {
+            Language::Lua => self
+                .script(function)
+                .and_then(|script| lua::Running::start(&script, function, arguments))
+                .map(Running::Lua),
+            Language::Wasm => self.modules()?.start(function, arguments, pace).map(Running::Wasm),
+        };
+        running.map_err(CqlError::Invalid)
     }
 
     fn script(&self, function: &Rc<UserFunction>) -> Result<Rc<Script>, String> {

@@ -1,0 +1,89 @@
+//! What modules built for WASI find of a system: nothing to open, no arguments, no environment.
+//!
+//! Compilers for WASI make modules that name functions of `wasi_snapshot_preview1` and call few of
+//! them, if any. What is written anywhere is swallowed; time and random numbers are given; whoever
+//! exits has failed; all other calls trap. Source of the signatures: the WASI preview 1
+//! specification.
+
+use super::instance::Bounds;
+use wasmtime::{Caller, Extern, Linker, Memory, Result};
+
+/// The module that the functions are imported from.
+pub(super) const MODULE: &str = "wasi_snapshot_preview1";
+
+const SUCCESS: i32 = 0;
+const BAD_FILE: i32 = 8;
+const BAD_ADDRESS: i32 = 21;
+
+type Calling<'a> = Caller<'a, Bounds>;
+
+/// Gives modules these functions.
+pub(super) fn link(linker: &mut Linker<Bounds>) -> Result<()> {
+    linker.func_wrap(MODULE, "proc_exit", |code: i32| -> Result<()> {
+        Err(wasmtime::Error::msg(format!("the module exited with code {code}")))
+    })?;
+    let none = |mut caller: Calling<'_>, count: i32, bytes: i32| {
+        put(&mut caller, count, &[0; 4]).max(put(&mut caller, bytes, &[0; 4]))
+    };
+    for name in ["environ_sizes_get", "args_sizes_get"] {
+        linker.func_wrap(MODULE, name, none)?;
+    }
+    for name in ["environ_get", "args_get"] {
+        linker.func_wrap(MODULE, name, |_: i32, _: i32| SUCCESS)?;
+    }
+    linker.func_wrap(MODULE, "fd_write", swallow)?;
+    linker.func_wrap(MODULE, "fd_read", |_: i32, _: i32, _: i32, _: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "fd_seek", |_: i32, _: i64, _: i32, _: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "fd_close", |_: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "fd_fdstat_get", |_: i32, _: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "fd_prestat_get", |_: i32, _: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "fd_prestat_dir_name", |_: i32, _: i32, _: i32| BAD_FILE)?;
+    linker.func_wrap(MODULE, "sched_yield", || SUCCESS)?;
+    linker.func_wrap(MODULE, "random_get", random)?;
+    linker.func_wrap(
+        MODULE,
+        "clock_time_get",
+        |mut caller: Calling<'_>, _: i32, _: i64, to: i32| {
+            let nanos = runtime::time::wall_micros().saturating_mul(1000);
+            put(&mut caller, to, &nanos.to_le_bytes())
+        },
+    )?;
+    Ok(())
+}
+
+fn memory(caller: &mut Calling<'_>) -> Option<Memory> {
+    caller.get_export("memory").and_then(Extern::into_memory)
+}
+
+fn put(caller: &mut Calling<'_>, to: i32, bytes: &[u8]) -> i32 {
+    let written = memory(caller).map(|memory| memory.write(caller, to as u32 as usize, bytes));
+    if matches!(written, Some(Ok(()))) { SUCCESS } else { BAD_ADDRESS }
+}
+
+/// Says that all of it was written.
+fn swallow(mut caller: Calling<'_>, _file: i32, parts: i32, count: i32, to: i32) -> i32 {
+    let Some(memory) = memory(&mut caller) else { return BAD_ADDRESS };
+    let start = parts as u32 as usize;
+    let end = (count as u32 as usize).checked_mul(8).and_then(|bytes| start.checked_add(bytes));
+    let parts = end.and_then(|end| memory.data(&caller).get(start..end));
+    let Some(parts) = parts else { return BAD_ADDRESS };
+    // Of each: where it starts, and its length.
+    let (parts, _) = parts.as_chunks::<8>();
+    let lengths = parts.iter().map(|[.., a, b, c, d]| u32::from_le_bytes([*a, *b, *c, *d]));
+    let sum = lengths.fold(0u32, u32::saturating_add);
+    put(&mut caller, to, &sum.to_le_bytes())
+}
+
+fn random(mut caller: Calling<'_>, to: i32, length: i32) -> i32 {
+    let Some(memory) = memory(&mut caller) else { return BAD_ADDRESS };
+    let start = to as u32 as usize;
+    let end = start.checked_add(length as u32 as usize);
+    let Some(room) = end.and_then(|end| memory.data_mut(&mut caller).get_mut(start..end)) else {
+        return BAD_ADDRESS;
+    };
+    for part in room.chunks_mut(8) {
+        let bytes = runtime::random_u64().to_le_bytes();
+        part.copy_from_slice(&bytes[..part.len()]);
+    }
+    SUCCESS
+}
