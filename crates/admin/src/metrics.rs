@@ -129,7 +129,9 @@ fn metric(sample: Sample) -> Metric {
                 bucket.set_cumulative_count(*count);
                 bucket
             };
-            histogram.set_bucket(sample.buckets.iter().map(bucket).collect());
+            // The one of all is added where the text is made.
+            let finite = sample.buckets.iter().filter(|(bound, _)| bound.is_finite());
+            histogram.set_bucket(finite.map(bucket).collect());
             metric.set_histogram(histogram);
         }
     }
