@@ -1,0 +1,141 @@
+"""DESCRIBE: each form, and that what it prints makes the same again."""
+import pytest
+from cassandra import InvalidRequest
+from cassandra.protocol import SyntaxException
+
+SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+
+
+@pytest.fixture(name="ks", scope="module")
+def fixture_ks(db):
+    """A keyspace with one of each."""
+    ks = "described"
+    db.run(f"CREATE KEYSPACE {ks} WITH replication = {SIMPLE} AND durable_writes = false")
+    db.run(f"CREATE TYPE {ks}.inner (a int, b text)")
+    db.run(f"CREATE TYPE {ks}.outer (i frozen<inner>, l frozen<list<int>>)")
+    db.run(f"CREATE TABLE {ks}.plain (a int PRIMARY KEY)")
+    db.run(f"""CREATE TABLE {ks}."Mixed_Case" ("A" int, "select" text, s int static, c timeuuid,
+               v vector<float, 3>, t tuple<int, text>, u frozen<outer>, m map<text, frozen<set<int>>>,
+               PRIMARY KEY (("A", "select"), c)) WITH CLUSTERING ORDER BY (c DESC)
+               AND comment = 'it''s' AND gc_grace_seconds = 5
+               AND compression = {{'sstable_compression': ''}}""")
+    db.run(f"CREATE TABLE {ks}.counts (a int PRIMARY KEY, n counter)")
+    yield ks
+    db.run(f"DROP KEYSPACE {ks}")
+
+
+def described(db, what):
+    """(keyspace, type, name, statement) of each row."""
+    return [tuple(row) for row in db.run(f"DESCRIBE {what}")]
+
+
+def test_columns(db, ks):
+    assert db.run(f"DESCRIBE TABLE {ks}.plain").column_names \
+        == ["keyspace_name", "type", "name", "create_statement"]
+    assert db.run(f"DESC TABLE {ks}.plain").column_names \
+        == ["keyspace_name", "type", "name", "create_statement"]
+    for listing in ("KEYSPACES", "TABLES", "TYPES", "FUNCTIONS", "AGGREGATES"):
+        assert db.run(f"DESCRIBE {listing}").column_names == ["keyspace_name", "type", "name"]
+    assert db.run("DESCRIBE CLUSTER").column_names[:2] == ["cluster", "partitioner"]
+
+
+@pytest.mark.parametrize("listing, row", [
+    ("KEYSPACES", ("described", "keyspace", "described")),
+    ("TABLES", ("described", "table", "plain")),
+    ("TABLES", ("described", "table", '"Mixed_Case"')),
+    ("TYPES", ("described", "type", "outer")),
+])
+def test_listings(db, ks, listing, row):
+    assert row in described(db, listing)
+
+
+def test_listings_of_the_keyspace_in_use(node, db, ks):
+    session = node.connect()
+    session.execute(f"USE {ks}")
+    assert {row.name for row in session.execute("DESCRIBE TABLES")} \
+        == {"plain", '"Mixed_Case"', "counts"}
+    assert [row.name for row in session.execute("DESCRIBE TYPES")] == ["inner", "outer"]
+    assert session.execute("DESCRIBE TABLE plain").one().keyspace_name == ks
+    assert session.execute("DESCRIBE plain").one().type == "table"
+    assert session.execute("DESCRIBE KEYSPACE").one().name == ks
+
+
+def test_an_element_by_its_kind_and_by_its_name(db, ks):
+    for what, row in [
+        ("TABLE {}.plain", (ks, "table", "plain")), ("{}.plain", (ks, "table", "plain")),
+        ("COLUMNFAMILY {}.plain", (ks, "table", "plain")),
+        ('TABLE {}."Mixed_Case"', (ks, "table", '"Mixed_Case"')),
+        ("TYPE {}.inner", (ks, "type", "inner")), ("ONLY KEYSPACE {}", (ks, "keyspace", ks)),
+    ]:
+        rows = described(db, what.format(ks))
+        assert [found[:3] for found in rows] == [row], what
+        assert rows[0][3].startswith("CREATE ")
+
+
+def test_a_keyspace_is_made_again(db, ks):
+    rows = described(db, f"KEYSPACE {ks}")
+    assert rows[0][:3] == (ks, "keyspace", ks)
+    kinds = [row[1] for row in rows]
+    # What is used comes before what uses it.
+    assert kinds == ["keyspace", "type", "type", "table", "table", "table"]
+    assert [row[2] for row in rows if row[1] == "type"] == ["inner", "outer"]
+    assert described(db, ks) == rows
+    db.run(f"DROP KEYSPACE {ks}")
+    for row in rows:
+        db.run(row[3])
+    assert described(db, f"KEYSPACE {ks}") == rows
+
+
+def test_internals(db, ks):
+    db.run(f"CREATE TABLE {ks}.changed (a int PRIMARY KEY, gone text, v int)")
+    identity = db.one("SELECT id FROM system_schema.tables WHERE keyspace_name = %s "
+                      "AND table_name = 'changed'", ks)
+    db.run(f"ALTER TABLE {ks}.changed DROP gone USING TIMESTAMP 1000")
+    outside = described(db, f"TABLE {ks}.changed")[0][3]
+    inside = described(db, f"TABLE {ks}.changed WITH INTERNALS")[0][3]
+    assert str(identity) in inside and "gone text" in inside and "USING TIMESTAMP 1000" in inside
+    assert str(identity) not in outside and "gone" not in outside
+    db.run(f"DROP TABLE {ks}.changed")
+    for statement in inside.split(";"):
+        if statement.strip():
+            db.run(statement)
+    assert described(db, f"TABLE {ks}.changed WITH INTERNALS")[0][3] == inside
+    db.run(f"DROP TABLE {ks}.changed")
+
+
+def test_schema(db, ks):
+    schema, full = described(db, "SCHEMA"), described(db, "FULL SCHEMA")
+    assert (ks, "table", "plain") in [row[:3] for row in schema]
+    assert "system" not in {row[0] for row in schema}
+    assert {"system", "system_schema"} <= {row[0] for row in full}
+    assert len(described(db, "SCHEMA WITH INTERNALS")) >= len(schema)
+
+
+def test_cluster(db):
+    row = db.run("DESCRIBE CLUSTER").one()
+    assert row.partitioner.endswith("Murmur3Partitioner")
+    assert row.cluster == db.one("SELECT cluster_name FROM system.local")
+
+
+def test_small_pages_hold_everything(db, ks):
+    pages = db.pages("DESCRIBE FULL SCHEMA", 7)
+    assert [row for page in pages for row in page] == described(db, "FULL SCHEMA")
+
+
+@pytest.mark.parametrize("what, words, kind", [
+    ("TABLE {}.nothing", "'nothing' not found", InvalidRequest),
+    ("TYPE {}.nothing", "'nothing' not found", InvalidRequest),
+    ("FUNCTION {}.nothing", "'nothing' not found", InvalidRequest),
+    ("AGGREGATE {}.nothing", "'nothing' not found", InvalidRequest),
+    ("INDEX {}.nothing", "not found", InvalidRequest),
+    ("MATERIALIZED VIEW {}.nothing", "not found", InvalidRequest),
+    ("KEYSPACE nothing", "'nothing' not found", InvalidRequest),
+    ("nothing", "'nothing' not found", InvalidRequest),
+    ("TABLE nothing.plain", "'nothing' not found", InvalidRequest),
+    ("TABLE", "line 1", SyntaxException),
+    ("FULL TABLE {}.plain", "line 1", SyntaxException),
+    ("TABLE {}.plain WITH NOTHING", "line 1", SyntaxException),
+    ("TABLE {}.inner", "'inner' not found", InvalidRequest),
+])
+def test_refused(db, ks, what, words, kind):
+    db.refuse("DESCRIBE " + what.format(ks), words, kind=kind)

@@ -1,0 +1,322 @@
+"""The native protocol as clients see it: what is negotiated, results, errors with what goes with
+them, events, warnings. Bytes that no client sends are in tests/server."""
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "server"))
+from wire import (BATCH, ERROR, EXECUTE, OPTIONS, PREPARE, QUERY, READY, REGISTER,  # noqa: E402
+                  RESULT, STARTUP, SUPPORTED, Client, frame, string)
+
+EVENT = 12
+ONE = struct.pack(">ii", 4, 1)
+
+
+def long_string(text):
+    data = text.encode()
+    return struct.pack(">I", len(data)) + data
+
+
+class Body:
+    """Reads what a response holds."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, form):
+        values = struct.unpack_from(">" + form, self.data, self.at)
+        self.at += struct.calcsize(">" + form)
+        return values[0] if len(values) == 1 else values
+
+    def bytes(self, form="i"):
+        length = self.take(form)
+        if length < 0:
+            return None
+        self.at += length
+        return self.data[self.at - length:self.at]
+
+    def string(self):
+        return self.bytes("H").decode()
+
+    def strings(self):
+        return [self.string() for _ in range(self.take("H"))]
+
+    def rest(self):
+        return self.data[self.at:]
+
+
+class Wire(Client):
+    """A started connection that asks and reads answers."""
+
+    def __init__(self, node):
+        super().__init__(node)
+        self.node = node
+
+    def ask(self, opcode, body=b"", version=4, flags=0):
+        self.send(frame(opcode, body, version, flags))
+        return self.response()
+
+    def response(self):
+        """(opcode, flags, stream, body) of the next frame."""
+        version, flags, stream, opcode, length = struct.unpack(">BBhBI", self.take(9))
+        assert version & 0x80
+        return opcode, flags, stream, Body(self.take(length))
+
+    def query(self, text, parameters=b"\0\1\0", **facts):
+        return self.ask(QUERY, long_string(text) + parameters, **facts)
+
+    def result(self, text, parameters=b"\0\1\0"):
+        opcode, flags, _, body = self.query(text, parameters)
+        assert opcode == RESULT, body.data
+        if flags & 8:
+            assert body.strings()
+        return body.take("i"), body
+
+    def error(self, text, parameters=b"\0\1\0"):
+        opcode, _, _, body = self.query(text, parameters)
+        assert opcode == ERROR
+        return body.take("I"), body.string(), body
+
+
+@pytest.fixture(name="wire")
+def fixture_wire(node):
+    with Wire(node).started() as wire:
+        yield wire
+
+
+@pytest.fixture(name="t", scope="module")
+def fixture_t(db):
+    t = db.table("p int, c int, v text, l list<int>, PRIMARY KEY (p, c)")
+    for c in range(5):
+        db.run(f"INSERT INTO {t} (p, c, v) VALUES (1, {c}, 'v{c}')")
+    return t
+
+
+def options(node):
+    with Wire(node) as wire:
+        opcode, _, _, body = wire.ask(OPTIONS)
+        assert opcode == SUPPORTED
+        return {body.string(): body.strings() for _ in range(body.take("H"))}
+
+
+def test_options(node):
+    found = options(node)
+    assert {"lz4", "snappy"} <= set(found["COMPRESSION"])
+    assert all(part.isdigit() for part in found["CQL_VERSION"][0].split("."))
+
+
+def test_options_of_shards(node):
+    found = options(node)
+    assert found["CQL_VERSION"] == ["3.3.1"]
+    assert found["SCYLLA_SHARDING_ALGORITHM"] == ["biased-token-round-robin"]
+    assert found["SCYLLA_PARTITIONER"] == ["org.apache.cassandra.dht.Murmur3Partitioner"]
+    assert found["SCYLLA_SHARDING_IGNORE_MSB"][0].isdigit() and found["SCYLLA_NR_SHARDS"] == ["2"]
+    assert found["SCYLLA_LWT_ADD_METADATA_MARK"] == ["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]
+    assert "SCYLLA_USE_METADATA_ID" in found and found["SCYLLA_SHARD_AWARE_PORT"] == ["19042"]
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_versions(node, version):
+    with Wire(node) as wire:
+        body = struct.pack(">H", 1) + string("CQL_VERSION") + string("3.0.0")
+        opcode, _, stream, _ = wire.ask(STARTUP, body, version)
+        assert (opcode, stream) == (READY, 1)
+
+
+@pytest.mark.parametrize("algorithm", ["lz4", "snappy"])
+def test_compression(node, algorithm):
+    session = node.connect(compression=algorithm)
+    assert session.execute("SELECT * FROM system_schema.columns").one()
+    assert session.execute(f"SELECT key FROM system.local /* {'x' * 100_000} */").one().key == "local"
+
+
+def test_stream_numbers_come_back(node):
+    with Client(node).started() as client:
+        for stream in (0, 1, 77, 32767):
+            client.send(frame(QUERY, long_string("SELECT key FROM system.local") + b"\0\1\0",
+                              stream=stream))
+            assert struct.unpack(">BBhBI", client.take(9)[:9])[2] == stream
+            client.socket.recv(1 << 16)
+
+
+def test_kinds_of_results(wire, db, t):
+    keyspace, name = t.split(".")
+    assert wire.result(f"INSERT INTO {t} (p, c) VALUES (9, 9)")[0] == 1
+    kind, body = wire.result(f"USE {keyspace}")
+    assert (kind, body.string()) == (3, keyspace)
+    for statement, change in [
+        (f"CREATE TABLE {t}x (a int PRIMARY KEY)", ["CREATED", "TABLE", keyspace, name + "x"]),
+        (f"ALTER TABLE {t}x ADD b int", ["UPDATED", "TABLE", keyspace, name + "x"]),
+        (f"DROP TABLE {t}x", ["DROPPED", "TABLE", keyspace, name + "x"]),
+        (f"CREATE TYPE {t}y (a int)", ["CREATED", "TYPE", keyspace, name + "y"]),
+        (f"DROP TYPE {t}y", ["DROPPED", "TYPE", keyspace, name + "y"]),
+        ("CREATE KEYSPACE zz WITH replication = {'class': 'SimpleStrategy', "
+         "'replication_factor': 1}", ["CREATED", "KEYSPACE", "zz"]),
+        ("DROP KEYSPACE zz", ["DROPPED", "KEYSPACE", "zz"]),
+    ]:
+        kind, body = wire.result(statement)
+        assert kind == 5 and [body.string() for _ in change] == change and body.rest() == b""
+    assert wire.result(f"CREATE TABLE IF NOT EXISTS {t} (a int PRIMARY KEY)")[0] in (1, 5)
+
+
+def test_rows(wire, t):
+    keyspace, name = t.split(".")
+    kind, body = wire.result(f"SELECT c, v FROM {t} WHERE p = 1 AND c = 2")
+    assert (kind, body.take("Ii")) == (2, (1, 2))
+    assert (body.string(), body.string()) == (keyspace, name)
+    assert (body.string(), body.take("H")) == ("c", 9)
+    assert (body.string(), body.take("H")) == ("v", 13)
+    assert body.take("i") == 1 and (body.bytes(), body.bytes()) == (b"\0\0\0\2", b"v2")
+    # The client knows what is in the rows.
+    kind, body = wire.result(f"SELECT c, v FROM {t} WHERE p = 1 AND c = 2", b"\0\1\2")
+    assert (kind, body.take("Ii"), body.take("i")) == (2, (4, 2), 1)
+
+
+def test_pages(wire, t):
+    select, state, found = f"SELECT c FROM {t} WHERE p = 1", None, []
+    while True:
+        flags = 0x02 | 0x04 | (0 if state is None else 0x08)
+        tail = b"" if state is None else struct.pack(">i", len(state)) + state
+        kind, body = wire.result(select, struct.pack(">HBi", 1, flags, 2) + tail)
+        assert kind == 2
+        (metadata, columns) = body.take("Ii")
+        state = body.bytes() if metadata & 2 else None
+        assert metadata & 4 and columns == 1
+        found += [body.bytes()[-1] for _ in range(body.take("i"))]
+        if state is None:
+            break
+        assert len(found) % 2 == 0
+    assert found == list(range(5))
+
+
+def prepared(wire, text, version=4):
+    opcode, _, _, body = wire.ask(PREPARE, long_string(text), version)
+    assert opcode == RESULT and body.take("i") == 4, body.data
+    return body.bytes("H"), body
+
+
+def test_prepared(wire, t):
+    identity, body = prepared(wire, f"SELECT v FROM {t} WHERE c = ? AND p = ?")
+    assert len(identity) == 16
+    assert body.take("Iii") == (1, 2, 1) and body.take("H") == 1
+    assert [body.string() for _ in range(2)] == t.split(".")
+    assert [(body.string(), body.take("H")) for _ in range(2)] == [("c", 9), ("p", 9)]
+    assert body.take("Ii") == (1, 1)
+    for values, count in [(ONE + ONE, 1), (ONE + struct.pack(">ii", 4, 9), 0)]:
+        opcode, _, _, body = wire.ask(EXECUTE, struct.pack(">H", 16) + identity
+                                      + struct.pack(">HBH", 1, 1 | 2, 2) + values)
+        assert opcode == RESULT and body.take("iIii") == (2, 4, 1, count)
+    # Version 3 says nothing of the partition key.
+    with Wire(wire.node).started(3) as older:
+        body = prepared(older, f"SELECT v FROM {t} WHERE c = ? AND p = ?", 3)[1]
+        assert body.take("Ii") == (1, 2) and body.string() == t.split(".")[0]
+
+
+def test_values_by_name(wire, t):
+    names = string("b") + struct.pack(">ii", 4, 3) + string("a") + ONE
+    kind, body = wire.result(f"SELECT v FROM {t} WHERE p = :a AND c = :b",
+                             struct.pack(">HBH", 1, 1 | 0x40 | 2, 2) + names)
+    assert kind == 2 and body.take("Iii") == (4, 1, 1) and body.bytes() == b"v3"
+
+
+def test_timestamp_of_a_request(db, wire, t):
+    wire.result(f"INSERT INTO {t} (p, c, v) VALUES (5, 5, 'x')",
+                struct.pack(">HBq", 1, 0x20, 123456))
+    assert db.one(f"SELECT writetime(v) FROM {t} WHERE p = 5") == 123456
+    wire.result(f"INSERT INTO {t} (p, c, v) VALUES (5, 5, 'y') USING TIMESTAMP 200000",
+                struct.pack(">HBq", 1, 0x20, 999999))
+    assert db.one(f"SELECT writetime(v) FROM {t} WHERE p = 5") == 200000
+
+
+def test_batches(db, wire, t):
+    text = f"INSERT INTO {t} (p, c, v) VALUES (6, ?, 'x')"
+    identity, _ = prepared(wire, text)
+    body = struct.pack(">BH", 0, 2)
+    body += b"\0" + long_string(text) + struct.pack(">H", 1) + ONE
+    body += b"\1" + struct.pack(">H", 16) + identity + struct.pack(">Hii", 1, 4, 2)
+    opcode, _, _, answer = wire.ask(BATCH, body + struct.pack(">HBHq", 1, 0x30, 8, 777))
+    assert opcode == RESULT and answer.take("i") == 1
+    assert db.rows(f"SELECT c, writetime(v) FROM {t} WHERE p = 6") == [(1, 777), (2, 777)]
+
+
+@pytest.mark.parametrize("text, code", [
+    ("SELEC", 0x2000), ("SELECT * FROM nowhere.t", 0x2200), ("SELECT nope FROM {t}", 0x2200),
+    ("CREATE KEYSPACE x WITH replication = {{'class': 'Nothing'}}", 0x2300),
+    ("DROP TABLE system.local", 0x2100), ("DROP KEYSPACE is_not_there", 0x2300),
+])
+def test_codes_of_errors(wire, t, text, code):
+    found, message, body = wire.error(text.format(t=t))
+    assert found == code and message and body.rest() == b""
+
+
+def test_errors_with_more(wire, db, t):
+    code, _, body = wire.error(f"CREATE TABLE {t} (a int PRIMARY KEY)")
+    assert (code, [body.string(), body.string()]) == (0x2400, t.split("."))
+    code, _, body = wire.error(f"CREATE KEYSPACE {db.keyspace} WITH replication = "
+                               "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    assert (code, [body.string(), body.string()]) == (0x2400, [db.keyspace, ""])
+    code, _, body = wire.error(f"INSERT INTO {t} (p, c) VALUES (1, 1)", struct.pack(">HB", 3, 0))
+    assert (code, body.take("Hii")) == (0x1000, (3, 3, 1))
+    code, _, body = wire.error(f"SELECT * FROM {t} WHERE p = 1", struct.pack(">HB", 2, 0))
+    assert (code, body.take("Hii")) == (0x1000, (2, 2, 1))
+    opcode, _, _, body = wire.ask(EXECUTE, struct.pack(">H", 16) + bytes(16) + b"\0\1\0")
+    assert (opcode, body.take("I")) == (ERROR, 0x2500)
+    assert body.string() and body.bytes("H") == bytes(16)
+
+
+def test_a_trace_is_named_in_the_answer(wire, db, t):
+    opcode, flags, _, body = wire.query(f"SELECT * FROM {t} WHERE p = 1", flags=2)
+    assert opcode == RESULT and flags & 2
+    identity = body.data[:16]
+    body.at = 16
+    assert body.take("i") == 2 and identity[6] >> 4 == 1
+
+
+def test_warnings_travel_in_front(wire, db):
+    t = db.table("k int, c int, v blob, PRIMARY KEY (k, c)")
+    one = "INSERT INTO %s (k, c, v) VALUES (%d, 1, 0x%s);"
+    large = "00" * 80_000
+    opcode, flags, _, body = wire.query(
+        f"BEGIN UNLOGGED BATCH {one % (t, 1, large)} {one % (t, 2, large)} APPLY BATCH")
+    assert opcode == RESULT and flags & 8
+    assert any("atch" in text for text in body.strings()) and body.take("i") == 1
+
+
+def test_custom_payloads_are_taken(wire):
+    payload = struct.pack(">H", 1) + string("key") + struct.pack(">i", 3) + b"abc"
+    body = payload + long_string("SELECT key FROM system.local") + b"\0\1\0"
+    opcode, _, _, _ = wire.ask(QUERY, body, flags=4)
+    assert opcode == RESULT
+
+
+def test_events(node, wire, db):
+    body = struct.pack(">H", 3) + b"".join(map(string, (
+        "SCHEMA_CHANGE", "STATUS_CHANGE", "TOPOLOGY_CHANGE")))
+    assert wire.ask(REGISTER, body)[0] == READY
+    t = db.table("a int PRIMARY KEY")
+    opcode, _, stream, body = wire.response()
+    assert (opcode, stream) == (EVENT, -1)
+    assert [body.string() for _ in range(5)] == ["SCHEMA_CHANGE", "CREATED", "TABLE", *t.split(".")]
+    db.run(f"DROP TABLE {t}")
+    assert b"DROPPED" in wire.response()[3].data
+    opcode, _, _, body = wire.ask(REGISTER, struct.pack(">H", 1) + string("NO_SUCH_EVENT"))
+    assert (opcode, body.take("I")) == (ERROR, 0x000A)
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT * FROM system.local WHERE key='local'", "SELECT * FROM system.peers",
+    *(f"SELECT * FROM system_schema.{table}" for table in (
+        "keyspaces", "tables", "columns", "views", "indexes", "types", "functions", "aggregates",
+        "triggers")),
+    "SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events",
+    "SELECT schema_version FROM system.local WHERE key='local'",
+])
+def test_what_drivers_ask_at_first(wire, text):
+    assert wire.result(text)[0] == 2
+
+
+def test_drivers_fall_back_to_the_older_table_of_peers(wire):
+    code, message, _ = wire.error("SELECT * FROM system.peers_v2")
+    assert code == 0x2200 and "unconfigured table" in message
