@@ -1,0 +1,34 @@
+"""What is not there yet is refused with an error that says so, and does nothing."""
+import pytest
+from cassandra import InvalidRequest
+from cassandra.protocol import ConfigurationException, SyntaxException
+
+STATEMENTS = [
+    "CREATE MATERIALIZED VIEW {ks}.mv AS SELECT * FROM {t} WHERE k IS NOT NULL AND v IS NOT NULL "
+    "PRIMARY KEY (v, k)",
+    "DROP MATERIALIZED VIEW {ks}.mv", "ALTER MATERIALIZED VIEW {ks}.mv WITH comment = 'x'",
+    "PRUNE MATERIALIZED VIEW {ks}.mv",
+    "CREATE INDEX ON {t} (v)", "CREATE INDEX named ON {t} (v)", "CREATE INDEX ON {t} (keys(m))",
+    "CREATE INDEX ON {t} ((k), v)", "CREATE CUSTOM INDEX ON {t} (e) USING 'vector_index'",
+    "CREATE CUSTOM INDEX ON {t} (w) USING 'fulltext_index'", "DROP INDEX {ks}.named",
+    "CREATE ROLE r", "ALTER ROLE r WITH LOGIN = true", "DROP ROLE r", "LIST ROLES",
+    "CREATE USER u WITH PASSWORD 'p'", "LIST USERS", "GRANT r TO s", "REVOKE r FROM s",
+    "GRANT SELECT ON {t} TO r", "REVOKE SELECT ON {t} FROM r", "LIST ALL PERMISSIONS",
+    "CREATE SERVICE LEVEL sl WITH timeout = 5s", "ALTER SERVICE LEVEL sl WITH shares = 5",
+    "DROP SERVICE LEVEL sl", "ATTACH SERVICE LEVEL sl TO r", "DETACH SERVICE LEVEL FROM r",
+    "LIST ALL SERVICE LEVELS",
+    "ALTER TABLE {t} WITH cdc = {{'enabled': true}}",
+    "SELECT * FROM {t} ORDER BY e ANN OF [1, 2] LIMIT 1",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_refused(db, statement):
+    t = db.table("k int PRIMARY KEY, v int, w text, m map<int, int>, e vector<float, 2>")
+    before = db.rows(f"DESCRIBE KEYSPACE {db.keyspace}")
+    with pytest.raises(Exception) as caught:
+        db.run(statement.format(t=t, ks=db.keyspace))
+    assert isinstance(caught.value, (InvalidRequest, ConfigurationException)) \
+        and not isinstance(caught.value, SyntaxException), caught.value
+    assert str(caught.value)
+    assert db.rows(f"DESCRIBE KEYSPACE {db.keyspace}") == before
