@@ -17,7 +17,7 @@ pub fn merge(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec
 
 /// Whether `newer` has all that `older` has, and newer: then it is their merge. Says no where that
 /// is not plain to see.
-fn replaces(newer: RowView<'_>, older: RowView<'_>) -> bool {
+pub fn replaces(newer: RowView<'_>, older: RowView<'_>) -> bool {
     if !older.tombstone.is_none() || !older.shadowable.is_none() {
         return false;
     }

@@ -35,7 +35,7 @@ mod tests;
 pub use build::RowBuilder;
 pub(crate) use build::put_length_before;
 pub use compact::{apply_tombstone, compact, is_live};
-pub use merge::{difference, merge, type_of};
+pub use merge::{difference, merge, replaces, type_of};
 
 use crate::cell::{Cell, CellState};
 use crate::collection::CollectionView;

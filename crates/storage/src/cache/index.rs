@@ -144,6 +144,11 @@ impl Index {
     /// Adds a partition of a token that has none. What was continuous stays so.
     pub(super) fn insert(&mut self, token: Token, content: Content) {
         let continuous = self.is_continuous_after(token);
+        self.insert_at(token, content, continuous);
+    }
+
+    /// The same, where it is known whether it is continuous after the token.
+    pub(super) fn insert_at(&mut self, token: Token, content: Content, continuous: bool) {
         let entry = self.entry(content, continuous);
         let old = self.entries.insert(token, entry);
         assert!(old.is_none(), "a token with two entries");

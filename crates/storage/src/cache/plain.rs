@@ -3,9 +3,9 @@
 //!
 //! What does not lie so simply goes the way of `update`, fragment by fragment.
 
-use super::index::{Content, Entry};
+use super::index::{Content, ENTRY_BYTES, Entry};
 use super::partition::{WHOLE, WholeView, write_whole};
-use super::run::{Draft, RunView};
+use super::run::{self, Draft, RUN_BYTES, RunView};
 use super::store::{Store, TabletId};
 use super::update::Update;
 use crate::memtable::{Partition, Plain};
@@ -80,10 +80,11 @@ impl Update {
                 self.merge_plain(&mut store, handle, key, partition)
             }
             Some(_) => false,
-            None if tablet.index.is_continuous_after(key.token) || surely_absent(key) => {
-                self.add_plain(&mut store, key, partition)
+            None => {
+                let continuous = tablet.index.is_continuous_after(key.token);
+                let known = continuous || surely_absent(key);
+                !known || self.add_plain(&mut store, key, partition, continuous)
             }
-            None => true,
         }
     }
 
@@ -101,6 +102,10 @@ impl Update {
         let run = whole.run();
         if whole.key != &*key.key || run.has_tombstones() {
             return false;
+        }
+        if let Some(tail) = replaced(&run, partition) {
+            store.rewrite_tail((tablet.id, key.token), handle, tail, bytes);
+            return true;
         }
         draft.restart(ClusteringPosition::start());
         draft_both(draft, &run, partition, (schema, order));
@@ -125,9 +130,23 @@ impl Update {
         true
     }
 
-    /// As the first that is known of it.
-    fn add_plain(&mut self, store: &mut Store, key: &DecoratedKey, partition: Plain<'_>) -> bool {
+    /// As the first that is known of it. `continuous`: of the index, just after the key.
+    fn add_plain(
+        &mut self,
+        store: &mut Store,
+        key: &DecoratedKey,
+        partition: Plain<'_>,
+        continuous: bool,
+    ) -> bool {
         let Update { tablet, draft, source: bytes, .. } = self;
+        let head = (partition.tombstone, partition.static_row);
+        bytes.clear();
+        if let Some((row_key, row)) = only_row(partition) {
+            write_whole(bytes, tablet.id, &key.key, head);
+            run::write_only_row(bytes, row_key, row);
+            store.add_whole((tablet.id, key.token), bytes, 1, continuous);
+            return true;
+        }
         draft.restart(ClusteringPosition::start());
         for index in 0..partition.row_count() {
             let (key, row) = partition.row(index);
@@ -136,10 +155,9 @@ impl Update {
         if !draft.is_one_run() {
             return false;
         }
-        bytes.clear();
-        write_whole(bytes, tablet.id, &key.key, (partition.tombstone, partition.static_row));
+        write_whole(bytes, tablet.id, &key.key, head);
         draft.take_whole(&tablet.order, bytes);
-        store.add_whole((tablet.id, key.token), bytes, partition.row_count());
+        store.add_whole((tablet.id, key.token), bytes, partition.row_count(), continuous);
         true
     }
 }
@@ -147,6 +165,24 @@ impl Update {
 /// A byte of what may be shorter.
 fn at(bytes: &[u8], index: usize) -> u8 {
     bytes.get(index).copied().unwrap_or(0)
+}
+
+/// The only row of a partition, if it is small.
+fn only_row(partition: Plain<'_>) -> Option<(&[u8], &[u8])> {
+    let only = (partition.row_count() == 1).then(|| partition.row(0));
+    only.filter(|(key, row)| key.len() + row.len() <= RUN_BYTES)
+}
+
+/// How long the blob of the only row of a run is, and the one of a memtable that takes its place
+/// without more ado.
+fn replaced<'p>(run: &RunView<'_>, partition: Plain<'p>) -> Option<(usize, &'p [u8])> {
+    let (key, new) = only_row(partition)?;
+    if run.row_count() != 1 || !partition.tombstone.is_none() || !partition.static_row.is_empty() {
+        return None;
+    }
+    let (old_key, old) = run.row(0);
+    let replaces = || mutation::row::replaces(RowView::trusted(new), RowView::trusted(old));
+    (old_key == key && replaces()).then_some((old.len(), new))
 }
 
 /// Drafts the rows of a run and those of a partition of a memtable, in order.
@@ -211,15 +247,47 @@ impl Store {
         }
     }
 
+    /// Exchanges the last so many bytes of the object of a whole partition. `scratch` is anything.
+    fn rewrite_tail(
+        &mut self,
+        place: (TabletId, Token),
+        handle: Handle,
+        (replaced, tail): (usize, &[u8]),
+        scratch: &mut Vec<u8>,
+    ) {
+        let object = self.arena.get_mut(handle);
+        let kept = object.len() - replaced;
+        if replaced == tail.len() {
+            return object[kept..].copy_from_slice(tail);
+        }
+        scratch.clear();
+        scratch.extend_from_slice(&object[..kept]);
+        scratch.extend_from_slice(tail);
+        self.rewrite(place, handle, scratch);
+    }
+
     /// Adds a partition of a token that has none. Without room for it, it is known no more that
-    /// there is none.
-    fn add_whole(&mut self, (id, token): (TabletId, Token), bytes: &[u8], rows: usize) {
+    /// there is none. `continuous`: whether it was, just after the token.
+    fn add_whole(
+        &mut self,
+        (id, token): (TabletId, Token),
+        bytes: &[u8],
+        rows: usize,
+        continuous: bool,
+    ) {
+        let before = self.tablet(id).index.len();
         let Some(handle) = self.allocate(Age::Probation, WHOLE, bytes.len()) else {
             self.tablet_mut(id).index.break_after(token);
             return;
         };
         self.arena.get_mut(handle).copy_from_slice(bytes);
         self.stats.add_insertions(1, rows);
-        self.insert(id, token, Content::Whole(handle));
+        self.heap_bytes += ENTRY_BYTES;
+        let index = &mut self.tablet_mut(id).index;
+        // Flags change as entries go, and making room takes some out.
+        match index.len() == before {
+            true => index.insert_at(token, Content::Whole(handle), continuous),
+            false => index.insert(token, Content::Whole(handle)),
+        }
     }
 }

@@ -80,6 +80,8 @@ pub(crate) struct RunView<'a> {
     count: usize,
     wide: bool,
     ends: &'a [u8],
+    /// Where the rows are in the run's bytes.
+    rows_at: usize,
     rows: &'a [u8],
     /// Where reading is noted, if it is.
     marks: Option<&'a Marks>,
@@ -96,6 +98,7 @@ impl<'a> RunView<'a> {
         count: 0,
         wide: false,
         ends: &[],
+        rows_at: 0,
         rows: &[],
         marks: None,
     };
@@ -125,9 +128,21 @@ impl<'a> RunView<'a> {
         let touched = cursor.take(touched_len(count), "touched bits")?;
         let wide = flags & WIDE != 0;
         let ends = cursor.take(count.saturating_sub(1) * end_len(wide), "ends")?;
-        let rows = cursor.rest();
+        let (rows_at, rows) = (cursor.offset(), cursor.rest());
         let marks = None;
-        Ok(RunView { start, end, tombstones, touched_at, touched, count, wide, ends, rows, marks })
+        Ok(RunView {
+            start,
+            end,
+            tombstones,
+            touched_at,
+            touched,
+            count,
+            wide,
+            ends,
+            rows_at,
+            rows,
+            marks,
+        })
     }
 
     /// The view that notes which rows are read through it.
@@ -172,6 +187,17 @@ impl<'a> RunView<'a> {
             marks.add(index);
         }
         self.row_at(index)
+    }
+
+    /// Where the key and the blob of a row lie in the run's bytes, if there is one of that index.
+    pub(super) fn bytes_of(&self, index: usize) -> Option<(Range<usize>, Range<usize>)> {
+        if self.count <= index {
+            return None;
+        }
+        let (key, row) = self.row_at(index);
+        let end = self.rows_at + self.end_of(index);
+        let row_at = end - row.len();
+        Some((row_at - key.len()..row_at, row_at..end))
     }
 
     #[inline]
@@ -601,6 +627,14 @@ impl Draft {
         }
         out.put(bytes);
     }
+}
+
+/// Appends what [`Draft::take_whole`] makes of one row with less than 64 KiB.
+pub(super) fn write_only_row(out: &mut Vec<u8>, key: &[u8], row: &[u8]) {
+    out.put_u8(FROM_START | TO_END);
+    out.put_u16(1);
+    out.put_vint_bytes(key);
+    out.put(row);
 }
 
 /// Rows of a draft are few, and none has 4 GiB.

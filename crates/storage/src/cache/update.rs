@@ -23,6 +23,7 @@ use memory::{Age, Handle};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::range::later;
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, RangeTombstone, RowView, Tombstone};
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -72,6 +73,9 @@ struct From {
     end: ClusteringPosition,
     /// The first row that is not yet in the draft.
     next_row: usize,
+    /// Where the key and the blob of that row lie in the run; noted where the next fragment of the
+    /// memtable was reached.
+    next: Option<(Range<usize>, Range<usize>)>,
 }
 
 /// What a draft is made of.
@@ -243,7 +247,7 @@ impl Update {
         view.ranges().for_each(|range| self.draft.range(&self.tablet.order, range));
         let end = owned(view.end());
         let partition = self.partition.as_mut().expect("a partition began");
-        partition.from = Some(From { origin, end, next_row: 0 });
+        partition.from = Some(From { origin, end, next_row: 0, next: None });
     }
 
     fn static_row(&mut self, store: &mut Store, row: &Bytes) {
@@ -288,13 +292,12 @@ impl Update {
         let Some(from) = &mut partition.from else { return UpdateStep::Done };
         let order = self.tablet.order.clone();
         let view = RunView::of(&self.source);
-        let is_behind = order.compare(from.end.as_parts(), to).is_le();
-        let last = match is_behind {
-            true => view.row_count(),
-            false => view.rows_before_from(&order, to, from.next_row),
-        };
+        let last = view.rows_before_from(&order, to, from.next_row);
+        // A row that does not lie before the position tells that the end does not either.
+        let is_behind = last == view.row_count() && order.compare(from.end.as_parts(), to).is_le();
         self.draft.rows_of(&view, from.next_row..last);
         from.next_row = last;
+        from.next = view.bytes_of(last);
         if is_behind {
             let end = from.end.clone();
             self.cut(store, &end);
@@ -367,11 +370,9 @@ impl Update {
     fn row(&mut self, key: &Bytes, row: &Bytes) {
         let Some(partition) = &mut self.partition else { return };
         let Some(from) = &mut partition.from else { return };
-        let view = RunView::of(&self.source);
-        let order = &self.tablet.order;
-        if from.next_row < view.row_count() {
-            let (old_key, old) = view.row(from.next_row);
-            if order.compare_rows(old_key, key).is_eq() {
+        if let Some((old_key, old)) = from.next.take() {
+            let (old_key, old) = (&self.source[old_key], &self.source[old]);
+            if old_key == &**key || self.tablet.order.compare_rows(old_key, key).is_eq() {
                 let (old, new) = (RowView::trusted(old), RowView::trusted(row));
                 let schema = &self.schema;
                 self.draft.row_with(key, |out| mutation::row::merge(schema, old, new, out));

@@ -109,3 +109,21 @@ fn rows_over_sixty_four_kibibytes_have_wide_ends() {
     });
     assert_eq!(lengths, [10, 70_000, 10]);
 }
+
+#[test]
+fn a_row_alone_is_written_as_a_draft_writes_it() {
+    let order = crate::testing::schema(1, "t").order;
+    for (key_bytes, row_bytes) in [(0, 0), (0, 5), (7, 0), (9, 300), (200, RUN_BYTES)] {
+        let (key, row) = (vec![1; key_bytes], vec![2; row_bytes]);
+        let mut draft = Draft::new(ClusteringPosition::start());
+        draft.row(&key, &row);
+        let (mut expected, mut written) = (vec![9], vec![9]);
+        draft.take_whole(&order, &mut expected);
+        run::write_only_row(&mut written, &key, &row);
+        assert_eq!(written, expected, "{key_bytes} {row_bytes}");
+        let view = RunView::of(&written[1..]);
+        let (key_at, row_at) = view.bytes_of(0).unwrap();
+        assert_eq!((&written[1..][key_at], &written[1..][row_at]), view.row(0));
+        assert_eq!(view.bytes_of(1), None);
+    }
+}
