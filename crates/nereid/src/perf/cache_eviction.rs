@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bytes, Prng};
+use storage::memtable::Memtable;
 use storage::{LoneCache, RowCacheStats};
 
 /// The cache with its writer and its reader.
@@ -94,6 +95,7 @@ impl Pair {
                 return;
             }
             self.merged.set(self.merged.get() + self.memtable_rows);
+            Memtable::take_apart(memtable).await;
         }
     }
 

@@ -18,6 +18,9 @@ use std::time::Duration;
 use storage::commitlog::LogStats;
 use storage::{LoneLog, WriteError};
 
+/// Bytes of what is written that are made at once.
+const FILLED_BYTES: usize = 256 << 10;
+
 /// A shard's log, and what is appended to it.
 struct Appends {
     log: Rc<LoneLog>,
@@ -98,9 +101,14 @@ async fn start(options: &Options, config: &storage::Config) -> Result<(), String
             flushed.release(&entries);
         }
     });
+    let mut bytes = Vec::with_capacity(options.entry_bytes_max);
+    while bytes.len() < options.entry_bytes_max {
+        bytes.resize((bytes.len() + FILLED_BYTES).min(options.entry_bytes_max), 0x5a);
+        runtime::task::yield_if_needed().await;
+    }
     runtime::local::set(Rc::new(Appends {
         log,
-        bytes: vec![0x5a; options.entry_bytes_max],
+        bytes,
         entry_bytes_min: options.entry_bytes_min,
         workers: Workers::new(&options.plan),
         flusher,

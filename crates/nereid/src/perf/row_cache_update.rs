@@ -15,6 +15,8 @@ use cases::{Case, Data};
 pub(crate) use options::Options;
 use runtime::counters::{Counters, cpu_ns};
 use serde_json::json;
+use std::rc::Rc;
+use storage::memtable::Memtable;
 use storage::{LoneCache, RowCacheStats};
 
 /// Merges that may fill a cache of small partitions.
@@ -45,16 +47,16 @@ async fn run(options: &Options, case: &Case) -> Result<serde_json::Value, String
     println!("\n{}:", case.about);
     let data = Data::of(case, options)?;
     let cache = LoneCache::new(data.schema.clone(), options.cache_bytes);
-    merge(&cache, &data.base(0).await).await?;
+    merge_away(&cache, data.base(0).await).await?;
     let mut number = 1;
     while data.fills() && cache.stats().partition_evictions == 0 && number < FILLS_MAX {
-        merge(&cache, &data.memtable(number).await).await?;
+        merge_away(&cache, data.memtable(number).await).await?;
         number += 1;
     }
     let mut merges = Vec::new();
     for number in number..number + options.iterations {
         if data.empties() {
-            merge(&cache, &data.base(number).await).await?;
+            merge_away(&cache, data.base(number).await).await?;
         }
         let start = cpu_ns();
         let (memtable, waits) = delays::during(data.memtable(number)).await;
@@ -64,6 +66,7 @@ async fn run(options: &Options, case: &Case) -> Result<serde_json::Value, String
         let merged = merge(&cache, &memtable).await?;
         println!("{}", line(&data, &merged, &before, &cache.stats()));
         merges.push(merged);
+        Memtable::take_apart(memtable).await;
     }
     let start = cpu_ns();
     let ((), waits) = delays::during(cache.clear()).await;
@@ -85,10 +88,14 @@ async fn run(options: &Options, case: &Case) -> Result<serde_json::Value, String
     }))
 }
 
-async fn merge(
-    cache: &LoneCache,
-    memtable: &std::rc::Rc<storage::memtable::Memtable>,
-) -> Result<Merged, String> {
+/// Merges a memtable that is not needed afterwards.
+async fn merge_away(cache: &LoneCache, memtable: Rc<Memtable>) -> Result<(), String> {
+    merge(cache, &memtable).await?;
+    Memtable::take_apart(memtable).await;
+    Ok(())
+}
+
+async fn merge(cache: &LoneCache, memtable: &Rc<Memtable>) -> Result<Merged, String> {
     let counters = Counters::open();
     let (start, before, stalls) = (cpu_ns(), counters.read().instructions, runtime::stalls().0);
     let (done, waits) = delays::during(cache.merge(memtable, |_| true)).await;

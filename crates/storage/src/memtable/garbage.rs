@@ -4,11 +4,11 @@
 //!  - *gentle*: one step frees one node, or one partition without many rows; so whoever steps can
 //!    yield between steps.
 
-use super::Partition;
 use super::large::PartNode;
 use super::row::Row;
 use super::rows::Rows;
 use super::tree::Node;
+use super::{Memtable, Partition};
 use model::DecoratedKey;
 use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
@@ -67,6 +67,18 @@ impl Remains {
             }
         }
         true
+    }
+}
+
+impl Memtable {
+    /// Frees one that counts for no pool, and that nobody else has, bit by bit; others are let go.
+    pub async fn take_apart(memtable: Rc<Memtable>) {
+        let Some(mut own) = Rc::into_inner(memtable) else { return };
+        let partitions = std::mem::take(own.partitions.get_mut());
+        let mut remains = Remains::new(partitions.into_iter(), own.objects.get());
+        while remains.step() {
+            runtime::task::yield_if_needed().await;
+        }
     }
 }
 

@@ -41,8 +41,13 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
         async move {
             let statement = Statement::prepare(&statement).await?;
             let shard = runtime::shard_id();
-            let mine = |number: &u64| any_key || owner(*number, shards) == shard;
-            let mut keys: Vec<u64> = (0..partitions).filter(mine).collect();
+            let mut keys = Vec::new();
+            for number in 0..partitions {
+                if any_key || owner(number, shards) == shard {
+                    keys.push(number);
+                }
+                runtime::task::yield_if_needed().await;
+            }
             if keys.is_empty() {
                 keys.push(0);
             }
@@ -142,6 +147,7 @@ async fn populate(options: &Options) -> Result<(), String> {
         let key = number.to_be_bytes();
         let done = statement.run(&[Value::Bytes(&key)], Consistency::One).await;
         done.map_err(|error| error.to_string())?;
+        runtime::task::yield_if_needed().await;
         if options.memtable_partitions.is_some_and(|count| (number + 1) % count == 0) {
             flush().await?;
         }

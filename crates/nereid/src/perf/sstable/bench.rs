@@ -34,7 +34,7 @@ struct Bench<'b> {
 pub(crate) async fn run(options: &Options, folder: &Path) -> Result<Vec<f64>, String> {
     fs::create_dir_all(folder).await.map_err(|error| error.to_string())?;
     let schema = data::schema(options)?;
-    let (memtables, keys) = data::memtables(options, &schema);
+    let (memtables, keys) = data::memtables(options, &schema).await;
     let cache = IndexCache::new(CACHE_BYTES);
     let tables = Vec::new();
     let mut bench = Bench { options, folder, schema, memtables, keys, tables, cache };

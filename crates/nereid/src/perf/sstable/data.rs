@@ -4,6 +4,7 @@ use super::options::Options;
 use crate::perf::offline;
 use model::{DecoratedKey, TableSchema};
 use mutation::{Cell, MutationBuilder, RowBuilder};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::Prng;
 use storage::memtable::Memtable;
@@ -20,13 +21,13 @@ pub(crate) fn schema(options: &Options) -> Result<Rc<TableSchema>, String> {
 }
 
 /// Partitions spread evenly over some memtables, and their keys in ring order.
-pub(crate) fn memtables(
+pub(crate) async fn memtables(
     options: &Options,
     schema: &TableSchema,
 ) -> (Vec<Rc<Memtable>>, Vec<DecoratedKey>) {
     let tables: Vec<_> = (0..options.sstables).map(|_| offline::memtable(schema)).collect();
     let mut prng = Prng::from_seed(1 + u64::from(runtime::shard_id()));
-    let mut keys = Vec::new();
+    let mut keys = BTreeSet::new();
     while (keys.len() as u64) < options.partitions {
         let mut key = vec![0; options.key_bytes];
         prng.fill(&mut key);
@@ -35,16 +36,12 @@ pub(crate) fn memtables(
             range => prng.below(2 * range + 1) as i64 - range as i64,
         };
         let table = &tables[keys.len() % tables.len()];
-        let before = table.partition_count();
         let mutation = mutation(options, schema, &key, timestamp, &mut prng);
-        let key = offline::apply(table, schema, &mutation);
         // A key that came up twice is not another partition.
-        if before < table.partition_count() {
-            keys.push(key);
-        }
+        keys.insert(offline::apply(table, schema, &mutation));
+        runtime::task::yield_if_needed().await;
     }
-    keys.sort_unstable();
-    (tables, keys)
+    (tables, keys.into_iter().collect())
 }
 
 fn mutation(
