@@ -108,18 +108,15 @@ impl Algorithm {
         }
     }
 
-    /// Appends the chunk that `bytes` was compressed from; it must have `length` bytes.
+    /// Restores the chunk that `bytes` was compressed from; it must be as long as `into`.
     pub fn decompress(
         self,
         bytes: &[u8],
-        length: usize,
         dictionary: Option<&Dictionary>,
         contexts: &Contexts,
-        out: &mut Vec<u8>,
+        into: &mut [u8],
     ) -> Result<(), Damaged> {
-        let start = out.len();
-        out.resize(start + length, 0);
-        let into = &mut out[start..];
+        let length = into.len();
         let size = match self {
             Algorithm::Lz4 => decompress_lz4(bytes, into, None),
             Algorithm::Lz4WithDicts => decompress_lz4(bytes, into, dictionary),
@@ -322,15 +319,14 @@ mod tests {
                 for _ in 0..2 {
                     let mut small = vec![9];
                     compressor.compress(&chunk, &mut small);
-                    let mut back = vec![1, 2];
-                    let mut decompress = |bytes: &[u8], length| {
-                        back.truncate(2);
-                        let dictionary = compressor.dictionary();
-                        named.decompress(bytes, length, dictionary, &contexts, &mut back)
+                    // What stood there before is written over.
+                    let mut back = vec![7; length + 1];
+                    let decompress = |bytes: &[u8], into: &mut [u8]| {
+                        named.decompress(bytes, compressor.dictionary(), &contexts, into)
                     };
-                    prop_assert!(decompress(&small[1..], length + 1).is_err());
-                    decompress(&small[1..], length).unwrap();
-                    prop_assert_eq!(&back[2..], &chunk[..]);
+                    prop_assert!(decompress(&small[1..], &mut back).is_err());
+                    decompress(&small[1..], &mut back[..length]).unwrap();
+                    prop_assert_eq!(&back[..length], &chunk[..]);
                 }
             }
         }
@@ -347,11 +343,11 @@ mod tests {
                 let mut small = Vec::new();
                 Compressor::new(algorithm, None).compress(&chunk, &mut small);
                 let at = flip.index(small.len());
-                let mut out = Vec::new();
+                let mut out = [0; 900];
                 let cut = &small[..at];
-                prop_assert!(algorithm.decompress(cut, 900, None, &contexts, &mut out).is_err());
+                prop_assert!(algorithm.decompress(cut, None, &contexts, &mut out).is_err());
                 small[at] ^= 1 << bit;
-                let _ = algorithm.decompress(&small, 900, None, &contexts, &mut out);
+                let _ = algorithm.decompress(&small, None, &contexts, &mut out);
             }
         }
     }

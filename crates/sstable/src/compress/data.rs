@@ -8,6 +8,7 @@ use runtime::io::{AlignedBuf, DmaBuf, File, IoClass};
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::rc::Rc;
+use stdx::Damaged;
 use stdx::checksum::crc32;
 
 /// Bytes that a check of a whole file reads at once.
@@ -125,7 +126,8 @@ impl ReadFile {
     ) -> Result<Loaded, ReadError> {
         if self.chunks.is_some() || self.rounded(range.clone()) != range {
             let mut bytes = spares.chunk();
-            bytes.reserve((range.end - range.start) as usize);
+            // What another read left there is written over.
+            bytes.resize((range.end - range.start) as usize, 0);
             self.read_by(class, range, &mut memory, &mut bytes).await?;
             spares.keep_block(memory);
             return Ok(Loaded::Own(bytes));
@@ -152,16 +154,23 @@ impl ReadFile {
         range: Range<u64>,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        self.read_by(class, range, &mut AlignedBuf::new(), out).await
+        assert!(range.start <= range.end && range.end <= self.len(), "a read past the end");
+        let start = out.len();
+        out.resize(start + (range.end - range.start) as usize, 0);
+        let read = self.read_by(class, range, &mut AlignedBuf::new(), &mut out[start..]).await;
+        if read.is_err() {
+            out.truncate(start);
+        }
+        read
     }
 
-    /// As [`ReadFile::read`], with requests into that memory.
+    /// Reads a range into memory of its length, with requests into that other memory.
     async fn read_by(
         &self,
         class: IoClass,
         range: Range<u64>,
         memory: &mut AlignedBuf,
-        out: &mut Vec<u8>,
+        into: &mut [u8],
     ) -> Result<(), ReadError> {
         assert!(range.start <= range.end && range.end <= self.len(), "a read past the end");
         if range.is_empty() {
@@ -178,7 +187,7 @@ impl ReadFile {
             }
             self.check(outer.start, &bytes)?;
             let (start, end) = (range.start - outer.start, range.end - outer.start);
-            out.extend_from_slice(&bytes[start as usize..end as usize]);
+            into.copy_from_slice(&bytes[start as usize..end as usize]);
             *memory = bytes.into_buffer();
             return Ok(());
         };
@@ -193,19 +202,19 @@ impl ReadFile {
             {
                 last += 1;
             }
-            self.read_chunks(class, next..last + 1, &range, (memory, out)).await?;
+            self.read_chunks(class, next..last + 1, &range, (memory, into)).await?;
             next = last + 1;
         }
         Ok(())
     }
 
-    /// Reads chunks by one request and appends what they have of `wanted`.
+    /// Reads chunks by one request, and into memory of the length of `wanted` what they have of it.
     async fn read_chunks(
         &self,
         class: IoClass,
         indices: Range<usize>,
         wanted: &Range<u64>,
-        (memory, out): (&mut AlignedBuf, &mut Vec<u8>),
+        (memory, into): (&mut AlignedBuf, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(chunks) = &self.chunks else { unreachable!("the file is compressed") };
         let base = chunks.offsets[indices.start];
@@ -226,10 +235,8 @@ impl ReadFile {
             if crc32(body) != u32::from_be_bytes(*crc) {
                 return Err(self.damaged("checksum of a chunk does not match", start));
             }
-            let at = out.len();
-            chunks.decompress(body, index, out).map_err(|error| self.damaged(error.what, start))?;
-            let position = index as u64 * chunks.chunk_bytes as u64;
-            keep(position, wanted, at, out);
+            let restored = restore(chunks, (body, index), wanted, into);
+            restored.map_err(|error| self.damaged(error.what, start))?;
         }
         *memory = bytes.into_buffer();
         Ok(())
@@ -270,13 +277,23 @@ impl ReadFile {
     }
 }
 
-/// Of the chunk that stands in `out` from `at` on and starts at `position`, keeps what is wanted.
-fn keep(position: u64, wanted: &Range<u64>, at: usize, out: &mut Vec<u8>) {
-    let end = position + (out.len() - at) as u64;
-    if wanted.end < end {
-        out.truncate(out.len() - (end - wanted.end) as usize);
+/// Decompresses a chunk, and into memory of the length of `wanted` what it has of that.
+fn restore(
+    chunks: &Chunks,
+    (body, index): (&[u8], usize),
+    wanted: &Range<u64>,
+    into: &mut [u8],
+) -> Result<(), Damaged> {
+    let (position, length) = (index as u64 * chunks.chunk_bytes as u64, chunks.length_of(index));
+    let start = wanted.start.max(position);
+    let end = wanted.end.min(position + length as u64);
+    let within = |base: u64| (start - base) as usize..(end - base) as usize;
+    let into = &mut into[within(wanted.start)];
+    if into.len() == length {
+        return chunks.decompress(body, index, into);
     }
-    if position < wanted.start {
-        out.drain(at..at + (wanted.start - position) as usize);
-    }
+    let mut whole = vec![0; length];
+    chunks.decompress(body, index, &mut whole)?;
+    into.copy_from_slice(&whole[within(position)]);
+    Ok(())
 }

@@ -113,18 +113,19 @@ impl Chunks {
         self.offsets.get(index + 1).copied().unwrap_or(file_bytes)
     }
 
-    /// Appends chunk `index`, which stands on the disk as `body`.
-    pub fn decompress(&self, body: &[u8], index: usize, out: &mut Vec<u8>) -> Result<(), Damaged> {
+    /// Restores chunk `index`, which stands on the disk as `body`, into memory of its length.
+    pub fn decompress(&self, body: &[u8], index: usize, into: &mut [u8]) -> Result<(), Damaged> {
         let length = self.length_of(index);
+        assert_eq!(into.len(), length, "memory of the length of the chunk");
         if body.len() < self.compressed_bytes_max as usize {
             let contexts = runtime::local::get_or_default::<Contexts>();
             let dictionary = self.dictionary.as_ref();
-            return self.algorithm.decompress(body, length, dictionary, &contexts, out);
+            return self.algorithm.decompress(body, dictionary, &contexts, into);
         }
         // A writer that finds a chunk not worth compressing may pad it.
         let body = body.get(..length);
         let body = body.ok_or(Damaged::new("uncompressed chunk of another length", 0))?;
-        out.extend_from_slice(body);
+        into.copy_from_slice(body);
         Ok(())
     }
 
@@ -236,12 +237,11 @@ mod tests {
             data_bytes: 20,
             offsets: vec![0, 20],
         };
-        let mut out = Vec::new();
-        chunks.decompress(b"0123456789abcdef", 0, &mut out).unwrap();
-        assert_eq!(out, b"0123456789abcdef");
+        let mut out = [0; 20];
+        chunks.decompress(b"0123456789abcdef", 0, &mut out[..16]).unwrap();
         // The last chunk of a writer that pads.
-        chunks.decompress(b"0123456789abcdef", 1, &mut out).unwrap();
-        assert_eq!(out, b"0123456789abcdef0123");
-        assert!(chunks.decompress(b"0123456789abcde", 0, &mut out).is_err());
+        chunks.decompress(b"0123456789abcdef", 1, &mut out[16..]).unwrap();
+        assert_eq!(&out, b"0123456789abcdef0123");
+        assert!(chunks.decompress(b"0123456789abcde", 0, &mut out[..16]).is_err());
     }
 }

@@ -104,12 +104,10 @@ fn parse_chunk(bytes: &[u8]) -> Result<(), Damaged> {
     let (dictionary, body) = bytes.split_at(bytes.len() / 4);
     let dictionary = Dictionary::new(dictionary.to_vec());
     let contexts = Contexts::default();
-    let mut out = Vec::new();
+    let mut out = [0; 4096];
     for (dictionary, body) in [(None, bytes), (Some(&dictionary), body)] {
         for length in [0, 100, 4096] {
-            out.clear();
-            let done = algorithm.decompress(body, length, dictionary, &contexts, &mut out);
-            assert_eq!(out.len(), length, "{done:?}");
+            let _ = algorithm.decompress(body, dictionary, &contexts, &mut out[..length]);
         }
     }
     Ok(())
