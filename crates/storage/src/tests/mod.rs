@@ -5,6 +5,7 @@ mod against_model;
 mod both;
 mod bulk;
 mod cached;
+mod cost;
 mod crash;
 mod damage;
 mod dirty;
