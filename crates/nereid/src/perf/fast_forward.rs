@@ -10,6 +10,8 @@
 //! Invariants
 //!  - *checked*: a case knows how many fragments it must yield; any other number is an error of
 //!    the run.
+//!  - *warmed*: of a case that is repeated the first time tells how often, and what was wrong with
+//!    it; it is none of the repetitions that are told.
 
 mod caches;
 mod dataset;
@@ -114,7 +116,7 @@ fn title(case: &Case, read: usize) -> (Vec<String>, String) {
     }
 }
 
-/// Runs a case as often as the options say: for each time, a sample per read.
+/// Runs a case as often as the options say: for each time that is told, a sample per read.
 async fn repeat(options: &Options, bench: &Bench, case: &Case) -> Result<Vec<Vec<Sample>>, String> {
     let once = async || {
         if !options.keep_across_cases {
@@ -129,22 +131,54 @@ async fn repeat(options: &Options, bench: &Bench, case: &Case) -> Result<Vec<Vec
         Ok::<_, String>(samples)
     };
     let start = Instant::now();
-    let mut all = vec![once().await?];
+    let first = once().await?;
     let times = match options.repeat {
         Repeat::Once => 1,
         Repeat::Times(times) => times,
         Repeat::For(span) => {
-            let first = start.elapsed().as_secs_f64().max(1e-6);
-            ((span.as_secs_f64() / first) as u64).max(REPETITIONS_MIN)
+            let seconds = start.elapsed().as_secs_f64().max(1e-6);
+            1 + ((span.as_secs_f64() / seconds) as u64).max(REPETITIONS_MIN)
         }
     };
+    let mut all = Vec::new();
     for _ in 1..times {
         all.push(once().await?);
     }
-    Ok(all)
+    Ok(without_first(first, all))
+}
+
+/// The repetitions that are told (*warmed*): those after the first time, if there are any.
+fn without_first(first: Vec<Sample>, mut all: Vec<Vec<Sample>>) -> Vec<Vec<Sample>> {
+    let Some(told) = all.first_mut() else { return vec![first] };
+    for (sample, first) in told.iter_mut().zip(first) {
+        sample.error = first.error.or(sample.error.take());
+    }
+    all
 }
 
 /// The data sets of a report that is not about a group.
 fn heading_of<'a>(dataset: &'a Dataset, parameters: &'a [&'a str]) -> Heading<'a> {
     Heading { group: "population", message: "Populating:", dataset, needs_cache: false, parameters }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_time_is_told_where_it_is_the_only_one_or_was_wrong() {
+        let sample = |aio, error: Option<&str>| {
+            vec![Sample { aio, error: error.map(str::to_string), ..Sample::default() }]
+        };
+        let check = |first, others, expected: &[(u64, Option<&str>)]| {
+            let told = without_first(first, others);
+            let told: Vec<_> =
+                told.iter().map(|all| (all[0].aio, all[0].error.as_deref())).collect();
+            assert_eq!(told, expected);
+        };
+        check(sample(5, None), vec![], &[(5, None)]);
+        let warm = vec![sample(1, None), sample(2, Some("b"))];
+        check(sample(5, None), warm.clone(), &[(1, None), (2, Some("b"))]);
+        check(sample(5, Some("a")), warm, &[(1, Some("a")), (2, Some("b"))]);
+    }
 }

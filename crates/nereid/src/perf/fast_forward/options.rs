@@ -27,7 +27,8 @@ usage: nereid perf-fast-forward --populate [OPTIONS]
   --keep-cache-across-test-groups, --keep-cache-across-test-cases
                            otherwise caches are dropped before each group, case and repetition
   --test-case-duration S   repeat a case for so long; 0: run it once [1]
-  --test-case-iterations N repeat a case exactly so often
+  --test-case-iterations N run a case exactly so often
+                           the first time of several warms up, and is not told
   --output-format F        text or json (text is printed too) [text]
   --output-directory DIR   [./perf_fast_forward_output]
   --dump-all-results       write the results of all repetitions too
