@@ -13,6 +13,7 @@ pub(crate) mod fast_forward;
 mod load;
 pub(crate) mod memory_footprint;
 mod offline;
+mod quiet;
 mod report;
 pub(crate) mod row_cache_update;
 pub(crate) mod simple_query;

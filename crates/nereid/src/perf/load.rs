@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     /// Samples.
     pub(crate) duration: u64,
     pub(crate) operations_per_shard: Option<u64>,
+    /// Operations of each shard before the first sample.
+    pub(crate) warm_up: u64,
     /// Workers per shard.
     pub(crate) concurrency: u64,
     pub(crate) stop_on_error: bool,
@@ -29,12 +31,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Takes `--duration`, `--operations-per-shard`, `--concurrency`, `--stop-on-error` and
-    /// `--json-result`.
+    /// Takes `--duration`, `--operations-per-shard`, `--warm-up`, `--concurrency`,
+    /// `--stop-on-error` and `--json-result`.
     pub(crate) fn take(words: &mut Words) -> Result<Plan, String> {
         Ok(Plan {
             duration: words.number("duration")?.unwrap_or(5).max(1),
             operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
+            warm_up: words.number("warm-up")?.unwrap_or(0),
             concurrency: words.number("concurrency")?.unwrap_or(100).max(1),
             stop_on_error: words.truth("stop-on-error", true)?,
             json_result: words.text("json-result")?.map(PathBuf::from),
@@ -168,28 +171,34 @@ pub(crate) struct Sample {
     pub(crate) worked: Worked,
 }
 
-/// Takes the samples of the plan, and prints each.
+/// Warms up, then takes the samples of the plan and prints each.
 pub(crate) async fn samples<W: Workload>(plan: &Plan) -> Result<Vec<Sample>, String> {
+    if 0 < plan.warm_up {
+        sample::<W>(Limit::Operations(plan.warm_up)).await?;
+    }
     let mut samples = Vec::new();
     for _ in 0..plan.duration {
-        let limit = plan.limit();
-        let started = Instant::now();
-        let worked: Vec<Result<Worked, String>> = runtime::on_all_shards(move || async move {
-            let workload = runtime::local::get::<W>();
-            run(&workload, limit).await
-        })
-        .await;
-        let seconds = started.elapsed().as_secs_f64();
-        let worked: Vec<Worked> = worked.into_iter().collect::<Result<_, _>>()?;
-        let total = worked.into_iter().reduce(|mut total, shard| {
-            total.add(shard);
-            total
-        });
-        let sample = Sample { seconds, worked: total.unwrap_or_default() };
+        let sample = sample::<W>(plan.limit()).await?;
         println!("{}", sample.line());
         samples.push(sample);
     }
     Ok(samples)
+}
+
+async fn sample<W: Workload>(limit: Limit) -> Result<Sample, String> {
+    let started = Instant::now();
+    let worked: Vec<Result<Worked, String>> = runtime::on_all_shards(move || async move {
+        let workload = runtime::local::get::<W>();
+        run(&workload, limit).await
+    })
+    .await;
+    let seconds = started.elapsed().as_secs_f64();
+    let worked: Vec<Worked> = worked.into_iter().collect::<Result<_, _>>()?;
+    let total = worked.into_iter().reduce(|mut total, shard| {
+        total.add(shard);
+        total
+    });
+    Ok(Sample { seconds, worked: total.unwrap_or_default() })
 }
 
 /// What the workers of a shard share during a sample.

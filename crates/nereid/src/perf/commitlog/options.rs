@@ -14,6 +14,7 @@ usage: nereid perf-commitlog [OPTIONS]
                            what is held is released so long after the log asks for it [10, 800]
   --duration N             samples of one second [5]
   --operations-per-shard N a sample is so many appends instead
+  --warm-up N              appends of each shard before the first sample [0]
   --concurrency N          workers per shard [100]
   --stop-on-error 0|1      end at the first error [1]
   --json-result FILE       write the result there too

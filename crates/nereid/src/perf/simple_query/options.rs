@@ -44,6 +44,7 @@ usage: nereid perf-simple-query [OPTIONS]
   --collection N           a map column with N cells per row [0]
   --duration N             samples of one second [5]
   --operations-per-shard N a sample is so many operations instead
+  --warm-up N              operations of each shard before the first sample [0]
   --concurrency N          workers per shard [100]
   --query-single-key       always the first key
   --flush                  flush memtables before the test
