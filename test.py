@@ -18,7 +18,8 @@ A suite is a folder with a suite.toml; nothing else registers it:
   kind    = "command"           # "cargo", "command" or "pytest"
   command = ["cargo", "fmt", "--check"]      # kind command; counts as one test, or prints
                                              # "N passed, N failed[, N skipped]" itself
-  args    = ["--workspace"]     # kind cargo: arguments of "cargo test"
+  args    = ["--workspace"]     # kind cargo: arguments of "cargo test"; kind pytest: of pytest
+  cases   = "tests/cql"         # kind pytest: the folder of its tests, when it is another's
   tools   = ["go"]              # programs it needs; the suite is skipped by name without them
   server  = true                # it needs the release binary
   lane    = "default"           # or "nightly"
@@ -65,7 +66,8 @@ class Counts:
 class Suite:
     """One folder with a suite.toml."""
 
-    KEYS = {"about", "order", "kind", "command", "args", "tools", "server", "lane", "seconds"}
+    KEYS = {"about", "order", "kind", "command", "args", "tools", "server", "lane", "seconds",
+            "cases"}
 
     def __init__(self, folder):
         self.folder = folder
@@ -80,6 +82,7 @@ class Suite:
         self.order = facts.get("order", 50)
         self.command = facts.get("command", [])
         self.args = facts.get("args", [])
+        self.cases = ROOT / facts["cases"] if "cases" in facts else folder
         self.tools = facts.get("tools", [])
         self.server = facts.get("server", self.kind == "pytest")
         self.lane = facts.get("lane", "default")
@@ -204,8 +207,8 @@ def run_pytest(suite, selected, word, env):
     report.unlink(missing_ok=True)
     command = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
                "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", str(ROOT / "tests")]
-    command += ["-k", word] if word else []
-    command += selected or [str(suite.folder)]
+    command += suite.args + (["-k", word] if word else [])
+    command += selected or [str(suite.cases)]
     code, output = run(command, suite.seconds, env=env)
     if code == 5 and word:
         return Counts(), output

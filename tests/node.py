@@ -20,12 +20,37 @@ def free_address():
     return f"127.{1 + (pid >> 8) % 200}.{pid % 250}.{1 + number % 250}"
 
 
-class Node:
+class Client:
+    """Sessions of the Python driver with one address."""
+
+    def __init__(self, address):
+        self.address = address
+        self.port = 9042
+        self._clusters = []
+
+    def connect(self, **facts):
+        """A session of the Python driver; the cluster is closed with the node's context."""
+        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+        from cassandra.policies import WhiteListRoundRobinPolicy
+        profile = ExecutionProfile(
+            load_balancing_policy=WhiteListRoundRobinPolicy([self.address]), request_timeout=60)
+        facts.setdefault("protocol_version", 4)
+        cluster = Cluster([self.address], port=self.port,
+                          execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
+        self._clusters.append(cluster)
+        return cluster.connect()
+
+    def disconnect(self):
+        for cluster in self._clusters:
+            cluster.shutdown()
+        self._clusters = []
+
+
+class Node(Client):
     """One server process with a data directory that outlives it."""
 
     def __init__(self, *options, address=None, workdir=None, env=None):
-        self.address = address or free_address()
-        self.port = 9042
+        super().__init__(address or free_address())
         self.options = [str(option) for option in options]
         self._temporary = None if workdir else tempfile.TemporaryDirectory(prefix="nereid-")
         self.workdir = Path(workdir or self._temporary.name)
@@ -73,24 +98,6 @@ class Node:
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
-
-    def connect(self, **facts):
-        """A session of the Python driver; the cluster is closed with the node's context."""
-        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-        from cassandra.policies import WhiteListRoundRobinPolicy
-        profile = ExecutionProfile(
-            load_balancing_policy=WhiteListRoundRobinPolicy([self.address]), request_timeout=60)
-        facts.setdefault("protocol_version", 4)
-        cluster = Cluster([self.address], port=self.port,
-                          execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
-        self._clusters = getattr(self, "_clusters", [])
-        self._clusters.append(cluster)
-        return cluster.connect()
-
-    def disconnect(self):
-        for cluster in getattr(self, "_clusters", []):
-            cluster.shutdown()
-        self._clusters = []
 
     def __enter__(self):
         return self.start()

@@ -47,8 +47,9 @@ def test_from_each_type(db, t, kind):
                 assert float(value) == 7, to
             assert db.one(call + "2") is None
         elif to != kind:
+            # As a blob, so that no driver has to read what a peer may make of it.
             with pytest.raises((InvalidRequest, SyntaxException)):
-                db.run(call + "1")
+                db.run(f"SELECT {to}AsBlob(cast(c_{kind} AS {to})) FROM {t} WHERE k = 1")
 
 
 @pytest.mark.parametrize("call, expected", [

@@ -18,7 +18,7 @@ def fixture_ks(db):
                v vector<float, 3>, t tuple<int, text>, u frozen<outer>, m map<text, frozen<set<int>>>,
                PRIMARY KEY (("A", "select"), c)) WITH CLUSTERING ORDER BY (c DESC)
                AND comment = 'it''s' AND gc_grace_seconds = 5
-               AND compression = {{'sstable_compression': ''}}""")
+               AND compression = {{'enabled': false}}""")
     db.run(f"CREATE TABLE {ks}.counts (a int PRIMARY KEY, n counter)")
     yield ks
     db.run(f"DROP KEYSPACE {ks}")

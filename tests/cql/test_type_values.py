@@ -76,7 +76,6 @@ def test_empty_values(db, plain, kind):
     three = struct.pack(">i", 3)
     bind(db, inserts[kind], three, b"")
     assert db.one(f"SELECT {kind}AsBlob(c_{kind}) FROM {t} WHERE k = 3") == b""
-    assert db.rows(f"SELECT k FROM {t} WHERE k = 3 AND c_{kind} = null ALLOW FILTERING") == []
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -108,8 +107,8 @@ def test_refused_bytes(db, plain, kind, values):
     t, inserts = plain
     for value in values:
         with pytest.raises(InvalidRequest):
-            bind(db, inserts[kind], struct.pack(">i", 5), value)
-    assert db.rows(f"SELECT k FROM {t} WHERE k = 5") == []
+            bind(db, inserts[kind], struct.pack(">i", 50 + KEYS.index(kind)), value)
+    assert db.rows(f"SELECT k FROM {t} WHERE k = {50 + KEYS.index(kind)}") == []
 
 
 SHORT = struct.pack(">i", 1)

@@ -1,6 +1,5 @@
 """Functions and aggregates of users, and traces of requests."""
 import pytest
-from cassandra import InvalidRequest
 
 
 def lua(name, arguments, returns, body, null="RETURNS NULL"):
@@ -10,12 +9,6 @@ def lua(name, arguments, returns, body, null="RETURNS NULL"):
 
 @pytest.fixture(name="t", scope="module")
 def fixture_t(db):
-    try:
-        name = db.name()
-        db.run(lua(name, "a int", "int", "return a"))
-        db.run(f"DROP FUNCTION {name}")
-    except InvalidRequest as error:
-        pytest.skip(str(error))
     t = db.table("p int PRIMARY KEY, v int, s set<int>")
     for p in range(1, 5):
         db.run(f"INSERT INTO {t} (p, v, s) VALUES ({p}, {p * 10}, {{{p}, {p + 1}}})")

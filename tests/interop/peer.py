@@ -1,46 +1,10 @@
 """Apache Cassandra's tools, by a class path that Maven resolves."""
-import subprocess
 from pathlib import Path
 
-from node import ROOT
+from cassandra_node import INTEROP as HERE
+from cassandra_node import Unavailable, access, call, class_path, version_of
 
-HERE = Path(__file__).resolve().parent
-WORK = ROOT / ".test" / "interop"
-SECONDS = 240
-
-# What the program reaches into of the Java runtime.
-EXPORTS = ["java.base/jdk.internal.misc", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
-           "java.management.rmi/com.sun.jmx.remote.internal.rmi", "java.rmi/sun.rmi.registry",
-           "java.rmi/sun.rmi.server", "java.sql/java.sql"]
-OPENS = ["java.io", "java.lang", "java.lang.module", "java.lang.reflect", "java.math", "java.net",
-         "java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
-         "jdk.internal.loader", "jdk.internal.ref", "jdk.internal.reflect", "jdk.internal.math",
-         "jdk.internal.module", "jdk.internal.util.jar", "sun.nio.ch"]
-
-
-class Unavailable(Exception):
-    """The class path cannot be resolved here."""
-
-
-def call(command, **facts):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          timeout=SECONDS, check=False, stdin=subprocess.DEVNULL, **facts)
-
-
-def class_path():
-    """The jars of Cassandra and all that it needs, resolved once for each content of the pom."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    path, pom = WORK / "classpath", HERE / "pom.xml"
-    if not path.exists() or path.stat().st_mtime < pom.stat().st_mtime:
-        try:
-            done = call(["mvn", "-q", "-B", "-f", pom, "dependency:build-classpath",
-                         f"-Dmdep.outputFile={path}.new"])
-        except subprocess.TimeoutExpired as late:
-            raise Unavailable("Maven does not answer") from late
-        if done.returncode:
-            raise Unavailable("Maven cannot resolve cassandra-all: " + done.stdout[-300:])
-        Path(f"{path}.new").rename(path)
-    return path.read_text().strip()
+__all__ = ["Cassandra", "Unavailable"]
 
 
 class Cassandra:
@@ -49,8 +13,7 @@ class Cassandra:
     def __init__(self, folder):
         self.folder = folder
         self.class_path = class_path()
-        self.version = next(part.rsplit("cassandra-all-", 1)[1].removesuffix(".jar")
-                            for part in self.class_path.split(":") if "cassandra-all-" in part)
+        self.version = version_of(self.class_path)
         classes = folder / "classes"
         classes.mkdir(parents=True)
         done = call(["javac", "-nowarn", "-d", classes, "-cp", self.class_path,
@@ -88,10 +51,7 @@ class Cassandra:
                    f"-Dcassandra.storagedir={self.folder}",
                    f"-Dcassandra.logdir={self.folder}",
                    f"-Dcassandra.triggers_dir={self.folder / 'conf' / 'triggers'}",
-                   f"-Dlogback.configurationFile=file://{HERE / 'logback.xml'}"]
-        command += [f"--add-exports={name}=ALL-UNNAMED" for name in EXPORTS]
-        command += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENS]
-        command += ["--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED"]
+                   f"-Dlogback.configurationFile=file://{HERE / 'logback.xml'}", *access()]
         done = call([*command, "-cp", self.class_path, "Interop", *words], cwd=self.folder)
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout
