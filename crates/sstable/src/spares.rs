@@ -3,8 +3,8 @@
 //!
 //! Invariants
 //!  - *bounded*: at most [`BUFFERS_MAX`] buffers of [`BUFFER_BYTES_MAX`] bytes are kept, and
-//!    [`BLOCKS_MAX`] of [`BLOCK_BYTES_MAX`] for requests and [`CHUNKS_MAX`] for what is
-//!    decompressed; what is larger is freed.
+//!    [`BLOCKS_MAX`] of [`BLOCK_BYTES_MAX`] for requests and as many for what is decompressed; what
+//!    is larger is freed.
 
 use runtime::io::AlignedBuf;
 use std::cell::RefCell;
@@ -16,10 +16,9 @@ const BUFFERS_MAX: usize = 128;
 const BUFFER_BYTES_MAX: usize = 4 << 10;
 /// What a new buffer has room for: a key or a short row.
 const BUFFER_BYTES: usize = 128;
-/// Memory for requests of the disk that is kept: what reads under way at once need.
+/// Memory for requests of the disk, and for what they bring decompressed, that is kept: what the
+/// reads need that are under way at once. Each takes both before it waits.
 const BLOCKS_MAX: usize = 128;
-/// Memory for what they bring decompressed: a read has it only from the answer to its rows.
-const CHUNKS_MAX: usize = 16;
 /// The largest piece of these that is kept.
 const BLOCK_BYTES_MAX: usize = 8 << 10;
 
@@ -73,7 +72,7 @@ impl Spares {
     pub(crate) fn keep_chunk(&self, chunk: Vec<u8>) {
         let mut chunks = self.chunks.borrow_mut();
         let fits = (1..=BLOCK_BYTES_MAX).contains(&chunk.capacity());
-        if fits && chunks.len() < CHUNKS_MAX {
+        if fits && chunks.len() < BLOCKS_MAX {
             chunks.push(chunk);
         }
     }
@@ -112,10 +111,10 @@ mod tests {
         (0..2 * BLOCKS_MAX).for_each(|_| spares.keep_block(AlignedBuf::with_capacity(1)));
         spares.keep_block(AlignedBuf::with_capacity(BLOCK_BYTES_MAX + 1));
         spares.keep_block(AlignedBuf::new());
-        (0..2 * CHUNKS_MAX).for_each(|_| spares.keep_chunk(vec![1; 100]));
+        (0..2 * BLOCKS_MAX).for_each(|_| spares.keep_chunk(vec![1; 100]));
         spares.keep_chunk(Vec::with_capacity(BLOCK_BYTES_MAX + 1));
         assert_eq!(spares.chunk(), [1; 100], "as it was left");
-        assert_eq!(spares.chunks.borrow().len(), CHUNKS_MAX - 1);
+        assert_eq!(spares.chunks.borrow().len(), BLOCKS_MAX - 1);
         assert!(spares.chunks.borrow().iter().all(|one| one.capacity() <= BLOCK_BYTES_MAX));
         assert_eq!(spares.buffers.borrow().len(), BUFFERS_MAX);
         assert!(spares.buffers.borrow().iter().all(|one| one.capacity() <= BUFFER_BYTES_MAX));
