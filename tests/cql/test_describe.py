@@ -132,7 +132,7 @@ def test_small_pages_hold_everything(db, ks):
     ("KEYSPACE nothing", "'nothing' not found", InvalidRequest),
     ("nothing", "'nothing' not found", InvalidRequest),
     ("TABLE nothing.plain", "'nothing' not found", InvalidRequest),
-    ("TABLE", "line 1", SyntaxException),
+    ("TABLE", "line", SyntaxException),
     ("FULL TABLE {}.plain", "line 1", SyntaxException),
     ("TABLE {}.plain WITH NOTHING", "line 1", SyntaxException),
     ("TABLE {}.inner", "'inner' not found", InvalidRequest),
