@@ -130,10 +130,26 @@ def test_a_statement_that_was_driven_out_is_prepared_again():
 @pytest.mark.parametrize("algorithm", ["lz4", "snappy"])
 def test_compressed_garbage(node, algorithm):
     for body in [b"", b"\x00", b"\xff" * 40, struct.pack(">I", 0x7fffffff) + b"abc",
-                 struct.pack(">I", 10) + os.urandom(30)]:
+                 struct.pack(">I", 10) + os.urandom(30), struct.pack(">I", 1 << 20) + bytes(9000),
+                 struct.pack(">I", 1 << 20) + os.urandom(300_000)]:
         with Client(node).started(COMPRESSION=algorithm) as client:
             client.send(frame(QUERY, body, flags=0x01))
             assert client.error()
+
+
+@pytest.mark.parametrize("algorithm", ["lz4", "snappy", False])
+def test_bodies_of_all_sizes(node, algorithm):
+    session = node.connect(compression=algorithm)
+    session.execute("CREATE KEYSPACE IF NOT EXISTS sizes WITH replication = "
+                    "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute("CREATE TABLE IF NOT EXISTS sizes.t (p int PRIMARY KEY, b blob)")
+    write = session.prepare("INSERT INTO sizes.t (p, b) VALUES (?, ?)")
+    for size in [0, 1000, 255 << 10, 257 << 10, 3 << 20]:
+        for value in [os.urandom(size), bytes(size)]:
+            session.execute(write, (size, value))
+            found = session.execute(f"SELECT b FROM sizes.t WHERE p = {size}").one().b
+            assert found == value, size
+    node.disconnect()
 
 
 def test_segments_with_wrong_checksums(node):

@@ -20,6 +20,16 @@ impl Compression {
         }
     }
 
+    /// How long a body says that it is, once it is unpacked.
+    pub(crate) fn claimed_len(self, body: &[u8]) -> usize {
+        match self {
+            Compression::Lz4 => {
+                body.first_chunk::<4>().map_or(0, |len| u32::from_be_bytes(*len) as usize)
+            }
+            Compression::Snappy => snap::raw::decompress_len(body).unwrap_or(0),
+        }
+    }
+
     /// Unpacks a request's body of at most `bytes_max`.
     pub(crate) fn unpack(self, body: &[u8], bytes_max: usize) -> Result<Vec<u8>, &'static str> {
         match self {
@@ -99,6 +109,7 @@ mod tests {
             for algorithm in [Compression::Lz4, Compression::Snappy] {
                 let mut packed = Vec::new();
                 algorithm.pack(&bytes, &mut packed);
+                prop_assert_eq!(algorithm.claimed_len(&packed), bytes.len());
                 prop_assert_eq!(&algorithm.unpack(&packed, 1 << 20).unwrap(), &bytes);
             }
         }
@@ -107,6 +118,7 @@ mod tests {
         fn any_body_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Compression::Lz4.unpack(&bytes, 1 << 20);
             let _ = Compression::Snappy.unpack(&bytes, 1 << 20);
+            let _ = Compression::Lz4.claimed_len(&bytes) + Compression::Snappy.claimed_len(&bytes);
         }
     }
 

@@ -25,7 +25,7 @@ use query::{BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
 use runtime::net::TcpStream;
 use runtime::sync::{Notify, Semaphore};
-use runtime::task::Scope;
+use runtime::task::{Scope, compute, yield_if_needed};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,6 +36,8 @@ const REQUESTS_MAX: usize = 1024;
 /// How many requests of a connection run at first; one more after each answer, so that few run
 /// before it is known how large the answers are.
 const WINDOW_MIN: usize = 8;
+/// A body up to this is taken out of the buffer in one go.
+const AT_ONCE_BYTES: usize = 256 << 10;
 /// A connection that has not moved for so long may be ended where memory is short.
 const STUCK_MIN: Duration = Duration::from_secs(30);
 
@@ -265,16 +267,48 @@ impl Connection {
 
     /// The body of an envelope as it was before the client compressed it.
     pub(crate) fn unpacked(&self, header: &Header, body: &[u8]) -> Result<Vec<u8>, Ended> {
-        if header.flags & flag::COMPRESSED == 0 || self.segments.get().is_some() {
-            return Ok(body.to_vec());
+        let Some(compression) = self.compression_of(header)? else { return Ok(body.to_vec()) };
+        let unpacked = compression.unpack(body, self.body_bytes_max());
+        unpacked.map_err(|what| self.protocol_error(header.stream, what.to_string()))
+    }
+
+    /// The same, of one that would hold the shard for long.
+    pub(crate) async fn unpacked_slowly(
+        &self,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Vec<u8>, Ended> {
+        let mut copy = Vec::with_capacity(body.len());
+        for piece in body.chunks(AT_ONCE_BYTES / 4) {
+            copy.extend_from_slice(piece);
+            yield_if_needed().await;
         }
-        let Some(compression) = self.compression.get() else {
-            let text = "compressed request, but STARTUP chose no compression".to_string();
-            return Err(self.protocol_error(header.stream, text));
-        };
-        compression
-            .unpack(body, self.body_bytes_max())
-            .map_err(|what| self.protocol_error(header.stream, what.to_string()))
+        let Some(compression) = self.compression_of(header)? else { return Ok(copy) };
+        let bytes_max = self.body_bytes_max();
+        let unpacked = compute(move || compression.unpack(&copy, bytes_max)).await;
+        unpacked.map_err(|what| self.protocol_error(header.stream, what.to_string()))
+    }
+
+    /// Whether taking out the body of an envelope is little work.
+    pub(crate) fn is_unpacked_at_once(&self, header: &Header, body: &[u8]) -> bool {
+        let is_packed = header.flags & flag::COMPRESSED != 0 && self.segments.get().is_none();
+        let compression = self.compression.get().filter(|_| is_packed);
+        let claimed = compression.map_or(0, |compression| compression.claimed_len(body));
+        body.len().max(claimed.min(self.body_bytes_max())) <= AT_ONCE_BYTES
+    }
+
+    /// What the body of an envelope is compressed by. Only before version 5 are they by themselves.
+    fn compression_of(&self, header: &Header) -> Result<Option<Compression>, Ended> {
+        if header.flags & flag::COMPRESSED == 0 || self.segments.get().is_some() {
+            return Ok(None);
+        }
+        match self.compression.get() {
+            Some(compression) => Ok(Some(compression)),
+            None => {
+                let text = "compressed request, but STARTUP chose no compression".to_string();
+                Err(self.protocol_error(header.stream, text))
+            }
+        }
     }
 
     fn dialect(&self, version: u8) -> Dialect {

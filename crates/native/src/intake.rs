@@ -294,7 +294,7 @@ impl<'a> Intake<'a> {
                 let entry = self.let_in(&header).await;
                 self.body = None;
                 match entry {
-                    Ok(entry) => self.spawn(header, body, entry)?,
+                    Ok(entry) => self.spawn(header, body, entry).await?,
                     Err(shed) => connection.shed(header.stream, shed),
                 }
                 Ok(())
@@ -302,13 +302,17 @@ impl<'a> Intake<'a> {
         }
     }
 
-    fn spawn(
+    async fn spawn(
         &self,
         header: Header,
         body: &[u8],
         (mut charge, permit): (Charge, Permit),
     ) -> Result<(), Ended> {
-        let unpacked = self.connection.unpacked(&header, body)?;
+        let connection = self.connection;
+        let unpacked = match connection.is_unpacked_at_once(&header, body) {
+            true => connection.unpacked(&header, body)?,
+            false => self.wait_for(connection.unpacked_slowly(&header, body)).await?,
+        };
         if header.flags & flag::COMPRESSED != 0 {
             charge.grow(unpacked.len());
         }

@@ -26,6 +26,8 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// What is held is flushed when it has so many bytes: so the buffer is kept, and the client has
 /// something to do.
 const HELD_BYTES_MAX: usize = 32 << 10;
+/// More is not handed to the kernel by whoever answers.
+const SENT_AT_ONCE_MAX: usize = 256 << 10;
 
 /// How envelopes leave: the choice of STARTUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +187,11 @@ impl Outbox {
         }
         let charged = ready.len();
         let mut ready = self.carried(ready);
-        // An error shows when the writing loop meets it.
-        let sent = stream.try_write(&ready).unwrap_or(0);
+        // An error shows when the writing loop meets it, which sends what is long bit by bit.
+        let sent = match ready.len() <= SENT_AT_ONCE_MAX {
+            true => stream.try_write(&ready).unwrap_or(0),
+            false => 0,
+        };
         if sent < ready.len() {
             ready.drain(..sent);
             self.left.replace((ready, charged));

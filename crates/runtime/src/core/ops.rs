@@ -187,7 +187,7 @@ pub(crate) enum Op {
         fd: Rc<Fd>,
         buf: Vec<u8>,
     },
-    /// Sends the bytes of `buf` after `skip`.
+    /// Sends of the bytes of `buf` after `skip` at most [`SEND_BYTES_MAX`].
     Send {
         fd: Rc<Fd>,
         buf: Vec<u8>,
@@ -242,6 +242,9 @@ impl fmt::Debug for Op {
         })
     }
 }
+
+/// The kernel works on what it is handed to send before it returns: a millisecond for some MiB.
+pub(crate) const SEND_BYTES_MAX: usize = 256 << 10;
 
 /// An operation's name: its slot and the slot's generation. What the kernel hands back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@
 //!    until its completion was taken in; so it may be carried out, by any thread, before that.
 #![allow(unsafe_code, reason = "system calls on memory of operations")]
 
-use crate::core::ops::Op;
+use crate::core::ops::{Op, SEND_BYTES_MAX};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 
@@ -135,7 +135,8 @@ impl RawOp {
             }
             Op::Send { fd, buf, skip } => {
                 let bytes = &buf[*skip..];
-                RawOp::Send { fd: fd.raw(), at: bytes.as_ptr(), len: bytes.len() }
+                let len = bytes.len().min(SEND_BYTES_MAX);
+                RawOp::Send { fd: fd.raw(), at: bytes.as_ptr(), len }
             }
             Op::SendParts { fd, parts } => {
                 RawOp::SendParts { fd: fd.raw(), header: parts.header() }

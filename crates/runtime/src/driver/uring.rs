@@ -9,7 +9,7 @@
 #![allow(unsafe_code, reason = "ring entries point to memory of operations")]
 
 use super::{Completions, Wait};
-use crate::core::ops::{Op, OpId};
+use crate::core::ops::{Op, OpId, SEND_BYTES_MAX};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::io;
 use std::os::fd::RawFd;
@@ -194,7 +194,8 @@ fn entry(op: &mut Op) -> squeue::Entry {
         }
         Op::Send { fd, buf, skip } => {
             let bytes = &buf[*skip..];
-            let send = opcode::Send::new(Fd(fd.raw()), bytes.as_ptr(), bytes.len() as u32);
+            let len = bytes.len().min(SEND_BYTES_MAX) as u32;
+            let send = opcode::Send::new(Fd(fd.raw()), bytes.as_ptr(), len);
             send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build()
         }
         Op::SendParts { fd, parts } => {
