@@ -30,9 +30,9 @@ impl Call {
         named.next().map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is true or false.
+    /// A parameter that is true or false, in letters of either case.
     pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Answer> {
-        match self.parameter(name) {
+        match self.parameter(name).map(str::to_ascii_lowercase).as_deref() {
             None | Some("") => Ok(default),
             Some("true" | "1" | "yes") => Ok(true),
             Some("false" | "0" | "no") => Ok(false),

@@ -250,6 +250,8 @@ struct Entry {
     source: &'static str,
     /// Of options that change.
     slot: Option<Rc<dyn Slot>>,
+    /// Whether somebody registered it.
+    is_obeyed: bool,
     watchers: Vec<Rc<dyn Fn()>>,
 }
 
@@ -303,7 +305,7 @@ impl Settings {
             }
             _ => String::parse(&shown).map(|it| typed(Live::fixed(it), anything)),
         };
-        let entry = Entry { kind, shown, source, slot, watchers: Vec::new() };
+        let entry = Entry { kind, shown, source, slot, is_obeyed: false, watchers: Vec::new() };
         self.entries.borrow_mut().insert(name.to_owned(), entry);
     }
 
@@ -317,6 +319,7 @@ impl Settings {
             shown: default.show(),
             source: "default",
             slot: None,
+            is_obeyed: true,
             watchers: Vec::new(),
         });
         let live = Live::fixed(default);
@@ -331,6 +334,7 @@ impl Settings {
         }
         entry.kind = T::KIND;
         entry.slot = Some(slot);
+        entry.is_obeyed = true;
         live
     }
 
@@ -340,6 +344,11 @@ impl Settings {
         if let Some(entry) = self.entries.borrow_mut().get_mut(name) {
             entry.watchers.push(changed);
         }
+    }
+
+    /// Whether a change of the option does anything: somebody registered it.
+    pub fn is_obeyed(&self, name: &str) -> bool {
+        self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed)
     }
 
     /// How often options were changed so far on this shard, for those who keep what may depend on
@@ -478,6 +487,8 @@ mod tests {
         assert_eq!(why("none", "1"), "no such option");
         assert_eq!(why("fixed", "1"), "option is not live-updateable");
         assert_eq!(why("free", "x"), "cannot parse option value");
+        let obeyed = ["none", "fixed", "free", "live"].map(|name| settings.is_obeyed(name));
+        assert_eq!(obeyed, [false, false, false, true]);
         settings.set("live", "3");
         assert_eq!((live.get(), *seen.borrow()), (3, 1));
         assert_eq!(settings.check("free", "2"), Ok(()));

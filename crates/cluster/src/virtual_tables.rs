@@ -51,6 +51,7 @@ pub(crate) fn provide_own(cluster: &Cluster) {
     cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
     cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
     cluster.provide("topology", Rc::new(|| Box::pin(topology())));
+    cluster.provide("snapshots", Rc::new(|| Box::pin(snapshots())));
     cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
     cluster.provide("config", Rc::new(|| Box::pin(config())));
     cluster.provide_writer("config", Rc::new(|row| Box::pin(change_option(row))));
@@ -114,7 +115,11 @@ async fn change_option(mut row: Row) -> Result<(), String> {
     let value = text("value").ok_or_else(|| "option value is required".to_owned())?;
     let changed = Settings::change(name.clone(), value.clone()).await;
     changed.map_err(|Refused(why)| why)?;
-    tracing::info!(target: "config", %name, %value, "option changed");
+    if Settings::of_shard().is_obeyed(&name) {
+        tracing::info!(target: "config", %name, %value, "option changed");
+    } else {
+        tracing::warn!(target: "config", %name, %value, "option stored: it has no effect yet");
+    }
     Ok(())
 }
 
@@ -215,6 +220,27 @@ async fn size_estimates() -> Vec<VirtualRow> {
         rows.push(row(&schema, values));
     }
     rows
+}
+
+/// What cannot be listed is told to the log.
+async fn snapshots() -> Vec<VirtualRow> {
+    let Some((_, schema)) = own("snapshots") else { return Vec::new() };
+    let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
+    let found = storage.snapshots().await.unwrap_or_else(|error| {
+        tracing::warn!(target: "snapshot", "snapshots cannot be listed: {error}");
+        Vec::new()
+    });
+    let rows = found.into_iter().map(|one| {
+        let values = vec![
+            ("keyspace_name", one.keyspace.into_bytes()),
+            ("table_name", one.table.into_bytes()),
+            ("snapshot_name", one.tag.into_bytes()),
+            ("live", (one.live_bytes as i64).to_be_bytes().to_vec()),
+            ("total", (one.total_bytes as i64).to_be_bytes().to_vec()),
+        ];
+        row(&schema, values)
+    });
+    rows.collect()
 }
 
 async fn topology() -> Vec<VirtualRow> {

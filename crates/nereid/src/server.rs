@@ -170,6 +170,10 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     // What was replayed goes to SSTables, so that the log of the last run can go.
     let background = Scope::new();
     background.spawn_in(runtime::group::FLUSH, node::flush());
+    let storage = runtime::local::get::<storage::Storage>();
+    background.spawn_in(runtime::group::BACKGROUND, async move {
+        storage.expire_snapshots().await;
+    });
     let reason = wait_for_end(plan).await;
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");

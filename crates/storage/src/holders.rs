@@ -77,7 +77,7 @@ impl Storage {
         let shard = self.shard();
         let schema = shard.readable(table)?.schema();
         let reading = Reading { schema: schema.clone(), operation: "mutation-dump" };
-        let deadline = Instant::now() + shard.config.range_read_timeout;
+        let deadline = Instant::now() + shard.read_timeouts.get().1;
         let permit = shard.reads.of(&schema).admit(&reading, Some(deadline)).await?;
         Ok((permit, schema))
     }

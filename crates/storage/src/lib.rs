@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
 //! `dirty`, [`mod@memory`], `table`, `large_data`, `cache`, `view`, `open`, `flush`, `mirror`,
-//! `read`, `whole`, `holders`, `replay`, `truncate`, `upload`, `compaction`, `locks`.
+//! `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -36,6 +36,7 @@ mod read;
 mod replay;
 mod shard;
 mod shard_reads;
+mod snapshot;
 mod storage;
 mod table;
 #[cfg(test)]
@@ -57,6 +58,9 @@ pub use holders::Holder;
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use locks::PartitionGuard;
 pub use read::{Begun, SourceOptions};
+pub use snapshot::{
+    Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
+};
 pub use sstable::{LargeLimits, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

@@ -148,8 +148,8 @@ impl Shard {
     fn read_deadline(&self, command: &ReadCommand) -> Instant {
         Instant::now()
             + match command.partitions {
-                Partitions::Key(_) => self.config.read_timeout,
-                Partitions::Range { .. } => self.config.range_read_timeout,
+                Partitions::Key(_) => self.read_timeouts.get().0,
+                Partitions::Range { .. } => self.read_timeouts.get().1,
             }
     }
 }

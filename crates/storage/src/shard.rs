@@ -24,6 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 use stdx::{Bytes, Damaged, HashMap, bug, buggify};
 
 /// The largest entry of a log of any size.
@@ -68,6 +69,8 @@ pub(crate) struct Shard {
     pub(crate) stopping: Cell<bool>,
     /// How SSTables are written where their table does not say.
     pub(crate) sstables: Cell<sstable::WriterDefaults>,
+    /// How long a read of one partition, and one of a range, may take.
+    pub(crate) read_timeouts: Cell<(Duration, Duration)>,
     /// What may be how large, in tables that ask for it.
     pub(crate) size_limits: Cell<SizeLimits>,
     pub(crate) large_writes: Cell<LargeWrites>,
@@ -119,6 +122,7 @@ impl Shard {
             .then(|| RowCache::new(config.memory_bytes.max(row_cache_bytes), row_cache_bytes));
         Ok(Shard {
             sstables: Cell::new(config.sstables),
+            read_timeouts: Cell::new((config.read_timeout, config.range_read_timeout)),
             size_limits: Cell::new(SizeLimits::of_soft(config.sstables.large)),
             large_writes: Cell::default(),
             reads: Reads::new(config.memory_bytes),

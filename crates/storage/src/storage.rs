@@ -5,7 +5,8 @@ use crate::read::Begun;
 use crate::shard::Shard;
 use crate::{
     Config, DirtyStats, Exceeded, LargeWrites, Log, PartitionGuard, RowCacheStats, SizeLimits,
-    SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
+    SnapshotTag, SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
+    snapshot,
 };
 use model::{TableId, TableSchema, TabletMap};
 use mutation::FrozenMutation;
@@ -29,6 +30,7 @@ pub struct Storage {
     removals: RefCell<Vec<JoinHandle<()>>>,
     /// When damage was told to the log last.
     damage_told: Cell<Option<Instant>>,
+    snapshot_turns: snapshot::Turns,
 }
 
 /// Damage is told to the log at most this often: every read of a damaged table meets it.
@@ -109,6 +111,7 @@ impl Storage {
             scope,
             removals: RefCell::default(),
             damage_told: Cell::new(None),
+            snapshot_turns: snapshot::Turns::default(),
         });
         local::set(storage.clone());
         Ok(storage)
@@ -116,6 +119,10 @@ impl Storage {
 
     pub(crate) fn shard(&self) -> &Rc<Shard> {
         &self.shard
+    }
+
+    pub(crate) fn turns(&self) -> &snapshot::Turns {
+        &self.snapshot_turns
     }
 
     /// Makes a table known: creates its directory, opens its SSTables that intersect the tablets
@@ -144,16 +151,18 @@ impl Storage {
     }
 
     /// Forgets a table and removes its files on this shard. The caller has made the drop durable.
-    /// With `snapshot`, the SSTables stay as `snapshots/<name>/`.
+    /// With `snapshot`, the SSTables stay as a snapshot of that name, which
+    /// [`Storage::complete_dropped`] completes when all shards have dropped the table. Snapshots
+    /// that it has stay in any case.
     pub async fn drop_table(
         &self,
         id: TableId,
-        snapshot: Option<&str>,
+        snapshot: Option<&SnapshotTag>,
     ) -> Result<(), StorageError> {
         for semaphore in self.shard.reads.all() {
             semaphore.evict_where(|reading| reading.schema.id == id);
         }
-        self.shard.drop_table(id, snapshot).await
+        self.shard.drop_table(id, snapshot.map(SnapshotTag::as_str)).await
     }
 
     /// Removes what the table holds on this shard, for good once this returns. Returns the place in
@@ -350,6 +359,18 @@ impl Storage {
             stats.partitions += one.partition_count();
         }
         Some(stats)
+    }
+
+    /// Sets how long a read of one partition, and one of a range, may take that begins from now on.
+    pub fn set_read_timeouts(&self, one: Duration, range: Duration) {
+        self.shard.read_timeouts.set((one, range));
+    }
+
+    /// Changes how SSTables are written from now on where their table does not say.
+    pub fn change_writer_defaults(&self, change: impl FnOnce(&mut sstable::WriterDefaults)) {
+        let mut defaults = self.shard.sstables.get();
+        change(&mut defaults);
+        self.shard.sstables.set(defaults);
     }
 
     /// Sets what may be how large. SSTables that are written from now on record what is larger than

@@ -50,6 +50,8 @@ pub(crate) struct Table {
     pub(crate) gate: Semaphore,
     /// Held by who takes over files from elsewhere.
     pub(crate) loading: Semaphore,
+    /// Held by a compaction that removes its inputs, and by who wants to see none go.
+    pub(crate) removals: Semaphore,
     /// Somebody waits for the whole gate: compactions end early.
     pub(crate) quiet_wanted: Cell<bool>,
     /// Whether it is compacted without being asked for.
@@ -139,6 +141,7 @@ impl Table {
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
             loading: Semaphore::new(1, usize::MAX),
+            removals: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
             watch: Cell::new(Watch::NONE),

@@ -8,12 +8,12 @@ use crate::commitlog::ReplayPosition;
 use crate::error::StorageError;
 use crate::flush::{prepare_dir, quiet};
 use crate::shard::Shard;
+use crate::snapshot;
 use crate::table::Table;
 use crate::truncation::{self, Truncation};
 use model::TableId;
-use runtime::io::{IoError, fs};
+use runtime::io::fs;
 use sstable::store::{self, Component};
-use std::path::Path;
 use std::rc::Rc;
 
 impl Shard {
@@ -60,15 +60,13 @@ impl Shard {
     pub(crate) async fn drop_table(
         &self,
         id: TableId,
-        snapshot: Option<&str>,
+        tag: Option<&str>,
     ) -> Result<(), StorageError> {
         let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
-        if let Some(name) = snapshot {
+        if let Some(name) = tag {
             self.flush_table(&table).await?;
             let _quiet = quiet(&table).await;
-            for one in table.sstables() {
-                link(&table.dir, &one, name).await?;
-            }
+            snapshot::link(&table.dir, &table.sstables(), name).await?;
         }
         self.tables.borrow_mut().remove(&id);
         table.dropped.set(true);
@@ -84,7 +82,8 @@ impl Shard {
         for tablet in &table.tablets {
             tablet.forget(|_| true);
         }
-        self.remove_files(&table, &sstables, snapshot.is_some()).await;
+        let keep_dir = tag.is_some() || snapshot::has_some(&table.dir).await.unwrap_or(true);
+        self.remove_files(&table, &sstables, keep_dir).await;
         Ok(())
     }
 
@@ -106,23 +105,4 @@ impl Shard {
             tracing::warn!("files of a dropped table stay: {error}");
         }
     }
-}
-
-/// Links the files of an SSTable into `snapshots/<name>/`.
-async fn link(dir: &Path, one: &sstable::Table, name: &str) -> Result<(), IoError> {
-    let target = dir.join("snapshots").join(name);
-    fs::create_dir_all(&target).await?;
-    for found in store::list(dir).await?.tables {
-        if found.descriptor != one.descriptor() {
-            continue;
-        }
-        for suffix in &found.suffixes {
-            let file = found.descriptor.file_name_of(suffix);
-            match fs::hard_link(dir.join(&file), target.join(&file)).await {
-                Err(error) if !error.is_already_exists() => return Err(error),
-                _ => {}
-            }
-        }
-    }
-    fs::sync_dir(&target).await
 }

@@ -65,6 +65,13 @@ async fn metric_of(door: &Door, metric: &str, name: &str) -> Answered {
         }
         "live_ss_table_count" => json!(sum_of(table, sstables).await),
         "live_disk_space_used" | "total_disk_space_used" => json!(sum_of(table, bytes).await),
+        "snapshots_size" | "true_snapshots_size" => {
+            let live = metric == "true_snapshots_size";
+            match super::snapshots::size_of(table, live).await {
+                Ok(bytes) => json!(bytes),
+                Err(answer) => return Some(Err(answer)),
+            }
+        }
         "pending_compactions" => json!(sum_of(table, pending).await),
         _ => return None,
     };

@@ -8,6 +8,7 @@
 
 mod column_family;
 mod compaction_manager;
+mod snapshots;
 mod storage_service;
 mod system;
 mod tables;
@@ -45,6 +46,9 @@ pub type Moved = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 pub(crate) async fn answer(door: &Door, call: Call) -> Answer {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
     let answered = match path.split_first() {
+        Some((&"storage_service", ["snapshots", rest @ ..])) => {
+            snapshots::answer(door, &call, rest).await
+        }
         Some((&"storage_service", rest)) => storage_service::answer(door, &call, rest).await,
         Some((&"column_family", rest)) => column_family::answer(door, &call, rest).await,
         Some((&"compaction_manager", rest)) => compaction_manager::answer(door, &call, rest).await,

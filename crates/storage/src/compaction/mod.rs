@@ -141,6 +141,7 @@ async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadErr
         return Ok(());
     }
     let Some(output) = merge(shard, table, inputs, adjust).await? else { return Ok(()) };
+    let _removal = table.removals.acquire(1).await;
     tablet.replace(inputs, output.opened);
     for input in inputs {
         table.remove_sstable(input.descriptor()).await;

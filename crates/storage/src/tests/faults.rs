@@ -218,7 +218,8 @@ fn a_dropped_table_is_gone_but_for_its_snapshot() {
             fill(1, 0..10, 500).await;
             storage().flush(id(1)).await.unwrap();
             fill(1, 10..20, 500).await;
-            storage().drop_table(id(1), snapshot).await.unwrap();
+            let tag = snapshot.map(|tag| crate::SnapshotTag::new(tag).unwrap());
+            storage().drop_table(id(1), tag.as_ref()).await.unwrap();
             assert_eq!(storage().dirty_bytes(), 0);
             let gone = storage().apply(write(&schema(1, "t1"), 1, 1, 1, b"")).await;
             assert!(matches!(gone, Err(WriteError::UnknownTable(_))));

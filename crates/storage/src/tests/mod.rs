@@ -17,6 +17,7 @@ mod large_partition;
 mod log;
 mod multishard;
 mod real;
+mod snapshot;
 mod sources;
 mod upload;
 

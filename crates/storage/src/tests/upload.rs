@@ -18,7 +18,7 @@ use stdx::Prng;
 const NODE: NodeId = NodeId(0);
 const PARTITIONS: u64 = 24;
 
-fn world(seed: u64, shards: u16) -> World {
+pub(super) fn world(seed: u64, shards: u16) -> World {
     let mut world = World::new(Options::new(seed));
     assert_eq!(world.add_node(shards), NODE);
     world
@@ -79,7 +79,7 @@ async fn start() -> Rc<Storage> {
 }
 
 /// Starts every shard, then runs `test` on shard 0.
-fn with_shards<F: Future<Output = ()> + 'static>(
+pub(super) fn with_shards<F: Future<Output = ()> + 'static>(
     world: &mut World,
     shards: u16,
     test: impl Fn(Rc<Storage>) -> F + 'static,

@@ -1,0 +1,160 @@
+//! `/storage_service/snapshots`: snapshots are taken, listed and cleared.
+
+use super::tables::{all, named};
+use super::{Answered, Door};
+use crate::call::{Answer, Call};
+use hyper::Method;
+use model::TableId;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storage::{
+    Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag, Storage,
+};
+
+pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
+    let answer = match (&call.method, path) {
+        (&Method::GET, []) => list().await,
+        (&Method::GET, ["size", "true"]) => true_size().await,
+        (&Method::POST, []) => take(door, call).await,
+        (&Method::DELETE, []) => clear(call).await,
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Bytes of the snapshots of a table: of all files, or of those that only snapshots have.
+pub(super) async fn size_of(table: TableId, live: bool) -> Result<u64, Answer> {
+    let storage = runtime::local::get::<Storage>();
+    let of_it = storage.snapshots().await.map_err(refused)?;
+    let sizes = of_it.iter().filter(|one| one.table_id == Some(table));
+    Ok(sizes.map(|one| if live { one.live_bytes } else { one.total_bytes }).sum())
+}
+
+fn refused(error: SnapshotError) -> Answer {
+    let status = match &error {
+        SnapshotError::Exists(_) => 400,
+        SnapshotError::Failed(_) => 500,
+    };
+    Answer::refused(status, error.to_string())
+}
+
+async fn found() -> Result<Vec<Snapshot>, Answer> {
+    runtime::local::get::<Storage>().snapshots().await.map_err(refused)
+}
+
+/// By name: the tables that have a snapshot of it.
+async fn list() -> Result<Answer, Answer> {
+    let mut by_tag: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for one in found().await? {
+        let mut shown = json!({
+            "ks": one.keyspace,
+            "cf": one.table,
+            "total": one.total_bytes,
+            "live": one.live_bytes,
+        });
+        if let (Some(created), Some(expires)) = (one.created_secs, one.expires_secs) {
+            shown["created_at"] = json!(created);
+            shown["expires_at"] = json!(expires);
+        }
+        by_tag.entry(one.tag).or_default().push(shown);
+    }
+    let listed = by_tag.into_iter().map(|(tag, tables)| json!({ "key": tag, "value": tables }));
+    Ok(Answer::json(listed.collect()))
+}
+
+/// What clearing all snapshots gives back.
+async fn true_size() -> Result<Answer, Answer> {
+    let bytes: u64 = found().await?.iter().map(|one| one.live_bytes).sum();
+    Ok(Answer::json(json!(bytes)))
+}
+
+/// `tag`, `kn` (keyspaces), `cf` (tables of the one keyspace), `sf` (without a flush), `ttl`.
+async fn take(door: &Door, call: &Call) -> Result<Answer, Answer> {
+    let tag = SnapshotTag::new(call.parameter("tag").unwrap_or_default());
+    let tag = tag.map_err(|why| Answer::refused(400, why))?;
+    let keyspaces = listed(call, "kn");
+    let tables = match &keyspaces[..] {
+        _ if !listed(call, "cf").is_empty() && keyspaces.len() != 1 => {
+            let text = "cf: tables are of one keyspace, which kn has to name";
+            return Err(Answer::refused(400, text));
+        }
+        [] => all(&door.cluster.schema()),
+        several => {
+            let tables = several.iter().map(|keyspace| named(door, call, keyspace));
+            tables.collect::<Result<Vec<_>, _>>()?.concat()
+        }
+    };
+    let memtables = match call.flag("sf", false)? {
+        true => Memtables::LeftOut,
+        false => Memtables::Flushed,
+    };
+    let ttl = ttl(call.parameter("ttl").unwrap_or_default())?;
+    let storage = runtime::local::get::<Storage>();
+    storage.take_snapshot(tables, SnapshotOrder { tag, memtables, ttl }).await.map_err(refused)?;
+    Ok(Answer::done())
+}
+
+/// `tag`, `kn` (keyspaces), `cf` (a table); what is not said is any.
+async fn clear(call: &Call) -> Result<Answer, Answer> {
+    let said = |name| call.parameter(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let filter =
+        SnapshotFilter { tag: said("tag"), keyspaces: listed(call, "kn"), table: said("cf") };
+    let storage = runtime::local::get::<Storage>();
+    storage.clear_snapshots(filter).await.map_err(refused)?;
+    Ok(Answer::done())
+}
+
+fn listed(call: &Call, name: &str) -> Vec<String> {
+    let names = call.parameter(name).unwrap_or_default().split(',');
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// A number of seconds, or of the unit behind it: `90`, `90s`, `10m`, `2h`, `7d`. 0 is none.
+fn ttl(text: &str) -> Result<Option<Duration>, Answer> {
+    let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86_400),
+        _ => None,
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let secs = digits.parse::<u64>().ok().zip(unit).and_then(|(count, unit)| {
+        let secs: u64 = unit;
+        count.checked_mul(secs)
+    });
+    match secs {
+        Some(0) => Ok(None),
+        Some(secs) => Ok(Some(Duration::from_secs(secs))),
+        None => Err(Answer::refused(400, format!("ttl: not a number of s, m, h or d: {text}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_units() {
+        let check = |text: &str, expected: Option<u64>| {
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(ttl(text), Ok(expected), "{text}");
+        };
+        check("", None);
+        check("0", None);
+        check("0h", None);
+        check("5", Some(5));
+        check("60s", Some(60));
+        check("2m", Some(120));
+        check("3h", Some(10_800));
+        check("1d", Some(86_400));
+        for text in ["x", "5x", "-5", "s", "1.5h", "99999999999999999999", "18446744073709551615d"]
+        {
+            assert!(ttl(text).is_err(), "{text}");
+        }
+    }
+}
