@@ -39,4 +39,4 @@ pub use mx::writer::{RowOrder, Sealed, Writer, WriterOptions};
 pub use read_stats::{ReadCounts, ReadStats};
 pub use statistics::{CommitlogPosition, LargeLimits};
 pub use store::{Component, Descriptor, Generation, Version, quarantine};
-pub use table::{FilterHits, Table};
+pub use table::{Digests, FilterHits, Table};

@@ -1,4 +1,4 @@
-//! A table's schema from the files of `system_schema`, of a node of this or of another
+//! A table's schema and its tablets from the files of `system_schema` and `system.tablets`, of a node of this or of another
 //! implementation that does not run. Pure; every row is foreign.
 //!
 //! Only what files are read and written by is taken: columns, dropped columns, types, and the
@@ -7,13 +7,15 @@
 use super::read::{DamagedSchema, Reader, Row, resolve};
 use super::rows;
 use model::schema::{DroppedColumn, TableOptions};
-use model::{Column, ColumnId, ColumnKind, TableSchema, Type, UserType};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Type, UserType, Uuid};
 use mutation::page::{Page, ReadCommand};
 use std::collections::BTreeMap;
 
-/// A table of `system_schema` and the names of its keys, which its files may not have.
+/// A table of the system and the names of its keys, which its files may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaTable {
+    /// Its keyspace.
+    pub keyspace: &'static str,
     /// Its name.
     pub name: &'static str,
     /// Columns of the partition key.
@@ -23,7 +25,7 @@ pub struct SchemaTable {
 }
 
 const fn table(name: &'static str, clustering: &'static [&'static str]) -> SchemaTable {
-    SchemaTable { name, partition_key: &["keyspace_name"], clustering }
+    SchemaTable { keyspace: "system_schema", name, partition_key: &["keyspace_name"], clustering }
 }
 
 /// The tables whose rows are wanted; where one has no files, it has no rows.
@@ -34,6 +36,23 @@ pub const TABLES: [SchemaTable; 5] = [
     table("types", &["type_name"]),
     table("nereid_columns", &["table_name", "column_id"]),
 ];
+
+/// Where tablets are.
+pub const TABLETS: SchemaTable = SchemaTable {
+    keyspace: "system",
+    name: "tablets",
+    partition_key: &["table_id"],
+    clustering: &["last_token"],
+};
+
+/// A tablet as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTablet {
+    /// The last token that it covers.
+    pub last_token: i64,
+    /// Hosts and their shards.
+    pub replicas: Vec<(Uuid, i32)>,
+}
 
 /// A dropped column's time above this is in microseconds, below in milliseconds.
 const MILLIS_MAX: i64 = 100_000_000_000_000;
@@ -103,6 +122,19 @@ impl SchemaRows {
         }
         let built = builder.options(options(&row)?).build();
         built.map(Some).map_err(|invalid| row.damaged(invalid.0))
+    }
+
+    /// The tablets of the table of that id, in order of tokens; none where it has none.
+    pub fn tablets(&self, id: Uuid) -> Result<Vec<StoredTablet>, DamagedSchema> {
+        let rows = self.rows.get(TABLETS.name).into_iter().flatten();
+        let rows = rows.map(|row| Reader { row, table: TABLETS.name });
+        let mut tablets = Vec::new();
+        for row in rows.filter(|row| row.uuid("table_id").is_ok_and(|it| it == id)) {
+            let (last_token, replicas) = (row.bigint("last_token")?, row.replicas()?);
+            tablets.push(StoredTablet { last_token, replicas });
+        }
+        tablets.sort_by_key(|tablet| tablet.last_token);
+        Ok(tablets)
     }
 
     /// The user types of a keyspace.
@@ -243,6 +275,34 @@ mod tests {
         assert!(matches!(table.column("v").unwrap().ty, Type::User(_)));
         assert_eq!((table.dropped[0].name.as_str(), table.dropped[0].dropped_at), ("old", 5000));
         assert_eq!(foreign().table("ks", "other").unwrap(), None);
+    }
+
+    #[test]
+    fn tablets_are_in_order_of_tokens() {
+        let (id, host) = (Uuid::from_bytes([7; 16]), Uuid::from_bytes([9; 16]));
+        let tablet = |id: Uuid, last: i64, shard: i32| {
+            let (mut tuple, mut list) = (Vec::new(), Vec::new());
+            let shard = shard.to_be_bytes();
+            let fields = [Some(host.as_bytes().as_slice()), Some(shard.as_slice())];
+            model::value::write_tuple(fields.into_iter(), &mut tuple);
+            model::value::write_collection([tuple.as_slice()].into_iter(), &mut list);
+            row(&[
+                ("table_id", id.as_bytes()),
+                ("last_token", &last.to_be_bytes()),
+                ("replicas", &list),
+            ])
+        };
+        let mut rows = SchemaRows::default();
+        let other = Uuid::from_bytes([8; 16]);
+        rows.rows.insert("tablets", vec![tablet(id, 5, 1), tablet(other, 6, 2), tablet(id, -5, 0)]);
+        let expected = [(-5, 0), (5, 1)]
+            .map(|(last_token, shard)| StoredTablet { last_token, replicas: vec![(host, shard)] });
+        assert_eq!(rows.tablets(id).unwrap(), expected);
+        assert!(rows.tablets(Uuid::nil()).unwrap().is_empty());
+        let broken = ("replicas", &b"\x00\x00\x00\x01\x00"[..]);
+        let key = ("table_id", &id.as_bytes()[..]);
+        rows.rows.insert("tablets", vec![row(&[key, ("last_token", &[0; 8]), broken])]);
+        assert!(rows.tablets(id).is_err());
     }
 
     #[test]

@@ -381,13 +381,21 @@ impl Reader<'_> {
         let texts: Option<Vec<String>> = list_elements(bytes).map(text).collect();
         texts.ok_or_else(|| self.damaged(format!("{name} is no list of texts")))
     }
+    /// The hosts of a tablet and its shard on each.
+    pub(super) fn replicas(&self) -> Read<Vec<(Uuid, i32)>> {
+        let replica = |tuple: &[u8]| {
+            let mut fields = fields(tuple);
+            let host = <[u8; 16]>::try_from(fields.next()?.ok()??).ok()?;
+            let shard = <[u8; 4]>::try_from(fields.next()?.ok()??).ok()?;
+            Some((Uuid::from_bytes(host), i32::from_be_bytes(shard)))
+        };
+        let tuples = list_elements(self.needed("replicas")?);
+        let replicas = tuples.map(|tuple| replica(tuple.ok()??)).collect::<Option<Vec<_>>>();
+        replicas.ok_or_else(|| self.damaged("replicas is no list of hosts and shards".to_owned()))
+    }
     /// The shard of the one replica of a tablet.
     fn shard(&self) -> Read<u16> {
-        let bytes = self.needed("replicas")?;
-        let replica = list_elements(bytes).next().and_then(Result::ok).flatten();
-        let shard = replica.and_then(|tuple| fields(tuple).nth(1)?.ok()?);
-        let shard = shard.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-        let shard = shard.and_then(|bytes| u16::try_from(i32::from_be_bytes(bytes)).ok());
+        let shard = self.replicas()?.first().and_then(|(_, shard)| u16::try_from(*shard).ok());
         shard.ok_or_else(|| self.damaged("a tablet without a shard".to_owned()))
     }
 }

@@ -34,6 +34,7 @@ impl WriterDefaults {
         match name {
             "me" => Some(Version::Me),
             "ms" => Some(Version::Ms),
+            "mt" => Some(Version::Mt),
             _ => None,
         }
     }
@@ -69,6 +70,7 @@ mod tests {
         };
         check(None, None, (777, Version::Me));
         check(Some("1"), Some("ms"), (1024, Version::Ms));
+        check(None, Some("mt"), (777, Version::Mt));
         check(Some("0"), Some("da"), (777, Version::Me));
         check(Some("x"), Some(""), (777, Version::Me));
     }

@@ -83,7 +83,7 @@ pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
         }
         small.push((Component::Filter, out));
     }
-    let statistics = statistics(&written).to_bytes();
+    let statistics = statistics(&written).to_bytes(written.descriptor.version);
     small.push((Component::Statistics, statistics));
     let stats = &written.stats;
     if let Some(summary) = &written.index.summary {

@@ -201,7 +201,7 @@ enum Keys {
 }
 
 impl Writer {
-    /// Starts an SSTable. Panics if its version is none that is written (`me`, `ms`, `mt`).
+    /// Starts an SSTable. Panics if its version is none that is written ([`Version::WRITTEN`]).
     pub async fn create(
         dir: &Path,
         generation: Generation,
@@ -210,8 +210,7 @@ impl Writer {
         class: IoClass,
     ) -> Result<Writer, IoError> {
         let version = options.version;
-        let written = [Version::Me, Version::Ms, Version::Mt].contains(&version);
-        assert!(written, "{} is not written", version.name());
+        assert!(version.is_written(), "{} is not written", version.name());
         let descriptor = Descriptor { version, generation };
         let header = SerializationHeader::of_schema(&schema, options.bases);
         let shape = Shape::new(&header, &schema).expect("a header made of a schema fits it");

@@ -37,14 +37,14 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The serialized form, as of version `me`.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    /// The serialized form of a version that is written.
+    pub fn to_bytes(&self, version: Version) -> Vec<u8> {
         const PARTS: u32 = 4;
         let mut parts: [Vec<u8>; PARTS as usize] = Default::default();
         parts[0].put_u16_bytes(self.partitioner.as_bytes());
         parts[0].put_u64(self.bloom_fp_chance.to_bits());
         parts[1].put_u32_bytes(&self.cardinality);
-        self.stats.put(&mut parts[2]);
+        self.stats.put(version, &mut parts[2]);
         self.header.put(&mut parts[3]);
         let mut out = Vec::new();
         out.put_u32(PARTS);

@@ -102,8 +102,8 @@ pub struct CoveredSlice {
 }
 
 impl Stats {
-    /// Appends the serialized form of version `me`.
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the serialized form of a version that is written.
+    pub(super) fn put(&self, version: Version, out: &mut Vec<u8>) {
         let capped = |seconds: i64| seconds.clamp(0, i32::MAX as i64) as i32;
         self.partition_sizes.put(out);
         self.cell_counts.put(out);
@@ -130,6 +130,9 @@ impl Stats {
         for (lower, upper) in &self.commitlog_intervals {
             put_position(*lower, out);
             put_position(*upper, out);
+        }
+        if !version.has_host_id() {
+            return;
         }
         out.put_u8(self.host_id.is_some() as u8);
         if let Some(id) = self.host_id {

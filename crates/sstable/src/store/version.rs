@@ -49,6 +49,21 @@ impl Version {
         Version::Da,
     ];
 
+    /// Those that are written, older ones first.
+    pub const WRITTEN: [Version; 4] = [Version::Md, Version::Me, Version::Ms, Version::Mt];
+
+    /// Whether SSTables of this version are written.
+    pub fn is_written(self) -> bool {
+        Version::WRITTEN.contains(&self)
+    }
+
+    /// Whether it is `target` or came after it, of those that are written: such a file has nothing
+    /// to gain from being written anew as `target`.
+    pub fn is_at_least(self, target: Version) -> bool {
+        let place = |version| Version::WRITTEN.iter().position(|one| *one == version);
+        place(self).is_some_and(|own| place(target).is_some_and(|other| other <= own))
+    }
+
     /// Its two letters.
     pub fn name(self) -> &'static str {
         match self {
@@ -140,5 +155,24 @@ impl Version {
     /// Of Cassandra 5 or later.
     fn is_cassandra_5(self) -> bool {
         matches!(self, Version::Oa | Version::Da)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_versions_gain_nothing() {
+        let check = |one: Version, target: Version, expected: bool| {
+            assert_eq!(one.is_at_least(target), expected, "{} {}", one.name(), target.name());
+        };
+        check(Version::Ms, Version::Ms, true);
+        check(Version::Mt, Version::Ms, true);
+        check(Version::Me, Version::Ms, false);
+        check(Version::Mc, Version::Md, false);
+        // Files of Cassandra are of another line.
+        check(Version::Da, Version::Ms, false);
+        assert!(!Version::Mc.is_written() && Version::Md.is_written());
     }
 }
