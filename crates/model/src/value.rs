@@ -9,7 +9,7 @@
 //!
 //! In reading order: [`scalar`] (Rust values in and out), [`collection`] (the parts of
 //! collections, tuples and vectors), [`decimal`] and [`varint`], [`duration`], [`temporal`]
-//! (dates and times), [`inet`], and the four questions: `compare`, `validate`, `text`, `json`.
+//! (dates and times), [`inet`], and the questions: `compare`, `validate`, `text`, `json`, `plain`.
 
 pub mod collection;
 mod compare;
@@ -17,6 +17,7 @@ pub mod decimal;
 pub mod duration;
 pub mod inet;
 pub mod json;
+mod plain;
 pub mod scalar;
 pub mod temporal;
 mod text;
@@ -31,6 +32,7 @@ pub use compare::compare;
 pub use decimal::Decimal;
 pub use duration::Duration;
 pub use json::{quote_json, to_json};
+pub use plain::{plain_element, print_plain};
 pub use scalar::*;
 pub use text::{parse_scalar, print_scalar, quote_string, to_literal};
 pub use validate::validate;

@@ -46,4 +46,5 @@ pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetad
 pub use session::Session;
 pub use syntax::ast::BatchKind;
 pub use udf::Limits as FunctionLimits;
+pub use udf::lua::{push::push as push_lua, sandbox::Sandbox};
 pub use udf::wasm::{Limits as WasmLimits, Stats as FunctionStats};

@@ -17,7 +17,7 @@ mod compiled;
 pub(crate) mod ddl;
 mod engine;
 mod fold;
-mod lua;
+pub(crate) mod lua;
 mod pool;
 pub(crate) mod wasm;
 

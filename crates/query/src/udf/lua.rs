@@ -15,8 +15,8 @@
 
 mod number;
 mod pull;
-mod push;
-mod sandbox;
+pub(crate) mod push;
+pub(crate) mod sandbox;
 
 use super::Limits;
 use super::calls::SLICE;

@@ -16,7 +16,7 @@
 //! VALUE   := "text" | null (dead) | 1 (increment) | [{"id":"..","value":1,"clock":1},..]
 //! ```
 
-use model::value::{print_scalar, quote_json, temporal, to_literal};
+use model::value::{plain_element, print_plain, quote_json, temporal};
 use model::{TableSchema, Type, Uuid};
 use mutation::cell::CellState;
 use mutation::{Cell, CollectionView, ColumnData, Marker, RowView, Tombstone};
@@ -160,7 +160,7 @@ fn put_elements(
         if 0 < index {
             out.push(',');
         }
-        let (key, ty) = element_of(ty, path);
+        let (key, ty) = plain_element(ty, path);
         out.push_str("{\"key\":");
         put_string(out, &key);
         out.push_str(",\"value\":");
@@ -173,7 +173,7 @@ fn put_elements(
 fn put_value(out: &mut String, ty: &Type, cell: Cell<'_>) {
     match cell.state {
         CellState::Live { value } | CellState::Expiring { value, .. } => {
-            put_string(out, &text(ty, value));
+            put_string(out, &print_plain(ty, value));
         }
         CellState::Dead { .. } => out.push_str("null"),
         CellState::CounterUpdate { delta } => put(out, format_args!("{delta}")),
@@ -188,36 +188,6 @@ fn put_value(out: &mut String, ty: &Type, cell: Cell<'_>) {
             }
             out.push(']');
         }
-    }
-}
-
-/// The name of an element and its type.
-fn element_of(ty: &Type, path: &[u8]) -> (String, Type) {
-    if let Type::User(user) = ty {
-        let index = path.first_chunk::<2>().map_or(0, |bytes| u16::from_be_bytes(*bytes));
-        return match user.fields.get(usize::from(index)) {
-            Some((name, ty)) => (name.clone(), ty.clone()),
-            None => (index.to_string(), Type::Blob),
-        };
-    }
-    let key = ty.path_type().unwrap_or(Type::Blob);
-    let element = match ty {
-        Type::Set { .. } => Type::Blob,
-        _ => ty.element_type().cloned().unwrap_or(Type::Blob),
-    };
-    (text(&key, path), element)
-}
-
-/// A value: scalars without quotes, blobs as digits, others as CQL literals.
-fn text(ty: &Type, bytes: &[u8]) -> String {
-    match ty {
-        Type::Blob | Type::Custom(_) => {
-            let mut out = String::with_capacity(2 * bytes.len());
-            bytes.iter().for_each(|byte| put(&mut out, format_args!("{byte:02x}")));
-            out
-        }
-        _ if ty.is_native() => print_scalar(ty, bytes),
-        _ => to_literal(ty, bytes),
     }
 }
 

@@ -6,7 +6,7 @@ use model::Type;
 use model::value::{self, fields, list_elements, map_entries, vector_elements};
 
 /// The Lua value of a CQL value; null is nil.
-pub(super) fn push(lua: &Lua, ty: &Type, bytes: Option<&[u8]>) -> Result<Value> {
+pub fn push(lua: &Lua, ty: &Type, bytes: Option<&[u8]>) -> Result<Value> {
     let Some(bytes) = bytes else { return Ok(Value::Nil) };
     let integer = |value: Option<i64>| Ok(value.map_or(Value::Nil, Value::Integer));
     let float = |value: Option<f64>| Ok(value.map_or(Value::Nil, Value::Number));

@@ -52,14 +52,15 @@ return function() return setmetatable({}, behind) end
 "#;
 
 /// A state in which nothing was run yet.
-pub(super) struct Sandbox {
-    pub(super) lua: Lua,
+pub struct Sandbox {
+    /// The state, without globals.
+    pub lua: Lua,
     globals: mlua::Function,
 }
 
 impl Sandbox {
     /// `expired` is asked whenever a script has caught an error.
-    pub(super) fn new(expired: impl Fn() -> bool + 'static) -> Result<Sandbox> {
+    pub fn new(expired: impl Fn() -> bool + 'static) -> Result<Sandbox> {
         let libraries = StdLib::MATH | StdLib::STRING | StdLib::TABLE | StdLib::UTF8;
         // With that option `pcall` is Lua's own, which can be interrupted.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
@@ -70,7 +71,7 @@ impl Sandbox {
     }
 
     /// Globals for one call.
-    pub(super) fn globals(&self) -> Result<Table> {
+    pub fn globals(&self) -> Result<Table> {
         match self.globals.call(())? {
             Value::Table(table) => Ok(table),
             _ => Err(mlua::Error::runtime("the sandbox gives no globals")),
