@@ -255,7 +255,7 @@ def our_cell(name, path, ty, cell):
 def our_cells(header, columns):
     out = []
     for name, column in columns.items():
-        if column["type"] != "collection":
+        if "cells" not in column:
             out.append(our_cell(name, None, header.columns[name], column))
             continue
         if "tombstone" in column:

@@ -2,8 +2,11 @@
 import json
 import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
+from node import NEREID
 from tool import component, of_json, ok, one, run, write
 
 PLAIN = "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c)) WITH compression = {}"
@@ -95,13 +98,11 @@ def test_a_round_trip_is_equal(tmp_path):
     uuids = ["50554d6e-29bb-11e5-b345-feff819cdc9f", "50554d6f-29bb-11e5-b345-feff819cdc9f"]
     columns = {
         "v": expiring,
-        "l": {"type": "collection", "tombstone": tombstone, "cells": [
+        "l": {"tombstone": tombstone, "cells": [
             {"key": uuid, "value": live("4", 9)} for uuid in uuids]},
-        "m": {"type": "collection", "cells": [{"key": "a", "value": expiring},
-                                              {"key": "it's", "value": dead}]},
-        "e": {"type": "collection", "cells": [{"key": "x", "value": live("", 9)}]},
-        "w": {"type": "collection", "cells": [{"key": "a", "value": live("3", 9)},
-                                              {"key": "b", "value": live("t", 9)}]},
+        "m": {"cells": [{"key": "a", "value": expiring}, {"key": "it's", "value": dead}]},
+        "e": {"cells": [{"key": "x", "value": live("", 9)}]},
+        "w": {"cells": [{"key": "a", "value": live("3", 9)}, {"key": "b", "value": live("t", 9)}]},
         "f": {**live("{'k': 1, 'l': 2}", 9), "type": "frozen-collection"},
         "t": live("(1, null)", 9),
         "x": live("[0.5, -1.0]", 9),
@@ -125,6 +126,7 @@ def test_a_round_trip_is_equal(tmp_path):
             {**change, "key": key(8), "weight": -1, "tombstone": tombstone},
             {"type": "clustering-row", "key": key(8, "b"),
              "tombstone": {"timestamp": 6, "deletion_time": time},
+             "shadowable_tombstone": {"timestamp": 6, "deletion_time": time},
              "marker": {"timestamp": 9, "ttl": "600s", "expiry": time}, "columns": {}},
             {**change, "weight": 1, "tombstone": {}},
         ],
@@ -384,6 +386,44 @@ def test_upgrade(table, tmp_path):
     assert run("upgrade", "--sstable-version", "mc", *words).code == 1
 
 
+def test_an_upgrade_goes_forward(tmp_path):
+    old = write(tmp_path / "old", PACKED, partitions(), "--sstable-version", "md")
+    new = write(tmp_path / "new", PACKED, partitions(), "--sstable-version", "mt")
+    assert old.name.startswith("md-") and new.name.startswith("mt-")
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ("upgrade", "--schema-file", tmp_path / "old" / "schema.cql", "--output-dir", out)
+    lines = ok(*words, old, new).splitlines()
+    assert lines[0].startswith(f"Upgraded sstable {old} to {out}/ms-")
+    assert lines[1].startswith(f"Nothing to do for sstable {new}, skipping")
+    # As the node is told to write.
+    (tmp_path / "scylla.yaml").write_text("sstable_format: mt\nfoo: bar\n")
+    accept = "--unsafe-accept-nonempty-output-dir"
+    printed = ok(*words, accept, "--scylla-yaml", tmp_path / "scylla.yaml", old)
+    assert printed.startswith(f"Upgraded sstable {old} to {out}/mt-")
+    printed = ok(*words, accept, "--sstable-version", "md", new)
+    assert printed.startswith(f"Upgraded sstable {new} to {out}/md-")
+    (back,) = out.glob("md-*-Data.db")
+    assert one("dump-data", "--sstable-schema", back) == one("dump-data", "--sstable-schema", new)
+    assert "originating_host_id" not in one("dump-statistics", back)["stats"]
+
+
+def test_digests_of_components_are_compared(table, tmp_path):
+    data, schema = table
+    with component(data, "Statistics.db").open("ab") as file:
+        file.write(b"\0")
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ("upgrade", "--all", "--schema-file", schema, "--output-dir", out, data)
+    result = run(*words)
+    assert result.code == 2 and "digest of the component does not match" in result.err, result
+    assert not list(out.iterdir())
+    result = run(*words, "--ignore-component-digest-mismatch")
+    assert result.code == 0 and "digest of the component does not match" in result.err, result
+    (copy,) = outputs(out)
+    assert len(one("dump-data", "--schema-file", schema, copy)) == 4
+
+
 def test_decompress(table):
     data, schema = table
     printed = ok("decompress", "--schema-file", schema, data)
@@ -402,7 +442,10 @@ def test_shard_of(table):
     assert one("shard-of", "--shards", 1, "--schema-file", schema, data) == [0]
     assert one("shard-of", "--shards", 2, "--ignore-msb-bits", 0, "--schema-file", schema, data) \
         == [0]
-    assert run("shard-of", "--tablets", "--shards", 2, data).code == 1
+    assert run("shard-of", "--schema-file", schema, data).code == 1
+    # Which table it is stands in the path alone.
+    result = run("shard-of", "--tablets", "--schema-file", schema, data)
+    assert result.code == 1 and "in the directory of its table" in result.err, result
 
 
 def test_query(table):
@@ -483,7 +526,35 @@ def test_input_that_is_wrong(tmp_path, input_, why):
     assert {path.name for path in tmp_path.iterdir()} == {"schema.cql", "input.json"}
 
 
+def test_a_configuration_with_mistakes(table, tmp_path):
+    data, schema = table
+    yaml = tmp_path / "scylla.yaml"
+    yaml.write_text("foo: bar\n")
+    words = ("dump-data", "--schema-file", schema, "--logger-log-level", "scylla-sstable=debug")
+    told = run(*words, "--scylla-yaml-file", yaml, data)
+    assert told.code == 0
+    assert "error processing configuration item: Unknown option : foo" in told.err
+    assert f"Successfully read scylla.yaml from {yaml}" in told.err
+    missing = run(*words, "--scylla-yaml-file", tmp_path / "none.yaml", data)
+    assert missing.code == 0 and "none.yaml" in missing.err
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "TEMPDIR"])
+def test_a_temporary_directory_that_is_none(table, tmp_path, variable):
+    data, schema = table
+    (tmp_path / "in").write_text("INSERT INTO scylla_sstable.t (p, c) VALUES (1, 1)")
+    write_ = ("write", "--schema-file", schema, "--input-format", "cql", "--input-file",
+              tmp_path / "in", "--output-dir", tmp_path)
+    for words in (("query", "--schema-file", schema, data), write_):
+        result = run(*words, env={variable: str(schema)})
+        assert result.code == 2 and not result.out
+        assert f"temp_directory_path: Not a directory [{schema}]" in result.err
+
+
 def test_the_command_line():
+    result = subprocess.run([NEREID, "sstable"], capture_output=True, text=True, check=False)
+    assert result.returncode == 1 and not result.stdout
+    assert result.stderr.startswith(f"Usage: {Path(NEREID).name} sstable OPERATION")
     assert run("--help").code == 0 and "dump-data" in run("--help").out
     for operation in ("dump-data", "scrub", "query", "write"):
         assert run(operation, "--help").code == 0

@@ -7,6 +7,7 @@ from node import Node
 from tool import of_json, ok, one, run
 
 SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+NETWORK = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
 TYPES = {
     "ascii_": ("ascii", "'a'"), "bigint_": ("bigint", "-5"), "blob_": ("blob", "0x00ff"),
     "boolean_": ("boolean", "true"), "date_": ("date", "'2024-02-29'"),
@@ -50,6 +51,11 @@ def stopped():
         session.execute("CREATE TABLE k.counts (p int PRIMARY KEY, v counter)")
         for p in range(3):
             session.execute(f"UPDATE k.counts SET v = v + {p} WHERE p = {p}")
+        session.execute(f"CREATE KEYSPACE tabled WITH replication = {NETWORK} "
+                        "AND tablets = {'initial': 4}")
+        session.execute("CREATE TABLE tabled.tablets (p int PRIMARY KEY)")
+        for p in range(5):
+            session.execute(f"INSERT INTO tabled.tablets (p) VALUES ({p})")
         session.execute("CREATE TABLE k.dropped (p int PRIMARY KEY, v int, w int)")
         session.execute("INSERT INTO k.dropped (p, v, w) VALUES (1, 2, 3)")
         session.execute("ALTER TABLE k.dropped DROP v")
@@ -60,14 +66,164 @@ def stopped():
         yield node, said
 
 
-def folder(node, table):
+def folder(node, table, keyspace="k"):
     (found,) = [path for path in (node.workdir / "data").rglob(f"{table}-*")
-                if path.is_dir() and path.parent.name == "k"]
+                if path.is_dir() and path.parent.name == keyspace]
     return found
 
 
 def sorted_rows(rows):
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def test_shards_of_tablets(stopped):
+    node, _ = stopped
+    for found in of_json("shard-of", "--tablets", folder(node, "tablets", "tabled")).values():
+        (replica,) = found
+        assert replica["shard"] == 0 and len(replica["host"]) == 36
+    result = run("shard-of", "--tablets", folder(node, "rows"))
+    assert result.code == 2 and "no tablets" in result.err, result
+
+
+# In the order of dump-data, of the fields that it has.
+DUMP = """
+local w, elements = Scylla.new_json_writer(), false
+local function key(of)
+    w:start_object()
+    if of.token then w:key("token") w:string(tostring(of.token)) end
+    w:key("raw") w:string(of.key:to_hex())
+    w:key("value") w:string(tostring(of.key))
+    w:end_object()
+end
+local function tombstone(of)
+    w:start_object()
+    if of then
+        w:key("timestamp") w:int(of.timestamp)
+        w:key("deletion_time") w:string(tostring(of.deletion_time))
+    end
+    w:end_object()
+end
+local function life(of)
+    if of.is_live and of.has_ttl then
+        w:key("ttl") w:string(string.format("%ds", of.ttl))
+        w:key("expiry") w:string(tostring(of.expiry))
+    elseif not of.is_live then
+        w:key("deletion_time") w:string(tostring(of.deletion_time))
+    end
+end
+local function cell(of)
+    w:start_object()
+    w:key("is_live") w:bool(of.is_live)
+    w:key("type") w:string(of.type)
+    w:key("timestamp") w:int(of.timestamp)
+    life(of)
+    if of.type == "counter-shards" then
+        w:key("value") w:start_array()
+        for _, shard in ipairs(of.value.shards) do
+            w:start_object()
+            w:key("id") w:string(shard.id)
+            w:key("value") w:int(shard.value)
+            w:key("clock") w:int(shard.clock)
+            w:end_object()
+        end
+        w:end_array()
+    elseif of.is_live then
+        w:key("value") w:string(tostring(of.value))
+    end
+    w:end_object()
+end
+local function cells(of)
+    w:start_object()
+    for name, one in pairs(of) do
+        w:key(name)
+        if one.type == "collection" then
+            w:start_object()
+            if one.tombstone then w:key("tombstone") tombstone(one.tombstone) end
+            w:key("cells") w:start_array()
+            for _, element in ipairs(one.cells) do
+                w:start_object()
+                w:key("key") w:string(tostring(element.key))
+                w:key("value") cell(element.value)
+                w:end_object()
+            end
+            w:end_array()
+            w:end_object()
+        else
+            cell(one)
+        end
+    end
+    w:end_object()
+end
+local function element(kind)
+    if not elements then w:key("clustering_elements") w:start_array() end
+    elements = true
+    w:start_object()
+    w:key("type") w:string(kind)
+end
+function consume_stream_start() w:start_object() w:key("sstables") w:start_object() end
+function consume_sstable_start(of) w:key(of and of.filename or "anonymous") w:start_array() end
+function consume_partition_start(of)
+    elements = false
+    w:start_object()
+    w:key("key") key(of)
+    if of.tombstone then w:key("tombstone") tombstone(of.tombstone) end
+end
+function consume_static_row(of) w:key("static_row") cells(of.cells) end
+function consume_clustering_row(of)
+    element("clustering-row")
+    w:key("key") key(of)
+    if of.tombstone then
+        w:key("tombstone") tombstone(of.tombstone)
+        w:key("shadowable_tombstone") tombstone(of.shadowable_tombstone)
+    end
+    if of.marker then
+        w:key("marker")
+        w:start_object()
+        w:key("timestamp") w:int(of.marker.timestamp)
+        life(of.marker)
+        w:end_object()
+    end
+    w:key("columns") cells(of.cells)
+    w:end_object()
+end
+function consume_range_tombstone_change(of)
+    element("range-tombstone-change")
+    if of.key then w:key("key") key(of) end
+    w:key("weight") w:int(of.key_weight)
+    w:key("tombstone") tombstone(of.tombstone)
+    w:end_object()
+end
+function consume_partition_end()
+    if elements then w:end_array() end
+    w:end_object()
+end
+function consume_sstable_end() w:end_array() end
+function consume_stream_end() w:end_object() w:end_object() end
+"""
+
+WHOLE = """
+local w = Scylla.new_json_writer()
+function consume_stream_start() w:start_stream() end
+function consume_sstable_start(of) w:start_sstable(of) end
+function consume_partition_start(of) w:start_partition(of) end
+function consume_static_row(of) w:static_row(of) end
+function consume_clustering_row(of) w:clustering_row(of) end
+function consume_range_tombstone_change(of) w:range_tombstone_change(of) end
+function consume_partition_end() w:end_partition() end
+function consume_sstable_end() w:end_sstable() end
+function consume_stream_end() w:end_stream() end
+"""
+
+
+@pytest.mark.parametrize("table", ["types", "rows", "counts"])
+@pytest.mark.parametrize("text", [DUMP, WHOLE], ids=["fields", "whole"])
+def test_a_script_sees_what_a_dump_shows(stopped, tmp_path, table, text):
+    node, _ = stopped
+    (tmp_path / "script.lua").write_text(text)
+    for merge in ((), ("--merge",)):
+        dump = json.loads(ok("dump-data", *merge, folder(node, table)))
+        words = ("script", "--script-file", tmp_path / "script.lua", *merge, folder(node, table))
+        assert json.loads(ok(*words)) == dump
 
 
 @pytest.mark.parametrize("table", ["types", "rows", "counts", "dropped"])

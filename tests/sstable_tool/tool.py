@@ -1,4 +1,4 @@
-"""Running `nereid sstable`."""
+"""Running `nereid sstable` and `nereid types`."""
 import json
 import subprocess
 
@@ -17,6 +17,12 @@ def run(operation, *words, cwd=None, env=None):
     command = [NEREID, "sstable", operation, *[str(word) for word in words]]
     return Result(subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env,
                                  timeout=120, check=False))
+
+
+def types(*words):
+    """What `nereid types` prints."""
+    command = [NEREID, "types", *[str(word) for word in words]]
+    return Result(subprocess.run(command, capture_output=True, text=True, timeout=120, check=False))
 
 
 def ok(operation, *words, **facts):

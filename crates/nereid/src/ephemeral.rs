@@ -17,9 +17,13 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Makes a folder below the system's temporary one.
-    #[allow(clippy::disallowed_methods, reason = "no shard runs yet")]
     pub(crate) fn make() -> std::io::Result<Folder> {
-        let base = std::env::temp_dir();
+        Folder::make_in(&std::env::temp_dir())
+    }
+
+    /// Makes a folder below `base`.
+    #[allow(clippy::disallowed_methods, reason = "no shard runs yet, or it is a tool's own")]
+    pub(crate) fn make_in(base: &Path) -> std::io::Result<Folder> {
         for attempt in 0..1000 {
             let path = base.join(format!("nereid-{}-{attempt}", std::process::id()));
             match std::fs::create_dir(&path) {

@@ -300,7 +300,7 @@ fn sstables(values: &Values) -> Result<WriterDefaults, String> {
     let name = values.text("sstable_format");
     let version = WriterDefaults::version_of(name);
     Ok(WriterDefaults {
-        version: version.ok_or(format!("option sstable_format: neither me nor ms: {name}"))?,
+        version: version.ok_or(format!("option sstable_format: none of me, ms, mt: {name}"))?,
         column_index_bytes: bytes("column_index_size_in_kb", 1)?,
         // With 0 blocks never grow.
         column_index_scale_bytes: match bytes("column_index_auto_scale_threshold_in_kb", 0)? {
@@ -406,6 +406,8 @@ mod tests {
         let scale = |bytes| Some(WriterDefaults { column_index_scale_bytes: bytes, ..usual });
         check("sstable_format", "me", Some(me));
         check("sstable_format", "ms", Some(usual));
+        let newest = WriterDefaults { version: sstable::Version::Mt, ..me };
+        check("sstable_format", "mt", Some(newest));
         check("sstable_format", "mc", None);
         check("column_index_size_in_kb", "1", kib(1024));
         check("column_index_size_in_kb", "0", None);

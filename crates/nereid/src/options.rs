@@ -121,6 +121,24 @@ impl Values {
     }
 }
 
+impl Values {
+    /// As [`Values::read_file`], for who only wants to know: what is refused is passed over.
+    /// Returns why, one by one.
+    pub(crate) fn read_file_leniently(&mut self, text: &str) -> Result<Vec<String>, Refused> {
+        let mut complaints = Vec::new();
+        for (name, value) in file::parse(text)? {
+            if table::LEGACY.contains(&name.as_str()) {
+                complaints.push(format!("Option is deprecated : {name}"));
+            } else if OptionRow::of(&name).is_none() {
+                complaints.push(format!("Unknown option : {name}"));
+            } else if let Err(refused) = self.set(&name, value, Source::File) {
+                complaints.push(refused.to_string());
+            }
+        }
+        Ok(complaints)
+    }
+}
+
 /// The refusal of an unknown name, with the nearest known one.
 pub(crate) fn unknown(name: &str) -> Refused {
     let wanted = name.replace('-', "_");

@@ -2,6 +2,7 @@
 
 mod local_key;
 pub(crate) mod sstable;
+mod types;
 
 use crate::perf;
 use std::process::ExitCode;
@@ -58,12 +59,20 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::simple_query::Options>,
     ),
     ("sstable", "look into SSTables, check, write and rewrite them, without a node", sstable::main),
+    ("types", "make, print, compare and check values; tokens and shards of keys", types::main),
     (
         "perf-sstable",
         "measure writing, reading and merging SSTables",
         perf::main::<perf::sstable::Options>,
     ),
 ];
+
+/// The name that the program was called by: an operator's scripts may know it by another.
+pub(crate) fn program() -> String {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = called.as_deref().and_then(|path| path.file_name());
+    name.map_or_else(|| "nereid".to_string(), |name| name.to_string_lossy().into_owned())
+}
 
 /// Runs the tool of that name, if there is one.
 pub(crate) fn run(name: &str, words: &[String]) -> Option<ExitCode> {

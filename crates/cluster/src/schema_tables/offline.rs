@@ -1,5 +1,5 @@
-//! A table's schema and its tablets from the files of `system_schema` and `system.tablets`, of a node of this or of another
-//! implementation that does not run. Pure; every row is foreign.
+//! A table's schema and its tablets from the files of `system_schema` and `system.tablets`, of a
+//! node of this or of another implementation that does not run. Pure; every row is foreign.
 //!
 //! Only what files are read and written by is taken: columns, dropped columns, types, and the
 //! options that say how files are. Where there is no `nereid_columns`, columns get ids by name.

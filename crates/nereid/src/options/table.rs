@@ -331,7 +331,7 @@ pub(crate) const OPTIONS: &[OptionRow] = &[
         "sstable_format",
         Kind::Text,
         "ms",
-        "me or ms: the format of new SSTables, where the table does not say",
+        "me, ms or mt: the format of new SSTables, where the table does not say",
         None,
     ),
     row("sstable_summary_ratio", Kind::Text, "0.0005", "", None),

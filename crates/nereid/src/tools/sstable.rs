@@ -2,15 +2,17 @@
 //!
 //! One shard runs one operation. Data streams through it: memory does not grow with the files.
 //!
-//! In reading order: [`options`] (the command line), [`files`] (which SSTables), [`schema`] (whose
-//! they are), [`values`] (values and times as text), then the operations: [`dump`],
-//! [`components`], [`check`], [`rewrite`], [`input`] (write), [`query`]; [`output`].
+//! In reading order: [`options`] (the command line), [`config`] (of the node), [`files`] (which
+//! SSTables), [`schema`] (whose they are), [`values`] (values and times as text), then the
+//! operations: [`dump`], [`components`], [`check`], [`rewrite`], [`input`] (write), [`query`],
+//! [`script`]; [`output`].
 //!
 //! Exit codes: 0 done; 1 the command line, the schema or the input does not make sense; 2 the
 //! operation failed.
 
 mod check;
 mod components;
+mod config;
 mod dump;
 mod files;
 mod input;
@@ -20,9 +22,14 @@ mod query;
 mod rewrite;
 mod scanner;
 mod schema;
+mod script;
 mod values;
 
+pub(super) use check::static_shard;
+pub(super) use values::{hex, of_hex, parse as value_of, text as text_of};
+
 use crate::logging::{self, Stream};
+use config::Config;
 use options::{Invocation, Operation, Options};
 use output::Output;
 use reader::ReadError;
@@ -72,6 +79,12 @@ impl From<runtime::io::IoError> for Failure {
 
 /// Runs the tool.
 pub(crate) fn main(words: &[String]) -> ExitCode {
+    if words.is_empty() {
+        let program = super::program();
+        eprintln!("Usage: {program} sstable OPERATION [OPTIONS] ...");
+        eprintln!("Try `{program} sstable --help` for more information.");
+        return ExitCode::from(1);
+    }
     let options = match options::parse(words) {
         Ok(Invocation::Run(options)) => *options,
         Ok(Invocation::Print(text)) => {
@@ -83,7 +96,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    if let Err(text) = logging::start(&options.log_level, &[], Stream::Stderr) {
+    if let Err(text) = logging::start(&options.log_level, &options.log_levels, Stream::Stderr) {
         Failure::Arguments(text).tell();
         return ExitCode::from(1);
     }
@@ -121,12 +134,13 @@ fn start(options: Options) -> Result<u8, String> {
 
 async fn run(options: &Options) -> Result<(), Failure> {
     let mut out = Output::new();
-    let targets = files::find(&options.files).await?;
+    let config = Config::read(options).await;
+    let targets = files::find(&options.files, options.digests).await?;
     if targets.is_empty() && options.operation.needs_files() {
         return Failure::arguments("no sstables specified on the command line");
     }
-    let source = schema::load(options, &targets).await?;
-    let job = Job { options, targets, source };
+    let source = schema::load(options, &config, &targets).await?;
+    let job = Job { options, config, targets, source };
     let done = job.run(&mut out).await;
     // What was found before an error is worth showing.
     let flushed = out.flush();
@@ -136,6 +150,7 @@ async fn run(options: &Options) -> Result<(), Failure> {
 /// An operation with all that it works on.
 struct Job<'a> {
     options: &'a Options,
+    config: Config,
     targets: Vec<files::Target>,
     source: schema::Sourced,
 }
@@ -165,6 +180,7 @@ impl Job<'_> {
             Operation::Decompress => rewrite::decompress(self, out).await,
             Operation::Write => input::write(self, out).await,
             Operation::Query => query::query(self, out).await,
+            Operation::Script => script::script(self, out).await,
         }
     }
 }

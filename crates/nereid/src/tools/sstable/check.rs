@@ -2,6 +2,7 @@
 
 use super::files::{CLASS, Target};
 use super::output::Output;
+use super::schema::{self, Place};
 use super::{Failure, Job};
 use serde_json::json;
 use sstable::scrub::{self, Positions};
@@ -75,6 +76,9 @@ async fn has_any(target: &Target) -> Result<bool, Failure> {
 
 /// `shard-of`: the shards that own the partitions of each SSTable.
 pub(crate) async fn shard_of(job: &Job<'_>, out: &mut Output) -> Result<(), Failure> {
+    if job.options.tablets {
+        return replicas_of(job, out).await;
+    }
     out.begin()?;
     for target in &job.targets {
         let table = target.open(&job.source.schema).await?;
@@ -90,8 +94,42 @@ pub(crate) async fn shard_of(job: &Job<'_>, out: &mut Output) -> Result<(), Fail
     out.end()
 }
 
+/// `shard-of --tablets`: the replicas of the tablets that have partitions of each SSTable.
+async fn replicas_of(job: &Job<'_>, out: &mut Output) -> Result<(), Failure> {
+    out.begin()?;
+    for target in &job.targets {
+        let Some(place) = Place::of(&target.dir) else {
+            return Failure::arguments(format!(
+                "{}: --tablets needs a file in the directory of its table, DATA/keyspace/table-id",
+                target.name()
+            ));
+        };
+        let named = schema::data_dir(job.options, &job.config);
+        let dir = named.filter(|_| job.options.names_data_dir()).unwrap_or(place.data_dir);
+        let tablets = schema::tablets(&dir, place.id).await?;
+        if tablets.is_empty() {
+            let dir = dir.display();
+            return Failure::operation(format!("{}: no tablets in {dir}", target.name()));
+        }
+        let table = target.open(&job.source.schema).await?;
+        let mut replicas = BTreeSet::new();
+        let mut positions = Positions::new(&table, CLASS);
+        while let Some((key, _)) = positions.next_with_key().await? {
+            let at = tablets.partition_point(|tablet| tablet.last_token < key.token.0);
+            replicas.extend(tablets.get(at).into_iter().flat_map(|tablet| &tablet.replicas));
+        }
+        let replica = |(host, shard): &(model::Uuid, i32)| {
+            let host = host.hyphenated().to_string();
+            json!({ "host": host, "shard": shard })
+        };
+        out.entry(&target.name())?;
+        out.json(&replicas.into_iter().map(replica).collect())?;
+    }
+    out.end()
+}
+
 /// The shard of a token, of `count` shards, without its topmost `ignored` bits.
-fn static_shard(token: i64, count: u32, ignored: u32) -> u32 {
+pub(crate) fn static_shard(token: i64, count: u32, ignored: u32) -> u32 {
     let biased = (token as u64) ^ (1 << 63);
     let kept = biased << ignored;
     ((u128::from(kept) * u128::from(count)) >> 64) as u32

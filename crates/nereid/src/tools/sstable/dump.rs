@@ -6,9 +6,13 @@ use super::options::Format;
 use super::output::Output;
 use super::values::{self, hex};
 use super::{Failure, Job};
+use model::value::plain_element;
 use model::{ColumnKind, TableSchema, Type};
 use mutation::cell::CellState;
-use mutation::{Cell, CollectionView, ColumnData, Direction, Fragment, Marker, RowView, Tombstone};
+use mutation::{
+    Cell, ClusteringPosition, CollectionView, ColumnData, Direction, Fragment, Marker, RowView,
+    Tombstone,
+};
 use reader::{Source, merge};
 use runtime::io::fs;
 use serde_json::{Map, Value, json};
@@ -149,7 +153,7 @@ async fn dump_sources(
 }
 
 /// What is wanted of a table: all of it, or some partitions in ring order.
-fn sources(table: &Rc<Table>, keys: &Option<Vec<Vec<u8>>>) -> Vec<Box<dyn Source>> {
+pub(crate) fn sources(table: &Rc<Table>, keys: &Option<Vec<Vec<u8>>>) -> Vec<Box<dyn Source>> {
     let scopes: Vec<Scope> = match keys {
         None => vec![files::everything()],
         Some(keys) => keys.iter().map(|key| files::of_key(key)).collect(),
@@ -221,14 +225,7 @@ impl<'a> JsonDump<'a> {
                 self.element(&row_json(schema, key, RowView::trusted(row)))
             }
             Fragment::RangeTombstoneChange { position, tombstone } => {
-                let mut element = Map::new();
-                element.insert("type".to_string(), json!("range-tombstone-change"));
-                if !position.prefix.is_empty() {
-                    element.insert("key".to_string(), clustering_key(schema, &position.prefix));
-                }
-                element.insert("weight".to_string(), json!(position.weight));
-                element.insert("tombstone".to_string(), tombstone_json(*tombstone));
-                self.element(&Value::Object(element))
+                self.element(&change_json(schema, position, *tombstone))
             }
             Fragment::PartitionEnd => self.out.text(if self.elements == 0 { "}" } else { "]}" }),
         }
@@ -256,7 +253,24 @@ fn clustering_key(schema: &TableSchema, prefix: &[u8]) -> Value {
     json!({ "raw": hex(prefix), "value": values::clustering_text(schema.clustering(), prefix) })
 }
 
-fn tombstone_json(tombstone: Tombstone) -> Value {
+/// A change of range tombstones.
+pub(crate) fn change_json(
+    schema: &TableSchema,
+    position: &ClusteringPosition,
+    tombstone: Tombstone,
+) -> Value {
+    let mut element = Map::new();
+    element.insert("type".to_string(), json!("range-tombstone-change"));
+    if !position.prefix.is_empty() {
+        element.insert("key".to_string(), clustering_key(schema, &position.prefix));
+    }
+    element.insert("weight".to_string(), json!(position.weight));
+    element.insert("tombstone".to_string(), tombstone_json(tombstone));
+    Value::Object(element)
+}
+
+/// `{}` for none.
+pub(crate) fn tombstone_json(tombstone: Tombstone) -> Value {
     match tombstone.is_none() {
         true => json!({}),
         false => json!({
@@ -266,14 +280,13 @@ fn tombstone_json(tombstone: Tombstone) -> Value {
     }
 }
 
-fn row_json(schema: &TableSchema, key: &[u8], row: RowView<'_>) -> Value {
+/// A clustering row.
+pub(crate) fn row_json(schema: &TableSchema, key: &[u8], row: RowView<'_>) -> Value {
     let mut out = Map::new();
     out.insert("type".to_string(), json!("clustering-row"));
     out.insert("key".to_string(), clustering_key(schema, key));
-    if !row.tombstone().is_none() {
+    if !row.shadowable().is_none() {
         out.insert("tombstone".to_string(), tombstone_json(row.tombstone()));
-    }
-    if row.shadowable() != row.tombstone() {
         out.insert("shadowable_tombstone".to_string(), tombstone_json(row.shadowable()));
     }
     if let Some(marker) = row.marker() {
@@ -298,7 +311,8 @@ fn marker_json(marker: Marker) -> Value {
     }
 }
 
-fn columns_json(schema: &TableSchema, row: RowView<'_>) -> Value {
+/// The cells of a row, by column.
+pub(crate) fn columns_json(schema: &TableSchema, row: RowView<'_>) -> Value {
     let mut out = Map::new();
     for (id, data) in row.columns() {
         let Some(column) = schema.column_by_id(id) else { continue };
@@ -311,7 +325,8 @@ fn columns_json(schema: &TableSchema, row: RowView<'_>) -> Value {
     Value::Object(out)
 }
 
-fn kind_of(ty: &Type, cell: &Cell<'_>) -> &'static str {
+/// What sort of cell it is.
+pub(crate) fn kind_of(ty: &Type, cell: &Cell<'_>) -> &'static str {
     match cell.state {
         CellState::Counter { .. } => "counter-shards",
         CellState::CounterUpdate { .. } => "counter-update",
@@ -354,33 +369,15 @@ fn cell_json(ty: &Type, cell: Cell<'_>) -> Value {
 
 fn collection_json(ty: &Type, view: CollectionView<'_>) -> Value {
     let mut out = Map::new();
-    out.insert("type".to_string(), json!("collection"));
     if !view.tomb().is_none() {
         out.insert("tombstone".to_string(), tombstone_json(view.tomb()));
     }
     let cells = view.iter().map(|(path, cell)| {
-        let (key, element) = element_of(ty, path);
+        let (key, element) = plain_element(ty, path);
         json!({ "key": key, "value": cell_json(&element, cell) })
     });
     out.insert("cells".to_string(), Value::Array(cells.collect()));
     Value::Object(out)
-}
-
-/// The name of an element and its type.
-fn element_of(ty: &Type, path: &[u8]) -> (String, Type) {
-    if let Type::User(user) = ty {
-        let index = path.first_chunk::<2>().map_or(0, |bytes| u16::from_be_bytes(*bytes));
-        return match user.fields.get(usize::from(index)) {
-            Some((name, ty)) => (name.clone(), ty.clone()),
-            None => (index.to_string(), Type::Blob),
-        };
-    }
-    let key = ty.path_type().unwrap_or(Type::Blob);
-    let element = match ty {
-        Type::Set { .. } => Type::Blob,
-        _ => ty.element_type().cloned().unwrap_or(Type::Blob),
-    };
-    (values::text(&key, path), element)
 }
 
 /// A fragment as a line of text.

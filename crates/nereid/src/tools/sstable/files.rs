@@ -8,7 +8,7 @@ use runtime::io::{IoClass, fs};
 use sstable::cache::{Access, IndexCache};
 use sstable::store::name::{Parsed, parse_file_name, refusal};
 use sstable::store::{self, State};
-use sstable::{Component, Descriptor, Lookup, Scope, Table};
+use sstable::{Component, Descriptor, Digests, Lookup, Scope, Table};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Bytes, Damaged};
@@ -23,6 +23,8 @@ const CACHE_BYTES: usize = 1 << 20;
 pub(crate) struct Target {
     pub(crate) dir: PathBuf,
     pub(crate) descriptor: Descriptor,
+    /// What becomes of a component whose digest does not match.
+    pub(crate) digests: Digests,
 }
 
 impl Target {
@@ -62,19 +64,19 @@ impl Target {
     /// Opens it.
     pub(crate) async fn open(&self, schema: &Rc<TableSchema>) -> Result<Rc<Table>, ReadError> {
         let cache = IndexCache::new(CACHE_BYTES);
-        Table::open(&self.dir, self.descriptor, schema.clone(), &cache).await
+        Table::open_with(&self.dir, self.descriptor, schema.clone(), &cache, self.digests).await
     }
 }
 
 /// The SSTables of the paths, each once, in order.
-pub(crate) async fn find(paths: &[PathBuf]) -> Result<Vec<Target>, Failure> {
+pub(crate) async fn find(paths: &[PathBuf], digests: Digests) -> Result<Vec<Target>, Failure> {
     let mut targets: Vec<Target> = Vec::new();
     for path in paths {
         for target in find_one(path).await? {
             let known =
                 |other: &Target| (&other.dir, other.descriptor) == (&target.dir, target.descriptor);
             if !targets.iter().any(known) {
-                targets.push(target);
+                targets.push(Target { digests, ..target });
             }
         }
     }
@@ -97,7 +99,9 @@ async fn find_one(path: &Path) -> Result<Vec<Target>, Failure> {
         _ => PathBuf::from("."),
     };
     match parse_file_name(&name) {
-        Parsed::Known(descriptor, _) => Ok(vec![Target { dir, descriptor }]),
+        Parsed::Known(descriptor, _) => {
+            Ok(vec![Target { dir, descriptor, digests: Digests::default() }])
+        }
         Parsed::OtherVersion(version) => {
             Failure::arguments(format!("{}: {}", path.display(), refusal(version)))
         }
@@ -112,8 +116,11 @@ async fn find_one(path: &Path) -> Result<Vec<Target>, Failure> {
 pub(crate) async fn complete_in(dir: &Path) -> Result<Vec<Target>, Failure> {
     let listing = store::list(dir).await?;
     let complete = listing.tables.iter().filter(|found| found.state == State::Complete);
-    let target =
-        |found: &store::Found| Target { dir: dir.to_path_buf(), descriptor: found.descriptor };
+    let target = |found: &store::Found| Target {
+        dir: dir.to_path_buf(),
+        descriptor: found.descriptor,
+        digests: Digests::default(),
+    };
     Ok(complete.map(target).collect())
 }
 

@@ -229,11 +229,14 @@ impl Input<'_> {
         if let Some(marker) = object.get("marker") {
             row.marker(read_marker(marker)?);
         }
-        if let Some(tombstone) = object.get("tombstone") {
-            row.tombstone(read_tombstone(tombstone)?);
+        let tombstone = |name: &str| object.get(name).map_or(Ok(Tombstone::NONE), read_tombstone);
+        let (regular, shadowable) = (tombstone("tombstone")?, tombstone("shadowable_tombstone")?);
+        if !regular.is_none() {
+            row.tombstone(regular);
         }
-        if let Some(tombstone) = object.get("shadowable_tombstone") {
-            row.shadowable(read_tombstone(tombstone)?);
+        // A dump has both, where the row has but one.
+        if shadowable != regular {
+            row.shadowable(shadowable);
         }
         let mut given: Vec<(&Column, &Value)> = Vec::new();
         for (name, value) in object_of(columns, "the columns of a row")? {

@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sstable::RowOrder;
+use sstable::{Digests, RowOrder};
 use std::path::PathBuf;
 
 /// What is done.
@@ -26,6 +26,7 @@ pub(crate) enum Operation {
     Decompress,
     Write,
     Query,
+    Script,
 }
 
 /// How results are written.
@@ -83,12 +84,28 @@ pub(crate) struct Options {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) query: Option<String>,
     pub(crate) query_file: Option<PathBuf>,
+    /// A program in Lua, and what is handed to it.
+    pub(crate) script_file: Option<PathBuf>,
+    pub(crate) script_args: Vec<String>,
     pub(crate) tokens: Vec<i64>,
     pub(crate) all: bool,
     pub(crate) shards: u32,
     pub(crate) ignored_bits: u32,
+    /// Whether `shard-of` goes by the tablets.
+    pub(crate) tablets: bool,
     pub(crate) include: bool,
+    /// What becomes of components whose digest does not match.
+    pub(crate) digests: Digests,
     pub(crate) log_level: String,
+    /// `logger=level`, several of them joined by colons.
+    pub(crate) log_levels: Vec<String>,
+}
+
+impl Options {
+    /// Whether the operator said where data are.
+    pub(crate) fn names_data_dir(&self) -> bool {
+        self.data_dir.is_some() || self.yaml_file.is_some()
+    }
 }
 
 struct Spec {
@@ -183,7 +200,9 @@ const SPECS: &[Spec] = &[
         operation: Operation::ShardOf,
         name: "shard-of",
         about: "Tell which shards own the partitions",
-        help: "Prints the shards that partitions of each file belong to, by the static sharder.",
+        help: "Prints the shards that partitions of each file belong to: numbers, by the static \
+               sharder, or with --tablets {\"host\", \"shard\"}, by the tablets that the data \
+               directory of the file has in system.tablets (as far as it was flushed).",
         options: &["shards", "ignore-msb-bits", "vnodes", "tablets"],
     },
     Spec {
@@ -219,7 +238,8 @@ const SPECS: &[Spec] = &[
         operation: Operation::Upgrade,
         name: "upgrade",
         about: "Rewrite files of older versions",
-        help: "Rewrites files that are not of the version that is written now.",
+        help: "Rewrites files of older versions than the one that is written now (sstable_format \
+               of the configuration), or of others than the one that --sstable-version names.",
         options: &["all"],
     },
     Spec {
@@ -250,6 +270,18 @@ const SPECS: &[Spec] = &[
                comes from the files themselves may name key columns \"$pk0\", \"$ck0\", and the \
                table my_table. Uses a folder in TMPDIR, for links and a log.",
         options: &["query", "query-file", "output-format-text"],
+    },
+    Spec {
+        operation: Operation::Script,
+        name: "script",
+        about: "Run a program in Lua over the partitions",
+        help: "Calls the functions of a program in Lua, as far as it has them, with what the files \
+               hold: consume_stream_start(args), consume_sstable_start(sst), \
+               consume_partition_start(ps), consume_static_row(sr), consume_clustering_row(cr), \
+               consume_range_tombstone_change(rtc), consume_partition_end(), \
+               consume_sstable_end(), consume_stream_end(). One that returns false has had enough \
+               of the partition, the SSTable or the stream. docs/tools.md has what they are given.",
+        options: &["script-file", "script-arg", "merge", "partition", "partitions-file"],
     },
 ];
 
@@ -296,6 +328,7 @@ fn command() -> Command {
              the options say.\n\nExit codes: 0 done, 1 wrong arguments, 2 the operation failed.",
         )
         .subcommand_required(true)
+        .infer_long_args(true)
         .disable_help_subcommand(true);
     command.subcommands(SPECS.iter().map(subcommand))
 }
@@ -336,13 +369,20 @@ fn schema_args() -> Vec<Arg> {
 
 /// Options of the server that scripts give to every tool.
 fn hidden_args() -> Vec<Arg> {
-    let names = ["logger-log-level", "reactor-backend", "smp", "memory", "overprovisioned"];
+    let names = ["reactor-backend", "smp", "memory", "overprovisioned"];
     let mut args: Vec<Arg> = names
         .into_iter()
         .map(|name| value(name, "X", "").hide(true).action(ArgAction::Append).num_args(0..=1))
         .collect();
     args.push(value("default-log-level", "LEVEL", "").hide(true).default_value("warn"));
-    args.push(flag("ignore-component-digest-mismatch", "").hide(true));
+    args.push(
+        value("logger-log-level", "LOGGER=LEVEL", "What a logger tells, as sstable_tool=debug")
+            .action(ArgAction::Append),
+    );
+    args.push(flag(
+        "ignore-component-digest-mismatch",
+        "Warn of components whose digest does not match, and go on",
+    ));
     args
 }
 
@@ -386,14 +426,17 @@ fn arg_of(name: &str) -> Arg {
             .value_parser(clap::value_parser!(u64).range(1..)),
         "query" => value("query", "CQL", "The query").short('q'),
         "query-file" => value("query-file", "FILE", "A file that holds the query"),
+        "script-file" => value("script-file", "FILE", "The program"),
+        "script-arg" => value("script-arg", "KEY=VALUE", "For the program; several joined by :")
+            .action(ArgAction::Append),
         "shards" => value("shards", "N", "Shards of the node")
             .value_parser(clap::value_parser!(u32).range(1..=4096))
-            .required(true),
+            .required_unless_present("tablets"),
         "ignore-msb-bits" => value("ignore-msb-bits", "N", "Bits of tokens that do not count")
             .value_parser(clap::value_parser!(u32).range(0..=63))
             .default_value("12"),
         "vnodes" => flag("vnodes", "By the static sharder (the default)"),
-        "tablets" => flag("tablets", "By tablets: not supported"),
+        "tablets" => flag("tablets", "By tablets").conflicts_with("vnodes"),
         "output-dir" => value("output-dir", "DIR", "Where new files go")
             .alias("output-directory")
             .default_value("."),
@@ -432,10 +475,6 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
         true => matches.get_one::<u64>("memory-limit").copied(),
         false => None,
     };
-    let rows = match text("validation-level").as_deref() {
-        None | Some("clustering_key") => RowOrder::Kept,
-        Some(_) => RowOrder::Unchecked,
-    };
     let log_level = text("default-log-level").unwrap_or_default();
     Ok(Options {
         operation: spec.operation,
@@ -460,17 +499,38 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
         version: text("sstable-version"),
         input_file: path("input-file"),
         input_format: text("input-format").unwrap_or_default(),
-        rows,
+        rows: rows_of(text("validation-level").as_deref()),
         memory_limit,
         query: text("query"),
         query_file: path("query-file"),
+        script_file: path("script-file"),
+        script_args: many("script-arg"),
         tokens,
         all: flag("all"),
         shards: number("shards", 1),
         ignored_bits: number("ignore-msb-bits", 12),
+        tablets: flag("tablets"),
         include: flag("include"),
+        digests: match flag("ignore-component-digest-mismatch") {
+            true => Digests::Told,
+            false => Digests::Compared,
+        },
         log_level,
+        log_levels: many("logger-log-level").iter().map(|levels| own_logger(levels)).collect(),
     })
+}
+
+/// The order of rows by `--validation-level`.
+fn rows_of(level: Option<&str>) -> RowOrder {
+    match level {
+        None | Some("clustering_key") => RowOrder::Kept,
+        Some(_) => RowOrder::Unchecked,
+    }
+}
+
+/// Scripts call the tool's logger by another's name.
+fn own_logger(levels: &str) -> String {
+    levels.replace("scylla-sstable=", "sstable_tool=")
 }
 
 /// Options that make no sense together, or are missing.
@@ -479,9 +539,6 @@ fn refuse(
     text: &dyn Fn(&str) -> Option<String>,
     flag: &dyn Fn(&str) -> bool,
 ) -> Result<(), String> {
-    if flag("tablets") {
-        return Err("option tablets: shards of tablets are known to a node only".to_string());
-    }
     if text("query").is_some() && text("query-file").is_some() {
         return Err("cannot provide both -q|--query and --query-file".to_string());
     }
@@ -559,8 +616,12 @@ mod tests {
         assert_eq!(parsed("split -t -5 --token 7 a").unwrap().tokens, [-5, 7]);
         assert_eq!(parsed("dump --components data,index a").unwrap().components.len(), 2);
         assert_eq!(parsed("dump --all-components a").unwrap().components.len(), 6);
-        let hidden = "validate --logger-log-level x=debug --reactor-backend=linux-aio a";
-        assert_eq!(parsed(hidden).unwrap().files.len(), 1);
+        let others = "validate --logger-log-level a=debug:scylla-sstable=trace \
+                      --reactor-backend=linux-aio --scylla-yaml y a";
+        let options = parsed(others).unwrap();
+        assert_eq!(options.log_levels, ["a=debug:sstable_tool=trace"]);
+        assert_eq!((options.files.len(), options.yaml_file), (1, Some(PathBuf::from("y"))));
+        assert!(parsed("shard-of --tablets a").unwrap().tablets);
     }
 
     #[test]
@@ -576,7 +637,8 @@ mod tests {
             "dump a",
             "dump --components nothing a",
             "dump-data --schema-file s --sstable-schema a",
-            "shard-of --tablets --shards 2 a",
+            "shard-of --tablets --vnodes --shards 2 a",
+            "shard-of a",
             "split -t x a",
             "dump-data --nonsense a",
         ] {

@@ -21,6 +21,11 @@ impl Output {
         self.out.write_all(text.as_bytes()).map_err(failed)
     }
 
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(failed)
+    }
+
     /// Writes a line.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         self.text(text)?;

@@ -20,7 +20,7 @@ use reader::merge;
 use replication::Consistency;
 use runtime::io::fs;
 use sstable::{Component, Descriptor, Generation};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The keyspace of queries.
 const KEYSPACE: &str = "scylla_sstable";
@@ -118,17 +118,32 @@ fn check_table(name: &ast::QualifiedName, table: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Where temporary files go: what the first of the usual variables names, or `/tmp`.
+async fn temporary_dir() -> Result<PathBuf, Failure> {
+    let dir = ["TMPDIR", "TMP", "TEMP", "TEMPDIR"].into_iter().find_map(std::env::var_os);
+    let dir = dir.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    if fs::metadata(&dir).await.is_ok_and(|found| found.is_dir) {
+        return Ok(dir);
+    }
+    // As the programs that scripts were written for say it.
+    Failure::operation(format!(
+        "std::filesystem::__cxx11::filesystem_error (error generic:20, filesystem error: \
+         temp_directory_path: Not a directory [{}])",
+        dir.display()
+    ))
+}
+
 /// A node in a temporary folder, which goes with it.
 struct Temporary {
     folder: Folder,
     id: model::Uuid,
-    data_dir: std::path::PathBuf,
+    data_dir: PathBuf,
 }
 
 impl Temporary {
     /// Starts it, with a table whose SSTables are the job's.
     async fn start(job: &Job<'_>) -> Result<Temporary, Failure> {
-        let folder = Folder::make();
+        let folder = Folder::make_in(&temporary_dir().await?);
         let folder = folder
             .map_err(|error| Failure::Operation(format!("no temporary directory: {error}")))?;
         let mut values = Values::default();
@@ -151,7 +166,7 @@ impl Temporary {
         }
     }
 
-    fn table_dir(&self, schema: &TableSchema) -> std::path::PathBuf {
+    fn table_dir(&self, schema: &TableSchema) -> PathBuf {
         self.data_dir.join(KEYSPACE).join(format!("{}-{}", schema.name, self.id.simple()))
     }
 

@@ -17,7 +17,7 @@ use stdx::HashSet;
 /// Where new files go, and how they are written.
 pub(crate) fn target(job: &Job<'_>, origin: &str) -> Result<sstables::Target, Failure> {
     let schema = job.source.schema.clone();
-    let options = WriterOptions::of_schema(&schema, origin);
+    let options = WriterOptions::of_table(&schema, origin, job.config.writer_defaults());
     let mut options = options.map_err(Failure::Arguments)?;
     if let Some(name) = &job.options.version {
         set_version(&mut options, name)?;
@@ -25,17 +25,14 @@ pub(crate) fn target(job: &Job<'_>, origin: &str) -> Result<sstables::Target, Fa
     Ok(sstables::Target::new(&job.options.output_dir, schema, options, CLASS))
 }
 
-/// The versions that are written.
-const WRITTEN: [Version; 3] = [Version::Me, Version::Ms, Version::Mt];
-
 fn set_version(options: &mut WriterOptions, name: &str) -> Result<(), Failure> {
-    match Version::of(name).filter(|version| WRITTEN.contains(version)) {
+    match Version::of(name).filter(|version| version.is_written()) {
         Some(version) => {
             options.version = version;
             Ok(())
         }
         None => {
-            let names: Vec<&str> = WRITTEN.iter().map(|version| version.name()).collect();
+            let names: Vec<&str> = Version::WRITTEN.iter().map(|version| version.name()).collect();
             Failure::arguments(format!(
                 "SSTables of version {name} cannot be written, only {}",
                 names.join(", ")
@@ -168,7 +165,12 @@ pub(crate) async fn filter(job: &Job<'_>, out: &mut Output) -> Result<(), Failur
 pub(crate) async fn upgrade(job: &Job<'_>, out: &mut Output) -> Result<(), Failure> {
     let target = target(job, "upgrade")?;
     let version = target.options.version;
-    let old = |one: &Target| job.options.all || one.descriptor.version != version;
+    // An upgrade goes forward, save where the operator names the version.
+    let is_wanted = |one: Version| match &job.options.version {
+        Some(_) => one == version,
+        None => one.is_at_least(version),
+    };
+    let old = |one: &Target| job.options.all || !is_wanted(one.descriptor.version);
     if job.targets.iter().any(old) {
         check_output(job).await?;
     }

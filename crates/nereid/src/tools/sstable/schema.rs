@@ -5,13 +5,13 @@
 //! that the SSTable is in; the one that the configuration names, if keyspace and table are known;
 //! the SSTable.
 
+use super::config::Config;
 use super::files::{self, Target};
 use super::options::{Operation, Options, SchemaSource};
 use super::output::Output;
 use super::{Failure, Job};
-use crate::options::Values;
-use cluster::schema_tables::offline::{self, SchemaRows, SchemaTable};
-use model::{TableSchema, Type, UserType};
+use cluster::schema_tables::offline::{self, SchemaRows, SchemaTable, StoredTablet};
+use model::{TableSchema, Type, UserType, Uuid};
 use mutation::Direction;
 use reader::{merge, read_page};
 use runtime::io::fs;
@@ -36,7 +36,11 @@ impl Sourced {
 }
 
 /// Finds the schema.
-pub(crate) async fn load(options: &Options, targets: &[Target]) -> Result<Sourced, Failure> {
+pub(crate) async fn load(
+    options: &Options,
+    config: &Config,
+    targets: &[Target],
+) -> Result<Sourced, Failure> {
     let place = targets.first().and_then(|target| Place::of(&target.dir));
     let names = Names {
         keyspace: options.keyspace.clone().or(place.as_ref().map(|it| it.keyspace.clone())),
@@ -46,7 +50,7 @@ pub(crate) async fn load(options: &Options, targets: &[Target]) -> Result<Source
         SchemaSource::File => from_file(&options.schema_file, &names).await,
         SchemaSource::System => from_system(&names),
         SchemaSource::Tables => {
-            let dir = match (data_dir(options).await?, place) {
+            let dir = match (data_dir(options, config), place) {
                 (Some(dir), _) => dir,
                 (None, Some(place)) => place.data_dir,
                 (None, None) => {
@@ -62,12 +66,13 @@ pub(crate) async fn load(options: &Options, targets: &[Target]) -> Result<Source
             })
         }
         SchemaSource::Sstable => from_sstables(targets, &names).await,
-        SchemaSource::Automatic => automatic(options, targets, place, &names).await,
+        SchemaSource::Automatic => automatic(options, config, targets, place, &names).await,
     }
 }
 
 async fn automatic(
     options: &Options,
+    config: &Config,
     targets: &[Target],
     place: Option<Place>,
     names: &Names,
@@ -76,15 +81,16 @@ async fn automatic(
         return from_file(&options.schema_file, names).await;
     }
     let mut dirs: Vec<PathBuf> = place.into_iter().map(|place| place.data_dir).collect();
-    if options.data_dir.is_some() || options.yaml_file.is_some() {
-        dirs.insert(0, data_dir(options).await?.unwrap_or_default());
+    let configured = data_dir(options, config);
+    if options.names_data_dir() {
+        dirs.splice(0..0, configured);
     } else if options.keyspace.is_some() && options.table.is_some() {
-        dirs.extend(data_dir(options).await.ok().flatten());
+        dirs.extend(configured);
     }
     for dir in dirs {
         match from_tables(&dir, names).await {
             Ok(found) => return Ok(found),
-            Err(why) => tracing::debug!(target: "schema_loader", "{}: {why}", dir.display()),
+            Err(why) => tracing::debug!(target: "sstable_tool", "{}: {why}", dir.display()),
         }
     }
     if let (Some("system" | "system_schema"), Ok(found)) =
@@ -96,10 +102,10 @@ async fn automatic(
         Ok(found) => Ok(found),
         Err(failure) => {
             let (Failure::Arguments(why) | Failure::Operation(why)) = &failure;
-            tracing::error!(target: "schema_loader", "{why}");
+            tracing::error!(target: "sstable_tool", "{why}");
             Failure::arguments(
-                "Failed to autodetect and load schema, try again with --default-log-level debug \
-                 to learn more or provide the schema source manually",
+                "Failed to autodetect and load schema, try again with --logger-log-level \
+                 scylla-sstable=debug to learn more or provide the schema source manually",
             )
         }
     }
@@ -121,27 +127,28 @@ impl Names {
 }
 
 /// What the directory of a table tells: `DATA/keyspace/table-id[/snapshots/tag | /upload ..]`.
-struct Place {
-    data_dir: PathBuf,
+pub(crate) struct Place {
+    pub(crate) data_dir: PathBuf,
     keyspace: String,
     table: String,
+    /// The id of the table.
+    pub(crate) id: Uuid,
 }
 
 impl Place {
-    fn of(dir: &Path) -> Option<Place> {
+    pub(crate) fn of(dir: &Path) -> Option<Place> {
         let dir = std::path::absolute(dir).ok()?;
-        let is_id = |id: &str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id_of = |id: &str| (id.len() == 32).then(|| Uuid::parse_str(id).ok())?;
         for table_dir in dir.ancestors().take(3) {
             let name = table_dir.file_name()?.to_str()?;
             let Some((table, id)) = name.rsplit_once('-') else { continue };
-            if !is_id(id) {
-                continue;
-            }
+            let Some(id) = id_of(id) else { continue };
             let keyspace_dir = table_dir.parent()?;
             return Some(Place {
                 data_dir: keyspace_dir.parent()?.to_path_buf(),
                 keyspace: keyspace_dir.file_name()?.to_str()?.to_string(),
                 table: table.to_string(),
+                id,
             });
         }
         None
@@ -241,25 +248,9 @@ async fn schema_of_targets(targets: &[Target]) -> Result<TableSchema, Failure> {
     })
 }
 
-/// The data directory that options and environment name.
-async fn data_dir(options: &Options) -> Result<Option<PathBuf>, Failure> {
-    if let Some(dir) = &options.data_dir {
-        return Ok(Some(dir.clone()));
-    }
-    let yaml = match &options.yaml_file {
-        Some(path) => Some(path.clone()),
-        None => crate::usual_options_file(),
-    };
-    let Some(path) = yaml else { return Ok(None) };
-    let refuse = |why: String| Failure::Arguments(format!("{}: {why}", path.display()));
-    let text = fs::read_file(&path).await.map_err(|error| refuse(error.to_string()))?;
-    let text = String::from_utf8(text).map_err(|_| refuse("it is not UTF-8".to_string()))?;
-    let mut values = Values::default();
-    values.read_file(&text).map_err(|refused| refuse(refused.to_string()))?;
-    Ok(Some(match values.list("data_file_directories").first() {
-        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
-        _ => crate::node::workdir(&values).join("data"),
-    }))
+/// The data directory that the options name, or the configuration.
+pub(crate) fn data_dir(options: &Options, config: &Config) -> Option<PathBuf> {
+    options.data_dir.clone().or_else(|| config.data_dir())
 }
 
 /// The schema from the schema tables of a data directory. The error says why not.
@@ -280,18 +271,27 @@ async fn from_tables(data_dir: &Path, names: &Names) -> Result<Sourced, String> 
         // A node of ours does not store the schema of its own tables.
         None => match from_system(names) {
             Ok(found) => Ok(found),
-            Err(_) => Err(format!("Failed to find {keyspace}.{table} in schema tables")),
+            Err(_) => Err(format!(
+                "std::runtime_error (Failed to find {keyspace}.{table} in schema tables)"
+            )),
         },
     }
 }
 
-/// Adds the rows of a table of `system_schema`, from all of its SSTables.
+/// The tablets of a table, from `system.tablets` of a data directory.
+pub(crate) async fn tablets(data_dir: &Path, id: Uuid) -> Result<Vec<StoredTablet>, Failure> {
+    let mut rows = SchemaRows::default();
+    read_table(data_dir, offline::TABLETS, &mut rows).await?;
+    rows.tablets(id).map_err(|error| Failure::Operation(error.to_string()))
+}
+
+/// Adds the rows of a table of the system, from all of its SSTables.
 async fn read_table(
     data_dir: &Path,
     one: SchemaTable,
     rows: &mut SchemaRows,
 ) -> Result<(), Failure> {
-    let parent = data_dir.join("system_schema");
+    let parent = data_dir.join(one.keyspace);
     let mut targets = Vec::new();
     for entry in fs::list_dir(&parent).await? {
         let of_table = entry.name.rsplit_once('-').is_some_and(|(name, _)| name == one.name);

@@ -1,6 +1,7 @@
 //! Values, keys and times as the text that dumps have, and back.
 
 use model::key::{clustering_components, compose_partition_key, push_clustering};
+pub(crate) use model::value::print_plain as text;
 use model::value::{self, temporal};
 use model::{Column, Type};
 use std::fmt::Write;
@@ -25,15 +26,6 @@ pub(crate) fn of_hex(text: &str) -> Option<Vec<u8>> {
     }
     let digit = |byte: u8| (byte as char).to_digit(16);
     pairs.0.iter().map(|[a, b]| Some((digit(*a)? << 4 | digit(*b)?) as u8)).collect()
-}
-
-/// A value: scalars without quotes, others as CQL literals.
-pub(crate) fn text(ty: &Type, bytes: &[u8]) -> String {
-    match ty {
-        Type::Blob | Type::Custom(_) => hex(bytes),
-        _ if ty.is_native() => value::print_scalar(ty, bytes),
-        _ => value::to_literal(ty, bytes),
-    }
 }
 
 /// The bytes of what [`text`] printed. The error says what is wrong.
