@@ -137,13 +137,17 @@ impl fmt::Display for Elapsed {
 }
 impl std::error::Error for Elapsed {}
 
-/// Runs `future` for at most `span`; it is dropped when the time is over.
+/// Runs `future` for at most `span` from when it first waits; it is dropped when the time is over.
+/// One that never waits costs no look at the clock.
 pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut future = std::pin::pin!(future);
-    let mut limit = sleep(span);
+    let mut limit = None;
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed)),
+        Poll::Pending => {
+            let limit = limit.get_or_insert_with(|| sleep(span));
+            Pin::new(limit).poll(cx).map(|()| Err(Elapsed))
+        }
     })
     .await
 }
