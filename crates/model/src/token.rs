@@ -18,7 +18,11 @@ impl Token {
 
     /// The token of a partition key's bytes (storage-format reference, section 3).
     pub fn of(key: &[u8]) -> Token {
-        let (first, _) = murmur3(key);
+        Token::of_hash(murmur3(key))
+    }
+
+    /// The token of a key with that [`murmur3`] hash.
+    pub fn of_hash((first, _): (u64, u64)) -> Token {
         match first as i64 {
             i64::MIN => Token::MAX,
             token => Token(token),

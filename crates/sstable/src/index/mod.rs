@@ -45,7 +45,7 @@ impl Lookup {
     /// Hashes a key.
     pub fn new(key: Bytes) -> Lookup {
         let hash = token::murmur3(&key);
-        Lookup { key: DecoratedKey::new(key), hash }
+        Lookup { key: DecoratedKey { token: Token::of_hash(hash), key }, hash }
     }
 }
 
