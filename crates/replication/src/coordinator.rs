@@ -105,6 +105,15 @@ impl Coordinator {
         runtime::on_all_shards(stop).await;
     }
 
+    /// The partition at `token` is about to be read or written: if it is on this shard, what
+    /// looking for it begins with is fetched meanwhile.
+    #[inline]
+    pub fn prefetch(&self, table: &TableEntry, token: Token) {
+        if table.kind == TableKind::Stored && table.tablets.shard_of(token) == self.shard {
+            self.storage.prefetch(table.schema.id, token);
+        }
+    }
+
     /// Writes one mutation of the partition at `token`. On its own shard this allocates nothing.
     pub async fn write(
         &self,

@@ -5,8 +5,9 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`mod@memory`], `table`, `large_data`, `cache`, `view`, `open`, `flush`, `mirror`,
-//! `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`, `compaction`, `locks`.
+//! `dirty`, [`mod@memory`], `hints`, `table`, `large_data`, `cache`, `view`, `open`, `flush`,
+//! `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`, `compaction`,
+//! `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -25,6 +26,7 @@ mod config;
 mod dirty;
 mod error;
 mod flush;
+mod hints;
 mod holders;
 mod large_data;
 mod locks;

@@ -5,6 +5,7 @@
 //! a [`View`].
 
 use crate::cache::TabletCache;
+use crate::memtable::Partition;
 use crate::shard::Shard;
 use crate::table::{Table, Tablet, Through};
 use crate::view::View;
@@ -175,41 +176,55 @@ impl One<'_> {
         Through::of(self.command.bypass_cache)
     }
 
-    /// Answers from memory where one place has all there is; `pass` is asked before.
+    /// Answers from memory where one place has all there is; `pass` is asked before. The cache
+    /// comes before the filters of SSTables: of what it knows nobody has to ask them.
     pub(crate) fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
+        let Tablet { sealed, sstables, .. } = self.tablet;
+        let one_memtable = sealed.borrow().is_empty() && sstables.borrow().is_empty();
+        let cache = self.table.cache_of(self.tablet, self.through()).filter(|_| !one_memtable);
+        let mut held_none = false;
+        if let Some(cache) = cache {
+            let mut held = self.tablet.in_memory(&self.lookup.key);
+            let more = held.next();
+            held_none = more.is_none();
+            if held.next().is_none()
+                && let Some(page) = self.read_whole(cache, more.as_deref(), &pass)
+            {
+                return page.map(Ok);
+            }
+        }
         if self.is_in_memtable_alone() {
             return match self.takes_long() {
                 true => None,
                 false => pass().then(|| self.read_memtable()),
             };
         }
-        let cache = self.table.cache_of(self.tablet, self.through())?;
-        let key = &self.lookup.key;
-        let mut held = self.tablet.in_memory(key);
-        let more = held.next();
-        if held.next().is_some() {
-            return None;
-        }
-        let held_none = more.is_none();
-        let more = match &more {
+        self.read_runs(cache.filter(|_| held_none)?, pass).map(Ok)
+    }
+
+    /// Answers from one object of the cache, and what a memtable has besides; outer `None`: the
+    /// cache has no such object, or the memtable more than a few rows.
+    fn read_whole(
+        &self,
+        cache: &TabletCache,
+        more: Option<&Partition>,
+        pass: impl Fn() -> bool,
+    ) -> Option<Option<Page>> {
+        let One { schema, lookup, command, .. } = self;
+        let key = &lookup.key;
+        let more = match more {
             Some(partition) => Some(partition.plain()?),
             None => None,
         };
-        let page = cache.with_whole(key, |whole| {
+        cache.with_whole(key, |whole| {
             pass().then(|| {
                 cache.cache().count_rows(whole.run.row_count(), 0);
                 match more {
-                    None => whole::page_of(&whole, &key.key, self.schema, self.command),
-                    Some(more) => {
-                        whole::page_of_both(&whole, more, &key.key, self.schema, self.command)
-                    }
+                    None => whole::page_of(&whole, &key.key, schema, command),
+                    Some(more) => whole::page_of_both(&whole, more, &key.key, schema, command),
                 }
             })
-        });
-        if page.is_none() && held_none {
-            return self.read_runs(cache, pass).map(Ok);
-        }
-        page.flatten().map(Ok)
+        })
     }
 
     /// Answers from a few runs of the cache, of a partition that no memtable has.

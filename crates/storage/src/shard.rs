@@ -14,7 +14,7 @@ use crate::memory::{Division, Taken};
 use crate::read::Reads;
 use crate::shard_reads::ShardReads;
 use crate::table::{Table, Tablet};
-use model::{DecoratedKey, TableId, TableSchema};
+use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::io::{IoError, fs};
 use runtime::sync::Notify;
@@ -223,6 +223,17 @@ impl Shard {
 
     pub(crate) fn table(&self, id: TableId) -> Option<Rc<Table>> {
         self.tables.borrow().get(&id).cloned()
+    }
+
+    /// See [`crate::Storage::prefetch`].
+    pub(crate) fn prefetch(&self, id: TableId, token: Token) {
+        let tables = self.tables.borrow();
+        if let Some(tablet) = tables.get(&id).and_then(|table| table.tablet_of(token)) {
+            tablet.active.borrow().prefetch(token);
+            if let Some(cache) = &tablet.cache {
+                cache.prefetch(token);
+            }
+        }
     }
 
     pub(crate) fn target<'m>(

@@ -8,7 +8,7 @@ use crate::{
     SnapshotTag, SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
     snapshot,
 };
-use model::{TableId, TableSchema, TabletMap};
+use model::{TableId, TableSchema, TabletMap, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
 use reader::semaphore::ReadSemaphore;
@@ -215,6 +215,13 @@ impl Storage {
     /// are there, or none. Panics when they do not share one.
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
         self.shard.apply_all(&mutations).await
+    }
+
+    /// A partition of that token is about to be read or written: the processor fetches what looking
+    /// for it begins with, while its command or its mutation is made.
+    #[inline]
+    pub fn prefetch(&self, table: TableId, token: Token) {
+        self.shard.prefetch(table, token);
     }
 
     /// Answers a page from memtables and SSTables of this shard.

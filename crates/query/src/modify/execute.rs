@@ -53,9 +53,10 @@ pub(crate) async fn execute(
     let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
     let options = request.write_options(kind);
     let coordinator = request.coordinator;
+    let token = Token::of(&key);
+    coordinator.prefetch(&plan.table, token);
     let built = request.step(|_| build(&key)).await?;
     let Some(mutation) = built else { return Ok(Response::VOID) };
-    let token = Token::of(&key);
     if plan.is_counter() {
         let led = coordinator.increment(&plan.table, token, mutation, &options);
         Box::pin(led).await?;

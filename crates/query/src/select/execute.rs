@@ -67,6 +67,9 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
     let Some(targets) = targets else {
         return request.step(|env| empty(plan, env)).await;
     };
+    if let Targets::Key(token, _) = &targets {
+        request.coordinator.prefetch(&plan.table, *token);
+    }
     let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
     let page_size = page_size.filter(|size| 0 < *size && plan.grouping != Grouping::All);
     let sorted_here = plan.ordered && matches!(&targets, Targets::Keys(keys) if 1 < keys.len());

@@ -6,10 +6,13 @@
 //!    key of the entry before it (or the tablet's start) and its own. `end_continuous` says so of
 //!    what lies after the last entry.
 //!  - *forgotten-with*: taking an entry out turns off the flag of the one after it.
+//!  - *hinted*: every entry of a whole partition has its object among the hints, where there are
+//!    hints; nothing else is there.
 //!  - *collided*: of a token with two keys nothing is known, on either side of it neither.
 
 use super::NextKey;
 use super::partition::{Large, WholeView};
+use crate::hints::{ENTRIES_MIN, HINT_BYTES, Hint, Hints};
 use memory::{Arena, Handle};
 use model::{DecoratedKey, Token};
 use mutation::RingBound;
@@ -67,13 +70,16 @@ pub(super) enum Known {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: BTreeMap<Token, Entry>,
+    /// *hinted*.
+    hints: Option<Hints<Handle>>,
     end_continuous: bool,
     larges: Vec<Option<Box<Large>>>,
     free: Vec<u32>,
 }
 
-/// About what an entry takes on the heap: a place in a tree whose nodes are two thirds full.
-pub(super) const ENTRY_BYTES: usize = 28;
+/// About what an entry takes on the heap: a place in a tree whose nodes are two thirds full, and a
+/// hint.
+pub(super) const ENTRY_BYTES: usize = 28 + HINT_BYTES;
 
 impl Index {
     pub(super) fn len(&self) -> usize {
@@ -81,6 +87,75 @@ impl Index {
     }
     pub(super) fn get(&self, token: Token) -> Option<Entry> {
         self.entries.get(&token).copied()
+    }
+
+    /// The object of a partition that is one.
+    #[inline]
+    pub(super) fn whole<'a>(
+        &self,
+        arena: &'a Arena,
+        key: &DecoratedKey,
+    ) -> Option<(Handle, WholeView<'a>)> {
+        let of_key = |handle| {
+            let view = WholeView::of(arena.get(handle));
+            (view.key == &*key.key).then_some((handle, view))
+        };
+        match self.hints.as_ref().map_or(Hint::Unsure, |hints| hints.find(key.token, of_key)) {
+            Hint::Is(found) => Some(found),
+            Hint::IsNot => None,
+            Hint::Unsure => match self.get(key.token)? {
+                Entry::Whole { handle, .. } => of_key(handle),
+                _ => None,
+            },
+        }
+    }
+
+    /// Has the processor fetch what [`Index::whole`] is going to look at first.
+    #[inline]
+    pub(super) fn prefetch(&self, token: Token) {
+        if let Some(hints) = &self.hints {
+            hints.prefetch(token);
+        }
+    }
+
+    /// Notes or forgets where the object of a whole partition is (*hinted*).
+    fn hint(&mut self, token: Token, old: Option<Entry>, new: Option<Entry>) {
+        let Some(hints) = &mut self.hints else {
+            if self.entries.len() == ENTRIES_MIN {
+                self.hints = Some(self.all_hints());
+            }
+            return;
+        };
+        if let Some(Entry::Whole { handle, .. }) = old {
+            hints.remove(token, handle);
+        }
+        if let Some(Entry::Whole { handle, .. }) = new {
+            hints.insert(token, handle);
+        }
+    }
+
+    fn all_hints(&self) -> Hints<Handle> {
+        let mut hints = Hints::default();
+        for (&token, entry) in &self.entries {
+            if let Entry::Whole { handle, .. } = *entry {
+                hints.insert(token, handle);
+            }
+        }
+        hints
+    }
+
+    /// Whether what is *hinted* is what there is.
+    #[cfg(test)]
+    pub(super) fn is_hinted(&self) -> bool {
+        let Some(hints) = &self.hints else { return self.entries.len() < ENTRIES_MIN };
+        let wholes = self.entries.iter().filter_map(|(&token, &entry)| match entry {
+            Entry::Whole { handle, .. } => Some((token, handle)),
+            _ => None,
+        });
+        let known = |&(token, handle): &(Token, Handle)| {
+            hints.find(token, |found| (found == handle).then_some(())) == Hint::Is(())
+        };
+        wholes.clone().count() == hints.len() && wholes.clone().all(|whole| known(&whole))
     }
 
     #[cfg(test)]
@@ -152,6 +227,7 @@ impl Index {
         let entry = self.entry(content, continuous);
         let old = self.entries.insert(token, entry);
         assert!(old.is_none(), "a token with two entries");
+        self.hint(token, None, Some(entry));
     }
 
     fn entry(&mut self, content: Content, continuous: bool) -> Entry {
@@ -175,20 +251,26 @@ impl Index {
         let old = self.entries.get_mut(&token).expect("a partition that is cached");
         entry.set_continuous(old.is_continuous());
         let old = std::mem::replace(old, entry);
+        self.hint(token, Some(old), Some(entry));
         self.take_content(old)
     }
 
     /// Exchanges the object of a partition that is one.
     pub(super) fn set_whole(&mut self, token: Token, new: Handle) {
-        if let Some(Entry::Whole { handle, .. }) = self.entries.get_mut(&token) {
-            *handle = new;
-        }
+        let Some(entry @ &mut Entry::Whole { continuous, .. }) = self.entries.get_mut(&token)
+        else {
+            return;
+        };
+        let old = std::mem::replace(entry, Entry::Whole { continuous, handle: new });
+        let new = *entry;
+        self.hint(token, Some(old), Some(new));
     }
 
     /// Takes a partition out (*forgotten-with*).
     pub(super) fn remove(&mut self, token: Token) -> Option<Content> {
         let old = self.entries.remove(&token)?;
         self.break_after(token);
+        self.hint(token, Some(old), None);
         Some(self.take_content(old))
     }
 
@@ -202,6 +284,9 @@ impl Index {
     /// Takes the last entry out of an index that nobody reads any more.
     pub(super) fn pop(&mut self) -> Option<Content> {
         let (_, entry) = self.entries.pop_last()?;
+        if let Some(hints) = &mut self.hints {
+            hints.free_one();
+        }
         Some(self.take_content(entry))
     }
 

@@ -54,7 +54,7 @@ pub use stats::RowCacheStats;
 pub(crate) use update::{Update, UpdateStep};
 pub(crate) use visit::Piece;
 
-use index::{Entry, Known};
+use index::Known;
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{RingBound, Tombstone};
 use partition::{Head, WholeView};
@@ -192,28 +192,31 @@ impl TabletCache {
     ) -> Option<R> {
         let store = self.cache.store.borrow();
         let index = &store.tablet(self.id).index;
-        if let Some(Entry::Whole { handle, .. }) = index.get(key.token) {
-            let view = WholeView::of(store.arena.get(handle));
-            if view.key == &*key.key {
-                store.arena.touch(handle);
-                store.stats.add_lookup(true);
-                let (tombstone, static_row) = (view.tombstone, view.static_row);
-                let marks = Marks::default();
-                let run = view.run().marking(&marks);
-                let few = run.row_count() < 2;
-                let result = read(Whole { tombstone, static_row, run });
-                drop(store);
-                if !few {
-                    self.cache.store.borrow_mut().mark_rows(handle, marks.rows());
-                }
-                return Some(result);
+        if let Some((handle, view)) = index.whole(&store.arena, key) {
+            store.arena.touch(handle);
+            store.stats.add_lookup(true);
+            let (tombstone, static_row) = (view.tombstone, view.static_row);
+            let marks = Marks::default();
+            let run = view.run().marking(&marks);
+            let few = run.row_count() < 2;
+            let result = read(Whole { tombstone, static_row, run });
+            drop(store);
+            if !few {
+                self.cache.store.borrow_mut().mark_rows(handle, marks.rows());
             }
+            return Some(result);
         }
         if let Known::Absent = index.lookup(&store.arena, key) {
             store.stats.add_lookup(true);
             return Some(read(Whole::ABSENT));
         }
         None
+    }
+
+    /// A partition of that token is about to be looked for.
+    #[inline]
+    pub(crate) fn prefetch(&self, token: Token) {
+        self.cache.store.borrow().tablet(self.id).index.prefetch(token);
     }
 
     /// What is known of a partition, as it stands now.

@@ -4,14 +4,12 @@
 //!  - *gentle*: one step frees one node, or one partition without many rows; so whoever steps can
 //!    yield between steps.
 
+use super::Memtable;
 use super::large::PartNode;
+use super::partitions::{Partitions, Parts};
 use super::row::Row;
 use super::rows::Rows;
 use super::tree::Node;
-use super::{Memtable, Partition};
-use model::DecoratedKey;
-use std::collections::BTreeMap;
-use std::collections::btree_map::IntoIter;
 use std::rc::Rc;
 
 /// Rows of a node of a large partition, about.
@@ -22,7 +20,7 @@ const BYTES_PER_STEP: usize = 64 << 10;
 
 /// What is left of a memtable, or of a part of it.
 pub(crate) struct Remains {
-    partitions: IntoIter<DecoratedKey, Rc<Partition>>,
+    partitions: Parts,
     rows: Vec<Rc<Node<Row>>>,
     parts: Vec<Rc<PartNode>>,
     /// About how many steps there are.
@@ -31,19 +29,17 @@ pub(crate) struct Remains {
 
 impl Remains {
     /// Of that many rows and partitions.
-    pub(super) fn new(
-        partitions: IntoIter<DecoratedKey, Rc<Partition>>,
-        objects: usize,
-    ) -> Remains {
+    pub(super) fn new(partitions: Partitions, objects: usize) -> Remains {
         let rows = objects.saturating_sub(partitions.len());
         let steps = (partitions.len() + rows / ROWS_PER_STEP).max(1);
+        let partitions = partitions.into_remains();
         Remains { partitions, rows: Vec::new(), parts: Vec::new(), steps }
     }
 
     /// Of large collections that so many bytes are in.
     pub(super) fn of_parts(parts: Vec<Rc<PartNode>>, bytes: usize) -> Remains {
         let steps = (bytes / BYTES_PER_STEP).max(1);
-        Remains { partitions: BTreeMap::new().into_iter(), rows: Vec::new(), parts, steps }
+        Remains { partitions: Parts::none(), rows: Vec::new(), parts, steps }
     }
 
     /// Frees a little; whether there is more.
@@ -57,7 +53,7 @@ impl Remains {
             Node::take_apart(node, |row| take_row(row, parts), |inner| rows.push(inner));
             return true;
         }
-        let Some((_, partition)) = partitions.next() else { return false };
+        let Some(partition) = partitions.take() else { return false };
         // Who still reads it frees what it alone holds.
         if let Some(partition) = Rc::into_inner(partition) {
             partition.static_row.into_iter().for_each(|row| take_row(row, parts));
@@ -75,7 +71,7 @@ impl Memtable {
     pub async fn take_apart(memtable: Rc<Memtable>) {
         let Some(mut own) = Rc::into_inner(memtable) else { return };
         let partitions = std::mem::take(own.partitions.get_mut());
-        let mut remains = Remains::new(partitions.into_iter(), own.objects.get());
+        let mut remains = Remains::new(partitions, own.objects.get());
         while remains.step() {
             runtime::task::yield_if_needed().await;
         }

@@ -20,6 +20,7 @@ mod footprint;
 mod garbage;
 mod large;
 mod page;
+mod partitions;
 mod plain;
 mod row;
 mod rows;
@@ -37,19 +38,16 @@ use crate::dirty::Dirty;
 use crate::large_data::{Known, Watch};
 use footprint::{Grown, blob_bytes, boxed_bytes};
 use large::PartNode;
-use model::{ClusteringOrder, DecoratedKey, TableSchema};
+use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
+use partitions::{Partitions, SLOT_BYTES};
 use reader::ReadError;
 use row::{Row, Scratch};
 use rows::Rows;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::Bytes;
 
-/// What an entry of the map of partitions takes: a slot of a node that is two thirds full, and
-/// its part of the nodes above.
-const SLOT_BYTES: usize = 80;
 /// What a range tombstone takes besides its bounds, in a vector that is two thirds full.
 const RANGE_BYTES: usize = size_of::<RangeTombstone>() / 2 * 3;
 /// Memtables with more rows and partitions than this are freed gently.
@@ -58,7 +56,7 @@ const FREED_AT_ONCE_MAX: usize = 512;
 /// The memtable of one tablet.
 pub struct Memtable {
     order: Rc<ClusteringOrder>,
-    partitions: RefCell<BTreeMap<DecoratedKey, Rc<Partition>>>,
+    partitions: RefCell<Partitions>,
     scratch: RefCell<Scratch>,
     /// Rows that have become large.
     known: RefCell<Known>,
@@ -117,7 +115,7 @@ impl Memtable {
     fn of(order: Rc<ClusteringOrder>, dirty: Option<Rc<Dirty>>) -> Memtable {
         Memtable {
             order,
-            partitions: RefCell::new(BTreeMap::new()),
+            partitions: RefCell::default(),
             scratch: RefCell::default(),
             known: RefCell::default(),
             bytes: Cell::new(0),
@@ -146,7 +144,12 @@ impl Memtable {
     }
     /// Whether anything was written to a partition.
     pub(crate) fn contains(&self, key: &DecoratedKey) -> bool {
-        self.partitions.borrow().contains_key(key)
+        self.partitions.borrow().get(key).is_some()
+    }
+    /// A partition of that token is about to be looked for.
+    #[inline]
+    pub(crate) fn prefetch(&self, token: Token) {
+        self.partitions.borrow().prefetch(token);
     }
     /// Whether a partition has rows so large that they are put together in steps: they are read
     /// through a source.
@@ -219,7 +222,7 @@ impl Memtable {
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = Grown::default();
         let mut added = 0;
-        let shared = partitions.entry(key).or_insert_with(|| {
+        let shared = partitions.entry(key, || {
             added += 1;
             grown.add(blob_bytes(view.key().len()) + boxed_bytes::<Partition>() + SLOT_BYTES);
             Rc::new(Partition::new())
@@ -338,7 +341,7 @@ impl Drop for Memtable {
             drop(partitions);
             dirty.freed(bytes, spooled);
         } else {
-            let remains = Remains::new(partitions.into_iter(), self.objects.get());
+            let remains = Remains::new(partitions, self.objects.get());
             dirty.free_gently(remains, bytes, spooled);
         }
     }

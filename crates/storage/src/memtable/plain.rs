@@ -3,9 +3,9 @@
 use super::row::Row;
 use super::rows::Rows;
 use super::{Memtable, Partition};
-use model::{ClusteringOrder, DecoratedKey};
+use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -64,9 +64,11 @@ impl Memtable {
         each: impl FnOnce(&[(&DecoratedKey, &Rc<Partition>)]) -> R,
     ) -> R {
         let partitions = self.partitions.borrow();
-        let from = left.map_or(Bound::Unbounded, Bound::Excluded);
         let mut few = Vec::with_capacity(count_max);
-        few.extend(partitions.range((from, Bound::Unbounded)).take(count_max));
+        match left {
+            Some(left) => few.extend(partitions.after(left).take(count_max)),
+            None => few.extend(partitions.from(Token::MIN).take(count_max)),
+        }
         each(&few)
     }
 }

@@ -13,7 +13,7 @@ use mutation::{
 };
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
 use runtime::task::yield_if_needed;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -134,8 +134,11 @@ impl MemtableSource {
         let partitions = memtable.partitions.borrow();
         let (start, end) = &self.keys;
         let next = match left.filter(|key| !before(key, start)) {
-            Some(key) => partitions.range((Bound::Excluded(key), Bound::Unbounded)).next(),
-            None => partitions.range(first_key(start)..).find(|(key, _)| !before(key, start)),
+            Some(key) => partitions.after(key).next(),
+            None => {
+                let mut from = partitions.from(start.token);
+                from.find(|(key, _)| !before(key, start))
+            }
         };
         if let Some((key, partition)) = next.filter(|(key, _)| before(key, end)) {
             self.enter(key.clone(), partition.clone(), output);
@@ -295,12 +298,6 @@ fn rest(
 
 fn before(key: &DecoratedKey, bound: &RingBound) -> bool {
     bound.place(key.token, &key.key).is_lt()
-}
-
-/// A key at or before every key after `bound`, and after most before it.
-fn first_key(bound: &RingBound) -> DecoratedKey {
-    let key = bound.key.as_deref().map(Bytes::copy_from).unwrap_or_default();
-    DecoratedKey { token: bound.token, key }
 }
 
 impl Source for MemtableSource {

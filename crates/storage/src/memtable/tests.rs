@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::testing::{self, Shape, random_mutation, random_range};
-use model::Token;
 use mutation::page::{ColumnForm, Partitions, ReadCommand, SendRange};
 use mutation::{
     ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound, RowView,
 };
 use proptest::prelude::*;
 use reader::{Budget, Slice, Source};
+use std::collections::BTreeMap;
 use stdx::Prng;
 
 const SHAPE: Shape = Shape { keys: 4, rows: 6, timestamps: 30 };

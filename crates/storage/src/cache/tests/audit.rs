@@ -21,7 +21,7 @@ impl Store {
         all
     }
 
-    /// *linked-or-garbage*, *apart*, and the books of the heap.
+    /// *linked-or-garbage*, *apart*, *hinted*, and the books of the heap.
     pub(in super::super) fn audit(&mut self) {
         while self.collect_step() {}
         let mut linked = self.linked();
@@ -32,6 +32,7 @@ impl Store {
         let runs: Vec<_> = self.slots.iter().filter_map(|slot| slot.upgrade()).collect();
         heap += runs.iter().map(|run| run.heap_bytes()).sum::<usize>();
         for tablet in self.tablets.iter().flatten() {
+            assert!(tablet.index.is_hinted(), "hinted");
             for (_, entry) in tablet.index.entries() {
                 heap += ENTRY_BYTES;
                 let Entry::Large { slot, .. } = entry else { continue };

@@ -1,0 +1,256 @@
+//! The partitions of a memtable: in ring order, and each at hand by its token.
+//!
+//! Invariants
+//!  - *only-grows*: a partition stays in its slot until all are taken apart.
+//!  - *one-or-collided*: of partitions that have a token in common the map of tokens names the one
+//!    that came first, the map of keys the others.
+
+use super::Partition;
+use crate::hints::{ENTRIES_MIN, Hint, Hints};
+use model::{DecoratedKey, Token};
+use std::collections::BTreeMap;
+use std::collections::btree_map::{Entry, IntoIter};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use stdx::Bytes;
+
+/// Slots that are allocated together.
+const CHUNK: usize = 1024;
+
+/// Partitions by key.
+#[derive(Default)]
+pub(super) struct Partitions {
+    order: BTreeMap<Token, Number>,
+    /// *one-or-collided*.
+    collided: BTreeMap<DecoratedKey, Number>,
+    hints: Option<Hints<Number>>,
+    slots: Vec<Vec<Slot>>,
+}
+
+/// The number of a slot, counted from one.
+type Number = NonZeroU32;
+
+struct Slot {
+    key: DecoratedKey,
+    partition: Rc<Partition>,
+}
+
+/// What an entry takes beside its key and its partition: of a map whose nodes are two thirds full
+/// and of the nodes above, of a table of hints, and its slot.
+pub(super) const SLOT_BYTES: usize = 22 + crate::hints::HINT_BYTES + size_of::<Slot>();
+
+impl Partitions {
+    pub(super) fn len(&self) -> usize {
+        self.slots.last().map_or(0, |last| (self.slots.len() - 1) * CHUNK + last.len())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    fn slot(&self, number: Number) -> &Slot {
+        let index = number.get() as usize - 1;
+        &self.slots[index / CHUNK][index % CHUNK]
+    }
+
+    fn slot_mut(&mut self, number: Number) -> &mut Slot {
+        let index = number.get() as usize - 1;
+        &mut self.slots[index / CHUNK][index % CHUNK]
+    }
+
+    fn find(&self, key: &DecoratedKey) -> Option<Number> {
+        let is = |number: &Number| {
+            let slot = self.slot(*number);
+            // Key and partition lie apart: so they are waited for at once.
+            memory::prefetch(&*slot.partition);
+            slot.key == *key
+        };
+        if let Some(hints) = &self.hints {
+            match hints.find(key.token, |number| Some(number).filter(is)) {
+                Hint::Is(number) => return Some(number),
+                Hint::IsNot => return None,
+                Hint::Unsure => {}
+            }
+        }
+        let first = self.order.get(&key.token).copied()?;
+        Some(first).filter(is).or_else(|| self.collided.get(key).copied())
+    }
+
+    /// Has the processor fetch what looking for a partition of that token begins with.
+    #[inline]
+    pub(super) fn prefetch(&self, token: Token) {
+        if let Some(hints) = &self.hints {
+            hints.prefetch(token);
+        }
+    }
+
+    /// A partition.
+    pub(super) fn get(&self, key: &DecoratedKey) -> Option<&Rc<Partition>> {
+        self.find(key).map(|number| &self.slot(number).partition)
+    }
+
+    /// A partition; where there is none, the one that `make` makes.
+    pub(super) fn entry(
+        &mut self,
+        key: DecoratedKey,
+        make: impl FnOnce() -> Rc<Partition>,
+    ) -> &mut Rc<Partition> {
+        let number = match self.find(&key) {
+            Some(number) => number,
+            None => self.add(key, make()),
+        };
+        &mut self.slot_mut(number).partition
+    }
+
+    fn add(&mut self, key: DecoratedKey, partition: Rc<Partition>) -> Number {
+        let count = u32::try_from(self.len() + 1).expect("a memtable of under 2^32 partitions");
+        let number = Number::new(count).expect("one more than there were");
+        let token = key.token;
+        match self.order.entry(token) {
+            Entry::Vacant(vacant) => _ = vacant.insert(number),
+            Entry::Occupied(_) => _ = self.collided.insert(key.clone(), number),
+        }
+        if self.len().is_multiple_of(CHUNK) {
+            // The first ones grow as they need to: there are many small memtables.
+            let room = if self.slots.is_empty() { 0 } else { CHUNK };
+            self.slots.push(Vec::with_capacity(room));
+        }
+        let last = self.slots.last_mut().expect("there is room in the last chunk");
+        last.push(Slot { key, partition });
+        if let Some(hints) = &mut self.hints {
+            hints.insert(token, number);
+        } else if self.len() == ENTRIES_MIN {
+            self.hints = Some(self.all_hints());
+        }
+        number
+    }
+
+    fn all_hints(&self) -> Hints<Number> {
+        let mut hints = Hints::default();
+        for (slot, number) in self.slots.iter().flatten().zip(1..) {
+            hints.insert(slot.key.token, Number::new(number).expect("it counts from one"));
+        }
+        hints
+    }
+
+    /// All after a key, in ring order.
+    pub(super) fn after(
+        &self,
+        key: &DecoratedKey,
+    ) -> impl Iterator<Item = (&DecoratedKey, &Rc<Partition>)> {
+        self.from(key.token).skip_while(move |(one, _)| *one <= key)
+    }
+
+    /// All from a token on, in ring order.
+    pub(super) fn from(
+        &self,
+        token: Token,
+    ) -> impl Iterator<Item = (&DecoratedKey, &Rc<Partition>)> {
+        let mut first = self.order.range(token..).map(|(_, &one)| self.slot(one)).peekable();
+        let from = DecoratedKey { token, key: Bytes::new() };
+        let mut others = self.collided.range(from..).map(|(_, &one)| self.slot(one)).peekable();
+        std::iter::from_fn(move || {
+            let slot = match (first.peek(), others.peek()) {
+                (Some(one), Some(other)) if other.key < one.key => others.next(),
+                (None, _) => others.next(),
+                _ => first.next(),
+            };
+            slot.map(|slot| (&slot.key, &slot.partition))
+        })
+    }
+
+    /// Its parts, to be freed a few at a time.
+    pub(super) fn into_remains(self) -> Parts {
+        let Partitions { order, collided, hints, slots } = self;
+        Parts { order: order.into_iter(), collided: collided.into_iter(), hints, slots }
+    }
+}
+
+/// What is left of a map that nobody asks any more.
+pub(super) struct Parts {
+    order: IntoIter<Token, Number>,
+    collided: IntoIter<DecoratedKey, Number>,
+    hints: Option<Hints<Number>>,
+    slots: Vec<Vec<Slot>>,
+}
+
+impl Parts {
+    /// Of nothing.
+    pub(super) fn none() -> Parts {
+        Partitions::default().into_remains()
+    }
+
+    /// Takes a partition out.
+    pub(super) fn take(&mut self) -> Option<Rc<Partition>> {
+        self.order.next();
+        self.collided.next();
+        loop {
+            if let Some(slot) = self.slots.last_mut()?.pop() {
+                return Some(slot.partition);
+            }
+            self.slots.pop();
+            if let Some(hints) = &mut self.hints {
+                (0..2 * CHUNK / ENTRIES_MIN).for_each(|_| _ = hints.free_one());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::ops::Bound;
+
+    /// Keys whose tokens are chosen, so that some collide.
+    fn key(number: u16, tokens: u16) -> DecoratedKey {
+        let token = Token(i64::from(number % tokens).wrapping_mul(0x1357_9bdf_0246_8ace));
+        DecoratedKey { token, key: Bytes::copy_from(&number.to_be_bytes()) }
+    }
+
+    fn check(numbers: &[u16], tokens: u16) {
+        let (mut partitions, mut model) = (Partitions::default(), BTreeMap::new());
+        assert!(partitions.is_empty());
+        for &number in numbers {
+            let made = Rc::new(Partition::new());
+            let there = model.entry(key(number, tokens)).or_insert(made.clone());
+            let found = partitions.entry(key(number, tokens), || made);
+            assert!(Rc::ptr_eq(there, found));
+        }
+        assert_eq!((partitions.len(), partitions.is_empty()), (model.len(), model.is_empty()));
+        assert_eq!(partitions.hints.is_some(), ENTRIES_MIN <= model.len());
+        for number in (0..4000).step_by(7) {
+            let key = key(number, tokens);
+            let (there, found) = (model.get(&key), partitions.get(&key));
+            assert!(there.map(Rc::as_ptr) == found.map(Rc::as_ptr));
+            let wanted = model.range((Bound::Excluded(&key), Bound::Unbounded)).take(5);
+            assert!(partitions.after(&key).take(5).map(|one| one.0).eq(wanted.map(|one| one.0)));
+            let wanted = model.keys().filter(|one| key.token <= one.token).take(5);
+            let from = partitions.from(key.token);
+            assert!(from.take(5).map(|one| one.0).eq(wanted));
+        }
+        let mut parts = partitions.into_remains();
+        let count = std::iter::from_fn(|| parts.take()).count();
+        assert_eq!((count, parts.order.len() + parts.collided.len()), (model.len(), 0));
+    }
+
+    #[test]
+    fn partitions_whose_tokens_collide_are_told_apart() {
+        check(&[3, 1, 2, 1, 3], 1);
+        check(&[], 1);
+        let many: Vec<u16> = (0..3000).map(|number| number * 7 % 3001).collect();
+        check(&many, 4000);
+        check(&many, 1000);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..Default::default() })]
+        #[test]
+        fn partitions_are_a_map(
+            numbers in proptest::collection::vec(0u16..4000, 0..1500),
+            tokens in prop_oneof![Just(1u16), Just(50), Just(4000)],
+        ) {
+            check(&numbers, tokens);
+        }
+    }
+}
