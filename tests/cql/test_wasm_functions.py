@@ -112,7 +112,7 @@ def test_calls_that_fail(db, wasm, t):
             (of_int("(call $f (local.get 0))"), "int", "call stack exhausted"),
             (of_int("(i32.load (i32.const -1))"), "int", "out of bounds memory access"),
             (of_int("(loop (drop (memory.grow (i32.const 1))) (br 0)) unreachable"), "int",
-             "all fuel consumed"),
+             "refused memory 256 times"),
             (of_int("local.get 0"), "float", "argument type mismatch"),
             (of_text("(i64.const 0x7fffffffffffffff)"), "text", "out of bounds"),
             (of_text("(i32.store8 (i32.const 0) (i32.const 255)) (i64.const 0x100000000)"), "text",

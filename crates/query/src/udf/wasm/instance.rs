@@ -19,6 +19,8 @@ const PAGE_BYTES: u64 = 64 << 10;
 const ALIGNMENT: u64 = 16;
 /// Elements of all tables at most.
 const TABLE_ELEMENTS_MAX: usize = 64 << 10;
+/// How often a call may ask for what it may not have: to be refused costs little fuel and much time.
+const REFUSED_MAX: u32 = 256;
 
 /// What an instance may have.
 #[derive(Debug)]
@@ -27,6 +29,21 @@ pub(super) struct Bounds {
     /// Of all its memories, exported or not.
     memory_bytes: usize,
     table_elements: usize,
+    /// Of the call under way.
+    refused: u32,
+}
+
+impl Bounds {
+    /// Tells the module whether it has more; the call ends where it does not take no for an answer.
+    fn answer(&mut self, fits: bool) -> wasmtime::Result<bool> {
+        self.refused += u32::from(!fits);
+        match self.refused <= REFUSED_MAX {
+            true => Ok(fits),
+            false => Err(wasmtime::Error::msg(format!(
+                "the function was refused memory {REFUSED_MAX} times and asked for more"
+            ))),
+        }
+    }
 }
 
 impl ResourceLimiter for Bounds {
@@ -41,7 +58,7 @@ impl ResourceLimiter for Bounds {
         if fits {
             self.memory_bytes = bytes;
         }
-        Ok(fits)
+        self.answer(fits)
     }
 
     fn table_growing(
@@ -55,7 +72,7 @@ impl ResourceLimiter for Bounds {
         if fits {
             self.table_elements = elements;
         }
-        Ok(fits)
+        self.answer(fits)
     }
 }
 
@@ -80,8 +97,12 @@ pub(super) struct Instance {
 impl Instance {
     /// Runs what the module does at its start.
     pub(super) async fn new(code: &Code, limits: Limits) -> Result<Instance, String> {
-        let bounds =
-            Bounds { memory_bytes_max: limits.memory_bytes, memory_bytes: 0, table_elements: 0 };
+        let bounds = Bounds {
+            memory_bytes_max: limits.memory_bytes,
+            memory_bytes: 0,
+            table_elements: 0,
+            refused: 0,
+        };
         let mut store = Store::new(code.pre.module().engine(), bounds);
         store.limiter(|bounds| bounds);
         store.set_fuel(limits.fuel).map_err(failed)?;
@@ -121,6 +142,7 @@ impl Instance {
         arguments: Vec<Argument>,
     ) -> Result<Option<Vec<u8>>, String> {
         self.store.set_fuel(self.limits.fuel).map_err(failed)?;
+        self.store.data_mut().refused = 0;
         let words = self.place(arguments).await?;
         let mut results = [Val::I32(0)];
         let called = self.entry.call_async(&mut self.store, &words, &mut results).await;
