@@ -53,6 +53,7 @@ mod whole;
 
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
+pub use compaction::{FinishedCompaction, RunningCompaction};
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};

@@ -165,15 +165,11 @@ impl Tablet {
         self.remove_sealed(memtable)
     }
 
-    /// A merge takes the place of its inputs: the content is the same.
-    pub(crate) fn replace(
-        &self,
-        inputs: &[Rc<sstable::Table>],
-        output: Option<Rc<sstable::Table>>,
-    ) {
+    /// What was merged takes the place of its inputs: the content is the same.
+    pub(crate) fn replace(&self, inputs: &[Rc<sstable::Table>], outputs: Vec<Rc<sstable::Table>>) {
         let mut all = self.sstables.borrow().to_vec();
         all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
-        all.extend(output);
+        all.extend(outputs);
         self.set_sstables(all);
     }
 

@@ -5,6 +5,7 @@ use crate::commitlog::{
     Appended, Commitlog, HeldEntries, LogConfig, Refusal, SEGMENT_BYTES_MIN, SegmentId, files,
     group_bytes,
 };
+use crate::compaction::Compactions;
 use crate::config::{Config, Log, SyncMode};
 use crate::dirty::{Dirty, Limits};
 use crate::error::{StartError, WriteError};
@@ -54,6 +55,8 @@ pub(crate) struct Shard {
     pub(crate) retry_now: Notify,
     /// Tells the compaction task that there are more SSTables.
     pub(crate) compaction_wake: Notify,
+    /// What is merged, and what was.
+    pub(crate) compactions: Compactions,
     /// Tells [`Shard::watch_pressure`].
     pub(crate) pressure: Rc<Notify>,
     /// Tells those who wait for a flush.
@@ -139,6 +142,7 @@ impl Shard {
             dirty,
             retry_now: Notify::new(),
             compaction_wake: Notify::new(),
+            compactions: Compactions::default(),
             pressure,
             flushed: Notify::new(),
             flushes_awaited: Cell::new(0),

@@ -4,9 +4,9 @@ use crate::commitlog::{self, LogStats, ReplayPosition};
 use crate::read::Begun;
 use crate::shard::Shard;
 use crate::{
-    Config, DirtyStats, Exceeded, LargeWrites, Log, PartitionGuard, RowCacheStats, SizeLimits,
-    SnapshotTag, SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
-    snapshot,
+    Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites, Log, PartitionGuard,
+    RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag, SourceOptions, StartError,
+    StorageError, WriteError, compaction, flush, replay, snapshot,
 };
 use model::{TableId, TableSchema, TabletMap, Token};
 use mutation::FrozenMutation;
@@ -312,6 +312,17 @@ impl Storage {
     /// How many compactions of a table its options ask for now.
     pub fn pending_compactions(&self, id: TableId) -> usize {
         self.shard.table(id).map_or(0, |table| compaction::pending(&table))
+    }
+
+    /// What is being merged on this shard.
+    pub fn running_compactions(&self) -> Vec<RunningCompaction> {
+        self.shard.compactions.running()
+    }
+
+    /// Waits for merges that have ended, and takes them: each is told to one caller. Those of which
+    /// nobody has asked for long are forgotten.
+    pub async fn finished_compactions(&self) -> Vec<FinishedCompaction> {
+        self.shard.compactions.take_finished().await
     }
 
     /// How many keys the filters of a table's SSTables let through in vain, and in all.

@@ -102,6 +102,8 @@ pub(crate) struct Tablet {
     pub(crate) cache: Option<Rc<TabletCache>>,
     /// Held by a flush that merges its memtable into the cache.
     pub(crate) updating: Semaphore,
+    /// Held by who merges its SSTables: one at a time.
+    pub(crate) compacting: Semaphore,
 }
 
 impl Table {
@@ -255,6 +257,7 @@ impl Tablet {
             order: order.clone(),
             cache,
             updating: Semaphore::new(1, usize::MAX),
+            compacting: Semaphore::new(1, usize::MAX),
             index,
             range,
             active: RefCell::new(active),

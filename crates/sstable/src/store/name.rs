@@ -33,6 +33,13 @@ impl Generation {
         Generation::new(runtime::time::wall_micros(), runtime::random_u64())
     }
 
+    /// When it was made, in microseconds since 1970; `None` where it does not say.
+    pub fn made_at_micros(&self) -> Option<i64> {
+        let Generation::Time(uuid) = self else { return None };
+        let ticks = ticks_of(uuid.as_u64_pair().0).checked_sub(UUID_EPOCH_TICKS)?;
+        Some((ticks / 10) as i64)
+    }
+
     /// The generation that a file name has.
     pub fn parse(text: &str) -> Option<Generation> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -278,6 +285,9 @@ mod tests {
         assert_eq!(descriptor.file_name(Component::Data), name);
         let Generation::Time(uuid) = descriptor.generation else { panic!("a number") };
         assert_eq!(uuid.get_version_num(), 1);
+        let now = 1_700_000_000_123_456;
+        assert_eq!(Generation::new(now, 77).made_at_micros(), Some(now));
+        assert_eq!(Generation::Number(12).made_at_micros(), None);
         let old = Descriptor { version: Version::Mc, generation: Generation::Number(12) };
         let name = "mc-12-big-TOC.txt";
         assert_eq!(parse_file_name(name), Parsed::Known(old, "TOC.txt"));

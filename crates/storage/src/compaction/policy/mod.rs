@@ -1,0 +1,156 @@
+//! Which SSTables to merge: strategies as pure functions from files to jobs.
+//!
+//! In reading order: this (what a strategy sees and says), [`options`]; [`tiers`] (files of about
+//! one size), [`size_tiered`], [`incremental`], [`time_window`], [`leveled`]; [`garbage`] (files
+//! worth rewriting for their deletions alone).
+//!
+//! A strategy has no memory: the same files ask for the same jobs, after a restart as before it.
+//!
+//! Invariants
+//!  - *disjoint*: no two jobs of one answer share a file, and none has a file that is busy.
+//!  - *progress*: applied again and again to files that nobody adds to, a strategy runs out of
+//!    jobs.
+//!  - *levels-apart*: of a level above 0, no two files share a token, once the jobs are done.
+//!  - *one-window*: no job of time windows has files of two windows.
+
+mod garbage;
+mod incremental;
+mod leveled;
+mod options;
+mod size_tiered;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod tiers;
+mod time_window;
+
+use model::{Token, Uuid};
+pub(super) use options::{Options, Strategy};
+
+/// An SSTable as a strategy sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct File {
+    /// Of data, before compression.
+    pub(super) bytes: u64,
+    /// The first and the last.
+    pub(super) tokens: (Token, Token),
+    pub(super) level: u32,
+    /// Shared by files that share no token.
+    pub(super) run: Option<Uuid>,
+    /// The oldest and the newest, in microseconds unless writers have another unit.
+    pub(super) timestamps: (i64, i64),
+    /// Seconds since it was written.
+    pub(super) age: i64,
+    /// Deletions that are old enough to be dropped, in parts of what there is.
+    pub(super) droppable: f64,
+    /// Whether all of it can be dropped unread.
+    pub(super) expired: bool,
+    /// Whether it is in a job already.
+    pub(super) busy: bool,
+}
+
+/// Files to be merged, and how their output is cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    /// Places in the list that the strategy was asked about, ascending.
+    pub(super) files: Vec<usize>,
+    pub(super) why: Why,
+    /// Of the outputs.
+    pub(super) level: u32,
+    /// From which size on an output is closed, at the next token, and another one begun.
+    pub(super) bytes_max: u64,
+}
+
+/// What makes a job worth its while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Nothing of it is needed: no file is read.
+    Expired,
+    /// So many of about one size.
+    Tier,
+    /// What lies in one level shares tokens.
+    Overlap,
+    /// A level is over its size.
+    Level,
+    /// A window of time is over.
+    Window,
+    /// Deletions that can be dropped.
+    Garbage,
+    /// The same data lies in too many places.
+    Space,
+    /// Somebody asked for it.
+    Major,
+}
+
+impl Job {
+    fn new(mut files: Vec<usize>, why: Why) -> Job {
+        files.sort_unstable();
+        Job { files, why, level: 0, bytes_max: u64::MAX }
+    }
+
+    fn cut_at(self, bytes_max: u64) -> Job {
+        Job { bytes_max, ..self }
+    }
+}
+
+/// Whether two files share a token.
+fn overlap(a: &File, b: &File) -> bool {
+    a.tokens.0 <= b.tokens.1 && b.tokens.0 <= a.tokens.1
+}
+
+impl Options {
+    /// All that is to be done now, the most urgent first; nothing where compaction is switched off.
+    pub(super) fn jobs(&self, files: &[File], now_micros: i64) -> Vec<Job> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        let expired: Vec<_> = idle(files).filter(|index| files[*index].expired).collect();
+        if !expired.is_empty() {
+            return vec![Job::new(expired, Why::Expired)];
+        }
+        match &self.strategy {
+            Strategy::Null => Vec::new(),
+            Strategy::SizeTiered(tiers) => size_tiered::jobs(tiers, &self.garbage, files),
+            Strategy::Incremental(options) => incremental::jobs(options, &self.garbage, files),
+            Strategy::TimeWindow(options) => {
+                time_window::jobs(options, &self.garbage, files, now_micros)
+            }
+            Strategy::Leveled(options) => leveled::jobs(options, &self.garbage, files),
+        }
+    }
+
+    /// How many jobs there are to do, about, those left out that only their outputs make due.
+    pub(super) fn pending(&self, files: &[File], now_micros: i64) -> usize {
+        let jobs = self.jobs(files, now_micros).len();
+        match &self.strategy {
+            Strategy::Leveled(options) if 0 < jobs => jobs.max(leveled::pending(options, files)),
+            _ => jobs,
+        }
+    }
+
+    /// Merges of everything into as little as the strategy wants, even of a single file.
+    pub(super) fn major(&self, files: &[File]) -> Vec<Job> {
+        let all: Vec<_> = idle(files).collect();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let whole = |all| Job::new(all, Why::Major);
+        match &self.strategy {
+            Strategy::Null | Strategy::SizeTiered(_) => vec![whole(all)],
+            Strategy::Incremental(options) => vec![whole(all).cut_at(options.fragment_bytes)],
+            Strategy::Leveled(options) => {
+                let level = leveled::ideal_level(options, files, &all);
+                vec![Job { level, ..whole(all).cut_at(options.file_bytes) }]
+            }
+            Strategy::TimeWindow(options) => {
+                time_window::by_window(options, files).into_values().map(whole).collect()
+            }
+        }
+    }
+}
+
+/// Places of the files that are in no job.
+fn idle(files: &[File]) -> impl Iterator<Item = usize> {
+    (0..files.len()).filter(|index| !files[*index].busy)
+}

@@ -1,0 +1,156 @@
+//! What is merged at present, and what was: for those who watch.
+
+use crate::table::Table;
+use model::{TableId, Uuid};
+use runtime::sync::Notify;
+use runtime::time::wall_micros;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Ended merges that nobody has asked for are kept up to this number.
+const FINISHED_MAX: usize = 256;
+
+/// A merge that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningCompaction {
+    /// Its own.
+    pub id: Uuid,
+    /// Of which table.
+    pub table: TableId,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// What is done.
+    pub kind: &'static str,
+    /// When it began, in microseconds since 1970.
+    pub started_micros: i64,
+    /// Bytes of its inputs on the disk.
+    pub bytes_in: u64,
+    /// Partitions of its inputs, about; one that several of them have counts for each.
+    pub partitions: u64,
+    /// Partitions merged so far.
+    pub partitions_done: u64,
+    /// Rows merged so far.
+    pub rows_done: u64,
+    /// Bytes of data written so far, before compression.
+    pub bytes_written: u64,
+}
+
+/// A merge that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedCompaction {
+    /// As it was when it ended.
+    pub job: RunningCompaction,
+    /// When it ended, in microseconds since 1970.
+    pub ended_micros: i64,
+    /// Bytes of its outputs on the disk.
+    pub bytes_out: u64,
+}
+
+/// The merges of a shard.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    running: RefCell<Vec<Rc<Progress>>>,
+    finished: RefCell<VecDeque<FinishedCompaction>>,
+    ended: Notify,
+}
+
+/// What a merge tells of itself.
+pub(super) struct Progress {
+    begun: RunningCompaction,
+    pub(super) partitions: Cell<u64>,
+    pub(super) rows: Cell<u64>,
+    pub(super) bytes_written: Cell<u64>,
+    /// Bytes of the outputs on the disk.
+    pub(super) bytes_out: Cell<u64>,
+}
+
+/// A merge that is listed until this goes.
+pub(super) struct Listed<'c> {
+    list: &'c Compactions,
+    pub(super) progress: Rc<Progress>,
+}
+
+impl Progress {
+    fn now(&self) -> RunningCompaction {
+        RunningCompaction {
+            partitions_done: self.partitions.get(),
+            rows_done: self.rows.get(),
+            bytes_written: self.bytes_written.get(),
+            ..self.begun.clone()
+        }
+    }
+}
+
+impl Compactions {
+    /// Lists a merge.
+    pub(super) fn begin(
+        &self,
+        table: &Table,
+        kind: &'static str,
+        inputs: &[Rc<sstable::Table>],
+    ) -> Listed<'_> {
+        let schema = table.schema();
+        let begun = RunningCompaction {
+            id: super::random_uuid(),
+            table: table.id,
+            keyspace: schema.keyspace.clone(),
+            name: schema.name.clone(),
+            kind,
+            started_micros: wall_micros(),
+            bytes_in: inputs.iter().map(|one| one.disk_bytes()).sum(),
+            partitions: inputs.iter().map(|one| one.partition_count()).sum(),
+            partitions_done: 0,
+            rows_done: 0,
+            bytes_written: 0,
+        };
+        let progress = Rc::new(Progress {
+            begun,
+            partitions: Cell::new(0),
+            rows: Cell::new(0),
+            bytes_written: Cell::new(0),
+            bytes_out: Cell::new(0),
+        });
+        self.running.borrow_mut().push(progress.clone());
+        Listed { list: self, progress }
+    }
+
+    pub(crate) fn running(&self) -> Vec<RunningCompaction> {
+        self.running.borrow().iter().map(|progress| progress.now()).collect()
+    }
+
+    /// Waits until some have ended.
+    pub(crate) async fn take_finished(&self) -> Vec<FinishedCompaction> {
+        while self.finished.borrow().is_empty() {
+            self.ended.notified().await;
+        }
+        self.finished.take().into()
+    }
+}
+
+impl Listed<'_> {
+    /// It has done what it was to do.
+    pub(super) fn finish(self) {
+        let progress = &self.progress;
+        let done = FinishedCompaction {
+            job: progress.now(),
+            ended_micros: wall_micros(),
+            bytes_out: progress.bytes_out.get(),
+        };
+        let mut finished = self.list.finished.borrow_mut();
+        if FINISHED_MAX <= finished.len() {
+            finished.pop_front();
+        }
+        finished.push_back(done);
+        drop(finished);
+        self.list.ended.notify_one();
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.list.running.borrow_mut().retain(|one| !Rc::ptr_eq(one, &self.progress));
+    }
+}
