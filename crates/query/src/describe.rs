@@ -12,6 +12,7 @@
 mod tests;
 
 use crate::error::CqlError;
+use crate::paxos_state;
 use crate::processor::Processor;
 use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 use crate::session::Session;
@@ -92,7 +93,10 @@ fn answer(
             let (entry, name) = scope.named(name)?;
             match entry.tables.get(name) {
                 Some(table) => only(table_entry(table, scope.internals)),
-                None => missing("Table", name, "keyspace ", entry),
+                None => match paxos_entry(schema, entry, name) {
+                    Some(shown) => only(shown),
+                    None => missing("Table", name, "keyspace ", entry),
+                },
             }
         }
         Described::Type(name) => {
@@ -182,6 +186,9 @@ impl<'a> Scope<'a> {
         if let Some(user) = entry.types.get(text) {
             return Ok(Answer::Statements(vec![type_entry(user)]));
         }
+        if let Some(shown) = paxos_entry(self.schema, entry, text) {
+            return Ok(Answer::Statements(vec![shown]));
+        }
         match (entry.functions(text), entry.aggregates(text)) {
             ([], []) => {}
             ([], overloads) => return Ok(overloads_of(overloads, aggregate_entry)),
@@ -270,6 +277,14 @@ fn table_entry(table: &TableEntry, internals: Internals) -> Entry {
     };
     let (keyspace, name) = (schema.keyspace.clone(), schema.name.clone());
     Entry { keyspace, kind: "table", name, create }
+}
+
+/// The state of conditional writes to a table, where it is named.
+fn paxos_entry(schema: &Schema, keyspace: &KeyspaceEntry, name: &str) -> Option<Entry> {
+    let keyspace = keyspace.keyspace.name.clone();
+    let base = paxos_state::base(schema, Some(&keyspace), name)?;
+    let (name, create) = paxos_state::description(schema, &base.schema)?;
+    Some(Entry { keyspace, kind: "table", name, create })
 }
 
 /// The types of a keyspace, each after those that it mentions.

@@ -2,7 +2,8 @@
 //!
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
 //! [`processor`] keeps prepared statements and leads the rest; `fragments` plans what is read of
-//! stored data as it lies; [`ddl`] and [`describe`] execute what concerns the schema. [`session`],
+//! stored data as it lies, `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`]
+//! execute what concerns the schema, `levels` lists service levels. [`session`],
 //! [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol above deals in;
 //! [`options`] are what the node is told, [`guardrail`] counts which of them were met; [`offline`]
 //! serves tools that have no node.
@@ -17,11 +18,13 @@ mod functions;
 pub mod guardrail;
 mod ids;
 mod json;
+mod levels;
 mod markers;
 mod modify;
 pub mod offline;
 pub mod options;
 pub mod parameters;
+mod paxos_state;
 pub mod prepared;
 pub mod processor;
 mod request;

@@ -14,7 +14,7 @@ use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
-use crate::{ddl, describe, modify, select};
+use crate::{ddl, describe, levels, modify, select};
 use cluster::{Cluster, Settings, TraceRules};
 use model::schema::UserFunction;
 use replication::Coordinator;
@@ -320,6 +320,7 @@ impl Processor {
                 Box::pin(ddl::execute(self, session, change, timestamp)).await
             }
             Plan::Describe(what) => Box::pin(describe::execute(self, session, what)).await,
+            Plan::Levels(columns) => Ok(Response::of(ResponseKind::Rows(levels::none(columns)))),
         };
         let mut response = answered?;
         response.warn(warnings.take());

@@ -3,10 +3,12 @@
 use crate::batch::{self, BatchPlan};
 use crate::error::CqlError;
 use crate::fragments;
+use crate::levels;
 use crate::markers::{Markers, Names};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 use crate::options::Options;
 use crate::parameters::{Value, Values};
+use crate::paxos_state;
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
 use crate::syntax::{self, ast};
@@ -30,6 +32,8 @@ pub(crate) enum Plan {
     /// With the marker of its `USING TIMESTAMP`, if it has one.
     Schema(Box<ast::SchemaStatement>, Option<Term>),
     Describe(Box<ast::Describe>),
+    /// A list of service levels, with its columns.
+    Levels(Rc<ResultMetadata>),
 }
 
 /// An analysed statement.
@@ -120,6 +124,7 @@ impl Statement {
             Plan::Values(plan) => Some(plan.metadata().clone()),
             Plan::Modify(plan) => plan.result().cloned(),
             Plan::Batch(plan) => plan.result.clone(),
+            Plan::Levels(metadata) => Some(metadata.clone()),
             _ => None,
         }
     }
@@ -138,6 +143,7 @@ impl Statement {
             Plan::Use(keyspace) => format!("use of {keyspace}"),
             Plan::Schema(..) => "a change of the schema".to_owned(),
             Plan::Describe(_) => "a description".to_owned(),
+            Plan::Levels(_) => "a list of service levels".to_owned(),
         }
     }
 
@@ -148,7 +154,11 @@ impl Statement {
             Plan::Modify(plan) => each(&plan.table.schema),
             Plan::Truncate(table, ..) => each(&table.schema),
             Plan::Batch(plan) => plan.statements.iter().for_each(|it| each(&it.table.schema)),
-            Plan::Values(_) | Plan::Use(_) | Plan::Schema(..) | Plan::Describe(_) => {}
+            Plan::Values(_)
+            | Plan::Use(_)
+            | Plan::Schema(..)
+            | Plan::Describe(_)
+            | Plan::Levels(_) => {}
         }
     }
 
@@ -267,11 +277,14 @@ fn plan(
         ast::Statement::PruneView(_) => {
             return Err(CqlError::invalid("Materialized views are not supported yet"));
         }
-        ast::Statement::Access(_) => {
-            return Err(CqlError::invalid(
-                "Roles, permissions and service levels are not supported yet",
-            ));
-        }
+        ast::Statement::Access(statement) => match levels::listed(&statement) {
+            Some(columns) => (Plan::Levels(columns), 0),
+            None => {
+                return Err(CqlError::invalid(
+                    "Roles, permissions and service levels are not supported yet",
+                ));
+            }
+        },
     })
 }
 
@@ -285,6 +298,12 @@ fn plan_select(
         let plan = select::prepare_values(schema, keyspace, select, markers)?;
         return Ok((Plan::Values(Box::new(plan)), 0));
     };
+    if let Some(base) = paxos_state::base_of(schema, keyspace, source.table())
+        && matches!(source, ast::Source::Table(_))
+    {
+        let select = paxos_state::select(&base.schema, select);
+        return plan_select(schema, None, &select, markers);
+    }
     let entry = table(schema, keyspace, source.table())?;
     let plan = match source {
         ast::Source::Table(_) => select::prepare(schema, entry, select, markers)?,

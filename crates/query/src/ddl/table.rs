@@ -7,6 +7,7 @@ use super::{
     refuse_system, row_ttl,
 };
 use crate::error::CqlError;
+use crate::paxos_state;
 use crate::syntax::ast::{
     CreateTable, Direction, Drop, Name, PrimaryKey, QualifiedName, TableProperties,
 };
@@ -77,6 +78,9 @@ pub(super) fn drop(schema: &Schema, it: &Drop, context: &Context) -> Decision {
         let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
         return Ok(vec![SchemaChange::DropTable { keyspace, name }]);
     }
+    if let Some(base) = paxos_state::base(schema, Some(keyspace), name) {
+        return Err(paxos_state::refusal(&base.schema));
+    }
     if it.if_exists {
         return Ok(Vec::new());
     }
@@ -96,7 +100,10 @@ pub(super) fn need_table<'a>(
     let keyspace = named_keyspace(name, context)?;
     need_keyspace(schema, keyspace)?;
     let name = &name.name.text;
-    let unknown = || CqlError::invalid(format!("unconfigured table {name}"));
+    let unknown = || match paxos_state::base(schema, Some(keyspace), name) {
+        Some(base) => paxos_state::refusal(&base.schema),
+        None => CqlError::invalid(format!("unconfigured table {name}")),
+    };
     schema.table(keyspace, name).ok_or_else(unknown)
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn prepare(
 ) -> Result<SelectPlan, CqlError> {
     let entry = table.clone();
     let table = &*entry.schema;
-    refuse_unsupported(select)?;
+    refuse_unsupported(table, select)?;
     markers.enter(table);
     let mut inputs = Inputs::default();
     let mut aggregates = Vec::new();
@@ -134,7 +134,7 @@ fn preparer<'a>(
     Preparer { schema, keyspace, table: Some(table), markers, row: None, aggregates: None }
 }
 
-fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
+fn refuse_unsupported(table: &TableSchema, select: &ast::Select) -> Result<(), CqlError> {
     // There are no service levels but the one that all have.
     if let Some(name) = &select.using.service_level
         && name.text != "default"
@@ -144,7 +144,10 @@ fn refuse_unsupported(select: &ast::Select) -> Result<(), CqlError> {
     // There are no indexes that could answer these.
     let unindexed = "ANN ordering by vector requires the column to be indexed";
     match select.order_by.first() {
-        Some(OrderBy::Nearest(..)) => Err(CqlError::invalid(unindexed)),
+        Some(OrderBy::Nearest(column, _)) => {
+            crate::restrictions::find(table, column)?;
+            Err(CqlError::invalid(unindexed))
+        }
         Some(OrderBy::Function(expr, _)) => Err(match &expr.kind {
             ExprKind::Call(call) if call.function.name.text == "ann" => {
                 CqlError::invalid(unindexed)
