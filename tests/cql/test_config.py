@@ -28,6 +28,10 @@ def test_options_have_name_type_source_and_value(db):
     ("replication_strategy_warn_list", "[SimpleStrategy]", '["SimpleStrategy"]'),
     ("replication_strategy_warn_list", "", "[]"),
     ("write_consistency_levels_warned", "any, ALL", '["ANY","ALL"]'),
+    ("read_request_timeout_in_ms", "7000", "7000"),
+    ("reader_concurrency_semaphore_cpu_concurrency", "3", "3"),
+    ("sstable_format", "me", '"me"'),
+    ("auto_snapshot_ttl", "60", "60"),
     # Nothing depends on it: it is stored and shown.
     ("compaction_enforce_min_threshold", "yes", "true"),
 ])
@@ -47,6 +51,10 @@ def test_a_live_option_shows_its_new_value_at_once(db, name, text, shown):
     ("UPDATE system.config SET value = '1' WHERE name = 'num_tokens'", "not live-updateable"),
     ("UPDATE system.config SET value = 'x' WHERE name = 'query_page_size_in_bytes'", "cannot parse"),
     ("UPDATE system.config SET value = '-1' WHERE name = 'query_page_size_in_bytes'", "less than 0"),
+    ("UPDATE system.config SET value = '0' WHERE name = 'write_request_timeout_in_ms'", "above 0"),
+    ("UPDATE system.config SET value = '1.5' WHERE name = "
+     "'reader_concurrency_semaphore_preemptive_abort_factor'", "between 0 and 1"),
+    ("UPDATE system.config SET value = 'mc' WHERE name = 'sstable_format'", "neither me nor ms"),
     ("UPDATE system.config SET value = 'NO, ANY' WHERE name = 'write_consistency_levels_warned'",
      "cannot parse"),
     ("UPDATE system.config SET type = 'x' WHERE name = 'num_tokens'", "type is immutable"),

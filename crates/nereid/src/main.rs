@@ -8,6 +8,7 @@
 
 mod ephemeral;
 mod large_data;
+mod limits;
 mod logging;
 mod metrics;
 mod node;

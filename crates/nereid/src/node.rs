@@ -19,69 +19,8 @@ pub(crate) struct Config {
     pub(crate) boot: BootConfig,
     pub(crate) coordinator: replication::Config,
     pub(crate) processor: query::Config,
-    pub(crate) reads: Reads,
     /// Every option, for those who let theirs change.
     pub(crate) offers: Vec<Offer>,
-}
-
-/// What the reads of a shard are bounded by, beside its memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reads {
-    serialize_multiplier: u32,
-    kill_multiplier: u32,
-    cpu_concurrency: usize,
-    preemptive_abort_factor: f64,
-    /// Reads of streaming at the same time.
-    streaming_count: usize,
-}
-
-impl Reads {
-    fn of(values: &Values) -> Result<Reads, String> {
-        Ok(Reads {
-            serialize_multiplier: positive(values, &reads_option("serialize_limit_multiplier"))?,
-            kill_multiplier: positive(values, &reads_option("kill_limit_multiplier"))?,
-            cpu_concurrency: positive(values, &reads_option("cpu_concurrency"))? as usize,
-            preemptive_abort_factor: abort_factor(values)?,
-            streaming_count: positive(
-                values,
-                "maintenance_reader_concurrency_semaphore_count_limit",
-            )? as usize,
-        })
-    }
-
-    /// Sets the limits of this shard's reads; what is under way goes on. The system's own are as
-    /// few as they are to be once the node has booted.
-    fn set(self) {
-        let storage = runtime::local::get::<storage::Storage>();
-        let [user, system, streaming] = storage.semaphores();
-        user.set_limits(reader::semaphore::Limits {
-            serialize_multiplier: Some(self.serialize_multiplier),
-            kill_multiplier: Some(self.kill_multiplier),
-            cpu_concurrency: self.cpu_concurrency,
-            preemptive_abort_factor: self.preemptive_abort_factor,
-            ..user.limits()
-        });
-        system.set_limits(reader::semaphore::Limits { count: 10, ..system.limits() });
-        let count = self.streaming_count;
-        streaming.set_limits(reader::semaphore::Limits { count, ..streaming.limits() });
-    }
-}
-
-fn reads_option(tail: &str) -> String {
-    format!("reader_concurrency_semaphore_{tail}")
-}
-
-fn positive(values: &Values, name: &str) -> Result<u32, String> {
-    let text = values.text(name);
-    let number = text.parse().ok().filter(|number| 0 < *number);
-    number.ok_or(format!("option {name}: not a number above 0: {text}"))
-}
-
-fn abort_factor(values: &Values) -> Result<f64, String> {
-    let name = reads_option("preemptive_abort_factor");
-    let text = values.text(&name);
-    let factor = text.parse().ok().filter(|factor| (0.0..=1.0).contains(factor));
-    factor.ok_or(format!("option {name}: not between 0 and 1: {text}"))
 }
 
 /// Starts all but the listeners. The error says what failed, and where.
@@ -93,11 +32,10 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     };
     runtime::on_all_shards(offer).await;
     cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
-    let reads = config.reads;
-    runtime::on_all_shards(move || async move { reads.set() }).await;
     let started = Coordinator::start(config.coordinator).await;
     started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
     Processor::start(config.processor).await;
+    runtime::on_all_shards(|| async { crate::limits::provide() }).await;
     match Settings::of_shard().refused().into_iter().next() {
         Some(text) => Err(text),
         None => Ok(()),
@@ -165,7 +103,6 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         boot,
         coordinator: replication::Config { batch_memory },
         processor,
-        reads: Reads::of(values)?,
         offers: offers(values),
     })
 }
@@ -361,27 +298,6 @@ mod tests {
             values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
         }
         values
-    }
-
-    #[test]
-    fn options_of_reads_are_read_or_refused() {
-        let check = |name: &str, text: &str, expected: Option<Reads>| {
-            assert_eq!(Reads::of(&values(&[(name, text)])).ok(), expected, "{name} {text}");
-        };
-        let usual = Reads {
-            serialize_multiplier: 2,
-            kill_multiplier: 4,
-            cpu_concurrency: 2,
-            preemptive_abort_factor: 0.3,
-            streaming_count: 10,
-        };
-        check("smp", "1", Some(usual));
-        let kill = &reads_option("kill_limit_multiplier");
-        check(kill, "8", Some(Reads { kill_multiplier: 8, ..usual }));
-        check(kill, "0", None);
-        let abort = &reads_option("preemptive_abort_factor");
-        check(abort, "0", Some(Reads { preemptive_abort_factor: 0.0, ..usual }));
-        check(abort, "1.5", None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod line;
 mod live;
 mod table;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::HashMap;
 
 pub(crate) use line::{Invocation, parse_line};
@@ -51,6 +53,24 @@ impl std::fmt::Display for Refused {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     given: HashMap<String, (Vec<String>, Source)>,
+    asked: Asked,
+}
+
+/// Which options somebody asked for, of all copies of some values.
+#[derive(Clone, Debug)]
+struct Asked(Arc<[AtomicBool]>);
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked(OPTIONS.iter().map(|_| AtomicBool::new(false)).collect())
+    }
+}
+
+impl Asked {
+    fn flag(&self, row: &OptionRow) -> Option<&AtomicBool> {
+        let at = OPTIONS.iter().position(|known| known.name == row.name)?;
+        self.0.get(at)
+    }
 }
 
 impl Values {
@@ -71,7 +91,7 @@ impl Values {
 
     /// The text of an option: as given, or its default.
     pub(crate) fn text(&self, name: &str) -> &str {
-        let row = OptionRow::of(name).expect("an option of the table");
+        let row = self.ask(name);
         match self.given.get(row.name).and_then(|(values, _)| values.last()) {
             Some(value) => value,
             None => row.default,
@@ -80,12 +100,35 @@ impl Values {
 
     /// All values of an option that may be repeated.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
-        let row = OptionRow::of(name).expect("an option of the table");
+        let row = self.ask(name);
         match self.given.get(row.name) {
             Some((values, _)) => values.clone(),
             None if row.default.is_empty() => Vec::new(),
             None => vec![row.default.to_string()],
         }
+    }
+
+    fn ask(&self, name: &str) -> &'static OptionRow {
+        let row = OptionRow::of(name).expect("an option of the table");
+        if let Some(flag) = self.asked.flag(row) {
+            flag.store(true, Ordering::Relaxed);
+        }
+        row
+    }
+
+    /// A copy, for those who look at values only to show them.
+    pub(crate) fn to_show(&self) -> Values {
+        Values { asked: Asked::default(), ..self.clone() }
+    }
+
+    /// The options that were given and that nobody asked for, by name.
+    pub(crate) fn unasked(&self) -> Vec<&'static str> {
+        let is_unasked = |row: &&OptionRow| {
+            let asked = self.asked.flag(row);
+            self.source(row.name) != Source::Default
+                && asked.is_some_and(|flag| !flag.load(Ordering::Relaxed))
+        };
+        OPTIONS.iter().filter(is_unasked).map(|row| row.name).collect()
     }
 
     /// Whether it was given at all, and by whom.

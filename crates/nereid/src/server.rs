@@ -160,6 +160,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
         crate::large_data::provide();
     };
     runtime::on_all_shards(provide).await;
+    tell_idle(&plan.values);
     tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
     tracing::info!(target: "init", "serving");
     notify::ready();
@@ -190,6 +191,17 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     node::stop().await?;
     tracing::info!(target: "init", "Scylla version {} shutdown complete.", version());
     Ok(())
+}
+
+/// Names the options that were given and that nothing depends on.
+fn tell_idle(values: &Values) {
+    let settings = cluster::Settings::of_shard();
+    let mut idle = values.unasked();
+    idle.retain(|name| !settings.is_obeyed(name));
+    if !idle.is_empty() {
+        let names = idle.join(", ");
+        tracing::warn!(target: "init", "options without effect in this version: {names}");
+    }
 }
 
 /// Options that ask for what this version cannot do: a clear refusal, not a surprise later.

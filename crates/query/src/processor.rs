@@ -12,6 +12,7 @@ use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
 use crate::syntax::ast;
+use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, levels, modify, select};
@@ -93,6 +94,7 @@ pub struct Processor {
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
     unprepared: RefCell<Unprepared>,
     settings: Rc<Settings>,
+    timeouts: Timeouts,
     traces: trace::Writes,
     trace_rules: Rc<TraceRules>,
 }
@@ -112,6 +114,7 @@ impl Processor {
             prepared,
             unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
             settings: Settings::of_shard(),
+            timeouts: Timeouts::registered(&Settings::of_shard(), &config),
             traces: trace::Writes::new(),
             trace_rules: TraceRules::of_shard(),
         })
@@ -147,6 +150,11 @@ impl Processor {
     /// The options that statements depend on.
     pub fn options(&self) -> &Rc<Options> {
         &self.options
+    }
+
+    /// How long requests may take.
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
     }
 
     /// The registry that it asks for the schema.
@@ -423,7 +431,7 @@ impl Processor {
             values,
             parameters,
             now_micros,
-            config: &self.config,
+            timeouts: &self.timeouts,
             options: &self.options,
             ids: &self.ids,
             scratch: &self.scratch,

@@ -4,8 +4,8 @@ use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::options::Options;
 use crate::parameters::{Parameters, Value};
-use crate::processor::Config;
 use crate::term::{Env, Evaluated, Term};
+use crate::timeouts::Timeouts;
 use crate::udf::Calls;
 use model::value;
 use mutation::page::Partitions;
@@ -72,7 +72,7 @@ pub(crate) struct Request<'a> {
     pub(crate) parameters: &'a Parameters<'a>,
     /// Microseconds since the epoch.
     pub(crate) now_micros: i64,
-    pub(crate) config: &'a Config,
+    pub(crate) timeouts: &'a Timeouts,
     pub(crate) options: &'a Rc<Options>,
     pub(crate) ids: &'a Ids,
     pub(crate) scratch: &'a Scratch,
@@ -128,21 +128,21 @@ impl<'a> Request<'a> {
     /// For reads.
     pub(crate) fn read_options(&self, partitions: &Partitions) -> ReadOptions {
         let timeout = match partitions {
-            Partitions::Key(_) => self.config.read_timeout,
-            Partitions::Range { .. } => self.config.range_read_timeout,
+            Partitions::Key(_) => &self.timeouts.read_request_timeout,
+            Partitions::Range { .. } => &self.timeouts.range_request_timeout,
         };
-        let timeout = self.timeout.unwrap_or(timeout);
+        let timeout = self.timeout.unwrap_or_else(|| timeout.get().0);
         ReadOptions { consistency: self.parameters.consistency, timeout }
     }
 
     /// For writes.
     pub(crate) fn write_options(&self, kind: WriteKind) -> WriteOptions {
         let timeout = match kind {
-            WriteKind::Counter => self.config.counter_write_timeout,
-            WriteKind::Cas => self.config.cas_timeout,
-            _ => self.config.write_timeout,
+            WriteKind::Counter => &self.timeouts.counter_write_request_timeout,
+            WriteKind::Cas => &self.timeouts.cas_contention_timeout,
+            _ => &self.timeouts.write_request_timeout,
         };
-        let timeout = self.timeout.unwrap_or(timeout);
+        let timeout = self.timeout.unwrap_or_else(|| timeout.get().0);
         WriteOptions { consistency: self.parameters.consistency, timeout, kind }
     }
 }

@@ -93,6 +93,7 @@ const CHANGING: &[&str] = &[
 
 /// Every option with its value.
 pub(crate) fn offers(values: &Values) -> Vec<Offer> {
+    let values = &values.to_show();
     let rows = OPTIONS.iter().filter(|row| !row.name.contains(' ')).map(|row| {
         let text = values.text(row.name);
         let kind = match (row.kind.type_name(), row.default.parse::<f64>(), text.parse::<f64>()) {

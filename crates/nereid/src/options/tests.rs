@@ -80,3 +80,18 @@ fn a_command_line_is_read_as_launchers_write_it() {
     let error = parse_line(&words("--smpp 2")).unwrap_err();
     assert_eq!(error.0, "unknown option --smpp; did you mean smp?");
 }
+
+#[test]
+fn options_that_nobody_asks_for_are_known() {
+    let mut values = Values::default();
+    values.read_file("storage_port: 7777\nrpc_address: 127.0.0.2\nnum_tokens: 4\n").unwrap();
+    let copy = values.clone();
+    copy.text("rpc_address");
+    copy.text("workdir");
+    values.to_show().integer("storage_port");
+    let mut unasked = values.unasked();
+    unasked.sort_unstable();
+    assert_eq!(unasked, ["num_tokens", "storage_port"]);
+    values.integer("num_tokens");
+    assert_eq!(copy.unasked(), ["storage_port"]);
+}
