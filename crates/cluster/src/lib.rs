@@ -23,6 +23,7 @@ pub mod trace_rules;
 pub mod uuids;
 pub mod virtual_tables;
 
+mod auto_snapshots;
 mod boot;
 mod local_rows;
 mod registry;

@@ -4,6 +4,7 @@
 //! storage (nobody can name them yet), its rows written as one entry of the schema log, then shown
 //! on all shards, then told. What a crash interrupts is either in the log or not.
 
+use crate::auto_snapshots::AutoSnapshots;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
 use crate::local_rows;
 use crate::node::NodeInfo;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::rc::Rc;
 use stdx::HashMap;
 use storage::commitlog::ReplayPosition;
-use storage::{Log, Storage};
+use storage::{Log, SnapshotTag, Storage};
 
 /// Schema changes that wait for their turn at most.
 const WAITING_MAX: usize = 4096;
@@ -56,6 +57,7 @@ pub struct Cluster {
     last_timestamp: Cell<i64>,
     /// Changes run here, so that a client who leaves does not stop one halfway.
     changes: Scope,
+    auto_snapshots: AutoSnapshots,
 }
 
 impl Cluster {
@@ -69,6 +71,7 @@ impl Cluster {
             turn: Semaphore::new(1, WAITING_MAX),
             last_timestamp: Cell::new(last_timestamp),
             changes: Scope::new(),
+            auto_snapshots: AutoSnapshots::of_shard(),
         }
     }
 
@@ -221,17 +224,45 @@ impl Cluster {
 
         let storage = runtime::local::get::<Storage>();
         if let Err(reason) = add_tables(steps.created.clone()).await {
-            drop_tables(steps.created_ids()).await;
+            drop_tables(steps.created_ids(), None).await;
             return Err(reason);
         }
         if let Err(error) = storage.apply_all(mutations).await {
-            drop_tables(steps.created_ids()).await;
+            drop_tables(steps.created_ids(), None).await;
             return Err(error.to_string());
         }
         show(changes, version, steps.altered).await;
-        drop_tables(steps.dropped).await;
+        self.drop_with_snapshots(before, steps.dropped).await;
         tracing::info!(target: "schema", %version, "schema changed");
         Ok(())
+    }
+
+    /// Removes dropped tables; the system takes a snapshot of each, where it is told to.
+    async fn drop_with_snapshots(&self, before: &Schema, ids: Vec<TableId>) {
+        let Some(auto) = self.auto_snapshots.order("pre-drop", None) else {
+            return drop_tables(ids, None).await;
+        };
+        drop_tables(ids.clone(), Some(auto.tag.clone())).await;
+        let storage = runtime::local::get::<Storage>();
+        for table in ids.iter().filter_map(|id| before.table_by_id(*id)) {
+            let completed = storage.complete_dropped(&table.schema, &auto.tag, auto.ttl).await;
+            if let Err(error) = completed {
+                let TableSchema { keyspace, name, .. } = &*table.schema;
+                tracing::warn!(
+                    target: "snapshot",
+                    "the snapshot of {keyspace}.{name}, which was dropped, is unfinished: {error}"
+                );
+            }
+        }
+    }
+
+    /// Takes a snapshot of a table that is about to be truncated, where the system is told to.
+    pub async fn snapshot_before_truncation(&self, table: &TableSchema) -> Result<(), String> {
+        let Some(order) = self.auto_snapshots.order("truncated", Some(&table.name)) else {
+            return Ok(());
+        };
+        let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+        storage.take_snapshot(vec![table.id], order).await.map_err(|error| error.to_string())
     }
 
     /// Replaces this shard's snapshot.
@@ -323,14 +354,15 @@ async fn add_tables(tables: Vec<(TableSchema, TabletMap)>) -> Result<(), String>
 
 /// Removes dropped tables from the storage of every shard. That they are dropped is durable
 /// already, so what cannot be removed is only said.
-async fn drop_tables(ids: Vec<TableId>) {
+/// With `snapshot`, their SSTables stay as one of that name.
+async fn drop_tables(ids: Vec<TableId>, snapshot: Option<SnapshotTag>) {
     if ids.is_empty() {
         return;
     }
     let remove = move || async move {
         let storage = runtime::local::get::<Storage>();
         for id in ids {
-            if let Err(error) = storage.drop_table(id, None).await {
+            if let Err(error) = storage.drop_table(id, snapshot.as_ref()).await {
                 tracing::warn!(target: "schema", %id, %error, "files of a dropped table remain");
             }
         }

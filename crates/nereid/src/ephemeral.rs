@@ -59,6 +59,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
         ("overprovisioned", "1"),
         ("unsafe_bypass_fsync", "1"),
         ("developer_mode", "1"),
+        ("auto_snapshot", "0"),
     ];
     for (name, value) in wanted {
         if values.source(name) == Source::Default {

@@ -9,7 +9,7 @@ use crate::plan::{Requirement, requirement};
 use crate::range;
 use crate::row_ttl;
 use crate::virtual_read;
-use cluster::{Cluster, Replication, TableEntry, TableKind};
+use cluster::{Cluster, Replication, Schema, TableEntry, TableKind};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
@@ -280,6 +280,18 @@ impl Coordinator {
 
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted.
     pub async fn truncate(&self, table: TableId) -> Result<(), WriteError> {
+        let failed = |reason| WriteError::Failure {
+            consistency: Consistency::All,
+            received: 0,
+            required: 1,
+            failures: 1,
+            kind: crate::WriteKind::Simple,
+            reason,
+        };
+        let schema = self.cluster.schema().table_by_id(table).map(|entry| entry.schema.clone());
+        if let Some(schema) = schema.filter(|table| !Schema::is_system(&table.keyspace)) {
+            self.cluster.snapshot_before_truncation(&schema).await.map_err(failed)?;
+        }
         let at = runtime::time::wall_micros();
         lwt::forget_table(self, table).await?;
         let truncate = move || async move {
@@ -297,14 +309,7 @@ impl Coordinator {
             Ok(places) => self.cluster.note_truncation(table, at, places).await,
             Err(reason) => Err(reason.clone()),
         };
-        noted.map_err(|reason| WriteError::Failure {
-            consistency: Consistency::All,
-            received: 0,
-            required: 1,
-            failures: 1,
-            kind: crate::WriteKind::Simple,
-            reason,
-        })
+        noted.map_err(failed)
     }
 
     fn requirement(&self, copies: &Replication, level: Consistency) -> Requirement {
