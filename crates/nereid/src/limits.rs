@@ -47,7 +47,7 @@ fn fraction(number: &f64) -> Result<(), String> {
     if (0.0..=1.0).contains(number) { Ok(()) } else { Err("not between 0 and 1".to_owned()) }
 }
 
-fn format(name: &String) -> Result<(), String> {
+fn format(name: &str) -> Result<(), String> {
     match WriterDefaults::version_of(name) {
         Some(_) => Ok(()),
         None => Err("neither me nor ms".to_owned()),
@@ -100,7 +100,7 @@ impl Limits {
             cpu_concurrency: number(CPU, 2),
             preemptive_abort_factor: settings.register(ABORT, 0.3, fraction),
             streaming_count: number(MAINTENANCE, 10),
-            sstable_format: settings.register(FORMAT, "ms".to_owned(), format),
+            sstable_format: settings.register(FORMAT, "ms".to_owned(), |name| format(name)),
             index_scale_kib: settings.register(INDEX_SCALE, 10_240, kibibytes),
             compaction_shares: settings.register(COMPACTION, 0, shares),
         }

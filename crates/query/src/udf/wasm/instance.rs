@@ -19,7 +19,7 @@ const PAGE_BYTES: u64 = 64 << 10;
 const ALIGNMENT: u64 = 16;
 /// Elements of all tables at most.
 const TABLE_ELEMENTS_MAX: usize = 64 << 10;
-/// How often a call may ask for what it may not have: to be refused costs little fuel and much time.
+/// How often a call may ask for what it may not have: a refusal costs little fuel and much time.
 const REFUSED_MAX: u32 = 256;
 
 /// What an instance may have.
