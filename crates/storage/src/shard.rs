@@ -213,7 +213,9 @@ impl Shard {
         self.index_cache.set_bytes_max(limits.index);
         if let Some(cache) = &self.row_cache {
             cache.set_limit(limits.rows.min(self.config.row_cache_bytes_max));
-            self.reclaim_wake.notify_one();
+            if cache.is_to_reclaim() {
+                self.reclaim_wake.notify_one();
+            }
         }
     }
 

@@ -34,6 +34,10 @@ pub(super) struct Garbage {
 }
 
 impl Garbage {
+    fn is_empty(&self) -> bool {
+        self.dropped.borrow().is_empty() && self.lists.borrow().is_empty()
+    }
+
     /// Lets go of a list, bit by bit if nobody else has it.
     pub(super) fn add_list(&self, list: Rc<RunList>) {
         if Rc::strong_count(&list) == 1 && !list.is_empty() {
@@ -182,6 +186,11 @@ impl Store {
             return true;
         }
         self.arena.over_limit() && self.evict_step(STEP_OBJECTS)
+    }
+
+    /// Whether a step would find work.
+    pub(super) fn is_to_reclaim(&self) -> bool {
+        !self.garbage.is_empty() || !self.dead.is_empty() || self.arena.over_limit()
     }
 
     /// Bounded work towards room for a new object; `false`: there is none to make.

@@ -94,6 +94,10 @@ impl RowCache {
     pub(crate) fn set_limit(&self, limit: usize) {
         self.store.borrow_mut().set_limit(limit);
     }
+    /// Whether [`RowCache::reclaim_step`] would find work.
+    pub(crate) fn is_to_reclaim(&self) -> bool {
+        self.store.borrow().is_to_reclaim()
+    }
     /// Bytes of the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.store.borrow().heap_bytes()

@@ -24,6 +24,7 @@ impl Store {
     /// *linked-or-garbage*, *apart*, *hinted*, and the books of the heap.
     pub(in super::super) fn audit(&mut self) {
         while self.collect_step() {}
+        assert_eq!(self.is_to_reclaim(), self.arena.over_limit(), "no garbage is left");
         let mut linked = self.linked();
         linked.sort();
         linked.dedup();
