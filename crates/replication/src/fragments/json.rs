@@ -4,12 +4,11 @@
 //! ```text
 //! partition start        metadata {"tombstone":T}
 //! static row             metadata COLUMNS                      value VALUES
-//! clustering row         metadata {["tombstone":T,]["shadowable_tombstone":T,]["marker":M,]
+//! clustering row         metadata {["tombstone":T,"shadowable_tombstone":T,]["marker":M,]
 //!                                  "columns":COLUMNS}          value VALUES
 //! range tombstone change metadata {"tombstone":T}
 //! T       := {} | {"timestamp":micros,"deletion_time":"2011-02-03 04:05:06z"}
-//! COLUMNS := {"column":CELL | {"type":"collection",["tombstone":T,]
-//!                              "cells":[{"key":"..","value":CELL},..]},..}
+//! COLUMNS := {"column":CELL | {["tombstone":T,]"cells":[{"key":"..","value":CELL},..]},..}
 //! CELL    := {"is_live":..,"type":..,"timestamp":..[,"ttl":"1s","expiry":".."]
 //!             [,"deletion_time":".."]}
 //! VALUES  := {"column":VALUE | [{"key":"..","value":VALUE},..],..}
@@ -40,13 +39,10 @@ pub(super) fn static_metadata(schema: &TableSchema, row: RowView<'_>) -> String 
 /// The metadata of a clustering row.
 pub(super) fn row_metadata(schema: &TableSchema, row: RowView<'_>) -> String {
     let mut out = String::from("{");
-    if !row.tombstone().is_none() {
+    if !row.shadowable().is_none() {
         out.push_str("\"tombstone\":");
         put_tombstone(&mut out, row.tombstone());
-        out.push(',');
-    }
-    if row.shadowable() != row.tombstone() {
-        out.push_str("\"shadowable_tombstone\":");
+        out.push_str(",\"shadowable_tombstone\":");
         put_tombstone(&mut out, row.shadowable());
         out.push(',');
     }
@@ -135,12 +131,13 @@ fn put_cell_metadata(out: &mut String, ty: &Type, cell: Cell<'_>) {
 }
 
 fn put_collection_metadata(out: &mut String, ty: &Type, view: CollectionView<'_>) {
-    out.push_str("{\"type\":\"collection\"");
+    out.push('{');
     if !view.tomb().is_none() {
-        out.push_str(",\"tombstone\":");
+        out.push_str("\"tombstone\":");
         put_tombstone(out, view.tomb());
+        out.push(',');
     }
-    out.push_str(",\"cells\":");
+    out.push_str("\"cells\":");
     put_elements(out, ty, view, put_cell_metadata);
     out.push('}');
 }

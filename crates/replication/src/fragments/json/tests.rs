@@ -42,7 +42,8 @@ fn rows() {
     check(
         |row| row.tombstone(Tombstone::new(3, 0)),
         "{\"tombstone\":{\"timestamp\":3,\"deletion_time\":\"1970-01-01 00:00:00z\"},\
-         \"columns\":{}}",
+         \"shadowable_tombstone\":{\"timestamp\":3,\
+         \"deletion_time\":\"1970-01-01 00:00:00z\"},\"columns\":{}}",
         "{}",
     );
     check(
@@ -78,7 +79,7 @@ fn collections() {
     let map = map.finish();
     check(
         |row| row.collection(id("m"), &map),
-        "{\"columns\":{\"m\":{\"type\":\"collection\",\"tombstone\":{\"timestamp\":1,\
+        "{\"columns\":{\"m\":{\"tombstone\":{\"timestamp\":1,\
          \"deletion_time\":\"1970-01-01 00:01:00z\"},\"cells\":[{\"key\":\"1\",\"value\":\
          {\"is_live\":true,\"type\":\"regular\",\"timestamp\":5}},{\"key\":\"2\",\"value\":\
          {\"is_live\":false,\"type\":\"regular\",\"timestamp\":5,\
