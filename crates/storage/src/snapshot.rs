@@ -231,7 +231,7 @@ impl Storage {
         let dir = directory(&self.shard().config.data_dir, schema);
         if fs::exists(snapshot_dir(&dir, tag.as_str())).await? {
             self.complete(&dir, schema, tag, ttl).await?;
-        } else if !fs::exists(dir.join(SNAPSHOTS)).await? {
+        } else if !has_some(&dir).await? {
             ignore_missing(fs::remove_dir_all(&dir).await)?;
         }
         Ok(())
@@ -399,7 +399,7 @@ pub(crate) async fn link(
 
 /// Whether a table's directory has snapshots, which are not to go with it.
 pub(crate) async fn has_some(dir: &Path) -> Result<bool, IoError> {
-    fs::exists(dir.join(SNAPSHOTS)).await
+    Ok(!dirs(&dir.join(SNAPSHOTS)).await?.is_empty())
 }
 
 /// Where a snapshot is.

@@ -213,6 +213,21 @@ fn a_dropped_table_leaves_its_snapshots() {
 }
 
 #[test]
+fn a_dropped_table_whose_snapshots_were_cleared_leaves_nothing() {
+    let mut world = world(4, 2);
+    with_shards(&mut world, 2, |storage| async move {
+        write_all(1).await;
+        storage.take_snapshot(vec![table().id], order("taken")).await.unwrap();
+        assert_eq!(storage.clear_snapshots(of_tag("taken")).await, Ok(1));
+        on_all_shards(|| async {
+            local::get::<Storage>().drop_table(table().id, None).await.unwrap();
+        })
+        .await;
+        assert!(!fs::exists(dir("")).await.unwrap());
+    });
+}
+
+#[test]
 fn after_a_crash_a_snapshot_with_a_manifest_is_whole() {
     let (mut whole, mut unfinished) = (0, 0);
     for seed in 0..40 {
