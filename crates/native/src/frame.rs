@@ -120,6 +120,12 @@ pub(crate) fn finish(out: &mut [u8], start: usize) {
     out[start + 5..start + HEADER_BYTES].copy_from_slice(&length);
 }
 
+/// How many bytes the envelope has that `bytes` begins with; `None`: its header is not whole.
+pub(crate) fn envelope_bytes(bytes: &[u8]) -> Option<usize> {
+    let [.., l0, l1, l2, l3] = *bytes.first_chunk::<HEADER_BYTES>()?;
+    Some(HEADER_BYTES + u32::from_be_bytes([l0, l1, l2, l3]) as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +148,8 @@ mod tests {
         let start = begin(&mut out, 4, 0, 7, opcode::READY);
         out.extend_from_slice(b"body");
         finish(&mut out, start);
+        assert_eq!(envelope_bytes(&out[3..]), Some(out.len() - 3));
+        assert_eq!(envelope_bytes(&out[..8]), None);
         assert_eq!(&out[3..], [0x84, 0, 0, 7, 2, 0, 0, 0, 4, b'b', b'o', b'd', b'y']);
     }
 }

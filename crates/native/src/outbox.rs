@@ -10,13 +10,15 @@
 //!  - *bounded*: requests are read and run only while no more is unsent than the admission allows.
 //!  - *in-order*: nothing leaves while something older is on its way.
 //!  - *charged*: what is unsent is charged to the admission, until it is sent or dropped.
+//!  - *small-steps*: what is large is packed by a helper thread, on behalf of the writing loop.
 
 use crate::admission::Admission;
 use crate::compress::Compression;
-use crate::frame::{HEADER_BYTES, flag};
+use crate::frame::{self, HEADER_BYTES, flag};
 use crate::segment::{self, Packing};
 use runtime::net::TcpStream;
 use runtime::sync::Notify;
+use runtime::task::compute;
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// What is held is flushed when it has so many bytes: so the buffer is kept, and the client has
 /// something to do.
 const HELD_BYTES_MAX: usize = 32 << 10;
-/// More is not handed to the kernel by whoever answers.
+/// More is neither packed nor handed to the kernel by whoever answers.
 const SENT_AT_ONCE_MAX: usize = 256 << 10;
 
 /// How envelopes leave: the choice of STARTUP.
@@ -43,8 +45,10 @@ pub(crate) enum Carriage {
 pub(crate) struct Outbox {
     admission: Rc<Admission>,
     pending: RefCell<Vec<u8>>,
-    /// What the kernel did not take at once, as it is to leave, and the bytes that it is charged.
-    left: RefCell<(Vec<u8>, usize)>,
+    /// Where in `pending` the envelopes begin that are to be compressed yet, being large.
+    unpacked: RefCell<Vec<usize>>,
+    /// What the writing loop has to send next.
+    left: RefCell<Left>,
     /// The writing loop waits for the kernel.
     sends: Cell<bool>,
     /// Somebody is going to flush.
@@ -62,11 +66,32 @@ pub(crate) struct Outbox {
     drained: Notify,
 }
 
+/// What leaves next.
+#[derive(Debug, Default)]
+struct Left {
+    bytes: Vec<u8>,
+    /// What it is charged.
+    charged: usize,
+    /// What is to be done first; `None`: it is as it is to leave.
+    carrying: Option<Carrying>,
+}
+
+/// How envelopes become what leaves.
+#[derive(Debug)]
+struct Carrying {
+    carriage: Carriage,
+    /// Bytes at the start that leave as they are.
+    plain_bytes: usize,
+    /// Where the envelopes begin that are to be compressed.
+    unpacked: Vec<usize>,
+}
+
 impl Outbox {
     pub(crate) fn new(admission: Rc<Admission>) -> Outbox {
         Outbox {
             admission,
             pending: RefCell::new(Vec::new()),
+            unpacked: RefCell::default(),
             left: RefCell::default(),
             sends: Cell::new(false),
             held: Cell::new(false),
@@ -105,8 +130,12 @@ impl Outbox {
         let start = pending.len();
         encode(&mut pending);
         let bytes = pending.len() - start;
-        if let Some(compression) = compression {
-            compress(compression, &mut pending, start);
+        match compression {
+            Some(compression) if bytes <= SENT_AT_ONCE_MAX => {
+                compress(compression, &mut pending, start);
+            }
+            Some(_) => self.unpacked.borrow_mut().push(start),
+            None => {}
         }
         let appended = pending.len() - start;
         self.unsent.set(self.unsent.get() + appended);
@@ -177,7 +206,7 @@ impl Outbox {
 
     /// Hands what is pending to the kernel; whether nothing is left.
     fn send_now(&self, stream: &TcpStream) -> bool {
-        if !self.left.borrow().0.is_empty() {
+        if !self.left.borrow().bytes.is_empty() {
             return false;
         }
         let ready = self.pending.take();
@@ -186,19 +215,27 @@ impl Outbox {
             return true;
         }
         let charged = ready.len();
-        let mut ready = self.carried(ready);
-        // An error shows when the writing loop meets it, which sends what is long bit by bit.
-        let sent = match ready.len() <= SENT_AT_ONCE_MAX {
-            true => stream.try_write(&ready).unwrap_or(0),
-            false => 0,
-        };
+        let carrying = self.carrying();
+        if SENT_AT_ONCE_MAX < ready.len() {
+            self.left.replace(Left { bytes: ready, charged, carrying: Some(carrying) });
+            return false;
+        }
+        let mut ready = carrying.carry(ready);
+        // An error shows when the writing loop meets it.
+        let sent = stream.try_write(&ready).unwrap_or(0);
         if sent < ready.len() {
             ready.drain(..sent);
-            self.left.replace((ready, charged));
+            self.left.replace(Left { bytes: ready, charged, carrying: None });
             return false;
         }
         self.sent(ready, charged);
         true
+    }
+
+    /// How what is pending is carried.
+    fn carrying(&self) -> Carrying {
+        let (plain_bytes, unpacked) = (self.plain_bytes.take(), self.unpacked.take());
+        Carrying { carriage: self.carriage.get(), plain_bytes, unpacked }
     }
 
     /// All of a buffer was sent: it is used again.
@@ -224,27 +261,69 @@ impl Outbox {
                 runtime::task::yield_now().await;
                 continue;
             }
-            let (left, charged) = self.left.take();
+            let Left { bytes, charged, carrying } = self.left.take();
             self.sends.set(true);
+            let bytes = match carrying {
+                Some(carrying) => carrying.carry_aside(bytes).await,
+                None => bytes,
+            };
             self.sends_since.set(Some(Instant::now()));
-            let (sent, buffer) = stream.write_all(left).await;
+            let (sent, buffer) = stream.write_all(bytes).await;
             self.sends_since.set(None);
             self.sends.set(false);
             self.sent(buffer, charged);
             if sent.is_err() {
                 self.closed.set(true);
                 self.pending.borrow_mut().clear();
+                self.unpacked.borrow_mut().clear();
                 self.discharge(self.unsent.get());
                 return;
             }
         }
     }
+}
 
-    fn carried(&self, ready: Vec<u8>) -> Vec<u8> {
-        let Carriage::Segments(packing) = self.carriage.get() else { return ready };
-        let (plain, envelopes) = ready.split_at(self.plain_bytes.take());
-        let mut out = plain.to_vec();
-        segment::encode(packing, envelopes, &mut out);
+impl Carrying {
+    /// As what envelopes leave.
+    fn carry(&self, ready: Vec<u8>) -> Vec<u8> {
+        match self.carriage {
+            Carriage::Envelopes(Some(compression)) if !self.unpacked.is_empty() => {
+                self.packed(compression, &ready)
+            }
+            Carriage::Envelopes(_) => ready,
+            Carriage::Segments(packing) => {
+                let (plain, envelopes) = ready.split_at(self.plain_bytes);
+                let mut out = Vec::with_capacity(ready.len() + ready.len() / 1024);
+                out.extend_from_slice(plain);
+                segment::encode(packing, envelopes, &mut out);
+                out
+            }
+        }
+    }
+
+    /// The same of many bytes, on a helper thread.
+    async fn carry_aside(self, ready: Vec<u8>) -> Vec<u8> {
+        match self.carriage {
+            Carriage::Envelopes(_) if self.unpacked.is_empty() => ready,
+            _ => compute(move || self.carry(ready)).await,
+        }
+    }
+
+    /// With all envelopes compressed that are to be.
+    fn packed(&self, compression: Compression, ready: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ready.len() / 2);
+        let mut done = 0;
+        for &start in &self.unpacked {
+            let (before, rest) = ready[done..].split_at(start - done);
+            let whole = frame::envelope_bytes(rest).expect("an envelope of ours is whole");
+            out.extend_from_slice(before);
+            let at = out.len();
+            out.extend_from_slice(&rest[..HEADER_BYTES]);
+            compression.pack(&rest[HEADER_BYTES..whole], &mut out);
+            mark_compressed(&mut out, at);
+            done = start + whole;
+        }
+        out.extend_from_slice(&ready[done..]);
         out
     }
 }
@@ -263,15 +342,22 @@ fn compress(compression: Compression, pending: &mut Vec<u8>, start: usize) {
     }
     let body = pending.split_off(body_start);
     compression.pack(&body, pending);
-    let length = (pending.len() - body_start) as u32;
-    pending[start + 5..body_start].copy_from_slice(&length.to_be_bytes());
-    pending[start + 1] |= flag::COMPRESSED;
+    mark_compressed(pending, start);
+}
+
+/// Says in the header of the envelope at `start`, which is the last one, that its body is
+/// compressed, and how long it is.
+fn mark_compressed(out: &mut [u8], start: usize) {
+    let body_start = start + HEADER_BYTES;
+    let length = (out.len() - body_start) as u32;
+    out[start + 5..body_start].copy_from_slice(&length.to_be_bytes());
+    out[start + 1] |= flag::COMPRESSED;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{self, opcode};
+    use crate::frame::opcode;
 
     fn outbox() -> Outbox {
         Outbox::new(Admission::new(crate::admission::Limits::of_shard(1 << 30)))
@@ -289,7 +375,7 @@ mod tests {
         outbox.push(|out| envelope(out, b"ready"));
         outbox.carry(Carriage::Segments(Packing::Plain));
         outbox.push(|out| envelope(out, b"rows"));
-        let carried = outbox.carried(outbox.pending.take());
+        let carried = outbox.carrying().carry(outbox.pending.take());
         let plain = HEADER_BYTES + 5;
         assert_eq!(&carried[HEADER_BYTES..plain], b"ready");
         let mut payload = Vec::new();
@@ -311,5 +397,72 @@ mod tests {
         assert!(second.len() < 100);
         let body = Compression::Lz4.unpack(&second[HEADER_BYTES..], 2000).unwrap();
         assert_eq!(body, [7; 1000]);
+    }
+
+    /// What leaves of one large answer between two small ones, in each carriage.
+    fn carried(carriage: Carriage, body: &[u8]) -> (Vec<u8>, usize) {
+        let outbox = outbox();
+        outbox.carry(carriage);
+        outbox.push(|out| envelope(out, b"before"));
+        outbox.push(|out| envelope(out, body));
+        outbox.push(|out| envelope(out, &[5; 1000]));
+        let pending = outbox.pending.take();
+        let pushed = pending.len();
+        assert_eq!(outbox.unsent.get(), pushed);
+        (outbox.carrying().carry(pending), pushed)
+    }
+
+    #[test]
+    fn a_large_answer_is_packed_by_the_writing_loop() {
+        let large: Vec<u8> = (0..SENT_AT_ONCE_MAX as u32 + 1).map(|n| (n >> 9) as u8).collect();
+        for compression in [Compression::Lz4, Compression::Snappy] {
+            let carriage = Carriage::Envelopes(Some(compression));
+            let (carried, pushed) = carried(carriage, &large);
+            // Who answers leaves it as it is.
+            assert!(large.len() < pushed, "{pushed}");
+            let (mut at, mut bodies) = (0, Vec::new());
+            while at < carried.len() {
+                let bytes = frame::envelope_bytes(&carried[at..]).unwrap();
+                assert_eq!(carried[at + 1] & flag::COMPRESSED, flag::COMPRESSED);
+                let body = &carried[at + HEADER_BYTES..at + bytes];
+                bodies.push(compression.unpack(body, 1 << 20).unwrap());
+                at += bytes;
+            }
+            assert!(bodies == [b"before".to_vec(), large.clone(), vec![5; 1000]]);
+        }
+        let (plain, pushed) = carried(Carriage::Envelopes(None), &large);
+        assert_eq!(plain.len(), pushed);
+    }
+
+    #[test]
+    fn what_is_small_is_packed_where_it_is_pushed() {
+        let outbox = outbox();
+        outbox.carry(Carriage::Envelopes(Some(Compression::Lz4)));
+        outbox.push(|out| envelope(out, &[1; SENT_AT_ONCE_MAX - HEADER_BYTES]));
+        assert!(outbox.unpacked.borrow().is_empty());
+        assert!(outbox.pending.borrow().len() < SENT_AT_ONCE_MAX / 100);
+    }
+
+    #[test]
+    fn a_large_answer_is_carried_aside() {
+        let body = vec![3; SENT_AT_ONCE_MAX + 1];
+        runtime::testing::block_on_with(runtime::Config::new(1), move || async move {
+            for carriage in
+                [Carriage::Envelopes(Some(Compression::Lz4)), Carriage::Segments(Packing::Lz4)]
+            {
+                let outbox = outbox();
+                outbox.carry(carriage);
+                outbox.push(|out| envelope(out, &body));
+                let (pending, mut waits) = (outbox.pending.take(), 0);
+                let mut aside = std::pin::pin!(outbox.carrying().carry_aside(pending));
+                let carried = std::future::poll_fn(|context| {
+                    let polled = aside.as_mut().poll(context);
+                    waits += usize::from(polled.is_pending());
+                    polled
+                });
+                assert!(carried.await.len() < SENT_AT_ONCE_MAX / 10);
+                assert!(0 < waits, "{carriage:?}: it held the shard");
+            }
+        });
     }
 }

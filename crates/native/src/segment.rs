@@ -11,7 +11,7 @@
 //!  - *bounded*: a payload holds at most 128 KiB - 1, so a segment never needs more.
 
 use crate::compress;
-use crate::frame::HEADER_BYTES;
+use crate::frame;
 use stdx::checksum::{crc24, crc32_append};
 
 /// The most bytes of one payload.
@@ -88,11 +88,8 @@ pub(crate) fn encode(packing: Packing, envelopes: &[u8], out: &mut Vec<u8>) {
 /// The bytes of the first envelopes that fit into one payload; of the first one if it does not.
 fn fitting_bytes(envelopes: &[u8]) -> usize {
     let mut end = 0;
-    loop {
-        let envelope = &envelopes[end..];
-        let Some(header) = envelope.first_chunk::<HEADER_BYTES>() else { break };
-        let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-        let next = end + HEADER_BYTES + length as usize;
+    while let Some(bytes) = frame::envelope_bytes(&envelopes[end..]) {
+        let next = end + bytes;
         assert!(next <= envelopes.len(), "an envelope of ours is whole");
         if end != 0 && PAYLOAD_BYTES_MAX < next {
             break;
@@ -133,7 +130,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{self, opcode};
+    use crate::frame::{HEADER_BYTES, opcode};
     use proptest::prelude::*;
 
     fn envelopes(bodies: &[Vec<u8>]) -> Vec<u8> {
