@@ -110,6 +110,28 @@ impl Index {
         }
     }
 
+    /// The object that a partition of that token probably is, if there is one.
+    #[inline]
+    pub(super) fn probable(&self, token: Token) -> Option<Handle> {
+        match self.hints.as_ref().map_or(Hint::Unsure, |hints| hints.find(token, Some)) {
+            Hint::Is(handle) => Some(handle),
+            Hint::IsNot => None,
+            Hint::Unsure => match self.get(token)? {
+                Entry::Whole { handle, .. } => Some(handle),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether it is continuous after a token that has no entry; `None`: it has one.
+    pub(super) fn gap_at(&self, token: Token) -> Option<bool> {
+        match self.entries.range(token..).next() {
+            Some((&found, _)) if found == token => None,
+            Some((_, entry)) => Some(entry.is_continuous()),
+            None => Some(self.end_continuous),
+        }
+    }
+
     /// Has the processor fetch what [`Index::whole`] is going to look at first.
     #[inline]
     pub(super) fn prefetch(&self, token: Token) {

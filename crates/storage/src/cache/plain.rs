@@ -39,6 +39,7 @@ impl Update {
     fn fetch(&self, few: &[(&DecoratedKey, &Rc<Partition>)]) {
         let store = self.tablet.cache.store.borrow();
         let index = &store.tablet(self.tablet.id).index;
+        few.iter().for_each(|(key, _)| index.prefetch(key.token));
         let plains: Vec<_> = few.iter().map(|(_, partition)| partition.plain()).collect();
         let mut sum = few.iter().fold(0, |sum, (key, _)| sum ^ at(&key.key, 0));
         for plain in plains.iter().flatten() {
@@ -46,15 +47,15 @@ impl Update {
                 sum ^= at(key, 0) ^ at(row, 0) ^ at(row, LINE_BYTES);
             }
         }
-        let entries = few.iter().map(|(key, _)| index.get(key.token));
-        let handles = entries.filter_map(|entry| match entry {
-            Some(Entry::Whole { handle, .. }) => Some(handle),
-            _ => None,
-        });
-        let handles: Vec<_> = handles.collect();
-        for handle in handles {
-            let object = store.arena.get(handle);
-            sum ^= at(object, 0) ^ at(object, LINE_BYTES) ^ at(object, 2 * LINE_BYTES);
+        let handles: Vec<_> = few.iter().map(|(key, _)| index.probable(key.token)).collect();
+        for (handle, (key, _)) in handles.iter().zip(few) {
+            match handle {
+                Some(handle) => {
+                    let object = store.arena.get(*handle);
+                    sum ^= at(object, 0) ^ at(object, LINE_BYTES) ^ at(object, 2 * LINE_BYTES);
+                }
+                None => sum ^= u8::from(index.gap_at(key.token).is_none()),
+            }
         }
         std::hint::black_box(sum);
     }
@@ -73,19 +74,15 @@ impl Update {
         if self.is_overtaken(&store) {
             return true;
         }
-        let tablet = store.tablet_mut(self.tablet.id);
-        tablet.updated_to = Some(key.token);
-        match tablet.index.get(key.token) {
-            Some(Entry::Whole { handle, .. }) => {
-                self.merge_plain(&mut store, handle, key, partition)
-            }
-            Some(_) => false,
-            None => {
-                let continuous = tablet.index.is_continuous_after(key.token);
-                let known = continuous || surely_absent(key);
-                !known || self.add_plain(&mut store, key, partition, continuous)
-            }
+        store.tablet_mut(self.tablet.id).updated_to = Some(key.token);
+        let index = &store.tablet(self.tablet.id).index;
+        if let Some((handle, _)) = index.whole(&store.arena, key) {
+            return self.merge_plain(&mut store, handle, key, partition);
         }
+        // Of a token that has something else than that partition as one object, see `update`.
+        let Some(continuous) = index.gap_at(key.token) else { return false };
+        let known = continuous || surely_absent(key);
+        !known || self.add_plain(&mut store, key, partition, continuous)
     }
 
     /// Into what is known of all of it.
