@@ -216,7 +216,7 @@ impl Shard {
             while let Some(dirty) = self.dirty.iter().find(|dirty| !dirty.has_room()) {
                 dirty.room_made().await;
             }
-            match self.apply_replayed(log, payload) {
+            match self.apply_replayed(log, payload).await {
                 Ok(()) => applied += 1,
                 Err(damaged) => {
                     tracing::warn!("a commitlog entry is skipped: {damaged}");
@@ -228,15 +228,18 @@ impl Shard {
         (applied, invalid)
     }
 
-    fn apply_replayed(&self, log: Log, payload: &[u8]) -> Result<(), Damaged> {
+    async fn apply_replayed(&self, log: Log, payload: &[u8]) -> Result<(), Damaged> {
         let view = FrozenView::parse(payload)?;
         let table = self.table(view.table());
         let Some(table) = table else { return Ok(()) };
         view.check_order(&table.schema.borrow().order)?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
+        let (memtable, schema) = (tablet.active.borrow().clone(), table.schema.borrow().clone());
+        let ahead = memtable.prepare(&schema, &key, &view, table.watch.get()).await;
+        // It may have been sealed meanwhile.
         let memtable = tablet.active.borrow().clone();
-        memtable.apply_watched(&table.schema.borrow(), key, &view, table.watch.get());
+        memtable.apply_watched(&schema, key, &view, table.watch.get(), ahead);
         if memtable.mark_replayed() {
             let held = &self.replay_state(log).memtables;
             held.set(held.get() + 1);

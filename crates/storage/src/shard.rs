@@ -12,6 +12,7 @@ use crate::error::{StartError, WriteError};
 use crate::large_data::{LargeWrites, SizeLimits};
 use crate::locks::PartitionLocks;
 use crate::memory::{Division, Taken};
+use crate::memtable::Ahead;
 use crate::read::Reads;
 use crate::shard_reads::ShardReads;
 use crate::table::{Table, Tablet};
@@ -101,6 +102,8 @@ pub(crate) struct Target<'m> {
     pub(crate) tablet: Rc<Tablet>,
     pub(crate) key: DecoratedKey,
     pub(crate) view: FrozenView<'m>,
+    /// What is merged already.
+    ahead: Cell<Ahead>,
 }
 
 impl Shard {
@@ -252,7 +255,8 @@ impl Shard {
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
-        Ok(Target { logged: table.logged.get(), table, tablet, key, view })
+        let (logged, ahead) = (table.logged.get(), Cell::default());
+        Ok(Target { logged, table, tablet, key, view, ahead })
     }
 
     /// Logs and applies one mutation.
@@ -260,10 +264,8 @@ impl Shard {
         let target = self.target(mutation)?;
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
-        let log = self.log_of(target.table.log);
-        let apply = |held: &[SegmentId]| target.enter(log, held);
-        match self.append(&target.table, entries, apply).await? {
-            Some(appended) => log.committed(appended).await,
+        match self.append(std::slice::from_ref(&target), entries).await? {
+            Some(appended) => self.log_of(target.table.log).committed(appended).await,
             None => Ok(()),
         }
     }
@@ -273,10 +275,8 @@ impl Shard {
         let target = self.target(mutation)?;
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
-        let log = self.log_of(target.table.log);
-        let apply = |held: &[SegmentId]| target.enter(log, held);
-        match self.append(&target.table, entries, apply).await? {
-            Some(appended) => log.synced(appended).await,
+        match self.append(std::slice::from_ref(&target), entries).await? {
+            Some(appended) => self.log_of(target.table.log).synced(appended).await,
             None => Ok(()),
         }
     }
@@ -294,24 +294,23 @@ impl Shard {
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let logged = targets.iter().zip(bytes).filter(|(target, _)| target.logged);
         let entries: Vec<_> = logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
-        let log = self.log_of(log);
-        let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
-        match self.append(&first.table, &entries, apply).await? {
-            Some(appended) => log.committed(appended).await,
+        match self.append(&targets, &entries).await? {
+            Some(appended) => self.log_of(log).committed(appended).await,
             None => Ok(()),
         }
     }
 
-    /// Appends, waiting for room where there is none, and calls `apply` in the same step
-    /// (*logged-first*). Of a group the first table's memory decides. Without entries nothing is
-    /// logged; the write waits for memory all the same.
+    /// Appends, waiting for room where there is none, and applies in the same step
+    /// (*logged-first*). Of a group, of which there is at least one, the first table's memory
+    /// decides. Without entries nothing is logged; the write waits for memory all the same.
     async fn append(
         &self,
-        table: &Table,
+        targets: &[Target<'_>],
         entries: &[(TableId, &[u8])],
-        apply: impl Fn(&[SegmentId]),
     ) -> Result<Option<Appended>, WriteError> {
+        let table = &targets[0].table;
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
         if self.refuses() {
             return Err(WriteError::Overloaded("memory that a simulation refuses"));
         }
@@ -322,7 +321,7 @@ impl Shard {
             return Ok(None);
         }
         if log.cuts(group_bytes(entries)) {
-            let pieces = Box::pin(self.append_in_pieces(table, entries, apply));
+            let pieces = Box::pin(self.append_in_pieces(targets, entries, apply));
             return pieces.await.map(Some);
         }
         if dirty.is_open() {
@@ -343,14 +342,18 @@ impl Shard {
     /// waits for memory as all do; its pieces go between the entries of others.
     async fn append_in_pieces(
         &self,
-        table: &Table,
+        targets: &[Target<'_>],
         entries: &[(TableId, &[u8])],
         apply: impl Fn(&[SegmentId]),
     ) -> Result<Appended, WriteError> {
+        let table = &targets[0].table;
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         let deadline = Instant::now() + self.config.write_wait_max;
         let cut = log.turn_to_cut(deadline).await?;
         self.wait_for_memory(dirty, deadline).await?;
+        for target in targets {
+            target.prepare().await;
+        }
         let pieces = log.append_in_pieces(entries, cut, deadline).await?;
         apply(pieces.segments());
         Ok(pieces.applied())
@@ -427,9 +430,16 @@ impl Shard {
 }
 
 impl Target<'_> {
+    /// Does what entering takes long for, as far as it can be done before.
+    async fn prepare(&self) {
+        let memtable = self.tablet.active.borrow().clone();
+        let (schema, watch) = (self.table.schema.borrow().clone(), self.table.watch.get());
+        self.ahead.set(memtable.prepare(&schema, &self.key, &self.view, watch).await);
+    }
+
     /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
-        let Target { table, tablet, key, view, logged } = self;
+        let Target { table, tablet, key, view, logged, ahead } = self;
         let held = if *logged { held } else { &[] };
         if table.dropped.get() {
             // Dropped while the write waited: nobody would let go of the segments.
@@ -438,7 +448,8 @@ impl Target<'_> {
             return log.discard(table.id, &gone);
         }
         let memtable = tablet.active.borrow().clone();
-        memtable.apply_watched(&table.schema.borrow(), key.clone(), view, table.watch.get());
+        let (schema, ahead) = (table.schema.borrow(), ahead.take());
+        memtable.apply_watched(&schema, key.clone(), view, table.watch.get(), ahead);
         held.iter().for_each(|segment| memtable.hold(*segment));
     }
 }

@@ -62,18 +62,13 @@ pub(super) struct Parts {
 impl LargeRow {
     /// A row in pieces, if it is large and has a large collection.
     pub(super) fn of(row: RowView<'_>, grown: &mut Grown) -> Option<LargeRow> {
-        if row.bytes().len() <= BLOB_BYTES_MAX {
+        if row.bytes().len() <= BLOB_BYTES_MAX || !row.columns().any(|(_, one)| is_apart(one)) {
             return None;
         }
-        let mut large = LargeRow { head: Rc::from(row.bytes()), collections: Vec::new() };
-        let mut inside = Grown::default();
-        inside.add(blob_bytes(large.head.len()));
-        large.move_out(&mut inside);
-        if large.collections.is_empty() {
-            return None;
-        }
-        grown.add(boxed_bytes::<LargeRow>());
-        grown.merge(inside);
+        let mut large = LargeRow { head: Rc::from([]), collections: Vec::new() };
+        let rest = large.move_out(row, grown);
+        grown.add(boxed_bytes::<LargeRow>() + blob_bytes(rest.len()));
+        large.head = Rc::from(rest);
         Some(large)
     }
 
@@ -106,7 +101,10 @@ impl LargeRow {
         }
         self.collections.retain(|parts| parts.tree.is_some() || !tombstone.subsumes(parts.tomb));
         if BLOB_BYTES_MAX < self.head.len() {
-            self.move_out(grown);
+            let head = self.head.clone();
+            let rest = self.move_out(RowView::trusted(&head), grown);
+            drop(head);
+            put(&mut self.head, &rest, grown);
         }
     }
 
@@ -148,22 +146,24 @@ impl LargeRow {
         rebuild(row, |_, column| column.is_some_and(|id| !self.has_parts(id)))
     }
 
-    /// Moves large collections out of the head.
-    fn move_out(&mut self, grown: &mut Grown) {
-        let head = self.head.clone();
-        for (column, data) in RowView::trusted(&head).columns() {
+    /// Moves large collections out of what is to be the head, and gives the rest of it.
+    fn move_out(&mut self, head: RowView<'_>, grown: &mut Grown) -> Vec<u8> {
+        for (column, data) in head.columns() {
             if let ColumnData::Collection(view) = data
-                && WHOLE_BYTES_MAX < view.bytes().len()
+                && is_apart(data)
             {
                 let at = self.collections.partition_point(|parts| parts.column < column);
                 grown.add(size_of::<Parts>());
                 self.collections.insert(at, Parts::of(column, view, grown));
             }
         }
-        let rest = self.without_parts(RowView::trusted(&head));
-        drop(head);
-        put(&mut self.head, &rest, grown);
+        self.without_parts(head)
     }
+}
+
+/// Whether it is kept apart, in a large row.
+fn is_apart(data: ColumnData<'_>) -> bool {
+    matches!(data, ColumnData::Collection(view) if WHOLE_BYTES_MAX < view.bytes().len())
 }
 
 /// Writes a row anew. `visit` is called before each column, and at the end, with what it may put

@@ -15,6 +15,7 @@
 //!
 //! Never waits, never does I/O.
 
+mod ahead;
 mod assembly;
 mod footprint;
 mod garbage;
@@ -29,6 +30,7 @@ mod source;
 mod tests;
 mod tree;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use garbage::Remains;
 pub(crate) use plain::Plain;
 pub use source::{KeyRange, MemtableSource};
@@ -206,16 +208,18 @@ impl Memtable {
     /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
     /// by how many bytes the memtable has grown; it may have shrunk.
     pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> isize {
-        self.apply_watched(schema, key, view, Watch::NONE)
+        self.apply_watched(schema, key, view, Watch::NONE, Ahead::default())
     }
 
-    /// The same, and notes rows that have become large.
+    /// The same, and notes rows that have become large. `ahead`: those of its rows that are merged
+    /// already.
     pub(crate) fn apply_watched(
         &self,
         schema: &TableSchema,
         key: DecoratedKey,
         view: &FrozenView<'_>,
         watch: Watch,
+        mut ahead: Ahead,
     ) -> isize {
         assert!(!self.sealed.get(), "sealed-is-final");
         let mut partitions = self.partitions.borrow_mut();
@@ -227,36 +231,15 @@ impl Memtable {
             grown.add(blob_bytes(view.key().len()) + boxed_bytes::<Partition>() + SLOT_BYTES);
             Rc::new(Partition::new())
         });
-        let partition = Rc::make_mut(shared);
-        partition.tombstone = partition.tombstone.merge(view.tombstone());
-        if let Some(row) = view.static_row() {
-            match &mut partition.static_row {
-                Some(old) => old.merge(schema, row, &mut scratch, &mut grown),
-                none => *none = Some(Row::new(row, &mut grown)),
-            }
-            if let Some(merged) = partition.static_row.as_ref()
-                && watch.bytes < merged.len()
-            {
-                self.note(schema, (view.key(), &[]), merged, watch);
-            }
-        }
-        for range in view.ranges() {
-            partition.delete(&self.order, range, &mut grown);
-        }
-        for (key, row) in view.rows() {
-            match partition.rows.entry(&self.order, key, row, &mut grown) {
-                Some(old) => {
-                    old.merge(schema, row, &mut scratch, &mut grown);
-                    if watch.bytes < old.len() {
-                        self.note(schema, (view.key(), key), old, watch);
-                    }
-                }
-                None => added += 1,
-            }
+        if ahead.put_whole((&mut *shared, added != 0), &mut scratch, &mut grown) {
+            added += ahead.rows_added();
+        } else {
+            let change = (&mut *scratch, &mut grown);
+            added += self.merge_into(Rc::make_mut(shared), (schema, view), watch, ahead, change);
         }
         self.objects.set(self.objects.get() + added);
         if std::mem::take(&mut scratch.is_huge) {
-            partition.is_huge = true;
+            Rc::make_mut(shared).is_huge = true;
             self.is_huge.set(true);
         }
         let before = self.bytes.get();
@@ -271,6 +254,48 @@ impl Memtable {
             self.free_gently(litter, bytes);
         }
         grown
+    }
+
+    /// Merges a mutation into its partition; how many rows are new.
+    fn merge_into(
+        &self,
+        partition: &mut Partition,
+        (schema, view): (&TableSchema, &FrozenView<'_>),
+        watch: Watch,
+        mut ahead: Ahead,
+        (scratch, grown): (&mut Scratch, &mut Grown),
+    ) -> usize {
+        let mut added = 0;
+        partition.tombstone = partition.tombstone.merge(view.tombstone());
+        if let Some(row) = view.static_row() {
+            let merged = ahead.next();
+            match &mut partition.static_row {
+                Some(old) => old.merge_or_put(merged, (schema, row), scratch, grown),
+                none => *none = Some(Row::first(row, merged, scratch, grown)),
+            }
+            if let Some(merged) = partition.static_row.as_ref()
+                && watch.bytes < merged.len()
+            {
+                self.note(schema, (view.key(), &[]), merged, watch);
+            }
+        }
+        for range in view.ranges() {
+            partition.delete(&self.order, range, grown);
+        }
+        for (key, row) in view.rows() {
+            let mut merged = ahead.next();
+            let first = |grown: &mut Grown| Row::first(row, merged.take(), scratch, grown);
+            match partition.rows.entry(&self.order, key, first, grown) {
+                Some(old) => {
+                    old.merge_or_put(merged, (schema, row), scratch, grown);
+                    if watch.bytes < old.len() {
+                        self.note(schema, (view.key(), key), old, watch);
+                    }
+                }
+                None => added += 1,
+            }
+        }
+        added
     }
 
     /// Notes how large a row has become, where that is of interest.

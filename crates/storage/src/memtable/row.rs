@@ -1,6 +1,7 @@
 //! One row of a memtable: one blob, which readers share; or, with a large collection, a head and
 //! parts.
 
+use super::ahead::Merged;
 use super::assembly::Assembly;
 use super::footprint::{Grown, blob_bytes};
 use super::large::{LargeRow, PartNode};
@@ -39,6 +40,20 @@ impl Row {
         Row::Blob(Rc::from(row.bytes()))
     }
 
+    /// The same, where it may have been merged ahead.
+    #[inline]
+    pub(super) fn first(
+        row: RowView<'_>,
+        merged: Option<Merged>,
+        scratch: &mut Scratch,
+        grown: &mut Grown,
+    ) -> Row {
+        match merged.and_then(|merged| merged.alone(scratch, grown)) {
+            Some(merged) => merged,
+            None => Row::new(row, grown),
+        }
+    }
+
     /// Makes it the merge of itself and `row`.
     pub(super) fn merge(
         &mut self,
@@ -66,6 +81,30 @@ impl Row {
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));
             }
+        }
+    }
+
+    /// The same, where it may have been merged ahead.
+    #[inline]
+    pub(super) fn merge_or_put(
+        &mut self,
+        merged: Option<Merged>,
+        (schema, row): (&TableSchema, RowView<'_>),
+        scratch: &mut Scratch,
+        grown: &mut Grown,
+    ) {
+        match merged.and_then(|merged| merged.instead_of(self, scratch, grown)) {
+            Some(merged) => *self = merged,
+            None => self.merge(schema, row, scratch, grown),
+        }
+    }
+
+    /// Whether both are the same where they lie.
+    pub(super) fn is(&self, other: &Row) -> bool {
+        match (self, other) {
+            (Row::Blob(own), Row::Blob(other)) => Rc::ptr_eq(own, other),
+            (Row::Large(own), Row::Large(other)) => Rc::ptr_eq(own, other),
+            _ => false,
         }
     }
 

@@ -4,7 +4,7 @@ use super::footprint::{Grown, blob_bytes, vec_bytes};
 use super::row::Row;
 use super::tree::Tree;
 use model::ClusteringOrder;
-use mutation::{ClusteringPosition, ClusteringRange, Direction, RowView};
+use mutation::{ClusteringPosition, ClusteringRange, Direction};
 use std::ops::ControlFlow;
 use stdx::Bytes;
 
@@ -23,20 +23,35 @@ impl Rows {
         Rows::Few(Vec::new())
     }
 
-    /// The row of `key`; where there is none, `row` becomes it.
+    /// The row of `key`.
+    pub(super) fn get(&self, order: &ClusteringOrder, key: &[u8]) -> Option<&Row> {
+        let place = |row: &[u8]| order.compare_rows(row, key);
+        match self {
+            Rows::Few(rows) => {
+                let at = rows.binary_search_by(|(row, _)| place(row)).ok()?;
+                Some(&rows[at].1)
+            }
+            Rows::Many(tree) => {
+                let (found, row, _) = tree.floor(place);
+                place(found).is_eq().then_some(row)
+            }
+        }
+    }
+
+    /// The row of `key`; where there is none, what `first` makes becomes it.
     pub(super) fn entry(
         &mut self,
         order: &ClusteringOrder,
         key: &[u8],
-        row: RowView<'_>,
+        first: impl FnOnce(&mut Grown) -> Row,
         grown: &mut Grown,
     ) -> Option<&mut Row> {
         let place = |row: &[u8]| order.compare_rows(row, key);
         let mut made = None;
-        let mut make = || {
+        let make = || {
             let grown = made.insert(Grown::default());
             grown.add(blob_bytes(key.len()));
-            (Bytes::copy_from(key), Row::new(row, grown))
+            (Bytes::copy_from(key), first(grown))
         };
         if let Rows::Few(rows) = self
             && rows.len() == FEW_MAX
