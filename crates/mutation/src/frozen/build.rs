@@ -26,6 +26,9 @@ pub struct MutationBuilder<'s> {
     ranges: RangeTombstoneList,
 }
 
+/// A buffer of more bytes is not copied to be used again.
+const REUSED_BYTES_MAX: usize = 64 << 10;
+
 /// Row counts below this take one byte.
 const SMALL_COUNT: usize = 128;
 
@@ -143,9 +146,13 @@ impl<'s> MutationBuilder<'s> {
         }
         self.assemble()
     }
-    /// The mutation, and the buffer that the builder was made with.
+    /// The mutation, and the buffer that the builder was made with; of a large one another.
     pub fn freeze_reused(mut self) -> (FrozenMutation, Vec<u8>) {
         let frozen = match self.is_as_it_stands() {
+            // Copied once less, where that takes longer than a new buffer.
+            true if REUSED_BYTES_MAX < self.out.len() => {
+                FrozenMutation(std::mem::take(&mut self.out).into_boxed_slice())
+            }
             true => FrozenMutation(self.out.as_slice().into()),
             false => self.assemble(),
         };

@@ -5,6 +5,11 @@ use crate::collection::{self, ValueElements};
 use crate::tombstone::{Compacted, Purge};
 use stdx::Put;
 
+/// Before a value of so many bytes room is made for what comes behind it, too.
+const LARGE_BYTES_MIN: usize = 64 << 10;
+/// What is mostly enough for that.
+const ROOM_BEHIND: usize = 256;
+
 /// Writes a row blob into a buffer: marker and tombstones first, in any order, then columns in
 /// order of id. Drops what the row tombstone covers.
 #[derive(Debug)]
@@ -74,7 +79,13 @@ impl RowBuilder {
             out.put_svint(cell.timestamp.wrapping_sub(base));
         }
         match cell.state {
-            CellState::Live { value } => out.put_vint_bytes(value),
+            CellState::Live { value } => {
+                if LARGE_BYTES_MIN <= value.len() {
+                    // What comes behind it is not to move it.
+                    out.reserve(value.len() + ROOM_BEHIND);
+                }
+                out.put_vint_bytes(value);
+            }
             CellState::Expiring { value, expiry, ttl } => {
                 if form == EXPIRING {
                     out.put_svint(expiry);
