@@ -19,9 +19,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Gives a statement its id.
-    pub(crate) fn new(statement: Rc<Statement>) -> Prepared {
-        let id = statement_id(statement.keyspace.as_deref(), &statement.text);
+    /// A statement of that [`statement_id`].
+    pub(crate) fn new(id: [u8; 16], statement: Rc<Statement>) -> Prepared {
         let told_metadata_id = statement.result().map(|result| result.id);
         Prepared { id, told_metadata_id, statement: RefCell::new(statement) }
     }

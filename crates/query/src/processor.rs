@@ -11,7 +11,7 @@ use crate::request::{Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
-use crate::syntax::ast;
+use crate::syntax::{self, Parsed, SyntaxError, ast};
 use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
@@ -19,10 +19,15 @@ use crate::{ddl, describe, levels, modify, select};
 use cluster::{Cluster, Settings, TraceRules};
 use model::schema::UserFunction;
 use replication::Coordinator;
+use runtime::task::{compute, yield_if_needed};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longer texts are parsed aside, and after larger results others have their turn before whoever
+/// answers copies them once more.
+const AT_ONCE_BYTES: usize = 16 << 10;
 
 /// The processor's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +176,10 @@ impl Processor {
     ) -> Result<Response, CqlError> {
         let keyspace = effective_keyspace(session, parameters.keyspace);
         self.note(parameters, || "Parsing a statement".to_owned());
-        let statement = self.analyzed(text, keyspace.as_deref())?;
+        let statement = match text.len() <= AT_ONCE_BYTES {
+            true => self.analyzed(text, keyspace.as_deref())?,
+            false => Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?,
+        };
         self.run(session, &statement, parameters).await
     }
 
@@ -186,6 +194,19 @@ impl Processor {
         let statement = Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?);
         unprepared.offer(&statement);
         Ok(statement)
+    }
+
+    /// The same, of a long text, which is not kept.
+    async fn analyzed_slowly(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Rc<Statement>, CqlError> {
+        let own = text.to_owned();
+        let parsed = compute(move || syntax::parse(&own)).await?;
+        let schema = self.cluster.schema();
+        let statement = Statement::of(&schema, (text, parsed), keyspace, &self.options)?;
+        Ok(Rc::new(statement))
     }
 
     /// What is kept of prepared statements, and of those that are executed by their text.
@@ -206,12 +227,12 @@ impl Processor {
         keyspace: Option<&str>,
     ) -> Result<Rc<Prepared>, CqlError> {
         let keyspace = effective_keyspace(session, keyspace);
-        let prepared = self.prepare_here(text, keyspace.as_deref())?;
+        let prepared = self.prepare_slowly(text, keyspace.as_deref()).await?;
         let (text, keyspace) = (text.to_owned(), keyspace.as_deref().map(str::to_owned));
         runtime::on_all_shards(move || async move {
             let processor = runtime::local::get::<Processor>();
             // It was analysed once; a shard that does not have the schema yet is asked again.
-            let _ = processor.prepare_here(&text, keyspace.as_deref());
+            let _ = processor.prepare_slowly(&text, keyspace.as_deref()).await;
         })
         .await;
         Ok(prepared)
@@ -250,6 +271,9 @@ impl Processor {
                 BatchStatement::Prepared(prepared) => prepared.current(&schema, &self.options)?,
                 BatchStatement::Text(text) => self.analyzed(text, keyspace.as_deref())?,
             });
+            if statements.len().is_multiple_of(16) {
+                yield_if_needed().await;
+            }
         }
         if let Some(trace) = parameters.trace {
             statements.iter().for_each(|statement| trace.statement(statement));
@@ -299,6 +323,9 @@ impl Processor {
             }
             Plan::Select(plan) => {
                 let rows = select::execute(plan, &request).await?;
+                if AT_ONCE_BYTES < rows.body.len() {
+                    yield_if_needed().await;
+                }
                 Ok(Response::of(ResponseKind::Rows(rows)))
             }
             Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
@@ -396,16 +423,40 @@ impl Processor {
     }
 
     fn prepare_here(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Prepared>, CqlError> {
-        let id = statement_id(keyspace, text);
+        self.prepare_as(statement_id(keyspace, text), text, keyspace, || syntax::parse(text))
+    }
+
+    /// The same; what takes long of a long text is done aside.
+    async fn prepare_slowly(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Rc<Prepared>, CqlError> {
+        if text.len() <= AT_ONCE_BYTES {
+            return self.prepare_here(text, keyspace);
+        }
+        let (own, of_keyspace) = (text.to_owned(), keyspace.map(str::to_owned));
+        let work = move || (statement_id(of_keyspace.as_deref(), &own), syntax::parse(&own));
+        let (id, parsed) = compute(work).await;
+        self.prepare_as(id, text, keyspace, || parsed)
+    }
+
+    fn prepare_as(
+        &self,
+        id: [u8; 16],
+        text: &str,
+        keyspace: Option<&str>,
+        parse: impl FnOnce() -> Result<Parsed, SyntaxError>,
+    ) -> Result<Rc<Prepared>, CqlError> {
         let schema = self.cluster.schema();
         let present = self.prepared(&id);
         if let Some(present) = present.filter(|it| it.dialect() == Dialect::of(&self.options)) {
             present.current(&schema, &self.options)?;
             return Ok(present);
         }
-        let statement = Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?);
+        let statement = Statement::of(&schema, (text, parse()?), keyspace, &self.options)?;
         let bytes = statement.size_bytes();
-        let prepared = Rc::new(Prepared::new(statement));
+        let prepared = Rc::new(Prepared::new(id, Rc::new(statement)));
         self.prepared.borrow_mut().insert(id, prepared.clone(), bytes);
         Ok(prepared)
     }

@@ -11,7 +11,7 @@ use crate::parameters::{Value, Values};
 use crate::paxos_state;
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
-use crate::syntax::{self, ast};
+use crate::syntax::{self, Parsed, ast};
 use crate::term::{Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
@@ -80,7 +80,16 @@ impl Statement {
         keyspace: Option<&str>,
         options: &Rc<Options>,
     ) -> Result<Statement, CqlError> {
-        let parsed = syntax::parse(text)?;
+        Statement::of(schema, (text, syntax::parse(text)?), keyspace, options)
+    }
+
+    /// Analyses what `text` was parsed as.
+    pub(crate) fn of(
+        schema: &Schema,
+        (text, parsed): (&str, Parsed),
+        keyspace: Option<&str>,
+        options: &Rc<Options>,
+    ) -> Result<Statement, CqlError> {
         let mut markers = Markers::new(&parsed.markers, options.clone())?;
         let (plan, key_count) = plan(schema, keyspace, parsed.statement, &mut markers)?;
         let calls_users = markers.calls_users;
