@@ -30,6 +30,8 @@ struct Pair {
     merged: Cell<u64>,
     seen: RefCell<Seen>,
     failed: RefCell<Option<String>>,
+    /// Both end.
+    stopped: Cell<bool>,
 }
 
 /// How long operations took, in nanoseconds, and what reads found.
@@ -50,6 +52,7 @@ async fn measure(options: &Options) -> Result<(), String> {
         merged: Cell::new(0),
         seen: RefCell::default(),
         failed: RefCell::default(),
+        stopped: Cell::new(false),
     });
     let (scope, stalls) = (Scope::new(), runtime::stalls().0);
     let writer = pair.clone();
@@ -72,7 +75,9 @@ async fn measure(options: &Options) -> Result<(), String> {
         all.reads.extend(seen.reads);
         before = stats;
     }
-    scope.cancel().await;
+    pair.stopped.set(true);
+    scope.join().await;
+    pair.cache.close().await;
     println!("reads : {}", percentiles(&mut all.reads));
     println!("writes: {}", percentiles(&mut all.writes));
     println!("turns that the stall detector saw: {}", runtime::stalls().0 - stalls);
@@ -81,9 +86,9 @@ async fn measure(options: &Options) -> Result<(), String> {
 
 impl Pair {
     async fn write_on(&self) {
-        loop {
+        while !self.stopped.get() {
             let memtable = offline::memtable(&self.schema);
-            for number in 0..self.memtable_rows {
+            for number in (0..self.memtable_rows).take_while(|_| !self.stopped.get()) {
                 let mutation = self.mutation(self.merged.get() + number);
                 let start = Instant::now();
                 offline::apply(&memtable, &self.schema, &mutation);
@@ -101,7 +106,7 @@ impl Pair {
 
     async fn read_on(&self) {
         let mut prng = Prng::from_seed(1);
-        loop {
+        while !self.stopped.get() {
             // Squared, so that half of the reads go to the newest quarter.
             let draw = prng.below(1 << 20) as f64 / f64::from(1 << 20);
             let back = (draw * draw * self.merged.get() as f64) as u64;

@@ -36,7 +36,7 @@ async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
     let mut sizes = Vec::new();
     let plain = offline::table(&options.table(""))?;
     let heap = memory::live_bytes();
-    let (memtable, frozen_bytes) = options.fill(&plain);
+    let (memtable, frozen_bytes) = options.fill(&plain).await;
     let heap_bytes = (memory::live_bytes() - heap).max(0) as u64;
     sizes.push(size("frozen", frozen_bytes));
     sizes.push(size("memtable", memtable.bytes() as u64));
@@ -51,6 +51,7 @@ async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
     sizes.push(size("cache, objects", objects));
     // The objects of the arena are not of the allocator, which has the index of them.
     sizes.push(size("cache, objects and the allocator", objects + heap_bytes));
+    cache.close().await;
     for (compression, name) in [("", "plain"), ("LZ4Compressor", "LZ4")] {
         for version in [Version::Me, Version::Ms] {
             let schema = offline::table(&options.table(compression))?;
@@ -67,6 +68,7 @@ async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
             removed.map_err(|error| error.to_string())?;
         }
     }
+    Memtable::take_apart(memtable).await;
     println!("{}", text(options, &sizes));
     let Some(path) = &options.json_result else { return Ok(()) };
     let document = json(options, &sizes).to_string();
@@ -98,7 +100,7 @@ impl Options {
     }
 
     /// A memtable with all rows, and the bytes of the mutations that made it.
-    fn fill(&self, schema: &TableSchema) -> (Rc<Memtable>, u64) {
+    async fn fill(&self, schema: &TableSchema) -> (Rc<Memtable>, u64) {
         let memtable = offline::memtable(schema);
         let (mut prng, mut frozen_bytes) = (Prng::from_seed(1), 0);
         let mut value = vec![0; self.cell_bytes];
@@ -116,6 +118,7 @@ impl Options {
                 let component = key(row, self.clustering_key_bytes);
                 model::key::push_clustering(&component, &mut clustering);
                 builder.row(&clustering, &cells.finish());
+                runtime::task::yield_if_needed().await;
             }
             let mutation = builder.freeze();
             frozen_bytes += mutation.0.len() as u64;
@@ -223,10 +226,15 @@ mod tests {
     #[test]
     fn all_rows_are_there() {
         let (options, _) = options::<Options>("--row-count 3 --partition-count 5");
-        let schema = offline::table(&options.table("")).unwrap();
-        let (memtable, frozen_bytes) = options.fill(&schema);
-        assert_eq!(memtable.partition_count(), 5);
-        assert!(options.content_bytes() < frozen_bytes);
+        let content_bytes = options.content_bytes();
+        let (count, frozen_bytes) =
+            runtime::testing::block_on_with(runtime::Config::new(1), move || async move {
+                let schema = offline::table(&options.table("")).unwrap();
+                let (memtable, frozen_bytes) = options.fill(&schema).await;
+                (memtable.partition_count(), frozen_bytes)
+            });
+        assert_eq!(count, 5);
+        assert!(content_bytes < frozen_bytes);
         assert_eq!(key(258, 1), [2]);
         assert_eq!(key(258, 10), [0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     }

@@ -71,6 +71,7 @@ async fn run(options: &Options, case: &Case) -> Result<serde_json::Value, String
     let start = cpu_ns();
     let ((), waits) = delays::during(cache.clear()).await;
     println!("invalidation: {:.6} [ms], preemption: {waits}", millis(cpu_ns() - start));
+    cache.close().await;
     let costs: Vec<f64> = merges.iter().map(|merged| micros_per_row(&data, merged)).collect();
     let longest = merges.iter().map(|merged| merged.waits.maximum_ns).max().map(millis);
     let (cost, longest) = (median(&costs).unwrap_or(0.0), longest.unwrap_or(0.0));
