@@ -239,18 +239,16 @@ impl Cluster {
 
     /// Removes dropped tables; the system takes a snapshot of each, where it is told to.
     async fn drop_with_snapshots(&self, before: &Schema, ids: Vec<TableId>) {
-        let Some(auto) = self.auto_snapshots.order("pre-drop", None) else {
-            return drop_tables(ids, None).await;
-        };
-        drop_tables(ids.clone(), Some(auto.tag.clone())).await;
+        let auto = self.auto_snapshots.order("pre-drop", None);
+        drop_tables(ids.clone(), auto.as_ref().map(|order| order.tag.clone())).await;
+        let made = auto.as_ref().map(|order| (&order.tag, order.ttl));
         let storage = runtime::local::get::<Storage>();
         for table in ids.iter().filter_map(|id| before.table_by_id(*id)) {
-            let completed = storage.complete_dropped(&table.schema, &auto.tag, auto.ttl).await;
-            if let Err(error) = completed {
+            if let Err(error) = storage.complete_dropped(&table.schema, made).await {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
                 tracing::warn!(
                     target: "snapshot",
-                    "the snapshot of {keyspace}.{name}, which was dropped, is unfinished: {error}"
+                    "what {keyspace}.{name}, which was dropped, leaves is unfinished: {error}"
                 );
             }
         }

@@ -12,7 +12,8 @@
 //!  - *whole-sets*: while a shard links, nothing that it links is removed ([`Table::removals`]).
 //!    What a truncation on another shard takes away meanwhile makes the snapshot fail, and go.
 //!  - *in-turn*: shard 0 takes and clears, one at a time.
-//!  - *outlives-the-table*: dropping a table leaves its snapshots.
+//!  - *outlives-the-table*: dropping a table leaves its snapshots, and nothing beside them. With
+//!    the last of them its directory goes.
 
 mod manifest;
 
@@ -195,7 +196,7 @@ impl Storage {
             let mut cleared = 0;
             for place in places(&storage.shard().config.data_dir).await? {
                 if place.fits(&filter) {
-                    place.clear().await?;
+                    storage.clear_place(&place).await?;
                     cleared += 1;
                 }
             }
@@ -220,19 +221,35 @@ impl Storage {
         }
     }
 
-    /// Completes the snapshot that [`Storage::drop_table`] made on all shards; on shard 0. Without
-    /// one, the table having been empty, what is left of the directory goes.
+    /// On shard 0, when all shards have dropped a table ([`Storage::drop_table`]): completes the
+    /// snapshot that they made of it, if they were told to make one, and removes what is left of
+    /// its directory beside snapshots.
     pub async fn complete_dropped(
         &self,
         schema: &TableSchema,
-        tag: &SnapshotTag,
-        ttl: Option<Duration>,
+        made: Option<(&SnapshotTag, Option<Duration>)>,
     ) -> Result<(), SnapshotError> {
         let dir = directory(&self.shard().config.data_dir, schema);
-        if fs::exists(snapshot_dir(&dir, tag.as_str())).await? {
+        if !fs::exists(&dir).await? {
+            return Ok(());
+        }
+        let _turn = self.snapshot_turn().await?;
+        if let Some((tag, ttl)) = made
+            && fs::exists(snapshot_dir(&dir, tag.as_str())).await?
+        {
             self.complete(&dir, schema, tag, ttl).await?;
-        } else if !has_some(&dir).await? {
+        }
+        if !has_some(&dir).await? {
             ignore_missing(fs::remove_dir_all(&dir).await)?;
+            return Ok(());
+        }
+        for entry in entries(&dir).await?.unwrap_or_default() {
+            let path = dir.join(&entry.name);
+            match entry.is_dir {
+                true if entry.name == SNAPSHOTS => continue,
+                true => ignore_missing(fs::remove_dir_all(path).await)?,
+                false => ignore_missing(fs::remove_file(path).await)?,
+            };
         }
         Ok(())
     }
@@ -325,6 +342,24 @@ impl Storage {
         Ok(())
     }
 
+    /// Removes a snapshot; with the last one of a dropped table, its directory.
+    async fn clear_place(&self, place: &Place) -> Result<(), SnapshotError> {
+        clear(&place.dir).await?;
+        let snapshots = place.table_dir.join(SNAPSHOTS);
+        fs::sync_dir(&snapshots).await?;
+        let is_known = place.table_id.is_none_or(|id| self.shard().table(id).is_some());
+        if is_known || has_some(&place.table_dir).await? {
+            return Ok(());
+        }
+        // What is not empty has something that no drop has left.
+        for dir in [&snapshots, &place.table_dir] {
+            if entries(dir).await?.is_some_and(|entries| entries.is_empty()) {
+                ignore_missing(fs::remove_dir_all(dir).await)?;
+            }
+        }
+        Ok(())
+    }
+
     /// When the next snapshot expires.
     async fn clear_expired(&self) -> Result<Option<i64>, SnapshotError> {
         let _turn = self.snapshot_turn().await?;
@@ -335,7 +370,7 @@ impl Storage {
                 next = Some(next.map_or(expires, |next| next.min(expires)));
                 continue;
             }
-            place.clear().await?;
+            self.clear_place(&place).await?;
             tracing::info!(
                 "snapshot {} of {}.{} has expired",
                 place.tag,
@@ -445,11 +480,6 @@ impl Place {
             created_secs,
             expires_secs,
         }))
-    }
-
-    async fn clear(&self) -> Result<(), SnapshotError> {
-        clear(&self.dir).await?;
-        Ok(fs::sync_dir(self.table_dir.join(SNAPSHOTS)).await?)
     }
 }
 

@@ -199,15 +199,19 @@ fn a_dropped_table_leaves_its_snapshots() {
                 storage.drop_table(table().id, tag.as_ref()).await.unwrap();
             })
             .await;
-            if dropped {
-                let tag = SnapshotTag::new("dropped").unwrap();
-                storage.complete_dropped(&table(), &tag, None).await.unwrap();
-            }
+            let tag = SnapshotTag::new("dropped").unwrap();
+            let made = dropped.then_some((&tag, None));
+            storage.complete_dropped(&table(), made).await.unwrap();
             assert_eq!(tags(&storage).await, left);
             let listed = storage.snapshots().await.unwrap();
             assert!(listed.iter().all(|one| one.created_secs.is_some()), "{listed:?}");
             assert!(listed.iter().all(|one| one.live_bytes == one.total_bytes));
             assert_eq!(fs::exists(dir("")).await.unwrap(), !left.is_empty());
+            for (cleared, tag) in left.iter().enumerate() {
+                assert!(fs::exists(dir("")).await.unwrap(), "{cleared} of {left:?} are cleared");
+                assert_eq!(storage.clear_snapshots(of_tag(tag)).await, Ok(1));
+            }
+            assert!(!fs::exists(dir("")).await.unwrap(), "it goes with the last of {left:?}");
         });
     }
 }
@@ -224,6 +228,47 @@ fn a_dropped_table_whose_snapshots_were_cleared_leaves_nothing() {
         })
         .await;
         assert!(!fs::exists(dir("")).await.unwrap());
+    });
+}
+
+#[test]
+fn only_what_a_drop_has_left_goes_with_the_last_snapshot() {
+    let mut world = world(5, 2);
+    with_shards(&mut world, 2, |storage| async move {
+        write_all(1).await;
+        on_all(async |storage, id| {
+            storage.truncate(id, 9).await.unwrap();
+        })
+        .await;
+        fs::create_dir_all(dir("upload")).await.unwrap();
+        fs::write_file_atomic(dir("upload/new"), b"1").await.unwrap();
+        storage.take_snapshot(vec![table().id], order("taken")).await.unwrap();
+        storage.take_snapshot(vec![table().id], order("other")).await.unwrap();
+        assert_eq!(storage.clear_snapshots(of_tag("other")).await, Ok(1));
+        on_all(async |storage, id| storage.drop_table(id, None).await.unwrap()).await;
+        storage.complete_dropped(&table(), None).await.unwrap();
+        let left = fs::list_dir(dir("")).await.unwrap();
+        let left: Vec<_> = left.iter().map(|entry| &entry.name[..]).collect();
+        assert_eq!(left, ["snapshots"]);
+
+        fs::write_file_atomic(dir("mine"), b"1").await.unwrap();
+        assert_eq!(storage.clear_snapshots(of_tag("taken")).await, Ok(1));
+        assert!(!fs::exists(dir("snapshots")).await.unwrap());
+        assert!(fs::exists(dir("mine")).await.unwrap(), "what somebody put there stays");
+    });
+}
+
+#[test]
+fn the_directory_of_a_table_stays_without_snapshots() {
+    let mut world = world(6, 1);
+    with_shards(&mut world, 1, |storage| async move {
+        let left_out = SnapshotOrder { memtables: Memtables::LeftOut, ..order("empty") };
+        storage.take_snapshot(vec![table().id], left_out).await.unwrap();
+        assert_eq!(storage.clear_snapshots(of_tag("empty")).await, Ok(1));
+        assert!(fs::exists(dir("")).await.unwrap());
+        write_all(1).await;
+        storage.flush(table().id).await.unwrap();
+        assert_eq!(count().await, PARTITIONS as usize);
     });
 }
 
