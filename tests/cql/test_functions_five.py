@@ -45,7 +45,11 @@ def test_sets_and_vectors(db, t, call, expected):
 
 
 @pytest.mark.parametrize("call, words", [
-    ("map_keys(l)", "requires a map argument"), ("collection_sum(m)", "numeric set or list"),
+    ("map_keys(l)", "requires a map argument"),
+    ("collection_sum(m)", "function system.collection_sum requires a numeric set/list argument, "
+                          "but found argument m of type map<text, int>"),
+    ("collection_max(m)", "requires a set or list argument, but found argument m of type"),
+    ("collection_count(i)", "requires a collection argument, but found argument i of type int"),
     ("similarity_cosine(v, 5)", "requires a float vector argument"),
     ("similarity_cosine(v, [1, 2, 3])", "All arguments must have the same vector dimensions"),
     ("similarity_cosine(v)", "Invalid number of arguments"),

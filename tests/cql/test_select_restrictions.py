@@ -201,8 +201,11 @@ def test_slices_of_sets_and_maps(db):
     assert db.rows(f"SELECT s[1..3], fs[1..3] FROM {t} WHERE p = 2") == [(None, None)]
     assert db.rows(f"SELECT m['a'..'b']['b'], s[1..3][3..] {one}") == [(2, {3})]
     assert db.prepared(f"SELECT s[?..?] {one}", 3, 9) == [({3, 5},)]
-    db.refuse(f"SELECT l[0..1] {one}", "slice selection is only allowed on sets and maps")
-    db.refuse(f"SELECT s['a'..] {one}", "key(s)")
+    db.refuse(f"SELECT l[0..1] {one}",
+              "slice selection is only allowed on sets and maps, but l is a list")
+    db.refuse(f"SELECT p[0..1] {one}", "invalid slice selection: p of type int is not a collection")
+    db.refuse(f"SELECT s['a'..] {one}", '"value(s)" of type int')
+    db.refuse(f"SELECT m[..0] {one}", '"key(m)" of type text')
 
 
 def test_select_distinct(db, t):

@@ -270,10 +270,17 @@ fn collection(function: CollectionFunction, call: Arguments<'_>) -> Result<Signa
         }
         CollectionFunction::Sum | CollectionFunction::Average => {
             let element = element_of(&ty).filter(|element| NUMBERS.contains(element));
-            (element, "numeric set or list")
+            (element, "numeric set/list")
         }
     };
-    let Some(returns) = returns else { return Err(call.requires(0, what, Some(&ty))) };
+    let Some(returns) = returns else {
+        return Err(CqlError::Invalid(format!(
+            "Function {} requires a {what} argument, but found argument {} of type {}",
+            call.name,
+            call.of[0].text(),
+            ty.to_cql()
+        )));
+    };
     let body = Function::Collection(function, ty.clone());
     Ok(Signature::native(vec![ty], returns, body))
 }

@@ -172,16 +172,24 @@ impl Preparer<'_> {
         to: Option<&Expr>,
     ) -> Result<(Term, Type), CqlError> {
         let (term, ty) = self.select(inner)?;
-        let (Type::Map { key: bound, .. } | Type::Set { element: bound, .. }) = &ty else {
-            return Err(CqlError::Invalid(format!(
-                "Slice selection is only allowed on sets and maps, but {inner} is of type {}",
-                ty.to_cql()
-            )));
+        let (bound, name) = match &ty {
+            Type::Map { key, .. } => (key, format!("key({inner})")),
+            Type::Set { element, .. } => (element, format!("value({inner})")),
+            Type::List { .. } => {
+                return Err(CqlError::Invalid(format!(
+                    "Slice selection is only allowed on sets and maps, but {inner} is a list"
+                )));
+            }
+            _ => {
+                return Err(CqlError::Invalid(format!(
+                    "Invalid slice selection: {inner} of type {} is not a collection",
+                    ty.to_cql()
+                )));
+            }
         };
-        let name = &format!("key({inner})");
         let mut terms = vec![term];
         for end in [from, to].into_iter().flatten() {
-            terms.push(self.prepare(end, Receiver { name, ty: bound })?);
+            terms.push(self.prepare(end, Receiver { name: &name, ty: bound })?);
         }
         let (from, to) = (from.is_some(), to.is_some());
         let function = Function::Slice { ty: ty.clone(), from, to };
