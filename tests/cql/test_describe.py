@@ -2,6 +2,7 @@
 import pytest
 from cassandra import InvalidRequest
 from cassandra.protocol import SyntaxException
+from cassandra.query import SimpleStatement
 
 SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 
@@ -120,6 +121,30 @@ def test_cluster(db):
 def test_small_pages_hold_everything(db, ks):
     pages = db.pages("DESCRIBE FULL SCHEMA", 7)
     assert [row for page in pages for row in page] == described(db, "FULL SCHEMA")
+    assert {len(page) for page in pages[:-1]} == {7}
+
+
+def test_pages_are_of_one_schema(node, db, ks):
+    first = db.session.execute(SimpleStatement("DESCRIBE FULL SCHEMA", fetch_size=3))
+    state = first.paging_state
+    rest = db.session.execute(SimpleStatement("DESCRIBE FULL SCHEMA", fetch_size=500),
+                              paging_state=state)
+    assert [tuple(row) for row in [*first.current_rows, *rest]] == described(db, "FULL SCHEMA")
+    db.run(f"CREATE TABLE {ks}.meanwhile (a int PRIMARY KEY)")
+    db.run(f"DROP TABLE {ks}.meanwhile")
+    with pytest.raises(InvalidRequest, match="schema has changed since the previous page"):
+        db.session.execute(SimpleStatement("DESCRIBE FULL SCHEMA", fetch_size=3),
+                           paging_state=state)
+    # The driver leaves a connection on which it sees a protocol error, so each has its own.
+    for what in ("DESCRIBE FULL SCHEMA", "DESCRIBE TABLES"):
+        with pytest.raises(Exception, match="(?i)paging state"):
+            node.connect().execute(SimpleStatement(what), paging_state=state[:-1])
+
+
+def test_internals_and_passwords(db, ks):
+    """What there is to be told of roles is told; there are none without authentication."""
+    rows = described(db, "SCHEMA WITH INTERNALS AND PASSWORDS")
+    assert [row for row in rows if row[0]] == described(db, "SCHEMA WITH INTERNALS")
 
 
 @pytest.mark.parametrize("what, words, kind", [

@@ -6,14 +6,16 @@
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
-//! Looks at the shard's snapshot only; [`answer`] is pure.
+//! Looks at the shard's snapshot only; [`answer`] is pure. There are no roles yet, so `AND
+//! PASSWORDS` adds nothing.
 
+mod paging;
 #[cfg(test)]
 mod tests;
 
 use crate::error::CqlError;
+use crate::parameters::Parameters;
 use crate::paxos_state;
-use crate::processor::Processor;
 use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 use crate::session::Session;
 use crate::syntax::ast::{Describe, Described, QualifiedName};
@@ -21,23 +23,27 @@ use crate::syntax::quote_name;
 use cluster::{Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind};
 use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
-use model::{Type, UserType};
+use model::{Type, UserType, Uuid};
 use std::rc::Rc;
 
 const SNITCH: &str = "org.apache.cassandra.locator.SimpleSnitch";
 
 /// Executes a `DESCRIBE`.
-pub(crate) async fn execute(
-    processor: &Processor,
+pub(crate) fn execute(
     session: &Session,
     statement: &Describe,
+    parameters: &Parameters<'_>,
 ) -> Result<Response, CqlError> {
-    let _ = processor;
     let cluster = runtime::local::get::<Cluster>();
-    let keyspace = session.keyspace();
+    let (schema, keyspace) = (cluster.schema(), session.keyspace());
     let rows = match statement.what {
-        Described::Cluster => describe_cluster(&cluster.schema(), cluster.node(), keyspace),
-        _ => answer(&cluster.schema(), keyspace.as_deref(), statement)?.into_rows(),
+        Described::Cluster => describe_cluster(&schema, cluster.node(), keyspace),
+        _ => {
+            let state = parameters.paging_state;
+            let from = state.map(|state| paging::decode(state, schema.version)).transpose()?;
+            let answer = answer(&schema, keyspace.as_deref(), statement)?;
+            answer.into_page(from.unwrap_or(0), parameters.page_size, schema.version)
+        }
     };
     Ok(Response::of(ResponseKind::Rows(rows)))
 }
@@ -310,7 +316,9 @@ fn types(entry: &KeyspaceEntry) -> Vec<Entry> {
 }
 
 impl Answer {
-    fn into_rows(self) -> Rows {
+    /// At most `size` entries from that one on, all if no size is said, of a version of the
+    /// schema.
+    fn into_page(self, from: usize, size: Option<i32>, version: Uuid) -> Rows {
         let (entries, columns): (_, &[&str]) = match self {
             Answer::List(entries) => (entries, &["keyspace_name", "type", "name"]),
             Answer::Statements(entries) => {
@@ -318,13 +326,18 @@ impl Answer {
             }
         };
         let columns: Vec<(&str, Type)> = columns.iter().map(|name| (*name, Type::Text)).collect();
+        let rest = entries.get(from..).unwrap_or_default();
+        let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| 0 < *size);
+        let page = &rest[..size.unwrap_or(usize::MAX).min(rest.len())];
         let mut body = Vec::new();
-        for entry in &entries {
+        for entry in page {
             let (keyspace, name) = (quote_name(&entry.keyspace), quote_name(&entry.name));
             let cells = [&keyspace, entry.kind, &name, &entry.create];
             cells.iter().take(columns.len()).for_each(|cell| put_cell(cell.as_bytes(), &mut body));
         }
-        rows(&columns, entries.len() as u32, body)
+        let goes_on = page.len() < rest.len();
+        let paging_state = goes_on.then(|| paging::encode(version, from + page.len()));
+        Rows { paging_state, ..rows(&columns, page.len() as u32, body) }
     }
 }
 

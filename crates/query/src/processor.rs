@@ -354,7 +354,7 @@ impl Processor {
                 let timestamp = integer(timestamp, &request.env())?;
                 Box::pin(ddl::execute(self, session, change, timestamp)).await
             }
-            Plan::Describe(what) => Box::pin(describe::execute(self, session, what)).await,
+            Plan::Describe(what) => describe::execute(session, what, parameters),
             Plan::Levels(columns) => Ok(Response::of(ResponseKind::Rows(levels::none(columns)))),
         };
         let mut response = answered?;

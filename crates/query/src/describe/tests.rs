@@ -1,4 +1,4 @@
-use super::{Answer, Entry, answer};
+use super::{Answer, Entry, answer, paging};
 use crate::ddl::testing::Node;
 use crate::error::CqlError;
 use crate::syntax::ast::Statement;
@@ -118,12 +118,50 @@ fn a_description_with_internals_makes_the_schema_again() {
 #[test]
 fn rows_are_cells_with_lengths_and_quoted_names() {
     let node = Node::after(&SETUP);
-    let rows = describe(&node, Some("Other"), "DESC KEYSPACES").unwrap().into_rows();
+    let version = node.schema.version;
+    let whole = |answer: Answer| answer.into_page(0, None, version);
+    let rows = whole(describe(&node, Some("Other"), "DESC KEYSPACES").unwrap());
     assert_eq!(rows.row_count, 7);
     assert_eq!(rows.metadata.columns.len(), 3);
     assert!(rows.body.starts_with(b"\0\0\0\x07\"Other\"\0\0\0\x08keyspace\0\0\0\x07\"Other\""));
-    let rows = describe(&node, None, "DESC TABLE ks.\"T\"").unwrap().into_rows();
+    let rows = whole(describe(&node, None, "DESC TABLE ks.\"T\"").unwrap());
     assert_eq!(rows.row_count, 1);
     assert_eq!(&*rows.metadata.columns[3].name, "create_statement");
     assert!(rows.body.starts_with(b"\0\0\0\x02ks\0\0\0\x05table\0\0\0\x03\"T\""));
+}
+
+#[test]
+fn pages_hold_each_entry_once() {
+    let node = Node::after(&SETUP);
+    let version = node.schema.version;
+    let answer = describe(&node, None, "DESC SCHEMA").unwrap();
+    let whole = answer.clone().into_page(0, Some(0), version);
+    assert_eq!((whole.row_count, whole.paging_state), (5, None));
+    let check = |size: i32, expected: &[u32]| {
+        let (mut from, mut counts, mut body) = (0, Vec::new(), Vec::new());
+        loop {
+            let page = answer.clone().into_page(from, Some(size), version);
+            counts.push(page.row_count);
+            body.extend(page.body);
+            let Some(state) = page.paging_state else { break };
+            from = paging::decode(&state, version).unwrap();
+        }
+        assert_eq!((&counts[..], &body), (expected, &whole.body), "pages of {size}");
+    };
+    check(1, &[1, 1, 1, 1, 1]);
+    check(2, &[2, 2, 1]);
+    check(5, &[5]);
+    check(i32::MAX, &[5]);
+    assert_eq!(answer.into_page(9, Some(2), version).row_count, 0);
+}
+
+#[test]
+fn passwords_add_nothing_where_there_are_no_roles() {
+    let node = Node::after(&SETUP);
+    for what in ["SCHEMA", "KEYSPACE ks", "TABLE ks.\"T\""] {
+        let internals = describe(&node, None, &format!("DESC {what} WITH INTERNALS"));
+        let passwords = describe(&node, None, &format!("DESC {what} WITH INTERNALS AND PASSWORDS"));
+        assert_eq!(internals, passwords, "{what}");
+        assert_ne!(internals, describe(&node, None, &format!("DESC {what}")), "{what}");
+    }
 }
