@@ -29,6 +29,7 @@ def test_options_have_name_type_source_and_value(db):
     ("replication_strategy_warn_list", "", "[]"),
     ("write_consistency_levels_warned", "any, ALL", '["ANY","ALL"]'),
     ("read_request_timeout_in_ms", "7000", "7000"),
+    ("truncate_request_timeout_in_ms", "7000", "7000"),
     ("reader_concurrency_semaphore_cpu_concurrency", "3", "3"),
     ("sstable_format", "me", '"me"'),
     ("auto_snapshot_ttl", "60", "60"),

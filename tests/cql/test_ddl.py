@@ -1,7 +1,8 @@
 """Keyspaces, tables, types: created, altered, dropped, and found in the schema tables."""
 import pytest
 from cassandra import AlreadyExists, InvalidRequest
-from cassandra.protocol import ConfigurationException, SyntaxException
+from cassandra.cluster import NoHostAvailable
+from cassandra.protocol import ConfigurationException, SyntaxException, TruncateError
 
 SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 
@@ -204,6 +205,20 @@ def test_truncate(db):
     db.run(f"TRUNCATE {table}")
     assert db.rows(f"SELECT * FROM {table}") == []
     db.refuse(f"TRUNCATE {db.name()}", "unconfigured table")
+
+
+def test_a_truncation_in_no_time(db):
+    table = db.table("a int PRIMARY KEY")
+    db.run(f"INSERT INTO {table} (a) VALUES (1)")
+    # The driver tries other hosts before it says what the first one said.
+    with pytest.raises(NoHostAvailable) as caught:
+        db.run(f"TRUNCATE {table} USING TIMEOUT 0ms")
+    (error,) = caught.value.errors.values()
+    assert isinstance(error, TruncateError)
+    assert f"Error during truncate: Timeout during TRUNCATE TABLE of {table}" in str(error)
+    assert db.rows(f"SELECT * FROM {table}") == [(1,)]
+    db.run(f"TRUNCATE {table} USING TIMEOUT 1m")
+    assert db.rows(f"SELECT * FROM {table}") == []
 
 
 def test_user_types(db):

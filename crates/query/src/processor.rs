@@ -16,9 +16,9 @@ use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, levels, modify, select};
-use cluster::{Cluster, Settings, TraceRules};
+use cluster::{Cluster, Settings, TableEntry, TableKind, TraceRules};
 use model::schema::UserFunction;
-use replication::Coordinator;
+use replication::{Coordinator, WriteError};
 use runtime::task::{compute, yield_if_needed};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -341,14 +341,7 @@ impl Processor {
                     plan.statements.iter().enumerate().map(item).collect();
                 Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
             }
-            Plan::Truncate(table, _) => {
-                if table.kind == cluster::TableKind::Virtual {
-                    return Err(CqlError::invalid("Cannot truncate virtual table"));
-                }
-                let truncated = Box::pin(self.coordinator.truncate(table.schema.id)).await;
-                truncated.map_err(|error| CqlError::Truncate(error.to_string()))?;
-                Ok(Response::VOID)
-            }
+            Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
             Plan::Schema(change, timestamp) => {
                 let timestamp = integer(timestamp, &request.env())?;
@@ -367,6 +360,24 @@ impl Processor {
             _ => "Done processing - preparing a result".to_owned(),
         });
         Ok(response)
+    }
+
+    async fn truncate(
+        &self,
+        table: &TableEntry,
+        statement: &Statement,
+        request: &Request<'_>,
+    ) -> Result<Response, CqlError> {
+        if table.kind == TableKind::Virtual {
+            return Err(CqlError::invalid("Cannot truncate virtual table"));
+        }
+        let patience = &self.timeouts.truncate_request_timeout;
+        let patience = request.timeout.unwrap_or_else(|| patience.get().0);
+        match self.coordinator.truncate(table.schema.id, patience).await {
+            Ok(()) => Ok(Response::VOID),
+            Err(WriteError::Timeout { consistency, .. }) => Err(statement.timed_out(consistency)),
+            Err(error) => Err(CqlError::Truncate(format!("Error during truncate: {error}"))),
+        }
     }
 
     /// Why a request is to be traced whose client did not ask for it, if it is.

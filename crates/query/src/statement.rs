@@ -116,7 +116,12 @@ impl Statement {
         let kind = match &self.plan {
             Plan::Modify(plan) if plan.is_conditional() => WriteKind::Cas,
             Plan::Batch(_) => WriteKind::Batch,
-            Plan::Truncate(..) => return CqlError::Truncate("Timeout during truncate".to_owned()),
+            Plan::Truncate(table, _) => {
+                let TableSchema { keyspace, name, .. } = &*table.schema;
+                return CqlError::Truncate(format!(
+                    "Error during truncate: Timeout during TRUNCATE TABLE of {keyspace}.{name}"
+                ));
+            }
             Plan::Modify(_) => WriteKind::Simple,
             _ => {
                 let (received, required, data_present) = (0, 1, false);

@@ -35,6 +35,7 @@ pub struct Timeouts {
     pub write_request_timeout: Live<Millis>,
     pub counter_write_request_timeout: Live<Millis>,
     pub cas_contention_timeout: Live<Millis>,
+    pub truncate_request_timeout: Live<Millis>,
 }
 
 impl Timeouts {
@@ -55,6 +56,10 @@ impl Timeouts {
                 config.counter_write_timeout,
             ),
             cas_contention_timeout: span("cas_contention_timeout_in_ms", config.cas_timeout),
+            truncate_request_timeout: span(
+                "truncate_request_timeout_in_ms",
+                config.truncate_timeout,
+            ),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::batch;
 use crate::counter;
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::lwt;
-use crate::options::{BatchKind, Consistency, ReadOptions, WriteOptions};
+use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
 use crate::row_ttl;
@@ -278,14 +278,35 @@ impl Coordinator {
         self.answer(table, options, done)
     }
 
-    /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted.
-    pub async fn truncate(&self, table: TableId) -> Result<(), WriteError> {
+    /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
+    /// it began it runs to its end, also when `patience` is over, which is a timeout.
+    pub async fn truncate(
+        self: &Rc<Coordinator>,
+        table: TableId,
+        patience: Duration,
+    ) -> Result<(), WriteError> {
+        let coordinator = self.clone();
+        // A task of its own: it must not stop halfway because nobody waits for it.
+        let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
+        match timeout(patience, task).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(WriteError::Overloaded("the node stops".to_owned())),
+            Err(_) => Err(WriteError::Timeout {
+                consistency: Consistency::All,
+                received: 0,
+                required: 1,
+                kind: WriteKind::Simple,
+            }),
+        }
+    }
+
+    async fn truncate_all(&self, table: TableId) -> Result<(), WriteError> {
         let failed = |reason| WriteError::Failure {
             consistency: Consistency::All,
             received: 0,
             required: 1,
             failures: 1,
-            kind: crate::WriteKind::Simple,
+            kind: WriteKind::Simple,
             reason,
         };
         let schema = self.cluster.schema().table_by_id(table).map(|entry| entry.schema.clone());
