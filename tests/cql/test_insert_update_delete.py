@@ -154,6 +154,39 @@ def test_key_limits(db):
             db.session.execute(insert, values)
 
 
+def test_what_stands_behind_using(db):
+    t = db.table(COLUMNS)
+    insert = f"INSERT INTO {t} (p, c, v) VALUES (1, ?, 5) IF NOT EXISTS USING TTL ?"
+    assert db.prepared(insert, 1, 1000)[0][0]
+    assert 990 <= db.one(f"SELECT ttl(v) FROM {t}") <= 1000
+    update = db.session.prepare(f"UPDATE {t} USING TIMESTAMP ? AND TTL ? SET w = ? "
+                                "WHERE p = 1 AND c = 2")
+    db.session.execute(update, (9, UNSET_VALUE, "x"))
+    assert db.rows(f"SELECT writetime(w), ttl(w) FROM {t} WHERE p = 1 AND c = 2") == [(9, None)]
+    with pytest.raises(InvalidRequest, match="Invalid null value of timestamp"):
+        db.session.execute(update, (None, 5, "y"))
+    with pytest.raises(InvalidRequest):
+        db.session.execute(update, (9, -1, "y"))
+    db.run(f"DELETE FROM {t} USING TIMESTAMP 8 WHERE p = 1 AND c = 2")
+    assert db.column(f"SELECT w FROM {t} WHERE p = 1 AND c = 2") == ["x"]
+    db.run(f"DELETE w FROM {t} USING TIMESTAMP 10 WHERE p = 1 AND c = 2")
+    assert db.column(f"SELECT w FROM {t} WHERE p = 1 AND c = 2") == []
+
+
+def test_counters_that_are_refused(db):
+    t = db.table("k int PRIMARY KEY, n counter")
+    add = db.session.prepare(f"UPDATE {t} SET n = n + ? WHERE k = 1")
+    db.session.execute(add, (5,))
+    db.session.execute(add, (UNSET_VALUE,))
+    with pytest.raises(InvalidRequest, match="(?i)null value for counter"):
+        db.session.execute(add, (None,))
+    assert db.rows(f"SELECT k, n FROM {t}") == [(1, 5)]
+    db.refuse(f"INSERT INTO {t} (k, n) VALUES (1, 1)", "not allowed on counter tables, use UPDATE")
+    db.refuse(f"UPDATE {t} SET n = 3 WHERE k = 1", "cannot set the value of counter column n")
+    db.refuse(f"CREATE TABLE {db.name()} (k int PRIMARY KEY, n counter, v int)", "mix counter")
+    db.refuse(f"CREATE TABLE {db.name()} (k int PRIMARY KEY, n set<counter>)", "counter")
+
+
 def test_counters(db):
     t = db.table("p int, c int, n counter, m counter, PRIMARY KEY (p, c)")
     for _ in range(3):

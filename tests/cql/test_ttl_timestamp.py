@@ -3,6 +3,7 @@ import time
 
 import pytest
 from cassandra import InvalidRequest
+from cassandra.query import UNSET_VALUE
 
 COLUMNS = "p int, c int, v int, w int, m map<int, int>, PRIMARY KEY (p, c)"
 FUTURE = int(time.time() * 1_000_000) + 4 * 24 * 3600 * 1_000_000
@@ -58,8 +59,13 @@ def test_default_time_to_live(db):
     db.run(f"INSERT INTO {t} (k, v) VALUES (1, 1)")
     db.run(f"INSERT INTO {t} (k, v) VALUES (2, 1) USING TTL 0")
     db.run(f"INSERT INTO {t} (k, v) VALUES (3, 1) USING TTL 50")
+    insert = f"INSERT INTO {t} (k, v) VALUES (?, 1) USING TTL ?"
+    db.prepared(insert, 4, None)
+    db.prepared(insert, 5, UNSET_VALUE)
     left = dict(db.rows(f"SELECT k, ttl(v) FROM {t}"))
     assert 490 <= left[1] <= 500 and left[2] is None and 40 <= left[3] <= 50
+    # Null is no time to live, unset is the table's.
+    assert left[4] is None and 490 <= left[5] <= 500
 
 
 def test_a_partition_deletion_covers_what_is_older(db, t):

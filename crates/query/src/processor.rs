@@ -7,7 +7,7 @@ use crate::ids::Ids;
 use crate::options::Options;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
-use crate::request::{Request, Scratch, Warnings, integer, timeout};
+use crate::request::{IfNull, Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Plan, Statement};
@@ -344,7 +344,7 @@ impl Processor {
             Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
             Plan::Schema(change, timestamp) => {
-                let timestamp = integer(timestamp, &request.env())?;
+                let timestamp = integer(timestamp, IfNull::Refused("timestamp"), &request.env())?;
                 Box::pin(ddl::execute(self, session, change, timestamp)).await
             }
             Plan::Describe(what) => describe::execute(session, what, parameters),

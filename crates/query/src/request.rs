@@ -147,10 +147,34 @@ impl<'a> Request<'a> {
     }
 }
 
-/// An `int` or `bigint` that a clause takes; `None` where it is not given, null or unset.
-pub(crate) fn integer(term: &Option<Term>, env: &Env<'_>) -> Result<Option<i64>, CqlError> {
+/// What null means to a clause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum IfNull {
+    /// It is refused; the clause has this name.
+    Refused(&'static str),
+    /// As if this were said.
+    Is(i64),
+}
+
+/// An `int` or `bigint` that a clause takes; `None` where it is not given, or unset.
+pub(crate) fn integer(
+    term: &Option<Term>,
+    if_null: IfNull,
+    env: &Env<'_>,
+) -> Result<Option<i64>, CqlError> {
     let Some(term) = term else { return Ok(None) };
-    let Evaluated::Value(bytes) = term.evaluate(env)? else { return Ok(None) };
+    let bytes = match term.evaluate(env)? {
+        Evaluated::Value(bytes) => bytes,
+        Evaluated::Unset => return Ok(None),
+        Evaluated::Null => {
+            return match if_null {
+                IfNull::Is(value) => Ok(Some(value)),
+                IfNull::Refused(name) => {
+                    Err(CqlError::Invalid(format!("Invalid null value of {name}")))
+                }
+            };
+        }
+    };
     Ok(match bytes.len() {
         4 => value::decode_i32(&bytes).map(i64::from),
         _ => value::decode_i64(&bytes),

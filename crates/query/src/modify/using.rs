@@ -1,7 +1,7 @@
 //! `USING TIMESTAMP .. AND TTL ..`.
 
 use crate::error::CqlError;
-use crate::request::{Request, integer};
+use crate::request::{IfNull, Request, integer};
 use crate::syntax::ast;
 use crate::term::{Preparer, Receiver, Term};
 use model::Type;
@@ -41,7 +41,7 @@ impl UsingPlan {
 
     /// The timestamp of a write, microseconds, unless `default` is to be taken.
     pub(crate) fn timestamp(&self, request: &Request<'_>) -> Result<Option<i64>, CqlError> {
-        let given = integer(&self.timestamp, &request.env())?;
+        let given = integer(&self.timestamp, IfNull::Refused("timestamp"), &request.env())?;
         let Some(timestamp) = given else { return Ok(None) };
         check_timestamp(timestamp, request.now_micros)?;
         Ok(Some(timestamp))
@@ -49,7 +49,7 @@ impl UsingPlan {
 
     /// Seconds that the written values last; 0: for ever.
     pub(crate) fn ttl(&self, default: i32, request: &Request<'_>) -> Result<i32, CqlError> {
-        match integer(&self.ttl, &request.env())? {
+        match integer(&self.ttl, IfNull::Is(0), &request.env())? {
             None => Ok(default),
             Some(ttl) if ttl < 0 => Err(CqlError::Invalid(format!(
                 "A TTL must be greater or equal to 0, but was {ttl}"

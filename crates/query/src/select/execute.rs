@@ -12,7 +12,7 @@ use super::plan::{Grouping, SelectPlan};
 use super::project::Projection;
 use super::row::RowCells;
 use crate::error::CqlError;
-use crate::request::{Request, integer};
+use crate::request::{IfNull, Request, integer};
 use crate::response::Rows;
 use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
 use crate::term::Env;
@@ -183,7 +183,7 @@ pub(super) fn limit(
     name: &str,
     env: &Env<'_>,
 ) -> Result<u64, CqlError> {
-    match integer(term, env)? {
+    match integer(term, IfNull::Refused("limit"), env)? {
         None => Ok(u64::MAX),
         Some(limit) if 0 < limit => Ok(limit as u64),
         Some(_) => Err(CqlError::Invalid(format!("{name} must be strictly positive"))),
