@@ -70,6 +70,24 @@ def test_virtual_tables(db):
     assert clients and any("Python" in str(row[3]) for row in clients)
 
 
+def test_dropped_tables_do_not_end_a_page(db):
+    limit = db.one("SELECT value FROM system.config WHERE name = 'query_tombstone_page_limit'")
+    change = db.session.prepare(
+        "UPDATE system.config SET value = ? WHERE name = 'query_tombstone_page_limit'")
+    db.session.execute(change, ["3"])
+    try:
+        dropped = [db.table("a int PRIMARY KEY") for _ in range(8)]
+        last = db.table("a int PRIMARY KEY")
+        for t in dropped:
+            db.run(f"DROP TABLE {t}")
+        keyspace, name = last.split(".")
+        for where in [f"keyspace_name = '{keyspace}'", f"table_name = '{name}' ALLOW FILTERING"]:
+            first = db.pages(f"SELECT table_name FROM system_schema.tables WHERE {where}", 5000)[0]
+            assert (name,) in first, where
+    finally:
+        db.session.execute(change, [limit])
+
+
 @pytest.mark.parametrize("text", [
     "INSERT INTO system_schema.keyspaces (keyspace_name) VALUES ('x')",
     "DELETE FROM system.local WHERE key = 'local'",

@@ -31,6 +31,8 @@ const ROWS_PER_STEP: usize = 128;
 const CONCURRENT_KEYS: usize = 8;
 /// Replica pages behind a filtered page of the client: then it is short, perhaps empty.
 const FILTERED_PAGES_MAX: usize = 16;
+/// A page of a table of the system has so many tombstones at least before they end it.
+const TOMBSTONES_OF_SYSTEM_MIN: u64 = 100_000;
 
 /// What a `SELECT` with its values is about.
 struct Scope {
@@ -270,8 +272,12 @@ fn command(plan: &SelectPlan, request: &Request<'_>, ranges: Vec<SendRange>) -> 
         partition_limit: u64::MAX,
         bytes_max: natural(&request.options.query_page_size_in_bytes) as usize,
         static_only_rows: plan.restrictions.clustering.is_full(),
-        tombstone_limit: match request.parameters.page_size {
-            Some(1..) => natural(&request.options.query_tombstone_page_limit),
+        tombstone_limit: match (request.parameters.page_size, plan.of_system) {
+            (Some(1..), false) => natural(&request.options.query_tombstone_page_limit),
+            // Programs that look for a table do not expect an empty page first.
+            (Some(1..), true) => {
+                natural(&request.options.query_tombstone_page_limit).max(TOMBSTONES_OF_SYSTEM_MIN)
+            }
             _ => u64::MAX,
         },
         now: request.now_secs(),

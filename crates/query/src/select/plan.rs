@@ -41,6 +41,8 @@ pub(crate) struct SelectPlan {
     pub(super) limit: Option<Term>,
     pub(super) per_partition_limit: Option<Term>,
     pub(super) bypass_cache: bool,
+    /// Of a table that the node itself writes: its tombstones are mostly dropped tables.
+    pub(super) of_system: bool,
     pub(crate) timeout: Option<Term>,
     pub(crate) metadata: Rc<ResultMetadata>,
 }
@@ -118,6 +120,7 @@ pub(crate) fn prepare(
         limit,
         per_partition_limit,
         bypass_cache: select.bypass_cache,
+        of_system: matches!(&entry.schema.keyspace[..], "system" | "system_schema"),
         timeout,
         metadata: Rc::new(ResultMetadata::new(specs)),
         table: entry,
