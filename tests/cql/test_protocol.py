@@ -80,6 +80,17 @@ class Wire(Client):
         return body.take("I"), body.string(), body
 
 
+def started_with(node, extension):
+    """A connection whose client says that it knows an extension, if one is named."""
+    options = {"CQL_VERSION": "3.0.0", **({extension: ""} if extension else {})}
+    body = struct.pack(">H", len(options))
+    for name, value in options.items():
+        body += string(name) + string(value)
+    wire = Wire(node)
+    assert wire.ask(STARTUP, body)[0] == READY
+    return wire
+
+
 @pytest.fixture(name="wire")
 def fixture_wire(node):
     with Wire(node).started() as wire:
@@ -114,6 +125,7 @@ def test_options_of_shards(node):
     assert found["SCYLLA_PARTITIONER"] == ["org.apache.cassandra.dht.Murmur3Partitioner"]
     assert found["SCYLLA_SHARDING_IGNORE_MSB"][0].isdigit() and found["SCYLLA_NR_SHARDS"] == ["2"]
     assert found["SCYLLA_LWT_ADD_METADATA_MARK"] == ["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]
+    assert found["SCYLLA_RATE_LIMIT_ERROR"] == ["ERROR_CODE=61440"]
     assert "SCYLLA_USE_METADATA_ID" in found and found["SCYLLA_SHARD_AWARE_PORT"] == ["19042"]
 
 
@@ -216,6 +228,18 @@ def test_prepared(wire, t):
         assert body.take("Ii") == (1, 2) and body.string() == t.split(".")[0]
 
 
+@pytest.mark.parametrize("extension", ["SCYLLA_LWT_ADD_METADATA_MARK", None])
+def test_conditional_writes_are_marked(node, t, extension):
+    with started_with(node, extension) as wire:
+        for text, conditional in [(f"UPDATE {t} SET v = ? WHERE p = ? AND c = ?", False),
+                                  (f"UPDATE {t} SET v = ? WHERE p = ? AND c = ? IF v = ?", True),
+                                  (f"INSERT INTO {t} (p, c) VALUES (?, 1) IF NOT EXISTS", True),
+                                  (f"SELECT * FROM {t} WHERE p = ?", False)]:
+            opcode, _, _, answer = wire.ask(PREPARE, long_string(text))
+            assert opcode == RESULT and answer.take("i") == 4 and answer.bytes("H")
+            assert bool(answer.take("I") & 0x80000000) == (conditional and extension is not None)
+
+
 def test_values_by_name(wire, t):
     names = string("b") + struct.pack(">ii", 4, 3) + string("a") + ONE
     kind, body = wire.result(f"SELECT v FROM {t} WHERE p = :a AND c = :b",
@@ -267,6 +291,22 @@ def test_errors_with_more(wire, db, t):
     opcode, _, _, body = wire.ask(EXECUTE, struct.pack(">H", 16) + bytes(16) + b"\0\1\0")
     assert (opcode, body.take("I")) == (ERROR, 0x2500)
     assert body.string() and body.bytes("H") == bytes(16)
+
+
+@pytest.mark.parametrize("extension, code", [("SCYLLA_RATE_LIMIT_ERROR", 0xf000), (None, 0x2300)])
+def test_who_knows_of_rate_limits_is_told_so(node, db, extension, code):
+    t = db.table("p int PRIMARY KEY", "WITH per_partition_rate_limit = "
+                 "{'max_reads_per_second': 0, 'max_writes_per_second': 0}")
+    with started_with(node, extension) as wire:
+        for text, operation in [(f"SELECT * FROM {t} WHERE p = 1", 0),
+                                (f"INSERT INTO {t} (p) VALUES (1)", 1)]:
+            found, message, body = wire.error(text)
+            assert found == code
+            assert f"Per-partition rate limit reached for {['read', 'write'][operation]} in " \
+                   f"table {t}, rejected by" in message
+            if extension:
+                assert body.take("B") == operation and body.take("B") in (0, 1)
+            assert body.rest() == b""
 
 
 def test_a_trace_is_named_in_the_answer(wire, db, t):

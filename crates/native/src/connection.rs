@@ -66,6 +66,7 @@ pub(crate) struct Connection {
     pub(crate) segments: Cell<Option<Packing>>,
     metadata_ids: Cell<bool>,
     marks_lwt: Cell<bool>,
+    knows_rate_limits: Cell<bool>,
     started: Cell<bool>,
     registered: Cell<Registered>,
     /// What STARTUP said, for `system.clients`.
@@ -95,6 +96,7 @@ impl Connection {
             segments: Cell::new(None),
             metadata_ids: Cell::new(false),
             marks_lwt: Cell::new(false),
+            knows_rate_limits: Cell::new(false),
             started: Cell::new(false),
             registered: Cell::new(Registered::default()),
             options: RefCell::new(Vec::new()),
@@ -374,6 +376,7 @@ impl Connection {
             },
         };
         self.marks_lwt.set(find(supported::LWT_MARK).is_some());
+        self.knows_rate_limits.set(find(supported::RATE_LIMIT_ERROR).is_some());
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
         let pairs = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         self.options.replace(pairs.collect());
@@ -600,6 +603,12 @@ impl Connection {
 
     pub(crate) fn refuse(&self, stream: i16, error: &CqlError) {
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
+        if let CqlError::RateLimit(limited) = error
+            && !self.knows_rate_limits.get()
+        {
+            // Retry policies do not try again what this code refuses.
+            return self.refuse(stream, &CqlError::Config(limited.to_string()));
+        }
         self.server.count_error(error.code());
         self.outbox.push(|out| response::error(out, version, stream, error));
     }

@@ -5,6 +5,7 @@ use crate::request::Dialect;
 use crate::wire;
 use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
 use query::{ColumnSpec, CqlError, Prepared, Response, ResponseKind, ResultMetadata, Rows};
+use replication::Operation;
 use std::net::SocketAddr;
 use stdx::Put;
 
@@ -324,6 +325,13 @@ fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
         CqlError::AlreadyExists { keyspace, table } => {
             wire::string(out, keyspace);
             wire::string(out, table);
+        }
+        CqlError::RateLimit(limited) => {
+            out.put_u8(match limited.operation {
+                Operation::Read => 0,
+                Operation::Write => 1,
+            });
+            out.put_u8(u8::from(limited.by_coordinator));
         }
         CqlError::Unprepared { id } => out.put_u16_bytes(id),
         _ => {}

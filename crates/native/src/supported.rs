@@ -16,6 +16,7 @@ pub(crate) struct Facts {
 /// Extension keys that a client may echo in STARTUP.
 pub(crate) const LWT_MARK: &str = "SCYLLA_LWT_ADD_METADATA_MARK";
 pub(crate) const METADATA_ID: &str = "SCYLLA_USE_METADATA_ID";
+pub(crate) const RATE_LIMIT_ERROR: &str = "SCYLLA_RATE_LIMIT_ERROR";
 
 /// The entries of SUPPORTED.
 pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
@@ -27,6 +28,7 @@ pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
         ("CLIENT_OPTIONS", Vec::new()),
         ("SCYLLA_HOST_ID", one(&facts.host_id)),
         (LWT_MARK, one("LWT_OPTIMIZATION_META_BIT_MASK=2147483648")),
+        (RATE_LIMIT_ERROR, one("ERROR_CODE=61440")),
         (METADATA_ID, Vec::new()),
     ];
     if let Some(port) = facts.shard_aware_port {

@@ -19,7 +19,7 @@ use crate::term::Preparer;
 use cluster::{Schema, TableEntry, TableKind};
 use model::{TableId, Token};
 use mutation::MutationBuilder;
-use replication::{BatchEntry, WriteKind, WriteOptions};
+use replication::{BatchEntry, Coordinator, WriteKind, WriteOptions};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::HashMap;
@@ -164,6 +164,9 @@ pub(crate) async fn execute(
     };
     let options = request.write_options(write_kind);
     check_limits(items, &entries, request, &options).await?;
+    for entry in entries.iter().filter(|entry| Coordinator::limits_requests(&entry.table)) {
+        request.admit_write(&entry.table, entry.token).await?;
+    }
     let count = entries.len();
     request.note(|| format!("Writing {count} partitions to the commitlogs and memtables"));
     coordinator.write_batch(kind, entries, &options).await?;

@@ -2,7 +2,7 @@
 //! protocol, with the fields of its body.
 
 use crate::guardrail::Guardrail;
-use replication::{Consistency, WriteKind};
+use replication::{Consistency, RateLimited, WriteKind};
 use std::fmt;
 
 /// An error of the native protocol.
@@ -56,6 +56,8 @@ pub enum CqlError {
     Config(String),
     /// As [`CqlError::Config`]: a rule of this node forbids it.
     Forbidden(Guardrail, String),
+    /// 0xF000 for clients that know it, else as [`CqlError::Config`].
+    RateLimit(RateLimited),
     /// 0x2400; `table` is empty where the keyspace exists already.
     AlreadyExists { keyspace: String, table: String },
     /// 0x2500
@@ -87,6 +89,7 @@ impl CqlError {
             CqlError::Unauthorized(_) => 0x2100,
             CqlError::Invalid(_) => 0x2200,
             CqlError::Config(_) | CqlError::Forbidden(..) => 0x2300,
+            CqlError::RateLimit(_) => 0xf000,
             CqlError::AlreadyExists { .. } => 0x2400,
             CqlError::Unprepared { .. } => 0x2500,
         }
@@ -142,6 +145,7 @@ impl fmt::Display for CqlError {
             CqlError::FunctionFailure { keyspace, function, arguments, reason } => {
                 write_failure(f, (keyspace, function), arguments, reason)
             }
+            CqlError::RateLimit(limited) => write!(f, "{limited}"),
             CqlError::AlreadyExists { keyspace, table } if table.is_empty() => {
                 write!(f, "Keyspace {keyspace} already exists")
             }
@@ -187,6 +191,12 @@ fn write_failure(
 impl From<crate::syntax::SyntaxError> for CqlError {
     fn from(error: crate::syntax::SyntaxError) -> CqlError {
         CqlError::Syntax(error.to_string())
+    }
+}
+
+impl From<RateLimited> for CqlError {
+    fn from(limited: RateLimited) -> CqlError {
+        CqlError::RateLimit(limited)
     }
 }
 

@@ -7,9 +7,10 @@ use crate::parameters::{Parameters, Value};
 use crate::term::{Env, Evaluated, Term};
 use crate::timeouts::Timeouts;
 use crate::udf::Calls;
-use model::value;
+use cluster::TableEntry;
+use model::{Token, value};
 use mutation::page::Partitions;
-use replication::{Coordinator, ReadOptions, WriteKind, WriteOptions};
+use replication::{Coordinator, Operation, ReadOptions, WriteKind, WriteOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -123,6 +124,28 @@ impl<'a> Request<'a> {
             Some(secs) => secs as i64,
             None => self.now_micros.div_euclid(1_000_000),
         }
+    }
+
+    /// Refuses a request to a partition that goes over its table's limit for them.
+    pub(crate) async fn admit_read(
+        &self,
+        table: &TableEntry,
+        token: Token,
+    ) -> Result<(), CqlError> {
+        let patience = self.timeout.unwrap_or_else(|| self.timeouts.read_request_timeout.get().0);
+        let asked = self.coordinator.admit_request(table, token, Operation::Read, patience);
+        Ok(asked.await?)
+    }
+
+    /// The same for writes.
+    pub(crate) async fn admit_write(
+        &self,
+        table: &TableEntry,
+        token: Token,
+    ) -> Result<(), CqlError> {
+        let patience = self.timeout.unwrap_or_else(|| self.timeouts.write_request_timeout.get().0);
+        let asked = self.coordinator.admit_request(table, token, Operation::Write, patience);
+        Ok(asked.await?)
     }
 
     /// For reads.

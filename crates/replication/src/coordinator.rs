@@ -7,6 +7,7 @@ use crate::lwt;
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
+use crate::rate;
 use crate::row_ttl;
 use crate::virtual_read;
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind};
@@ -57,6 +58,8 @@ pub struct Coordinator {
     pub(crate) learned: Sender<lwt::Learned>,
     /// Shard 0: rows that said when they expire.
     pub(crate) expired: row_ttl::Counters,
+    /// Of clients, to partitions of tables that have limits for them.
+    pub(crate) requests: rate::Counts,
 }
 
 impl Coordinator {
@@ -79,6 +82,7 @@ impl Coordinator {
                 retrying: Cell::new(0),
                 learned,
                 expired: row_ttl::Counters::default(),
+                requests: rate::Counts::default(),
             }));
         };
         runtime::on_all_shards(set).await;

@@ -10,7 +10,8 @@
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`; [`fragments`] (what is stored, as it lies).
+//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`, [`rate`]; [`fragments`] (what is stored, as it
+//! lies).
 
 mod batch;
 mod batchlog;
@@ -23,6 +24,7 @@ pub mod options;
 pub mod paxos;
 pub mod plan;
 pub mod range;
+pub mod rate;
 pub mod row_ttl;
 mod sizes;
 mod virtual_read;
@@ -31,4 +33,5 @@ pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
 pub use lwt::Round;
 pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
+pub use rate::{Operation, RateLimited};
 pub use storage::Exceeded;

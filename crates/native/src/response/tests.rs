@@ -105,6 +105,21 @@ fn errors_by_version() {
 }
 
 #[test]
+fn a_rate_limit_says_what_was_refused_and_by_whom() {
+    let tail = |operation, by_coordinator| {
+        let table = "ks.t".to_string();
+        let limited = replication::RateLimited { operation, by_coordinator, table };
+        let mut out = Vec::new();
+        error(&mut out, 4, 0, &CqlError::RateLimit(limited));
+        let text = body(&out);
+        assert!(text.starts_with("<0><0><f0><0><0>"), "{text}");
+        text[text.len() - 6..].to_string()
+    };
+    assert_eq!(tail(Operation::Read, true), "<0><1>");
+    assert_eq!(tail(Operation::Write, false), "<1><0>");
+}
+
+#[test]
 fn only_registered_events_are_told() {
     let created = Event::Schema(SchemaEvent {
         kind: SchemaEventKind::Created,

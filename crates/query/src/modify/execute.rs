@@ -13,7 +13,7 @@ use crate::restrictions::Keys;
 use cluster::TableKind;
 use model::Token;
 use mutation::{FrozenMutation, MutationBuilder};
-use replication::{BatchEntry, BatchKind, Consistency, WriteKind};
+use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteKind};
 
 /// Executes a write. `text` finds its plan again on the shard that owns the partition.
 pub(crate) async fn execute(
@@ -65,6 +65,9 @@ pub(crate) async fn execute(
             let (bytes, shard) = (mutation.size_bytes(), plan.table.tablets.shard_of(token));
             format!("Writing {bytes} bytes to the commitlog and a memtable of shard {shard}")
         });
+        if Coordinator::limits_requests(&plan.table) {
+            Box::pin(request.admit_write(&plan.table, token)).await?;
+        }
         coordinator.write(&plan.table, token, mutation, &options).await?;
         request.note(|| "The write is acknowledged".to_owned());
     }
@@ -89,6 +92,11 @@ async fn several(
         }
     }
     let coordinator = request.coordinator;
+    if Coordinator::limits_requests(&plan.table) && !plan.is_counter() {
+        for entry in &entries {
+            request.admit_write(&entry.table, entry.token).await?;
+        }
+    }
     let tell = |exceeded| tell_exceeded(&plan.table.schema, exceeded, request);
     if plan.is_counter() {
         let options = request.write_options(WriteKind::Counter);

@@ -21,6 +21,7 @@ use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
+use replication::Coordinator;
 use std::collections::VecDeque;
 
 /// An answer that no limit of memory is asked for.
@@ -488,6 +489,11 @@ impl Scan<'_> {
         }
         let table = &self.plan.table;
         self.request.note(|| begun(table, token, &self.command.partitions));
+        if Coordinator::limits_requests(table)
+            && matches!(self.command.partitions, Partitions::Key(_))
+        {
+            Box::pin(self.request.admit_read(table, token)).await?;
+        }
         let page = coordinator.read(table, token, &self.command, &options).await?;
         self.request.note(|| ended(&page));
         Ok(page)
@@ -501,6 +507,9 @@ impl Scan<'_> {
         let coordinator = self.request.coordinator;
         let mut commands = Vec::with_capacity(batch.len());
         for (token, key) in batch {
+            if Coordinator::limits_requests(&self.plan.table) {
+                Box::pin(self.request.admit_read(&self.plan.table, token)).await?;
+            }
             self.aim(Partitions::Key(key), None);
             commands.push((token, self.command.clone()));
         }
