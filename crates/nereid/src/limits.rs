@@ -18,6 +18,7 @@ const MAINTENANCE: &str = "maintenance_reader_concurrency_semaphore_count_limit"
 const FORMAT: &str = "sstable_format";
 const INDEX_SCALE: &str = "column_index_auto_scale_threshold_in_kb";
 const COMPACTION: &str = "compaction_static_shares";
+const FLUSH: &str = "memtable_flush_static_shares";
 
 /// Shares of compaction where nothing is said: those of its group, and of its requests.
 const COMPACTION_SHARES: u32 = 200;
@@ -37,6 +38,7 @@ struct Limits {
     sstable_format: Live<String>,
     index_scale_kib: Live<i64>,
     compaction_shares: Live<i64>,
+    flush_shares: Live<i64>,
 }
 
 fn positive(number: &i64) -> Result<(), String> {
@@ -71,7 +73,8 @@ pub(crate) fn provide() {
     let settings = Settings::of_shard();
     let limits = Rc::new(Limits::registered(&settings));
     limits.set();
-    for name in [SERIALIZE, KILL, CPU, ABORT, MAINTENANCE, FORMAT, INDEX_SCALE, COMPACTION] {
+    let names = [SERIALIZE, KILL, CPU, ABORT, MAINTENANCE, FORMAT, INDEX_SCALE, COMPACTION, FLUSH];
+    for name in names {
         let limits = limits.clone();
         settings.watch(name, Rc::new(move || limits.set()));
     }
@@ -103,6 +106,7 @@ impl Limits {
             sstable_format: settings.register(FORMAT, "ms".to_owned(), |name| format(name)),
             index_scale_kib: settings.register(INDEX_SCALE, 10_240, kibibytes),
             compaction_shares: settings.register(COMPACTION, 0, shares),
+            flush_shares: settings.register(FLUSH, 0, shares),
         }
     }
 
@@ -135,6 +139,7 @@ impl Limits {
         };
         group::set_shares(group::COMPACTION, shares);
         io::set_shares(IoClass::Compaction, shares);
+        storage.set_flush_shares(small(&self.flush_shares));
     }
 }
 
@@ -173,6 +178,8 @@ mod tests {
         check(INDEX_SCALE, "-1", false);
         check(COMPACTION, "1000", true);
         check(COMPACTION, "1001", false);
+        check(FLUSH, "300", true);
+        check(FLUSH, "-1", false);
     }
 
     #[test]
@@ -186,6 +193,6 @@ mod tests {
         assert_eq!(limits.streaming_count.get(), 10);
         assert_eq!(limits.sstable_format.get(), "ms");
         assert_eq!(limits.index_scale_kib.get(), 10_240);
-        assert_eq!(limits.compaction_shares.get(), 0);
+        assert_eq!((limits.compaction_shares.get(), limits.flush_shares.get()), (0, 0));
     }
 }

@@ -113,7 +113,10 @@ impl Shard {
             let pressure = memory.fold(log, u64::max);
             self.pressed.set(pressure);
             let awaited = 0 < self.flushes_awaited.get();
-            let shares = flush_shares(pressure).max(if awaited { AWAITED_SHARES } else { 1 });
+            let shares = match self.flush_shares.get() {
+                0 => flush_shares(pressure).max(if awaited { AWAITED_SHARES } else { 1 }),
+                fixed => fixed,
+            };
             if shares != set {
                 group::set_shares(group::FLUSH, shares);
                 set_shares(IoClass::Flush, shares);

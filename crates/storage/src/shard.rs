@@ -64,6 +64,8 @@ pub(crate) struct Shard {
     pub(crate) flushed: Notify,
     /// How many wait for one.
     pub(crate) flushes_awaited: Cell<usize>,
+    /// Shares of flushes; 0: what is needed.
+    pub(crate) flush_shares: Cell<u32>,
     /// How far memtables or log are towards their limits, in thousandths.
     pub(crate) pressed: Cell<u64>,
     /// The file that the last flush found no space for.
@@ -149,6 +151,7 @@ impl Shard {
             pressure,
             flushed: Notify::new(),
             flushes_awaited: Cell::new(0),
+            flush_shares: Cell::new(0),
             pressed: Cell::new(0),
             full_disk: RefCell::new(None),
             replays: Default::default(),

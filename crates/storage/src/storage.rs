@@ -391,6 +391,12 @@ impl Storage {
         self.shard.sstables.set(defaults);
     }
 
+    /// Gives flushes these shares of processor and disk, whatever memory and log need; 0: what they
+    /// need.
+    pub fn set_flush_shares(&self, shares: u32) {
+        self.shard.flush_shares.set(shares);
+    }
+
     /// Sets what may be how large. SSTables that are written from now on record what is larger than
     /// the lower limits.
     pub fn set_size_limits(&self, limits: SizeLimits) {

@@ -158,3 +158,17 @@ fn a_large_collection_is_read_from_memory_and_from_its_sstable() {
         storage.stop().await.unwrap();
     });
 }
+
+#[test]
+fn flushes_have_the_shares_that_they_are_told() {
+    let mut world = world(9);
+    world.block_on(NODE, 0, async {
+        let storage = open(small()).await;
+        for told in [333, 0] {
+            storage.set_flush_shares(told);
+            runtime::time::sleep(Duration::from_secs(1)).await;
+            let shares = runtime::group::stats(runtime::group::FLUSH).shares;
+            assert_eq!(shares == 333, told == 333, "{shares} of {told}");
+        }
+    });
+}
