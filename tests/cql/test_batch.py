@@ -1,6 +1,7 @@
 """Batches, as text and as messages."""
 import pytest
-from cassandra import InvalidRequest
+from cassandra import InvalidRequest, WriteTimeout
+from cassandra.protocol import SyntaxException
 from cassandra.query import BatchStatement, BatchType, SimpleStatement
 
 
@@ -30,6 +31,55 @@ def test_one_timestamp_for_all(db, t):
     db.run(f"BEGIN BATCH INSERT INTO {t} (p, c, v) VALUES (7, 1, 1) USING TIMESTAMP 5; "
            f"INSERT INTO {t} (p, c, v) VALUES (7, 2, 1) USING TIMESTAMP 6; APPLY BATCH")
     assert db.column(f"SELECT writetime(v) FROM {t} WHERE p = 7") == [5, 6]
+
+
+def test_what_a_batch_takes(db, t):
+    one = f"INSERT INTO {t} (p, c, v) VALUES (1, 1, 1)"
+    for text, words in [
+        (f"BEGIN BATCH USING TIMESTAMP 5 {one} USING TIMESTAMP 6 APPLY BATCH",
+         "timestamp must be set either on batch or individual statements"),
+        (f"BEGIN BATCH USING TTL 5 {one} APPLY BATCH", "ttl on the batch statement"),
+    ]:
+        db.refuse(text, words)
+    with pytest.raises(SyntaxException):
+        db.run(f"BEGIN BATCH SELECT * FROM {t} APPLY BATCH")
+    assert db.rows(f"SELECT * FROM {t}") == []
+    text = (f"BEGIN BATCH INSERT INTO {t} (p, c, v) VALUES (:p, 1, :v); "
+            f"INSERT INTO {t} (p, c, v) VALUES (:p, 2, :v); APPLY BATCH")
+    prepared = db.session.prepare(text)
+    db.session.execute(prepared, {"p": 3, "v": 4})
+    assert db.rows(f"SELECT p, c, v FROM {t}") == [(3, 1, 4), (3, 2, 4)]
+
+
+def test_a_timeout_of_all(db, t):
+    db.run(f"BEGIN BATCH USING TIMEOUT 5s AND TIMESTAMP 5 "
+           f"INSERT INTO {t} (p, c, v) VALUES (1, 1, 1); APPLY BATCH")
+    assert db.column(f"SELECT writetime(v) FROM {t}") == [5]
+    db.refuse(f"BEGIN BATCH USING TIMEOUT 0s INSERT INTO {t} (p, c) VALUES (1, 2); APPLY BATCH", "",
+              kind=WriteTimeout)
+
+
+def test_a_large_batch_is_warned_of(db):
+    t = db.table("k int PRIMARY KEY, v blob")
+    insert = db.session.prepare(f"INSERT INTO {t} (k, v) VALUES (?, ?)")
+    for bytes_each, warned in [(1000, False), (80_000, True)]:
+        batch = BatchStatement(BatchType.LOGGED)
+        for k in range(2):
+            batch.add(insert, (k, bytes(bytes_each)))
+        future = db.session.execute_async(batch)
+        future.result()
+        found = any("exceeding specified" in warning for warning in future.warnings or [])
+        assert found == warned
+
+
+def test_messages_of_counters(db):
+    t = db.table("k int PRIMARY KEY, n counter")
+    add = db.session.prepare(f"UPDATE {t} SET n = n + ? WHERE k = ?")
+    batch = BatchStatement(BatchType.COUNTER)
+    for number in range(10):
+        batch.add(add, (number, number % 2))
+    db.session.execute(batch)
+    assert dict(db.rows(f"SELECT k, n FROM {t}")) == {0: 20, 1: 25}
 
 
 def test_empty(db):

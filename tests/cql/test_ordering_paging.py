@@ -1,7 +1,7 @@
 """Order, limits and pages."""
 import pytest
 from cassandra import InvalidRequest
-from cassandra.query import SimpleStatement
+from cassandra.query import UNSET_VALUE, SimpleStatement
 
 PARTITIONS, ROWS = 5, 40
 
@@ -96,6 +96,36 @@ def test_bound_limits(db, t):
     select = f"SELECT a FROM {t[0]} WHERE p = ? PER PARTITION LIMIT ? LIMIT ?"
     assert len(db.prepared(select, 1, 5, 3)) == 3
     assert len(db.prepared(select, 1, 2, 30)) == 2
+    assert len(db.prepared(select, 1, UNSET_VALUE, UNSET_VALUE)) == ROWS
+    for limits in [(0, 3), (3, 0), (-1, 3), (None, 3), (3, None)]:
+        with pytest.raises(InvalidRequest):
+            db.prepared(select, 1, *limits)
+
+
+def test_order_of_several_partitions_without_pages(db, t):
+    t, descending = t
+    other = "ASC" if descending else "DESC"
+    text = f"SELECT a, b, p FROM {t} WHERE p IN (3, 1) ORDER BY a {other}"
+    with pytest.raises(InvalidRequest, match="Cannot page queries with both ORDER BY and a IN"):
+        db.session.execute(SimpleStatement(text, fetch_size=10))
+    rows = [tuple(row) for row in db.session.execute(SimpleStatement(text, fetch_size=None))]
+    assert sorted(rows) == sorted((a, b, p) for a, b in in_order(False) for p in (1, 3))
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), reverse=not descending)
+
+
+def test_aggregates_read_pages_of_their_own(db, t):
+    name = "select_internal_page_size"
+    before = db.one(f"SELECT value FROM system.config WHERE name = '{name}'")
+    change = db.session.prepare(f"UPDATE system.config SET value = ? WHERE name = '{name}'")
+    db.session.execute(change, ["7"])
+    try:
+        assert db.rows(f"SELECT count(*), max(b) FROM {t[0]}") == [(PARTITIONS * ROWS, 3)]
+        assert db.rows(f"SELECT count(v), min(a) FROM {t[0]} WHERE p = 1 AND b > 1 "
+                       "ALLOW FILTERING") == [(ROWS // 2, 0)]
+        assert db.column(f"SELECT a FROM {t[0]} WHERE p = 1 AND b = 1 ALLOW FILTERING") \
+            == [a for a, b in in_order(t[1]) if b == 1]
+    finally:
+        db.session.execute(change, [before])
 
 
 def test_pages_stay_right_while_rows_come_and_go(db):

@@ -187,6 +187,19 @@ def test_selected_parts(db, t, selected, expected):
     assert db.one(f"SELECT {selected} FROM {t} WHERE {where}") == expected
 
 
+def test_values_that_are_bound_are_selected(db, t):
+    where = "p = 1 AND q = 0 AND c = 1 AND d = 'a'"
+    assert db.prepared(f"SELECT (int) ?, v, m[?], (text) ? FROM {t} WHERE {where}", 7, "a", "x") \
+        == [(7, 110, 1, "x")]
+
+
+def test_the_newest_part_of_a_column(db):
+    t = db.table("k int PRIMARY KEY, v int, m map<int, int>")
+    db.run(f"UPDATE {t} USING TIMESTAMP 10 SET v = 1, m[1] = 1 WHERE k = 1")
+    db.run(f"UPDATE {t} USING TIMESTAMP 20 SET m[2] = 2 WHERE k = 1")
+    assert db.rows(f"SELECT maxwritetime(v), maxwritetime(m) FROM {t}") == [(10, 20)]
+
+
 def test_slices_of_sets_and_maps(db):
     t = db.table("p int PRIMARY KEY, s set<int>, m map<text, int>, fs frozen<set<int>>, l list<int>")
     db.run(f"INSERT INTO {t} (p, s, m, fs) VALUES (1, {{1, 3, 5}}, {{'a': 1, 'b': 2, 'c': 3}}, "
