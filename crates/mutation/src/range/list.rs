@@ -26,6 +26,13 @@ impl RangeTombstoneList {
         self.ranges.iter()
     }
 
+    /// Frees the last `count` of them; whether there are more. Who frees a long list does it so,
+    /// bit by bit.
+    pub fn drop_last(&mut self, count: usize) -> bool {
+        self.ranges.truncate(self.ranges.len().saturating_sub(count));
+        !self.is_empty()
+    }
+
     /// Adds a deletion, splitting what it overlaps. Costs a binary search and moving what follows.
     pub fn insert(&mut self, order: &ClusteringOrder, new: RangeTombstone) {
         if new.tombstone.is_none() || new.range.is_empty(order) {

@@ -111,6 +111,7 @@ impl Memtable {
             }
         }
         for range in view.ranges() {
+            added += 1;
             partition.delete(&self.order, range, &mut grown);
             yield_if_needed().await;
         }
@@ -164,7 +165,7 @@ impl Ahead {
         }
     }
 
-    /// How many rows of the whole partition are new.
+    /// How many rows of the whole partition are new, and range tombstones at most.
     pub(super) fn rows_added(&self) -> usize {
         self.whole.as_ref().map_or(0, |whole| whole.added)
     }

@@ -52,7 +52,7 @@ use stdx::Bytes;
 
 /// What a range tombstone takes besides its bounds, in a vector that is two thirds full.
 const RANGE_BYTES: usize = size_of::<RangeTombstone>() / 2 * 3;
-/// Memtables with more rows and partitions than this are freed gently.
+/// Memtables with more rows, range tombstones and partitions than this are freed gently.
 const FREED_AT_ONCE_MAX: usize = 512;
 
 /// The memtable of one tablet.
@@ -65,7 +65,7 @@ pub struct Memtable {
     bytes: Cell<usize>,
     /// How much of `bytes` is written to an SSTable already.
     spooled: Cell<usize>,
-    /// Rows and partitions.
+    /// Rows, range tombstones and partitions.
     objects: Cell<usize>,
     /// Whether it has a row that is put together in steps.
     is_huge: Cell<bool>,
@@ -256,7 +256,8 @@ impl Memtable {
         grown
     }
 
-    /// Merges a mutation into its partition; how many rows are new.
+    /// Merges a mutation into its partition; how many rows are new, and range
+    /// tombstones at most.
     fn merge_into(
         &self,
         partition: &mut Partition,
@@ -280,6 +281,7 @@ impl Memtable {
             }
         }
         for range in view.ranges() {
+            added += 1;
             partition.delete(&self.order, range, grown);
         }
         for (key, row) in view.rows() {

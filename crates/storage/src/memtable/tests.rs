@@ -409,15 +409,36 @@ fn what_a_memtable_takes_is_what_it_allocates() {
         one_row(schema, prng.below(300), row, &vec![7; prng.below(300) as usize])
     });
     check_accounting("range tombstones", |schema, prng| {
-        let mut builder = mutation::MutationBuilder::new(schema, &testing::key(prng.below(20)));
-        let row = prng.below(1 << 30) as u32;
-        let position = |row: u32| Bytes::from(testing::clustering(&[row]));
-        let start = ClusteringPosition::before(position(row));
-        let range = ClusteringRange { start, end: ClusteringPosition::after(position(row)) };
-        let tombstone = Tombstone::new(1, 1_000);
-        builder.delete_range(mutation::RangeTombstone { range, tombstone });
-        builder.freeze()
+        let key = prng.below(20);
+        range_deleted(schema, key, prng.below(1 << 30) as u32)
     });
+}
+
+fn range_deleted(schema: &TableSchema, key: u64, row: u32) -> FrozenMutation {
+    let mut builder = mutation::MutationBuilder::new(schema, &testing::key(key));
+    let position = Bytes::from(testing::clustering(&[row]));
+    let start = ClusteringPosition::before(position.clone());
+    let range = ClusteringRange { start, end: ClusteringPosition::after(position) };
+    builder.delete_range(mutation::RangeTombstone { range, tombstone: Tombstone::new(1, 1_000) });
+    builder.freeze()
+}
+
+#[test]
+fn many_range_tombstones_are_freed_bit_by_bit() {
+    let schema = testing::schema(1, "t");
+    let mut memtable = Memtable::new(Rc::new(schema.order.clone()));
+    for row in 0..3000 {
+        let new = range_deleted(&schema, 1, row);
+        let view = new.view().unwrap();
+        memtable.apply(&schema, DecoratedKey::new(Bytes::copy_from(view.key())), &view);
+    }
+    let partitions = std::mem::take(memtable.partitions.get_mut());
+    let mut remains = Remains::new(partitions, memtable.objects.get());
+    let mut steps = 1;
+    while remains.step() {
+        steps += 1;
+    }
+    assert!(3000 / 24 <= steps && remains.steps <= 2 * steps, "{steps}, {}", remains.steps);
 }
 
 /// Any command of one partition.
