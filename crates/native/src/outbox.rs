@@ -358,6 +358,9 @@ fn mark_compressed(out: &mut [u8], start: usize) {
 mod tests {
     use super::*;
     use crate::frame::opcode;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
 
     fn outbox() -> Outbox {
         Outbox::new(Admission::new(crate::admission::Limits::of_shard(1 << 30)))
@@ -453,15 +456,20 @@ mod tests {
                 let outbox = outbox();
                 outbox.carry(carriage);
                 outbox.push(|out| envelope(out, &body));
-                let (pending, mut waits) = (outbox.pending.take(), 0);
-                let mut aside = std::pin::pin!(outbox.carrying().carry_aside(pending));
-                let carried = std::future::poll_fn(|context| {
+                // What occupies the one helper: it cannot be done before it is let go.
+                let (let_go, held) = std::sync::mpsc::channel::<()>();
+                let mut occupied = pin!(compute(move || held.recv().is_err()));
+                let mut aside = pin!(outbox.carrying().carry_aside(outbox.pending.take()));
+                poll_fn(|context| {
+                    assert!(occupied.as_mut().poll(context).is_pending());
                     let polled = aside.as_mut().poll(context);
-                    waits += usize::from(polled.is_pending());
-                    polled
-                });
-                assert!(carried.await.len() < SENT_AT_ONCE_MAX / 10);
-                assert!(0 < waits, "{carriage:?}: it held the shard");
+                    assert!(polled.is_pending(), "{carriage:?}: it holds the shard");
+                    Poll::Ready(())
+                })
+                .await;
+                drop(let_go);
+                assert!(aside.await.len() < SENT_AT_ONCE_MAX / 10);
+                assert!(occupied.await);
             }
         });
     }
