@@ -79,15 +79,16 @@ async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), 
         }
     }
     on_each_shard(|load| async move { load.end().await }).await?;
-    print!("{}", report::aggregates(&samples));
+    let total = report::total(&samples).await;
+    print!("{}", report::aggregates(&samples, &total));
     if let Some(path) = &options.json_result {
-        let text = report::json(options, shards, &samples).to_string();
+        let text = report::json(options, shards, &samples, &total).to_string();
         let written = runtime::io::fs::write_file_atomic(path, text.as_bytes()).await;
         written.map_err(|error| error.to_string())?;
     }
     match samples.last() {
         Some(last) if last.errors() != 0 && !options.continue_after_error => {
-            Err(format!("requests fail: {}", report::kinds(&samples)))
+            Err(format!("requests fail: {}", report::kinds(&total)))
         }
         _ => Ok(()),
     }

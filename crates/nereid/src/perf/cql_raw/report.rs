@@ -99,11 +99,13 @@ fn latencies(histogram: &Histogram<u64>) -> String {
     parts.join(", ")
 }
 
-fn total(samples: &[Sample]) -> Sample {
+/// All samples as one. Their histograms are large: others get their turn in between.
+pub(super) async fn total(samples: &[Sample]) -> Sample {
     let mut total = Sample::new();
     for sample in samples {
         total.seconds += sample.seconds;
         total.add(sample);
+        runtime::task::yield_if_needed().await;
     }
     total
 }
@@ -123,37 +125,34 @@ fn name(code: u32) -> String {
 }
 
 /// Errors by kind.
-pub(super) fn kinds(samples: &[Sample]) -> String {
-    let total = total(samples);
+pub(super) fn kinds(total: &Sample) -> String {
     let kinds = total.failed.iter().map(|(code, count)| format!("{} {count}", name(*code)));
     let kinds: Vec<String> = kinds.collect();
     if kinds.is_empty() { "none".to_string() } else { kinds.join(", ") }
 }
 
-/// Everything after the samples.
-pub(super) fn aggregates(samples: &[Sample]) -> String {
+/// Everything after the samples, of which `total` is the sum.
+pub(super) fn aggregates(samples: &[Sample], total: &Sample) -> String {
     let throughput: Vec<f64> = samples.iter().map(Sample::throughput).collect();
     let mut out = String::from("\n");
     if let Some(aggregate) = Aggregate::of(&throughput) {
         out.push_str(&aggregate.lines("throughput"));
     }
-    let total = total(samples);
     out.push_str(&format!("latency (ms): {}\n", latencies(&total.latencies)));
     out.push_str(&format!(
         "answered {}, late {}, unsent {}, errors: {}\n",
         total.done,
         total.late,
         total.unsent,
-        kinds(samples)
+        kinds(total)
     ));
     out
 }
 
-/// The result as JSON.
-pub(super) fn json(options: &Options, shards: u16, samples: &[Sample]) -> Value {
+/// The result as JSON; `total` is the sum of the samples.
+pub(super) fn json(options: &Options, shards: u16, samples: &[Sample], total: &Sample) -> Value {
     let throughput: Vec<f64> = samples.iter().map(Sample::throughput).collect();
     let aggregate = Aggregate::of(&throughput);
-    let total = total(samples);
     let latencies: serde_json::Map<String, Value> = QUANTILES
         .iter()
         .map(|(name, at)| (name.to_string(), json!(millis(&total.latencies, *at))))
@@ -202,10 +201,10 @@ mod tests {
         let sum = Sample::sum(vec![one.clone(), two]);
         assert_eq!((sum.done, sum.late, sum.unsent, sum.errors()), (90, 10, 3, 10));
         assert_eq!(sum.seconds, 1.1);
-        assert_eq!(kinds(std::slice::from_ref(&sum)), "overloaded 8, unprepared 2");
+        assert_eq!(kinds(&sum), "overloaded 8, unprepared 2");
         let p99 = millis(&sum.latencies, 0.99);
         assert!((98.9..99.2).contains(&p99), "{p99}");
         assert!(sum.line().starts_with("81.82 tps"), "{}", sum.line());
-        assert_eq!(kinds(&[]), "none");
+        assert_eq!(kinds(&Sample::new()), "none");
     }
 }
