@@ -154,6 +154,7 @@ pub fn push_clustering(component: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Iterates over the components of a clustering prefix; stops at a malformed length.
+#[inline]
 pub fn clustering_components(prefix: &[u8]) -> ClusteringComponents<'_> {
     ClusteringComponents { rest: prefix }
 }
@@ -188,6 +189,7 @@ impl<'a> ClusteringComponents<'a> {
 
 impl<'a> Iterator for ClusteringComponents<'a> {
     type Item = &'a [u8];
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         next(&mut self.rest)
     }

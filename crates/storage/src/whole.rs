@@ -55,7 +55,7 @@ fn feed_rows(
         let range = &command.ranges[index];
         let bounds = ((&range.start.0[..], range.start.1), (&range.end.0[..], range.end.1));
         run.visit_rows(&schema.order, bounds, direction, |key, row| {
-            compactor.row(key, RowView::trusted(row)).go_on()
+            compactor.row_blob(key, row).go_on()
         })?;
     }
     ControlFlow::Continue(())
@@ -74,7 +74,7 @@ fn feed_ranges(
     }
     for range in &ranges {
         run.visit(order, range, direction, |piece| match piece {
-            Piece::Row(key, row) => compactor.row(key, RowView::trusted(row)).go_on(),
+            Piece::Row(key, row) => compactor.row_blob(key, row).go_on(),
             Piece::Change(change) => {
                 compactor.change(change.position.as_parts(), change.tombstone).go_on()
             }
@@ -119,7 +119,7 @@ fn feed_runs(
     for range in &ranges {
         let bounds = (range.start.as_parts(), range.end.as_parts());
         let flow = runs.visit_rows(bounds, command.direction(), |key, row| {
-            compactor.row(key, RowView::trusted(row)).go_on()
+            compactor.row_blob(key, row).go_on()
         })?;
         if flow.is_break() {
             return Some(flow);
@@ -193,20 +193,19 @@ impl Both<'_, '_> {
                 let (key, row) = more.row(index);
                 match (direction.apply(order.compare((key, 0), place)), &piece) {
                     (Ordering::Less, _) => {
-                        self.compactor.row(key, RowView::trusted(row)).go_on()?;
+                        self.compactor.row_blob(key, row).go_on()?;
                         pass(&mut left, direction);
                     }
                     (Ordering::Equal, Piece::Row(_, old)) => {
                         pass(&mut left, direction);
                         self.merge(old, row);
-                        let merged = RowView::trusted(&self.scratch);
-                        return self.compactor.row(key, merged).go_on();
+                        return self.compactor.row_blob(key, &self.scratch).go_on();
                     }
                     _ => break,
                 }
             }
             let step = match piece {
-                Piece::Row(key, row) => self.compactor.row(key, RowView::trusted(row)),
+                Piece::Row(key, row) => self.compactor.row_blob(key, row),
                 Piece::Change(change) => {
                     self.compactor.change(change.position.as_parts(), change.tombstone)
                 }
@@ -215,7 +214,7 @@ impl Both<'_, '_> {
         })?;
         while let Some(index) = next_of(&left, direction) {
             let (key, row) = more.row(index);
-            self.compactor.row(key, RowView::trusted(row)).go_on()?;
+            self.compactor.row_blob(key, row).go_on()?;
             pass(&mut left, direction);
         }
         ControlFlow::Continue(())

@@ -4,7 +4,7 @@ use crate::cell::{Cell, CellState};
 use crate::collection::{self, CollectionView, ToCql};
 use crate::counter;
 use crate::page::ColumnForm;
-use crate::row::{ColumnData, RowView};
+use crate::row::{ColumnData, LiveCells, RowView};
 use crate::tombstone::Tombstone;
 use model::{ColumnId, TableSchema};
 use stdx::Put;
@@ -58,7 +58,8 @@ impl<'c> ColumnPlan<'c> {
     ) -> bool {
         if self.plain && sight.shadow.is_none() && row.is_plain() {
             let start = out.len();
-            if let Some(any) = self.write_live(row, out) {
+            out.reserve(self.bytes_max(row.bytes()));
+            if let Some(any) = self.write_live(row.live_cells(), out) {
                 return any;
             }
             out.truncate(start);
@@ -66,11 +67,22 @@ impl<'c> ColumnPlan<'c> {
         self.write_any(schema, row, sight, out)
     }
 
+    /// Whether [`ColumnPlan::write_live`] may be of use.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// What a plain row takes at most.
+    #[inline]
+    pub(super) fn bytes_max(&self, row: &[u8]) -> usize {
+        row.len() + 4 * self.wanted.len()
+    }
+
     /// Appends every wanted column of a row that nothing covers, whether any is there. `None`: not
     /// all of them are live cells that stay; what was appended then is of no use.
-    fn write_live(&self, row: RowView<'_>, out: &mut Vec<u8>) -> Option<bool> {
-        out.reserve(row.bytes().len() + 4 * self.wanted.len());
-        let mut cells = row.live_cells();
+    #[inline]
+    pub(super) fn write_live(&self, mut cells: LiveCells<'_>, out: &mut Vec<u8>) -> Option<bool> {
         let mut next = cells.next();
         let mut any = false;
         for (id, _) in self.wanted {

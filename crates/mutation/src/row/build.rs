@@ -58,7 +58,26 @@ impl RowBuilder {
     }
 
     /// An atomic column. Panics if `column` is not greater than the last one.
+    #[inline]
     pub fn cell(&mut self, column: ColumnId, cell: Cell<'_>) {
+        // As nearly all are: of the same write as the one before, head and length of a byte each.
+        if let CellState::Live { value } = cell.state
+            && self.base == Some(cell.timestamp)
+            && self.last.is_some()
+            && self.tombstone.is_none()
+            && column.0 < 0x80 >> FORM_BITS
+            && value.len() < 0x80
+        {
+            self.check_order(column);
+            self.last = Some(column);
+            self.out.reserve(2 + value.len());
+            self.out.put(&[(column.0 as u8) << FORM_BITS | LIVE_AT_BASE, value.len() as u8]);
+            return self.out.put(value);
+        }
+        self.any_cell(column, cell);
+    }
+
+    fn any_cell(&mut self, column: ColumnId, cell: Cell<'_>) {
         if self.tombstone.covers(cell.timestamp) {
             return;
         }
@@ -187,12 +206,17 @@ impl RowBuilder {
     }
 
     fn begin_column(&mut self, column: ColumnId) {
-        assert!(self.last < Some(column), "{column:?} after {:?}", self.last);
+        self.check_order(column);
         if self.last.is_none() {
             self.last = Some(column);
             self.write_head();
         }
         self.last = Some(column);
+    }
+
+    #[inline]
+    fn check_order(&self, column: ColumnId) {
+        assert!(self.last < Some(column), "{column:?} after {:?}", self.last);
     }
 
     fn form_of(&self, cell: &Cell<'_>, base: i64) -> u8 {

@@ -18,6 +18,9 @@ pub fn merge(schema: &TableSchema, a: RowView<'_>, b: RowView<'_>, out: &mut Vec
 /// Whether `newer` has all that `older` has, and newer: then it is their merge. Says no where that
 /// is not plain to see.
 pub fn replaces(newer: RowView<'_>, older: RowView<'_>) -> bool {
+    if replaces_plainly(&newer, &older) {
+        return true;
+    }
     if !older.tombstone.is_none() || !older.shadowable.is_none() {
         return false;
     }
@@ -38,6 +41,17 @@ pub fn replaces(newer: RowView<'_>, older: RowView<'_>) -> bool {
                 _ => false,
             }
     })
+}
+
+/// Says the same of rows that were written by one write each, values alone, and nothing of others.
+fn replaces_plainly(newer: &RowView<'_>, older: &RowView<'_>) -> bool {
+    let plain = newer.is_plain() && older.is_plain() && older.base < newer.base;
+    if !plain || (older.marker.is_some() && newer.marker.is_none()) {
+        return false;
+    }
+    let mut there = newer.columns_at_base();
+    let mut columns = older.columns_at_base();
+    columns.by_ref().all(|id| there.find(|column| id <= *column) == Some(id)) && columns.is_at_end()
 }
 
 /// As [`merge`], column by column.

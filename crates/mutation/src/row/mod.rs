@@ -239,11 +239,25 @@ impl<'a> RowView<'a> {
     pub(crate) fn is_plain(&self) -> bool {
         self.bytes.first().is_some_and(|flags| flags & !(HAS_MARKER | HAS_BASE) == 0)
     }
+    /// Of the blob of a row that is so, without a look at the rest: whether it has a marker, and
+    /// its live cells. `None`: of any other row, and of some of these.
+    #[inline]
+    pub(crate) fn plain_cells(bytes: &'a [u8]) -> Option<(bool, LiveCells<'a>)> {
+        let (flags, rest) = bytes.split_first()?;
+        let (_, columns) = rest.split_first_chunk::<8>()?;
+        let is_plain = flags & !HAS_MARKER == HAS_BASE;
+        is_plain.then_some((flags & HAS_MARKER != 0, LiveCells { rest: columns }))
+    }
     /// Its live cells that do not expire, in order of id, up to the first column that is something
     /// else.
     #[inline]
     pub(crate) fn live_cells(&self) -> LiveCells<'a> {
         LiveCells { rest: self.columns }
+    }
+    /// Its columns up to the first one that is anything but a value with the timestamp of the row.
+    #[inline]
+    fn columns_at_base(&self) -> ColumnsAtBase<'a> {
+        ColumnsAtBase { rest: self.columns }
     }
     /// Columns in order of id.
     pub fn columns(&self) -> Columns<'a> {
@@ -299,6 +313,20 @@ impl<'a> Iterator for LiveCells<'a> {
     type Item = (ColumnId, &'a [u8]);
     #[inline]
     fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
+        // Heads and lengths of one byte each, as nearly all are.
+        if let [head @ 0..0x80, length @ 0..0x80, rest @ ..] = self.rest
+            && head & ((1 << FORM_BITS) - 1) == LIVE_AT_BASE
+            && let Some((value, rest)) = rest.split_at_checked(*length as usize)
+        {
+            self.rest = rest;
+            return Some((ColumnId((head >> FORM_BITS) as u32), value));
+        }
+        self.next_long()
+    }
+}
+
+impl<'a> LiveCells<'a> {
+    fn next_long(&mut self) -> Option<(ColumnId, &'a [u8])> {
         let mut cursor = Cursor::new(self.rest);
         let head = cursor.vint("column head").ok()?;
         match (head & ((1 << FORM_BITS) - 1)) as u8 {
@@ -311,6 +339,32 @@ impl<'a> Iterator for LiveCells<'a> {
         let value = cursor.vint_bytes("cell value").ok()?;
         self.rest = cursor.rest();
         Some((ColumnId(u32::try_from(head >> FORM_BITS).ok()?), value))
+    }
+}
+
+/// Iterator of [`RowView::columns_at_base`].
+struct ColumnsAtBase<'a> {
+    rest: &'a [u8],
+}
+
+impl ColumnsAtBase<'_> {
+    fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl Iterator for ColumnsAtBase<'_> {
+    type Item = ColumnId;
+    #[inline]
+    fn next(&mut self) -> Option<ColumnId> {
+        let mut cursor = Cursor::new(self.rest);
+        let head = cursor.vint("column head").ok()?;
+        if (head & ((1 << FORM_BITS) - 1)) as u8 != LIVE_AT_BASE {
+            return None;
+        }
+        cursor.vint_bytes("cell value").ok()?;
+        self.rest = cursor.rest();
+        Some(ColumnId(u32::try_from(head >> FORM_BITS).ok()?))
     }
 }
 
