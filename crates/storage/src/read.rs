@@ -182,15 +182,18 @@ impl One<'_> {
         let Tablet { sealed, sstables, .. } = self.tablet;
         let one_memtable = sealed.borrow().is_empty() && sstables.borrow().is_empty();
         let cache = self.table.cache_of(self.tablet, self.through()).filter(|_| !one_memtable);
-        let mut held_none = false;
         if let Some(cache) = cache {
             let mut held = self.tablet.in_memory(&self.lookup.key);
             let more = held.next();
-            held_none = more.is_none();
             if held.next().is_none()
                 && let Some(page) = self.read_whole(cache, more.as_deref(), &pass)
             {
                 return page.map(Ok);
+            }
+            if more.is_none()
+                && let Some(page) = self.read_runs(cache, &pass)
+            {
+                return Some(Ok(page));
             }
         }
         if self.is_in_memtable_alone() {
@@ -199,7 +202,7 @@ impl One<'_> {
                 false => pass().then(|| self.read_memtable()),
             };
         }
-        self.read_runs(cache.filter(|_| held_none)?, pass).map(Ok)
+        None
     }
 
     /// Answers from one object of the cache, and what a memtable has besides; outer `None`: the

@@ -3,7 +3,7 @@
 use super::row::Row;
 use super::{Memtable, Partition};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
-use mutation::page::{Page, ReadCommand};
+use mutation::page::{Page, ReadCommand, SendRange};
 use mutation::{ClusteringRange, Direction, QueryCompactor, RowView, Tombstone};
 use std::ops::ControlFlow;
 
@@ -41,6 +41,10 @@ impl Walk<'_, '_> {
         {
             self.compactor.static_row(RowView::trusted(&row.bytes())).go_on()?;
         }
+        if self.command.resume.is_none() && partition.ranges.is_none() {
+            self.rows(partition)?;
+            return self.compactor.end().go_on();
+        }
         let mut ranges = self.command.resumed_ranges(self.order);
         if self.command.direction() == Direction::Reversed {
             ranges.reverse();
@@ -52,6 +56,20 @@ impl Walk<'_, '_> {
         self.compactor.end().go_on()
     }
 
+    /// All that is wanted of a partition without range tombstones by a command that begins there.
+    fn rows(&mut self, partition: &Partition) -> ControlFlow<()> {
+        let (order, direction) = (self.order, self.command.direction());
+        let (ranges, compactor) = (&self.command.ranges, &mut *self.compactor);
+        let mut range = |SendRange { start, end }: &SendRange| {
+            let bounds = ((&start.0[..], start.1), (&end.0[..], end.1));
+            partition.rows.visit(order, bounds, direction, |key, row| give(compactor, key, row))
+        };
+        match direction {
+            Direction::Forward => ranges.iter().try_for_each(&mut range),
+            Direction::Reversed => ranges.iter().rev().try_for_each(&mut range),
+        }
+    }
+
     fn range(
         &mut self,
         partition: &Partition,
@@ -59,12 +77,8 @@ impl Walk<'_, '_> {
         open: &mut Tombstone,
     ) -> ControlFlow<()> {
         let (order, direction) = (self.order, self.command.direction());
+        let bounds = (range.start.as_parts(), range.end.as_parts());
         let compactor = &mut *self.compactor;
-        if partition.ranges.is_none() {
-            return partition
-                .rows
-                .visit(order, range, direction, |key, row| give(compactor, key, row));
-        }
         let list = partition.ranges.as_deref();
         let mut changes =
             list.into_iter().flat_map(|list| list.changes(order, range, direction)).peekable();
@@ -78,7 +92,7 @@ impl Walk<'_, '_> {
             *open = at_first;
             compactor.change(first.as_parts(), at_first).go_on()?;
         }
-        partition.rows.visit(order, range, direction, |key, row| {
+        partition.rows.visit(order, bounds, direction, |key, row| {
             while let Some(change) = changes.next_if(|change| {
                 let place = order.compare(change.position.as_parts(), (key, 0));
                 direction.apply(place).is_lt()
@@ -99,8 +113,8 @@ impl Walk<'_, '_> {
 #[inline]
 fn give(compactor: &mut QueryCompactor<'_>, key: &[u8], row: &Row) -> ControlFlow<()> {
     match row.blob() {
-        Some(blob) => compactor.row(key, RowView::trusted(blob)),
-        None => compactor.row(key, RowView::trusted(&row.bytes())),
+        Some(blob) => compactor.row_blob(key, blob),
+        None => compactor.row_blob(key, &row.bytes()),
     }
     .go_on()
 }

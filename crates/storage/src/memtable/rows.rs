@@ -4,12 +4,15 @@ use super::footprint::{Grown, blob_bytes, vec_bytes};
 use super::row::Row;
 use super::tree::Tree;
 use model::ClusteringOrder;
-use mutation::{ClusteringPosition, ClusteringRange, Direction};
+use mutation::Direction;
 use std::ops::ControlFlow;
 use stdx::Bytes;
 
 /// Up to this many rows stay in a vector.
 const FEW_MAX: usize = 8;
+
+/// A position as [`ClusteringOrder::compare`] takes it.
+pub(super) type Parts<'a> = (&'a [u8], i8);
 
 /// Rows in clustering order. A clone copies at most [`FEW_MAX`] of them.
 #[derive(Clone)]
@@ -87,19 +90,16 @@ impl Rows {
         }
     }
 
-    /// Calls `each` with the rows in `range`, in that direction, until it breaks.
+    /// Calls `each` with the rows between two positions, in that direction, until it breaks.
     pub(super) fn visit(
         &self,
         order: &ClusteringOrder,
-        range: &ClusteringRange,
+        (start, end): (Parts<'_>, Parts<'_>),
         direction: Direction,
         mut each: impl FnMut(&Bytes, &Row) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let before = |row: &[u8], position: &ClusteringPosition| {
-            order.compare((row, 0), position.as_parts()).is_lt()
-        };
-        let starts = |row: &[u8]| before(row, &range.start);
-        let ends = |row: &[u8]| before(row, &range.end);
+        let starts = |row: &[u8]| order.compare((row, 0), start).is_lt();
+        let ends = |row: &[u8]| order.compare((row, 0), end).is_lt();
         match self {
             Rows::Few(rows) => {
                 let first = rows.partition_point(|(row, _)| starts(row));

@@ -245,7 +245,8 @@ impl Walk<'_, '_> {
         if at_first != *self.open {
             self.change(TombstoneChange { position: first.clone(), tombstone: at_first })?;
         }
-        partition.rows.visit(order, left, direction, |key, row| {
+        let bounds = (left.start.as_parts(), left.end.as_parts());
+        partition.rows.visit(order, bounds, direction, |key, row| {
             let before = |change: &TombstoneChange| {
                 let place = order.compare(change.position.as_parts(), (key, 0));
                 direction.apply(place).is_lt()

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{self, Shape, random_mutation, random_range};
+use model::Token;
 use mutation::page::{ColumnForm, Partitions, ReadCommand, SendRange};
 use mutation::{
     ClusteringPosition, ClusteringRange, Direction, Fragment, FrozenMutation, RingBound, RowView,

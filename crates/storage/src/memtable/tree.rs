@@ -120,7 +120,7 @@ impl<V: Clone> Tree<V> {
         direction: Direction,
         each: &mut impl FnMut(&Bytes, &V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        visit(&self.root, starts, ends, direction, each)
+        visit(&self.root, (Some(starts), Some(ends)), direction, each)
     }
 
     /// All values, in order.
@@ -136,6 +136,12 @@ impl<V: Clone> Tree<V> {
         let mut out = Vec::new();
         gather(&self.root, &mut out);
         out
+    }
+
+    /// Has the processor fetch the root.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        memory::prefetch(&*self.root);
     }
 
     /// Its nodes, to be taken apart by [`Node::take_apart`].
@@ -221,17 +227,23 @@ fn split<V: Clone>(
     (key, Rc::new(right))
 }
 
+/// How many entries, which are the first ones, have keys before a place.
+fn count<V>(entries: &[(Bytes, V)], is_before: &impl Fn(&[u8]) -> bool) -> usize {
+    entries.partition_point(|(key, _)| is_before(key))
+}
+
+/// Without `starts`, or `ends`, no key of the node lies before the start, or none at or after the
+/// end.
 fn visit<V>(
     node: &Node<V>,
-    starts: &impl Fn(&[u8]) -> bool,
-    ends: &impl Fn(&[u8]) -> bool,
+    (starts, ends): (Option<&impl Fn(&[u8]) -> bool>, Option<&impl Fn(&[u8]) -> bool>),
     direction: Direction,
     each: &mut impl FnMut(&Bytes, &V) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     match node {
         Node::Leaf(entries) => {
-            let first = entries.partition_point(|(key, _)| starts(key));
-            let last = entries.partition_point(|(key, _)| ends(key));
+            let first = starts.map_or(0, |starts| count(entries, starts));
+            let last = ends.map_or(entries.len(), |ends| count(entries, ends));
             let mut found = entries[first..last.max(first)].iter();
             match direction {
                 Direction::Forward => found.try_for_each(|(key, value)| each(key, value)),
@@ -239,13 +251,18 @@ fn visit<V>(
             }
         }
         Node::Inner(children) => {
-            let first = children[1..].partition_point(|(key, _)| starts(key));
-            let last = 1 + children[1..].partition_point(|(key, _)| ends(key));
-            let mut found = children[first..last.max(first)].iter().map(|(_, child)| child);
-            let mut into = |child: &Rc<Node<V>>| visit(child, starts, ends, direction, each);
+            // Of the first child the key is not looked at (*first-key*).
+            let others = &children[1..];
+            let first = starts.map_or(0, |starts| count(others, starts));
+            let last = ends.map_or(others.len(), |ends| count(others, ends)).max(first);
+            // What lies between the two has all of its keys in the range.
+            let mut into = |at: usize| {
+                let bounds = (starts.filter(|_| at == first), ends.filter(|_| at == last));
+                visit(&children[at].1, bounds, direction, each)
+            };
             match direction {
-                Direction::Forward => found.try_for_each(&mut into),
-                Direction::Reversed => found.rev().try_for_each(&mut into),
+                Direction::Forward => (first..=last).try_for_each(&mut into),
+                Direction::Reversed => (first..=last).rev().try_for_each(&mut into),
             }
         }
     }
