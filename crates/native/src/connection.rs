@@ -21,7 +21,7 @@ use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
 use query::trace::{Cause, Traced};
-use query::{BatchEntry, BatchStatement, CqlError, Session};
+use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
 use runtime::net::TcpStream;
 use runtime::sync::{Notify, Semaphore};
@@ -197,6 +197,37 @@ impl Connection {
         });
         self.admission().count(|counters| counters.requests_shed += count);
         used
+    }
+
+    /// Has memory fetch what the next whole requests at the start of `input` are going to look for;
+    /// how many bytes these have, and whether something was fetched. One alone is not looked at.
+    pub(crate) fn foresee(&self, input: &[u8], ahead: &mut Ahead) -> (usize, bool) {
+        let version = self.version.get().filter(|_| self.started.get());
+        let Some(version) = version else { return (0, false) };
+        let dialect = self.dialect(version);
+        let opaque = match self.segments.get() {
+            None => flag::CUSTOM_PAYLOAD | flag::COMPRESSED,
+            Some(_) => flag::CUSTOM_PAYLOAD,
+        };
+        let processor = self.server.processor();
+        let (mut used, mut first) = (0, true);
+        for _ in 0..Ahead::COUNT_MAX {
+            let Some(rest) = input.get(used..) else { break };
+            let Some(header) = frame::parse_request(rest, version) else { break };
+            let whole = HEADER_BYTES + header.body_bytes;
+            let Some(body) = rest.get(HEADER_BYTES..whole) else { break };
+            used += whole;
+            if std::mem::take(&mut first) && whole == rest.len() {
+                return (used, false);
+            }
+            if header.opcode == opcode::EXECUTE
+                && header.flags & opaque == 0
+                && let Ok(glance) = request::glance(dialect, body)
+            {
+                processor.foresee(ahead, glance.id, |at| glance.value(at));
+            }
+        }
+        (used, processor.fetch_ahead(ahead))
     }
 
     /// Appends an answer, and remembers how large it was.
@@ -425,8 +456,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers a request that only the processor can answer.
-    pub(crate) async fn answer(&self, header: Header, body: &[u8]) {
+    /// Answers a request that only the processor can answer. `is_fetched`: what it looks for was
+    /// fetched ahead.
+    pub(crate) async fn answer(&self, header: Header, body: &[u8], is_fetched: bool) {
         let (version, stream) = (header.version, header.stream);
         let dialect = self.dialect(version);
         let has_payload = header.flags & flag::CUSTOM_PAYLOAD != 0;
@@ -451,7 +483,8 @@ impl Connection {
                 Box::pin(self.prepare(dialect, stream, text, keyspace)).await
             }
             (None, Request::Execute { id, metadata_id, parameters }) => {
-                self.execute(dialect, stream, id, metadata_id, &parameters).await
+                let known = (metadata_id, is_fetched);
+                self.execute(dialect, stream, id, known, &parameters).await
             }
             (None, Request::Batch { kind, entries, parameters }) => {
                 Box::pin(self.batch(dialect, stream, kind, &entries, &parameters)).await
@@ -549,10 +582,11 @@ impl Connection {
         dialect: Dialect,
         stream: i16,
         id: &[u8],
-        metadata_id: Option<&[u8]>,
+        (metadata_id, is_fetched): (Option<&[u8]>, bool),
         parameters: &Parameters<'_>,
     ) -> Result<(), CqlError> {
-        let bound = processor_parameters(dialect, parameters)?;
+        let mut bound = processor_parameters(dialect, parameters)?;
+        bound.is_fetched = is_fetched;
         let processor = self.server.processor();
         let unprepared = || CqlError::Unprepared { id: id.to_vec() };
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
@@ -641,6 +675,7 @@ fn processor_parameters<'a>(
         now_secs: parameters.now_seconds,
         skip_metadata: parameters.skip_metadata,
         protocol_version: dialect.version,
+        is_fetched: false,
         trace: None,
     })
 }

@@ -16,7 +16,7 @@ use crate::admission::{Charge, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
 use crate::segment;
-use query::CqlError;
+use query::{Ahead, CqlError};
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep_until};
@@ -59,6 +59,10 @@ pub(crate) struct Intake<'a> {
     halvings: u32,
     /// What becomes of all further requests of this read.
     sheds: Option<Shed>,
+    /// What the requests ask that come next.
+    ahead: Ahead,
+    /// Whether it was fetched.
+    is_fetched: bool,
 }
 
 impl<'a> Intake<'a> {
@@ -80,6 +84,8 @@ impl<'a> Intake<'a> {
             waits_since: None,
             halvings: 0,
             sheds: None,
+            ahead: Ahead::default(),
+            is_fetched: false,
         }
     }
 
@@ -175,6 +181,7 @@ impl<'a> Intake<'a> {
         let (mut used, mut taken) = (self.skip.min(input.len()), 0u32);
         self.skip -= used;
         let carriage = connection.segments.get();
+        let mut foreseen = used;
         while let Some(rest) = input.get(used..) {
             if self.sheds_by_header() {
                 let shed = self.connection.shed_all(rest);
@@ -183,18 +190,11 @@ impl<'a> Intake<'a> {
                     continue;
                 }
             }
-            let header = match frame::parse_header(rest) {
-                Parsed::Incomplete => break,
-                Parsed::Header(header) => header,
-                Parsed::NotARequest => {
-                    let text = "a response where a request belongs".to_string();
-                    return Err(connection.protocol_error(0, text));
-                }
-                Parsed::UnsupportedVersion { version, stream } => {
-                    let text = format!("Invalid or unsupported protocol version: {version}");
-                    return Err(connection.protocol_error(stream, text));
-                }
-            };
+            if foreseen <= used {
+                let (bytes, is_fetched) = connection.foresee(rest, &mut self.ahead);
+                (foreseen, self.is_fetched) = (used + bytes, is_fetched);
+            }
+            let Some(header) = self.header_of(rest)? else { break };
             connection.check_version(&header)?;
             let whole = HEADER_BYTES + header.body_bytes;
             let wanted = self.check_size(&header)?;
@@ -222,6 +222,22 @@ impl<'a> Intake<'a> {
             }
         }
         Ok(used)
+    }
+
+    /// The header at the start of `rest`, if it is there.
+    fn header_of(&self, rest: &[u8]) -> Result<Option<Header>, Ended> {
+        match frame::parse_header(rest) {
+            Parsed::Incomplete => Ok(None),
+            Parsed::Header(header) => Ok(Some(header)),
+            Parsed::NotARequest => {
+                let text = "a response where a request belongs".to_string();
+                Err(self.connection.protocol_error(0, text))
+            }
+            Parsed::UnsupportedVersion { version, stream } => {
+                let text = format!("Invalid or unsupported protocol version: {version}");
+                Err(self.connection.protocol_error(stream, text))
+            }
+        }
     }
 
     /// Lets others have their turn. A connection that lags has so much time for what it has read.
@@ -317,10 +333,10 @@ impl<'a> Intake<'a> {
             charge.grow(unpacked.len());
         }
         self.connection.count_request();
-        let connection = self.connection.clone();
+        let (connection, is_fetched) = (self.connection.clone(), self.is_fetched);
         self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
-            connection.answer(header, &unpacked).await;
+            connection.answer(header, &unpacked, is_fetched).await;
             connection.ran();
             drop((charge, permit));
         });

@@ -141,6 +141,46 @@ pub(crate) fn parse<'a>(
     }
 }
 
+/// Of an EXECUTE: which statement, and its values by position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glance<'a> {
+    pub(crate) id: &'a [u8],
+    count: u16,
+    values: Cursor<'a>,
+}
+
+/// Looks at the body of an EXECUTE without a custom payload as far as that, ahead of [`parse`].
+pub(crate) fn glance(dialect: Dialect, body: &[u8]) -> Result<Glance<'_>, Damaged> {
+    let mut body = Cursor::new(body);
+    let id = body.u16_bytes("prepared statement id")?;
+    if dialect.metadata_ids {
+        body.u16_bytes("result metadata id")?;
+    }
+    body.u16("consistency")?;
+    let count = match flags(&mut body, dialect)? & (flag::VALUES | flag::NAMES) {
+        flag::VALUES => body.u16("value count")?,
+        _ => 0,
+    };
+    Ok(Glance { id, count, values: body })
+}
+
+impl<'a> Glance<'a> {
+    /// The bytes that are bound at a position, if there are some.
+    pub(crate) fn value(&self, at: u16) -> Option<&'a [u8]> {
+        let mut values = self.values;
+        if self.count <= at {
+            return None;
+        }
+        for _ in 0..at {
+            value(&mut values).ok()?;
+        }
+        match value(&mut values) {
+            Ok(Value::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
 fn prepare<'a>(body: &mut Cursor<'a>, dialect: Dialect) -> Result<Request<'a>, Damaged> {
     const KEYSPACE: u32 = 0x01;
     let text = long_string(body)?;

@@ -67,6 +67,15 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
+    /// The value of `key`, which counts neither as used nor as asked for.
+    pub(crate) fn peek<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Hash + Eq + ?Sized,
+        K: std::borrow::Borrow<Q>,
+    {
+        self.entries.get(key).map(|entry| entry.value.clone())
+    }
+
     /// Keeps a value; others may have to go.
     pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.clock += 1;

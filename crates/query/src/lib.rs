@@ -1,13 +1,14 @@
 //! CQL, from text to rows.
 //!
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
-//! [`processor`] keeps prepared statements and leads the rest; `fragments` plans what is read of
-//! stored data as it lies, `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`]
-//! execute what concerns the schema, `levels` lists service levels. [`session`],
-//! [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol above deals in;
-//! [`options`] are what the node is told, [`guardrail`] counts which of them were met; [`offline`]
-//! serves tools that have no node.
+//! [`processor`] keeps prepared statements and leads the rest, `ahead` fetches what statements that
+//! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
+//! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
+//! schema, `levels` lists service levels. [`session`], [`parameters`], [`response`], [`prepared`]
+//! and [`error`] are what the protocol above deals in; [`options`] are what the node is told,
+//! [`guardrail`] counts which of them were met; [`offline`] serves tools that have no node.
 
+mod ahead;
 mod batch;
 mod cache;
 mod ddl;
@@ -40,6 +41,7 @@ pub mod trace;
 mod types;
 mod udf;
 
+pub use ahead::Ahead;
 pub use cache::CacheStats;
 pub use error::CqlError;
 pub use options::Options;

@@ -64,6 +64,8 @@ pub struct Parameters<'a> {
     pub skip_metadata: bool,
     /// 3, 4 or 5.
     pub protocol_version: u8,
+    /// The partition that it names was fetched ahead already (see `Processor::fetch_ahead`).
+    pub is_fetched: bool,
     /// Where the client has asked for a trace.
     pub trace: Option<&'a Trace>,
 }
@@ -82,6 +84,7 @@ impl Parameters<'_> {
             now_secs: None,
             skip_metadata: false,
             protocol_version: 4,
+            is_fetched: false,
             trace: None,
         }
     }

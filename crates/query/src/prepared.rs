@@ -59,6 +59,11 @@ impl Prepared {
         self.statement.borrow().dialect()
     }
 
+    /// The statement, against whatever schema it was analysed last.
+    pub(crate) fn as_analysed(&self) -> Rc<Statement> {
+        self.statement.borrow().clone()
+    }
+
     /// The statement, analysed against the present schema.
     pub(crate) fn current(
         &self,

@@ -244,6 +244,16 @@ impl Processor {
         self.prepared.borrow_mut().get(id)
     }
 
+    /// The same; nothing is counted.
+    pub(crate) fn peek(&self, id: &[u8; 16]) -> Option<Rc<Prepared>> {
+        self.prepared.borrow().peek(id)
+    }
+
+    /// Takes reads and writes to where the data is.
+    pub(crate) fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
     /// Executes a prepared statement.
     pub async fn execute(
         &self,

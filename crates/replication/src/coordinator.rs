@@ -118,6 +118,12 @@ impl Coordinator {
         }
     }
 
+    /// The partitions at these tokens, a few, are about to be read or written one after the other:
+    /// those on this shard are fetched.
+    pub fn prefetch_all(&self, table: TableId, tokens: &[Token]) {
+        self.storage.prefetch_all(table, tokens);
+    }
+
     /// Writes one mutation of the partition at `token`. On its own shard this allocates nothing.
     pub async fn write(
         &self,

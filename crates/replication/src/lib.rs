@@ -34,4 +34,4 @@ pub use error::{ReadError, WriteError};
 pub use lwt::Round;
 pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 pub use rate::{Operation, RateLimited};
-pub use storage::Exceeded;
+pub use storage::{AHEAD_MAX, Exceeded};

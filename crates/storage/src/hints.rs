@@ -77,6 +77,15 @@ impl<V: Copy + Eq> Hints<V> {
         memory::prefetch(&segment.places[hash as usize % PLACES]);
     }
 
+    /// A place that is perhaps one of a token, nearly always the only one.
+    #[inline]
+    pub(crate) fn guess(&self, token: Token) -> Option<V> {
+        match self.find(token, Some) {
+            Hint::Is(place) => Some(place),
+            Hint::IsNot | Hint::Unsure => None,
+        }
+    }
+
     /// Adds a place of a token.
     pub(crate) fn insert(&mut self, token: Token, place: V) {
         let hash = hash_of(token);

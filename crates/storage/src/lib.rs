@@ -5,9 +5,9 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`mod@memory`], `hints`, `table`, `large_data`, `cache`, `view`, `open`, `flush`,
-//! `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`, `compaction`,
-//! `locks`.
+//! `dirty`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`, `open`,
+//! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`,
+//! `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -18,6 +18,7 @@
 //!  - *released-after-durable*: a log segment is let go only when the SSTable of every memtable
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
+mod ahead;
 mod bulk;
 mod cache;
 pub mod commitlog;
@@ -51,6 +52,7 @@ mod upload;
 mod view;
 mod whole;
 
+pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
 pub use compaction::{FinishedCompaction, RunningCompaction};

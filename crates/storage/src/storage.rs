@@ -224,6 +224,12 @@ impl Storage {
         self.shard.prefetch(table, token);
     }
 
+    /// The same for several partitions, [`crate::AHEAD_MAX`] at most, and to their ends: one after
+    /// the other is about to be read or written. Those of other shards are passed over.
+    pub fn prefetch_all(&self, table: TableId, tokens: &[Token]) {
+        self.shard.prefetch_all(table, tokens);
+    }
+
     /// Answers a page from memtables and SSTables of this shard.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         match self.read_at_once(command) {

@@ -268,6 +268,16 @@ impl Handles {
         entry
     }
 
+    /// Has the processor fetch the entry of a handle in use.
+    #[inline]
+    pub(super) fn prefetch(&self, handle: Handle) {
+        let index = handle.index();
+        let chunk = self.chunks.get(index / CHUNK).and_then(|chunk| chunk.entries.as_ref());
+        if let Some(entries) = chunk {
+            crate::prefetch(&entries[index % CHUNK]);
+        }
+    }
+
     /// As [`Handles::entry`].
     #[inline]
     pub(super) fn entry_mut(&mut self, handle: Handle) -> &mut Entry {

@@ -74,6 +74,47 @@ proptest! {
     #[test]
     fn any_body_is_survived(code in 0u8..0x12, v5: bool, payload: bool,
                             body in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = parse(code, if v5 { V5 } else { V4 }, payload, &body);
+        let dialect = if v5 { V5 } else { V4 };
+        let _ = parse(code, dialect, payload, &body);
+        if let Ok(glance) = glance(dialect, &body) {
+            let _ = (glance.value(0), glance.value(7), glance.value(u16::MAX));
+        }
+    }
+
+    #[test]
+    fn a_glance_sees_what_is_parsed(
+        v5: bool,
+        named in prop::bool::weighted(0.2),
+        values in prop::collection::vec(
+            prop::option::of(prop::collection::vec(any::<u8>(), 0..9)),
+            0..6,
+        ),
+    ) {
+        let dialect = if v5 { V5 } else { V4 };
+        let mut body = Vec::new();
+        body.put_u16_bytes(b"id");
+        if v5 {
+            body.put_u16_bytes(b"md");
+        }
+        body.put_u16(1);
+        let flags = flag::VALUES | if named { flag::NAMES } else { 0 };
+        if v5 { body.put_u32(flags) } else { body.put_u8(flags as u8) }
+        body.put_u16(values.len() as u16);
+        for value in &values {
+            if named {
+                body.put_u16_bytes(b"name");
+            }
+            match value {
+                Some(value) => body.put_u32_bytes(value),
+                None => body.put_i32(-1),
+            }
+        }
+        prop_assert!(parse(opcode::EXECUTE, dialect, false, &body).is_ok());
+        let glance = glance(dialect, &body).unwrap();
+        prop_assert_eq!(glance.id, b"id");
+        for at in 0..8 {
+            let there = values.get(at).and_then(|value| value.as_deref()).filter(|_| !named);
+            prop_assert_eq!(glance.value(at as u16), there);
+        }
     }
 }

@@ -54,7 +54,9 @@ pub(crate) async fn execute(
     let options = request.write_options(kind);
     let coordinator = request.coordinator;
     let token = Token::of(&key);
-    coordinator.prefetch(&plan.table, token);
+    if !request.parameters.is_fetched {
+        coordinator.prefetch(&plan.table, token);
+    }
     let built = request.step(|_| build(&key)).await?;
     let Some(mutation) = built else { return Ok(Response::VOID) };
     if plan.is_counter() {

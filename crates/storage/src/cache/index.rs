@@ -140,6 +140,12 @@ impl Index {
         }
     }
 
+    /// Once that is there: the object of a whole partition of that token, perhaps.
+    #[inline]
+    pub(super) fn guess(&self, token: Token) -> Option<Handle> {
+        self.hints.as_ref()?.guess(token)
+    }
+
     /// Notes or forgets where the object of a whole partition is (*hinted*).
     fn hint(&mut self, token: Token, old: Option<Entry>, new: Option<Entry>) {
         let Some(hints) = &mut self.hints else {

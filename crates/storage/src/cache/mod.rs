@@ -55,6 +55,7 @@ pub(crate) use update::{Update, UpdateStep};
 pub(crate) use visit::Piece;
 
 use index::Known;
+use memory::Handle;
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{RingBound, Tombstone};
 use partition::{Head, WholeView};
@@ -221,6 +222,21 @@ impl TabletCache {
     #[inline]
     pub(crate) fn prefetch(&self, token: Token) {
         self.cache.store.borrow().tablet(self.id).index.prefetch(token);
+    }
+
+    /// Once that is there: where the object of such a partition lies, if it is one.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, token: Token) -> Option<Handle> {
+        let store = self.cache.store.borrow();
+        let handle = store.tablet(self.id).index.guess(token)?;
+        store.arena.prefetch_place(handle);
+        Some(handle)
+    }
+
+    /// Once that is there: the object. Nothing was changed since.
+    #[inline]
+    pub(crate) fn prefetch_object(&self, handle: Handle) {
+        self.cache.store.borrow().arena.prefetch(handle);
     }
 
     /// What is known of a partition, as it stands now.

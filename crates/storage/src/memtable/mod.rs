@@ -17,6 +17,7 @@
 
 mod ahead;
 mod assembly;
+mod fetch;
 mod footprint;
 mod garbage;
 mod large;
@@ -31,7 +32,9 @@ mod tests;
 mod tree;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use fetch::Step;
 pub(crate) use garbage::Remains;
+pub(crate) use partitions::Number;
 pub(crate) use plain::Plain;
 pub use source::{KeyRange, MemtableSource};
 
@@ -40,7 +43,7 @@ use crate::dirty::Dirty;
 use crate::large_data::{Known, Watch};
 use footprint::{Grown, blob_bytes, boxed_bytes};
 use large::PartNode;
-use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
+use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
 use partitions::{Partitions, SLOT_BYTES};
 use reader::ReadError;
@@ -147,11 +150,6 @@ impl Memtable {
     /// Whether anything was written to a partition.
     pub(crate) fn contains(&self, key: &DecoratedKey) -> bool {
         self.partitions.borrow().get(key).is_some()
-    }
-    /// A partition of that token is about to be looked for.
-    #[inline]
-    pub(crate) fn prefetch(&self, token: Token) {
-        self.partitions.borrow().prefetch(token);
     }
     /// Whether a partition has rows so large that they are put together in steps: they are read
     /// through a source.

@@ -28,7 +28,7 @@ pub(super) struct Partitions {
 }
 
 /// The number of a slot, counted from one.
-type Number = NonZeroU32;
+pub(crate) type Number = NonZeroU32;
 
 struct Slot {
     key: DecoratedKey,
@@ -82,6 +82,22 @@ impl Partitions {
         if let Some(hints) = &self.hints {
             hints.prefetch(token);
         }
+    }
+
+    /// Once that is there: has the processor fetch the slot of a partition of that token, if there
+    /// is one; its number.
+    #[inline]
+    pub(super) fn prefetch_slot(&self, token: Token) -> Option<Number> {
+        let number = self.hints.as_ref()?.guess(token)?;
+        memory::prefetch_all(self.slot(number));
+        Some(number)
+    }
+
+    /// The key and the partition in a slot, to have what lies behind them fetched.
+    #[inline]
+    pub(super) fn in_slot(&self, number: Number) -> (&Bytes, &Partition) {
+        let Slot { key, partition } = self.slot(number);
+        (&key.key, partition)
     }
 
     /// A partition.
