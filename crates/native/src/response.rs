@@ -81,7 +81,7 @@ fn rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
     out.put_u32(kind::ROWS);
     let changed = known.metadata_id.is_some_and(|id| *id != page.metadata.id);
     let skip = known.skip_metadata && !changed;
-    let shared = shared_table(&page.metadata.columns);
+    let shared = if skip { None } else { shared_table(&page.metadata.columns) };
     let mut flags = 0;
     if page.paging_state.is_some() {
         flags |= metadata::MORE_PAGES;

@@ -64,17 +64,60 @@ fn scope(plan: &SelectPlan, request: &Request<'_>, env: &Env<'_>) -> Result<Scop
 
 /// Executes a `SELECT`.
 pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
-    let env = request.env();
     let Scope { per_partition, rows_left, resume, ranges, targets } =
         request.step(|env| scope(plan, request, env)).await?;
     let Some(targets) = targets else {
         return request.step(|env| empty(plan, env)).await;
     };
-    if let Targets::Key(token, _) = &targets {
+    if let Targets::Key(token, _) = &targets
+        && !request.parameters.is_fetched
+    {
         request.coordinator.prefetch(&plan.table, *token);
     }
     let page_size = request.parameters.page_size.and_then(|size| u64::try_from(size).ok());
     let page_size = page_size.filter(|size| 0 < *size && plan.grouping != Grouping::All);
+    let mut command =
+        ReadCommand { shape: shape(plan, &targets), ..command(plan, request, ranges) };
+    let mut aim = Aim { targets, resume, per_partition, rows_left, page_size };
+    let mut begun = Page::default();
+    if let Targets::Key(token, key) = &mut aim.targets
+        && aim.resume.is_none()
+        && command.shape != RowShape::Whole
+    {
+        // The rows of its pages are the result's: most often the first page is all of it.
+        command.partitions = Partitions::Key(std::mem::take(key));
+        command.row_limit = page_size.unwrap_or(u64::MAX).min(rows_left);
+        command.per_partition_limit = per_partition;
+        begun = read(plan, request, *token, &command).await?;
+        check_size(request, begun.bytes.len())?;
+        let is_cut = page_size.is_some() && is_cut(&command, &begun);
+        if begun.resume.is_none() || command.row_limit <= begun.row_count || is_cut {
+            return Ok(straight(plan, request, begun, (rows_left, page_size)));
+        }
+        *key = take_key(&mut command);
+        aim.resume = begun.resume.take();
+    }
+    // Boxed: what is answered by now is not to pay for its room.
+    Box::pin(scan(plan, request, command, aim, begun)).await
+}
+
+/// What is left to be read, and how much of it is wanted.
+struct Aim {
+    targets: Targets,
+    resume: Option<Resume>,
+    per_partition: u64,
+    rows_left: u64,
+    page_size: Option<u64>,
+}
+
+/// Reads page after page of replicas, after rows of the result that there are already.
+async fn scan(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+    command: ReadCommand,
+    Aim { targets, resume, per_partition, rows_left, page_size }: Aim,
+    begun: Page,
+) -> Result<Rows, CqlError> {
     let sorted_here = plan.ordered && matches!(&targets, Targets::Keys(keys) if 1 < keys.len());
     if sorted_here && page_size.is_some() {
         return Err(CqlError::invalid(
@@ -83,8 +126,8 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
              paging for this query",
         ));
     }
-    let filtered = !plan.restrictions.filters.is_empty();
     let mut output = Output::new(plan, sorted_here);
+    output.add_rows(begun.bytes, begun.row_count);
     if plan.grouping != Grouping::None {
         output.limit_groups(if sorted_here { u64::MAX } else { rows_left }, per_partition);
         if let Some(resume) = &resume {
@@ -99,9 +142,9 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
     let mut scan = Scan {
         plan,
         request,
-        env,
-        command: ReadCommand { shape: shape(plan, &targets), ..command(plan, request, ranges) },
-        filtered,
+        env: request.env(),
+        command,
+        filtered: !plan.restrictions.filters.is_empty(),
         per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
         rows_max: if limited { rows_left } else { u64::MAX },
         page_max: page_size.filter(|_| plan.grouping == Grouping::None),
@@ -110,18 +153,103 @@ pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<
         output,
         rows_in_partition: 0,
         partition: Vec::new(),
-        tombstones_seen: 0,
+        tombstones_seen: begun.tombstones_seen,
     };
     let rows = scan.run(targets, resume, rows_left).await?;
     warn(plan, request, scan.tombstones_seen);
-    if ALWAYS_ALLOWED_BYTES < rows.body.len() && page_size.is_none() {
-        warn_of_size(plan, request, rows.body.len());
-    }
+    warn_of_size(plan, request, rows.body.len(), page_size);
     Ok(rows)
 }
 
+/// What a page answers whose rows are the result's, where the page of the client ends with it.
+fn straight(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+    page: Page,
+    (rows_left, page_size): (u64, Option<u64>),
+) -> Rows {
+    warn(plan, request, page.tombstones_seen);
+    warn_of_size(plan, request, page.bytes.len(), page_size);
+    let state = state_after(plan, page.resume, rows_left, page.row_count);
+    Rows {
+        metadata: plan.metadata.clone(),
+        row_count: u32::try_from(page.row_count).unwrap_or(u32::MAX),
+        body: page.bytes,
+        paging_state: state,
+    }
+}
+
+/// Where the next page of the client begins, if anything is left of it.
+fn state_after(
+    plan: &SelectPlan,
+    next: Option<Resume>,
+    rows_left: u64,
+    row_count: u64,
+) -> Option<Vec<u8>> {
+    let rows_left = match rows_left {
+        u64::MAX => u64::MAX,
+        rows_left => rows_left.saturating_sub(row_count),
+    };
+    next.filter(|_| 0 < rows_left)
+        .map(|resume| PagingState { rows_left, resume }.encode(plan.table.schema.id))
+}
+
+/// Takes the key of the only partition out of a command.
+fn take_key(command: &mut ReadCommand) -> Vec<u8> {
+    match &mut command.partitions {
+        Partitions::Key(key) => std::mem::take(key),
+        Partitions::Range { .. } => Vec::new(),
+    }
+}
+
+/// Whether a page ended for its bytes or for its tombstones.
+fn is_cut(command: &ReadCommand, page: &Page) -> bool {
+    command.bytes_max <= page.bytes.len() || command.tombstone_limit <= page.tombstones_seen
+}
+
+/// Refuses answers that take too much memory.
+fn check_size(request: &Request<'_>, bytes: usize) -> Result<(), CqlError> {
+    if bytes <= ALWAYS_ALLOWED_BYTES {
+        return Ok(());
+    }
+    let max = natural(&request.options.max_memory_for_unlimited_query_hard_limit);
+    if bytes as u64 <= max {
+        return Ok(());
+    }
+    Err(CqlError::Invalid(format!(
+        "Memory usage of unpaged query exceeds hard limit of {max} (configured via \
+         max_memory_for_unlimited_query_hard_limit)"
+    )))
+}
+
+/// Reads a page of a replica.
+async fn read(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+    token: Token,
+    command: &ReadCommand,
+) -> Result<Page, CqlError> {
+    let options = request.read_options(&command.partitions);
+    let coordinator = request.coordinator;
+    if let Some(base) = &plan.fragments_of {
+        let read = coordinator.read_fragments(base, token, command, &options);
+        return Ok(Box::pin(read).await?);
+    }
+    let table = &plan.table;
+    request.note(|| begun(table, token, &command.partitions));
+    if Coordinator::limits_requests(table) && matches!(command.partitions, Partitions::Key(_)) {
+        Box::pin(request.admit_read(table, token)).await?;
+    }
+    let page = coordinator.read(table, token, command, &options).await?;
+    request.note(|| ended(&page));
+    Ok(page)
+}
+
 /// Tells the operator of large answers that nobody cuts.
-fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize) {
+fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize, page_size: Option<u64>) {
+    if bytes <= ALWAYS_ALLOWED_BYTES || page_size.is_some() {
+        return;
+    }
     let max = natural(&request.options.max_memory_for_unlimited_query_soft_limit);
     if max < bytes as u64 {
         let table = &plan.table.schema;
@@ -352,19 +480,12 @@ impl Scan<'_> {
         }
         let next = match targets {
             Targets::Key(token, key) => self.read_key(token, key, resume).await?,
-            // Boxed: a read of one key is not to pay for their room.
-            Targets::Keys(keys) => Box::pin(self.read_keys(keys, resume)).await?,
-            Targets::Range(range) => Box::pin(self.read_range(range, resume)).await?,
+            Targets::Keys(keys) => self.read_keys(keys, resume).await?,
+            Targets::Range(range) => self.read_range(range, resume).await?,
         };
         let (env, request) = (self.env, self.request);
         request.step(|_| self.output.finish(&env, rows_left)).await?;
-        let rows_left = match rows_left {
-            u64::MAX => u64::MAX,
-            rows_left => rows_left.saturating_sub(self.output.row_count),
-        };
-        let state = next
-            .filter(|_| 0 < rows_left)
-            .map(|resume| PagingState { rows_left, resume }.encode(self.plan.table.schema.id));
+        let state = state_after(self.plan, next, rows_left, self.output.row_count);
         Ok(rows(self.plan, &mut self.output, state))
     }
 
@@ -481,22 +602,7 @@ impl Scan<'_> {
     }
 
     async fn read(&self, token: Token) -> Result<Page, CqlError> {
-        let options = self.request.read_options(&self.command.partitions);
-        let coordinator = self.request.coordinator;
-        if let Some(base) = &self.plan.fragments_of {
-            let read = coordinator.read_fragments(base, token, &self.command, &options);
-            return Ok(Box::pin(read).await?);
-        }
-        let table = &self.plan.table;
-        self.request.note(|| begun(table, token, &self.command.partitions));
-        if Coordinator::limits_requests(table)
-            && matches!(self.command.partitions, Partitions::Key(_))
-        {
-            Box::pin(self.request.admit_read(table, token)).await?;
-        }
-        let page = coordinator.read(table, token, &self.command, &options).await?;
-        self.request.note(|| ended(&page));
-        Ok(page)
+        read(self.plan, self.request, token, &self.command).await
     }
 
     async fn read_ahead(
@@ -748,18 +854,7 @@ impl Scan<'_> {
     }
 
     fn check_size(&self) -> Result<(), CqlError> {
-        let bytes = self.output.body.len();
-        if bytes <= ALWAYS_ALLOWED_BYTES {
-            return Ok(());
-        }
-        let max = natural(&self.request.options.max_memory_for_unlimited_query_hard_limit);
-        if bytes as u64 <= max {
-            return Ok(());
-        }
-        Err(CqlError::Invalid(format!(
-            "Memory usage of unpaged query exceeds hard limit of {max} (configured via \
-             max_memory_for_unlimited_query_hard_limit)"
-        )))
+        check_size(self.request, self.output.body.len())
     }
 
     fn full(&self, place: Resume, last: bool, page: &Page, more: bool) -> Consumed {
