@@ -242,6 +242,45 @@ fn paging_yields_every_row_once() {
 }
 
 #[test]
+fn reads_that_end_for_their_bytes_make_one_result() {
+    run(|env| async move {
+        let option = "UPDATE system.config SET value = '64' WHERE name = ";
+        env.ok(&format!("{option}'query_page_size_in_bytes'")).await;
+        let is_there = |c: &i32| c % 3 != 0;
+        for c in 0..40 {
+            let row = format!("(1, 'x', {c}, 0, {})", c * 2);
+            env.ok(&format!("INSERT INTO pair (a, b, c, d, v) VALUES {row}")).await;
+        }
+        for c in (0..40).filter(|c| !is_there(c)) {
+            env.ok(&format!("DELETE FROM pair WHERE a = 1 AND b = 'x' AND c = {c}")).await;
+        }
+        let row = |c: i32| format!("{}, {c}, 'x'", c * 2);
+        let rows: Vec<String> = (0..40).filter(is_there).map(row).collect();
+        let back: Vec<String> = rows.iter().rev().cloned().collect();
+        let check = async |tail: &str, expected: &[String]| {
+            let select = format!("SELECT v, c, b FROM pair WHERE a = 1 AND b = 'x' {tail}");
+            assert_eq!(env.rows(&select).await, expected.join(" | "), "{select}");
+            for size in [1, 2, 3, 4, 7, 100] {
+                let pages = env.pages(&select, size).await;
+                let filled: Vec<&str> =
+                    pages.iter().map(String::as_str).filter(|page| !page.is_empty()).collect();
+                assert_eq!(filled.join(" | "), expected.join(" | "), "{select} by {size}");
+                for page in filled {
+                    assert!(page.split(" | ").count() <= size as usize, "{select} by {size}");
+                }
+            }
+        };
+        check("", &back).await;
+        check("ORDER BY c ASC, d DESC", &rows).await;
+        check("LIMIT 17", &back[..17]).await;
+        check("PER PARTITION LIMIT 5", &back[..5]).await;
+        check("ORDER BY c ASC, d DESC PER PARTITION LIMIT 9 LIMIT 11", &rows[..9]).await;
+        check("AND c > 5 AND c < 9", &back[back.len() - 6..back.len() - 4]).await;
+        check("AND c = 3", &[]).await;
+    });
+}
+
+#[test]
 fn prepared_statements_bind_and_follow_the_schema() {
     run(|env| async move {
         let int = |value: i32| value.to_be_bytes();
