@@ -50,7 +50,7 @@ impl Storage {
             .shard()
             .table(id)
             .ok_or_else(|| ReadError::Overloaded(StorageError::UnknownTable(id).to_string()))?;
-        let adjust = |options: &mut WriterOptions| {
+        let adjust = move |options: &mut WriterOptions| {
             if let Some(bytes) = how.column_index_bytes {
                 options.column_index_bytes = bytes;
             }
@@ -58,9 +58,15 @@ impl Storage {
                 options.version = version;
             }
         };
-        for tablet in &table.tablets {
-            compaction::merge_all(self.shard(), &table, tablet, &adjust).await?;
-        }
-        Ok(())
+        let shard = self.shard().clone();
+        let merges = async move {
+            for tablet in &table.tablets {
+                compaction::merge_all(&shard, &table, tablet, &adjust).await?;
+            }
+            Ok(())
+        };
+        // A caller who leaves leaves no merge halfway (*not-by-halves*).
+        let merged = self.scope().spawn(merges).await;
+        merged.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
     }
 }

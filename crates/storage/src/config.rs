@@ -76,6 +76,16 @@ pub struct Config {
 pub(crate) enum Planted {
     /// Writes are answered before their sync.
     AckBeforeSync,
+    /// Merges do not ask what lies outside of them.
+    ForgetsUnseen,
+    /// Merges do not wait until a deletion is old enough.
+    ForgetsEarly,
+    /// Merges do not ask what the log would bring back.
+    ForgetsReplays,
+    /// Merges remove their inputs before their outputs are sealed.
+    RemovesInputsFirst,
+    /// Merges remove their inputs one after the other.
+    RemovesInputsApart,
 }
 
 impl Config {

@@ -293,7 +293,7 @@ impl Shard {
         // A table that is dropped or truncated leaves memtables in the queue.
         let queue = &mut *table.dirty.queue.borrow_mut();
         queue.retain(|pending| !std::ptr::eq(&*pending.memtable, memtable));
-        self.log_of(table.log).discard(table.id, &memtable.held());
+        self.log_of(table.log).discard(table.id, &memtable.held(), memtable.oldest_live());
         if memtable.is_replayed() {
             self.replayed_released(table.log);
         }

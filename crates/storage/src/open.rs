@@ -3,6 +3,7 @@
 //! Policy on damage: an SSTable that cannot be opened makes the reads of its table fail with the
 //! file's name; the table's writes and all other tables go on.
 
+use crate::compaction::Obsolete;
 use crate::config::Log;
 use crate::error::StorageError;
 use crate::shard::Shard;
@@ -45,6 +46,8 @@ impl Shard {
         assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
         fs::create_dir_all(&table.dir).await?;
         let truncations = truncation::load(&table.dir).await?;
+        // Before the listing: shard 0 may remove a record, after its SSTables, meanwhile.
+        let obsolete = Obsolete::load(&table.dir).await?;
         let listing = match shard {
             0 => store::clean_up(&table.dir).await?,
             _ => store::list(&table.dir).await?,
@@ -61,8 +64,9 @@ impl Shard {
             let name = found.descriptor.file_name(Component::Data);
             tracing::warn!("{name} in {} has no TOC.txt: not opened", table.dir.display());
         }
-        let gone: HashSet<&str> =
-            truncations.iter().flat_map(|one| &one.sstables).map(String::as_str).collect();
+        let truncated = truncations.iter().flat_map(|one| &one.sstables);
+        let gone = truncated.chain(obsolete.iter().flat_map(|one| &one.sstables));
+        let gone: HashSet<&str> = gone.map(String::as_str).collect();
         let mut kept = Vec::new();
         for found in listing.tables.iter().filter(|found| found.state == State::Complete) {
             let name = found.descriptor.file_name(Component::Data);
@@ -73,6 +77,12 @@ impl Shard {
             }
         }
         drop(gone);
+        if shard == 0 {
+            for record in &obsolete {
+                record.remove().await?;
+            }
+            Obsolete::clean_up(&table.dir).await?;
+        }
         table.dir_synced.set(!kept.is_empty());
         *table.truncations.borrow_mut() = truncations;
         self.set_watch(&table);

@@ -279,6 +279,7 @@ impl OldSegments {
         if durable.await.contains(&false) {
             return;
         }
+        let mut gone = true;
         for id in ids {
             let removed = match damaged.contains(&id) {
                 true => files::set_aside(&dir, id).await,
@@ -286,10 +287,21 @@ impl OldSegments {
             };
             if let Err(error) = removed {
                 tracing::warn!("commitlog: {error}");
+                gone = false;
             }
         }
         if let Err(error) = fs::sync_dir(&dir).await {
             tracing::warn!("commitlog: {error}");
+            gone = false;
+        }
+        if gone {
+            on_all_shards(move || async move {
+                if let Some(storage) = local::try_get::<Storage>() {
+                    storage.shard().replay_state(log).old_gone.set(true);
+                    storage.shard().compaction_wake.notify_one();
+                }
+            })
+            .await;
         }
     }
 }

@@ -90,6 +90,8 @@ pub(crate) struct ReplayState {
     /// Whether it has ended: then all shards have opened the tables of this log, and files in
     /// their directories may come and go.
     pub(crate) done: Cell<bool>,
+    /// Whether the segments of earlier runs are gone: nothing of them can come back.
+    pub(crate) old_gone: Cell<bool>,
     /// The greatest base of the segments found at the start.
     pub(crate) old_base_max: Cell<u64>,
     /// On shard 0: tells that some shard has let go of its last such memtable.
@@ -448,7 +450,7 @@ impl Target<'_> {
             // Dropped while the write waited: nobody would let go of the segments.
             let mut gone = HeldEntries::default();
             held.iter().for_each(|segment| gone.add(*segment, 1));
-            return log.discard(table.id, &gone);
+            return log.discard(table.id, &gone, i64::MAX);
         }
         let memtable = tablet.active.borrow().clone();
         let (schema, ahead) = (table.schema.borrow(), ahead.take());

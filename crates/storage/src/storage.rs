@@ -121,6 +121,10 @@ impl Storage {
         &self.shard
     }
 
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     pub(crate) fn turns(&self) -> &snapshot::Turns {
         &self.snapshot_turns
     }
@@ -317,7 +321,23 @@ impl Storage {
 
     /// How many compactions of a table its options ask for now.
     pub fn pending_compactions(&self, id: TableId) -> usize {
-        self.shard.table(id).map_or(0, |table| compaction::pending(&table))
+        self.shard.table(id).map_or(0, |table| compaction::pending(&self.shard, &table))
+    }
+
+    /// Lets the logs go on in other segments, so that the present ones are removed when all they
+    /// hold is flushed: merges may forget no deletion that is newer than what a log has.
+    pub fn close_log_segments(&self) {
+        self.shard.logs().for_each(|log| log.close_segment());
+    }
+
+    /// When a repair had taken all deletions of a table to all its replicas, in seconds since
+    /// 1970: with `tombstone_gc` of mode `repair`, merges forget those that are older. `None`: none
+    /// is. An unknown table is ignored.
+    pub fn set_repair_time(&self, id: TableId, repaired_at: Option<i64>) {
+        if let Some(table) = self.shard.table(id) {
+            table.repaired_at.set(repaired_at);
+            self.shard.compaction_wake.notify_one();
+        }
     }
 
     /// What is being merged on this shard.
@@ -325,10 +345,10 @@ impl Storage {
         self.shard.compactions.running()
     }
 
-    /// Waits for merges that have ended, and takes them: each is told to one caller. Those of which
-    /// nobody has asked for long are forgotten.
-    pub async fn finished_compactions(&self) -> Vec<FinishedCompaction> {
-        self.shard.compactions.take_finished().await
+    /// The merges of this shard that have ended since they were taken last: each is told once.
+    /// Those of which nobody has asked for long are forgotten.
+    pub fn take_finished_compactions(&self) -> Vec<FinishedCompaction> {
+        self.shard.compactions.take_finished()
     }
 
     /// How many keys the filters of a table's SSTables let through in vain, and in all.

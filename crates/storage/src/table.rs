@@ -60,6 +60,10 @@ pub(crate) struct Table {
     pub(crate) watch: Cell<Watch>,
     /// When the log was told of writes to what is large last, by what it was.
     pub(crate) told: Cell<[Option<Instant>; 4]>,
+    /// When deletions had reached all replicas, in seconds since 1970; `None`: nobody knows.
+    pub(crate) repaired_at: Cell<Option<i64>>,
+    /// Whether the end of a merge may be durable or not: nothing is merged any more.
+    pub(crate) in_doubt: Cell<bool>,
     /// SSTables that are not in the set any more and could not be removed.
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
 }
@@ -148,6 +152,8 @@ impl Table {
             auto_compaction: Cell::new(true),
             watch: Cell::new(Watch::NONE),
             told: Cell::default(),
+            repaired_at: Cell::new(None),
+            in_doubt: Cell::new(false),
             unremoved: RefCell::default(),
         }
     }

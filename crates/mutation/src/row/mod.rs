@@ -234,6 +234,48 @@ impl<'a> RowView<'a> {
         let without = self.tombstone.is_none() && self.shadowable.is_none();
         self.marker.is_none() && without && self.columns.is_empty()
     }
+    /// The oldest timestamp of what it holds that is no deletion, whether it has expired or not;
+    /// `i64::MAX` where there is nothing.
+    pub fn oldest_live(&self) -> i64 {
+        self.oldest_plain().unwrap_or_else(|| self.live_timestamps().min().unwrap_or(i64::MAX))
+    }
+    /// The same of a row with nothing but live cells that do not expire; `None`: it has others.
+    #[inline]
+    fn oldest_plain(&self) -> Option<i64> {
+        if !self.is_plain() {
+            return None;
+        }
+        let mut oldest = if self.marker.is_some() { self.base } else { i64::MAX };
+        let mut cursor = Cursor::new(self.columns);
+        while !cursor.is_empty() {
+            let head = cursor.vint("column head").ok()?;
+            let delta = match (head & ((1 << FORM_BITS) - 1)) as u8 {
+                LIVE_AT_BASE => 0,
+                LIVE => cursor.svint("cell timestamp").ok()?,
+                _ => return None,
+            };
+            oldest = oldest.min(self.base.wrapping_add(delta));
+            cursor.vint_bytes("cell value").ok()?;
+        }
+        Some(oldest)
+    }
+    /// The timestamps of what it holds that is no deletion, whether it has expired or not.
+    pub fn live_timestamps(&self) -> impl Iterator<Item = i64> + use<'a> {
+        let live = |cell: Cell<'a>| match cell.state {
+            CellState::Dead { .. } => None,
+            _ => Some(cell.timestamp),
+        };
+        let marker = self.marker.and_then(|marker| live(marker.cell()));
+        let cells = self.columns().flat_map(move |(_, data)| {
+            let (atomic, collection) = match data {
+                ColumnData::Atomic(cell) => (live(cell), None),
+                ColumnData::Collection(view) => (None, Some(view)),
+            };
+            let elements = collection.into_iter().flat_map(|view| view.iter());
+            atomic.into_iter().chain(elements.filter_map(move |(_, cell)| live(cell)))
+        });
+        marker.into_iter().chain(cells)
+    }
     /// Whether it has no deletion, and no marker that expires or is dead.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

@@ -82,7 +82,7 @@ impl LoneLog {
 
     /// The entries need no log any more, as those of a memtable that was flushed.
     pub fn release(&self, entries: &LoneEntries) {
-        self.log.discard(Self::TABLE, &entries.0);
+        self.log.discard(Self::TABLE, &entries.0, i64::MAX);
     }
 
     /// What the log did and holds.

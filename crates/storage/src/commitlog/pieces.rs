@@ -139,7 +139,7 @@ impl Drop for Pieces<'_> {
     fn drop(&mut self) {
         let mut held = HeldEntries::default();
         self.segments.iter().for_each(|id| held.add(*id, 1));
-        self.tables.iter().for_each(|table| self.log.discard(*table, &held));
+        self.tables.iter().for_each(|table| self.log.discard(*table, &held, i64::MIN));
     }
 }
 

@@ -148,7 +148,10 @@ impl Commitlog {
 
     async fn keep_segments(&self) {
         loop {
-            match self.keep_one().await {
+            let kept = self.keep_one().await;
+            self.state.borrow_mut().keeping = false;
+            self.progress.notify_all();
+            match kept {
                 Ok(Kept::Something) => {}
                 Ok(Kept::Nothing) => self.keep.notified().await,
                 Err(error) => {
@@ -170,6 +173,7 @@ impl Commitlog {
         }
         let step = {
             let mut state = self.state.borrow_mut();
+            state.keeping = true;
             let made = 1 + state.closed.len() + state.active.is_some() as usize;
             let fits = made as u64 * self.config.segment_bytes as u64 <= self.config.bytes_max;
             if state.wanted && state.ready.is_none() && (fits || made <= 2) {
@@ -192,13 +196,20 @@ impl Commitlog {
             Step::Remove(id) => {
                 files::remove(dir, id).await?;
                 fs::sync_dir(dir).await?;
+                self.state.borrow_mut().flushed.remove(&id);
             }
             Step::Make { id, from } => {
                 let made = self.make(id, from).await;
                 let mut state = self.state.borrow_mut();
                 state.making = None;
                 let file = made?;
-                state.ready = Some((id, file));
+                if let Some(from) = from {
+                    state.flushed.remove(&from);
+                }
+                match state.stopping {
+                    true => state.removable.push(id),
+                    false => state.ready = Some((id, file)),
+                }
                 state.wanted = false;
                 state.create_error = None;
                 state.stats.allocations += 1;
@@ -249,7 +260,7 @@ impl Commitlog {
         loop {
             {
                 let state = self.state.borrow();
-                if state.jobs.is_empty() && state.writing.is_none() {
+                if state.jobs.is_empty() && state.writing.is_none() && !state.keeping {
                     break;
                 }
             }

@@ -81,6 +81,8 @@ pub(crate) struct State {
     pub(crate) making: Option<SegmentId>,
     /// Whether the keeper should make one.
     pub(crate) wanted: bool,
+    /// Whether the keeper is at work.
+    pub(crate) keeping: bool,
     pub(crate) closed: BTreeMap<SegmentId, Dirty>,
     pub(crate) jobs: VecDeque<Job>,
     /// The segment that the writer is writing to.
@@ -103,6 +105,9 @@ pub(crate) struct State {
     failures: VecDeque<(RangeInclusive<u64>, IoError)>,
     pub(crate) create_error: Option<IoError>,
     flush_wanted: HashSet<TableId>,
+    /// For each segment that a restart would replay, by table: the oldest timestamp of the data in
+    /// it that memtables do not have any more.
+    pub(crate) flushed: BTreeMap<SegmentId, HashMap<TableId, i64>>,
     pub(crate) spare: Vec<AlignedBuf>,
     pub(crate) stats: LogStats,
     pub(crate) stopping: bool,
@@ -182,6 +187,7 @@ impl Commitlog {
             ready: None,
             making: None,
             wanted: false,
+            keeping: false,
             closed: BTreeMap::new(),
             jobs: VecDeque::new(),
             writing: None,
@@ -198,6 +204,7 @@ impl Commitlog {
             failures: VecDeque::new(),
             create_error: None,
             flush_wanted: HashSet::default(),
+            flushed: BTreeMap::new(),
             spare: Vec::new(),
             stats: LogStats::default(),
             stopping: false,
@@ -462,9 +469,11 @@ impl Commitlog {
         self.pressure.notify_one();
     }
 
-    /// What `held` counts is durable elsewhere, or gone for good.
-    pub(crate) fn discard(&self, table: TableId, held: &HeldEntries) {
+    /// What `held` counts is durable elsewhere, or gone for good; `oldest` is the oldest timestamp
+    /// of the data in it, `i64::MAX` where there is none.
+    pub(crate) fn discard(&self, table: TableId, held: &HeldEntries, oldest: i64) {
         let mut state = self.state.borrow_mut();
+        let state = &mut *state;
         for (id, count) in &held.counts {
             let active = state.active.as_mut().filter(|active| active.id == *id);
             let dirty = match active {
@@ -472,6 +481,10 @@ impl Commitlog {
                 None => state.closed.get_mut(id),
             };
             let Some(dirty) = dirty else { continue };
+            if oldest != i64::MAX {
+                let known = state.flushed.entry(*id).or_default().entry(table).or_insert(oldest);
+                *known = oldest.min(*known);
+            }
             if let Some(left) = dirty.get_mut(&table) {
                 assert!(*count <= *left, "released-after-durable: more released than held");
                 *left -= count;
@@ -479,7 +492,7 @@ impl Commitlog {
                     dirty.remove(&table);
                 }
             }
-            self.release(&mut state, *id);
+            self.release(state, *id);
         }
     }
 
@@ -491,6 +504,29 @@ impl Commitlog {
             state.closed.remove(&id);
             state.removable.push(id);
             state.stats.released += 1;
+            self.keep.notify_one();
+        }
+    }
+
+    /// The oldest timestamp of data of a table that a restart would replay although it was flushed;
+    /// `i64::MAX` where there is none.
+    pub(crate) fn oldest_flushed(&self, table: TableId) -> i64 {
+        let state = self.state.borrow();
+        let of_table = |of: &HashMap<TableId, i64>| of.get(&table).copied();
+        state.flushed.values().filter_map(of_table).min().unwrap_or(i64::MAX)
+    }
+
+    /// Goes on in another segment, which the next write waits for if none is ready, so that the
+    /// present one can go when what it holds is flushed.
+    pub(crate) fn close_segment(&self) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let id = state.active.as_ref().map(|active| active.id);
+        let has_entries = state.active.as_ref().is_some_and(|active| !active.dirty.is_empty());
+        let had_entries = id.is_some_and(|id| state.flushed.contains_key(&id));
+        if !state.stopping && (has_entries || had_entries) {
+            self.rotate(state);
+            state.wanted = true;
             self.keep.notify_one();
         }
     }

@@ -1,17 +1,20 @@
 //! Doing a merge.
 
 use super::outputs::Outputs;
+use super::policy::Why;
 use super::progress::Progress;
-use super::{Adjust, Job};
+use super::purge::{self, Purger};
+use super::{Adjust, Job, Obsolete};
+use crate::config::Planted;
 use crate::flush::pass_gate;
 use crate::shard::Shard;
-use model::Token;
+use model::{DecoratedKey, Token};
 use mutation::tombstone::Purge;
 use mutation::{CompactionFilter, Direction, Fragment, RingBound};
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::io::IoClass;
 use runtime::time::{Instant, sleep, wall_micros};
-use sstable::Access;
+use sstable::{Access, Component};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,6 +27,9 @@ const PRESSED_SPAN: u64 = 200;
 /// The longest pause after a batch.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// Why nothing of a table is merged any more.
+const IN_DOUBT: &str = "the end of a merge may be durable or not: the next start will know";
+
 /// How a merge ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
@@ -31,16 +37,29 @@ enum Ended {
     GaveWay,
 }
 
+/// Whether a merge may forget deletions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forgets {
+    Nothing,
+    Something,
+}
+
 /// Does a job, unless somebody has taken its files or the table away meanwhile.
 pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadError> {
     let Job { table, tablet, .. } = job;
     let _gate = pass_gate(table, 1).await;
+    if table.in_doubt.get() {
+        return Err(ReadError::Overloaded(IN_DOUBT.to_string()));
+    }
     let present = tablet.sstables.borrow().clone();
     let is_there = |one: &Rc<sstable::Table>| present.iter().any(|other| Rc::ptr_eq(one, other));
     if table.dropped.get() || !job.inputs.iter().all(is_there) {
         return Ok(());
     }
     drop(present);
+    if job.why == Why::Expired && !is_still_expired(shard, job) {
+        return Ok(());
+    }
     let listed = shard.compactions.begin(table, job.kind(), &job.inputs);
     let mut merge = Merge {
         shard,
@@ -53,11 +72,18 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
         Ok(Ended::Done) => listed.finish(),
         Ok(Ended::GaveWay) => merge.outputs.abort().await,
         Err(error) => {
-            merge.outputs.abort().await;
+            merge.give_up().await;
             return Err(error);
         }
     }
     Ok(())
+}
+
+/// Whether data that the inputs may cover has come meanwhile.
+fn is_still_expired(shard: &Shard, job: &Job) -> bool {
+    let place = (&*job.table, &*job.tablet);
+    let files = purge::files_of(shard, place, &job.inputs, wall_micros());
+    files.iter().all(|file| file.expired)
 }
 
 /// A merge that is under way.
@@ -72,9 +98,20 @@ struct Merge<'j> {
 
 impl Merge<'_> {
     async fn all(&mut self) -> Result<Ended, ReadError> {
+        if self.job.why == Why::Expired {
+            self.end(Forgets::Something).await?;
+            return Ok(Ended::Done);
+        }
         let mut source = source_of(self.job);
         let now = wall_micros() / 1_000_000;
-        let mut filter = CompactionFilter::new(now, Box::new(|_| Purge::NEVER));
+        let (shard, job) = (self.shard, self.job);
+        let purger = Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now);
+        let forgets = if purger.is_some() { Forgets::Something } else { Forgets::Nothing };
+        let purge_of = move |key: &DecoratedKey| match &purger {
+            Some(purger) => purger.purge_of(key),
+            None => Purge::NEVER,
+        };
+        let mut filter = CompactionFilter::new(now, Box::new(purge_of));
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
         loop {
             if self.job.table.quiet_wanted.get() {
@@ -91,7 +128,7 @@ impl Merge<'_> {
             }
             for fragment in &kept {
                 let before = self.outputs.last_token();
-                if self.outputs.write(fragment).await? {
+                if self.outputs.write(fragment).await? && forgets == Forgets::Nothing {
                     self.release(before).await;
                 }
             }
@@ -102,9 +139,64 @@ impl Merge<'_> {
                 factor => sleep((begun.elapsed() * factor).min(PAUSE_MAX)).await,
             }
         }
+        if self.is_planted(Planted::RemovesInputsFirst) {
+            for one in &self.inputs {
+                self.job.table.remove_sstable(one.descriptor()).await;
+            }
+        }
         self.outputs.seal().await?;
-        self.release(Some(Token::MAX)).await;
+        self.end(forgets).await?;
         Ok(Ended::Done)
+    }
+
+    fn is_planted(&self, planted: Planted) -> bool {
+        self.shard.config.planted == Some(planted)
+    }
+
+    /// All outputs are sealed: all inputs that are left go (*all-or-none*).
+    async fn end(&mut self, forgets: Forgets) -> Result<(), ReadError> {
+        let mut record = None;
+        if forgets == Forgets::Something && !self.is_planted(Planted::RemovesInputsApart) {
+            record = Some(self.make_durable().await?);
+        }
+        let kept_before = self.job.table.unremoved.borrow().len();
+        self.release(Some(Token::MAX)).await;
+        let all_removed = self.job.table.unremoved.borrow().len() == kept_before;
+        if let Some(record) = record.filter(|_| all_removed)
+            && let Err(error) = record.remove().await
+        {
+            // The next start finds that its SSTables are gone, and removes it.
+            tracing::warn!("a record that is not needed any more stays: {error}");
+        }
+        Ok(())
+    }
+
+    /// Makes it durable that the inputs are gone. Where that fails it is undone; where that fails
+    /// as well nobody knows what the next start will find (*in-doubt*).
+    async fn make_durable(&self) -> Result<Obsolete, ReadError> {
+        let name = |one: &Rc<sstable::Table>| one.descriptor().file_name(Component::Data);
+        let names = self.inputs.iter().map(name).collect();
+        let (table, id) = (&self.job.table, super::random_uuid());
+        let error = match Obsolete::store(&table.dir, id, names).await {
+            Ok(record) => return Ok(record),
+            Err(error) => error,
+        };
+        if let Err(worse) = Obsolete::retract(&table.dir, id).await {
+            tracing::error!("{}: {IN_DOUBT}: {worse}", table.dir.display());
+            table.in_doubt.set(true);
+        }
+        Err(ReadError::Io(error))
+    }
+
+    /// It has failed. What is in doubt keeps its outputs: they have all that the inputs have.
+    async fn give_up(mut self) {
+        if self.job.table.in_doubt.get() {
+            let sealed = self.outputs.take_sealed();
+            let mut unremoved = self.job.table.unremoved.borrow_mut();
+            unremoved.extend(sealed.iter().map(|one| one.descriptor()));
+            return;
+        }
+        self.outputs.abort().await;
     }
 
     fn count(&self, batch: &[Fragment]) {
@@ -124,13 +216,17 @@ impl Merge<'_> {
             return;
         }
         let (over, rest) = self.inputs.iter().cloned().partition(is_over);
-        let over: Vec<_> = over;
+        let mut over: Vec<_> = over;
         self.inputs = rest;
         let outputs = self.outputs.take_sealed();
         let bytes: u64 = outputs.iter().map(|one| one.disk_bytes()).sum();
         self.progress.bytes_out.set(self.progress.bytes_out.get() + bytes);
         let _removal = self.job.table.removals.acquire(1).await;
         self.job.tablet.replace(&over, outputs);
+        if self.is_planted(Planted::RemovesInputsApart) {
+            // The newest first: deletions before what they delete.
+            over.reverse();
+        }
         for one in &over {
             self.job.table.remove_sstable(one.descriptor()).await;
         }

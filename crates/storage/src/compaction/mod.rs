@@ -1,12 +1,17 @@
-//! Merging SSTables of a tablet, so that reads need few of them. Deletions are kept.
+//! Merging SSTables of a tablet, so that reads need few of them, and what is deleted goes.
 //!
-//! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), `job` (doing
-//! it), [`outputs`], [`progress`].
+//! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), [`purge`] (what
+//! may be forgotten), `job` (doing it), [`outputs`], [`obsolete`], [`progress`].
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
-//!    and have taken its place in the set. A crash in between leaves both, which merge to the same:
-//!    the outputs keep every deletion.
+//!    and have taken its place in the set. A crash in between leaves both, which merge to the same
+//!    as long as the outputs keep every deletion.
+//!  - *all-or-none*: where a merge may forget deletions, all its inputs stay until all its outputs
+//!    are sealed, and go in one step, which is durable ([`obsolete`]).
+//!  - *in-doubt*: where nobody knows whether that is durable, nothing of the table is merged until
+//!    the next start, which finds out; both inputs and outputs stay.
+//!  - *not-by-halves*: a merge that was begun goes on to its end, whoever asked for it.
 //!  - *one-at-a-time*: nobody else merges the SSTables of a tablet meanwhile.
 //!  - *all-open-first*: nothing is compacted before all shards have opened the table: they list one
 //!    directory, and clear it of what looks unfinished.
@@ -20,14 +25,17 @@
 
 mod files;
 mod job;
+mod obsolete;
 mod outputs;
 mod policy;
 mod progress;
+mod purge;
 
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
-use files::{file_of, own_sstables};
+use files::own_sstables;
 use model::Uuid;
+pub(crate) use obsolete::Obsolete;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
 pub use progress::{FinishedCompaction, RunningCompaction};
@@ -105,13 +113,14 @@ impl Shard {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
         let ready = |table: &&Rc<Table>| {
-            table.auto_compaction.get() && self.replay_state(table.log).done.get()
+            let wanted = table.auto_compaction.get() && !table.in_doubt.get();
+            wanted && self.replay_state(table.log).done.get()
         };
         for table in tables.values().filter(ready) {
             let options = Options::of(&table.schema.borrow().options);
             let idle = |tablet: &&Rc<Tablet>| tablet.compacting.available() == 1;
             for tablet in table.tablets.iter().filter(idle) {
-                let (own, files) = seen(tablet);
+                let (own, files) = seen(self, table, tablet);
                 let wanted = options.jobs(&files, wall_micros());
                 jobs.extend(wanted.iter().map(|wanted| Job::of((table, tablet), &own, wanted)));
             }
@@ -131,18 +140,20 @@ impl Shard {
 }
 
 /// What a strategy is told of a tablet: SSTables that are not damaged.
-fn seen(tablet: &Tablet) -> (Vec<Rc<sstable::Table>>, Vec<File>) {
+fn seen(shard: &Shard, table: &Table, tablet: &Tablet) -> (Vec<Rc<sstable::Table>>, Vec<File>) {
     let mut own = own_sstables(tablet);
     own.retain(|one| !one.is_damaged());
-    let now = wall_micros();
-    let files = own.iter().map(|one| file_of(one, now)).collect();
+    let files = purge::files_of(shard, (table, tablet), &own, wall_micros());
     (own, files)
 }
 
 /// How many merges the options of a table ask for.
-pub(crate) fn pending(table: &Table) -> usize {
+pub(crate) fn pending(shard: &Shard, table: &Table) -> usize {
     let options = Options::of(&table.schema.borrow().options);
-    let of_tablet = |tablet: &Rc<Tablet>| options.pending(&seen(tablet).1, wall_micros());
+    let of_tablet = |tablet: &Rc<Tablet>| {
+        let (_, files) = seen(shard, table, tablet);
+        options.pending(&files, wall_micros())
+    };
     table.tablets.iter().map(of_tablet).sum()
 }
 
@@ -157,15 +168,36 @@ pub(crate) async fn merge_all(
     tablet: &Rc<Tablet>,
     adjust: Adjust<'_>,
 ) -> Result<(), ReadError> {
-    let _alone = tablet.compacting.acquire(1).await.ok();
+    let alone = tablet.compacting.acquire(1).await.ok();
     let own = own_sstables(tablet);
-    let now = wall_micros();
-    let files: Vec<_> = own.iter().map(|one| file_of(one, now)).collect();
+    let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
     let options = Options::of(&table.schema.borrow().options);
     for wanted in options.major(&files) {
         job::run(shard, &Job::of((table, tablet), &own, &wanted), adjust).await?;
     }
+    // Who passed the tablet by meanwhile looks at it again.
+    drop(alone);
+    shard.compaction_wake.notify_one();
     Ok(())
+}
+
+/// Merges some SSTables of a tablet: those that `pick` takes out of so many, into outputs that are
+/// cut at that size.
+#[cfg(test)]
+pub(crate) async fn merge_some(
+    shard: &Shard,
+    (table, tablet): (&Rc<Table>, &Rc<Tablet>),
+    pick: impl FnOnce(usize) -> Vec<usize>,
+    bytes_max: u64,
+) -> Result<(), ReadError> {
+    let _alone = tablet.compacting.acquire(1).await.ok();
+    let own = own_sstables(tablet);
+    let files = pick(own.len());
+    if files.is_empty() {
+        return Ok(());
+    }
+    let wanted = policy::Job { files, why: Why::Tier, level: 0, bytes_max };
+    job::run(shard, &Job::of((table, tablet), &own, &wanted), &|_| {}).await
 }
 
 fn random_uuid() -> Uuid {

@@ -2,7 +2,6 @@
 
 use crate::table::Table;
 use model::{TableId, Uuid};
-use runtime::sync::Notify;
 use runtime::time::wall_micros;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -54,7 +53,6 @@ pub struct FinishedCompaction {
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
-    ended: Notify,
 }
 
 /// What a merge tells of itself.
@@ -121,11 +119,7 @@ impl Compactions {
         self.running.borrow().iter().map(|progress| progress.now()).collect()
     }
 
-    /// Waits until some have ended.
-    pub(crate) async fn take_finished(&self) -> Vec<FinishedCompaction> {
-        while self.finished.borrow().is_empty() {
-            self.ended.notified().await;
-        }
+    pub(crate) fn take_finished(&self) -> Vec<FinishedCompaction> {
         self.finished.take().into()
     }
 }
@@ -144,8 +138,6 @@ impl Listed<'_> {
             finished.pop_front();
         }
         finished.push_back(done);
-        drop(finished);
-        self.list.ended.notify_one();
     }
 }
 

@@ -37,6 +37,9 @@ const ROWS_AT_ONCE: usize = 256;
 /// Rows that are merged between two looks at the clock.
 const ROWS_PER_STEP: usize = 16;
 
+/// Timestamps that are looked at between two looks at the clock.
+const CELLS_PER_STEP: usize = 256;
+
 /// What of a mutation is merged.
 #[derive(Default)]
 pub(crate) struct Ahead {
@@ -44,6 +47,8 @@ pub(crate) struct Ahead {
     /// By their numbers among the rows of the mutation, of which the static row is the first.
     rows: VecDeque<(usize, Merged)>,
     passed: usize,
+    /// The oldest timestamp of its data; `None`: nobody has looked.
+    oldest: Option<i64>,
 }
 
 /// A partition that all of a mutation is merged into.
@@ -77,10 +82,11 @@ impl Memtable {
         view: &FrozenView<'_>,
         watch: Watch,
     ) -> Ahead {
+        let oldest = Some(oldest_of(view).await);
         let many = ROWS_AT_ONCE < view.row_count() + view.range_count();
         if many && watch.bytes == usize::MAX {
             let whole = Some(self.merge_whole(schema, key, view).await);
-            return Ahead { whole, ..Ahead::default() };
+            return Ahead { whole, oldest, ..Ahead::default() };
         }
         let mut rows = VecDeque::new();
         let first = view.static_row().map(|row| (None, row));
@@ -91,7 +97,7 @@ impl Memtable {
                 rows.push_back((number, Merging::new(schema, base).run(row).await));
             }
         }
-        Ahead { rows, ..Ahead::default() }
+        Ahead { rows, oldest, ..Ahead::default() }
     }
 
     async fn merge_whole(
@@ -138,6 +144,21 @@ impl Memtable {
     }
 }
 
+/// The oldest timestamp of the data of a mutation, deletions left out.
+async fn oldest_of(view: &FrozenView<'_>) -> i64 {
+    let (mut oldest, mut seen) = (i64::MAX, 0usize);
+    for row in view.static_row().into_iter().chain(view.rows().map(|(_, row)| row)) {
+        for timestamp in row.live_timestamps() {
+            oldest = oldest.min(timestamp);
+            seen += 1;
+            if seen.is_multiple_of(CELLS_PER_STEP) {
+                yield_if_needed().await;
+            }
+        }
+    }
+    oldest
+}
+
 impl Ahead {
     /// Puts the whole partition into its place, which is new or not, if it is merged with what is
     /// there; whether it did.
@@ -163,6 +184,15 @@ impl Ahead {
             }
             None => false,
         }
+    }
+
+    /// The oldest timestamp of the data of the mutation, deletions left out.
+    #[inline]
+    pub(super) fn oldest_live(&self, view: &FrozenView<'_>) -> i64 {
+        self.oldest.unwrap_or_else(|| {
+            let rows = view.static_row().into_iter().chain(view.rows().map(|(_, row)| row));
+            rows.map(|row| row.oldest_live()).min().unwrap_or(i64::MAX)
+        })
     }
 
     /// How many rows of the whole partition are new, and range tombstones at most.

@@ -74,6 +74,9 @@ pub struct Memtable {
     is_huge: Cell<bool>,
     /// What it counts for; in the tests of sources nothing.
     dirty: Option<Rc<Dirty>>,
+    /// The oldest timestamp of data that was ever written to it, be it deleted or overwritten by
+    /// now: what the log would bring back may be without what came after it.
+    oldest_live: Cell<i64>,
     sealed: Cell<bool>,
     held: RefCell<HeldEntries>,
     /// Whether it holds what an earlier run logged.
@@ -128,6 +131,7 @@ impl Memtable {
             objects: Cell::new(0),
             is_huge: Cell::new(false),
             dirty,
+            oldest_live: Cell::new(i64::MAX),
             sealed: Cell::new(false),
             held: RefCell::new(HeldEntries::default()),
             replayed: Cell::new(false),
@@ -155,6 +159,11 @@ impl Memtable {
     /// through a source.
     pub(crate) fn has_huge_rows(&self, key: &DecoratedKey) -> bool {
         self.is_huge.get() && self.partitions.borrow().get(key).is_some_and(|one| one.is_huge)
+    }
+    /// The oldest timestamp of data, deletions left out, that was ever written to it, in the unit
+    /// of its writers; `i64::MAX` where there is none.
+    pub(crate) fn oldest_live(&self) -> i64 {
+        self.oldest_live.get()
     }
     /// Ends its life as a place to write to.
     pub(crate) fn seal(&self) {
@@ -224,6 +233,7 @@ impl Memtable {
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = Grown::default();
         let mut added = 0;
+        self.oldest_live.set(self.oldest_live.get().min(ahead.oldest_live(view)));
         let shared = partitions.entry(key, || {
             added += 1;
             grown.add(blob_bytes(view.key().len()) + boxed_bytes::<Partition>() + SLOT_BYTES);

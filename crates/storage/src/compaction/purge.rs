@@ -1,0 +1,210 @@
+//! Which deletions a merge may forget (compaction reference, section 6).
+//!
+//! A deletion is forgotten when it is old enough, as `tombstone_gc` of its table says, and no data
+//! that it covers can lie anywhere else: in an SSTable that is not merged, in a memtable, or in a
+//! segment of the commitlog that a restart would replay.
+//!
+//! Invariants
+//!  - *nothing-beneath*: a deletion is forgotten only where all live data of its partition outside of
+//!    the merge is newer. SSTables and memtables are asked as they are when the merge comes to the
+//!    partition; what arrives later arrives after the time that was given for it to arrive.
+//!  - *not-replayed*: nothing is forgotten before the segments of earlier runs are gone, and nothing
+//!    as old as what live segments hold of the table, flushed or not.
+//!  - *all-inputs-gone*: nothing is forgotten while an SSTable of the table that has left the set
+//!    could not be removed: it is back after a restart.
+
+use super::files::file_of;
+use super::policy::File;
+use crate::config::Planted;
+use crate::shard::Shard;
+use crate::table::{Table, Tablet};
+use model::DecoratedKey;
+use model::schema::TableOptions;
+use mutation::tombstone::Purge;
+use sstable::Lookup;
+use std::rc::Rc;
+
+/// Deletion times of SSTables that say "never", and "later than can be said".
+const NEVER: i64 = i32::MAX as i64 - 1;
+
+/// When a deletion is old enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// After `gc_grace_seconds`.
+    Timeout,
+    /// At once.
+    Immediate,
+    /// Never.
+    Disabled,
+    /// When a repair has taken it to all replicas; so long, in seconds, a write may be under way.
+    Repair { delay: i64 },
+}
+
+impl Mode {
+    fn of(options: &TableOptions) -> Mode {
+        let get = |name: &str| {
+            let found = options.tombstone_gc.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        let delay = get("propagation_delay_in_seconds").and_then(|secs| secs.parse().ok());
+        match get("mode") {
+            Some("immediate") => Mode::Immediate,
+            Some("disabled") => Mode::Disabled,
+            Some("repair") => Mode::Repair { delay: delay.unwrap_or(3600) },
+            _ => Mode::Timeout,
+        }
+    }
+}
+
+/// The second before which deletions of a table are old enough; `i64::MIN`: none is.
+fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 {
+    match Mode::of(options) {
+        Mode::Timeout => now - options.gc_grace_seconds as i64,
+        Mode::Immediate => now,
+        Mode::Disabled => i64::MIN,
+        Mode::Repair { delay } => {
+            repaired_at.map_or(i64::MIN, |repaired| repaired.saturating_sub(delay).min(now))
+        }
+    }
+}
+
+/// The same, of a table as it is now.
+fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
+    let replayed = shard.replay_state(table.log).old_gone.get();
+    if !replayed || !table.unremoved.borrow().is_empty() {
+        return i64::MIN;
+    }
+    match shard.config.planted {
+        Some(Planted::ForgetsEarly) => now,
+        _ => gc_before(&table.schema.borrow().options, table.repaired_at.get(), now),
+    }
+}
+
+/// The oldest live data of an SSTable, in the unit of its timestamps.
+fn oldest_live(one: &sstable::Table) -> i64 {
+    let known = one.scylla().timestamps.iter().find(|(kind, _)| *kind == 1);
+    known.map_or(one.timestamps().0, |(_, timestamp)| *timestamp)
+}
+
+/// The oldest live data of a table that was flushed and that a restart would replay all the same.
+fn oldest_logged(shard: &Shard, table: &Table) -> i64 {
+    if shard.config.planted == Some(Planted::ForgetsReplays) {
+        return i64::MAX;
+    }
+    shard.log_of(table.log).oldest_flushed(table.id)
+}
+
+/// Asked what may be forgotten of a partition.
+pub(super) struct Purger<'j> {
+    shard: &'j Shard,
+    table: &'j Table,
+    tablet: &'j Tablet,
+    inputs: &'j [Rc<sstable::Table>],
+    gc_before: i64,
+}
+
+impl<'j> Purger<'j> {
+    /// `None`: the inputs have nothing that is old enough.
+    pub(super) fn of(
+        shard: &'j Shard,
+        (table, tablet): (&'j Table, &'j Tablet),
+        inputs: &'j [Rc<sstable::Table>],
+        now: i64,
+    ) -> Option<Purger<'j>> {
+        let gc_before = gc_before_of(shard, table, now);
+        // Of what expires statistics have when it does; the deletion is as old as the write.
+        let has_old = |one: &Rc<sstable::Table>| {
+            let stats = one.stats();
+            stats.min_deletion_time.saturating_sub(stats.max_ttl as i64) < gc_before
+        };
+        let any = inputs.iter().any(has_old);
+        any.then_some(Purger { shard, table, tablet, inputs, gc_before })
+    }
+
+    pub(super) fn purge_of(&self, key: &DecoratedKey) -> Purge {
+        // What could not be removed meanwhile counts as well.
+        if !self.table.unremoved.borrow().is_empty() {
+            return Purge::NEVER;
+        }
+        let memtables = self.tablet.memtables().filter(|memtable| memtable.contains(key));
+        let in_memory = memtables.map(|memtable| memtable.oldest_live()).min();
+        let all = self.tablet.sstables.borrow().clone();
+        let mut lookup = None;
+        let mut others = all.iter().filter(|one| {
+            let is_input = self.inputs.iter().any(|input| Rc::ptr_eq(input, one));
+            !is_input && one.may_contain(lookup.get_or_insert_with(|| Lookup::new(key.key.clone())))
+        });
+        let mut elsewhere = i64::MAX;
+        for one in &mut others {
+            elsewhere = elsewhere.min(oldest_live(one));
+        }
+        let logged = oldest_logged(self.shard, self.table);
+        let timestamp_before = elsewhere.min(logged).min(in_memory.unwrap_or(i64::MAX));
+        let unseen = self.shard.config.planted == Some(Planted::ForgetsUnseen);
+        let timestamp_before = if unseen { i64::MAX } else { timestamp_before };
+        Purge { gc_before: self.gc_before, timestamp_before }
+    }
+}
+
+/// What strategies are told of these SSTables of a tablet.
+pub(super) fn files_of(
+    shard: &Shard,
+    (table, tablet): (&Table, &Tablet),
+    own: &[Rc<sstable::Table>],
+    now_micros: i64,
+) -> Vec<File> {
+    let gc_before = gc_before_of(shard, table, now_micros.div_euclid(1_000_000));
+    let mut files: Vec<File> = own.iter().map(|one| file_of(one, now_micros)).collect();
+    if gc_before == i64::MIN {
+        return files;
+    }
+    // What lives on has the latest time that the format can say; what goes later than that as well.
+    let dead = |one: &sstable::Table| {
+        let latest = one.stats().max_deletion_time;
+        latest < NEVER && latest < gc_before
+    };
+    // Of what has no live data nothing can come back.
+    let all = tablet.sstables.borrow().clone();
+    let in_files = all.iter().filter(|one| !dead(one)).map(|one| oldest_live(one)).min();
+    let in_memory = tablet.memtables().map(|memtable| memtable.oldest_live()).min();
+    let logged = oldest_logged(shard, table);
+    let oldest = in_files.into_iter().chain(in_memory).fold(logged, i64::min);
+    for (file, one) in files.iter_mut().zip(own) {
+        file.droppable = droppable(one, gc_before);
+        file.expired = dead(one) && one.timestamps().1 < oldest;
+    }
+    files
+}
+
+/// The part of an SSTable that is deletions, or has expired, before a second; about.
+fn droppable(one: &sstable::Table, gc_before: i64) -> f64 {
+    let stats = one.stats();
+    let cells = stats.cell_counts.mean() * stats.partition_sizes.count() as f64;
+    let dropped = stats.tombstones.count_until(gc_before.saturating_sub(1));
+    if dropped == 0 { 0.0 } else { (dropped as f64 / cells.max(1.0)).min(1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tombstone_gc_says_what_is_old_enough() {
+        let check = |pairs: &[(&str, &str)], repaired_at, expected| {
+            let mut options = crate::testing::schema(1, "t").options;
+            options.gc_grace_seconds = 100;
+            let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            options.tombstone_gc = pairs.collect();
+            assert_eq!(gc_before(&options, repaired_at, 10_000), expected, "{options:?}");
+        };
+        check(&[], None, 9_900);
+        check(&[("mode", "timeout")], Some(5), 9_900);
+        check(&[("mode", "immediate")], None, 10_000);
+        check(&[("mode", "disabled")], Some(9_999), i64::MIN);
+        check(&[("mode", "repair")], None, i64::MIN);
+        check(&[("mode", "repair")], Some(9_000), 5_400);
+        let delay = ("propagation_delay_in_seconds", "7");
+        check(&[("mode", "repair"), delay], Some(9_000), 8_993);
+        check(&[("mode", "repair"), delay], Some(i64::MAX), 10_000);
+    }
+}

@@ -1,0 +1,159 @@
+//! Merges: what they forget, what they keep.
+
+use super::*;
+use model::Token;
+use runtime::sim::{NodeId, Options, World};
+
+const NODE: NodeId = NodeId(0);
+
+/// Opens table 1 alone, with these options of compaction, ready to be compacted.
+async fn open_one(config: Config, pairs: &[(&str, &str)]) -> (Rc<Storage>, TableSchema) {
+    let storage = Storage::open(config).await.unwrap();
+    let mut schema = schema(1, "t1");
+    let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+    schema.options.compaction = pairs.collect();
+    let map = TabletMap::static_map(runtime::shard_count());
+    storage.add_table(Rc::new(schema.clone()), map, Log::Data).await.unwrap();
+    storage.replay(Log::Data).await.unwrap();
+    (storage, schema)
+}
+
+/// Deletes a row, so long ago that it may be forgotten.
+fn delete(schema: &TableSchema, partition: u64, row: u32, timestamp: i64) -> FrozenMutation {
+    let mut builder = MutationBuilder::new(schema, &key(partition));
+    let mut blob = RowBuilder::new(Vec::new());
+    blob.tombstone(mutation::Tombstone::new(timestamp, 500));
+    builder.row(&clustering(&[row, 0]), &blob.finish());
+    builder.freeze()
+}
+
+fn sstables(storage: &Storage, schema: &TableSchema) -> Vec<Rc<sstable::Table>> {
+    storage.shard().table(schema.id).unwrap().sstables()
+}
+
+async fn compact(storage: &Storage, schema: &TableSchema) {
+    storage.compact_all(schema.id, Default::default()).await.unwrap();
+}
+
+/// Flushes so that the log has nothing of it any more.
+async fn flush_and_release(storage: &Storage, schema: &TableSchema) {
+    storage.close_log_segments();
+    storage.flush(schema.id).await.unwrap();
+    runtime::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[test]
+fn old_deletions_and_what_they_delete_are_forgotten() {
+    let mut world = World::new(Options::new(3));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let (storage, schema) = open_one(config(), &[("enabled", "false")]).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        storage.apply(write(&schema, 1, 1, 10, b"old")).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        storage.apply(delete(&schema, 1, 1, 11)).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        assert_eq!(sstables(&storage, &schema).len(), 2);
+        // Data as old in memory, of the same partition, keeps the deletion.
+        storage.apply(write(&schema, 1, 2, 11, b"as old")).await.unwrap();
+        compact(&storage, &schema).await;
+        assert_eq!(sstables(&storage, &schema).len(), 1);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 1);
+        // So does what the log would bring back, although it is flushed.
+        storage.flush(schema.id).await.unwrap();
+        compact(&storage, &schema).await;
+        let tombstones = |storage: &Storage| -> u64 {
+            let all = sstables(storage, &schema);
+            all.iter().map(|one| one.stats().tombstones.count_until(i64::MAX)).sum()
+        };
+        assert_eq!(tombstones(&storage), 1);
+        flush_and_release(&storage, &schema).await;
+        compact(&storage, &schema).await;
+        assert_eq!(tombstones(&storage), 0);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 1);
+        // A table of nothing but deletions has no SSTable.
+        storage.apply(delete(&schema, 1, 2, 12)).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        compact(&storage, &schema).await;
+        assert_eq!(sstables(&storage, &schema).len(), 0);
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_outside_of_a_merge_keeps_deletions() {
+    let mut world = World::new(Options::new(4));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let windows = [("class", "TimeWindowCompactionStrategy"), ("enabled", "false")];
+        let (storage, schema) = open_one(config(), &windows).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        let day = 86_400_000_000;
+        // The data is of the first window, its deletion of the second.
+        storage.apply(write(&schema, 1, 1, 10, b"old")).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        storage.apply(delete(&schema, 1, 1, day)).await.unwrap();
+        storage.apply(write(&schema, 2, 1, day, b"other")).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        compact(&storage, &schema).await;
+        assert_eq!(sstables(&storage, &schema).len(), 2);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 0);
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_has_expired_as_a_whole_is_dropped_unread() {
+    let mut world = World::new(Options::new(5));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let (storage, schema) = open_one(config(), &[]).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        storage.apply(delete(&schema, 1, 1, 10)).await.unwrap();
+        storage.apply(delete(&schema, 2, 1, 11)).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        storage.apply(write(&schema, 3, 1, 20, b"live")).await.unwrap();
+        flush_and_release(&storage, &schema).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        let left = sstables(&storage, &schema);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].partition_count(), 1);
+        let done = storage.take_finished_compactions();
+        assert_eq!(done.len(), 1);
+        assert_eq!((done[0].job.rows_done, done[0].bytes_out), (0, 0));
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn runs_are_cut_between_tokens() {
+    let mut world = World::new(Options::new(6));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let small = [("sstable_size_in_mb", "1"), ("enabled", "false")];
+        let (storage, schema) = open_one(config(), &small).await;
+        let value = vec![7; 3_000];
+        for round in 0..3u32 {
+            for partition in 0..500 {
+                let new = write(&schema, partition, round, 1 + round as i64, &value);
+                storage.apply(new).await.unwrap();
+            }
+            storage.flush(schema.id).await.unwrap();
+            compact(&storage, &schema).await;
+        }
+        let mut all = sstables(&storage, &schema);
+        all.sort_by_key(|one| one.first_key().token);
+        assert!(4 <= all.len() && all.len() <= 5, "{}", all.len());
+        let run = all[0].scylla().run_id;
+        assert!(run.is_some() && all.iter().all(|one| one.scylla().run_id == run));
+        let mut last = Token::MIN;
+        for one in &all {
+            assert!(last < one.first_key().token && one.data_bytes() < (1 << 20) + 20_000);
+            last = one.last_key().token;
+        }
+        for partition in 0..500 {
+            assert_eq!(rows(&storage, &schema, partition).await.len(), 3);
+        }
+        storage.stop().await.unwrap();
+    });
+}
