@@ -235,7 +235,11 @@ impl Found {
 }
 
 /// All rows of a system table of this shard.
-async fn read_table(storage: &Storage, keyspace: &str, name: &str) -> Result<Vec<Row>, BootError> {
+pub(crate) async fn read_table(
+    storage: &Storage,
+    keyspace: &str,
+    name: &str,
+) -> Result<Vec<Row>, BootError> {
     let table = system_tables::table(keyspace, name);
     let now = runtime::time::wall_micros().div_euclid(1_000_000);
     let mut command = rows::read_all(&table, now);

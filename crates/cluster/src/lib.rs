@@ -32,6 +32,7 @@ mod rows_testing;
 
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
+pub use local_rows::CompactionRecord;
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use registry::{ChangeError, Cluster};
 pub use replication::Replication;

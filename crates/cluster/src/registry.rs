@@ -5,8 +5,9 @@
 //! on all shards, then told. What a crash interrupts is either in the log or not.
 
 use crate::auto_snapshots::AutoSnapshots;
+use crate::boot;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
-use crate::local_rows;
+use crate::local_rows::{self, CompactionRecord};
 use crate::node::NodeInfo;
 use crate::schema::{Schema, SchemaChange};
 use crate::schema_tables::{self, write::Owner};
@@ -21,7 +22,7 @@ use std::fmt;
 use std::rc::Rc;
 use stdx::HashMap;
 use storage::commitlog::ReplayPosition;
-use storage::{Log, SnapshotTag, Storage};
+use storage::{FinishedCompaction, Log, SnapshotTag, Storage};
 
 /// Schema changes that wait for their turn at most.
 const WAITING_MAX: usize = 4096;
@@ -114,15 +115,50 @@ impl Cluster {
         at: i64,
         places: &[(u16, ReplayPosition)],
     ) -> Result<(), String> {
-        let (shard, mutation) = {
+        let mutation = local_rows::truncated(&self.schema.borrow(), table, at, places);
+        self.write_down("truncated", table, mutation).await
+    }
+
+    /// Writes down in `system.compaction_history` that a merge has ended on a shard. Merges of that
+    /// table itself are not written down: each would be reason for another.
+    pub async fn note_compaction(
+        &self,
+        shard: u16,
+        done: &FinishedCompaction,
+    ) -> Result<(), String> {
+        let history = "compaction_history";
+        if done.job.keyspace == "system" && done.job.name == history {
+            return Ok(());
+        }
+        let mutation = local_rows::compacted(&self.schema.borrow(), shard, done);
+        self.write_down(history, done.job.id, mutation).await
+    }
+
+    /// The merges that `system.compaction_history` has, of all shards, the latest first.
+    pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, String> {
+        let read = || async {
+            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+            let rows = boot::read_table(&storage, "system", "compaction_history").await;
+            rows.map_err(|error| error.to_string())
+        };
+        let mut all = Vec::new();
+        for rows in runtime::on_all_shards(read).await {
+            all.extend(rows?.iter().map(CompactionRecord::of));
+        }
+        all.sort_by_key(|record: &CompactionRecord| (-record.ended_at, record.id));
+        Ok(all)
+    }
+
+    /// Applies a mutation of the partition `key` of a system table where that lies.
+    async fn write_down(&self, table: &str, key: Uuid, new: FrozenMutation) -> Result<(), String> {
+        let shard = {
             let schema = self.schema.borrow();
-            let entry = schema.table("system", "truncated").expect("a system table");
-            let shard = entry.tablets.shard_of(Token::of(table.as_bytes()));
-            (shard, local_rows::truncated(&schema, table, at, places))
+            let entry = schema.table("system", table).expect("a system table");
+            entry.tablets.shard_of(Token::of(key.as_bytes()))
         };
         let write = move || async move {
             let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
-            storage.apply(mutation).await.map_err(|error| error.to_string())
+            storage.apply(new).await.map_err(|error| error.to_string())
         };
         runtime::on_shard(shard, write).await
     }

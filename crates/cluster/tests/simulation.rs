@@ -1,7 +1,8 @@
 //! A simulated node whose schema changes while it crashes: what was acknowledged is there, what
 //! was not is there as a whole or not at all, and all shards say the same.
 
-use cluster::{BootConfig, ChangeError, Cluster, Event, NodeConfig, Schema, SchemaChange};
+use cluster::{BootConfig, ChangeError, Cluster, CompactionRecord, Event, NodeConfig};
+use cluster::{Schema, SchemaChange};
 use model::{Column, ColumnId, ColumnKind, Keyspace, TableSchema, Token, Type, UserType, Uuid};
 use runtime::sim::{NodeId, Options, World};
 use std::cell::RefCell;
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
+use storage::{FinishedCompaction, RunningCompaction};
 
 fn config() -> BootConfig {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -269,4 +271,58 @@ fn a_node_stops_and_starts_as_the_same_node() {
     assert!(seen.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1));
     assert!(seen.windows(2).all(|pair| pair[0].2 < pair[1].2));
     assert_eq!(seen[0].1.len(), 4);
+}
+
+#[test]
+fn merges_that_have_ended_are_told_for_a_week() {
+    let mut world = World::new(Options::new(12));
+    let node = world.add_node(2);
+    world.block_on(node, 0, async {
+        cluster::boot(config()).await.expect("a start");
+        let cluster = runtime::local::get::<Cluster>();
+        let now = runtime::time::wall_micros();
+        let ended = |number: u128, name: &str, ended_micros| FinishedCompaction {
+            job: RunningCompaction {
+                id: Uuid::from_u128(number),
+                table: Uuid::from_u128(7),
+                keyspace: "system".to_owned(),
+                name: name.to_owned(),
+                kind: "Compaction",
+                started_micros: ended_micros - 5000,
+                bytes_in: 100,
+                partitions: 3,
+                partitions_done: 3,
+                rows_done: 4,
+                bytes_written: 70,
+            },
+            ended_micros,
+            bytes_out: 60,
+        };
+        let week = 7 * 86_400_000_000;
+        let merges = [
+            ended(1, "peers", now - 2_000_000),
+            ended(2, "local", now),
+            ended(3, "gone", now - week - 1_000_000),
+            ended(4, "compaction_history", now),
+        ];
+        for merge in &merges {
+            cluster.note_compaction(1, merge).await.expect("a written row");
+        }
+        let told = cluster.compaction_history().await.expect("the history");
+        let names: Vec<_> = told.iter().map(|record| record.table.as_str()).collect();
+        assert_eq!(names, ["local", "peers"]);
+        let expected = CompactionRecord {
+            id: Uuid::from_u128(2),
+            keyspace: "system".to_owned(),
+            table: "local".to_owned(),
+            kind: "Compaction".to_owned(),
+            shard: 1,
+            started_at: (now - 5000).div_euclid(1000),
+            ended_at: now.div_euclid(1000),
+            bytes_in: 100,
+            bytes_out: 60,
+        };
+        assert_eq!(told[0], expected);
+        cluster::stop().await.expect("a stop");
+    });
 }

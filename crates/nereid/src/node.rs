@@ -62,6 +62,28 @@ pub(crate) async fn flush() {
     }
 }
 
+/// Between two looks at merges that have ended.
+const COMPACTIONS_LOOK: Duration = Duration::from_secs(1);
+
+/// Keeps `system.compaction_history`, from shard 0.
+pub(crate) async fn write_down_compactions() {
+    loop {
+        runtime::time::sleep(COMPACTIONS_LOOK).await;
+        let taken = runtime::on_all_shards(|| async {
+            let storage = runtime::local::try_get::<storage::Storage>();
+            storage.map(|storage| storage.take_finished_compactions()).unwrap_or_default()
+        });
+        for (shard, ended) in taken.await.into_iter().enumerate() {
+            let cluster = runtime::local::get::<cluster::Cluster>();
+            for done in ended {
+                if let Err(error) = cluster.note_compaction(shard as u16, &done).await {
+                    tracing::warn!(target: "storage", "a compaction is not written down: {error}");
+                }
+            }
+        }
+    }
+}
+
 /// The folder of all data.
 pub(crate) fn workdir(values: &Values) -> PathBuf {
     PathBuf::from(values.text("workdir"))

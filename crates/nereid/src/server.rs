@@ -175,6 +175,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     background.spawn_in(runtime::group::BACKGROUND, async move {
         storage.expire_snapshots().await;
     });
+    background.spawn(node::write_down_compactions());
     let reason = wait_for_end(plan).await;
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");

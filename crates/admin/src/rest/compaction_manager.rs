@@ -1,10 +1,12 @@
-//! `/compaction_manager`: what is to be merged.
+//! `/compaction_manager`: what is merged, and what is to be.
 
 use super::tables::{all, sum_of};
 use super::{Answered, Door};
 use crate::call::{Answer, Call};
+use cluster::CompactionRecord;
 use hyper::Method;
 use serde_json::{Value, json};
+use storage::{RunningCompaction, Storage};
 
 pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
     match (&call.method, path) {
@@ -16,8 +18,56 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
             let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
             Some(Ok(Answer::json(json!(sum))))
         }
+        (&Method::GET, ["compactions"]) => Some(Ok(Answer::json(running().await.into()))),
+        (&Method::GET, ["compaction_history"]) => Some(history(door).await),
         _ => None,
     }
+}
+
+/// The merges that are under way, on all shards.
+async fn running() -> Vec<Value> {
+    let asked = runtime::on_all_shards(|| async {
+        let storage = runtime::local::try_get::<Storage>();
+        storage.map(|storage| storage.running_compactions()).unwrap_or_default()
+    });
+    let all = asked.await.into_iter().flatten();
+    let entry = |job: RunningCompaction| {
+        json!({
+            "id": job.id.to_string(),
+            "ks": job.keyspace,
+            "cf": job.name,
+            "task_type": job.kind.to_ascii_uppercase(),
+            "unit": "keys",
+            "completed": job.partitions_done,
+            "total": job.partitions,
+            "rows": job.rows_done,
+            "bytes_in": job.bytes_in,
+            "bytes_written": job.bytes_written,
+            "started_at": job.started_micros.div_euclid(1000),
+        })
+    };
+    all.map(entry).collect()
+}
+
+/// The merges that have ended, of the last week, the latest first.
+async fn history(door: &Door) -> Result<Answer, Answer> {
+    let records = door.cluster.compaction_history().await;
+    let records = records.map_err(|error| Answer::refused(500, error))?;
+    let entry = |record: CompactionRecord| {
+        json!({
+            "id": record.id.to_string(),
+            "shard_id": record.shard,
+            "ks": record.keyspace,
+            "cf": record.table,
+            "compaction_type": record.kind,
+            "started_at": record.started_at,
+            "compacted_at": record.ended_at,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+            "rows_merged": [],
+        })
+    };
+    Ok(Answer::json(records.into_iter().map(entry).collect()))
 }
 
 /// Merges that the options of tables ask for, of those that have some.

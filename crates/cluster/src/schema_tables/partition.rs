@@ -28,6 +28,8 @@ pub(crate) struct PartitionWriter<'s> {
     schema: &'s TableSchema,
     builder: MutationBuilder<'s>,
     timestamp: i64,
+    /// Seconds after which what is written expires; `None`: it stays.
+    ttl: Option<i32>,
 }
 
 impl<'s> PartitionWriter<'s> {
@@ -35,7 +37,13 @@ impl<'s> PartitionWriter<'s> {
     pub(crate) fn new(schema: &'s TableSchema, key: &[&[u8]], timestamp: i64) -> Self {
         let mut bytes = Vec::new();
         compose_partition_key(key.iter().copied(), &mut bytes);
-        PartitionWriter { schema, builder: MutationBuilder::new(schema, &bytes), timestamp }
+        let builder = MutationBuilder::new(schema, &bytes);
+        PartitionWriter { schema, builder, timestamp, ttl: None }
+    }
+
+    /// The same; what is written expires so many seconds after the timestamp.
+    pub(crate) fn expires_after(self, secs: i32) -> Self {
+        PartitionWriter { ttl: Some(secs), ..self }
     }
 
     /// Writes a row with these clustering components.
@@ -76,7 +84,11 @@ impl<'s> PartitionWriter<'s> {
     fn encode(&self, kind: ColumnKind, cells: Cells<'_>) -> Vec<u8> {
         let mut row = RowBuilder::new(Vec::new());
         if kind == ColumnKind::Regular {
-            row.marker(Marker::Live { timestamp: self.timestamp });
+            let timestamp = self.timestamp;
+            row.marker(match self.ttl {
+                Some(ttl) => Marker::Expiring { timestamp, expiry: self.expiry(ttl), ttl },
+                None => Marker::Live { timestamp },
+            });
         }
         let mut values: Vec<(ColumnId, Value)> = Vec::with_capacity(cells.len());
         for (name, value) in cells {
@@ -92,17 +104,28 @@ impl<'s> PartitionWriter<'s> {
         row.finish()
     }
 
+    fn expiry(&self, ttl: i32) -> i64 {
+        self.timestamp.div_euclid(1_000_000) + i64::from(ttl)
+    }
+
+    fn state<'v>(&self, value: &'v [u8]) -> CellState<'v> {
+        match self.ttl {
+            Some(ttl) => CellState::Expiring { value, expiry: self.expiry(ttl), ttl },
+            None => CellState::Live { value },
+        }
+    }
+
     fn put(&self, row: &mut RowBuilder, column: ColumnId, value: Value) {
         match value {
             Value::Atomic(value) => {
-                let state = CellState::Live { value: &value };
+                let state = self.state(&value);
                 row.cell(column, Cell { timestamp: self.timestamp, state });
             }
             Value::Set(mut elements) => {
                 elements.sort();
                 let mut writer = CollectionWriter::new(self.tombstone());
                 for element in &elements {
-                    let state = CellState::Live { value: &[] };
+                    let state = self.state(&[]);
                     writer.push(element, Cell { timestamp: self.timestamp, state });
                 }
                 row.collection(column, &writer.finish());
