@@ -1,7 +1,8 @@
 //! Merging SSTables of a tablet, so that reads need few of them, and what is deleted goes.
 //!
 //! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), [`purge`] (what
-//! may be forgotten), `job` (doing it), [`outputs`], [`obsolete`], [`progress`].
+//! may be forgotten), [`weights`] (how many at a time), `job` (doing it), [`outputs`],
+//! [`obsolete`], [`progress`].
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -13,6 +14,9 @@
 //!    the next start, which finds out; both inputs and outputs stay.
 //!  - *not-by-halves*: a merge that was begun goes on to its end, whoever asked for it.
 //!  - *one-at-a-time*: nobody else merges the SSTables of a tablet meanwhile.
+//!  - *one-of-a-size*: of the merges that a shard does by itself at the same time no two are of
+//!    about one size, and there are few. So a large one does not hold up the small ones, of which
+//!    reads have more, and what runs has a bound.
 //!  - *all-open-first*: nothing is compacted before all shards have opened the table: they list one
 //!    directory, and clear it of what looks unfinished.
 //!  - *checked*: inputs are compared with their checksums as they are read, so that damage does
@@ -30,6 +34,7 @@ mod outputs;
 mod policy;
 mod progress;
 mod purge;
+mod weights;
 
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
@@ -40,10 +45,13 @@ use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
 pub use progress::{FinishedCompaction, RunningCompaction};
 use reader::ReadError;
+use runtime::group;
 use runtime::sync::Permit;
+use runtime::task::Scope;
 use runtime::time::{sleep, timeout, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
+use weights::{Counted, weight_of};
 
 /// Pause after a compaction that failed.
 const RETRY: Duration = Duration::from_secs(10);
@@ -59,6 +67,8 @@ struct Job {
     bytes_max: u64,
     /// *one-at-a-time*.
     _alone: Option<Permit>,
+    /// *one-of-a-size*.
+    _counted: Option<Counted>,
 }
 
 impl Job {
@@ -76,7 +86,14 @@ impl Job {
             level: wanted.level,
             bytes_max: wanted.bytes_max,
             _alone: None,
+            _counted: None,
         }
+    }
+
+    /// What it counts for among those that run; `None`: for nothing.
+    fn weight(&self) -> Option<u32> {
+        let bytes = self.inputs.iter().map(|one| one.data_bytes()).sum();
+        (self.why != Why::Expired).then(|| weight_of(bytes))
     }
 
     /// What lists call it.
@@ -89,26 +106,31 @@ impl Job {
 }
 
 impl Shard {
-    /// Compacts whatever the strategies of the tables ask for, one job at a time.
-    pub(crate) async fn compact(&self) {
+    /// Compacts whatever the strategies of the tables ask for, some jobs at a time (*one-of-a-size*).
+    pub(crate) async fn compact(self: Rc<Shard>) {
+        let running = Scope::new();
         loop {
-            let Some(mut job) = self.next_compaction() else {
+            let Some(job) = self.next_compaction() else {
                 let _ = timeout(self.look_again(), self.compaction_wake.notified()).await;
                 continue;
             };
-            // Whoever had it has let go of it, or the tablet would not have been looked at.
-            job._alone = job.tablet.compacting.try_acquire(1);
-            if let Err(error) = job::run(self, &job, &|_| {}).await {
-                let name = job.table.dir.display();
-                tracing::error!("compaction of {name} failed, to be tried again: {error}");
-                sleep(RETRY).await;
-            }
-            drop(job);
+            let shard = self.clone();
+            running.spawn_in(group::COMPACTION, async move { shard.do_compaction(job).await });
             runtime::task::yield_now().await;
         }
     }
 
-    /// The job that spares reads most: with the most inputs.
+    async fn do_compaction(&self, job: Job) {
+        if let Err(error) = job::run(self, &job, &|_| {}).await {
+            let name = job.table.dir.display();
+            tracing::error!("compaction of {name} failed, to be tried again: {error}");
+            sleep(RETRY).await;
+        }
+        drop(job);
+        self.compaction_wake.notify_one();
+    }
+
+    /// The job that spares reads most, of those that may begin: with the most inputs.
     fn next_compaction(&self) -> Option<Job> {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
@@ -125,7 +147,14 @@ impl Shard {
                 jobs.extend(wanted.iter().map(|wanted| Job::of((table, tablet), &own, wanted)));
             }
         }
-        jobs.into_iter().max_by_key(|job| (job.inputs.len(), job.table.id, job.tablet.index))
+        jobs.retain(|job| self.compactions.weights.allow(job.weight()));
+        let chosen =
+            jobs.into_iter().max_by_key(|job| (job.inputs.len(), job.table.id, job.tablet.index));
+        let mut job = chosen?;
+        job._counted = Some(self.compactions.weights.count(job.weight()));
+        // Whoever had it has let go of it, or the tablet would not have been looked at.
+        job._alone = job.tablet.compacting.try_acquire(1);
+        Some(job)
     }
 
     /// After how long to look at the tables although nothing has come.

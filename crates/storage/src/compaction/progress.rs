@@ -1,5 +1,6 @@
 //! What is merged at present, and what was: for those who watch.
 
+use super::weights::Weights;
 use crate::table::Table;
 use model::{TableId, Uuid};
 use runtime::time::wall_micros;
@@ -53,6 +54,7 @@ pub struct FinishedCompaction {
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
+    pub(super) weights: Weights,
 }
 
 /// What a merge tells of itself.

@@ -157,3 +157,41 @@ fn runs_are_cut_between_tokens() {
         storage.stop().await.unwrap();
     });
 }
+
+#[test]
+fn a_large_merge_does_not_hold_up_a_small_one() {
+    let mut world = World::new(Options::new(7));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let config = Config { memtable_bytes_max: 8 << 20, ..config() };
+        let (storage, large) = open_one(config, &[]).await;
+        let small = schema(2, "t2");
+        let map = TabletMap::static_map(1);
+        storage.add_table(Rc::new(small.clone()), map, Log::Data).await.unwrap();
+        for schema in [&large, &small] {
+            storage.set_auto_compaction(schema.id, false);
+        }
+        for round in 0..4 {
+            for partition in 0..50 {
+                let value = vec![partition as u8; 20_000];
+                let new = write(&large, partition, round, 1, &value);
+                storage.apply(new).await.unwrap();
+            }
+            storage.apply(write(&small, 1, round, 1, b"small")).await.unwrap();
+            storage.flush_all().await.unwrap();
+        }
+        storage.set_auto_compaction(large.id, true);
+        while storage.running_compactions().is_empty() {
+            runtime::task::yield_now().await;
+        }
+        storage.set_auto_compaction(small.id, true);
+        while 1 < sstables(&storage, &small).len() {
+            runtime::time::sleep(Duration::from_micros(100)).await;
+        }
+        assert_eq!(storage.running_compactions()[0].name, "t1");
+        while 1 < sstables(&storage, &large).len() {
+            runtime::time::sleep(Duration::from_millis(1)).await;
+        }
+        storage.stop().await.unwrap();
+    });
+}
