@@ -9,12 +9,16 @@
 //!    it is merged into the row cache; in one step it joins the set and the memtable leaves; then
 //!    the log entries are discarded.
 
+mod division;
+
+use crate::compaction::windows_of;
 use crate::dirty::{Dirty, flush_shares};
 use crate::error::StorageError;
 use crate::memtable::{Memtable, MemtableSource};
 use crate::mirror;
 use crate::shard::Shard;
 use crate::table::{GATE_UNITS, Table, Tablet};
+use division::Division;
 use mutation::Fragment;
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::group;
@@ -22,6 +26,7 @@ use runtime::io::{IoClass, IoError, fs, set_shares};
 use runtime::sync::Permit;
 use runtime::task::race;
 use runtime::time::{Instant, sleep};
+use sstable::Descriptor;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,7 +67,8 @@ enum Written {
     Obsolete,
     /// It says nothing.
     Nothing,
-    Durable(Rc<sstable::Table>),
+    /// One SSTable, or one for each window of time.
+    Durable(Vec<Rc<sstable::Table>>),
 }
 
 impl Shard {
@@ -271,8 +277,8 @@ impl Shard {
         let flushed = match written? {
             Written::Obsolete => return Ok(()),
             Written::Nothing => None,
-            Written::Durable(sstable) => {
-                Some((sstable, mirror::merge(table, tablet, memtable).await?))
+            Written::Durable(sstables) => {
+                Some((sstables, mirror::merge(table, tablet, memtable).await?))
             }
         };
         if flushed.is_some() {
@@ -346,34 +352,117 @@ async fn write(
         return Ok(Written::Obsolete);
     }
     prepare_dir(shard, table).await.map_err(ReadError::Io)?;
-    let schema = table.schema();
-    let node = shard.sstables.get();
-    let options = sstable::WriterOptions::of_table(&schema, "memtable", node);
-    let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
-    options.host_id = Some(shard.config.host_id);
-    options.estimated_partitions = memtable.partition_count() as u64;
-    let generation = sstable::Generation::generate();
-    let class = IoClass::Flush;
     let data_write = table.dirty.writing.acquire(1).await;
-    let created = sstable::Writer::create(&table.dir, generation, schema.clone(), options, class);
-    let mut writer = created.await.map_err(ReadError::Io)?;
-    if let Err(error) = copy(memtable, &mut writer).await {
+    let mut parts = Parts { shard, table, memtable, writers: Vec::new() };
+    if let Err(error) = parts.copy().await {
         // What is left is garbage that the next start removes.
-        let _ = writer.abort().await;
+        parts.abort().await;
         return Err(error);
     }
     drop(data_write);
     // Another memtable may be written while this one becomes durable.
     shard.pressure.notify_one();
-    let sealed = writer.finish().await.map_err(ReadError::Io)?;
-    let Some(sealed) = sealed else { return Ok(Written::Nothing) };
-    let cache = &shard.index_cache;
-    let opened = sstable::Table::open(&table.dir, sealed.descriptor, schema, cache).await;
-    match opened {
-        Ok(opened) => Ok(Written::Durable(opened)),
-        Err(error) => {
-            let _ = sstable::store::remove(&table.dir, sealed.descriptor).await;
-            Err(error)
+    let sealed = parts.seal().await?;
+    Ok(if sealed.is_empty() { Written::Nothing } else { Written::Durable(sealed) })
+}
+
+/// The SSTables that a memtable is written to: one, or one for each window of time.
+struct Parts<'f> {
+    shard: &'f Shard,
+    table: &'f Table,
+    memtable: &'f Rc<Memtable>,
+    writers: Vec<(Descriptor, sstable::Writer)>,
+}
+
+impl Parts<'_> {
+    /// Writes all of the memtable.
+    async fn copy(&mut self) -> Result<(), ReadError> {
+        let keys = mirror::all_keys();
+        let mut source = MemtableSource::new(self.memtable.clone(), keys, Slice::full());
+        let mut division = windows_of(self.table).map(Division::new);
+        let mut batch: Vec<Fragment> = Vec::new();
+        let mut divided = Vec::new();
+        loop {
+            batch.clear();
+            source.fill(BATCH, &mut batch).await?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for fragment in &batch {
+                match &mut division {
+                    None => self.write(0, fragment).await?,
+                    Some(division) => {
+                        division.push(fragment, &mut divided);
+                        for (part, fragment) in divided.drain(..) {
+                            self.write(part, &fragment).await?;
+                        }
+                    }
+                }
+                self.memtable.spool(fragment);
+            }
+            runtime::task::yield_if_needed().await;
+        }
+    }
+
+    async fn write(&mut self, part: usize, fragment: &Fragment) -> Result<(), ReadError> {
+        if part == self.writers.len() {
+            let writer = self.create().await?;
+            self.writers.push(writer);
+        }
+        let (_, writer) = &mut self.writers[part];
+        writer.write(fragment).await.map_err(ReadError::Io)
+    }
+
+    async fn create(&self) -> Result<(Descriptor, sstable::Writer), ReadError> {
+        let schema = self.table.schema();
+        let node = self.shard.sstables.get();
+        let options = sstable::WriterOptions::of_table(&schema, "memtable", node);
+        let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
+        options.host_id = Some(self.shard.config.host_id);
+        options.estimated_partitions = self.memtable.partition_count() as u64;
+        let generation = sstable::Generation::generate();
+        let descriptor = Descriptor { version: options.version, generation };
+        let (dir, class) = (&self.table.dir, IoClass::Flush);
+        let created = sstable::Writer::create(dir, generation, schema, options, class);
+        Ok((descriptor, created.await.map_err(ReadError::Io)?))
+    }
+
+    /// Makes what was written durable and opens it.
+    async fn seal(mut self) -> Result<Vec<Rc<sstable::Table>>, ReadError> {
+        let mut sealed: Vec<Rc<sstable::Table>> = Vec::new();
+        let mut writers = std::mem::take(&mut self.writers).into_iter();
+        while let Some((descriptor, writer)) = writers.next() {
+            match self.seal_one(writer).await {
+                Ok(opened) => sealed.extend(opened),
+                Err(error) => {
+                    // It may be there or not; and it is written again.
+                    self.table.remove_sstable(descriptor).await;
+                    for one in sealed {
+                        self.table.remove_sstable(one.descriptor()).await;
+                    }
+                    self.writers = writers.collect();
+                    self.abort().await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    async fn seal_one(
+        &self,
+        writer: sstable::Writer,
+    ) -> Result<Option<Rc<sstable::Table>>, ReadError> {
+        let sealed = writer.finish().await.map_err(ReadError::Io)?;
+        let Some(sealed) = sealed else { return Ok(None) };
+        let (dir, cache) = (&self.table.dir, &self.shard.index_cache);
+        let opened = sstable::Table::open(dir, sealed.descriptor, self.table.schema(), cache);
+        opened.await.map(Some)
+    }
+
+    async fn abort(self) {
+        for (_, writer) in self.writers {
+            let _ = writer.abort().await;
         }
     }
 }
@@ -390,21 +479,4 @@ pub(crate) async fn prepare_dir(shard: &Shard, table: &Table) -> Result<(), IoEr
     fs::sync_dir(&shard.config.data_dir).await?;
     table.dir_synced.set(true);
     Ok(())
-}
-
-async fn copy(memtable: &Rc<Memtable>, writer: &mut sstable::Writer) -> Result<(), ReadError> {
-    let mut source = MemtableSource::new(memtable.clone(), mirror::all_keys(), Slice::full());
-    let mut batch: Vec<Fragment> = Vec::new();
-    loop {
-        batch.clear();
-        source.fill(BATCH, &mut batch).await?;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        for fragment in &batch {
-            writer.write(fragment).await.map_err(ReadError::Io)?;
-            memtable.spool(fragment);
-        }
-        runtime::task::yield_if_needed().await;
-    }
 }

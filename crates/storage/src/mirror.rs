@@ -149,15 +149,15 @@ impl Tablet {
         self.forget_cached();
     }
 
-    /// What was a memtable joins the set as an SSTable, if it has one (*one-step*); whether the
+    /// What was a memtable joins the set as SSTables, if it has some (*one-step*); whether the
     /// memtable was still there to leave.
     pub(crate) fn exchange(
         &self,
         memtable: &Rc<Memtable>,
-        flushed: Option<(Rc<sstable::Table>, Merged)>,
+        flushed: Option<(Vec<Rc<sstable::Table>>, Merged)>,
     ) -> bool {
-        if let Some((table, merged)) = flushed {
-            self.add(table);
+        if let Some((tables, merged)) = flushed {
+            self.replace(&[], tables);
             if let Some(update) = merged.update {
                 update.finish();
             }

@@ -41,6 +41,7 @@ use crate::table::{Table, Tablet};
 use files::own_sstables;
 use model::Uuid;
 pub(crate) use obsolete::Obsolete;
+pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
 pub use progress::{FinishedCompaction, RunningCompaction};
@@ -166,6 +167,11 @@ impl Shard {
         });
         Duration::from_secs(secs.min().unwrap_or(3600))
     }
+}
+
+/// The windows of time by which what a table writes is to be divided, if it is.
+pub(crate) fn windows_of(table: &Table) -> Option<Windows> {
+    Options::of(&table.schema.borrow().options).windows()
 }
 
 /// What a strategy is told of a tablet: SSTables that are not damaged.

@@ -11,7 +11,7 @@ use model::{Token, Uuid};
 use mutation::Fragment;
 use reader::ReadError;
 use runtime::io::IoClass;
-use sstable::{Generation, Writer, WriterOptions, store};
+use sstable::{Descriptor, Generation, Writer, WriterOptions};
 use std::rc::Rc;
 
 /// The outputs of a merge.
@@ -23,7 +23,7 @@ pub(super) struct Outputs<'j> {
     partitions: u64,
     run_id: Uuid,
     /// The one that is being written.
-    writer: Option<Writer>,
+    writer: Option<(Descriptor, Writer)>,
     /// Of the last partition.
     last: Option<Token>,
     /// Bytes of data of those that are sealed.
@@ -55,7 +55,7 @@ impl<'j> Outputs<'j> {
         let mut sealed = false;
         if let Fragment::PartitionStart { key, .. } = fragment {
             let is_full =
-                self.writer.as_ref().is_some_and(|one| self.job.bytes_max <= one.data_bytes());
+                self.writer.as_ref().is_some_and(|(_, one)| self.job.bytes_max <= one.data_bytes());
             if is_full && self.last != Some(key.token) {
                 self.seal().await?;
                 sealed = true;
@@ -65,12 +65,12 @@ impl<'j> Outputs<'j> {
             }
             self.last = Some(key.token);
         }
-        let writer = self.writer.as_mut().expect("a partition begins before its fragments");
+        let (_, writer) = self.writer.as_mut().expect("a partition begins before its fragments");
         writer.write(fragment).await.map_err(ReadError::Io)?;
         Ok(sealed)
     }
 
-    async fn create(&self) -> Result<Writer, ReadError> {
+    async fn create(&self) -> Result<(Descriptor, Writer), ReadError> {
         let table = &self.job.table;
         let schema = table.schema();
         let node = self.shard.sstables.get();
@@ -82,28 +82,33 @@ impl<'j> Outputs<'j> {
         options.run_id = Some(self.run_id);
         (self.adjust)(&mut options);
         let (generation, class) = (Generation::generate(), IoClass::Compaction);
+        let descriptor = Descriptor { version: options.version, generation };
         let created = Writer::create(&table.dir, generation, schema, options, class);
-        created.await.map_err(ReadError::Io)
+        Ok((descriptor, created.await.map_err(ReadError::Io)?))
     }
 
     /// Makes what was written an SSTable.
     pub(super) async fn seal(&mut self) -> Result<(), ReadError> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let Some((descriptor, writer)) = self.writer.take() else { return Ok(()) };
         self.sealed_bytes += writer.data_bytes();
-        let Some(sealed) = writer.finish().await.map_err(ReadError::Io)? else { return Ok(()) };
-        let (table, cache) = (&self.job.table, &self.shard.index_cache);
-        let opened =
-            sstable::Table::open(&table.dir, sealed.descriptor, table.schema(), cache).await;
-        match opened {
+        match self.finish(writer).await {
             Ok(opened) => {
-                self.sealed.push(opened);
+                self.sealed.extend(opened);
                 Ok(())
             }
             Err(error) => {
-                let _ = store::remove(&table.dir, sealed.descriptor).await;
+                // It may be there or not.
+                self.job.table.remove_sstable(descriptor).await;
                 Err(error)
             }
         }
+    }
+
+    async fn finish(&self, writer: Writer) -> Result<Option<Rc<sstable::Table>>, ReadError> {
+        let Some(sealed) = writer.finish().await.map_err(ReadError::Io)? else { return Ok(None) };
+        let (table, cache) = (&self.job.table, &self.shard.index_cache);
+        let opened = sstable::Table::open(&table.dir, sealed.descriptor, table.schema(), cache);
+        opened.await.map(Some)
     }
 
     /// The sealed ones, for the set.
@@ -118,13 +123,13 @@ impl<'j> Outputs<'j> {
 
     /// Bytes of data written, before compression.
     pub(super) fn bytes_written(&self) -> u64 {
-        self.sealed_bytes + self.writer.as_ref().map_or(0, |writer| writer.data_bytes())
+        self.sealed_bytes + self.writer.as_ref().map_or(0, |(_, writer)| writer.data_bytes())
     }
 
     /// Removes what is not in the set.
     pub(super) async fn abort(mut self) {
         // What is left is garbage that the next start removes, or has the content of the inputs.
-        if let Some(writer) = self.writer.take() {
+        if let Some((_, writer)) = self.writer.take() {
             let _ = writer.abort().await;
         }
         for one in self.take_sealed() {

@@ -195,3 +195,26 @@ fn a_large_merge_does_not_hold_up_a_small_one() {
         storage.stop().await.unwrap();
     });
 }
+
+#[test]
+fn a_flush_is_divided_by_windows() {
+    let mut world = World::new(Options::new(8));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let windows = [("class", "TimeWindowCompactionStrategy"), ("enabled", "false")];
+        let (storage, schema) = open_one(config(), &windows).await;
+        let day = 86_400_000_000;
+        for (row, at) in [1, 2, day, 2 * day, 2 * day + 1].into_iter().enumerate() {
+            storage.apply(write(&schema, 1, row as u32, at, b"value")).await.unwrap();
+            storage.apply(delete(&schema, 2, row as u32, at)).await.unwrap();
+        }
+        storage.flush(schema.id).await.unwrap();
+        let mut found: Vec<_> =
+            sstables(&storage, &schema).iter().map(|one| one.timestamps()).collect();
+        found.sort_unstable();
+        assert_eq!(found, [(1, 2), (day, day), (2 * day, 2 * day + 1)]);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 5);
+        assert_eq!(rows(&storage, &schema, 2).await.len(), 0);
+        storage.stop().await.unwrap();
+    });
+}

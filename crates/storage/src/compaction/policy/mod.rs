@@ -27,6 +27,7 @@ mod time_window;
 
 use model::{Token, Uuid};
 pub(super) use options::{Options, Strategy};
+pub(crate) use time_window::Windows;
 
 /// An SSTable as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use super::garbage::Garbage;
 use super::incremental::Incremental;
 use super::leveled::Leveled;
 use super::tiers::Tiers;
-use super::time_window::TimeWindow;
+use super::time_window::{TimeWindow, Windows};
 use model::schema::TableOptions;
 use std::str::FromStr;
 
@@ -68,6 +68,14 @@ impl Options {
         // only if somebody wants that.
         garbage.wanted |= !matches!(strategy, Strategy::TimeWindow(_));
         Options { enabled: given.flag("enabled").unwrap_or(true), strategy, garbage }
+    }
+
+    /// The windows of time that SSTables are divided by, if they are.
+    pub(crate) fn windows(&self) -> Option<Windows> {
+        match &self.strategy {
+            Strategy::TimeWindow(options) => Some(options.windows),
+            _ => None,
+        }
     }
 
     /// Seconds after which to look at the files again if none has come.

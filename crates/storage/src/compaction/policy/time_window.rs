@@ -15,10 +15,30 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeWindow {
     tiers: Tiers,
-    /// In units of timestamps, and how many of them are a microsecond's thousand.
-    window: i64,
+    pub(super) windows: Windows,
+    /// Units of timestamps in a millisecond.
     per_millisecond: i64,
     pub(super) expiry_check_secs: u64,
+}
+
+/// The windows of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Windows {
+    /// In units of timestamps.
+    window: i64,
+}
+
+impl Windows {
+    /// The window that a timestamp lies in; they are numbered.
+    pub(crate) fn of(self, timestamp: i64) -> i64 {
+        timestamp.div_euclid(self.window)
+    }
+
+    /// Windows of so many units of timestamps.
+    #[cfg(test)]
+    pub(crate) fn of_units(window: i64) -> Windows {
+        Windows { window }
+    }
 }
 
 /// Of the largest file of a past window, the part that the others make at least when they join it.
@@ -38,14 +58,14 @@ impl TimeWindow {
         let size = given.or("compaction_window_size", 1, 1i64);
         TimeWindow {
             tiers: Tiers::of_files(given),
-            window: size.saturating_mul(secs * 1000 * per_millisecond),
+            windows: Windows { window: size.saturating_mul(secs * 1000 * per_millisecond) },
             per_millisecond,
             expiry_check_secs: given.or("expired_sstable_check_frequency_seconds", 0, 600),
         }
     }
 
     fn window_of(&self, timestamp: i64) -> i64 {
-        timestamp.div_euclid(self.window)
+        self.windows.of(timestamp)
     }
 }
 
