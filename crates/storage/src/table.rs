@@ -219,6 +219,11 @@ impl Table {
         }
     }
 
+    /// Whether the next start will find no SSTables but those of the set.
+    pub(crate) fn knows_all_sstables(&self) -> bool {
+        self.unremoved.borrow().is_empty() && self.broken.borrow().is_none()
+    }
+
     /// Bytes of memory that the SSTables take beside what is cached, each counted once. Allocates
     /// nothing: it is asked often.
     pub(crate) fn component_bytes(&self) -> usize {

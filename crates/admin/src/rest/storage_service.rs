@@ -15,7 +15,7 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
     }
     let tables = |keyspace| named(door, call, keyspace);
     let answer = match (&call.method, path) {
-        (&Method::POST, ["flush"]) => flush_all(door).await,
+        (&Method::POST, ["flush"]) => flush(all(&door.cluster.schema())).await,
         (&Method::POST, ["keyspace_flush", keyspace]) => {
             async { flush(tables(keyspace)?).await }.await
         }
@@ -77,18 +77,15 @@ fn moved(done: Result<(), String>) -> Result<Answer, Answer> {
     done.map(|()| Answer::done()).map_err(|error| Answer::refused(500, error))
 }
 
-/// Flushes every table, so that the present segments of the logs can go.
-async fn flush_all(door: &Door) -> Result<Answer, Answer> {
+/// Flushes tables. The logs go on in new segments, so that those before can go once all that they
+/// hold is flushed.
+async fn flush(tables: Vec<TableId>) -> Result<Answer, Answer> {
     runtime::on_all_shards(|| async {
         if let Some(storage) = runtime::local::try_get::<Storage>() {
             storage.close_log_segments();
         }
     })
     .await;
-    flush(all(&door.cluster.schema())).await
-}
-
-async fn flush(tables: Vec<TableId>) -> Result<Answer, Answer> {
     let flushed = |storage: std::rc::Rc<Storage>, table| async move {
         storage.flush(table).await.map_err(|error| error.to_string())
     };

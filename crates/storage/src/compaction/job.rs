@@ -221,6 +221,7 @@ impl Merge<'_> {
         let outputs = self.outputs.take_sealed();
         let bytes: u64 = outputs.iter().map(|one| one.disk_bytes()).sum();
         self.progress.bytes_out.set(self.progress.bytes_out.get() + bytes);
+        self.progress.files_out.set(self.progress.files_out.get() + outputs.len());
         let _removal = self.job.table.removals.acquire(1).await;
         self.job.tablet.replace(&over, outputs);
         if self.is_planted(Planted::RemovesInputsApart) {

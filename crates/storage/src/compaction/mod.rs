@@ -107,7 +107,8 @@ impl Job {
 }
 
 impl Shard {
-    /// Compacts whatever the strategies of the tables ask for, some jobs at a time (*one-of-a-size*).
+    /// Compacts whatever the strategies of the tables ask for, some jobs at a time
+    /// (*one-of-a-size*).
     pub(crate) async fn compact(self: Rc<Shard>) {
         let running = Scope::new();
         loop {

@@ -2,11 +2,14 @@
 
 use super::weights::Weights;
 use crate::table::Table;
-use model::{TableId, Uuid};
+use model::{TableId, TableSchema, Uuid};
 use runtime::time::wall_micros;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// The strategy of tables whose options do not name one.
+const STRATEGY_DEFAULT: &str = "IncrementalCompactionStrategy";
 
 /// Ended merges that nobody has asked for are kept up to this number.
 const FINISHED_MAX: usize = 256;
@@ -65,6 +68,10 @@ pub(super) struct Progress {
     pub(super) bytes_written: Cell<u64>,
     /// Bytes of the outputs on the disk.
     pub(super) bytes_out: Cell<u64>,
+    files_in: usize,
+    pub(super) files_out: Cell<usize>,
+    /// What the table's options call its strategy.
+    strategy: String,
 }
 
 /// A merge that is listed until this goes.
@@ -82,6 +89,23 @@ impl Progress {
             ..self.begun.clone()
         }
     }
+
+    fn log(&self, done: &FinishedCompaction) {
+        let RunningCompaction { keyspace, name, kind, bytes_in, started_micros, .. } = &done.job;
+        let millis = (done.ended_micros - started_micros).div_euclid(1000);
+        let (files_in, files_out) = (self.files_in, self.files_out.get());
+        let (bytes_out, rows, strategy) = (done.bytes_out, done.job.rows_done, &self.strategy);
+        tracing::info!(
+            "{kind} of {keyspace}.{name}: {files_in} SSTables of {bytes_in} bytes became \
+             {files_out} of {bytes_out}, {rows} rows were read, in {millis} ms, by {strategy}"
+        );
+    }
+}
+
+/// The name of the strategy of a table.
+fn strategy_of(schema: &TableSchema) -> String {
+    let class = schema.options.compaction.iter().find(|(name, _)| name == "class");
+    class.map_or(STRATEGY_DEFAULT, |(_, class)| class).to_string()
 }
 
 impl Compactions {
@@ -112,6 +136,9 @@ impl Compactions {
             rows: Cell::new(0),
             bytes_written: Cell::new(0),
             bytes_out: Cell::new(0),
+            files_in: inputs.len(),
+            files_out: Cell::new(0),
+            strategy: strategy_of(&schema),
         });
         self.running.borrow_mut().push(progress.clone());
         Listed { list: self, progress }
@@ -135,6 +162,7 @@ impl Listed<'_> {
             ended_micros: wall_micros(),
             bytes_out: progress.bytes_out.get(),
         };
+        progress.log(&done);
         let mut finished = self.list.finished.borrow_mut();
         if FINISHED_MAX <= finished.len() {
             finished.pop_front();

@@ -5,13 +5,13 @@
 //! segment of the commitlog that a restart would replay.
 //!
 //! Invariants
-//!  - *nothing-beneath*: a deletion is forgotten only where all live data of its partition outside of
-//!    the merge is newer. SSTables and memtables are asked as they are when the merge comes to the
-//!    partition; what arrives later arrives after the time that was given for it to arrive.
-//!  - *not-replayed*: nothing is forgotten before the segments of earlier runs are gone, and nothing
-//!    as old as what live segments hold of the table, flushed or not.
-//!  - *all-inputs-gone*: nothing is forgotten while an SSTable of the table that has left the set
-//!    could not be removed: it is back after a restart.
+//!  - *nothing-beneath*: a deletion is forgotten only where all live data of its partition outside
+//!    of the merge is newer. SSTables and memtables are asked as they are when the merge comes to
+//!    the partition; what arrives later arrives after the time that was given for it to arrive.
+//!  - *not-replayed*: nothing is forgotten before the segments of earlier runs are gone, and
+//!    nothing as old as what live segments hold of the table, flushed or not.
+//!  - *all-known*: nothing is forgotten while an SSTable of the table that has left the set could
+//!    not be removed, or one could not be opened: after a restart they may be back.
 
 use super::files::file_of;
 use super::policy::File;
@@ -71,7 +71,7 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
 /// The same, of a table as it is now.
 fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     let replayed = shard.replay_state(table.log).old_gone.get();
-    if !replayed || !table.unremoved.borrow().is_empty() {
+    if !replayed || !table.knows_all_sstables() {
         return i64::MIN;
     }
     match shard.config.planted {
@@ -122,8 +122,8 @@ impl<'j> Purger<'j> {
     }
 
     pub(super) fn purge_of(&self, key: &DecoratedKey) -> Purge {
-        // What could not be removed meanwhile counts as well.
-        if !self.table.unremoved.borrow().is_empty() {
+        // What could not be removed or opened meanwhile counts as well.
+        if !self.table.knows_all_sstables() {
             return Purge::NEVER;
         }
         let memtables = self.tablet.memtables().filter(|memtable| memtable.contains(key));

@@ -103,6 +103,45 @@ fn what_is_outside_of_a_merge_keeps_deletions() {
 }
 
 #[test]
+fn what_cannot_be_opened_keeps_deletions() {
+    let mut world = World::new(Options::new(9));
+    assert_eq!(world.add_node(1), NODE);
+    let off = [("enabled", "false")];
+    world.block_on(NODE, 0, async move {
+        let (storage, schema) = open_one(config(), &off).await;
+        storage.apply(write(&schema, 1, 1, 10, b"old")).await.unwrap();
+        storage.flush(schema.id).await.unwrap();
+        storage.stop().await.unwrap();
+    });
+    world.crash(NODE);
+    let files = world.disk(NODE).files();
+    let statistics = files.iter().find(|path| path.contains("-Statistics.db")).unwrap().clone();
+    world.block_on(NODE, 0, async move {
+        let (storage, schema) = open_one(config(), &off).await;
+        storage.apply(delete(&schema, 1, 1, 11)).await.unwrap();
+        storage.flush(schema.id).await.unwrap();
+        storage.stop().await.unwrap();
+    });
+    world.crash(NODE);
+    world.disk(NODE).corrupt(&statistics, 0, 0xff);
+    world.block_on(NODE, 0, async move {
+        let (storage, schema) = open_one(config(), &off).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 1);
+        compact(&storage, &schema).await;
+        storage.stop().await.unwrap();
+    });
+    world.crash(NODE);
+    world.disk(NODE).corrupt(&statistics, 0, 0xff);
+    world.block_on(NODE, 0, async move {
+        let (storage, schema) = open_one(config(), &off).await;
+        assert_eq!(sstables(&storage, &schema).len(), 2);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 0);
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn what_has_expired_as_a_whole_is_dropped_unread() {
     let mut world = World::new(Options::new(5));
     assert_eq!(world.add_node(1), NODE);
