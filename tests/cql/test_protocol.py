@@ -1,10 +1,12 @@
 """The native protocol as clients see it: what is negotiated, results, errors with what goes with
 them, events, warnings. Bytes that no client sends are in tests/server."""
+import socket
 import struct
 import sys
 from pathlib import Path
 
 import pytest
+from cassandra.query import SimpleStatement
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "server"))
 from wire import (BATCH, ERROR, EXECUTE, OPTIONS, PREPARE, QUERY, READY, REGISTER,  # noqa: E402
@@ -105,8 +107,8 @@ def fixture_t(db):
     return t
 
 
-def options(node):
-    with Wire(node) as wire:
+def options(node, wire=None):
+    with wire or Wire(node) as wire:
         opcode, _, _, body = wire.ask(OPTIONS)
         assert opcode == SUPPORTED
         return {body.string(): body.strings() for _ in range(body.take("H"))}
@@ -127,6 +129,21 @@ def test_options_of_shards(node):
     assert found["SCYLLA_LWT_ADD_METADATA_MARK"] == ["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]
     assert found["SCYLLA_RATE_LIMIT_ERROR"] == ["ERROR_CODE=61440"]
     assert "SCYLLA_USE_METADATA_ID" in found and found["SCYLLA_SHARD_AWARE_PORT"] == ["19042"]
+
+
+def test_the_port_of_a_client_chooses_its_shard(node):
+    found = set()
+    for port in range(41_000, 41_008):
+        with Wire(node) as wire:
+            wire.socket.close()
+            try:
+                wire.socket = socket.create_connection((node.address, 19042), 10, ("", port))
+            except OSError:  # Somebody has that port.
+                continue
+            shard = options(node, wire)["SCYLLA_SHARD"]
+            assert shard == [str(port % 2)]
+            found.update(shard)
+    assert found == {"0", "1"}
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -226,6 +243,43 @@ def test_prepared(wire, t):
     with Wire(wire.node).started(3) as older:
         body = prepared(older, f"SELECT v FROM {t} WHERE c = ? AND p = ?", 3)[1]
         assert body.take("Ii") == (1, 2) and body.string() == t.split(".")[0]
+
+
+def test_a_keyspace_of_a_request(node, t):
+    """Version 5 has it in each request."""
+    keyspace, name = t.split(".")
+    session = node.connect(protocol_version=5)
+    text = f"SELECT c FROM {name} WHERE p = 1 AND c = 2"
+    assert session.execute(SimpleStatement(text, keyspace=keyspace)).one().c == 2
+    statement = session.prepare(f"SELECT c FROM {name} WHERE p = ? AND c = ?", keyspace=keyspace)
+    assert session.execute(statement, (1, 3)).one().c == 3
+    with pytest.raises(Exception, match="(?i)keyspace"):
+        session.execute(text)
+
+
+def test_a_prepared_row_gets_a_column(node, db):
+    t = db.table("p int PRIMARY KEY, v int")
+    db.run(f"INSERT INTO {t} (p, v) VALUES (1, 2)")
+    session = node.connect(protocol_version=5)
+    select = session.prepare(f"SELECT * FROM {t}")
+    assert tuple(session.execute(select).one()) == (1, 2)
+    db.run(f"ALTER TABLE {t} ADD w int")
+    for expected in [(1, 2, None), (1, 2, None)]:
+        assert tuple(session.execute(select).one()) == expected
+
+
+def test_what_a_client_says_of_itself(node, db):
+    options = {"CQL_VERSION": "3.0.0", "DRIVER_NAME": "tests", "DRIVER_VERSION": "1.2",
+               "CLIENT_OPTIONS": "{}"}
+    body = struct.pack(">H", len(options))
+    with Wire(node) as wire:
+        assert wire.ask(STARTUP, body + b"".join(
+            string(name) + string(value) for name, value in options.items()))[0] == READY
+        rows = db.rows("SELECT driver_name, driver_version, client_options, protocol_version "
+                       "FROM system.clients")
+        found = [row for row in rows if row[0] == "tests"]
+        assert [(row[1], row[3]) for row in found] == [("1.2", 4)]
+        assert found[0][2]["DRIVER_NAME"] == "tests"
 
 
 @pytest.mark.parametrize("extension", ["SCYLLA_LWT_ADD_METADATA_MARK", None])
