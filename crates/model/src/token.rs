@@ -125,10 +125,30 @@ fn mix_second(k: u64) -> u64 {
 }
 
 /// Up to eight bytes, little-endian, each one sign-extended before it is mixed in: what signed
-/// byte arithmetic makes of bytes from 0x80 on.
+/// byte arithmetic makes of bytes from 0x80 on. So a byte is inverted once for each of those that
+/// stand before it.
 fn signed_tail(bytes: &[u8]) -> u64 {
-    let extend = |(at, byte): (usize, &u8)| ((*byte as i8 as i64) << (8 * at)) as u64;
-    bytes.iter().enumerate().map(extend).fold(0, |k, part| k ^ part)
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = word(bytes);
+    let signs = (word >> 7) & ONES;
+    // In each byte, how many before it have a sign: seven at most, so nothing is carried.
+    let odd = signs.wrapping_mul(ONES << 8) & ONES;
+    word ^ (odd * 0xff)
+}
+
+/// Up to eight bytes, little-endian.
+fn word(bytes: &[u8]) -> u64 {
+    if let Some(eight) = bytes.first_chunk() {
+        return u64::from_le_bytes(*eight);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => {
+            // Where the two overlap they are the same.
+            let last = u64::from(u32::from_le_bytes(*last)) << (8 * (bytes.len() - 4));
+            u64::from(u32::from_le_bytes(*first)) | last
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)),
+    }
 }
 
 fn avalanche(mut k: u64) -> u64 {
@@ -171,6 +191,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_tail_is_its_bytes_one_by_one(bytes in proptest::collection::vec(any::<u8>(), 0..9)) {
+            let extend = |(at, byte): (usize, &u8)| ((*byte as i8 as i64) << (8 * at)) as u64;
+            let one_by_one = bytes.iter().enumerate().map(extend).fold(0, |k, part| k ^ part);
+            prop_assert_eq!(signed_tail(&bytes), one_by_one);
+        }
+
         #[test]
         fn slots_cover(count in 1u32..5000, token: i64) {
             let slot = Token(token).slot_of(count);
