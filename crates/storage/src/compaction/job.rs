@@ -105,9 +105,9 @@ impl Merge<'_> {
         let mut source = source_of(self.job);
         let now = wall_micros() / 1_000_000;
         let (shard, job) = (self.shard, self.job);
-        let purger = Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now);
+        let mut purger = Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now);
         let forgets = if purger.is_some() { Forgets::Something } else { Forgets::Nothing };
-        let purge_of = move |key: &DecoratedKey| match &purger {
+        let purge_of = move |key: &DecoratedKey| match &mut purger {
             Some(purger) => purger.purge_of(key),
             None => Purge::NEVER,
         };

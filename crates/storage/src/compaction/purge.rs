@@ -101,6 +101,20 @@ pub(super) struct Purger<'j> {
     tablet: &'j Tablet,
     inputs: &'j [Rc<sstable::Table>],
     gc_before: i64,
+    /// The newest that the inputs have: they cover nothing that is newer.
+    newest: i64,
+    /// What the log would bring back of what was flushed before. What is flushed meanwhile is in
+    /// SSTables that are asked, or under what they have.
+    logged: i64,
+    /// The SSTables of the tablet when they were looked at last, and which of them matter.
+    seen: Rc<Vec<Rc<sstable::Table>>>,
+    others: Vec<Other>,
+}
+
+/// An SSTable that is not merged, and has live data that the inputs may cover.
+struct Other {
+    oldest: i64,
+    sstable: Rc<sstable::Table>,
 }
 
 impl<'j> Purger<'j> {
@@ -117,32 +131,50 @@ impl<'j> Purger<'j> {
             let stats = one.stats();
             stats.min_deletion_time.saturating_sub(stats.max_ttl as i64) < gc_before
         };
-        let any = inputs.iter().any(has_old);
-        any.then_some(Purger { shard, table, tablet, inputs, gc_before })
+        if !inputs.iter().any(has_old) {
+            return None;
+        }
+        let newest = inputs.iter().map(|one| one.timestamps().1).max()?;
+        let logged = oldest_logged(shard, table);
+        let (seen, others) = (Rc::default(), Vec::new());
+        Some(Purger { shard, table, tablet, inputs, gc_before, newest, logged, seen, others })
     }
 
-    pub(super) fn purge_of(&self, key: &DecoratedKey) -> Purge {
+    pub(super) fn purge_of(&mut self, key: &DecoratedKey) -> Purge {
         // What could not be removed or opened meanwhile counts as well.
         if !self.table.knows_all_sstables() {
             return Purge::NEVER;
         }
-        let memtables = self.tablet.memtables().filter(|memtable| memtable.contains(key));
-        let in_memory = memtables.map(|memtable| memtable.oldest_live()).min();
-        let all = self.tablet.sstables.borrow().clone();
+        self.look_at_others();
         let mut lookup = None;
-        let mut others = all.iter().filter(|one| {
-            let is_input = self.inputs.iter().any(|input| Rc::ptr_eq(input, one));
-            !is_input && one.may_contain(lookup.get_or_insert_with(|| Lookup::new(key.key.clone())))
+        let elsewhere = self.others.iter().find(|other| {
+            other.sstable.may_contain(lookup.get_or_insert_with(|| Lookup::new(key.key.clone())))
         });
-        let mut elsewhere = i64::MAX;
-        for one in &mut others {
-            elsewhere = elsewhere.min(oldest_live(one));
-        }
-        let logged = oldest_logged(self.shard, self.table);
-        let timestamp_before = elsewhere.min(logged).min(in_memory.unwrap_or(i64::MAX));
+        let elsewhere = elsewhere.map_or(i64::MAX, |other| other.oldest);
+        let memtables = self
+            .tablet
+            .memtables()
+            .filter(|memtable| memtable.oldest_live() <= self.newest && memtable.contains(key));
+        let in_memory = memtables.map(|memtable| memtable.oldest_live()).min();
+        let timestamp_before = elsewhere.min(self.logged).min(in_memory.unwrap_or(i64::MAX));
         let unseen = self.shard.config.planted == Some(Planted::ForgetsUnseen);
         let timestamp_before = if unseen { i64::MAX } else { timestamp_before };
         Purge { gc_before: self.gc_before, timestamp_before }
+    }
+
+    /// Which SSTables matter, the one with the oldest data first.
+    fn look_at_others(&mut self) {
+        let all = self.tablet.sstables.borrow().clone();
+        if Rc::ptr_eq(&all, &self.seen) {
+            return;
+        }
+        let is_input =
+            |one: &&Rc<sstable::Table>| self.inputs.iter().any(|input| Rc::ptr_eq(input, one));
+        let others = all.iter().filter(|one| !is_input(one));
+        let others = others.map(|one| Other { oldest: oldest_live(one), sstable: one.clone() });
+        self.others = others.filter(|other| other.oldest <= self.newest).collect();
+        self.others.sort_by_key(|other| other.oldest);
+        self.seen = all;
     }
 }
 
