@@ -104,6 +104,60 @@ def test_compaction_can_leave_memtables_alone(node, cql):
     assert status == 400 and "flush_memtables" in answer["message"]
 
 
+def test_sstables_are_written_again_one_by_one(node, cql):
+    cql.execute("CREATE TABLE ks.s (a int PRIMARY KEY) WITH compaction = "
+                "{'class': 'NullCompactionStrategy'}")
+    for value in range(20):
+        cql.execute(f"INSERT INTO ks.s (a) VALUES ({value})")
+    ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="s")
+    scrub = "/storage_service/keyspace_scrub/ks"
+    before = data_files(node, "s")
+    assert ask(node, "GET", scrub, cf="s") == (200, 0)
+    assert ask(node, "GET", scrub, cf="s", quarantine_mode="ONLY") == (200, 0)
+    upgrade = "/storage_service/keyspace_upgrade_sstables/ks"
+    assert ask(node, "GET", upgrade, cf="s", exclude_current_version="true") == (200, 0)
+    assert data_files(node, "s") == before, "nothing was wrong, and all is of the present format"
+    for path, parameters in [(scrub, {"scrub_mode": "ABORT"}), (upgrade, {})]:
+        assert ask(node, "GET", path, cf="s", **parameters) == (200, 0)
+        after = data_files(node, "s")
+        assert len(after) == len(before) and not set(after) & set(before)
+        before = after
+    snapshots = ask(node, "GET", "/storage_service/snapshots")[1]
+    assert any(one["key"].startswith("pre-scrub-") for one in snapshots)
+    assert ask(node, "POST", "/storage_service/keyspace_cleanup/ks", cf="s") == (200, 0)
+    stop = "/compaction_manager/stop_keyspace_compaction/ks"
+    assert ask(node, "POST", stop, type="COMPACTION", tables="s") == (200, None)
+    assert data_files(node, "s") == before
+    assert len(list(cql.execute("SELECT a FROM ks.s"))) == 20
+
+
+def test_what_is_damaged_is_put_aside():
+    with Node() as node:
+        cql = node.connect()
+        cql.execute("CREATE KEYSPACE ks WITH replication = "
+                    "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+        cql.execute("CREATE TABLE ks.s (a int PRIMARY KEY, b text) WITH compaction = "
+                    "{'class': 'NullCompactionStrategy'}")
+        cql.execute(f"INSERT INTO ks.s (a, b) VALUES (1, '{'x' * 1000}')")
+        ask(node, "POST", "/storage_service/keyspace_flush/ks")
+        good, = data_files(node, "s")
+        cql.execute(f"INSERT INTO ks.s (a, b) VALUES (1, '{'y' * 1000}')")
+        ask(node, "POST", "/storage_service/keyspace_flush/ks")
+        bad, = set(data_files(node, "s")) - {good}
+        data = bytearray(bad.read_bytes())
+        data[len(data) // 2] ^= 0x5a
+        bad.write_bytes(data)
+        scrub = "/storage_service/keyspace_scrub/ks"
+        assert ask(node, "GET", scrub, cf="s", scrub_mode="ABORT") == (200, 1)
+        kept = {"cf": "s", "quarantine_invalid_sstables": "false"}
+        assert ask(node, "GET", scrub, **kept) == (200, 3)
+        assert bad.exists() and len(data_files(node, "s")) == 2
+        assert ask(node, "GET", scrub, cf="s") == (200, 3)
+        assert not bad.exists() and (bad.parent / "quarantine" / bad.name).exists()
+        found = cql.execute("SELECT b FROM ks.s BYPASS CACHE").one().b
+        assert found == "x" * 1000
+
+
 def test_what_lies_in_upload_is_loaded(node, cql):
     for name in ["u1", "u2"]:
         cql.execute(f"CREATE TABLE ks.{name} (a int PRIMARY KEY, b text)")
@@ -134,6 +188,15 @@ def test_lines_are_written_into_the_log(node, cql):
     ("POST", "/storage_service/keyspace_flush/ks", {"cf": "none"}, 400,
      "Can't find a column family none in keyspace ks"),
     ("POST", "/storage_service/sstables/ks", {}, 400, "one table"),
+    ("POST", "/storage_service/keyspace_scrub/ks", {}, 404, "Not found"),
+    ("GET", "/storage_service/keyspace_scrub/none", {}, 400, "Can't find a keyspace none"),
+    ("GET", "/storage_service/keyspace_scrub/ks", {"scrub_mode": "XXX"}, 400, "scrub_mode"),
+    ("GET", "/storage_service/keyspace_scrub/ks", {"quarantine_mode": "YYY"}, 400,
+     "quarantine_mode"),
+    ("POST", "/storage_service/keyspace_cleanup/ks", {"cf": "none"}, 400, "none"),
+    ("POST", "/compaction_manager/stop_compaction", {"type": "XXX"}, 400, "XXX"),
+    ("POST", "/compaction_manager/stop_keyspace_compaction/ks",
+     {"type": "COMPACTION", "tables": "none"}, 400, "none"),
 ])
 def test_what_cannot_be_done_is_refused(node, cql, method, path, parameters, status, text):
     found, answer = ask(node, method, path, **parameters)

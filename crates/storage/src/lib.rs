@@ -55,7 +55,9 @@ mod whole;
 pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
-pub use compaction::{FinishedCompaction, RunningCompaction};
+pub use compaction::{
+    CompactionKind, FinishedCompaction, Invalid, Outdated, RunningCompaction, Upkeep, UpkeepDone,
+};
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
@@ -66,6 +68,7 @@ pub use read::{Begun, SourceOptions};
 pub use snapshot::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
+pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

@@ -97,6 +97,12 @@ impl Storage {
         })
         .await;
         let aside = sstable::quarantine(&table.dir, descriptor, IoClass::System).await?;
+        on_all_shards(move || async move {
+            if let Some(table) = local::get::<Storage>().shard().table(id) {
+                table.unremoved.borrow_mut().retain(|one| *one != descriptor);
+            }
+        })
+        .await;
         tracing::warn!("{name} of {} is now in {}", table.dir.display(), aside.display());
         Ok(true)
     }
@@ -153,14 +159,19 @@ async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, 
         tracing::info!("{name} in {} is taken over as {to}", upload.display());
         out.loaded.push(LoadedSsTable { from: name, to, partitions, bytes });
     }
-    if !moved.is_empty() {
+    take_over(id, moved).await;
+    failed.map(|()| out)
+}
+
+/// What is new in the directory of a table is in use from now on, on every shard that it concerns.
+pub(crate) async fn take_over(id: TableId, new: Vec<Descriptor>) {
+    if !new.is_empty() {
         on_all_shards(move || {
-            let moved = moved.clone();
-            async move { local::get::<Storage>().shard().adopt(id, &moved).await }
+            let new = new.clone();
+            async move { local::get::<Storage>().shard().adopt(id, &new).await }
         })
         .await;
     }
-    failed.map(|()| out)
 }
 
 impl Shard {
@@ -186,6 +197,8 @@ impl Shard {
         for tablet in &table.tablets {
             tablet.forget(|one| one.descriptor() == descriptor);
         }
+        // Until it is aside, a start would find it.
+        table.unremoved.borrow_mut().push(descriptor);
         let mut broken = table.broken.borrow_mut();
         let of_it = |file: &str| {
             let name = Path::new(file).file_name().and_then(|name| name.to_str());

@@ -1,7 +1,7 @@
 //! `/compaction_manager`: what is merged, and what is to be.
 
 use super::tables::{all, sum_of};
-use super::{Answered, Door};
+use super::{Answered, Door, upkeep};
 use crate::call::{Answer, Call};
 use cluster::CompactionRecord;
 use hyper::Method;
@@ -17,6 +17,10 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
             let tasks = by_table(door).await;
             let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
             Some(Ok(Answer::json(json!(sum))))
+        }
+        (&Method::POST, ["stop_compaction"]) => Some(upkeep::stop(door, call, None).await),
+        (&Method::POST, ["stop_keyspace_compaction", keyspace]) => {
+            Some(upkeep::stop(door, call, Some(keyspace)).await)
         }
         (&Method::GET, ["compactions"]) => Some(Ok(Answer::json(running().await.into()))),
         (&Method::GET, ["compaction_history"]) => Some(history(door).await),

@@ -12,6 +12,7 @@ mod snapshots;
 mod storage_service;
 mod system;
 mod tables;
+mod upkeep;
 
 use crate::call::{Answer, Call};
 use cluster::Cluster;

@@ -1,7 +1,7 @@
 //! `/storage_service`: who the node is; flushing, compacting and loading tables; what is traced.
 
 use super::tables::{all, named, on_each, set_auto_compaction};
-use super::{Answered, Door};
+use super::{Answered, Door, upkeep};
 use crate::call::{Answer, Call};
 use cluster::{Schema, SlowQueries, TraceRules};
 use hyper::Method;
@@ -10,6 +10,9 @@ use serde_json::json;
 use storage::{Checks, Rewrite, Storage};
 
 pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
+    if let Some(done) = upkeep::answer(door, call, path).await {
+        return Some(done);
+    }
     if call.method == Method::GET {
         return told(door, call, path);
     }

@@ -10,12 +10,22 @@ use storage::Storage;
 
 /// The stored tables of `keyspace` that the parameter `cf` lists; all without it.
 pub(super) fn named(door: &Door, call: &Call, keyspace: &str) -> Result<Vec<TableId>, Answer> {
+    listed(door, call, keyspace, "cf")
+}
+
+/// The same of another parameter.
+pub(super) fn listed(
+    door: &Door,
+    call: &Call,
+    keyspace: &str,
+    parameter: &str,
+) -> Result<Vec<TableId>, Answer> {
     let schema = door.cluster.schema();
     let Some(entry) = schema.keyspace(keyspace) else {
         return Err(Answer::refused(400, format!("Can't find a keyspace {keyspace}")));
     };
     let stored = |kind| kind == TableKind::Stored;
-    let names = call.parameter("cf").unwrap_or("");
+    let names = call.parameter(parameter).unwrap_or("");
     if names.is_empty() {
         let tables = entry.tables.values().filter(|table| stored(table.kind));
         return Ok(tables.map(|table| table.schema.id).collect());

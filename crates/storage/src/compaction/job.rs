@@ -28,7 +28,8 @@ const PRESSED_SPAN: u64 = 200;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Why nothing of a table is merged any more.
-const IN_DOUBT: &str = "the end of a merge may be durable or not: the next start will know";
+pub(super) const IN_DOUBT: &str =
+    "the end of a merge may be durable or not: the next start will know";
 
 /// How a merge ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,7 @@ impl Merge<'_> {
         let mut filter = CompactionFilter::new(now, Box::new(purge_of));
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
         loop {
+            self.progress.check_stop()?;
             if self.job.table.quiet_wanted.get() {
                 return Ok(Ended::GaveWay);
             }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), [`purge`] (what
 //! may be forgotten), [`weights`] (how many at a time), `job` (doing it), [`outputs`],
-//! [`obsolete`], [`progress`].
+//! [`obsolete`], [`upkeep`] (what is done to SSTables one by one), [`progress`].
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -34,6 +34,7 @@ mod outputs;
 mod policy;
 mod progress;
 mod purge;
+mod upkeep;
 mod weights;
 
 use crate::shard::Shard;
@@ -44,7 +45,7 @@ pub(crate) use obsolete::Obsolete;
 pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
-pub use progress::{FinishedCompaction, RunningCompaction};
+pub use progress::{CompactionKind, FinishedCompaction, RunningCompaction};
 use reader::ReadError;
 use runtime::group;
 use runtime::sync::Permit;
@@ -52,6 +53,7 @@ use runtime::task::Scope;
 use runtime::time::{sleep, timeout, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
+pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
 use weights::{Counted, weight_of};
 
 /// Pause after a compaction that failed.
@@ -66,6 +68,8 @@ struct Job {
     /// Of the outputs: their level, and from which size on they are cut.
     level: u32,
     bytes_max: u64,
+    /// The run that they join; `None`: one of their own.
+    run: Option<Uuid>,
     /// *one-at-a-time*.
     _alone: Option<Permit>,
     /// *one-of-a-size*.
@@ -86,6 +90,7 @@ impl Job {
             why: wanted.why,
             level: wanted.level,
             bytes_max: wanted.bytes_max,
+            run: None,
             _alone: None,
             _counted: None,
         }
@@ -97,11 +102,11 @@ impl Job {
         (self.why != Why::Expired).then(|| weight_of(bytes))
     }
 
-    /// What lists call it.
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> CompactionKind {
         match self.why {
-            Why::Major => "Major",
-            _ => "Compaction",
+            Why::Major => CompactionKind::Major,
+            Why::Upgrade => CompactionKind::Upgrade,
+            _ => CompactionKind::Minor,
         }
     }
 }

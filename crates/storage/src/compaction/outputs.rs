@@ -42,7 +42,7 @@ impl<'j> Outputs<'j> {
             job,
             adjust,
             partitions: (partitions as f64 * part.min(1.0)).ceil() as u64,
-            run_id: super::random_uuid(),
+            run_id: job.run.unwrap_or_else(super::random_uuid),
             writer: None,
             last: None,
             sealed_bytes: 0,

@@ -3,6 +3,8 @@
 use super::weights::Weights;
 use crate::table::Table;
 use model::{TableId, TableSchema, Uuid};
+use reader::ReadError;
+use runtime::sync::Semaphore;
 use runtime::time::wall_micros;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -52,12 +54,44 @@ pub struct FinishedCompaction {
     pub bytes_out: u64,
 }
 
+/// Why a compaction ended that somebody asked to end.
+const STOPPED: &str = "the compaction was stopped, as somebody asked for";
+
+/// What is done to SSTables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionKind {
+    /// What the strategy of a table asks for.
+    Minor,
+    /// A merge of all, which somebody asked for.
+    Major,
+    /// Each is written again without what is wrong in it.
+    Scrub,
+    /// Each is read, and put aside where something is wrong.
+    Validation,
+    /// Each is written again in the present format.
+    Upgrade,
+}
+
+impl CompactionKind {
+    /// What lists call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            CompactionKind::Minor => "Compaction",
+            CompactionKind::Major => "Major",
+            CompactionKind::Scrub => "Scrub",
+            CompactionKind::Validation => "Validation",
+            CompactionKind::Upgrade => "Upgrade",
+        }
+    }
+}
+
 /// The merges of a shard.
-#[derive(Default)]
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
     pub(super) weights: Weights,
+    /// Held by what somebody asked for to be done to SSTables one by one.
+    pub(super) upkeep: Semaphore,
 }
 
 /// What a merge tells of itself.
@@ -72,6 +106,8 @@ pub(super) struct Progress {
     pub(super) files_out: Cell<usize>,
     /// What the table's options call its strategy.
     strategy: String,
+    /// Somebody asked for it to end.
+    stop_wanted: Cell<bool>,
 }
 
 /// A merge that is listed until this goes.
@@ -87,6 +123,14 @@ impl Progress {
             rows_done: self.rows.get(),
             bytes_written: self.bytes_written.get(),
             ..self.begun.clone()
+        }
+    }
+
+    /// The error says that somebody asked for it to end.
+    pub(super) fn check_stop(&self) -> Result<(), ReadError> {
+        match self.stop_wanted.get() {
+            true => Err(ReadError::Overloaded(STOPPED.to_string())),
+            false => Ok(()),
         }
     }
 
@@ -108,12 +152,23 @@ fn strategy_of(schema: &TableSchema) -> String {
     class.map_or(STRATEGY_DEFAULT, |(_, class)| class).to_string()
 }
 
+impl Default for Compactions {
+    fn default() -> Compactions {
+        Compactions {
+            running: RefCell::default(),
+            finished: RefCell::default(),
+            weights: Weights::default(),
+            upkeep: Semaphore::new(1, usize::MAX),
+        }
+    }
+}
+
 impl Compactions {
     /// Lists a merge.
     pub(super) fn begin(
         &self,
         table: &Table,
-        kind: &'static str,
+        kind: CompactionKind,
         inputs: &[Rc<sstable::Table>],
     ) -> Listed<'_> {
         let schema = table.schema();
@@ -122,7 +177,7 @@ impl Compactions {
             table: table.id,
             keyspace: schema.keyspace.clone(),
             name: schema.name.clone(),
-            kind,
+            kind: kind.name(),
             started_micros: wall_micros(),
             bytes_in: inputs.iter().map(|one| one.disk_bytes()).sum(),
             partitions: inputs.iter().map(|one| one.partition_count()).sum(),
@@ -139,6 +194,7 @@ impl Compactions {
             files_in: inputs.len(),
             files_out: Cell::new(0),
             strategy: strategy_of(&schema),
+            stop_wanted: Cell::new(false),
         });
         self.running.borrow_mut().push(progress.clone());
         Listed { list: self, progress }
@@ -146,6 +202,16 @@ impl Compactions {
 
     pub(crate) fn running(&self) -> Vec<RunningCompaction> {
         self.running.borrow().iter().map(|progress| progress.now()).collect()
+    }
+
+    /// Asks those of that kind to end, of these tables, or of all.
+    pub(crate) fn stop(&self, kind: CompactionKind, tables: Option<&[TableId]>) {
+        for one in self.running.borrow().iter() {
+            let of_table = tables.is_none_or(|tables| tables.contains(&one.begun.table));
+            if of_table && one.begun.kind == kind.name() {
+                one.stop_wanted.set(true);
+            }
+        }
     }
 
     pub(crate) fn take_finished(&self) -> Vec<FinishedCompaction> {

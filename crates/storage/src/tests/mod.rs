@@ -21,6 +21,7 @@ mod purge;
 mod real;
 mod snapshot;
 mod sources;
+mod upkeep;
 mod upload;
 
 use crate::testing::{V, clustering, key, schema};

@@ -82,6 +82,8 @@ pub(super) enum Why {
     Space,
     /// Somebody asked for it.
     Major,
+    /// Somebody asked for the present format.
+    Upgrade,
 }
 
 impl Job {
