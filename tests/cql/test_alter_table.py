@@ -121,6 +121,18 @@ def test_counters_and_statics(db):
     assert db.rows(f"SELECT p, c, s, v, w FROM {t}") == [(1, 2, None, 4, {5})]
 
 
+def test_a_drop_hides_what_is_older_than_it(db):
+    t = db.table("p int PRIMARY KEY, v int, m map<int, int>")
+    for p, at in [(1, 100), (2, 200), (3, 300)]:
+        db.run(f"INSERT INTO {t} (p, v, m) VALUES ({p}, {p}, {{{p}: {p}}}) USING TIMESTAMP {at}")
+    changed(db, t, "DROP v USING TIMESTAMP 200", "DROP m USING TIMESTAMP 200", "ADD v int",
+            "ADD m map<int, int>")
+    assert sorted(db.rows(f"SELECT p, v, m FROM {t}"), key=str) \
+        == [(1, None, None), (2, None, None), (3, 3, {3: 3})]
+    db.run(f"INSERT INTO {t} (p, v) VALUES (1, 9) USING TIMESTAMP 201")
+    assert db.one(f"SELECT v FROM {t} WHERE p = 1") == 9
+
+
 def test_names_of_keys(db):
     t = db.table("p int, q int, c int, d int, PRIMARY KEY ((p, q), c, d)")
     db.run(f"INSERT INTO {t} (p, q, c, d) VALUES (1, 2, 3, 4)")

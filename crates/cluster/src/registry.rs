@@ -267,6 +267,7 @@ impl Cluster {
             drop_tables(steps.created_ids(), None).await;
             return Err(error.to_string());
         }
+        flush_tables(losing_columns(before, &steps.altered)).await;
         show(changes, version, steps.altered).await;
         self.drop_with_snapshots(before, steps.dropped).await;
         tracing::info!(target: "schema", %version, "schema changed");
@@ -404,6 +405,32 @@ async fn drop_tables(ids: Vec<TableId>, snapshot: Option<SnapshotTag>) {
     runtime::on_all_shards(remove).await;
 }
 
+/// The altered tables that lose columns.
+fn losing_columns(before: &Schema, altered: &[TableSchema]) -> Vec<TableId> {
+    let loses = |table: &&TableSchema| {
+        let old = before.table_by_id(table.id);
+        old.is_some_and(|old| old.schema.dropped.len() < table.dropped.len())
+    };
+    altered.iter().filter(loses).map(|table| table.id).collect()
+}
+
+/// Writes memtables on every shard. Cells that are newer than the drop of their column come back
+/// with a column of its name, and only SSTables keep those of columns that are not there.
+async fn flush_tables(ids: Vec<TableId>) {
+    if ids.is_empty() {
+        return;
+    }
+    let flush = move || async move {
+        let storage = runtime::local::get::<Storage>();
+        for id in ids {
+            if let Err(error) = storage.flush(id).await {
+                tracing::warn!(target: "schema", %id, %error, "a table loses columns, unflushed");
+            }
+        }
+    };
+    runtime::on_all_shards(flush).await;
+}
+
 /// Shows a durable change on every shard.
 async fn show(changes: Vec<SchemaChange>, version: Uuid, altered: Vec<TableSchema>) {
     let show = move || async move {
@@ -451,5 +478,27 @@ mod tests {
         check(vec![made("c", 3), drop("c")], &[], &[]);
         check(vec![drop("a"), made("a", 4)], &[4], &[1]);
         check(vec![SchemaChange::DropKeyspace("ks".into())], &[], &[1, 2]);
+    }
+
+    #[test]
+    fn tables_that_lose_columns_are_found() {
+        let columns = [("pk", "int", ColumnKind::PartitionKey), ("v", "int", ColumnKind::Regular)];
+        let old = table("ks", "t", 1, &columns);
+        let space = SchemaChange::CreateKeyspace(keyspace("ks", None));
+        let empty = Schema::of_system(Uuid::from_u128(1), 2);
+        let before =
+            empty.apply(&[space, SchemaChange::CreateTable(old.clone())], empty.version, 2);
+        let lost = old.edit().drop_column("v", 5).build().unwrap();
+        let again = lost.edit().regular("v", model::Type::Int).build().unwrap();
+        let more = old.edit().regular("w", model::Type::Int).build().unwrap();
+        let check = |altered: &[&TableSchema], expected: &[TableId]| {
+            let altered: Vec<TableSchema> = altered.iter().map(|it| (*it).clone()).collect();
+            assert_eq!(losing_columns(&before, &altered), expected);
+        };
+        check(&[], &[]);
+        check(&[&more], &[]);
+        check(&[&lost], &[old.id]);
+        let after = before.apply(&[SchemaChange::AlterTable(lost)], before.version, 2);
+        assert!(losing_columns(&after, &[again]).is_empty());
     }
 }
