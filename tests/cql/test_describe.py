@@ -1,6 +1,6 @@
 """DESCRIBE: each form, and that what it prints makes the same again."""
 import pytest
-from cassandra import InvalidRequest
+from cassandra import InvalidRequest, Unauthorized
 from cassandra.protocol import SyntaxException
 from cassandra.query import SimpleStatement
 
@@ -87,6 +87,19 @@ def test_a_keyspace_is_made_again(db, ks):
     assert described(db, f"KEYSPACE {ks}") == rows
 
 
+def again(db, what, statements):
+    """Makes a table, and makes it again of what it is described by; both descriptions."""
+    for statement in statements:
+        db.run(statement)
+    described_at_first = described(db, f"TABLE {what} WITH INTERNALS")[0][3]
+    db.run(f"DROP TABLE {what}")
+    for statement in described_at_first.split(";\n"):
+        db.run(statement)
+    made = described(db, f"TABLE {what} WITH INTERNALS")[0][3]
+    db.run(f"DROP TABLE {what}")
+    return described_at_first, made
+
+
 def test_internals(db, ks):
     db.run(f"CREATE TABLE {ks}.changed (a int PRIMARY KEY, gone text, v int)")
     identity = db.one("SELECT id FROM system_schema.tables WHERE keyspace_name = %s "
@@ -96,12 +109,76 @@ def test_internals(db, ks):
     inside = described(db, f"TABLE {ks}.changed WITH INTERNALS")[0][3]
     assert str(identity) in inside and "gone text" in inside and "USING TIMESTAMP 1000" in inside
     assert str(identity) not in outside and "gone" not in outside
-    db.run(f"DROP TABLE {ks}.changed")
-    for statement in inside.split(";"):
-        if statement.strip():
+    assert again(db, f"{ks}.changed", []) == (inside, inside)
+
+
+@pytest.mark.parametrize("columns, changes", [
+    ("a int PRIMARY KEY, v int", []),
+    ("a int PRIMARY KEY, v int, w text", ["DROP v", "DROP w"]),
+    ("a int PRIMARY KEY, w text, v int", ["DROP w USING TIMESTAMP 7", "DROP v USING TIMESTAMP 5"]),
+    ("a int PRIMARY KEY, v int", ["DROP v", "ADD v int"]),
+    ("a int PRIMARY KEY, v int", ["DROP v", "ADD v int", "DROP v", "ADD v int"]),
+    ("a int, c int, s int static, m map<int, int>, v int, PRIMARY KEY (a, c)", ["DROP m", "DROP v"]),
+    ("a int PRIMARY KEY, m map<int, int>, l list<text>, s set<int>", ["DROP (m, l)", "DROP s"]),
+    ('a int PRIMARY KEY, "Two Words" int, v int',
+     ['DROP "Two Words"', 'RENAME a TO "A"', 'ADD "Two Words" int']),
+    ("a int PRIMARY KEY, n counter, o counter", ["DROP o"]),
+    ("a int PRIMARY KEY, f frozen<tuple<int, text>>, v vector<float, 2>", ["DROP f", "DROP v"]),
+])
+def test_dropped_columns_are_made_again(db, ks, columns, changes):
+    what = f"{ks}.{db.name().split('.')[1]}"
+    statements = [f"CREATE TABLE {what} ({columns})",
+                  *(f"ALTER TABLE {what} {change}" for change in changes)]
+    first, second = again(db, what, statements)
+    assert second == first
+
+
+@pytest.mark.parametrize("columns, changes", [
+    ("a int PRIMARY KEY, v int", ["DROP v", "ADD v blob"]),
+    ("a int, c int, s int static, v int, PRIMARY KEY (a, c)", ["DROP s", "ADD s int static"]),
+    ("a int PRIMARY KEY, v int", ["ALTER v TYPE blob"]),
+])
+def test_columns_that_came_back_are_made_again(db, ks, columns, changes):
+    test_dropped_columns_are_made_again(db, ks, columns, changes)
+
+
+def test_a_dropped_column_outlives_its_type(db, ks):
+    db.run(f"CREATE TYPE {ks}.brief (a int, b frozen<list<text>>)")
+    first, second = again(db, f"{ks}.typed", [
+        f"CREATE TABLE {ks}.typed (a int PRIMARY KEY, u frozen<brief>, l list<frozen<brief>>)",
+        f"INSERT INTO {ks}.typed (a, u, l) VALUES (1, {{a: 1}}, [{{a: 2}}])",
+        f"ALTER TABLE {ks}.typed DROP u", f"ALTER TABLE {ks}.typed DROP l", f"DROP TYPE {ks}.brief",
+    ])
+    assert second == first and "brief" not in first
+
+
+def test_a_dropped_column_of_fields_outlives_its_type(db, ks):
+    db.run(f"CREATE TYPE {ks}.fields (a int, b text)")
+    first, second = again(db, f"{ks}.typed", [
+        f"CREATE TABLE {ks}.typed (a int PRIMARY KEY, n fields, v int)",
+        f"INSERT INTO {ks}.typed (a, n, v) VALUES (1, {{a: 2}}, 3)",
+        f"ALTER TABLE {ks}.typed DROP n", f"DROP TYPE {ks}.fields",
+    ])
+    assert second == first and "fields" not in first
+
+
+def test_a_column_for_expiry_is_made_again(db, ks):
+    first, second = again(db, f"{ks}.expiring", [
+        f"CREATE TABLE {ks}.expiring (a int PRIMARY KEY, e timestamp TTL)",
+        f"ALTER TABLE {ks}.expiring DROP e", f"ALTER TABLE {ks}.expiring ADD e timestamp",
+        f"ALTER TABLE {ks}.expiring TTL e",
+    ])
+    assert second == first and first.endswith(".expiring TTL e;")
+
+
+def test_all_of_the_schema_is_made_again(db, ks):
+    """As a backup does it: what DESCRIBE SCHEMA WITH INTERNALS says, statement by statement."""
+    rows = [row for row in described(db, "SCHEMA WITH INTERNALS") if row[0] == ks]
+    db.run(f"DROP KEYSPACE {ks}")
+    for row in rows:
+        for statement in row[3].split(";\n"):
             db.run(statement)
-    assert described(db, f"TABLE {ks}.changed WITH INTERNALS")[0][3] == inside
-    db.run(f"DROP TABLE {ks}.changed")
+    assert [row for row in described(db, "SCHEMA WITH INTERNALS") if row[0] == ks] == rows
 
 
 def test_schema(db, ks):
@@ -141,10 +218,18 @@ def test_pages_are_of_one_schema(node, db, ks):
             node.connect().execute(SimpleStatement(what), paging_state=state[:-1])
 
 
-def test_internals_and_passwords(db, ks):
-    """What there is to be told of roles is told; there are none without authentication."""
-    rows = described(db, "SCHEMA WITH INTERNALS AND PASSWORDS")
-    assert [row for row in rows if row[0]] == described(db, "SCHEMA WITH INTERNALS")
+@pytest.mark.parametrize("what, words, kind", [
+    ("SCHEMA", "can only be issued by a superuser", Unauthorized),
+    ("FULL SCHEMA", "can only be issued by a superuser", Unauthorized),
+    ("CLUSTER", "only allowed with DESC SCHEMA", InvalidRequest),
+    ("KEYSPACE {}", "only allowed with DESC SCHEMA", InvalidRequest),
+    ("TABLES", "only allowed with DESC SCHEMA", InvalidRequest),
+    ("TABLE {}.plain", "only allowed with DESC SCHEMA", InvalidRequest),
+    ("{}.plain", "only allowed with DESC SCHEMA", InvalidRequest),
+])
+def test_passwords(db, ks, what, words, kind):
+    """Who is not logged in is no superuser, and is told no passwords."""
+    db.refuse(f"DESCRIBE {what.format(ks)} WITH INTERNALS AND PASSWORDS", words, kind=kind)
 
 
 @pytest.mark.parametrize("what, words, kind", [

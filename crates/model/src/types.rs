@@ -253,9 +253,9 @@ impl Type {
         !self.is_multi_cell() && *self != Type::Counter && !self.mentions_duration()
     }
 
-    /// The same type with the present fields of `changed` wherever that user type occurs.
-    pub fn with_user_type(&self, changed: &crate::schema::UserType) -> Type {
-        let boxed = |ty: &Type| Box::new(ty.with_user_type(changed));
+    /// The same type with `change` made to each of its [`children`](Self::children).
+    fn with_children(&self, change: &dyn Fn(&Type) -> Type) -> Type {
+        let boxed = |ty: &Type| Box::new(change(ty));
         match self {
             Type::List { element, frozen } => {
                 Type::List { element: boxed(element), frozen: *frozen }
@@ -264,29 +264,35 @@ impl Type {
             Type::Map { key, value, frozen } => {
                 Type::Map { key: boxed(key), value: boxed(value), frozen: *frozen }
             }
-            Type::Tuple(elements) => {
-                Type::Tuple(elements.iter().map(|ty| ty.with_user_type(changed)).collect())
-            }
+            Type::Tuple(elements) => Type::Tuple(elements.iter().map(change).collect()),
             Type::Vector { element, dimension } => {
                 Type::Vector { element: boxed(element), dimension: *dimension }
             }
             Type::User(user) => {
-                let same = user.keyspace == changed.keyspace && user.name == changed.name;
-                let fields = if same { &changed.fields } else { &user.fields };
-                let inside = |(name, ty): &(String, Type)| {
-                    let ty = match (same, user.frozen) {
-                        (true, true) => ty.freeze(),
-                        (true, false) => ty.clone(),
-                        (false, _) => ty.with_user_type(changed),
-                    };
-                    (name.clone(), ty)
-                };
-                Type::User(Box::new(UserTypeRef {
-                    fields: fields.iter().map(inside).collect(),
-                    ..(**user).clone()
-                }))
+                let fields = user.fields.iter().map(|(name, ty)| (name.clone(), change(ty)));
+                Type::User(Box::new(UserTypeRef { fields: fields.collect(), ..(**user).clone() }))
             }
             scalar => scalar.clone(),
+        }
+    }
+
+    /// The same type with the present fields of `changed` wherever that user type occurs.
+    pub fn with_user_type(&self, changed: &crate::schema::UserType) -> Type {
+        match self {
+            Type::User(user) if user.keyspace == changed.keyspace && user.name == changed.name => {
+                let freeze = |ty: &Type| if user.frozen { ty.freeze() } else { ty.clone() };
+                let fields = changed.fields.iter().map(|(name, ty)| (name.clone(), freeze(ty)));
+                Type::User(Box::new(UserTypeRef { fields: fields.collect(), ..(**user).clone() }))
+            }
+            other => other.with_children(&|ty| ty.with_user_type(changed)),
+        }
+    }
+
+    /// The same type with a tuple of its fields for each user type: it needs no other type.
+    pub fn without_user_types(&self) -> Type {
+        match self.with_children(&Type::without_user_types) {
+            Type::User(user) => Type::Tuple(user.fields.into_iter().map(|(_, ty)| ty).collect()),
+            other => other,
         }
     }
 }
@@ -335,6 +341,17 @@ mod tests {
         assert_eq!(old.with_user_type(&changed), list(user(fields)));
         changed.fields = vec![("c".into(), list(Type::Int))];
         assert!(!old.with_user_type(&changed).children()[0].any(&Type::is_multi_cell));
+    }
+
+    #[test]
+    fn user_types_become_tuples_at_any_depth() {
+        let inner = user(vec![("a".into(), Type::Int)]);
+        let outer = user(vec![("i".into(), inner.clone()), ("l".into(), list(inner).freeze())]);
+        let tuple = |elements: &[Type]| Type::Tuple(elements.to_vec());
+        let flat = tuple(&[Type::Int]);
+        let expected = list(tuple(&[flat.clone(), list(flat).freeze()]));
+        assert_eq!(list(outer).without_user_types(), expected);
+        assert_eq!(expected.without_user_types(), expected);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
-//! Looks at the shard's snapshot only; [`answer`] is pure. There are no roles yet, so `AND
-//! PASSWORDS` adds nothing.
+//! Looks at the shard's snapshot only; [`answer`] is pure. `AND PASSWORDS` is for a superuser, as in
+//! ScyllaDB. There are no roles yet, so nobody is one, and it is refused.
 
 mod paging;
 #[cfg(test)]
@@ -34,6 +34,9 @@ pub(crate) fn execute(
     statement: &Describe,
     parameters: &Parameters<'_>,
 ) -> Result<Response, CqlError> {
+    if statement.passwords {
+        return Err(refused_passwords(&statement.what));
+    }
     let cluster = runtime::local::get::<Cluster>();
     let (schema, keyspace) = (cluster.schema(), session.keyspace());
     let rows = match statement.what {
@@ -129,6 +132,16 @@ fn answer(
             }
         }
         Described::Any(name) => scope.any(name),
+    }
+}
+
+/// Why hashed passwords are not told: they are part of the whole schema only, and for superusers.
+fn refused_passwords(what: &Described) -> CqlError {
+    match what {
+        Described::Schema | Described::FullSchema => CqlError::Unauthorized(
+            "DESCRIBE SCHEMA WITH INTERNALS AND PASSWORDS can only be issued by a superuser".into(),
+        ),
+        _ => CqlError::invalid("Option WITH PASSWORDS is only allowed with DESC SCHEMA"),
     }
 }
 

@@ -59,23 +59,26 @@ impl TableSchema {
     }
 
     /// The same with its id; and with its dropped columns, as statements that drop them again.
+    /// User types of dropped columns may be gone, so tuples stand for them.
     pub fn describe(&self, internals: Internals) -> String {
         let dropped = match internals {
             Internals::Shown => self.last_drops(),
             Internals::Hidden => Vec::new(),
         };
         let name = qualified(&self.keyspace, &self.name);
+        let row_ttl = self.options.extension(TableOptions::ROW_TTL_COLUMN);
         let mut out = format!("CREATE TABLE {name} (\n");
         for column in &self.columns {
             let mut ty = column.ty.to_cql();
-            if self.options.extension(TableOptions::ROW_TTL_COLUMN) == Some(&column.name) {
+            if row_ttl == Some(&column.name) && !dropped.iter().any(|it| it.name == column.name) {
                 ty.push_str(" TTL");
             }
             out.push_str(&definition(&column.name, &ty, column.kind));
         }
         let gone = |name: &str| self.column(name).is_none();
         for column in dropped.iter().filter(|column| gone(&column.name)) {
-            out.push_str(&definition(&column.name, &column.ty.to_cql(), column.kind));
+            let ty = column.ty.without_user_types().to_cql();
+            out.push_str(&definition(&column.name, &ty, column.kind));
         }
         let _ = write!(out, "    PRIMARY KEY ({})\n) WITH ", self.primary_key());
         let mut options = Vec::new();
@@ -98,11 +101,14 @@ impl TableSchema {
             let added = definition(&column.name, &column.ty.to_cql(), column.kind);
             let added = added.trim().trim_end_matches(',');
             let _ = write!(out, "\nALTER TABLE {name} ADD {added};");
+            if row_ttl == Some(&column.name) {
+                let _ = write!(out, "\nALTER TABLE {name} TTL {};", quote_identifier(&column.name));
+            }
         }
         out
     }
 
-    /// The last drop of each name: earlier ones hide nothing more.
+    /// The last drop of each name, by name: earlier ones hide nothing more.
     fn last_drops(&self) -> Vec<&DroppedColumn> {
         let mut last: Vec<&DroppedColumn> = Vec::new();
         for column in &self.dropped {
@@ -112,6 +118,7 @@ impl TableSchema {
                 None => last.push(column),
             }
         }
+        last.sort_by(|a, b| a.name.cmp(&b.name));
         last
     }
 
@@ -254,6 +261,38 @@ bloom_filter_fp_chance = 0.01
         expected.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
         assert_eq!(text.matches("DROP old").count(), 1);
         assert!(!table.to_cql_create().contains("old"));
+    }
+
+    #[test]
+    fn what_was_dropped_is_made_without_what_may_be_gone() {
+        let user = crate::types::UserTypeRef {
+            keyspace: "ks".into(),
+            name: "gone".into(),
+            fields: vec![("a".into(), Type::Int), ("b".into(), Type::Text)],
+            frozen: true,
+        };
+        let mut options = TableOptions::new();
+        options.set_extension(TableOptions::ROW_TTL_COLUMN, Some("e"));
+        let table = TableSchema::builder("ks", "t", Uuid::nil())
+            .partition_key("p", Type::Int)
+            .regular("u", Type::User(Box::new(user)))
+            .regular("e", Type::BigInt)
+            .options(options)
+            .drop_column("u", 6)
+            .drop_column("e", 5)
+            .regular("e", Type::BigInt)
+            .build()
+            .unwrap();
+        let text = table.describe(Internals::Shown);
+        let (create, after) = text.split_once(';').unwrap();
+        let columns = "    p int,\n    e bigint,\n    u frozen<tuple<int, text>>,\n    PRIMARY";
+        assert!(create.contains(columns), "{create}");
+        let expected =
+            ["DROP e USING TIMESTAMP 5;", "DROP u USING TIMESTAMP 6;", "ADD e bigint;", "TTL e;"];
+        let lines = expected.map(|line| format!("\nALTER TABLE ks.t {line}"));
+        assert_eq!(after, lines.concat());
+        let shown = table.describe(Internals::Hidden);
+        assert!(shown.contains("    e bigint TTL,\n    PRIMARY"), "{shown}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use super::{Answer, Entry, answer, paging};
+use super::{Answer, Entry, answer, paging, refused_passwords};
 use crate::ddl::testing::Node;
 use crate::error::CqlError;
 use crate::syntax::ast::Statement;
@@ -156,12 +156,17 @@ fn pages_hold_each_entry_once() {
 }
 
 #[test]
-fn passwords_add_nothing_where_there_are_no_roles() {
-    let node = Node::after(&SETUP);
-    for what in ["SCHEMA", "KEYSPACE ks", "TABLE ks.\"T\""] {
-        let internals = describe(&node, None, &format!("DESC {what} WITH INTERNALS"));
-        let passwords = describe(&node, None, &format!("DESC {what} WITH INTERNALS AND PASSWORDS"));
-        assert_eq!(internals, passwords, "{what}");
-        assert_ne!(internals, describe(&node, None, &format!("DESC {what}")), "{what}");
+fn passwords_are_for_superusers() {
+    let check = |what: &str, expected: u32| {
+        let text = format!("DESC {what} WITH INTERNALS AND PASSWORDS");
+        let Statement::Describe(statement) = parse(&text).unwrap().statement else { panic!() };
+        assert!(statement.passwords && statement.internals, "{text}");
+        let refused = refused_passwords(&statement.what);
+        assert_eq!(refused.code(), expected, "{text}: {refused}");
+    };
+    check("SCHEMA", 0x2100);
+    check("FULL SCHEMA", 0x2100);
+    for what in ["CLUSTER", "KEYSPACES", "KEYSPACE ks", "TABLES", "TABLE ks.t", "TYPE ks.t", "ks"] {
+        check(what, 0x2200);
     }
 }
