@@ -245,6 +245,79 @@ def test_prepared(wire, t):
         assert body.take("Ii") == (1, 2) and body.string() == t.split(".")[0]
 
 
+def test_ids_of_metadata(node, db):
+    t = db.table("p int PRIMARY KEY, v int")
+    db.run(f"INSERT INTO {t} (p, v) VALUES (1, 2)")
+    with started_with(node, "SCYLLA_USE_METADATA_ID") as wire:
+        identity, body = prepared(wire, f"SELECT * FROM {t}")
+
+        def execute(known):
+            """(flags, columns, the new id) of the answer."""
+            ids = b"".join(struct.pack(">H", len(part)) + part for part in (identity, known))
+            opcode, _, _, answer = wire.ask(EXECUTE, ids + b"\0\1\2")
+            kind, flags, columns = answer.take("iIi")
+            assert (opcode, kind) == (RESULT, 2)
+            return flags, columns, answer.bytes("H") if flags & 8 else None
+
+        old = body.bytes("H")
+        assert len(old) == 16 and execute(old) == (4, 2, None)
+        db.run(f"ALTER TABLE {t} ADD w int")
+        flags, columns, new = execute(old)
+        assert flags & 12 == 8 and columns == 3 and new != old
+        assert execute(new) == (4, 3, None)
+
+
+def tablet_of(wire, identity, key):
+    """(after, last, shard) of the payload that comes with the row of a key, or None."""
+    value = struct.pack(">Hii", 1, 4, key)
+    opcode, flags, _, body = wire.ask(EXECUTE, struct.pack(">H", 16) + identity
+                                      + struct.pack(">HB", 1, 1 | 2) + value)
+    assert opcode == RESULT and flags & ~4 == 0
+    if not flags & 4:
+        return None
+    assert (body.take("H"), body.string()) == (1, "tablets-routing-v1")
+    payload = Body(body.bytes())
+    after, last = (struct.unpack(">q", payload.bytes())[0] for _ in range(2))
+    replicas = Body(payload.bytes())
+    assert payload.rest() == b"" and replicas.take("i") == 1
+    replica = Body(replicas.bytes())
+    assert replicas.rest() == b"" and len(replica.bytes()) == 16
+    (shard,) = struct.unpack(">i", replica.bytes())
+    return after, last, shard
+
+
+@pytest.mark.parametrize("tablets", [1, 4, None])
+def test_who_knows_of_tablets_is_told_where_they_are(node, db, tablets):
+    enabled = "{'enabled': false}" if tablets is None else f"{{'enabled': true, 'initial': {tablets}}}"
+    db.run("CREATE KEYSPACE of_tablets WITH replication = {'class': 'NetworkTopologyStrategy', "
+           f"'replication_factor': 1}} AND tablets = {enabled}")
+    db.run("CREATE TABLE of_tablets.t (p int PRIMARY KEY, v int)")
+    tokens = {p: None for p in range(20)}
+    for p in tokens:
+        db.run(f"INSERT INTO of_tablets.t (p) VALUES ({p})")
+        tokens[p] = db.one(f"SELECT token(p) FROM of_tablets.t WHERE p = {p}")
+    for text in ("SELECT v FROM of_tablets.t WHERE p = ?", "DELETE FROM of_tablets.t WHERE p = ?"):
+        with started_with(node, "TABLETS_ROUTING_V1") as wire, started_with(node, None) as unaware:
+            opcode, _, _, body = wire.ask(OPTIONS)
+            facts = {body.string(): body.strings() for _ in range(body.take("H"))}
+            here = int(facts["SCYLLA_SHARD"][0])
+            assert opcode == SUPPORTED and "TABLETS_ROUTING_V1" in facts
+            identity, _ = prepared(wire, text)
+            found = {p: tablet_of(wire, identity, p) for p in tokens}
+            assert all(tablet_of(unaware, identity, p) is None for p in tokens)
+        elsewhere = {p: place for p, place in found.items() if place}
+        for p, (after, last, shard) in elsewhere.items():
+            assert after < tokens[p] <= last and shard != here
+        ranges = {place[:2] for place in elsewhere.values()}
+        assert all(not after < tokens[p] <= last
+                   for after, last in ranges for p in tokens if p not in elsewhere)
+        if tablets == 4:
+            assert len(ranges) == 2 and {last - after for after, last in ranges} <= {2**62, 2**62 - 1}
+        if tablets is None:
+            assert not elsewhere
+    db.run("DROP KEYSPACE of_tablets")
+
+
 def test_a_keyspace_of_a_request(node, t):
     """Version 5 has it in each request."""
     keyspace, name = t.split(".")

@@ -20,6 +20,7 @@ use crate::response::{self, Known, Registered};
 use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
+use model::Uuid;
 use query::trace::{Cause, Traced};
 use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
@@ -67,6 +68,7 @@ pub(crate) struct Connection {
     metadata_ids: Cell<bool>,
     marks_lwt: Cell<bool>,
     knows_rate_limits: Cell<bool>,
+    knows_tablets: Cell<bool>,
     started: Cell<bool>,
     registered: Cell<Registered>,
     /// What STARTUP said, for `system.clients`.
@@ -97,6 +99,7 @@ impl Connection {
             metadata_ids: Cell::new(false),
             marks_lwt: Cell::new(false),
             knows_rate_limits: Cell::new(false),
+            knows_tablets: Cell::new(false),
             started: Cell::new(false),
             registered: Cell::new(Registered::default()),
             options: RefCell::new(Vec::new()),
@@ -408,6 +411,7 @@ impl Connection {
         };
         self.marks_lwt.set(find(supported::LWT_MARK).is_some());
         self.knows_rate_limits.set(find(supported::RATE_LIMIT_ERROR).is_some());
+        self.knows_tablets.set(4 <= version && find(supported::TABLETS).is_some());
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
         let pairs = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         self.options.replace(pairs.collect());
@@ -517,7 +521,7 @@ impl Connection {
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let response = processor.query(&self.session, text, &bound).await?;
                 let skip_metadata = parameters.skip_metadata;
-                answer(Known { skip_metadata, metadata_id: None }, response);
+                answer(Known { skip_metadata, ..Known::default() }, response);
                 let traced = traced("QUERY", "Execute CQL3 query", text);
                 processor.end_trace(&trace, traced, &bound);
             }
@@ -527,8 +531,10 @@ impl Connection {
                 let unprepared = || CqlError::Unprepared { id: id.to_vec() };
                 let prepared = processor.prepared(id).ok_or_else(unprepared)?;
                 let response = processor.execute(&self.session, &prepared, &bound).await?;
-                let skip_metadata = parameters.skip_metadata && !prepared.has_changed();
-                answer(Known { skip_metadata, metadata_id }, response);
+                let told = metadata_id.is_some() || !prepared.has_changed();
+                let skip_metadata = parameters.skip_metadata && told;
+                let tablet = self.better_tablet(&prepared, &bound);
+                answer(Known { skip_metadata, metadata_id, tablet }, response);
                 let text = prepared.text();
                 let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
                 processor.end_trace(&trace, traced, &bound);
@@ -559,7 +565,7 @@ impl Connection {
     ) -> Result<(), CqlError> {
         let bound = processor_parameters(dialect, parameters)?;
         let response = self.server.processor().query(&self.session, text, &bound).await?;
-        let known = Known { skip_metadata: parameters.skip_metadata, metadata_id: None };
+        let known = Known { skip_metadata: parameters.skip_metadata, ..Known::default() };
         self.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
     }
@@ -592,10 +598,25 @@ impl Connection {
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
         let response = processor.execute(&self.session, &prepared, &bound).await?;
         // Before version 5 clients cannot be told that the columns they remember are outdated.
-        let skip_metadata = parameters.skip_metadata && !prepared.has_changed();
-        let known = Known { skip_metadata, metadata_id };
+        let told = metadata_id.is_some() || !prepared.has_changed();
+        let skip_metadata = parameters.skip_metadata && told;
+        let tablet = self.better_tablet(&prepared, &bound);
+        let known = Known { skip_metadata, metadata_id, tablet };
         self.push(|out| response::result(out, dialect, stream, known, &response));
         Ok(())
+    }
+
+    /// Where the client had better sent a request, if it wants to be told and did not know.
+    fn better_tablet(
+        &self,
+        prepared: &query::Prepared,
+        bound: &query::Parameters<'_>,
+    ) -> Option<(query::Place, Uuid)> {
+        if !self.knows_tablets.get() {
+            return None;
+        }
+        let place = self.server.processor().better_place(prepared, bound)?;
+        Some((place, self.server.cluster().node().host_id))
     }
 
     async fn batch(

@@ -4,7 +4,8 @@ use crate::frame::{self, flag, opcode};
 use crate::request::Dialect;
 use crate::wire;
 use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
-use query::{ColumnSpec, CqlError, Prepared, Response, ResponseKind, ResultMetadata, Rows};
+use model::Uuid;
+use query::{ColumnSpec, CqlError, Place, Prepared, Response, ResponseKind, ResultMetadata, Rows};
 use replication::Operation;
 use std::net::SocketAddr;
 use stdx::Put;
@@ -31,11 +32,16 @@ mod metadata {
 /// The error code of a request that was not let in.
 const OVERLOADED: u32 = 0x1001;
 
-/// What a client knows already of the rows it asks for.
+/// The key of the payload that tells of a tablet.
+const TABLET_PAYLOAD: &str = "tablets-routing-v1";
+
+/// What a client knows already of the rows it asks for, and what it is to know of their place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
     pub(crate) skip_metadata: bool,
     pub(crate) metadata_id: Option<&'a [u8]>,
+    /// The tablet that it asked the wrong shard for, and the node that has it. For version 4 on.
+    pub(crate) tablet: Option<(Place, Uuid)>,
 }
 
 /// Appends the envelope of an answer.
@@ -54,12 +60,18 @@ pub(crate) fn result(
     if warns {
         flags |= flag::WARNING;
     }
+    if known.tablet.is_some() {
+        flags |= flag::CUSTOM_PAYLOAD;
+    }
     let start = frame::begin(out, dialect.version, flags, stream, opcode::RESULT);
     if let Some(id) = response.tracing_id {
         out.put(id.as_bytes());
     }
     if warns {
         wire::string_list(out, &response.warnings);
+    }
+    if let Some((place, host)) = known.tablet {
+        tablet(out, place, host);
     }
     match &response.kind {
         ResponseKind::Void => out.put_u32(kind::VOID),
@@ -74,6 +86,28 @@ pub(crate) fn result(
         }
     }
     frame::finish(out, start);
+}
+
+/// Appends a payload of one entry: the tuple of a tablet's range, (after, last], and the list of its
+/// replicas, tuples of host and shard.
+///
+/// Source: cql-surface reference, section 7.7.
+fn tablet(out: &mut Vec<u8>, place: Place, host: Uuid) {
+    const REPLICA_BYTES: u32 = 4 + 16 + 4 + 4;
+    const LIST_BYTES: u32 = 4 + 4 + REPLICA_BYTES;
+    out.put_u16(1);
+    wire::string(out, TABLET_PAYLOAD);
+    out.put_u32(2 * (4 + 8) + 4 + LIST_BYTES);
+    for token in [place.after, place.last] {
+        out.put_u32(8);
+        out.put_i64(token.0);
+    }
+    out.put_u32(LIST_BYTES);
+    out.put_u32(1);
+    out.put_u32(REPLICA_BYTES);
+    out.put_u32_bytes(host.as_bytes());
+    out.put_u32(4);
+    out.put_u32(place.shard.into());
 }
 
 fn rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {

@@ -17,6 +17,7 @@ pub(crate) struct Facts {
 pub(crate) const LWT_MARK: &str = "SCYLLA_LWT_ADD_METADATA_MARK";
 pub(crate) const METADATA_ID: &str = "SCYLLA_USE_METADATA_ID";
 pub(crate) const RATE_LIMIT_ERROR: &str = "SCYLLA_RATE_LIMIT_ERROR";
+pub(crate) const TABLETS: &str = "TABLETS_ROUTING_V1";
 
 /// The entries of SUPPORTED.
 pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
@@ -33,6 +34,7 @@ pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
     ];
     if let Some(port) = facts.shard_aware_port {
         entries.extend([
+            (TABLETS, Vec::new()),
             ("SCYLLA_SHARD", one(&facts.shard.to_string())),
             ("SCYLLA_NR_SHARDS", one(&facts.shards.to_string())),
             ("SCYLLA_SHARDING_ALGORITHM", one("biased-token-round-robin")),
@@ -62,6 +64,8 @@ mod tests {
         let aware = entries(&facts(Some(19042)));
         assert_eq!(find(&aware, "SCYLLA_SHARD_AWARE_PORT").as_deref(), Some("19042"));
         assert_eq!(find(&aware, "SCYLLA_SHARD").as_deref(), Some("1"));
-        assert_eq!(find(&entries(&facts(None)), "SCYLLA_NR_SHARDS"), None);
+        assert_eq!(find(&aware, TABLETS).as_deref(), Some(""));
+        let unaware = entries(&facts(None));
+        assert_eq!([find(&unaware, "SCYLLA_NR_SHARDS"), find(&unaware, TABLETS)], [None, None]);
     }
 }

@@ -35,7 +35,7 @@ struct Named {
 
 /// The token of a key whose columns are bound at these positions, if they are; several columns are
 /// put together in `key`.
-fn token_of<'v>(
+pub(crate) fn token_of<'v>(
     positions: &[u16],
     value: impl Fn(u16) -> Option<&'v [u8]>,
     key: &mut Vec<u8>,

@@ -4,7 +4,7 @@
 //! [`processor`] keeps prepared statements and leads the rest, `ahead` fetches what statements that
 //! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
 //! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
-//! schema, `levels` lists service levels. [`session`], [`parameters`], [`response`], [`prepared`]
+//! schema, `levels` lists service levels; `routing` tells where a statement belongs. [`session`], [`parameters`], [`response`], [`prepared`]
 //! and [`error`] are what the protocol above deals in; [`options`] are what the node is told,
 //! [`guardrail`] counts which of them were met; [`offline`] serves tools that have no node.
 
@@ -31,6 +31,7 @@ pub mod processor;
 mod request;
 pub mod response;
 mod restrictions;
+mod routing;
 mod select;
 pub mod session;
 mod statement;
@@ -49,6 +50,7 @@ pub use parameters::{Parameters, Value, Values};
 pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};
 pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
+pub use routing::Place;
 pub use session::Session;
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};

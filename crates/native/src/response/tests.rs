@@ -1,5 +1,5 @@
 use super::*;
-use model::Type;
+use model::{Token, Type};
 use replication::{Consistency, WriteKind};
 use std::rc::Rc;
 
@@ -46,7 +46,7 @@ fn rows_carry_metadata_unless_the_client_has_it() {
         "<0><0><0><2><0><0><0><1><0><0><0><2><0><2>ks<0><1>t<0><1>a<0><9><0><1>b<0><d>\
          <0><0><0><1><ff><ff><ff>"
     );
-    let known = Known { skip_metadata: true, metadata_id: None };
+    let known = Known { skip_metadata: true, ..Known::default() };
     assert_eq!(
         rows_body(V4, known, page(Some(b"s".to_vec()))),
         "<0><0><0><2><0><0><0><6><0><0><0><2><0><0><0><1>s<0><0><0><1><ff><ff><ff>"
@@ -55,12 +55,12 @@ fn rows_carry_metadata_unless_the_client_has_it() {
 
 #[test]
 fn a_changed_result_is_told_with_its_new_id() {
-    let known = Known { skip_metadata: true, metadata_id: Some(b"old") };
+    let known = Known { skip_metadata: true, metadata_id: Some(b"old"), tablet: None };
     let text = rows_body(V5, known, page(None));
     assert!(text.starts_with("<0><0><0><2><0><0><0><9><0><0><0><2><0><10>"), "{text}");
     assert!(text.contains("ks<0><1>t<0><1>a"), "{text}");
     let current = page(None).metadata.id;
-    let known = Known { skip_metadata: true, metadata_id: Some(&current) };
+    let known = Known { skip_metadata: true, metadata_id: Some(&current), tablet: None };
     assert!(!rows_body(V5, known, page(None)).contains("ks"));
 }
 
@@ -137,4 +137,20 @@ fn only_registered_events_are_told() {
     event(&mut out, 4, registered, &created);
     assert_eq!(out[2..5], [0xff, 0xff, opcode::EVENT]);
     assert_eq!(body(&out), "<0><d>SCHEMA_CHANGE<0><7>CREATED<0><5>TABLE<0><2>ks<0><1>t");
+}
+
+#[test]
+fn a_tablet_goes_in_front_of_the_result() {
+    let place = Place { after: Token(-2), last: Token(5), shard: 7 };
+    let known = Known { tablet: Some((place, Uuid::from_u128(1))), ..Known::default() };
+    let mut out = Vec::new();
+    result(&mut out, V4, 1, known, &Response::VOID);
+    assert_eq!(out[1], flag::CUSTOM_PAYLOAD);
+    let head = "<0><1><0><12>tablets<2d>routing<2d>v<31>";
+    let range = "<0><0><0><8><ff><ff><ff><ff><ff><ff><ff><fe>\
+                 <0><0><0><8><0><0><0><0><0><0><0><5>";
+    let host = format!("<0><0><0><10>{}<1>", "<0>".repeat(15));
+    let replica = format!("<0><0><0><1c>{host}<0><0><0><4><0><0><0><7>");
+    let tuple = format!("<0><0><0><40>{range}<0><0><0><24><0><0><0><1>{replica}");
+    assert_eq!(body(&out), format!("{head}{tuple}<0><0><0><1>"));
 }

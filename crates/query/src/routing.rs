@@ -1,0 +1,52 @@
+//! Where a driver that knows of tablets had better send a statement.
+//!
+//! Invariants
+//!  - *seldom-work*: who asks the right shard costs a hash of the key and a search among the tablets.
+//!  - *one-partition*: only a statement whose partition key is bound, a value for each column, has a
+//!    place. Drivers route no other.
+
+use crate::ahead::token_of;
+use crate::parameters::{Parameters, Value};
+use crate::prepared::Prepared;
+use crate::processor::Processor;
+use crate::statement::Plan;
+use model::Token;
+
+/// The tablet of a partition, and who has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The tablet holds the tokens after this one,
+    pub after: Token,
+    /// up to and including this one.
+    pub last: Token,
+    /// The shard of this node that has it.
+    pub shard: u16,
+}
+
+impl Processor {
+    /// Where the partition is that the statement reads or writes with these values, if that is
+    /// another shard than this, and its table has tablets: those of other tables drivers compute.
+    pub fn better_place(&self, prepared: &Prepared, parameters: &Parameters<'_>) -> Option<Place> {
+        let statement = prepared.as_analysed();
+        let table = match &statement.plan {
+            Plan::Select(plan) => &plan.table,
+            Plan::Modify(plan) => &plan.table,
+            _ => return None,
+        };
+        let values = statement.values(&parameters.values).ok()?;
+        let value = |at: u16| match values.get(at as usize) {
+            Some(Value::Bytes(bytes)) => Some(*bytes),
+            _ => None,
+        };
+        let token = token_of(&statement.bind.partition_key, value, &mut Vec::new())?;
+        let tablet = table.tablets.tablet_of(token);
+        let shard = table.tablets.shards[tablet];
+        if shard == runtime::shard_id() {
+            return None;
+        }
+        let schema = self.cluster().schema();
+        schema.keyspace(&table.schema.keyspace)?.keyspace.initial_tablets?;
+        let (after, last) = table.tablets.range(tablet);
+        Some(Place { after, last, shard })
+    }
+}
