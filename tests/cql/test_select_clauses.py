@@ -138,6 +138,7 @@ def test_names_of_what_is_selected(db, t, selected, name):
     ("count(*)", '{"count": 1}'),
     ("max(v) AS most, min(l) AS least", '{"most": 20, "least": [2, 7]}'),
     ("ttl(v)", '{"ttl(v)": null}'),
+    ("(text) 'a\"b' AS q", '{"q": "a\\"b"}'),
 ])
 def test_json(db, t, selected, expected):
     result = db.run(f"SELECT JSON {selected} FROM {t} WHERE p = 1 AND c = 2")

@@ -83,6 +83,7 @@ def test_options_of_scylladb(db, option, found):
     ("tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '-7'}", "-7"),
     ("per_partition_rate_limit = {'max_reads_per_second': -5}", "max_reads_per_second"),
     ("per_partition_rate_limit = {'max': 5}", "Unknown sub-option 'max'"),
+    ("synchronous_updates = true", "only applicable to materialized views"),
     ("tablets = {'min_tablet_count': 'x'}", "tablet"), ("paxos_grace_seconds = -1", "paxos_grace"),
 ])
 def test_refused_options_of_scylladb(db, option, words):

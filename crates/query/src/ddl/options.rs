@@ -22,7 +22,7 @@ const SSTABLE_FORMATS: [&str; 2] = ["me", "ms"];
 const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
 
 /// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
-const PROPERTIES: [&str; 23] = [
+const PROPERTIES: [&str; 24] = [
     "bloom_filter_fp_chance",
     "caching",
     "cdc",
@@ -43,6 +43,7 @@ const PROPERTIES: [&str; 23] = [
     "read_repair_chance",
     "speculative_retry",
     TableOptions::SSTABLE_FORMAT,
+    "synchronous_updates",
     "tablets",
     "tombstone_gc",
     "id",
@@ -117,6 +118,12 @@ pub(super) fn apply(
     }
     if let Some(given) = properties.map("tablets")? {
         options.tablets = tablets(given)?;
+    }
+    if properties.boolean("synchronous_updates")? == Some(true) {
+        return Err(CqlError::invalid(
+            "The synchronous_updates option is only applicable to materialized views, not to base \
+             tables",
+        ));
     }
     if properties.get("cdc").is_some() {
         refuse_cdc(properties)?;

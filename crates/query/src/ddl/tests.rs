@@ -630,6 +630,7 @@ fn options_are_stored() {
         "compaction = {'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '5'}",
     );
     assert!(options_of("cdc = {'enabled': false}").unwrap().cdc.is_empty());
+    assert_eq!(options_of("synchronous_updates = false").unwrap(), TableOptions::new());
     let left_to_the_node = options_of("column_index_size_in_kb = 0 AND sstable_format = ''");
     assert_eq!(left_to_the_node.unwrap(), TableOptions::new());
 }
@@ -687,6 +688,8 @@ fn options_are_refused() {
         ("per_partition_rate_limit = {'x': 1}", "2300 Unknown sub-option 'x'"),
         ("tablets = {'x': 1}", "2300 Invalid tablet hint: x"),
         ("cdc = {'enabled': true}", "2200 CDC is not supported yet"),
+        ("synchronous_updates = true", "2200 The synchronous_updates option is only applicable to"),
+        ("synchronous_updates = 'x'", "2000 Invalid boolean value x for 'synchronous_updates'"),
     ];
     let found = |with: &str| {
         let error = options_of(with).expect_err(with);

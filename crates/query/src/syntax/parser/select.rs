@@ -70,6 +70,7 @@ impl Parser<'_> {
             TokenKind::Keyword(Keyword::AS) => false,
             TokenKind::Keyword(Keyword::TOKEN | Keyword::NULL) => true,
             TokenKind::Star
+            | TokenKind::Open(Bracket::Round | Bracket::Curly)
             | TokenKind::Question
             | TokenKind::Colon
             | TokenKind::String

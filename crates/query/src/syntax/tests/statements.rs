@@ -27,6 +27,8 @@ fn json_and_distinct_are_names_too() {
     same("SELECT JSON * FROM t");
     same("SELECT JSON \"A\" FROM t");
     same("SELECT JSON count(*) FROM t");
+    same("SELECT JSON (int)5 AS a FROM t");
+    same("SELECT JSON {'a': 1} FROM t");
     same("SELECT DISTINCT token(p) FROM t");
     check("select json from t", "SELECT json FROM t");
     check("select json, distinct from t;;", "SELECT json, distinct FROM t");
