@@ -88,8 +88,8 @@ pub(crate) fn result(
     frame::finish(out, start);
 }
 
-/// Appends a payload of one entry: the tuple of a tablet's range, (after, last], and the list of its
-/// replicas, tuples of host and shard.
+/// Appends a payload of one entry: the tuple of a tablet's range, (after, last], and the list of
+/// its replicas, tuples of host and shard.
 ///
 /// Source: cql-surface reference, section 7.7.
 fn tablet(out: &mut Vec<u8>, place: Place, host: Uuid) {

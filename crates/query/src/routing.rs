@@ -1,9 +1,9 @@
 //! Where a driver that knows of tablets had better send a statement.
 //!
 //! Invariants
-//!  - *seldom-work*: who asks the right shard costs a hash of the key and a search among the tablets.
-//!  - *one-partition*: only a statement whose partition key is bound, a value for each column, has a
-//!    place. Drivers route no other.
+//!  - *seldom-work*: who asks the right shard costs a hash of the key and a search among tablets.
+//!  - *one-partition*: only a statement whose partition key is bound, a value for each column, has
+//!    a place. Drivers route no other.
 
 use crate::ahead::token_of;
 use crate::parameters::{Parameters, Value};
