@@ -11,11 +11,12 @@ mod options;
 
 use super::statistics::Aggregate;
 use super::tool::Bench;
+use options::Mode;
 pub(crate) use options::Options;
 
 async fn measure(options: &Options, at: &Bench) -> Result<(), String> {
     let (shared, folder) = (options.clone(), at.folder());
-    let measured: Vec<Result<Vec<f64>, String>> = runtime::on_all_shards(move || {
+    let measured: Vec<Result<(Vec<f64>, u64), String>> = runtime::on_all_shards(move || {
         let (options, folder) = (shared.clone(), folder.clone());
         async move {
             let folder = folder.join(format!("shard-{}", runtime::shard_id()));
@@ -26,13 +27,28 @@ async fn measure(options: &Options, at: &Bench) -> Result<(), String> {
     })
     .await;
     let mut total = vec![0.0; options.iterations as usize];
-    for rates in measured {
-        for (sum, rate) in total.iter_mut().zip(rates?) {
+    let (mut bytes, mut partitions) = (0, 0);
+    for measured in measured {
+        let (rates, bytes_read) = measured?;
+        bytes += bytes_read;
+        partitions += options.partitions;
+        for (sum, rate) in total.iter_mut().zip(rates) {
             *sum += rate;
         }
     }
     println!("{}", line(&total, options.parallelism));
+    if let (Mode::Compaction, Some(all)) = (options.mode, Aggregate::of(&total)) {
+        println!("{}", input_line(all.mean, bytes as f64 / partitions as f64));
+    }
     Ok(())
+}
+
+/// The same in bytes of the inputs of a compaction.
+fn input_line(rate: f64, partition_bytes: f64) -> String {
+    format!(
+        "{:.1} MB / sec of input before compression ({partition_bytes:.0} bytes a partition)",
+        rate * partition_bytes / 1e6
+    )
 }
 
 /// Mean and standard deviation of the runs' rates.
@@ -54,5 +70,7 @@ mod tests {
     fn the_result_is_one_line() {
         let expected = "2.00 +- 1.00 partitions / sec (3 runs, 4 concurrent ops)";
         assert_eq!(line(&[1.0, 2.0, 3.0], 4), expected);
+        let expected = "2.5 MB / sec of input before compression (500 bytes a partition)";
+        assert_eq!(input_line(5000.0, 500.0), expected);
     }
 }

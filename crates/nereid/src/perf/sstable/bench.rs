@@ -30,8 +30,9 @@ struct Bench<'b> {
     cache: Rc<IndexCache>,
 }
 
-/// Makes the data and measures: partitions per second of each run.
-pub(crate) async fn run(options: &Options, folder: &Path) -> Result<Vec<f64>, String> {
+/// Makes the data and measures: partitions per second of each run, and the bytes of data that the
+/// SSTables read have, before compression.
+pub(crate) async fn run(options: &Options, folder: &Path) -> Result<(Vec<f64>, u64), String> {
     fs::create_dir_all(folder).await.map_err(|error| error.to_string())?;
     let schema = data::schema(options)?;
     let (memtables, keys) = data::memtables(options, &schema).await;
@@ -64,7 +65,7 @@ pub(crate) async fn run(options: &Options, folder: &Path) -> Result<Vec<f64>, St
         }
         rates.push(partitions as f64 / seconds.max(1e-9));
     }
-    Ok(rates)
+    Ok((rates, bench.tables.iter().map(|table| table.data_bytes()).sum()))
 }
 
 impl Bench<'_> {

@@ -9,13 +9,19 @@ use std::rc::Rc;
 use stdx::Prng;
 use storage::memtable::Memtable;
 
+/// Of values that compress: their words, and how many there are.
+const WORD_BYTES: usize = 8;
+const WORDS: u8 = 64;
+
 /// The table of all SSTables here.
 pub(crate) fn schema(options: &Options) -> Result<Rc<TableSchema>, String> {
     let columns: String = (0..options.columns).map(|n| format!(", c{n} blob")).collect();
     let compression = if options.compressed { "LZ4Compressor" } else { "" };
+    let key = if options.rows == 1 { ("", "pk") } else { (", ck int", "pk, ck") };
     let text = format!(
-        "CREATE TABLE ks.perf (pk blob PRIMARY KEY{columns}) WITH compression = \
-         {{'sstable_compression': '{compression}'}}"
+        "CREATE TABLE ks.perf (pk blob{}{columns}, PRIMARY KEY ({})) WITH compression = \
+         {{'sstable_compression': '{compression}'}}",
+        key.0, key.1
     );
     offline::table(&text)
 }
@@ -51,14 +57,33 @@ fn mutation(
     timestamp: i64,
     prng: &mut Prng,
 ) -> mutation::FrozenMutation {
-    let mut row = RowBuilder::new(Vec::new());
-    row.marker(mutation::Marker::Live { timestamp });
-    let mut value = vec![0; options.column_bytes];
-    for column in schema.regulars() {
-        prng.fill(&mut value);
-        row.cell(column.id, Cell::live(timestamp, &value));
-    }
     let mut builder = MutationBuilder::new(schema, key);
-    builder.row(&[], &row.finish());
+    let mut value = vec![0; options.column_bytes];
+    for number in 0..options.rows {
+        let mut row = RowBuilder::new(Vec::new());
+        row.marker(mutation::Marker::Live { timestamp });
+        for column in schema.regulars() {
+            fill(options, &mut value, prng);
+            row.cell(column.id, Cell::live(timestamp, &value));
+        }
+        let mut clustering = Vec::new();
+        if 1 < options.rows {
+            model::key::push_clustering(&number.to_be_bytes(), &mut clustering);
+        }
+        builder.row(&clustering, &row.finish());
+    }
     builder.freeze()
+}
+
+/// Puts a value there: random bytes, or words of which there are few.
+fn fill(options: &Options, value: &mut [u8], prng: &mut Prng) {
+    prng.fill(value);
+    if options.compressible {
+        for word in value.chunks_mut(WORD_BYTES) {
+            let number = word[0] % WORDS;
+            word.iter_mut().zip(1u8..).for_each(|(byte, place)| {
+                *byte = number.wrapping_mul(37).wrapping_add(place.wrapping_mul(11));
+            });
+        }
+    }
 }

@@ -22,6 +22,8 @@ usage: nereid perf-sstable [OPTIONS]
   --testdir DIR          [a temporary folder]
   --sstable-format F     me or ms
   --with-compression     LZ4
+  --rows N               of a partition; with more than one there is a clustering column [1]
+  --compressible         values of few distinct words instead of random bytes
 and the options of the server: -c N shards, --default-log-level, ...";
 
 /// What is measured.
@@ -63,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) version: Option<Version>,
     pub(crate) compressed: bool,
+    pub(crate) compressible: bool,
+    pub(crate) rows: u32,
 }
 
 impl Tool for Options {
@@ -93,6 +97,8 @@ impl Tool for Options {
             folder: words.text("testdir")?.map(PathBuf::from),
             version: crate::perf::writable(words)?,
             compressed: words.flag("with-compression"),
+            compressible: words.flag("compressible"),
+            rows: words.number("rows")?.unwrap_or(1).max(1),
         };
         let keys_max = 256u64.saturating_pow(options.key_bytes.min(7) as u32);
         if options.partitions == 0 || keys_max < options.partitions * 2 {
@@ -151,9 +157,11 @@ mod tests {
         assert_eq!(node.text("unsafe_bypass_fsync"), "1");
         let (given, node) = options::<Options>(
             "--mode compaction --sstables=4 --num_columns 2 --key_size=16 --partitions 10 \
-             --testdir /t",
+             --testdir /t --compressible --rows 3",
         );
         assert_eq!((given.mode, given.sstables), (Mode::Compaction, 4));
+        assert!(given.compressible && !given.compressed);
+        assert_eq!((given.rows, options::<Options>("").0.rows), (3, 1));
         assert_eq!((given.columns, given.key_bytes), (2, 16));
         assert_eq!(node.text("workdir"), "/t");
     }
