@@ -12,6 +12,13 @@ pub fn crc32_append(head: u32, tail: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// CRC32 of `head || tail`, given the CRC32 of each and the bytes of `tail`.
+pub fn crc32_join(head: u32, tail: u32, tail_bytes: u64) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(head);
+    hasher.combine(&crc32fast::Hasher::new_with_initial_len(tail, tail_bytes));
+    hasher.finalize()
+}
+
 /// CRC24 of a native protocol v5 segment header: polynomial 0x1974F0B, initial 0x875060, taken
 /// over the `len` low bytes of `header`, least significant byte first.
 pub fn crc24(header: u64, len: usize) -> u32 {
@@ -38,6 +45,8 @@ mod tests {
     fn crc32_is_the_one_of_zlib_and_appends() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32_append(crc32(b"1234"), b"56789"), 0xcbf4_3926);
+        assert_eq!(crc32_join(crc32(b"1234"), crc32(b"56789"), 5), 0xcbf4_3926);
+        assert_eq!(crc32_join(crc32(b""), crc32(b"123456789"), 9), 0xcbf4_3926);
     }
 
     #[test]

@@ -187,6 +187,9 @@ pub trait Put {
         if value < 0x80 {
             return self.put_u8(value as u8);
         }
+        if value < 0x4000 {
+            return self.put(&[0x80 | (value >> 8) as u8, value as u8]);
+        }
         let (bytes, size) = vint::encode(value);
         self.put(&bytes[..size]);
     }

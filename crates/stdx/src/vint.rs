@@ -21,10 +21,10 @@ pub fn encode(value: u64) -> ([u8; SIZE_MAX], usize) {
         out[1..].copy_from_slice(&value.to_be_bytes());
         return (out, count);
     }
-    let extra = count - 1;
-    let bytes = value.to_be_bytes();
-    out[..count].copy_from_slice(&bytes[8 - count..]);
-    out[0] |= !(0xffu8.checked_shr(extra as u32).unwrap_or(0));
+    // The bytes that count first, behind as many ones as bytes follow: 7 at most here.
+    let (extra, front) = (count as u32 - 1, value << (8 * (8 - count)));
+    let ones = !(u64::MAX >> extra);
+    out[..8].copy_from_slice(&(front | ones).to_be_bytes());
     (out, count)
 }
 

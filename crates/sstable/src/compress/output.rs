@@ -6,7 +6,7 @@ use crate::store::output::Output;
 use runtime::io::{IoClass, IoError};
 use std::path::Path;
 use stdx::Put;
-use stdx::checksum::{crc32, crc32_append};
+use stdx::checksum::crc32;
 
 /// Bytes of Data.db per checksum in CRC.db.
 pub const CRC_CHUNK_BYTES: usize = 64 << 10;
@@ -22,11 +22,7 @@ pub struct DataOutput {
 
 #[derive(Debug)]
 enum Form {
-    Plain {
-        checksums: Vec<u32>,
-        crc: u32,
-        gathered: usize,
-    },
+    Plain,
     Chunked {
         compressor: Compressor,
         chunk: Vec<u8>,
@@ -57,8 +53,12 @@ impl DataOutput {
         dictionary: Option<Dictionary>,
         class: IoClass,
     ) -> Result<DataOutput, IoError> {
+        let output = match compression {
+            Compression::None => Output::create_in_pieces(path, class, CRC_CHUNK_BYTES).await?,
+            Compression::Chunks { .. } => Output::create(path, class).await?,
+        };
         let form = match compression {
-            Compression::None => Form::Plain { checksums: Vec::new(), crc: 0, gathered: 0 },
+            Compression::None => Form::Plain,
             Compression::Chunks { algorithm, chunk_bytes } => Form::Chunked {
                 compressor: Compressor::new(algorithm, dictionary),
                 chunk: Vec::with_capacity(chunk_bytes as usize),
@@ -67,7 +67,7 @@ impl DataOutput {
                 out: Vec::new(),
             },
         };
-        Ok(DataOutput { output: Output::create(path, class).await?, form, len: 0 })
+        Ok(DataOutput { output, form, len: 0 })
     }
 
     /// Uncompressed bytes put so far: where the next byte stands.
@@ -80,24 +80,15 @@ impl DataOutput {
         self.output.position()
     }
 
+    /// Whether [`DataOutput::flush`] has anything to do.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.output.is_due()
+    }
+
     /// Writes out what is gathered, if it is much. To be called between puts.
     pub async fn flush(&mut self) -> Result<(), IoError> {
         self.output.flush().await
-    }
-
-    fn put_plain(&mut self, mut bytes: &[u8]) {
-        let Form::Plain { checksums, crc, gathered } = &mut self.form else { return };
-        self.output.put(bytes);
-        while !bytes.is_empty() {
-            let (now, rest) = bytes.split_at(bytes.len().min(CRC_CHUNK_BYTES - *gathered));
-            *crc = crc32_append(*crc, now);
-            *gathered += now.len();
-            if *gathered == CRC_CHUNK_BYTES {
-                checksums.push(*crc);
-                (*crc, *gathered) = (0, 0);
-            }
-            bytes = rest;
-        }
     }
 
     fn put_chunked(&mut self, mut bytes: &[u8]) {
@@ -132,17 +123,12 @@ impl DataOutput {
     /// Writes out the rest and makes the file durable.
     pub async fn finish(mut self) -> Result<DataSummary, IoError> {
         self.end_chunk();
-        let digest = self.output.crc();
+        let (digest, checksums) = (self.output.crc(), self.output.piece_crcs());
         let file_bytes = self.output.position();
         let data_bytes = self.len;
         self.output.finish().await?;
         let side = match self.form {
-            Form::Plain { mut checksums, crc, gathered } => {
-                if 0 < gathered {
-                    checksums.push(crc);
-                }
-                Err(checksums)
-            }
+            Form::Plain => Err(checksums),
             Form::Chunked { compressor, chunk_bytes, offsets, .. } => Ok(Chunks {
                 algorithm: compressor.algorithm(),
                 dictionary: compressor.dictionary().cloned(),
@@ -157,10 +143,11 @@ impl DataOutput {
 }
 
 impl Put for DataOutput {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.len += bytes.len() as u64;
         match self.form {
-            Form::Plain { .. } => self.put_plain(bytes),
+            Form::Plain => self.output.put(bytes),
             Form::Chunked { .. } => self.put_chunked(bytes),
         }
     }

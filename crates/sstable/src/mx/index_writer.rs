@@ -20,6 +20,9 @@ use runtime::task::yield_if_needed;
 use std::path::Path;
 use stdx::Put;
 
+/// Bytes of a trie that are handed to its file at once.
+const GATHERED_MIN: usize = 4 << 10;
+
 /// Writes the index of partitions and that of their rows.
 #[derive(Debug)]
 pub(super) enum IndexWriter {
@@ -163,7 +166,8 @@ impl IndexWriter {
         }
     }
 
-    /// Ends a partition. [`IndexWriter::flush`] has to be awaited before the next one.
+    /// Ends a partition. [`IndexWriter::flush`] has to be awaited before the next one where it
+    /// [is due](IndexWriter::is_due).
     pub(super) fn end(&mut self, entry: PartitionEntry<'_>) {
         let PartitionEntry { key, hash, position, tombstone, header_bytes, rows_end } = entry;
         match self {
@@ -179,6 +183,17 @@ impl IndexWriter {
                 let header = trie.rows.finish(rows_end, &key.key, position, tombstone);
                 let target = header.map_or(Target::Data(position), Target::Rows);
                 trie.partitions.add(key, hash, target);
+            }
+        }
+    }
+
+    /// Whether [`IndexWriter::flush`] is to be called now.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        match self {
+            IndexWriter::Big(big) => !big.pending.is_empty() || big.index.is_due(),
+            IndexWriter::Trie(trie) => {
+                GATHERED_MIN <= trie.partitions.written() || GATHERED_MIN <= trie.rows.written()
             }
         }
     }

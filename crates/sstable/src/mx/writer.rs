@@ -260,8 +260,13 @@ impl Writer {
             }
             Fragment::PartitionEnd => self.end(),
         }
-        self.data.flush().await?;
-        self.index.flush().await
+        if self.data.is_due() {
+            self.data.flush().await?;
+        }
+        if self.index.is_due() {
+            self.index.flush().await?;
+        }
+        Ok(())
     }
 
     /// Bytes of data written so far, before compression.

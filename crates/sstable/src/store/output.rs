@@ -3,7 +3,7 @@
 use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions};
 use std::path::Path;
 use stdx::Put;
-use stdx::checksum::crc32_append;
+use stdx::checksum::{crc32, crc32_append, crc32_join};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -18,7 +18,11 @@ pub struct Output {
     buf: AlignedBuf,
     /// Bytes of the file that are written.
     written: u64,
+    /// Of what is written.
     crc: u32,
+    /// Of each piece of so many bytes that is written, if they are wanted.
+    piece_bytes: Option<usize>,
+    piece_crcs: Vec<u32>,
 }
 
 impl Output {
@@ -26,7 +30,26 @@ impl Output {
     pub async fn create(path: &Path, class: IoClass) -> Result<Output, IoError> {
         let file = File::open(path, OpenOptions::create_new()).await?;
         let buf = AlignedBuf::with_capacity(BUFFER_BYTES);
-        Ok(Output { file, class, buf, written: 0, crc: 0 })
+        Ok(Output {
+            file,
+            class,
+            buf,
+            written: 0,
+            crc: 0,
+            piece_bytes: None,
+            piece_crcs: Vec::new(),
+        })
+    }
+
+    /// As [`Output::create`], with a checksum of each piece of so many bytes, too. Panics where
+    /// [`Output::flush`] does not write whole pieces.
+    pub async fn create_in_pieces(
+        path: &Path,
+        class: IoClass,
+        piece_bytes: usize,
+    ) -> Result<Output, IoError> {
+        assert!(BUFFER_BYTES.is_multiple_of(piece_bytes), "pieces that are cut by a flush");
+        Ok(Output { piece_bytes: Some(piece_bytes), ..Output::create(path, class).await? })
     }
 
     /// How many bytes were put.
@@ -36,15 +59,39 @@ impl Output {
 
     /// CRC32 of all bytes put so far.
     pub fn crc(&self) -> u32 {
-        self.crc
+        crc32_append(self.crc, &self.buf)
+    }
+
+    /// CRC32 of each piece of all bytes put so far, the last of which may be short.
+    pub fn piece_crcs(&self) -> Vec<u32> {
+        let tail = self.piece_bytes.map(|bytes| self.buf.chunks(bytes).map(crc32));
+        self.piece_crcs.iter().copied().chain(tail.into_iter().flatten()).collect()
+    }
+
+    /// Whether [`Output::flush`] has anything to do.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        BUFFER_BYTES <= self.buf.len()
     }
 
     /// Writes out whole blocks if many bytes are gathered. To be called between puts.
     pub async fn flush(&mut self) -> Result<(), IoError> {
-        if self.buf.len() < BUFFER_BYTES {
+        if !self.is_due() {
             return Ok(());
         }
         let whole = self.buf.len() - self.buf.len() % BUFFER_BYTES;
+        // Checksums are taken of much at once: of a few bytes they cost as much as of a hundred.
+        // What is summed in pieces is not summed once more.
+        match self.piece_bytes {
+            None => self.crc = crc32_append(self.crc, &self.buf[..whole]),
+            Some(bytes) => {
+                for piece in self.buf[..whole].chunks(bytes) {
+                    let crc = crc32(piece);
+                    self.piece_crcs.push(crc);
+                    self.crc = crc32_join(self.crc, crc, piece.len() as u64);
+                }
+            }
+        }
         let rest = self.buf[whole..].to_vec();
         let mut buf = std::mem::take(&mut self.buf);
         buf.truncate(whole);
@@ -66,8 +113,8 @@ impl Output {
 }
 
 impl Put for Output {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        self.crc = crc32_append(self.crc, bytes);
         self.buf.extend_from_slice(bytes);
     }
 }

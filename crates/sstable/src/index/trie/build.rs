@@ -69,6 +69,11 @@ impl Builder {
         self.base + self.out.len() as u64
     }
 
+    /// Bytes that were written since they were taken.
+    pub fn written(&self) -> usize {
+        self.out.len()
+    }
+
     /// What was written since this was called last.
     pub fn take(&mut self, put: impl FnOnce(&[u8])) {
         put(&self.out);

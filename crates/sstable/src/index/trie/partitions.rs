@@ -95,6 +95,11 @@ impl PartitionsBuilder {
         }
     }
 
+    /// Bytes that were written since they were taken.
+    pub fn written(&self) -> usize {
+        self.trie.written()
+    }
+
     /// What was written since this was called last.
     pub fn take(&mut self, put: impl FnOnce(&[u8])) {
         self.trie.take(put);

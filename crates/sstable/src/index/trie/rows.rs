@@ -153,6 +153,11 @@ impl RowsBuilder {
         self.bytes
     }
 
+    /// Bytes that were written since they were taken.
+    pub fn written(&self) -> usize {
+        self.trie.written()
+    }
+
     /// What was written since this was called last.
     pub fn take(&mut self, put: impl FnOnce(&[u8])) {
         self.trie.take(put);
