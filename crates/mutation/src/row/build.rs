@@ -21,6 +21,8 @@ pub struct RowBuilder {
     shadowable: Tombstone,
     base: Option<i64>,
     last: Option<ColumnId>,
+    /// Whether flags, marker and tombstones are written.
+    has_head: bool,
 }
 
 impl RowBuilder {
@@ -39,21 +41,32 @@ impl RowBuilder {
             shadowable: Tombstone::NONE,
             base: None,
             last: None,
+            has_head: false,
         }
+    }
+    /// As [`RowBuilder::append_to`], of a row with a live marker and no deletion.
+    #[inline]
+    pub fn append_live_to(mut out: Vec<u8>, timestamp: i64) -> RowBuilder {
+        let start = out.len();
+        out.put_u8(HAS_MARKER | HAS_BASE);
+        out.put_i64(timestamp);
+        let marker = Some(Marker::Live { timestamp });
+        let (base, has_head) = (Some(timestamp), true);
+        RowBuilder { start, marker, base, has_head, ..RowBuilder::append_to(out) }
     }
     /// The row's own liveness. Panics after a column.
     pub fn marker(&mut self, marker: Marker) {
-        assert!(self.last.is_none(), "a row marker after a column");
+        assert!(!self.has_head, "a row marker after a column");
         self.marker = Some(marker);
     }
     /// The row tombstone. Panics after a column.
     pub fn tombstone(&mut self, tombstone: Tombstone) {
-        assert!(self.last.is_none(), "a row tombstone after a column");
+        assert!(!self.has_head, "a row tombstone after a column");
         self.tombstone = tombstone;
     }
     /// The shadowable tombstone of a view's row. Panics after a column.
     pub fn shadowable(&mut self, tombstone: Tombstone) {
-        assert!(self.last.is_none(), "a shadowable tombstone after a column");
+        assert!(!self.has_head, "a shadowable tombstone after a column");
         self.shadowable = tombstone;
     }
 
@@ -63,7 +76,6 @@ impl RowBuilder {
         // As nearly all are: of the same write as the one before, head and length of a byte each.
         if let CellState::Live { value } = cell.state
             && self.base == Some(cell.timestamp)
-            && self.last.is_some()
             && self.tombstone.is_none()
             && column.0 < 0x80 >> FORM_BITS
             && value.len() < 0x80
@@ -143,14 +155,14 @@ impl RowBuilder {
             write(&mut blob);
             return self.collection(column, &blob);
         }
-        let before = (self.out.len(), self.last, self.base);
+        let before = (self.out.len(), self.last, self.base, self.has_head);
         self.begin_column(column);
         self.out.put_vint((column.0 as u64) << FORM_BITS | MULTI as u64);
         let blob_at = self.out.len();
         write(&mut self.out);
         if CollectionView::trusted(&self.out[blob_at..]).is_void() {
             self.out.truncate(before.0);
-            (_, self.last, self.base) = before;
+            (_, self.last, self.base, self.has_head) = before;
             return;
         }
         put_length_before(&mut self.out, blob_at);
@@ -187,7 +199,7 @@ impl RowBuilder {
 
     /// The blob.
     pub fn finish(mut self) -> Vec<u8> {
-        if self.last.is_none() {
+        if !self.has_head {
             self.write_head();
         }
         self.out
@@ -207,11 +219,10 @@ impl RowBuilder {
 
     fn begin_column(&mut self, column: ColumnId) {
         self.check_order(column);
-        if self.last.is_none() {
-            self.last = Some(column);
+        self.last = Some(column);
+        if !self.has_head {
             self.write_head();
         }
-        self.last = Some(column);
     }
 
     #[inline]
@@ -239,6 +250,7 @@ impl RowBuilder {
     }
 
     fn write_head(&mut self) {
+        self.has_head = true;
         let marker = self.uncovered_marker();
         let has_shadowable = !self.tombstone.subsumes(self.shadowable);
         let mut flags = match marker {

@@ -19,6 +19,9 @@ pub fn compact(
     if row.is_empty() {
         return Compacted::Empty;
     }
+    if shadow.is_none() && is_all_live(row) {
+        return Compacted::Unchanged;
+    }
     let rules = Rules { cover: shadow.merge(row.deletion()), now, purge };
     let tombstone = rules.tombstone(row.tombstone, shadow);
     // A marker that has cancelled the shadowable tombstone may itself turn into a deletion here;
@@ -62,6 +65,15 @@ pub fn compact(
     }
     out.truncate(start);
     Compacted::Empty
+}
+
+/// Whether it is nothing but values that do not expire, which neither time nor purge changes.
+fn is_all_live(row: RowView<'_>) -> bool {
+    let mut cells = row.live_cells();
+    row.is_plain() && {
+        cells.by_ref().for_each(drop);
+        cells.is_at_end()
+    }
 }
 
 /// Drops what `tombstone` covers; the tombstone itself is not put into the row.

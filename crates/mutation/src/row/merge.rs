@@ -49,9 +49,10 @@ fn replaces_plainly(newer: &RowView<'_>, older: &RowView<'_>) -> bool {
     if !plain || (older.marker.is_some() && newer.marker.is_none()) {
         return false;
     }
-    let mut there = newer.columns_at_base();
-    let mut columns = older.columns_at_base();
-    columns.by_ref().all(|id| there.find(|column| id <= *column) == Some(id)) && columns.is_at_end()
+    let mut there = newer.at_base();
+    let mut columns = older.at_base();
+    let mut is_there = |id| there.find(|(other, _)| id <= *other).is_some_and(|(it, _)| it == id);
+    columns.by_ref().all(|(id, _)| is_there(id)) && columns.is_at_end()
 }
 
 /// As [`merge`], column by column.

@@ -288,18 +288,25 @@ impl<'a> RowView<'a> {
         let (flags, rest) = bytes.split_first()?;
         let (_, columns) = rest.split_first_chunk::<8>()?;
         let is_plain = flags & !HAS_MARKER == HAS_BASE;
-        is_plain.then_some((flags & HAS_MARKER != 0, LiveCells { rest: columns }))
+        is_plain.then_some((flags & HAS_MARKER != 0, Values { rest: columns }))
     }
     /// Its live cells that do not expire, in order of id, up to the first column that is something
     /// else.
     #[inline]
     pub(crate) fn live_cells(&self) -> LiveCells<'a> {
-        LiveCells { rest: self.columns }
+        Values { rest: self.columns }
+    }
+    /// Of a row with a live marker and no deletion: the timestamp of the marker, and its values of
+    /// that time, up to the first column that is anything else.
+    #[inline]
+    pub fn values_at_base(&self) -> Option<(i64, ValuesAtBase<'a>)> {
+        let is_live = self.bytes.first() == Some(&(HAS_MARKER | HAS_BASE));
+        is_live.then(|| (self.base, self.at_base()))
     }
     /// Its columns up to the first one that is anything but a value with the timestamp of the row.
     #[inline]
-    fn columns_at_base(&self) -> ColumnsAtBase<'a> {
-        ColumnsAtBase { rest: self.columns }
+    fn at_base(&self) -> ValuesAtBase<'a> {
+        Values { rest: self.columns }
     }
     /// Columns in order of id.
     pub fn columns(&self) -> Columns<'a> {
@@ -338,20 +345,26 @@ fn read_tombstone(cursor: &mut Cursor<'_>, is_there: bool) -> Result<Tombstone, 
 }
 
 /// Iterator of [`RowView::live_cells`].
+pub(crate) type LiveCells<'a> = Values<'a, false>;
+/// Iterator of [`RowView::values_at_base`].
+pub type ValuesAtBase<'a> = Values<'a, true>;
+
+/// Values that do not expire, in order of id, up to the first column that is something else: of
+/// the timestamp of their row alone, or of any.
 #[derive(Clone, Debug)]
-pub(crate) struct LiveCells<'a> {
+pub struct Values<'a, const AT_BASE: bool> {
     rest: &'a [u8],
 }
 
-impl LiveCells<'_> {
+impl<const AT_BASE: bool> Values<'_, AT_BASE> {
     /// Whether it came to the end of the row, and not to a column of another kind.
     #[inline]
-    pub(crate) fn is_at_end(&self) -> bool {
+    pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-impl<'a> Iterator for LiveCells<'a> {
+impl<'a, const AT_BASE: bool> Iterator for Values<'a, AT_BASE> {
     type Item = (ColumnId, &'a [u8]);
     #[inline]
     fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
@@ -367,13 +380,13 @@ impl<'a> Iterator for LiveCells<'a> {
     }
 }
 
-impl<'a> LiveCells<'a> {
+impl<'a, const AT_BASE: bool> Values<'a, AT_BASE> {
     fn next_long(&mut self) -> Option<(ColumnId, &'a [u8])> {
         let mut cursor = Cursor::new(self.rest);
         let head = cursor.vint("column head").ok()?;
         match (head & ((1 << FORM_BITS) - 1)) as u8 {
             LIVE_AT_BASE => {}
-            LIVE => {
+            LIVE if !AT_BASE => {
                 cursor.vint("cell timestamp").ok()?;
             }
             _ => return None,
@@ -381,32 +394,6 @@ impl<'a> LiveCells<'a> {
         let value = cursor.vint_bytes("cell value").ok()?;
         self.rest = cursor.rest();
         Some((ColumnId(u32::try_from(head >> FORM_BITS).ok()?), value))
-    }
-}
-
-/// Iterator of [`RowView::columns_at_base`].
-struct ColumnsAtBase<'a> {
-    rest: &'a [u8],
-}
-
-impl ColumnsAtBase<'_> {
-    fn is_at_end(&self) -> bool {
-        self.rest.is_empty()
-    }
-}
-
-impl Iterator for ColumnsAtBase<'_> {
-    type Item = ColumnId;
-    #[inline]
-    fn next(&mut self) -> Option<ColumnId> {
-        let mut cursor = Cursor::new(self.rest);
-        let head = cursor.vint("column head").ok()?;
-        if (head & ((1 << FORM_BITS) - 1)) as u8 != LIVE_AT_BASE {
-            return None;
-        }
-        cursor.vint_bytes("cell value").ok()?;
-        self.rest = cursor.rest();
-        Some(ColumnId(u32::try_from(head >> FORM_BITS).ok()?))
     }
 }
 

@@ -6,6 +6,8 @@ use mutation::Cell;
 use mutation::cell::CellState;
 use stdx::{Cursor, Damaged, Put};
 
+/// The flags of an empty value with the time of its row.
+const EMPTY_ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP | flags::HAS_EMPTY_VALUE;
 /// Bytes of one counter shard: id, clock, value.
 const SHARD_BYTES: usize = 32;
 
@@ -89,6 +91,44 @@ fn put_counter(shards: &[u8], out: &mut Vec<u8>) {
     out.put_u16(count);
     (0..count).for_each(|index| out.put_u16(0x8000 + index));
     out.put(body);
+}
+
+/// The most bytes that stand before the value of a cell with the time of its row.
+pub const CELL_HEAD_BYTES_MAX: usize = 1 + stdx::vint::SIZE_MAX;
+
+/// Appends a value that has the time of its row and does not expire, as [`put_cell`] does.
+#[inline]
+pub fn put_row_value(value: &[u8], fixed: Option<usize>, out: &mut Vec<u8>) {
+    if fixed.is_none() && 0 < value.len() && value.len() < 0x80 {
+        // As nearly all are: a length of one byte.
+        out.reserve(2 + value.len());
+        out.put(&[flags::USE_ROW_TIMESTAMP, value.len() as u8]);
+        return out.put(value);
+    }
+    let empty = if value.is_empty() { flags::HAS_EMPTY_VALUE } else { 0 };
+    out.put_u8(flags::USE_ROW_TIMESTAMP | empty);
+    put_value(value, fixed, out);
+}
+
+/// Reads such a value; `None`: another cell stands there, or what is no cell.
+#[inline]
+pub fn read_row_value<'a>(rest: &mut &'a [u8], fixed: Option<usize>) -> Option<&'a [u8]> {
+    let (bits, behind) = rest.split_first()?;
+    let (value, behind) = match (*bits, fixed) {
+        (flags::USE_ROW_TIMESTAMP, Some(length)) => behind.split_at_checked(length)?,
+        (flags::USE_ROW_TIMESTAMP, None) => match behind.split_first()? {
+            (length @ 0..0x80, behind) => behind.split_at_checked(*length as usize)?,
+            _ => {
+                let mut cursor = Cursor::new(behind);
+                let value = cursor.vint_bytes("cell value cut short").ok()?;
+                (value, cursor.rest())
+            }
+        },
+        (EMPTY_ROW_VALUE, _) => (&[][..], behind),
+        _ => return None,
+    };
+    *rest = behind;
+    Some(value)
 }
 
 /// Reads a cell of `column`: its path (empty for an atomic one) and itself. The value of a counter

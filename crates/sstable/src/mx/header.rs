@@ -228,6 +228,9 @@ pub struct FileColumns {
     pub by_id: Vec<(ColumnId, u32)>,
     /// Whether file order is id order.
     pub in_id_order: bool,
+    /// Whether, in addition, all of them are columns of the table whose values stay as they are:
+    /// no collection, no counter, none that was dropped.
+    pub plain: bool,
 }
 
 /// How rows of a file decode into rows of a table.
@@ -286,7 +289,11 @@ fn map_columns(
         ids.filter_map(|(index, column)| Some((column.id?, index as u32))).collect();
     let in_id_order = by_id.is_sorted();
     by_id.sort();
-    Ok(FileColumns { list, by_id, in_id_order })
+    let is_plain = |column: &FileColumn| {
+        column.id.is_some() && column.dropped_at.is_none() && !column.complex && !column.counter
+    };
+    let plain = in_id_order && list.iter().all(is_plain);
+    Ok(FileColumns { list, by_id, in_id_order, plain })
 }
 
 fn map_column(

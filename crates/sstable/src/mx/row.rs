@@ -3,7 +3,10 @@
 //!
 //! What this module calls the body is what follows `prev_size`.
 
-use crate::mx::cell::{RowTimes, counter_shards, put_cell, read_cell};
+use crate::mx::cell::{
+    CELL_HEAD_BYTES_MAX, RowTimes, counter_shards, put_cell, put_row_value, read_cell,
+    read_row_value,
+};
 use crate::mx::header::{FileColumn, FileColumns};
 use crate::mx::layout::{Bases, DEAD_MARKER_TTL, cap_deletion_time, ext_flags, flags};
 use crate::statistics::Collector;
@@ -45,9 +48,42 @@ impl RowEncoder {
         bases: &Bases,
         stats: &mut Collector,
     ) -> RowFlags {
+        if let Some(flags) = self.encode_values(row, columns, bases, stats) {
+            return flags;
+        }
         let mut encoding = self.begin(row, columns, bases, stats);
         while !self.step(&mut encoding, usize::MAX, (columns, bases), stats) {}
         self.end(encoding)
+    }
+
+    /// Encodes a row as nearly all are: with a live marker, and all columns, each a value of the
+    /// time of the marker that is not large. `None`: it is another one.
+    fn encode_values(
+        &mut self,
+        row: RowView<'_>,
+        columns: &FileColumns,
+        bases: &Bases,
+        stats: &mut Collector,
+    ) -> Option<RowFlags> {
+        let (timestamp, mut values) = row.values_at_base().filter(|_| columns.plain)?;
+        let body = &mut self.body;
+        body.clear();
+        bases.put_timestamp(timestamp, body);
+        let mut bytes_max = 0;
+        for column in &columns.list {
+            let (_, value) = values.next().filter(|(id, _)| column.id == Some(*id))?;
+            if stats.is_large_cell(value.len() + CELL_HEAD_BYTES_MAX) {
+                return None;
+            }
+            bytes_max = bytes_max.max(value.len());
+            put_row_value(value, column.fixed, body);
+        }
+        if !values.is_at_end() {
+            return None;
+        }
+        stats.live_marker(timestamp);
+        stats.live_cells(timestamp, columns.list.len(), bytes_max);
+        Some(RowFlags { flags: flags::HAS_TIMESTAMP | flags::HAS_ALL_COLUMNS, ext: 0 })
     }
 
     /// Begins to encode a row as [`RowEncoder::encode`] does, in steps; `end` gives its flags.
@@ -297,12 +333,20 @@ impl RowDecoder {
         columns: &FileColumns,
         bases: &Bases,
     ) -> Result<Option<&[u8]>, Damaged> {
-        let mut cursor = Cursor::new(body);
         let mut out = std::mem::take(&mut self.row);
         out.clear();
         // What the row takes is about what it takes on disk.
         out.reserve(prefix.len() + body.len() + HEAD_BYTES);
         out.extend_from_slice(prefix);
+        match decode_values(out, head, body, columns, bases) {
+            Ok(row) => {
+                self.row = row;
+                return Ok(Some(&self.row));
+            }
+            Err(memory) => out = memory,
+        }
+        out.truncate(prefix.len());
+        let mut cursor = Cursor::new(body);
         let mut builder = RowBuilder::append_to(out);
         self.any = head.flags & (flags::HAS_TIMESTAMP | flags::HAS_DELETION) != 0
             || head.ext & ext_flags::HAS_SHADOWABLE != 0;
@@ -426,6 +470,31 @@ impl RowDecoder {
     }
 }
 
+/// Appends a row as nearly all are, and as [`RowEncoder::encode_values`] writes them; otherwise
+/// gives back the memory, with anything behind what it held.
+fn decode_values(
+    out: Vec<u8>,
+    head: RowFlags,
+    body: &[u8],
+    columns: &FileColumns,
+    bases: &Bases,
+) -> Result<Vec<u8>, Vec<u8>> {
+    let of_values = flags::HAS_TIMESTAMP | flags::HAS_ALL_COLUMNS;
+    if !columns.plain || head != (RowFlags { flags: of_values, ext: 0 }) {
+        return Err(out);
+    }
+    let mut cursor = Cursor::new(body);
+    let Ok(timestamp) = bases.timestamp(&mut cursor) else { return Err(out) };
+    let mut builder = RowBuilder::append_live_to(out, timestamp);
+    let mut rest = cursor.rest();
+    for column in &columns.list {
+        let value = read_row_value(&mut rest, column.fixed);
+        let (Some(id), Some(value)) = (column.id, value) else { return Err(builder.finish()) };
+        builder.cell(id, Cell::live(timestamp, value));
+    }
+    if rest.is_empty() { Ok(builder.finish()) } else { Err(builder.finish()) }
+}
+
 struct Context<'a> {
     head: RowFlags,
     times: &'a RowTimes,
@@ -531,7 +600,87 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The columns of a file with a column of four bytes and others of any length in turns.
+    fn columns(count: usize) -> (FileColumns, Vec<model::ColumnId>) {
+        let class = |index| if index % 3 == 0 { "Int32Type" } else { "BytesType" };
+        let class = |index| format!("org.apache.cassandra.db.marshal.{}", class(index));
+        let header = crate::mx::header::SerializationHeader {
+            bases: Bases::EPOCH,
+            partition_key: class(0),
+            clustering: Vec::new(),
+            statics: Vec::new(),
+            regulars: (0..count).map(|index| (format!("r{index:02}"), class(index))).collect(),
+        };
+        let schema = crate::testing::schema_of_header(&header).unwrap();
+        let shape = crate::mx::header::Shape::new(&header, &schema).unwrap();
+        assert!(shape.regulars.plain, "all columns of a new table are plain ones");
+        (shape.regulars, schema.regulars().iter().map(|column| column.id).collect())
+    }
+
+    /// A row that is nothing but values of one time, or not quite.
+    fn row(ids: &[model::ColumnId], prng: &mut stdx::Prng) -> Vec<u8> {
+        let time = 1_700_000_000_000_000 + prng.below(1000) as i64;
+        let mut builder = RowBuilder::new(Vec::new());
+        if !prng.one_in(8) {
+            builder.marker(match prng.below(8) {
+                0 => Marker::Expiring { timestamp: time, expiry: 1_700_000_100, ttl: 60 },
+                _ => Marker::Live { timestamp: time },
+            });
+        }
+        for (index, id) in ids.iter().enumerate() {
+            if prng.one_in(40) {
+                continue;
+            }
+            let bytes = if index % 3 == 0 { 4 } else { [0, 1, 64, 127, 128, 300][index % 6] };
+            let value = vec![index as u8; if prng.one_in(20) { 0 } else { bytes }];
+            builder.cell(
+                *id,
+                match prng.below(60) {
+                    0 => Cell::live(time + 1, &value),
+                    1 => Cell::expiring(time, &value, 1_700_000_100, 60),
+                    2 => Cell::dead(time, 1_700_000_000),
+                    _ => Cell::live(time, &value),
+                },
+            );
+        }
+        builder.finish()
+    }
+
     proptest! {
+        /// Rows of values alone are written and read by a way of their own: with the same result.
+        #[test]
+        fn rows_of_values_are_as_any_other(count in 1usize..20, seed: u64) {
+            let mut prng = stdx::Prng::from_seed(seed);
+            let (columns, ids) = columns(count);
+            let general = FileColumns { plain: false, ..columns.clone() };
+            let limits = crate::LargeLimits { cell_bytes: 250, ..crate::LargeLimits::USUAL };
+            for _ in 0..20 {
+                let blob = row(&ids, &mut prng);
+                let write = |columns: &FileColumns| {
+                    let mut encoder = RowEncoder::default();
+                    let mut stats = Collector::with(limits);
+                    let row = RowView::parse(&blob).unwrap();
+                    let head = encoder.encode(row, columns, &Bases::EPOCH, &mut stats);
+                    (head, encoder.body, format!("{stats:?}"))
+                };
+                let written = write(&columns);
+                prop_assert_eq!(&written, &write(&general));
+                let (head, body, _) = written;
+                for cut in [body.len(), prng.below(body.len() as u64 + 1) as usize] {
+                    let read = |columns: &FileColumns| {
+                        let mut decoder = RowDecoder::default();
+                        let row = decoder.decode(head, &body[..cut], columns, &Bases::EPOCH);
+                        row.map(|row| row.map(<[u8]>::to_vec))
+                    };
+                    let there = read(&columns);
+                    prop_assert_eq!(&there, &read(&general));
+                    if cut == body.len() && !RowView::parse(&blob).unwrap().is_empty() {
+                        prop_assert_eq!(there, Ok(Some(blob.clone())));
+                    }
+                }
+            }
+        }
+
         #[test]
         fn missing_columns_round_trip(total in 1usize..200, seed: u64, density in 1u64..9) {
             let mut prng = stdx::Prng::from_seed(seed);

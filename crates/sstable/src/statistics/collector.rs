@@ -241,6 +241,22 @@ impl Collector {
         }
     }
 
+    /// Whether the values of a column are large at so many bytes on disk.
+    #[inline]
+    pub fn is_large_cell(&self, bytes: usize) -> bool {
+        self.large_cell.threshold < bytes as u64
+    }
+
+    /// So many live cells of one time, none of which is large, and the most bytes of a value.
+    pub fn live_cells(&mut self, timestamp: i64, count: usize, bytes_max: usize) {
+        self.cells += count as u64;
+        self.partition_cells += count as u64;
+        if 0 < count {
+            self.live(timestamp);
+            self.large_cell.add(bytes_max as u64);
+        }
+    }
+
     /// A live row marker.
     pub fn live_marker(&mut self, timestamp: i64) {
         self.live(timestamp);
