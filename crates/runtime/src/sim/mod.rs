@@ -103,6 +103,12 @@ impl World {
         NodeId(index)
     }
 
+    /// How many shards a node has from its next start on. The node must not be running.
+    pub fn set_shards(&mut self, node: NodeId, shards: u16) {
+        assert!(0 < shards && !self.is_running(node), "node {} runs with its shards", node.0);
+        self.nodes[node.0].count = shards;
+    }
+
     /// The address of a node.
     pub fn ip(&self, node: NodeId) -> IpAddr {
         State::ip(node.0)
