@@ -535,7 +535,8 @@ pub(crate) async fn open_log(
     let (shard, shards) = (runtime::shard_id(), runtime::shard_count());
     let mine = |id: SegmentId| id.shard() == shard || (shard == 0 && shards <= id.shard());
     files::clean_up(dir, mine).await?;
-    let found = files::list(dir).await?;
+    let mut found = files::list(dir).await?;
+    found.extend(files::marks(dir).await?);
     let above = found.iter().map(|id| id.base() + 1).max().unwrap_or(1);
     let now = (runtime::time::wall_micros() / 1000).max(1) as u64;
     let log_config = LogConfig {

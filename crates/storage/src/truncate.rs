@@ -4,7 +4,7 @@
 //! truncation becomes durable; then memtables, log entries and SSTables go. A crash before the
 //! record leaves all, a crash after it leaves nothing.
 
-use crate::commitlog::ReplayPosition;
+use crate::commitlog::{ReplayPosition, files};
 use crate::error::StorageError;
 use crate::flush::{prepare_dir, quiet};
 use crate::shard::Shard;
@@ -42,7 +42,8 @@ impl Shard {
             sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
         };
         prepare_dir(self, &table).await?;
-        truncation::store(&table.dir, &record).await?;
+        files::mark(&self.log_dir(table.log), before.segment).await?;
+        truncation::store(&table.dir, &record, &self.needed_beside(&table, &record)).await?;
         for (tablet, memtables) in table.tablets.iter().zip(&memtables) {
             for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {
                 self.let_go(&table, memtable);
@@ -55,6 +56,18 @@ impl Shard {
             table.remove_sstable(one.descriptor()).await;
         }
         Ok(Some(before))
+    }
+
+    /// What the file of a truncation says already, and has to go on saying: segments of earlier runs
+    /// are still there, in which this shard had another part of the ring.
+    fn needed_beside(&self, table: &Table, new: &Truncation) -> Vec<Truncation> {
+        let is_needed = |one: &&Truncation| {
+            one.before.segment.shard() == new.before.segment.shard() && !one.is_within(new)
+        };
+        match self.replay_state(table.log).old_gone.get() {
+            true => Vec::new(),
+            false => table.truncations.borrow().iter().filter(is_needed).cloned().collect(),
+        }
     }
 
     pub(crate) async fn drop_table(

@@ -1,4 +1,6 @@
-//! What makes a truncation durable: one small text file per shard in the table's directory.
+//! What makes a truncation durable: one small text file per shard in the table's directory. A shard
+//! that had another part of the ring in an earlier run may have left a record there that is still
+//! needed: then the file has both, one after the other.
 //!
 //! ```text
 //! nereid-truncation 1
@@ -59,6 +61,26 @@ impl Truncation {
         out
     }
 
+    /// Whether a later truncation by the same shard, in segments that are newer than all that this
+    /// one has to do with, makes this one needless: it is of all these tablets.
+    pub(crate) fn is_within(&self, later: &Truncation) -> bool {
+        let covers = |(after, last): &(Token, Token)| {
+            later.tablets.iter().any(|(from, until)| from <= after && last <= until)
+        };
+        self.tablets.iter().all(covers)
+    }
+
+    /// The records of a file.
+    fn parse_all(text: &str) -> Option<Vec<Truncation>> {
+        let starts = text.match_indices(FIRST_LINE).map(|(at, _)| at);
+        let starts: Vec<usize> = starts.collect();
+        if starts.first() != Some(&0) {
+            return None;
+        }
+        let ends = starts.iter().skip(1).copied().chain([text.len()]);
+        starts.iter().zip(ends).map(|(start, end)| Truncation::parse(&text[*start..end])).collect()
+    }
+
     fn parse(text: &str) -> Option<Truncation> {
         let mut lines = text.lines();
         if lines.next()? != FIRST_LINE {
@@ -86,10 +108,15 @@ fn path(dir: &Path, log_shard: u16) -> PathBuf {
     dir.join(format!("{PREFIX}{log_shard}"))
 }
 
-/// Makes a truncation durable.
-pub(crate) async fn store(dir: &Path, new: &Truncation) -> Result<(), StorageError> {
+/// Makes a truncation durable, with those of the same shard that are still needed.
+pub(crate) async fn store(
+    dir: &Path,
+    new: &Truncation,
+    needed: &[Truncation],
+) -> Result<(), StorageError> {
     let path = path(dir, new.before.segment.shard());
-    Ok(fs::write_file_atomic(&path, new.print().as_bytes()).await?)
+    let all = needed.iter().chain([new]).map(|one| one.print());
+    Ok(fs::write_file_atomic(&path, all.collect::<String>().as_bytes()).await?)
 }
 
 /// The truncations that a directory records.
@@ -100,9 +127,9 @@ pub(crate) async fn load(dir: &Path) -> Result<Vec<Truncation>, StorageError> {
         let Some(number) = number else { continue };
         let file = path(dir, number);
         let bytes = fs::read_file(&file).await?;
-        let parsed = std::str::from_utf8(&bytes).ok().and_then(Truncation::parse);
+        let parsed = std::str::from_utf8(&bytes).ok().and_then(Truncation::parse_all);
         let what = || "not a record of a truncation".to_string();
-        found.push(parsed.ok_or_else(|| StorageError::Damaged { file, what: what() })?);
+        found.extend(parsed.ok_or_else(|| StorageError::Damaged { file, what: what() })?);
     }
     Ok(found)
 }
@@ -125,8 +152,27 @@ mod tests {
     fn what_is_printed_is_parsed() {
         assert_eq!(Truncation::parse(&sample().print()), Some(sample()));
         for cut in ["", "nereid-truncation 2\n", "nereid-truncation 1\nat x\n"] {
-            assert_eq!(Truncation::parse(cut), None);
+            assert_eq!(Truncation::parse_all(cut), None);
         }
+        let other = Truncation { at_micros: 9, ..sample() };
+        let both = sample().print() + &other.print();
+        assert_eq!(Truncation::parse_all(&both), Some(vec![sample(), other]));
+    }
+
+    #[test]
+    fn what_was_of_more_of_the_ring_is_needed_besides() {
+        let of = |tablets: &[(i64, i64)]| {
+            let tablets = tablets.iter().map(|(after, last)| (Token(*after), Token(*last)));
+            Truncation { tablets: tablets.collect(), ..sample() }
+        };
+        let check = |older: &[(i64, i64)], later: &[(i64, i64)], needless| {
+            assert_eq!(of(older).is_within(&of(later)), needless, "{older:?} {later:?}");
+        };
+        check(&[(0, 9)], &[(0, 9)], true);
+        check(&[(0, 4), (5, 9)], &[(0, 9)], true);
+        check(&[(0, 9)], &[(0, 4)], false);
+        check(&[(0, 4), (20, 30)], &[(0, 9)], false);
+        check(&[], &[(0, 4)], true);
     }
 
     #[test]

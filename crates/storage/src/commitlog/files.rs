@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "CommitLog-";
 const RECYCLED: &str = "Recycled-";
+const MARK: &str = "Truncated-";
 
 fn recycled_path(dir: &Path, id: SegmentId) -> PathBuf {
     dir.join(format!("{RECYCLED}{PREFIX}{VERSION}-{}.log", id.0))
@@ -53,6 +54,28 @@ pub(crate) async fn list(dir: &Path) -> Result<Vec<SegmentId>, IoError> {
     let mut ids: Vec<_> = entries.iter().filter_map(|entry| id_of_name(&entry.name)).collect();
     ids.sort_unstable_by_key(|id| (id.base(), id.shard()));
     Ok(ids)
+}
+
+/// Makes it durable that segment `id` was there: records of truncations speak of it when it is
+/// gone, and no segment that is made later may seem to be older, whatever the clock says. Of a
+/// shard the last such mark stays.
+pub(crate) async fn mark(dir: &Path, id: SegmentId) -> Result<(), IoError> {
+    let name = |id: SegmentId| format!("{MARK}{}", id.0);
+    File::open(dir.join(name(id)), OpenOptions::create()).await?;
+    fs::sync_dir(dir).await?;
+    for other in marks(dir).await? {
+        if other.shard() == id.shard() && other < id {
+            // One that stays does no harm, and another truncation may remove it meanwhile.
+            let _ = fs::remove_file(dir.join(name(other))).await;
+        }
+    }
+    Ok(())
+}
+
+/// The segments that are marked.
+pub(crate) async fn marks(dir: &Path) -> Result<Vec<SegmentId>, IoError> {
+    let id_of = |name: &str| name.strip_prefix(MARK)?.parse().ok().map(SegmentId);
+    Ok(fs::list_dir(dir).await?.iter().filter_map(|entry| id_of(&entry.name)).collect())
 }
 
 /// Makes the file of a new segment, with its space.

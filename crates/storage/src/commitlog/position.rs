@@ -5,8 +5,9 @@ use std::fmt;
 /// The identity of a segment: the shard in the upper 10 bits, an ascending base in the others.
 ///
 /// Invariants
-///  - *ids-ascend*: a new segment's base is above that of every segment found at start, so no id
-///    is ever used twice, whatever the clock says.
+///  - *ids-ascend*: a new segment's base is above that of every segment found at start, and of
+///    those that truncations were at (`files::mark`): so no id is ever used twice, and none seems
+///    to be older than a truncation before it, whatever the clock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u64);
 

@@ -187,6 +187,32 @@ fn a_dropped_table_is_skipped_and_counted() {
 }
 
 #[test]
+fn a_clock_that_goes_back_brings_no_write_under_a_truncation() {
+    let mut world = world(6, 1);
+    let table = schema(1, "t1");
+    world.block_on(NODE, 0, async move {
+        let storage = open(config()).await;
+        storage.replay(Log::Data).await.unwrap();
+        storage.truncate(schema(1, "t1").id, 1).await.unwrap();
+        // All segments go.
+        storage.stop().await.unwrap();
+    });
+    assert_eq!(segments(&mut world), Vec::<String>::new());
+    world.crash(NODE);
+    world.skew_wall_clock(NODE, -1_000_000_000);
+    for start in 0..2 {
+        let table = table.clone();
+        world.block_on(NODE, 0, async move {
+            let storage = open(config()).await;
+            storage.replay(Log::Data).await.unwrap();
+            assert_eq!(rows(&storage, &table, 1).await.len(), start);
+            storage.apply(write(&table, 1, 1, 1, b"x")).await.unwrap();
+        });
+        world.crash(NODE);
+    }
+}
+
+#[test]
 fn a_clock_that_goes_back_repeats_no_segment() {
     let mut world = world(6, 1);
     for round in 0..3 {
