@@ -86,6 +86,10 @@ pub(crate) enum Planted {
     RemovesInputsFirst,
     /// Merges remove their inputs one after the other.
     RemovesInputsApart,
+    /// Deletions are forgotten although what they cover is in an SSTable that was let go of.
+    ForgetsSharers,
+    /// An SSTable of several tablets is removed when the first of them has let go of it.
+    RemovesShared,
 }
 
 impl Config {

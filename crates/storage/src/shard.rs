@@ -56,6 +56,8 @@ pub(crate) struct Shard {
     pub(crate) retry_now: Notify,
     /// Tells the compaction task that there are more SSTables.
     pub(crate) compaction_wake: Notify,
+    /// Tells [`Shard::see_to_removals`].
+    pub(crate) let_go_wake: Notify,
     /// What is merged, and what was.
     pub(crate) compactions: Compactions,
     /// Tells [`Shard::watch_pressure`].
@@ -149,6 +151,7 @@ impl Shard {
             dirty,
             retry_now: Notify::new(),
             compaction_wake: Notify::new(),
+            let_go_wake: Notify::new(),
             compactions: Compactions::default(),
             pressure,
             flushed: Notify::new(),

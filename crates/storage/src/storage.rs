@@ -100,6 +100,8 @@ impl Storage {
         }
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
+        let remover = shard.clone();
+        scope.spawn_in(group::COMPACTION, async move { remover.see_to_removals().await });
         let reclaimer = shard.clone();
         scope.spawn_in(group::BACKGROUND, async move { reclaimer.reclaim().await });
         for semaphore in shard.reads.all() {

@@ -66,6 +66,9 @@ pub(crate) struct Table {
     pub(crate) in_doubt: Cell<bool>,
     /// SSTables that are not in the set any more and could not be removed.
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
+    /// SSTables that are not in the set any more, and that other shards may have
+    /// (`compaction::reshard`).
+    pub(crate) let_go: RefCell<Vec<Descriptor>>,
 }
 
 /// What of its shard a table takes memory of.
@@ -108,6 +111,8 @@ pub(crate) struct Tablet {
     pub(crate) updating: Semaphore,
     /// Held by who merges its SSTables: one at a time.
     pub(crate) compacting: Semaphore,
+    /// Its part of an SSTable could not be written: other merges have their turn first.
+    pub(crate) reshard_last: Cell<bool>,
 }
 
 impl Table {
@@ -155,6 +160,7 @@ impl Table {
             repaired_at: Cell::new(None),
             in_doubt: Cell::new(false),
             unremoved: RefCell::default(),
+            let_go: RefCell::default(),
         }
     }
 
@@ -221,7 +227,13 @@ impl Table {
 
     /// Whether the next start will find no SSTables but those of the set.
     pub(crate) fn knows_all_sstables(&self) -> bool {
-        self.unremoved.borrow().is_empty() && self.broken.borrow().is_none()
+        let all_removed = self.unremoved.borrow().is_empty() && self.let_go.borrow().is_empty();
+        all_removed && self.broken.borrow().is_none()
+    }
+
+    /// Whether an SSTable has partitions outside of every single tablet of this shard.
+    pub(crate) fn is_shared(&self, one: &sstable::Table) -> bool {
+        !self.tablets.iter().any(|tablet| tablet.holds_all_of(one))
     }
 
     /// Bytes of memory that the SSTables take beside what is cached, each counted once. Allocates
@@ -230,7 +242,8 @@ impl Table {
         let (mut bytes, mut before) = (0, None);
         for tablet in &self.tablets {
             let tables = tablet.sstables.borrow().clone();
-            // One that lies in several tablets lies in all between them.
+            // One that lies in several tablets lies in all between them, or counts again after one
+            // that has let go of it.
             let seen = |table| {
                 let mut before = before.iter().flat_map(|before: &Rc<Vec<_>>| before.iter());
                 before.any(|seen| Rc::ptr_eq(seen, table))
@@ -269,6 +282,7 @@ impl Tablet {
             cache,
             updating: Semaphore::new(1, usize::MAX),
             compacting: Semaphore::new(1, usize::MAX),
+            reshard_last: Cell::new(false),
             index,
             range,
             active: RefCell::new(active),
@@ -300,6 +314,13 @@ impl Tablet {
     pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
         table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
+    }
+
+    /// Whether all partitions of an SSTable are of this tablet.
+    pub(crate) fn holds_all_of(&self, table: &sstable::Table) -> bool {
+        let (after, last) = self.range;
+        let inside = |token: Token| (after < token || after == Token::MIN) && token <= last;
+        inside(table.first_key().token) && inside(table.last_key().token)
     }
 
     /// Takes `memtable` out of those that are being flushed; whether it was there.

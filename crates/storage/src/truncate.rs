@@ -32,8 +32,9 @@ impl Shard {
         let memtables: Vec<_> =
             table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
         let sstables = table.sstables();
-        let unremoved = table.unremoved.borrow().clone();
-        let gone = sstables.iter().map(|one| one.descriptor()).chain(unremoved);
+        let mut left = table.unremoved.borrow().clone();
+        left.extend(table.let_go.borrow().iter().copied());
+        let gone = sstables.iter().map(|one| one.descriptor()).chain(left);
         let record = Truncation {
             at_micros,
             before,
@@ -52,14 +53,18 @@ impl Shard {
         }
         table.truncations.borrow_mut().push(record);
         *table.broken.borrow_mut() = None;
-        for one in &sstables {
+        // Other shards may have those as well, and do not truncate yet.
+        let (shared, own): (Vec<_>, Vec<_>) =
+            sstables.into_iter().partition(|one| table.is_shared(one));
+        self.let_go_of(&table, shared.iter().map(|one| one.descriptor()));
+        for one in &own {
             table.remove_sstable(one.descriptor()).await;
         }
         Ok(Some(before))
     }
 
-    /// What the file of a truncation says already, and has to go on saying: segments of earlier runs
-    /// are still there, in which this shard had another part of the ring.
+    /// What the file of a truncation says already, and has to go on saying: segments of earlier
+    /// runs are still there, in which this shard had another part of the ring.
     fn needed_beside(&self, table: &Table, new: &Truncation) -> Vec<Truncation> {
         let is_needed = |one: &&Truncation| {
             one.before.segment.shard() == new.before.segment.shard() && !one.is_within(new)
@@ -104,7 +109,8 @@ impl Shard {
     async fn remove_files(&self, table: &Table, sstables: &[Rc<sstable::Table>], keep_dir: bool) {
         let removed = if keep_dir {
             let mut removed = Ok(());
-            for one in sstables {
+            // What other shards have as well goes with what is left of the directory.
+            for one in sstables.iter().filter(|one| !table.is_shared(one)) {
                 removed = removed.and(store::remove(&table.dir, one.descriptor()).await);
             }
             removed

@@ -33,6 +33,7 @@ use std::path::Path;
 use std::rc::Rc;
 use stdx::checksum::crc32;
 
+const STOPS: &str = "the node stops";
 /// The directory, in that of a table, for SSTables from elsewhere.
 pub(crate) const UPLOAD: &str = "upload";
 
@@ -86,8 +87,19 @@ impl Storage {
     /// in `quarantine/` of the table's directory. `name` is that of its data file. False where
     /// the table has no such file. Reads of the table that failed for this file go on without it.
     pub async fn quarantine(&self, id: TableId, name: &str) -> Result<bool, StorageError> {
+        let name = name.to_string();
+        // Two shards may have found one SSTable damaged.
+        let put = on_shard(0, move || async move {
+            let storage = local::try_get::<Storage>().ok_or(STOPS)?;
+            storage.put_aside(id, &name).await.map_err(|error| error.to_string())
+        });
+        put.await.map_err(StorageError::Shard)
+    }
+
+    async fn put_aside(&self, id: TableId, name: &str) -> Result<bool, StorageError> {
         let table = self.shard().table(id).ok_or(StorageError::UnknownTable(id))?;
         let Parsed::Known(descriptor, _) = parse_file_name(name) else { return Ok(false) };
+        let _alone = table.loading.acquire(1).await;
         if !fs::exists(descriptor.path(&table.dir, Component::Data)).await? {
             return Ok(false);
         }
@@ -100,6 +112,7 @@ impl Storage {
         on_all_shards(move || async move {
             if let Some(table) = local::get::<Storage>().shard().table(id) {
                 table.unremoved.borrow_mut().retain(|one| *one != descriptor);
+                table.let_go.borrow_mut().retain(|one| *one != descriptor);
             }
         })
         .await;

@@ -66,14 +66,15 @@ pub(super) async fn stop(
 
 /// What of ours a name stands for. Some stand for what this node never has to do.
 fn kinds(name: &str) -> Result<&'static [CompactionKind], Answer> {
-    use CompactionKind::{Major, Minor, Scrub, Upgrade, Validation};
+    use CompactionKind::{Major, Minor, Reshard, Scrub, Upgrade, Validation};
     match name.to_ascii_uppercase().as_str() {
         "COMPACTION" => Ok(&[Minor, Major]),
         "MAJOR" => Ok(&[Major]),
         "SCRUB" => Ok(&[Scrub]),
         "VALIDATION" => Ok(&[Validation]),
         "UPGRADE" => Ok(&[Upgrade]),
-        "CLEANUP" | "RESHAPE" | "RESHARD" | "INDEX_BUILD" | "SPLIT" => Ok(&[]),
+        "RESHARD" => Ok(&[Reshard]),
+        "CLEANUP" | "RESHAPE" | "INDEX_BUILD" | "SPLIT" => Ok(&[]),
         _ => Err(Answer::refused(400, format!("unknown type of compaction: {name}"))),
     }
 }
@@ -258,6 +259,7 @@ mod tests {
     #[test]
     fn types_of_compactions_have_names() {
         assert_eq!(kinds("compaction").unwrap(), [CompactionKind::Minor, CompactionKind::Major]);
+        assert_eq!(kinds("RESHARD").unwrap(), [CompactionKind::Reshard]);
         assert!(kinds("RESHAPE").unwrap().is_empty());
         assert_eq!(kinds("mend").unwrap_err().status, 400);
     }

@@ -2,18 +2,18 @@
 
 use super::policy::File;
 use crate::table::Tablet;
-use model::Token;
 use std::rc::Rc;
 
-/// The SSTables that lie in this tablet with all they hold, those left out that were found
-/// damaged.
+/// The SSTables that lie in this tablet with all they hold.
 pub(super) fn own_sstables(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
-    let (after, last) = tablet.range;
-    let inside = |token: Token| (after < token || after == Token::MIN) && token <= last;
     let all = tablet.sstables.borrow();
-    let own =
-        all.iter().filter(|one| inside(one.first_key().token) && inside(one.last_key().token));
-    own.cloned().collect()
+    all.iter().filter(|one| tablet.holds_all_of(one)).cloned().collect()
+}
+
+/// The SSTables of this tablet that lie in others as well.
+pub(super) fn shared_sstables(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
+    let all = tablet.sstables.borrow();
+    all.iter().filter(|one| !tablet.holds_all_of(one)).cloned().collect()
 }
 
 /// What a strategy is told of an SSTable.

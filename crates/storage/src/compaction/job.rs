@@ -61,7 +61,7 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
     if job.why == Why::Expired && !is_still_expired(shard, job) {
         return Ok(());
     }
-    let listed = shard.compactions.begin(table, job.kind(), &job.inputs);
+    let listed = shard.compactions.begin(table, job.kind(), &job.inputs, job.part);
     let mut merge = Merge {
         shard,
         job,
@@ -106,7 +106,11 @@ impl Merge<'_> {
         let mut source = source_of(self.job);
         let now = wall_micros() / 1_000_000;
         let (shard, job) = (self.shard, self.job);
-        let mut purger = Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now);
+        // What is not merged with what it covers forgets nothing (*parts-outlive-whole*).
+        let mut purger = match job.why {
+            Why::Reshard => None,
+            _ => Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now),
+        };
         let forgets = if purger.is_some() { Forgets::Something } else { Forgets::Nothing };
         let purge_of = move |key: &DecoratedKey| match &mut purger {
             Some(purger) => purger.purge_of(key),
@@ -130,7 +134,8 @@ impl Merge<'_> {
             }
             for fragment in &kept {
                 let before = self.outputs.last_token();
-                if self.outputs.write(fragment).await? && forgets == Forgets::Nothing {
+                let sealed = self.outputs.write(fragment).await?;
+                if sealed && forgets == Forgets::Nothing && job.why != Why::Reshard {
                     self.release(before).await;
                 }
             }
@@ -230,6 +235,11 @@ impl Merge<'_> {
             // The newest first: deletions before what they delete.
             over.reverse();
         }
+        if self.job.why == Why::Reshard {
+            // In the same step.
+            let shared = over.iter().map(|one| one.descriptor());
+            return self.shard.let_go_of(&self.job.table, shared);
+        }
         for one in &over {
             self.job.table.remove_sstable(one.descriptor()).await;
         }
@@ -238,7 +248,11 @@ impl Merge<'_> {
 
 fn source_of(job: &Job) -> Box<dyn Source> {
     let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let (after, last) = job.tablet.range;
+    let (start, end) = match job.why {
+        Why::Reshard => (bound(after, after != Token::MIN), bound(last, true)),
+        _ => (bound(Token::MIN, false), bound(Token::MAX, true)),
+    };
     let sources = job.inputs.iter().map(|input| {
         let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
         let access = Access::bypass(IoClass::Compaction);

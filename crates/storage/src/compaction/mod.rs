@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), [`purge`] (what
 //! may be forgotten), [`weights`] (how many at a time), `job` (doing it), [`outputs`],
-//! [`obsolete`], [`upkeep`] (what is done to SSTables one by one), [`progress`].
+//! [`obsolete`], [`reshard`] (SSTables of several tablets), [`upkeep`] (what is done to SSTables
+//! one by one), [`progress`].
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -34,13 +35,14 @@ mod outputs;
 mod policy;
 mod progress;
 mod purge;
+mod reshard;
 mod upkeep;
 mod weights;
 
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
 use files::own_sstables;
-use model::Uuid;
+use model::{TableId, Uuid};
 pub(crate) use obsolete::Obsolete;
 pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
@@ -51,6 +53,7 @@ use runtime::group;
 use runtime::sync::Permit;
 use runtime::task::Scope;
 use runtime::time::{sleep, timeout, wall_micros};
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
 pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
@@ -70,6 +73,8 @@ struct Job {
     bytes_max: u64,
     /// The run that they join; `None`: one of their own.
     run: Option<Uuid>,
+    /// How much of the inputs is read, about: 1 is all.
+    part: f64,
     /// *one-at-a-time*.
     _alone: Option<Permit>,
     /// *one-of-a-size*.
@@ -91,6 +96,7 @@ impl Job {
             level: wanted.level,
             bytes_max: wanted.bytes_max,
             run: None,
+            part: 1.0,
             _alone: None,
             _counted: None,
         }
@@ -98,14 +104,30 @@ impl Job {
 
     /// What it counts for among those that run; `None`: for nothing.
     fn weight(&self) -> Option<u32> {
-        let bytes = self.inputs.iter().map(|one| one.data_bytes()).sum();
-        (self.why != Why::Expired).then(|| weight_of(bytes))
+        let bytes: u64 = self.inputs.iter().map(|one| one.data_bytes()).sum();
+        (self.why != Why::Expired).then(|| weight_of((bytes as f64 * self.part) as u64))
+    }
+
+    /// Which job of a shard is next: the greatest. Parts of SSTables of several tablets come first,
+    /// the smallest of them before others: until they are written, deletions stay. Where that has
+    /// failed the other merges of the tablet have their turn. Of merges that strategies want the
+    /// one with the most inputs spares reads most.
+    fn urgency(&self) -> (i8, Reverse<u64>, usize, TableId, usize) {
+        let (class, bytes) = match self.why {
+            Why::Reshard => {
+                let class = if self.tablet.reshard_last.get() { -1 } else { 1 };
+                (class, self.inputs.iter().map(|one| one.data_bytes()).sum())
+            }
+            _ => (0, 0),
+        };
+        (class, Reverse(bytes), self.inputs.len(), self.table.id, self.tablet.index)
     }
 
     fn kind(&self) -> CompactionKind {
         match self.why {
             Why::Major => CompactionKind::Major,
             Why::Upgrade => CompactionKind::Upgrade,
+            Why::Reshard => CompactionKind::Reshard,
             _ => CompactionKind::Minor,
         }
     }
@@ -131,33 +153,37 @@ impl Shard {
         if let Err(error) = job::run(self, &job, &|_| {}).await {
             let name = job.table.dir.display();
             tracing::error!("compaction of {name} failed, to be tried again: {error}");
+            job.tablet.reshard_last.set(job.why == Why::Reshard);
             sleep(RETRY).await;
         }
         drop(job);
         self.compaction_wake.notify_one();
     }
 
-    /// The job that spares reads most, of those that may begin: with the most inputs.
+    /// The most urgent job of those that may begin.
     fn next_compaction(&self) -> Option<Job> {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
-        let ready = |table: &&Rc<Table>| {
-            let wanted = table.auto_compaction.get() && !table.in_doubt.get();
-            wanted && self.replay_state(table.log).done.get()
-        };
+        let ready =
+            |table: &&Rc<Table>| !table.in_doubt.get() && self.replay_state(table.log).done.get();
         for table in tables.values().filter(ready) {
             let options = Options::of(&table.schema.borrow().options);
             let idle = |tablet: &&Rc<Tablet>| tablet.compacting.available() == 1;
             for tablet in table.tablets.iter().filter(idle) {
+                // No strategy is asked: whoever does not want merges wants deletions to go.
+                let shared = reshard::next_of(tablet);
+                jobs.extend(shared.map(|one| reshard::job_of((table, tablet), &one)));
+                if !table.auto_compaction.get() {
+                    continue;
+                }
                 let (own, files) = seen(self, table, tablet);
                 let wanted = options.jobs(&files, wall_micros());
                 jobs.extend(wanted.iter().map(|wanted| Job::of((table, tablet), &own, wanted)));
             }
         }
         jobs.retain(|job| self.compactions.weights.allow(job.weight()));
-        let chosen =
-            jobs.into_iter().max_by_key(|job| (job.inputs.len(), job.table.id, job.tablet.index));
-        let mut job = chosen?;
+        let mut job = jobs.into_iter().max_by_key(Job::urgency)?;
+        job.tablet.reshard_last.set(false);
         job._counted = Some(self.compactions.weights.count(job.weight()));
         // Whoever had it has let go of it, or the tablet would not have been looked at.
         job._alone = job.tablet.compacting.try_acquire(1);
@@ -188,12 +214,12 @@ fn seen(shard: &Shard, table: &Table, tablet: &Tablet) -> (Vec<Rc<sstable::Table
     (own, files)
 }
 
-/// How many merges the options of a table ask for.
+/// How many merges the options of a table ask for, with those of SSTables of several tablets.
 pub(crate) fn pending(shard: &Shard, table: &Table) -> usize {
     let options = Options::of(&table.schema.borrow().options);
     let of_tablet = |tablet: &Rc<Tablet>| {
         let (_, files) = seen(shard, table, tablet);
-        options.pending(&files, wall_micros())
+        reshard::to_reshard(tablet).len() + options.pending(&files, wall_micros())
     };
     table.tablets.iter().map(of_tablet).sum()
 }
@@ -201,8 +227,9 @@ pub(crate) fn pending(shard: &Shard, table: &Table) -> usize {
 /// Changes how the output of a merge is written.
 pub(crate) type Adjust<'a> = &'a dyn Fn(&mut sstable::WriterOptions);
 
-/// Merges all SSTables that lie in a tablet, even a single one, into what the strategy of the table
-/// makes of them: one, or one run, or one for each window.
+/// Merges all SSTables of a tablet, even a single one, into what the strategy of the table makes of
+/// them: one, or one run, or one for each window. Of those that lie in others as well its part is
+/// written before.
 pub(crate) async fn merge_all(
     shard: &Shard,
     table: &Rc<Table>,
@@ -210,6 +237,9 @@ pub(crate) async fn merge_all(
     adjust: Adjust<'_>,
 ) -> Result<(), ReadError> {
     let alone = tablet.compacting.acquire(1).await.ok();
+    for one in reshard::to_reshard(tablet) {
+        job::run(shard, &reshard::job_of((table, tablet), &one), adjust).await?;
+    }
     let own = own_sstables(tablet);
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
     let options = Options::of(&table.schema.borrow().options);

@@ -41,7 +41,7 @@ impl<'j> Outputs<'j> {
             shard,
             job,
             adjust,
-            partitions: (partitions as f64 * part.min(1.0)).ceil() as u64,
+            partitions: (partitions as f64 * part.min(job.part)).ceil() as u64,
             run_id: job.run.unwrap_or_else(super::random_uuid),
             writer: None,
             last: None,

@@ -70,6 +70,8 @@ pub enum CompactionKind {
     Validation,
     /// Each is written again in the present format.
     Upgrade,
+    /// Of one that lies in several tablets each tablet writes its part.
+    Reshard,
 }
 
 impl CompactionKind {
@@ -81,6 +83,7 @@ impl CompactionKind {
             CompactionKind::Scrub => "Scrub",
             CompactionKind::Validation => "Validation",
             CompactionKind::Upgrade => "Upgrade",
+            CompactionKind::Reshard => "Reshard",
         }
     }
 }
@@ -164,14 +167,18 @@ impl Default for Compactions {
 }
 
 impl Compactions {
-    /// Lists a merge.
+    /// Lists a merge of so much of its inputs: 1 is all.
     pub(super) fn begin(
         &self,
         table: &Table,
         kind: CompactionKind,
         inputs: &[Rc<sstable::Table>],
+        part: f64,
     ) -> Listed<'_> {
         let schema = table.schema();
+        let sum = |of: fn(&Rc<sstable::Table>) -> u64| {
+            (inputs.iter().map(of).sum::<u64>() as f64 * part).round() as u64
+        };
         let begun = RunningCompaction {
             id: super::random_uuid(),
             table: table.id,
@@ -179,8 +186,8 @@ impl Compactions {
             name: schema.name.clone(),
             kind: kind.name(),
             started_micros: wall_micros(),
-            bytes_in: inputs.iter().map(|one| one.disk_bytes()).sum(),
-            partitions: inputs.iter().map(|one| one.partition_count()).sum(),
+            bytes_in: sum(|one| one.disk_bytes()),
+            partitions: sum(|one| one.partition_count()),
             partitions_done: 0,
             rows_done: 0,
             bytes_written: 0,

@@ -11,7 +11,8 @@
 //!  - *not-replayed*: nothing is forgotten before the segments of earlier runs are gone, and
 //!    nothing as old as what live segments hold of the table, flushed or not.
 //!  - *all-known*: nothing is forgotten while an SSTable of the table that has left the set could
-//!    not be removed, or one could not be opened: after a restart they may be back.
+//!    not be removed, or other shards may still have it, or one could not be opened: after a
+//!    restart they may be back.
 
 use super::files::file_of;
 use super::policy::File;
@@ -71,13 +72,18 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
 /// The same, of a table as it is now.
 fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     let replayed = shard.replay_state(table.log).old_gone.get();
-    if !replayed || !table.knows_all_sstables() {
+    if !replayed || !knows_all(shard, table) {
         return i64::MIN;
     }
     match shard.config.planted {
         Some(Planted::ForgetsEarly) => now,
         _ => gc_before(&table.schema.borrow().options, table.repaired_at.get(), now),
     }
+}
+
+/// Whether the next start will find no SSTables but those of the set (*all-known*).
+fn knows_all(shard: &Shard, table: &Table) -> bool {
+    table.knows_all_sstables() || shard.config.planted == Some(Planted::ForgetsSharers)
 }
 
 /// The oldest live data of an SSTable, in the unit of its timestamps.
@@ -142,7 +148,7 @@ impl<'j> Purger<'j> {
 
     pub(super) fn purge_of(&mut self, key: &DecoratedKey) -> Purge {
         // What could not be removed or opened meanwhile counts as well.
-        if !self.table.knows_all_sstables() {
+        if !knows_all(self.shard, self.table) {
             return Purge::NEVER;
         }
         self.look_at_others();

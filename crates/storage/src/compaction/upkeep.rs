@@ -8,9 +8,10 @@
 //!  - *whole-table*: what is wrong with one SSTable does not keep the others from being looked at,
 //!    save where the first error is to end it.
 
+use super::files::shared_sstables;
 use super::job::{IN_DOUBT, run};
 use super::policy::{self, Why};
-use super::{CompactionKind, Job, own_sstables};
+use super::{CompactionKind, Job, own_sstables, reshard};
 use crate::flush::pass_gate;
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
@@ -187,11 +188,21 @@ async fn upkeep(shard: &Shard, table: &Rc<Table>, what: Upkeep) -> Result<Upkeep
     let _turn = shard.compactions.upkeep.acquire(1).await;
     for tablet in &table.tablets {
         let alone = tablet.compacting.acquire(1).await.ok();
-        for one in own_sstables(tablet) {
+        let shared = shared_sstables(tablet);
+        let shared = shared.into_iter().map(|one| (one, true));
+        let own = own_sstables(tablet).into_iter().map(|one| (one, false));
+        for (one, is_shared) in shared.chain(own) {
             if done.aborted.is_some() || table.dropped.get() {
                 break;
             }
-            match visit(shard, (table, tablet), one, what, &mut done).await {
+            let visited = match what {
+                // What this writes is as it should be.
+                Upkeep::Scrub(_) | Upkeep::Upgrade(_) if is_shared => {
+                    reshard_one(shard, (table, tablet), one, &mut done).await
+                }
+                _ => visit(shard, (table, tablet), one, what, &mut done).await,
+            };
+            match visited {
                 // Nothing is wrong with this one: the others would not fare better.
                 Err(error @ ReadError::Overloaded(_)) => return Err(error),
                 Err(error) => failed = failed.or(Some(error)),
@@ -203,6 +214,26 @@ async fn upkeep(shard: &Shard, table: &Rc<Table>, what: Upkeep) -> Result<Upkeep
         shard.compaction_wake.notify_one();
     }
     failed.map_or(Ok(done), Err)
+}
+
+/// Writes the part of a tablet of an SSTable that lies in others as well. Where that is damaged it
+/// stays as it is: all shards together can put it aside.
+async fn reshard_one(
+    shard: &Shard,
+    place: (&Rc<Table>, &Rc<Tablet>),
+    one: Rc<sstable::Table>,
+    done: &mut UpkeepDone,
+) -> Result<(), ReadError> {
+    match run(shard, &reshard::job_of(place, &one), &|_| {}).await {
+        Err(error @ ReadError::Damaged { .. }) => {
+            let name = one.descriptor().file_name(Component::Data);
+            teller(&name)(&error);
+            done.invalid.push(name);
+        }
+        other => other?,
+    }
+    done.sstables += 1;
+    Ok(())
 }
 
 async fn visit(
@@ -223,7 +254,7 @@ async fn visit(
         },
         Upkeep::Validate(_) => {
             let kind = CompactionKind::Validation;
-            let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one));
+            let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one), 1.0);
             let problems = scrub::validate(&one, IoClass::Compaction, &mut teller(&name)).await?;
             listed.progress.check_stop()?;
             problems
@@ -311,7 +342,8 @@ async fn scrub_one(
         return Ok(0);
     }
     let name = one.descriptor().file_name(Component::Data);
-    let listed = shard.compactions.begin(table, CompactionKind::Scrub, std::slice::from_ref(one));
+    let (kind, inputs) = (CompactionKind::Scrub, std::slice::from_ref(one));
+    let listed = shard.compactions.begin(table, kind, inputs, 1.0);
     let target = target_of(shard, table, one, mode)?;
     let outcome = scrub::scrub(one, mode, &target, &mut teller(&name)).await;
     if let Err(ReadError::Io(_)) = outcome {

@@ -19,6 +19,7 @@ mod log;
 mod multishard;
 mod purge;
 mod real;
+mod reshard;
 mod snapshot;
 mod sources;
 mod upkeep;

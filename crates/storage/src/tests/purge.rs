@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 use stdx::{Bytes, Prng};
 
 const NODE: NodeId = NodeId(0);
-const PARTITIONS: u64 = 2;
+/// Of any schedule.
+pub(super) const PARTITIONS_MAX: u64 = 8;
 const ROWS: u32 = 3;
 const CRASHES: u64 = 3;
 
@@ -57,9 +58,9 @@ type Seen = Option<Option<i64>>;
 
 /// One mutation: it concerns the values of some rows of a partition, and their markers.
 #[derive(Clone, Debug)]
-struct Op {
+pub(super) struct Op {
     what: What,
-    partition: u64,
+    pub(super) partition: u64,
     /// The first and the last.
     rows: (u32, u32),
     newest: Newest,
@@ -105,19 +106,19 @@ impl Newest {
 
 /// All rows, as one run of events has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct State(Vec<Row>);
+pub(super) struct State(Vec<Row>);
 
 impl State {
-    fn new() -> State {
+    pub(super) fn new() -> State {
         let row = Row { marker: Newest::NONE, value: Newest::NONE };
-        State(vec![row; PARTITIONS as usize * ROWS as usize])
+        State(vec![row; PARTITIONS_MAX as usize * ROWS as usize])
     }
 
     fn at(partition: u64, row: u32) -> usize {
         partition as usize * ROWS as usize + row as usize
     }
 
-    fn apply(&mut self, op: &Op) {
+    pub(super) fn apply(&mut self, op: &Op) {
         for row in op.rows.0..=op.rows.1 {
             let row = &mut self.0[State::at(op.partition, row)];
             row.value.take(op.newest);
@@ -135,7 +136,7 @@ impl State {
 }
 
 impl Op {
-    fn random(prng: &mut Prng, rules: &Rules, model: &RefCell<Model>) -> Op {
+    pub(super) fn random(prng: &mut Prng, rules: &Rules, model: &RefCell<Model>) -> Op {
         let wall = wall_micros();
         let made_at = wall.div_euclid(1_000_000);
         let late = if prng.one_in(2) { prng.below(rules.late + 1) } else { 0 };
@@ -158,11 +159,11 @@ impl Op {
             }
             _ => (What::Partition, (0, ROWS - 1), Kind::Dead),
         };
-        let partition = prng.below(PARTITIONS);
+        let partition = prng.below(rules.partitions);
         Op { what, partition, rows, newest: Newest { timestamp, kind }, made_at }
     }
 
-    fn mutation(&self, schema: &TableSchema) -> FrozenMutation {
+    pub(super) fn mutation(&self, schema: &TableSchema) -> FrozenMutation {
         let Newest { timestamp, kind } = self.newest;
         let tombstone = Tombstone::new(timestamp, self.made_at);
         let mut builder = MutationBuilder::new(schema, &key(self.partition));
@@ -197,9 +198,10 @@ impl Op {
 
 /// How one schedule differs from others.
 #[derive(Clone, Debug)]
-struct Rules {
+pub(super) struct Rules {
+    pub(super) partitions: u64,
     late: u64,
-    back: u64,
+    pub(super) back: u64,
     tombstone_gc: &'static [(&'static str, &'static str)],
     compaction: &'static [(&'static str, &'static str)],
 }
@@ -214,17 +216,17 @@ const STRATEGIES: [&[(&str, &str)]; 5] = [
 ];
 
 impl Rules {
-    fn random(prng: &mut Prng) -> Rules {
+    pub(super) fn random(prng: &mut Prng, partitions: u64) -> Rules {
         let compaction = *prng.pick(&STRATEGIES).unwrap();
         let (late, back, tombstone_gc): (_, _, &[_]) = match prng.below(4) {
             0 => (0, 0, &[("mode", "immediate")]),
             1 => (LATE, BACK, BY_REPAIR),
             _ => (LATE, BACK, &[]),
         };
-        Rules { late, back, tombstone_gc, compaction }
+        Rules { partitions, late, back, tombstone_gc, compaction }
     }
 
-    fn schema(&self) -> TableSchema {
+    pub(super) fn schema(&self) -> TableSchema {
         let owned = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
         };
@@ -237,27 +239,37 @@ impl Rules {
 }
 
 #[derive(Default)]
-struct Model {
+pub(super) struct Model {
     /// What there may be: crashes leave open whether the write under way was made.
-    states: Vec<State>,
-    under_way: Option<Op>,
+    pub(super) states: Vec<State>,
+    pub(super) under_way: Option<Op>,
     /// Timestamps: no two writes have one.
     used: BTreeSet<i64>,
     /// How far the clock was behind the latest that it was when it was last set, in microseconds.
-    behind: Slot<i64>,
-    starts: u64,
-    merges: u64,
-    violations: Vec<String>,
+    pub(super) behind: Slot<i64>,
+    pub(super) starts: u64,
+    pub(super) merges: u64,
+    pub(super) violations: Vec<String>,
 }
 
 impl Model {
     /// The second of a reader that has seen the latest there was of the clock.
-    fn now(&self) -> i64 {
+    pub(super) fn now(&self) -> i64 {
         (wall_micros() + self.behind.get()).div_euclid(1_000_000)
     }
 
+    /// The write under way may have been made or not.
+    pub(super) fn crash(&mut self) {
+        let Some(op) = self.under_way.take() else { return };
+        let made = self.states.clone().into_iter().map(|mut state| {
+            state.apply(&op);
+            state
+        });
+        self.states.extend(made.collect::<Vec<_>>());
+    }
+
     /// Whoever sees a partition so is right, or there is nothing left that may be.
-    fn check(&mut self, partition: u64, found: &BTreeMap<u32, Option<i64>>, now: i64) {
+    pub(super) fn check(&mut self, partition: u64, found: &BTreeMap<u32, Option<i64>>, now: i64) {
         let is_so = |state: &State| {
             (0..ROWS).all(|row| state.seen(partition, row, now) == found.get(&row).copied())
         };
@@ -273,7 +285,7 @@ impl Model {
 }
 
 /// What is seen of a partition at that second.
-async fn observe(
+pub(super) async fn observe(
     storage: &Storage,
     schema: &TableSchema,
     partition: u64,
@@ -308,7 +320,7 @@ impl Life {
             storage.add_table(Rc::new(schema.clone()), map, Log::Data).await.unwrap();
         }
         storage.replay(Log::Data).await.unwrap();
-        for partition in 0..PARTITIONS {
+        for partition in 0..self.rules.partitions {
             self.look(&storage, &mine, partition).await;
         }
         self.model.borrow_mut().starts += 1;
@@ -319,7 +331,7 @@ impl Life {
                     let new = write(&other, prng.below(9), 1, wall_micros(), b"other");
                     storage.apply(new).await.unwrap();
                 }
-                50..56 => self.look(&storage, &mine, prng.below(PARTITIONS)).await,
+                50..56 => self.look(&storage, &mine, prng.below(self.rules.partitions)).await,
                 56..74 => {
                     if prng.one_in(2) {
                         storage.close_log_segments();
@@ -371,17 +383,41 @@ impl Life {
     }
 }
 
+/// The wall clock of the node, in microseconds.
+#[derive(Default)]
+pub(super) struct Clock {
+    skew: i64,
+    /// The latest that it was.
+    latest: i64,
+}
+
+impl Clock {
+    /// Sets it to another time, at most so far behind the latest that it was.
+    pub(super) fn step(&mut self, world: &mut World, prng: &mut Prng, back: u64, model: &Model) {
+        let now = world.now().as_micros() as i64;
+        self.latest = self.latest.max(now + self.skew);
+        self.skew = match prng.below(5) {
+            0 => self.skew,
+            1 => self.latest - now - prng.below(back + 1) as i64,
+            2 => self.skew + prng.below(FORTH / 10) as i64,
+            _ => self.skew + prng.between(FORTH / 2, FORTH) as i64,
+        };
+        world.skew_wall_clock(NODE, self.skew);
+        model.behind.set((self.latest - now - self.skew).max(0));
+    }
+}
+
 /// A node that lives through a schedule; what came back or went, and how often it merged.
 fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
     let mut prng = Prng::from_seed(seed);
     let mut world = World::new(Options::new(seed));
     assert_eq!(world.add_node(1), NODE);
-    let rules = Rules::random(&mut prng);
+    let rules = Rules::random(&mut prng, 2);
     let model: Rc<RefCell<Model>> = Rc::default();
     model.borrow_mut().states.push(State::new());
     let config = Config { planted, ..config() };
     let life = Rc::new(Life { rules, config, model: model.clone() });
-    let (mut skew, mut latest) = (0, 0);
+    let mut clock = Clock::default();
     for crash in 0..=CRASHES {
         let (life, fork) = (life.clone(), prng.fork());
         let back = life.rules.back;
@@ -390,16 +426,7 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
         assert!(world.run_until(up, Duration::from_secs(600)), "seed {seed}: no start");
         for _ in 0..2 + prng.below(4) {
             world.run_for(Duration::from_micros(prng.below(80_000)));
-            let clock = world.now().as_micros() as i64;
-            latest = latest.max(clock + skew);
-            skew = match prng.below(5) {
-                0 => skew,
-                1 => latest - clock - prng.below(back + 1) as i64,
-                2 => skew + prng.below(FORTH / 10) as i64,
-                _ => skew + prng.between(FORTH / 2, FORTH) as i64,
-            };
-            world.skew_wall_clock(NODE, skew);
-            model.borrow().behind.set((latest - clock - skew).max(0));
+            clock.step(&mut world, &mut prng, back, &model.borrow());
         }
         world.run_for(Duration::from_micros(prng.below(60_000)));
         world.crash(NODE);
@@ -407,13 +434,7 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
         if !model.violations.is_empty() {
             break;
         }
-        if let Some(op) = model.under_way.take() {
-            let made = model.states.clone().into_iter().map(|mut state| {
-                state.apply(&op);
-                state
-            });
-            model.states.extend(made.collect::<Vec<_>>());
-        }
+        model.crash();
     }
     drop(world);
     let model = model.borrow();

@@ -84,6 +84,8 @@ pub(super) enum Why {
     Major,
     /// Somebody asked for the present format.
     Upgrade,
+    /// It lies in several tablets: each writes its own part of it.
+    Reshard,
 }
 
 impl Job {
@@ -129,6 +131,15 @@ impl Options {
         match &self.strategy {
             Strategy::Leveled(options) if 0 < jobs => jobs.max(leveled::pending(options, files)),
             _ => jobs,
+        }
+    }
+
+    /// From which size on outputs are cut that are of no particular merge.
+    pub(super) fn bytes_max(&self) -> u64 {
+        match &self.strategy {
+            Strategy::Null | Strategy::SizeTiered(_) | Strategy::TimeWindow(_) => u64::MAX,
+            Strategy::Incremental(options) => options.fragment_bytes,
+            Strategy::Leveled(options) => options.file_bytes,
         }
     }
 
