@@ -79,6 +79,29 @@ def test_other_shard_counts_find_the_data():
         check(node)
 
 
+def sstables(node):
+    return {path.name for path in (node.workdir / "data").glob("**/kept/t-*/*-Data.db")}
+
+
+def test_sstables_become_those_of_other_shards():
+    with Node() as node:
+        fill(node)
+        assert node.stop() == 0
+        for shards in ["3", "1", "8"]:
+            before = sstables(node)
+            assert before
+            node.options = ["--smp", shards]
+            node.start()
+            check(node)
+            deadline = time.monotonic() + 30
+            # One shard has all of what three had: nothing is to be done.
+            while shards != "1" and before & sstables(node):
+                assert time.monotonic() < deadline, (shards, before, sstables(node))
+                time.sleep(0.01)
+            check(node)
+            assert node.stop() == 0
+
+
 def test_a_directory_in_use_is_refused_and_left_alone():
     with Node() as node:
         fill(node)
