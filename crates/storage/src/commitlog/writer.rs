@@ -531,6 +531,32 @@ impl Commitlog {
         }
     }
 
+    /// A restart is to replay nothing more of what was flushed of a table: asks for flushes of what
+    /// else is in segments that have such, and goes on in another one if the present one has.
+    pub(crate) fn let_go_of(&self, table: TableId) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let has = |flushed: &BTreeMap<SegmentId, HashMap<TableId, i64>>, id: SegmentId| {
+            flushed.get(&id).is_some_and(|of| of.contains_key(&table))
+        };
+        if state.stopping {
+            return;
+        }
+        if state.active.as_ref().is_some_and(|active| has(&state.flushed, active.id)) {
+            self.rotate(state);
+            state.wanted = true;
+            self.keep.notify_one();
+        }
+        let before = state.flush_wanted.len();
+        for (_, dirty) in state.closed.iter().filter(|(id, _)| has(&state.flushed, **id)) {
+            state.flush_wanted.extend(dirty.keys());
+        }
+        if before < state.flush_wanted.len() {
+            state.stats.flush_requests += 1;
+            self.pressure.notify_one();
+        }
+    }
+
     /// Before this place lie all entries appended so far, after it all later ones.
     pub(crate) fn position(&self) -> ReplayPosition {
         let state = self.state.borrow();

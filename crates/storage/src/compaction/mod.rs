@@ -27,6 +27,8 @@
 //!  - *writes-first*: while memtables or log are beyond the point at which flushes start, a
 //!    compaction pauses after each batch, the longer the nearer they are to their limits; it never
 //!    stops. So writes come in at what the disk takes of flushes, however much there is to compact.
+//!  - *not-for-the-log*: what has expired stays no longer than it must because a segment of the log
+//!    that is hardly written to would bring back what is as old: the log is asked to let it go.
 
 mod files;
 mod job;
@@ -52,7 +54,7 @@ use reader::ReadError;
 use runtime::group;
 use runtime::sync::Permit;
 use runtime::task::Scope;
-use runtime::time::{sleep, timeout, wall_micros};
+use runtime::time::{Instant, sleep, timeout, wall_micros};
 use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
@@ -61,6 +63,9 @@ use weights::{Counted, weight_of};
 
 /// Pause after a compaction that failed.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// Between two times that a log is asked to let go of something: flushes have to be done meanwhile.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is to be merged.
 struct Job {
@@ -177,6 +182,9 @@ impl Shard {
                     continue;
                 }
                 let (own, files) = seen(self, table, tablet);
+                if purge::log_keeps_expired(self, (table, tablet), &own, wall_micros()) {
+                    self.let_log_go(table);
+                }
                 let wanted = options.jobs(&files, wall_micros());
                 jobs.extend(wanted.iter().map(|wanted| Job::of((table, tablet), &own, wanted)));
             }
@@ -188,6 +196,16 @@ impl Shard {
         // Whoever had it has let go of it, or the tablet would not have been looked at.
         job._alone = job.tablet.compacting.try_acquire(1);
         Some(job)
+    }
+
+    /// Has the log let go of what was flushed of a table, unless that was just asked for
+    /// (*not-for-the-log*).
+    fn let_log_go(&self, table: &Table) {
+        let (now, asked) = (Instant::now(), &self.compactions.log_asked);
+        if asked.get().is_none_or(|asked| LOG_PAUSE <= now - asked) {
+            asked.set(Some(now));
+            self.log_of(table.log).let_go_of(table.id);
+        }
     }
 
     /// After how long to look at the tables although nothing has come.

@@ -5,7 +5,7 @@ use crate::table::Table;
 use model::{TableId, TableSchema, Uuid};
 use reader::ReadError;
 use runtime::sync::Semaphore;
-use runtime::time::wall_micros;
+use runtime::time::{Instant, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -95,6 +95,8 @@ pub(crate) struct Compactions {
     pub(super) weights: Weights,
     /// Held by what somebody asked for to be done to SSTables one by one.
     pub(super) upkeep: Semaphore,
+    /// When a log was asked last to let go of what was flushed.
+    pub(super) log_asked: Cell<Option<Instant>>,
 }
 
 /// What a merge tells of itself.
@@ -162,6 +164,7 @@ impl Default for Compactions {
             finished: RefCell::default(),
             weights: Weights::default(),
             upkeep: Semaphore::new(1, usize::MAX),
+            log_asked: Cell::new(None),
         }
     }
 }

@@ -196,22 +196,60 @@ pub(super) fn files_of(
     if gc_before == i64::MIN {
         return files;
     }
-    // What lives on has the latest time that the format can say; what goes later than that as well.
-    let dead = |one: &sstable::Table| {
-        let latest = one.stats().max_deletion_time;
-        latest < NEVER && latest < gc_before
-    };
-    // Of what has no live data nothing can come back.
-    let all = tablet.sstables.borrow().clone();
-    let in_files = all.iter().filter(|one| !dead(one)).map(|one| oldest_live(one)).min();
-    let in_memory = tablet.memtables().map(|memtable| memtable.oldest_live()).min();
-    let logged = oldest_logged(shard, table);
-    let oldest = in_files.into_iter().chain(in_memory).fold(logged, i64::min);
+    let beneath = Beneath::of(shard, (table, tablet), gc_before);
     for (file, one) in files.iter_mut().zip(own) {
         file.droppable = droppable(one, gc_before);
-        file.expired = dead(one) && one.timestamps().1 < oldest;
+        file.expired = is_dead(one, gc_before) && one.timestamps().1 < beneath.oldest();
     }
     files
+}
+
+/// Whether one of these SSTables would be dropped unread, if it were not for what the log would
+/// bring back.
+pub(super) fn log_keeps_expired(
+    shard: &Shard,
+    (table, tablet): (&Table, &Tablet),
+    own: &[Rc<sstable::Table>],
+    now_micros: i64,
+) -> bool {
+    let gc_before = gc_before_of(shard, table, now_micros.div_euclid(1_000_000));
+    let mut dead = own.iter().filter(|one| is_dead(one, gc_before)).peekable();
+    if dead.peek().is_none() {
+        return false;
+    }
+    let beneath = Beneath::of(shard, (table, tablet), gc_before);
+    dead.any(|one| (beneath.logged..beneath.stored).contains(&one.timestamps().1))
+}
+
+/// Whether all of an SSTable is old enough to be dropped. What lives on has the latest time that
+/// the format can say; what goes later than that as well.
+fn is_dead(one: &sstable::Table, gc_before: i64) -> bool {
+    let latest = one.stats().max_deletion_time;
+    latest < NEVER && latest < gc_before
+}
+
+/// The oldest live data that what is dropped could have covered; `i64::MAX` where there is none.
+struct Beneath {
+    /// In SSTables and memtables.
+    stored: i64,
+    /// In the log, flushed.
+    logged: i64,
+}
+
+impl Beneath {
+    fn of(shard: &Shard, (table, tablet): (&Table, &Tablet), gc_before: i64) -> Beneath {
+        // Of what has no live data nothing can come back.
+        let all = tablet.sstables.borrow().clone();
+        let alive = all.iter().filter(|one| !is_dead(one, gc_before));
+        let in_files = alive.map(|one| oldest_live(one)).min();
+        let in_memory = tablet.memtables().map(|memtable| memtable.oldest_live()).min();
+        let stored = in_files.into_iter().chain(in_memory).fold(i64::MAX, i64::min);
+        Beneath { stored, logged: oldest_logged(shard, table) }
+    }
+
+    fn oldest(&self) -> i64 {
+        self.stored.min(self.logged)
+    }
 }
 
 /// The part of an SSTable that is deletions, or has expired, before a second; about.

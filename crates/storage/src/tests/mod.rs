@@ -10,6 +10,7 @@ mod cost;
 mod crash;
 mod damage;
 mod dirty;
+mod expiry;
 mod faults;
 mod formats;
 mod holders;
