@@ -14,7 +14,7 @@ use model::Uuid;
 pub(crate) struct Incremental {
     tiers: Tiers,
     pub(super) fragment_bytes: u64,
-    /// The two largest tiers are merged when together they are so many times the largest.
+    /// The largest runs are merged when all runs together are so many times the largest.
     space_goal: Option<f64>,
 }
 
@@ -79,8 +79,10 @@ pub(super) fn jobs(options: &Incremental, garbage: &Garbage, files: &[File]) -> 
     if let Some(chosen) = garbage_of(garbage, files, &runs, &tiers) {
         return vec![job(chosen, Why::Garbage)];
     }
-    let space = options.space_goal.and_then(|goal| largest_two(&tiers, goal));
-    let space = space.filter(|_| runs.iter().all(|run| !run.busy));
+    if runs.iter().any(|run| run.busy) {
+        return Vec::new();
+    }
+    let space = options.space_goal.and_then(|goal| too_much(&options.tiers, &tiers, &sizes, goal));
     space.map(|chosen| job(chosen, Why::Space)).into_iter().collect()
 }
 
@@ -119,12 +121,29 @@ fn garbage_of(
     Some(std::iter::once(chosen).chain(closest).collect())
 }
 
-/// The members of the two largest tiers, where they hold too much beside the largest.
-fn largest_two(tiers: &[Tier], goal: f64) -> Option<Vec<usize>> {
-    let [.., second, first] = tiers else { return None };
-    let sum = (first.bytes + second.bytes) as f64;
-    let over = goal * first.bytes as f64 <= sum;
-    over.then(|| [&first.members[..], &second.members].concat())
+/// The largest runs, where all are too many times the largest: the tiers from the largest down to
+/// where a quarter at most is left of what may lie beside it. What is left is rewritten the less
+/// often; what is taken at once saves the next rewrite of the largest.
+///
+/// All runs count, not two tiers: others of the largest tier have the same data once more, and the
+/// small tiers add up. Where no run is large there is little to save.
+fn too_much(options: &Tiers, tiers: &[Tier], sizes: &[u64], goal: f64) -> Option<Vec<usize>> {
+    let members = tiers.iter().flat_map(|tier| &tier.members);
+    let largest = members.map(|index| sizes[*index]).max()?;
+    let mut left: u64 = tiers.iter().map(|tier| tier.bytes).sum();
+    if options.is_small(largest) || (left as f64) <= goal * largest as f64 {
+        return None;
+    }
+    let left_max = (goal - 1.0) * largest as f64 / 4.0;
+    let mut chosen = Vec::new();
+    for tier in tiers.iter().rev() {
+        chosen.extend(&tier.members);
+        left -= tier.bytes;
+        if 1 < chosen.len() && left as f64 <= left_max {
+            break;
+        }
+    }
+    Some(chosen)
 }
 
 #[cfg(test)]
@@ -170,17 +189,29 @@ mod tests {
     }
 
     #[test]
-    fn two_large_tiers_are_merged_for_space() {
-        let goal = ("space_amplification_goal", "1.5");
-        let space = |files: &[usize]| vec![Job::new(files.to_vec(), Why::Space).cut_at(1000 << 20)];
+    fn the_largest_runs_are_merged_for_space() {
+        let space = |goal: &str, sizes: &[u64], expected: &[usize]| {
+            let job = Job::new(expected.to_vec(), Why::Space).cut_at(1000 << 20);
+            let expected = if expected.is_empty() { vec![] } else { vec![job] };
+            check(&[("space_amplification_goal", goal)], &mb(sizes), &expected);
+        };
         check(&[], &mb(&[1000, 900, 100]), &[]);
-        check(&[goal], &mb(&[1000, 100, 400]), &[]);
-        check(&[goal], &mb(&[1000, 100, 500]), &space(&[0, 2]));
-        check(&[goal], &mb(&[1000, 250, 260]), &space(&[0, 1, 2]));
-        check(&[goal], &mb(&[1000]), &[]);
+        space("1.5", &[1000, 100, 400], &[]);
+        space("1.5", &[1000, 100, 401], &[0, 2]);
+        space("1.5", &[1000, 250, 260], &[0, 1, 2]);
+        space("1.5", &[1000], &[]);
+        // Others of the largest tier.
+        space("1.5", &[1000, 900], &[0, 1]);
+        space("2", &[1000, 900], &[]);
+        space("1.25", &[1000, 900, 62], &[0, 1]);
+        // Small tiers add up; a quarter of what may be is left.
+        space("1.25", &[1000, 100, 100, 51], &[0, 1, 2]);
+        space("1.25", &[1000, 130, 63, 58], &[0, 1, 2, 3]);
+        // Where nothing is large there is one tier.
+        space("1.25", &[49, 30, 30], &[]);
         let mut busy = mb(&[1000, 100, 500]);
         busy[1].busy = true;
-        check(&[goal], &busy, &[]);
+        check(&[("space_amplification_goal", "1.5")], &busy, &[]);
     }
 
     #[test]

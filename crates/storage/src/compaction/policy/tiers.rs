@@ -61,12 +61,16 @@ impl Tiers {
         tiers
     }
 
+    /// Whether something is of one size with all that is small.
+    pub(super) fn is_small(&self, bytes: u64) -> bool {
+        bytes < self.min_sstable_bytes
+    }
+
     /// Whether a tier takes one that is as large as all it has, or larger.
     fn takes(&self, tier: &Tier, sizes: &[u64], bytes: u64) -> bool {
         let count = tier.members.len() as f64;
         let average = tier.bytes as f64 / count;
-        let small = self.min_sstable_bytes as f64;
-        if (bytes as f64) < small && average < small {
+        if self.is_small(bytes) && average < self.min_sstable_bytes as f64 {
             return true;
         }
         // The smallest one has to stay in it.
