@@ -13,6 +13,8 @@
 //!  - *levels-apart*: of a level above 0, no two files share a token, once the jobs are done.
 //!  - *one-window*: no job of time windows has files of two windows.
 
+#[cfg(test)]
+mod amplification;
 mod garbage;
 mod incremental;
 mod leveled;
