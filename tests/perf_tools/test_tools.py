@@ -111,7 +111,34 @@ def test_sstable_and_fast_forward(tmp_path):
     assert "ERROR" not in out and out.count("\n-> ") > 3
 
 
+@pytest.mark.parametrize("words", [
+    ["--compaction-options", "min_sstable_size=1000,space_amplification_goal=1.25"],
+    ["--compaction-strategy", "Leveled", "--compaction-options", "sstable_size_in_mb=1",
+     "--distribution", "zipfian"],
+    ["--compaction-strategy", "SizeTiered", "--distribution", "uniform"],
+    ["--compaction-strategy", "TimeWindow", "--default-time-to-live", 1000],
+    ["--compaction-strategy", "Null"],
+])
+def test_compaction_efficiency(words):
+    words = ["--partitions", 300, "--warmup-operations", 500, "--operations", 3000,
+             "--min-flush-interval", 100, "--max-flush-interval", 200, *words]
+    results = json.loads(ok("perf-compaction-efficiency", *words, "--output-format",
+                            "json"))["results"]
+    assert results["operations"] == 3000 and 15 <= results["flushes"] <= 30
+    space, read = results["space_amplification"], results["read_amplification"]
+    if "Null" in words:
+        assert results["compactions"] == 0 and results["write_amplification"] == 1
+        assert results["flushes"] <= results["sstables"] and 5 < space["maximum"]
+    else:
+        assert 0 < results["compactions"] and 1 < results["write_amplification"]
+        assert results["sstables"] < 10
+    assert 0.95 < space["mean"] <= space["maximum"] and 1 <= read["mean"] <= read["maximum"]
+    text = ok("perf-compaction-efficiency", *words, "--verbose")
+    assert re.search(r"^write amplification: \d", text, re.MULTILINE), text
+
+
 @pytest.mark.parametrize("tool, words, text", [
+    ("perf-compaction-efficiency", ["--delete-ratio", "2"], "not between 0 and 1"),
     ("perf-simple-query", ["--audit", "table"], "there is no audit"),
     ("perf-simple-query", ["--strongly-consistent-tables"], "no such tables"),
     ("perf-simple-query", ["--sstable-summary-ratio", "0.1"], "ratio is fixed"),
@@ -127,7 +154,7 @@ def test_refusals(tool, words, text):
 
 @pytest.mark.parametrize("tool", ["perf-simple-query", "perf-commitlog", "perf-row-cache-update",
                                   "perf-cache-eviction", "memory-footprint", "perf-sstable",
-                                  "perf-fast-forward"])
+                                  "perf-fast-forward", "perf-compaction-efficiency"])
 def test_help(tool):
     done = run(tool, "--help")
     assert done.returncode == 0 and done.stdout.startswith(f"usage: nereid {tool} ")

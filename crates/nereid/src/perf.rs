@@ -6,6 +6,7 @@
 pub(crate) mod append;
 pub(crate) mod cache_eviction;
 pub(crate) mod commitlog;
+pub(crate) mod compaction_efficiency;
 mod cql;
 pub(crate) mod cql_raw;
 mod delays;

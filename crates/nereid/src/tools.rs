@@ -39,6 +39,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::commitlog::Options>,
     ),
     (
+        "perf-compaction-efficiency",
+        "measure what compaction strategies write, keep and make reads look at",
+        perf::main::<perf::compaction_efficiency::Options>,
+    ),
+    (
         "perf-cql-raw",
         "measure a node over TCP, in a closed or an open loop",
         perf::main::<perf::cql_raw::Options>,
