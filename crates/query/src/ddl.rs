@@ -27,6 +27,7 @@ mod tests;
 mod types;
 mod user_type;
 
+pub(crate) use compaction::checked as checked_compaction;
 pub(crate) use guardrails::Rules;
 pub(crate) use options::speculative_retry;
 

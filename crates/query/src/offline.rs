@@ -59,6 +59,11 @@ pub fn schema_of_text(text: &str, micros: i64) -> Result<SchemaText, CqlError> {
     Ok(state.finish())
 }
 
+/// The `compaction` option of a table as it is stored. Refuses what CREATE TABLE would.
+pub fn compaction_options(given: Vec<(String, String)>) -> Result<Vec<(String, String)>, CqlError> {
+    ddl::checked_compaction(given)
+}
+
 /// The statements of a text, without comments that stand between them.
 pub fn split(text: &str) -> Result<Vec<String>, CqlError> {
     let mut out = Vec::new();

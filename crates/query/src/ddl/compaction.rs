@@ -94,7 +94,7 @@ fn refuse<T>(text: String) -> Result<T, CqlError> {
 }
 
 /// The option as it is stored: the class without its package.
-pub(super) fn checked(mut given: Options) -> Result<Options, CqlError> {
+pub(crate) fn checked(mut given: Options) -> Result<Options, CqlError> {
     let Some(class) = get(&given, "class") else {
         return refuse("Missing sub-option 'class' for the 'compaction' option.".to_owned());
     };

@@ -7,7 +7,6 @@ use crate::perf::tool::{Bench, Tool};
 use crate::perf::words::Words;
 use model::{TableId, TableSchema};
 use serde_json::{Value, json};
-use std::fmt::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -101,7 +100,8 @@ impl Tool for Options {
         if options.flush_interval.1 < options.flush_interval.0 {
             return Err("--max-flush-interval is less than --min-flush-interval".into());
         }
-        options.table("t", 1).map_err(|error| format!("--compaction-options: {error}"))?;
+        let checked = query::offline::compaction_options(options.compaction.clone());
+        checked.map_err(|error| format!("--compaction-options: {error}"))?;
         Ok(options)
     }
 
@@ -120,19 +120,14 @@ impl Tool for Options {
 impl Options {
     /// A table as the options have it, with an identifier of its own.
     pub(super) fn table(&self, name: &str, id: u128) -> Result<Rc<TableSchema>, String> {
-        let mut compaction = String::new();
-        for (name, value) in &self.compaction {
-            let separator = if compaction.is_empty() { "" } else { ", " };
-            let [name, value] = [name, value].map(|text| text.replace('\'', "''"));
-            let _ = write!(compaction, "{separator}'{name}': '{value}'");
-        }
         let made = offline::table(&format!(
             "CREATE TABLE ks.{name} (pk blob PRIMARY KEY, v blob) WITH compression = \
-             {{'sstable_compression': ''}} AND gc_grace_seconds = {} AND default_time_to_live = {} \
-             AND compaction = {{{compaction}}}",
+             {{'sstable_compression': ''}} AND gc_grace_seconds = {} AND default_time_to_live = {}",
             self.gc_grace_secs, self.time_to_live
         ))?;
-        Ok(Rc::new(TableSchema { id: TableId::from_u128(id), ..TableSchema::clone(&made) }))
+        let mut schema = TableSchema { id: TableId::from_u128(id), ..TableSchema::clone(&made) };
+        schema.options.compaction = self.compaction.clone();
+        Ok(Rc::new(schema))
     }
 
     /// The strategy with what it was told.
@@ -286,7 +281,7 @@ mod tests {
             ("--min-flush-interval 9 --max-flush-interval 8", "--max-flush-interval is less"),
             ("--output-format xml", "--output-format: no such format: xml"),
             ("--compaction-options goal", "not a name and a value: goal"),
-            ("--compaction-options goal=2", "goal"),
+            ("--compaction-options goal=2", "Invalid compaction strategy options {{goal, 2}}"),
             ("--compaction-strategy Lucky", "Lucky"),
             ("-c 2", "-c 1"),
         ]);
