@@ -99,7 +99,7 @@ pub const CELL_HEAD_BYTES_MAX: usize = 1 + stdx::vint::SIZE_MAX;
 /// Appends a value that has the time of its row and does not expire, as [`put_cell`] does.
 #[inline]
 pub fn put_row_value(value: &[u8], fixed: Option<usize>, out: &mut Vec<u8>) {
-    if fixed.is_none() && 0 < value.len() && value.len() < 0x80 {
+    if fixed.is_none() && (1..0x80).contains(&value.len()) {
         // As nearly all are: a length of one byte.
         out.reserve(2 + value.len());
         out.put(&[flags::USE_ROW_TIMESTAMP, value.len() as u8]);
