@@ -7,7 +7,7 @@ use crate::compaction::Obsolete;
 use crate::config::Log;
 use crate::error::StorageError;
 use crate::shard::Shard;
-use crate::table::{Shares, Table};
+use crate::table::{Broken, Shares, Table};
 use crate::truncation;
 use model::{TableSchema, TabletMap};
 use reader::ReadError;
@@ -25,7 +25,7 @@ const OPENING_MAX: usize = 16;
 /// What opening one SSTable came to.
 pub(crate) enum Opened {
     Good(Rc<SsTable>),
-    Bad(ReadError),
+    Bad(Descriptor, ReadError),
 }
 
 impl Shard {
@@ -58,7 +58,8 @@ impl Shard {
                 Parsed::OtherVersion(version) => refusal(version),
                 _ => "a file that cannot be read".to_string(),
             };
-            *table.broken.borrow_mut() = Some((file, what, 0));
+            let broken = Broken { descriptor: None, file, what, at: 0 };
+            table.broken.borrow_mut().push(broken);
         }
         for found in listing.tables.iter().filter(|found| found.state == State::NoToc) {
             let name = found.descriptor.file_name(Component::Data);
@@ -102,7 +103,7 @@ impl Shard {
         for one in table.sstables() {
             if let Err(error) = one.set_schema(schema.clone()) {
                 tracing::error!("an SSTable does not fit the altered schema: {error:?}");
-                break_reads(&table, error);
+                break_reads(&table, one.descriptor(), error);
             }
         }
     }
@@ -130,7 +131,7 @@ async fn open(
 ) -> Opened {
     match SsTable::open(&table.dir, descriptor, schema, &shard.index_cache).await {
         Ok(opened) => Opened::Good(opened),
-        Err(error) => Opened::Bad(error),
+        Err(error) => Opened::Bad(descriptor, error),
     }
 }
 
@@ -142,16 +143,17 @@ pub(crate) fn place(table: &Table, opened: Opened) {
                 tablet.adopt(opened.clone());
             }
         }
-        Opened::Bad(error) => break_reads(table, error),
+        Opened::Bad(descriptor, error) => break_reads(table, descriptor, error),
     }
 }
 
 /// From now on reads fail with this error.
-fn break_reads(table: &Table, error: ReadError) {
-    let broken = match error {
+fn break_reads(table: &Table, descriptor: Descriptor, error: ReadError) {
+    let (file, what, at) = match error {
         ReadError::Damaged { file, what, at } => (file, what, at),
         other => (table.dir.display().to_string(), format!("{other:?}"), 0),
     };
-    tracing::error!("{} is damaged: {} at {}", broken.0, broken.1, broken.2);
-    *table.broken.borrow_mut() = Some(broken);
+    tracing::error!("{file} is damaged: {what} at {at}");
+    let descriptor = Some(descriptor);
+    table.broken.borrow_mut().push(Broken { descriptor, file, what, at });
 }

@@ -7,7 +7,7 @@
 use crate::cache::TabletCache;
 use crate::memtable::Partition;
 use crate::shard::Shard;
-use crate::table::{Table, Tablet, Through};
+use crate::table::{Broken, Table, Tablet, Through};
 use crate::view::View;
 use crate::whole;
 use model::{DecoratedKey, TableId, TableSchema, Token};
@@ -57,7 +57,7 @@ impl Shard {
         let Some(table) = self.table(id) else {
             return Err(ReadError::Overloaded(format!("no table {id} on this shard")));
         };
-        if let Some((file, what, at)) = &*table.broken.borrow() {
+        if let Some(Broken { file, what, at, .. }) = table.broken.borrow().first() {
             return Err(ReadError::Damaged { file: file.clone(), what: what.clone(), at: *at });
         }
         Ok(table)

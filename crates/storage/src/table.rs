@@ -23,6 +23,17 @@ use std::rc::Rc;
 /// Units of a table's flush gate: a flush takes one, who needs quiet takes all.
 pub(crate) const GATE_UNITS: usize = 64;
 
+/// A file of the directory that could not be opened, or is of no version that is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    /// The SSTable that it belongs to, if that can be told.
+    pub(crate) descriptor: Option<Descriptor>,
+    pub(crate) file: String,
+    /// What is wrong with it, and where.
+    pub(crate) what: String,
+    pub(crate) at: u64,
+}
+
 /// A table.
 pub(crate) struct Table {
     pub(crate) id: TableId,
@@ -38,8 +49,8 @@ pub(crate) struct Table {
     /// Those of this shard, in ring order.
     pub(crate) tablets: Vec<Rc<Tablet>>,
     pub(crate) truncations: RefCell<Vec<Truncation>>,
-    /// A file that could not be opened, and why: reads are refused.
-    pub(crate) broken: RefCell<Option<(String, String, u64)>>,
+    /// What could not be opened: as long as there is any, reads are refused.
+    pub(crate) broken: RefCell<Vec<Broken>>,
     pub(crate) dropped: Cell<bool>,
     /// Whether its writes are logged; those of a keyspace without durable writes are not.
     pub(crate) logged: Cell<bool>,
@@ -145,7 +156,7 @@ impl Table {
             log,
             tablets,
             truncations: RefCell::default(),
-            broken: RefCell::new(None),
+            broken: RefCell::default(),
             dropped: Cell::new(false),
             logged: Cell::new(true),
             flushed_at: Cell::new(Instant::now()),
@@ -228,7 +239,7 @@ impl Table {
     /// Whether the next start will find no SSTables but those of the set.
     pub(crate) fn knows_all_sstables(&self) -> bool {
         let all_removed = self.unremoved.borrow().is_empty() && self.let_go.borrow().is_empty();
-        all_removed && self.broken.borrow().is_none()
+        all_removed && self.broken.borrow().is_empty()
     }
 
     /// Whether an SSTable has partitions outside of every single tablet of this shard.

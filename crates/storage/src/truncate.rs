@@ -32,7 +32,11 @@ impl Shard {
         let memtables: Vec<_> =
             table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
         let sstables = table.sstables();
+        // What could not be opened now may be at the next start.
+        let unopened: Vec<_> =
+            table.broken.borrow().iter().filter_map(|one| one.descriptor).collect();
         let mut left = table.unremoved.borrow().clone();
+        left.extend(&unopened);
         left.extend(table.let_go.borrow().iter().copied());
         let gone = sstables.iter().map(|one| one.descriptor()).chain(left);
         let record = Truncation {
@@ -52,11 +56,12 @@ impl Shard {
             tablet.forget(|_| true);
         }
         table.truncations.borrow_mut().push(record);
-        *table.broken.borrow_mut() = None;
+        table.broken.borrow_mut().clear();
         // Other shards may have those as well, and do not truncate yet.
         let (shared, own): (Vec<_>, Vec<_>) =
             sstables.into_iter().partition(|one| table.is_shared(one));
-        self.let_go_of(&table, shared.iter().map(|one| one.descriptor()));
+        let shared = shared.iter().map(|one| one.descriptor());
+        self.let_go_of(&table, shared.chain(unopened));
         for one in &own {
             table.remove_sstable(one.descriptor()).await;
         }

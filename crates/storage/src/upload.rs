@@ -212,13 +212,7 @@ impl Shard {
         }
         // Until it is aside, a start would find it.
         table.unremoved.borrow_mut().push(descriptor);
-        let mut broken = table.broken.borrow_mut();
-        let of_it = |file: &str| {
-            let name = Path::new(file).file_name().and_then(|name| name.to_str());
-            let name = name.map(parse_file_name);
-            matches!(name, Some(Parsed::Known(other, _)) if other == descriptor)
-        };
-        broken.take_if(|(file, _, _)| of_it(file));
+        table.broken.borrow_mut().retain(|one| one.descriptor != Some(descriptor));
     }
 }
 

@@ -155,7 +155,7 @@ async fn remove_unheld(id: TableId, wanted: Vec<Descriptor>) {
 /// opened here may be opened at the next start.
 fn held_of(id: TableId, asked: Vec<Descriptor>) -> Option<Vec<Descriptor>> {
     let table = local::try_get::<Storage>()?.shard().table(id)?;
-    if table.broken.borrow().is_some() {
+    if !table.broken.borrow().is_empty() {
         return None;
     }
     let is_held = |one: &Descriptor| {

@@ -21,7 +21,6 @@ use model::TableId;
 use reader::ReadError;
 use runtime::io::{IoClass, fs};
 use sstable::scrub::{self, Mode, Target};
-use sstable::store::name::{Parsed, parse_file_name};
 use sstable::store::relocate::QUARANTINE;
 use sstable::store::{self, State};
 use sstable::{Component, Descriptor, Sealed, WriterOptions};
@@ -171,11 +170,8 @@ impl Storage {
 /// The SSTable that could not be opened: reads of the table are refused because of it.
 fn not_opened(table: &Table) -> Option<String> {
     let broken = table.broken.borrow();
-    let (file, ..) = broken.as_ref()?;
-    match parse_file_name(Path::new(file).file_name()?.to_str()?) {
-        Parsed::Known(descriptor, _) => Some(descriptor.file_name(Component::Data)),
-        _ => None,
-    }
+    let descriptor = broken.iter().find_map(|one| one.descriptor)?;
+    Some(descriptor.file_name(Component::Data))
 }
 
 fn told(error: StorageError) -> ReadError {

@@ -81,6 +81,50 @@ fn a_damaged_sstable_stops_the_reads_of_its_table_alone_and_is_named() {
 }
 
 #[test]
+fn a_truncation_takes_what_could_not_be_opened() {
+    let mut world = world(4);
+    world.block_on(NODE, 0, async {
+        open(config()).await;
+        // Two of them: one that is known to be damaged must not hide the other.
+        for partition in [1, 2] {
+            fill(1, partition..partition + 1, 300).await;
+            storage().flush(id(1)).await.unwrap();
+        }
+        storage().stop().await.unwrap();
+    });
+    world.crash(NODE);
+    let statistics = files(&mut world, "-Statistics.db");
+    assert_eq!(statistics.len(), 2);
+    let whole = |world: &mut World, path: &String| world.disk(NODE).read(path).unwrap();
+    let before: Vec<_> = statistics.iter().map(|path| whole(&mut world, path)).collect();
+    statistics.iter().for_each(|path| world.disk(NODE).truncate(path, 20));
+    world.block_on(NODE, 0, async {
+        open(config()).await;
+        storage().replay(Log::Data).await.unwrap();
+        let read = command(&schema(1, "t1"), Partitions::Key(key(1)));
+        assert!(matches!(storage().read(&read).await, Err(ReadError::Damaged { .. })));
+        storage().truncate(id(1), 1).await.unwrap();
+        assert_eq!(rows(&storage(), &schema(1, "t1"), 1).await.len(), 0);
+    });
+    // The disk is well again, and whatever of the files is still there with it.
+    world.crash(NODE);
+    for (path, bytes) in statistics.iter().zip(before) {
+        if files(&mut world, path).is_empty() {
+            continue;
+        }
+        world.disk(NODE).write(path, &bytes);
+    }
+    world.block_on(NODE, 0, async {
+        open(config()).await;
+        storage().replay(Log::Data).await.unwrap();
+        for partition in [1, 2] {
+            assert_eq!(rows(&storage(), &schema(1, "t1"), partition).await.len(), 0);
+        }
+    });
+    assert!(files(&mut world, "-Data.db").is_empty());
+}
+
+#[test]
 fn a_flush_waits_for_space_and_reads_go_on() {
     let mut world = world(2);
     world.block_on(NODE, 0, async {
