@@ -32,12 +32,14 @@ pub const GOSSIP: Group = Group(6);
 pub const RAFT: Group = GOSSIP;
 /// What nobody waits for.
 pub const BACKGROUND: Group = Group(7);
+/// What an operator asked to be done to files.
+pub const MAINTENANCE: Group = Group(8);
 
 /// At most so many groups.
 pub(crate) const COUNT_MAX: usize = 64;
 
 /// The groups that every node has, in the order of their numbers, with their first shares.
-pub(crate) const FIXED: [(&str, u32); 8] = [
+pub(crate) const FIXED: [(&str, u32); 9] = [
     ("main", 200),
     ("statement", 1000),
     ("commitlog", 1000),
@@ -46,6 +48,7 @@ pub(crate) const FIXED: [(&str, u32); 8] = [
     ("streaming", 200),
     ("gossip", 1000),
     ("background", 50),
+    ("maintenance", 200),
 ];
 
 /// What a group did on this shard.

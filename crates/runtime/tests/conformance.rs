@@ -74,8 +74,11 @@ async fn files(root: PathBuf) {
     while fs::lock_exclusive(root.join("lock")).await.is_err() {
         runtime::task::yield_now().await;
     }
+    let space = fs::space(&root).await.unwrap();
+    assert!(0 < space.free && space.free <= space.total, "{space:?}");
     fs::remove_dir_all(&root).await.unwrap();
     assert!(!fs::exists(&root).await.unwrap());
+    assert!(fs::space(&root).await.unwrap_err().is_not_found());
 }
 
 async fn sockets() {

@@ -186,6 +186,9 @@ fn a_full_and_a_failing_disk_say_so() {
         let full = file.write_at(IoClass::Flush, 4096, block()).await.unwrap_err();
         assert!(full.is_full_disk());
         assert!(full.to_string().starts_with("write /data/new: No space left"), "{full}");
+        assert_eq!(fs::space("/data").await.unwrap(), fs::Space { free: 0, total: 8192 });
+        fs::remove_file("/data/new").await.unwrap();
+        assert_eq!(fs::space("/data").await.unwrap().free, 4096);
     });
     world.disk(node).set_error_rate(1);
     world.block_on(node, 0, async {
@@ -196,7 +199,7 @@ fn a_full_and_a_failing_disk_say_so() {
     world.disk(node).set_error_rate(0);
     world.disk(node).corrupt("/data/old", 7, 0x80);
     assert_eq!(world.disk(node).read("/data/old").unwrap()[7], 0x81);
-    assert_eq!(world.disk(node).files(), ["/data/new", "/data/old"]);
+    assert_eq!(world.disk(node).files(), ["/data/old"]);
 }
 
 #[test]

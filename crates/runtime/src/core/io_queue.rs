@@ -5,8 +5,8 @@
 //!
 //! Invariants
 //!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
-//!  - *bounded-background*: of flushes and compaction, whose requests are large and come many at a
-//!    time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What the disk has
+//!  - *bounded-background*: of flushes, compaction and maintenance, whose requests are large and
+//!    come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What the disk has
 //!    taken it serves in its own order; a write to the commitlog waits for no more than that. They
 //!    hold up no other class while they wait.
 
@@ -37,7 +37,7 @@ impl Op {
 const BACKGROUND_BYTES_MAX: usize = 1 << 20;
 
 fn is_background(class: IoClass) -> bool {
-    matches!(class, IoClass::Flush | IoClass::Compaction)
+    matches!(class, IoClass::Flush | IoClass::Compaction | IoClass::Maintenance)
 }
 
 struct Waiting {
@@ -75,8 +75,9 @@ impl IoQueue {
             shares,
             stats: IoStats::default(),
         };
-        // In the order of the classes: commitlog, flush, compaction, query, streaming, system.
-        let classes = [1000, 400, 200, 1000, 200, 400].map(state);
+        // In the order of the classes: commitlog, flush, compaction, query, streaming, system,
+        // maintenance.
+        let classes = [1000, 400, 200, 1000, 200, 400, 200].map(state);
         IoQueue {
             classes,
             in_flight: 0,

@@ -17,17 +17,20 @@ pub enum IoClass {
     Streaming,
     /// Everything else.
     System,
+    /// What an operator asked to be done to files.
+    Maintenance,
 }
 
 impl IoClass {
     /// All classes.
-    pub const ALL: [IoClass; 6] = [
+    pub const ALL: [IoClass; 7] = [
         IoClass::Commitlog,
         IoClass::Flush,
         IoClass::Compaction,
         IoClass::Query,
         IoClass::Streaming,
         IoClass::System,
+        IoClass::Maintenance,
     ];
 
     /// Its name in metrics.
@@ -39,6 +42,7 @@ impl IoClass {
             IoClass::Query => "query",
             IoClass::Streaming => "streaming",
             IoClass::System => "system",
+            IoClass::Maintenance => "maintenance",
         }
     }
 }

@@ -37,6 +37,15 @@ pub struct Metadata {
     pub modified_micros: i64,
 }
 
+/// The room of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that this process may still write.
+    pub free: u64,
+    /// Bytes of all of it.
+    pub total: u64,
+}
+
 /// Creates a directory and those above it that are missing.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
     perform(FsOp::CreateDirAll(path.as_ref().into())).await.map(drop)
@@ -87,6 +96,14 @@ pub async fn metadata(path: impl AsRef<Path>) -> Result<Metadata, IoError> {
     match perform(FsOp::Metadata(path.as_ref().into())).await? {
         FsOutput::Metadata(metadata) => Ok(metadata),
         other => unreachable!("stat gives metadata, not {other:?}"),
+    }
+}
+
+/// The room of the file system that `path` lies in.
+pub async fn space(path: impl AsRef<Path>) -> Result<Space, IoError> {
+    match perform(FsOp::Space(path.as_ref().into())).await? {
+        FsOutput::Space(space) => Ok(space),
+        other => unreachable!("statvfs gives space, not {other:?}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Path operations as values: carried out by a helper thread, or by a simulated disk.
 
 use super::IoError;
-use super::fs::{DirEntry, Metadata};
+use super::fs::{DirEntry, Metadata, Space};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -19,6 +19,7 @@ pub(crate) enum FsOp {
     Metadata(PathBuf),
     HardLink(PathBuf, PathBuf),
     Lock(PathBuf),
+    Space(PathBuf),
 }
 
 /// What came of it.
@@ -29,6 +30,7 @@ pub(crate) enum FsOutput {
     Metadata(Metadata),
     /// The descriptor that holds the lock.
     Locked(i32),
+    Space(Space),
     /// Somebody else holds it: the process id, if readable.
     Held(Option<u32>),
 }
@@ -46,6 +48,7 @@ impl FsOp {
             FsOp::Metadata(_) => "stat",
             FsOp::HardLink(..) => "link",
             FsOp::Lock(_) => "lock",
+            FsOp::Space(_) => "statvfs",
         }
     }
 
@@ -60,7 +63,8 @@ impl FsOp {
             | FsOp::ListDir(path)
             | FsOp::Metadata(path)
             | FsOp::HardLink(path, _)
-            | FsOp::Lock(path) => path,
+            | FsOp::Lock(path)
+            | FsOp::Space(path) => path,
         }
     }
 
@@ -84,6 +88,7 @@ impl FsOp {
             FsOp::Metadata(path) => return metadata(path).map(FsOutput::Metadata),
             FsOp::HardLink(from, to) => fs::hard_link(from, to)?,
             FsOp::Lock(path) => return lock(path),
+            FsOp::Space(path) => return space(path),
         }
         Ok(FsOutput::Done)
     }
@@ -113,6 +118,12 @@ fn metadata(path: &Path) -> std::io::Result<Metadata> {
     let modified_micros = modified.map_or(0, |since| since.as_micros() as i64);
     let is_dir = metadata.is_dir();
     Ok(Metadata { is_dir, len: if is_dir { 0 } else { metadata.len() }, modified_micros })
+}
+
+fn space(path: &Path) -> std::io::Result<FsOutput> {
+    let found = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok(FsOutput::Space(Space { free: bytes(found.f_bavail), total: bytes(found.f_blocks) }))
 }
 
 fn lock(path: &Path) -> std::io::Result<FsOutput> {

@@ -5,7 +5,7 @@
 //!  - *live-is-durable-plus-pending*: applying all pending changes, in order, to the durable image
 //!    gives the live one, unless a sync failed.
 
-use crate::io::fs::{DirEntry, Metadata};
+use crate::io::fs::{DirEntry, Metadata, Space};
 use crate::io::fs_op::{FsOp, FsOutput};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path};
@@ -243,6 +243,10 @@ impl SimDisk {
                 let inode = self.resolve(path)?;
                 return Ok(Ok(FsOutput::Metadata(self.metadata(inode))));
             }
+            FsOp::Space(path) => {
+                self.resolve(path)?;
+                return Ok(Ok(FsOutput::Space(self.space())));
+            }
             FsOp::HardLink(existing, new) => {
                 let inode = self.resolve(existing)?;
                 let (dir, name) = self.parent(new)?;
@@ -478,10 +482,21 @@ impl SimDisk {
         if grows == 0 {
             return Ok(());
         }
+        if self.used() + grows <= capacity { Ok(()) } else { Err(libc::ENOSPC) }
+    }
+
+    /// Bytes of all files.
+    fn used(&self) -> u64 {
         let files = self.files();
         let sizes = files.iter().filter_map(|path| self.find_file(Path::new(path)));
-        let used: u64 = sizes.map(|inode| self.len(inode)).sum();
-        if used + grows <= capacity { Ok(()) } else { Err(libc::ENOSPC) }
+        sizes.map(|inode| self.len(inode)).sum()
+    }
+
+    fn space(&self) -> Space {
+        match self.capacity {
+            Some(total) => Space { free: total.saturating_sub(self.used()), total },
+            None => Space { free: u64::MAX, total: u64::MAX },
+        }
     }
 
     fn parent(&self, path: &Path) -> Outcome<Place> {
