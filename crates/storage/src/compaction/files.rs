@@ -29,5 +29,6 @@ pub(super) fn file_of(one: &sstable::Table, now_micros: i64) -> File {
         droppable: 0.0,
         expired: false,
         busy: false,
+        merged: 0.0,
     }
 }

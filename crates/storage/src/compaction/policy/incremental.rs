@@ -12,7 +12,7 @@ use model::Uuid;
 /// Of the incremental strategy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Incremental {
-    tiers: Tiers,
+    pub(super) tiers: Tiers,
     pub(super) fragment_bytes: u64,
     /// The largest runs are merged when all runs together are so many times the largest.
     space_goal: Option<f64>,
@@ -33,14 +33,14 @@ impl Incremental {
 }
 
 /// Files that share an identifier and no token.
-struct Run {
-    files: Vec<usize>,
-    bytes: u64,
+pub(super) struct Run {
+    pub(super) files: Vec<usize>,
+    pub(super) bytes: u64,
     busy: bool,
 }
 
 /// The runs of files. Where files with one identifier share a token, each is a run of its own.
-fn runs_of(files: &[File]) -> Vec<Run> {
+pub(super) fn runs_of(files: &[File]) -> Vec<Run> {
     let mut groups: Vec<(Option<Uuid>, Vec<usize>)> = Vec::new();
     for (index, file) in files.iter().enumerate() {
         match groups.iter_mut().find(|(id, _)| id.is_some() && *id == file.run) {
@@ -119,6 +119,13 @@ fn garbage_of(
     let beneath = others.filter(|other| *other != chosen && is_beneath(&runs[*other]));
     let closest = beneath.min_by_key(|other| runs[*other].bytes.abs_diff(runs[chosen].bytes));
     Some(std::iter::once(chosen).chain(closest).collect())
+}
+
+/// The runs that would be merged for space, were none of them busy.
+pub(super) fn for_space(options: &Incremental, runs: &[Run]) -> Option<Vec<usize>> {
+    let sizes: Vec<u64> = runs.iter().map(|run| run.bytes).collect();
+    let tiers = options.tiers.of_sizes(&sizes, |_| true);
+    too_much(&options.tiers, &tiers, &sizes, options.space_goal?)
 }
 
 /// The largest runs, where all are too many times the largest: the tiers from the largest down to

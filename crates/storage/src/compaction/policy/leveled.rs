@@ -15,9 +15,9 @@ use super::{File, Job, Why, overlap};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Leveled {
     /// For level 0.
-    tiers: Tiers,
+    pub(super) tiers: Tiers,
     pub(super) file_bytes: u64,
-    fanout: u64,
+    pub(super) fanout: u64,
 }
 
 /// There is none after this.
@@ -39,11 +39,21 @@ impl Leveled {
     }
 
     /// Bytes of a level at most.
-    fn bytes_max(&self, level: u32) -> u64 {
+    pub(super) fn bytes_max(&self, level: u32) -> u64 {
         match level {
             0 => self.file_bytes.saturating_mul(LEVEL_0_FILES),
             _ => self.file_bytes.saturating_mul(self.fanout.saturating_pow(level)),
         }
+    }
+
+    /// With no more than this a level is let alone.
+    pub(super) fn bytes_kept(&self, level: u32) -> f64 {
+        FULL * self.bytes_max(level) as f64
+    }
+
+    /// Whether these are worth a file of level 1.
+    pub(super) fn fills_a_file(&self, files: &[File], level_0: &[usize]) -> bool {
+        !level_0.is_empty() && self.file_bytes <= sum(files, level_0)
     }
 
     fn job_into(&self, files: Vec<usize>, level: u32, why: Why) -> Job {
@@ -56,7 +66,7 @@ fn sum(files: &[File], members: &[usize]) -> u64 {
 }
 
 /// The files of each level, in token order.
-fn levels_of(files: &[File]) -> Vec<Vec<usize>> {
+pub(super) fn levels_of(files: &[File]) -> Vec<Vec<usize>> {
     let mut levels = vec![Vec::new(); LEVEL_MAX as usize + 1];
     for (index, file) in files.iter().enumerate() {
         levels[file.level.min(LEVEL_MAX) as usize].push(index);
@@ -85,26 +95,30 @@ pub(super) fn jobs(options: &Leveled, garbage: &Garbage, files: &[File]) -> Vec<
 
 /// The first files of a level that share tokens, merged within it.
 fn mended(options: &Leveled, files: &[File], levels: &[Vec<usize>], level: u32) -> Option<Job> {
-    let mut group: Vec<usize> = Vec::new();
+    let first = overlapping(files, &levels[level as usize]).into_iter().next()?;
+    Some(options.job_into(first, level, Why::Overlap))
+}
+
+/// The groups of files of a level that share tokens, in token order.
+pub(super) fn overlapping(files: &[File], level: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut last = None;
-    for index in &levels[level as usize] {
+    for index in level {
         let (first, end) = files[*index].tokens;
-        if last.is_none_or(|last| last < first) {
-            if 1 < group.len() {
-                break;
-            }
-            group.clear();
+        match groups.last_mut().filter(|_| last.is_some_and(|last| first <= last)) {
+            Some(group) => group.push(*index),
+            None => groups.push(vec![*index]),
         }
         last = last.max(Some(end));
-        group.push(*index);
     }
-    (1 < group.len()).then(|| options.job_into(group, level, Why::Overlap))
+    groups.retain(|group| 1 < group.len());
+    groups
 }
 
 /// A file of a level that is over its size, and what it overlaps in the next.
 fn pushed(options: &Leveled, files: &[File], levels: &[Vec<usize>], level: u32) -> Option<Job> {
     let (own, next) = (&levels[level as usize], &levels[level as usize + 1]);
-    if (sum(files, own) as f64) <= FULL * options.bytes_max(level) as f64 {
+    if (sum(files, own) as f64) <= options.bytes_kept(level) {
         return None;
     }
     let level_0 = &levels[0];
@@ -128,7 +142,7 @@ fn pushed(options: &Leveled, files: &[File], levels: &[Vec<usize>], level: u32) 
 /// themselves where they are not worth one file there.
 fn from_level_0(options: &Leveled, files: &[File], levels: &[Vec<usize>]) -> Option<Job> {
     let mut oldest = levels[0].clone();
-    if sum(files, &oldest) < options.file_bytes {
+    if !options.fills_a_file(files, &oldest) {
         return tiered(options, files, &oldest);
     }
     oldest.sort_by_key(|index| (files[*index].timestamps.1, *index));

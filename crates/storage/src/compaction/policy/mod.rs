@@ -2,7 +2,7 @@
 //!
 //! In reading order: this (what a strategy sees and says), [`options`]; [`tiers`] (files of about
 //! one size), [`size_tiered`], [`incremental`], [`time_window`], [`leveled`]; [`garbage`] (files
-//! worth rewriting for their deletions alone).
+//! worth rewriting for their deletions alone); [`backlog`] (how much there is to do).
 //!
 //! A strategy has no memory: the same files ask for the same jobs, after a restart as before it.
 //!
@@ -15,6 +15,7 @@
 
 #[cfg(test)]
 mod amplification;
+mod backlog;
 mod garbage;
 mod incremental;
 mod leveled;
@@ -51,6 +52,8 @@ pub(super) struct File {
     pub(super) expired: bool,
     /// Whether it is in a job already.
     pub(super) busy: bool,
+    /// The part of it that a job has merged already.
+    pub(super) merged: f64,
 }
 
 /// Files to be merged, and how their output is cut.

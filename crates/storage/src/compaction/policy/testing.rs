@@ -22,6 +22,7 @@ pub(super) fn file(mb: u64) -> File {
         droppable: 0.0,
         expired: false,
         busy: false,
+        merged: 0.0,
     }
 }
 

@@ -33,6 +33,7 @@ fn random_files(seed: u64) -> Vec<File> {
             droppable: if prng.one_in(3) { prng.below(100) as f64 / 100.0 } else { 0.0 },
             expired: prng.one_in(20),
             busy: prng.one_in(10),
+            merged: 0.0,
             ..file(1 + prng.below(scale))
         }
     };
@@ -56,6 +57,17 @@ fn check_jobs(options: &Options, files: &[File], jobs: &[Job]) {
         let same_window = job.files.iter().all(|index| window(&files[*index]) == window(first));
         let windows = matches!(options.strategy, Chosen::TimeWindow(_));
         assert!(!windows || same_window || job.why == Why::Expired, "{job:?}");
+    }
+}
+
+/// *behind-or-done*, of files none of which is busy.
+fn check_backlog(options: &Options, files: &[File], jobs: &[Job]) {
+    let backlog = options.backlog(files, 3 * HOUR);
+    match jobs.first().map(|job| job.why) {
+        // They say nothing of what is merged for space.
+        Some(Why::Expired | Why::Garbage) => {}
+        None => assert_eq!(backlog, 0.0, "{options:?} {files:?}"),
+        Some(_) => assert!(0.0 < backlog, "{options:?} {files:?}"),
     }
 }
 
@@ -83,6 +95,7 @@ proptest! {
                 let jobs = options.jobs(&files, 3 * HOUR);
                 check_jobs(&options, &files, &jobs);
                 prop_assert_eq!(jobs.is_empty(), options.pending(&files, 3 * HOUR) == 0);
+                check_backlog(&options, &files, &jobs);
                 let Some(job) = jobs.first() else { break };
                 apply(&mut files, job, 1000 + steps);
                 steps += 1;

@@ -79,11 +79,16 @@ impl Tiers {
         bytes as f64 <= average * self.bucket_high && after * self.bucket_low <= smallest as f64
     }
 
+    /// The members of each full tier, the smaller ones first.
+    pub(super) fn full_tiers(&self, tiers: &[Tier]) -> Vec<Vec<usize>> {
+        let full = tiers.iter().filter(|tier| self.min_threshold <= tier.members.len());
+        full.map(|tier| tier.members.clone()).collect()
+    }
+
     /// The members to merge of each full tier, as many as one job takes; the fullest first, of
     /// equally full ones the smaller.
     pub(super) fn full(&self, tiers: &[Tier]) -> Vec<Vec<usize>> {
-        let full = tiers.iter().filter(|tier| self.min_threshold <= tier.members.len());
-        let mut full: Vec<_> = full.map(|tier| tier.members.clone()).collect();
+        let mut full = self.full_tiers(tiers);
         full.sort_by_key(|members| std::cmp::Reverse(members.len()));
         full.iter_mut().for_each(|members| members.truncate(self.max_threshold));
         full

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Of the strategy of time windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeWindow {
-    tiers: Tiers,
+    pub(super) tiers: Tiers,
     pub(super) windows: Windows,
     /// Units of timestamps in a millisecond.
     per_millisecond: i64,
@@ -67,12 +67,26 @@ impl TimeWindow {
     fn window_of(&self, timestamp: i64) -> i64 {
         self.windows.of(timestamp)
     }
+
+    /// The window of what is written now.
+    pub(super) fn present(&self, now_micros: i64) -> i64 {
+        self.window_of(now_micros / 1000 * self.per_millisecond)
+    }
 }
 
 /// The files that are in no job, by their windows.
 pub(super) fn by_window(options: &TimeWindow, files: &[File]) -> BTreeMap<i64, Vec<usize>> {
+    grouped(options, files, idle(files))
+}
+
+/// Those of `members`, by their windows.
+pub(super) fn grouped(
+    options: &TimeWindow,
+    files: &[File],
+    members: impl Iterator<Item = usize>,
+) -> BTreeMap<i64, Vec<usize>> {
     let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-    for index in idle(files) {
+    for index in members {
         let window = options.window_of(files[index].timestamps.1);
         windows.entry(window).or_default().push(index);
     }
@@ -86,7 +100,7 @@ pub(super) fn jobs(
     files: &[File],
     now_micros: i64,
 ) -> Vec<Job> {
-    let present = options.window_of(now_micros / 1000 * options.per_millisecond);
+    let present = options.present(now_micros);
     let mut jobs = Vec::new();
     for (window, members) in by_window(options, files).into_iter().rev() {
         if window < present
@@ -105,7 +119,11 @@ pub(super) fn jobs(
 }
 
 /// The files of a past window, the smaller ones first, if there are enough to join the largest.
-fn whole_window(options: &TimeWindow, files: &[File], mut members: Vec<usize>) -> Option<Job> {
+pub(super) fn whole_window(
+    options: &TimeWindow,
+    files: &[File],
+    mut members: Vec<usize>,
+) -> Option<Job> {
     members.sort_by_key(|index| (files[*index].bytes, *index));
     let (largest, others) = members.split_last()?;
     let others: u64 = others.iter().map(|index| files[*index].bytes).sum();
