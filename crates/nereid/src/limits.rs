@@ -5,10 +5,8 @@ use cluster::Live;
 use cluster::settings::{Rule, Settings};
 use query::{Processor, Timeouts};
 use reader::semaphore::Limits as ReadLimits;
-use runtime::group;
-use runtime::io::{self, IoClass};
 use std::rc::Rc;
-use storage::{Storage, WriterDefaults};
+use storage::{Pace, Storage, WriterDefaults};
 
 const SERIALIZE: &str = "reader_concurrency_semaphore_serialize_limit_multiplier";
 const KILL: &str = "reader_concurrency_semaphore_kill_limit_multiplier";
@@ -18,14 +16,30 @@ const MAINTENANCE: &str = "maintenance_reader_concurrency_semaphore_count_limit"
 const FORMAT: &str = "sstable_format";
 const INDEX_SCALE: &str = "column_index_auto_scale_threshold_in_kb";
 const COMPACTION: &str = "compaction_static_shares";
+const COMPACTION_MAX: &str = "compaction_max_shares";
+const THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 const FLUSH: &str = "memtable_flush_static_shares";
 
-/// Shares of compaction where nothing is said: those of its group, and of its requests.
-const COMPACTION_SHARES: u32 = 200;
+/// All that are watched.
+const NAMES: [&str; 11] = [
+    SERIALIZE,
+    KILL,
+    CPU,
+    ABORT,
+    MAINTENANCE,
+    FORMAT,
+    INDEX_SCALE,
+    COMPACTION,
+    COMPACTION_MAX,
+    THROUGHPUT,
+    FLUSH,
+];
+
 /// Reads of the system's own tables at a time, once the node has booted.
 const SYSTEM_READS: usize = 10;
 const SHARES_MAX: i64 = 1000;
 const INDEX_SCALE_KIB_MAX: i64 = 1 << 20;
+const THROUGHPUT_MIB_MAX: i64 = 1 << 30;
 
 /// The options of a shard.
 struct Limits {
@@ -38,6 +52,9 @@ struct Limits {
     sstable_format: Live<String>,
     index_scale_kib: Live<i64>,
     compaction_shares: Live<i64>,
+    compaction_shares_max: Live<i64>,
+    /// Of all shards together.
+    compaction_mib_per_second: Live<i64>,
     flush_shares: Live<i64>,
 }
 
@@ -60,6 +77,19 @@ fn shares(number: &i64) -> Result<(), String> {
     if (0..=SHARES_MAX).contains(number) { Ok(()) } else { Err("not 0 to 1000".to_owned()) }
 }
 
+fn mebibytes(number: &i64) -> Result<(), String> {
+    match number {
+        0..=THROUGHPUT_MIB_MAX => Ok(()),
+        _ => Err(format!("not between 0 and {THROUGHPUT_MIB_MAX}")),
+    }
+}
+
+/// The part of a shard, in bytes, of so many MiB of the node.
+fn of_shard(mib: i64) -> u64 {
+    let bytes = u64::try_from(mib).unwrap_or(0) << 20;
+    bytes.div_ceil(u64::from(runtime::shard_count()))
+}
+
 fn kibibytes(number: &i64) -> Result<(), String> {
     match number {
         0..=INDEX_SCALE_KIB_MAX => Ok(()),
@@ -73,8 +103,7 @@ pub(crate) fn provide() {
     let settings = Settings::of_shard();
     let limits = Rc::new(Limits::registered(&settings));
     limits.set();
-    let names = [SERIALIZE, KILL, CPU, ABORT, MAINTENANCE, FORMAT, INDEX_SCALE, COMPACTION, FLUSH];
-    for name in names {
+    for name in NAMES {
         let limits = limits.clone();
         settings.watch(name, Rc::new(move || limits.set()));
     }
@@ -106,6 +135,8 @@ impl Limits {
             sstable_format: settings.register(FORMAT, "ms".to_owned(), |name| format(name)),
             index_scale_kib: settings.register(INDEX_SCALE, 10_240, kibibytes),
             compaction_shares: settings.register(COMPACTION, 0, shares),
+            compaction_shares_max: settings.register(COMPACTION_MAX, 0, shares),
+            compaction_mib_per_second: settings.register(THROUGHPUT, 0, mebibytes),
             flush_shares: settings.register(FLUSH, 0, shares),
         }
     }
@@ -133,12 +164,11 @@ impl Limits {
             defaults.column_index_scale_bytes =
                 if scale_kib == 0 { usize::MAX } else { scale_kib << 10 };
         });
-        let shares = match small(&self.compaction_shares) {
-            0 => COMPACTION_SHARES,
-            shares => shares,
-        };
-        group::set_shares(group::COMPACTION, shares);
-        io::set_shares(IoClass::Compaction, shares);
+        storage.set_compaction_pace(Pace {
+            static_shares: small(&self.compaction_shares),
+            shares_max: small(&self.compaction_shares_max),
+            bytes_per_second: of_shard(self.compaction_mib_per_second.get()),
+        });
         storage.set_flush_shares(small(&self.flush_shares));
     }
 }
@@ -178,6 +208,10 @@ mod tests {
         check(INDEX_SCALE, "-1", false);
         check(COMPACTION, "1000", true);
         check(COMPACTION, "1001", false);
+        check(COMPACTION_MAX, "1000", true);
+        check(COMPACTION_MAX, "-1", false);
+        check(THROUGHPUT, "16", true);
+        check(THROUGHPUT, "-16", false);
         check(FLUSH, "300", true);
         check(FLUSH, "-1", false);
     }
@@ -194,5 +228,7 @@ mod tests {
         assert_eq!(limits.sstable_format.get(), "ms");
         assert_eq!(limits.index_scale_kib.get(), 10_240);
         assert_eq!((limits.compaction_shares.get(), limits.flush_shares.get()), (0, 0));
+        assert_eq!(limits.compaction_shares_max.get(), 0);
+        assert_eq!(limits.compaction_mib_per_second.get(), 0);
     }
 }

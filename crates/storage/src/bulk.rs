@@ -66,7 +66,7 @@ impl Storage {
             Ok(())
         };
         // A caller who leaves leaves no merge halfway (*not-by-halves*).
-        let merged = self.scope().spawn(merges).await;
+        let merged = self.scope().spawn_in(runtime::group::MAINTENANCE, merges).await;
         merged.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
     }
 }

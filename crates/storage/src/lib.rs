@@ -56,7 +56,8 @@ pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
 pub use compaction::{
-    CompactionKind, FinishedCompaction, Invalid, Outdated, RunningCompaction, Upkeep, UpkeepDone,
+    CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace, PaceStats,
+    RunningCompaction, Upkeep, UpkeepDone,
 };
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;

@@ -3,10 +3,11 @@
 use crate::commitlog::{self, LogStats, ReplayPosition};
 use crate::read::Begun;
 use crate::shard::Shard;
+use crate::table::Table;
 use crate::{
-    Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites, Log, PartitionGuard,
-    RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag, SourceOptions, StartError,
-    StorageError, WriteError, compaction, flush, replay, snapshot,
+    CompactionStats, Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites, Log, Pace,
+    PartitionGuard, RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag, SourceOptions,
+    StartError, StorageError, WriteError, compaction, flush, replay, snapshot,
 };
 use model::{TableId, TableSchema, TabletMap, Token};
 use mutation::FrozenMutation;
@@ -98,6 +99,8 @@ impl Storage {
             let dirty = dirty.clone();
             scope.spawn_in(group::FLUSH, async move { dirty.collect_garbage().await });
         }
+        let pacer = shard.clone();
+        scope.spawn(async move { pacer.control_compaction().await });
         let compactor = shard.clone();
         scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
         let remover = shard.clone();
@@ -345,6 +348,25 @@ impl Storage {
     /// What is being merged on this shard.
     pub fn running_compactions(&self) -> Vec<RunningCompaction> {
         self.shard.compactions.running()
+    }
+
+    /// The merges of this shard in figures.
+    pub fn compaction_stats(&self) -> CompactionStats {
+        self.shard.compactions.stats()
+    }
+
+    /// How many SSTables of this shard were found damaged since they were opened: merges leave
+    /// them alone.
+    pub fn damaged_sstables(&self) -> usize {
+        let tables = self.shard.tables.borrow();
+        let damaged =
+            |table: &Rc<Table>| table.sstables().iter().filter(|one| one.is_damaged()).count();
+        tables.values().map(damaged).sum()
+    }
+
+    /// Says how fast merges may go, from now on.
+    pub fn set_compaction_pace(&self, pace: Pace) {
+        self.shard.compactions.pacer.set(pace);
     }
 
     /// The merges of this shard that have ended since they were taken last: each is told once.

@@ -6,6 +6,7 @@
 
 use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
+use crate::compaction::Look;
 use crate::config::Log;
 use crate::dirty::Dirty;
 use crate::large_data::{Known, Watch};
@@ -124,6 +125,8 @@ pub(crate) struct Tablet {
     pub(crate) compacting: Semaphore,
     /// Its part of an SSTable could not be written: other merges have their turn first.
     pub(crate) reshard_last: Cell<bool>,
+    /// What was found of its backlog.
+    pub(crate) look: Look,
 }
 
 impl Table {
@@ -177,6 +180,12 @@ impl Table {
 
     pub(crate) fn schema(&self) -> Rc<TableSchema> {
         self.schema.borrow().clone()
+    }
+
+    /// Its name, as people know it.
+    pub(crate) fn name(&self) -> String {
+        let schema = self.schema.borrow();
+        format!("{}.{}", schema.keyspace, schema.name)
     }
 
     /// Sets another version of the schema. What is cached is forgotten where rows may look
@@ -294,6 +303,7 @@ impl Tablet {
             updating: Semaphore::new(1, usize::MAX),
             compacting: Semaphore::new(1, usize::MAX),
             reshard_last: Cell::new(false),
+            look: Look::default(),
             index,
             range,
             active: RefCell::new(active),

@@ -25,6 +25,7 @@ const CHANGING: &[&str] = &[
     "cas_contention_timeout_in_ms",
     "column_index_auto_scale_threshold_in_kb",
     "compaction_enforce_min_threshold",
+    "compaction_max_shares",
     "compaction_static_shares",
     "compaction_throughput_mb_per_sec",
     "components_memory_reclaim_threshold",

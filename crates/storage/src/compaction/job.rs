@@ -12,7 +12,6 @@ use model::{DecoratedKey, Token};
 use mutation::tombstone::Purge;
 use mutation::{CompactionFilter, Direction, Fragment, RingBound};
 use reader::{Budget, ReadError, Slice, Source};
-use runtime::io::IoClass;
 use runtime::time::{Instant, sleep, wall_micros};
 use sstable::{Access, Component};
 use std::rc::Rc;
@@ -67,13 +66,20 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
         job,
         inputs: job.inputs.clone(),
         outputs: Outputs::new(shard, job, adjust),
+        released_bytes: 0,
         progress: listed.progress.clone(),
     };
     match merge.all().await {
-        Ok(Ended::Done) => listed.finish(),
+        Ok(Ended::Done) => {
+            listed.finish();
+            shard.compactions.room.went_on(table);
+        }
         Ok(Ended::GaveWay) => merge.outputs.abort().await,
         Err(error) => {
             merge.give_up().await;
+            if !listed.progress.is_to_stop() {
+                shard.compactions.count_failure();
+            }
             return Err(error);
         }
     }
@@ -94,6 +100,8 @@ struct Merge<'j> {
     /// Those that are still in the set.
     inputs: Vec<Rc<sstable::Table>>,
     outputs: Outputs<'j>,
+    /// On the disk, of inputs that are gone.
+    released_bytes: u64,
     progress: Rc<Progress>,
 }
 
@@ -140,11 +148,8 @@ impl Merge<'_> {
                 }
             }
             kept.clear();
-            self.progress.bytes_written.set(self.outputs.bytes_written());
-            match pause_factor(self.shard.pressed.get()) {
-                0 => runtime::task::yield_if_needed().await,
-                factor => sleep((begun.elapsed() * factor).min(PAUSE_MAX)).await,
-            }
+            self.note_progress();
+            self.give_way(begun).await;
         }
         if self.is_planted(Planted::RemovesInputsFirst) {
             for one in &self.inputs {
@@ -154,6 +159,33 @@ impl Merge<'_> {
         self.outputs.seal().await?;
         self.end(forgets).await?;
         Ok(Ended::Done)
+    }
+
+    fn note_progress(&self) {
+        let written = self.outputs.bytes_written();
+        self.progress.bytes_written.set(written);
+        self.progress.merged_until.set(self.outputs.last_token());
+        if let Some(claim) = &self.job.claim {
+            let on_disk = (written as f64 * self.job.compression()) as u64;
+            claim.set_taken(on_disk.saturating_sub(self.released_bytes));
+        }
+    }
+
+    /// Pauses after a batch that began then, as long as writes press (*writes-first*), and until
+    /// what it asked of the disk is within the limit (*limited*). Who wants it to end does not
+    /// wait for that.
+    async fn give_way(&self, begun: Instant) {
+        let pacer = &self.shard.compactions.pacer;
+        let pressed = begun.elapsed() * pause_factor(self.shard.pressed.get());
+        let mut pause = pressed.max(pacer.pause());
+        if pause.is_zero() {
+            return runtime::task::yield_if_needed().await;
+        }
+        while !pause.is_zero() && !self.progress.is_to_stop() && !self.job.table.quiet_wanted.get()
+        {
+            sleep(pause.min(PAUSE_MAX)).await;
+            pause = pacer.pause();
+        }
     }
 
     fn is_planted(&self, planted: Planted) -> bool {
@@ -225,6 +257,7 @@ impl Merge<'_> {
         let (over, rest) = self.inputs.iter().cloned().partition(is_over);
         let mut over: Vec<_> = over;
         self.inputs = rest;
+        self.released_bytes += over.iter().map(|one| one.disk_bytes()).sum::<u64>();
         let outputs = self.outputs.take_sealed();
         let bytes: u64 = outputs.iter().map(|one| one.disk_bytes()).sum();
         self.progress.bytes_out.set(self.progress.bytes_out.get() + bytes);
@@ -255,7 +288,7 @@ fn source_of(job: &Job) -> Box<dyn Source> {
     };
     let sources = job.inputs.iter().map(|input| {
         let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
-        let access = Access::bypass(IoClass::Compaction);
+        let access = Access::bypass(job.class());
         Box::new(input.read_checked(scope, Slice::full(), access)) as Box<dyn Source>
     });
     reader::merge(job.table.schema(), Direction::Forward, sources.collect())

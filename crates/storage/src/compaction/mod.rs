@@ -1,8 +1,9 @@
 //! Merging SSTables of a tablet, so that reads need few of them, and what is deleted goes.
 //!
 //! In reading order: [`policy`] (what to merge; pure), [`files`] (what it is told), [`purge`] (what
-//! may be forgotten), [`weights`] (how many at a time), `job` (doing it), [`outputs`],
-//! [`obsolete`], [`reshard`] (SSTables of several tablets), [`upkeep`] (what is done to SSTables
+//! may be forgotten), [`weights`] (how many at a time), [`room`] (what there is of the disk), `job`
+//! (doing it), [`pace`] (how fast), [`outputs`], [`obsolete`], [`reshard`] (SSTables of several
+//! tablets), [`upkeep`] (what is done to SSTables
 //! one by one), [`progress`].
 //!
 //! Invariants
@@ -21,8 +22,11 @@
 //!  - *all-open-first*: nothing is compacted before all shards have opened the table: they list one
 //!    directory, and clear it of what looks unfinished.
 //!  - *checked*: inputs are compared with their checksums as they are read, so that damage does
-//!    not get checksums of its own. What was found damaged is left alone until the next start: its
-//!    reads fail, or go on, as they did.
+//!    not get checksums of its own.
+//!  - *quarantined*: what was found damaged is merged no more until the next start, or until it is
+//!    scrubbed; its job fails, which the log says with file, place and rule, and others go on. It
+//!    stays in the set: reads of what is damaged fail, where without it they would answer with
+//!    less than there was, and nothing that it covers is forgotten.
 //!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
 //!  - *writes-first*: while memtables or log are beyond the point at which flushes start, a
 //!    compaction pauses after each batch, the longer the nearer they are to their limits; it never
@@ -34,10 +38,12 @@ mod files;
 mod job;
 mod obsolete;
 mod outputs;
+mod pace;
 mod policy;
 mod progress;
 mod purge;
 mod reshard;
+mod room;
 mod upkeep;
 mod weights;
 
@@ -46,12 +52,16 @@ use crate::table::{Table, Tablet};
 use files::own_sstables;
 use model::{TableId, Uuid};
 pub(crate) use obsolete::Obsolete;
+pub(crate) use pace::Look;
+pub use pace::{Pace, PaceStats};
 pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
-pub use progress::{CompactionKind, FinishedCompaction, RunningCompaction};
+pub use progress::{CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction};
 use reader::ReadError;
+use room::{Claim, Held};
 use runtime::group;
+use runtime::io::IoClass;
 use runtime::sync::Permit;
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep, timeout, wall_micros};
@@ -61,11 +71,15 @@ use std::time::Duration;
 pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
 use weights::{Counted, weight_of};
 
-/// Pause after a compaction that failed.
+/// Pause after a compaction that failed, and between two looks for room.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Between two times that a log is asked to let go of something: flushes have to be done meanwhile.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
+
+/// What becomes of an SSTable that a merge finds damaged.
+const QUARANTINED: &str = "and its SSTable is merged no more until it is scrubbed, or the node \
+    starts again; reads of what is damaged fail";
 
 /// What is to be merged.
 struct Job {
@@ -80,6 +94,8 @@ struct Job {
     run: Option<Uuid>,
     /// How much of the inputs is read, about: 1 is all.
     part: f64,
+    /// *fits-first*.
+    claim: Option<Claim>,
     /// *one-at-a-time*.
     _alone: Option<Permit>,
     /// *one-of-a-size*.
@@ -102,6 +118,7 @@ impl Job {
             bytes_max: wanted.bytes_max,
             run: None,
             part: 1.0,
+            claim: None,
             _alone: None,
             _counted: None,
         }
@@ -128,6 +145,14 @@ impl Job {
         (class, Reverse(bytes), self.inputs.len(), self.table.id, self.tablet.index)
     }
 
+    /// On whose behalf it asks for the disk.
+    fn class(&self) -> IoClass {
+        match self.why {
+            Why::Major | Why::Upgrade => IoClass::Maintenance,
+            _ => IoClass::Compaction,
+        }
+    }
+
     fn kind(&self) -> CompactionKind {
         match self.why {
             Why::Major => CompactionKind::Major,
@@ -143,30 +168,71 @@ impl Shard {
     /// (*one-of-a-size*).
     pub(crate) async fn compact(self: Rc<Shard>) {
         let running = Scope::new();
+        // Since the last pause nobody was promised more.
+        let mut room = u64::MAX;
         loop {
-            let Some(job) = self.next_compaction() else {
+            let Some(job) = self.next_compaction(room) else {
                 let _ = timeout(self.look_again(), self.compaction_wake.notified()).await;
+                room = u64::MAX;
                 continue;
             };
-            let shard = self.clone();
-            running.spawn_in(group::COMPACTION, async move { shard.do_compaction(job).await });
-            runtime::task::yield_now().await;
+            match room::claim(&self, job.needed(&self)).await {
+                Err(short) => room = room.min(short.room),
+                Ok(claim) => {
+                    let (shard, job) = (self.clone(), Job { claim: Some(claim), ..job });
+                    running.spawn_in(group::COMPACTION, async move {
+                        shard.do_compaction(job).await;
+                    });
+                    runtime::task::yield_now().await;
+                }
+            }
         }
     }
 
     async fn do_compaction(&self, job: Job) {
-        if let Err(error) = job::run(self, &job, &|_| {}).await {
-            let name = job.table.dir.display();
-            tracing::error!("compaction of {name} failed, to be tried again: {error}");
-            job.tablet.reshard_last.set(job.why == Why::Reshard);
-            sleep(RETRY).await;
+        match job::run(self, &job, &|_| {}).await {
+            Ok(()) => {}
+            Err(ReadError::Io(error)) if error.is_full_disk() => {
+                let file = error.path.display().to_string();
+                let _counted = self.compactions.room.found_full(&job.table, &file);
+                job.tablet.reshard_last.set(job.why == Why::Reshard);
+                sleep(RETRY).await;
+            }
+            // It is left alone from now on (*quarantined*): the next one may begin.
+            Err(error) if job.inputs.iter().any(|one| one.is_damaged()) => {
+                let name = job.table.name();
+                tracing::error!("a merge of {name} failed, {QUARANTINED}: {error}");
+            }
+            Err(error) => {
+                let name = job.table.dir.display();
+                tracing::error!("compaction of {name} failed, to be tried again: {error}");
+                job.tablet.reshard_last.set(job.why == Why::Reshard);
+                sleep(RETRY).await;
+            }
         }
         drop(job);
         self.compaction_wake.notify_one();
     }
 
-    /// The most urgent job of those that may begin.
-    fn next_compaction(&self) -> Option<Job> {
+    /// The most urgent job of those that may begin. Those that need more of the disk than `room`
+    /// wait.
+    fn next_compaction(&self, room: u64) -> Option<Job> {
+        let mut jobs = self.wanted_compactions();
+        jobs.retain(|job| self.compactions.weights.allow(job.weight()));
+        let needed = |job: &Job| if room == u64::MAX { 0 } else { job.needed(self) };
+        let held = jobs.iter().map(|job| Held { table: job.table.clone(), needed: needed(job) });
+        self.compactions.room.hold(held.filter(|held| room < held.needed).collect(), room);
+        jobs.retain(|job| needed(job) <= room);
+        let mut job = jobs.into_iter().max_by_key(Job::urgency)?;
+        job.tablet.reshard_last.set(false);
+        job._counted = Some(self.compactions.weights.count(job.weight()));
+        // Whoever had it has let go of it, or the tablet would not have been looked at.
+        job._alone = job.tablet.compacting.try_acquire(1);
+        Some(job)
+    }
+
+    /// What the strategies of the tables ask for, of tablets that nobody merges.
+    fn wanted_compactions(&self) -> Vec<Job> {
         let tables = self.tables.borrow();
         let mut jobs: Vec<Job> = Vec::new();
         let ready =
@@ -189,13 +255,7 @@ impl Shard {
                 jobs.extend(wanted.iter().map(|wanted| Job::of((table, tablet), &own, wanted)));
             }
         }
-        jobs.retain(|job| self.compactions.weights.allow(job.weight()));
-        let mut job = jobs.into_iter().max_by_key(Job::urgency)?;
-        job.tablet.reshard_last.set(false);
-        job._counted = Some(self.compactions.weights.count(job.weight()));
-        // Whoever had it has let go of it, or the tablet would not have been looked at.
-        job._alone = job.tablet.compacting.try_acquire(1);
-        Some(job)
+        jobs
     }
 
     /// Has the log let go of what was flushed of a table, unless that was just asked for
@@ -210,6 +270,9 @@ impl Shard {
 
     /// After how long to look at the tables although nothing has come.
     fn look_again(&self) -> Duration {
+        if 0 < self.compactions.room.held_count() {
+            return RETRY;
+        }
         let tables = self.tables.borrow();
         let secs = tables.values().map(|table| {
             let options = Options::of(&table.schema.borrow().options);
@@ -262,7 +325,8 @@ pub(crate) async fn merge_all(
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
     let options = Options::of(&table.schema.borrow().options);
     for wanted in options.major(&files) {
-        job::run(shard, &Job::of((table, tablet), &own, &wanted), adjust).await?;
+        let job = Job::of((table, tablet), &own, &wanted).with_room(shard).await?;
+        job::run(shard, &job, adjust).await?;
     }
     // Who passed the tablet by meanwhile looks at it again.
     drop(alone);

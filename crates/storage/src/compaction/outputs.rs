@@ -10,7 +10,6 @@ use crate::shard::Shard;
 use model::{Token, Uuid};
 use mutation::Fragment;
 use reader::ReadError;
-use runtime::io::IoClass;
 use sstable::{Descriptor, Generation, Writer, WriterOptions};
 use std::rc::Rc;
 
@@ -81,7 +80,7 @@ impl<'j> Outputs<'j> {
         options.level = self.job.level;
         options.run_id = Some(self.run_id);
         (self.adjust)(&mut options);
-        let (generation, class) = (Generation::generate(), IoClass::Compaction);
+        let (generation, class) = (Generation::generate(), self.job.class());
         let descriptor = Descriptor { version: options.version, generation };
         let created = Writer::create(&table.dir, generation, schema, options, class);
         Ok((descriptor, created.await.map_err(ReadError::Io)?))

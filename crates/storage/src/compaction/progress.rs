@@ -1,11 +1,14 @@
 //! What is merged at present, and what was: for those who watch.
 
+use super::pace::{PaceStats, Pacer};
+use super::room::{Room, part_until};
 use super::weights::Weights;
 use crate::table::Table;
-use model::{TableId, TableSchema, Uuid};
+use model::{TableId, TableSchema, Token, Uuid};
 use reader::ReadError;
 use runtime::sync::Semaphore;
 use runtime::time::{Instant, wall_micros};
+use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -93,10 +96,43 @@ pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
     pub(super) weights: Weights,
+    /// How fast they go.
+    pub(crate) pacer: Pacer,
+    /// What they were promised of the disk.
+    pub(super) room: Rc<Room>,
+    totals: Cell<Totals>,
     /// Held by what somebody asked for to be done to SSTables one by one.
     pub(super) upkeep: Semaphore,
     /// When a log was asked last to let go of what was flushed.
     pub(super) log_asked: Cell<Option<Instant>>,
+}
+
+/// What merges have done since the shard started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    finished: u64,
+    failed: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// The merges of a shard in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CompactionStats {
+    /// Those that run.
+    pub running: usize,
+    /// Those that could begin if the disk had room for them.
+    pub held: usize,
+    /// Those that have ended since the shard started.
+    pub finished: u64,
+    /// Those that met an error.
+    pub failed: u64,
+    /// Bytes on the disk of the inputs of those that have ended.
+    pub bytes_in: u64,
+    /// The same of their outputs.
+    pub bytes_out: u64,
+    /// How fast they go, and how much there is to do.
+    pub pace: PaceStats,
 }
 
 /// What a merge tells of itself.
@@ -107,7 +143,9 @@ pub(super) struct Progress {
     pub(super) bytes_written: Cell<u64>,
     /// Bytes of the outputs on the disk.
     pub(super) bytes_out: Cell<u64>,
-    files_in: usize,
+    inputs: Vec<Descriptor>,
+    /// The last token that was merged.
+    pub(super) merged_until: Cell<Option<Token>>,
     pub(super) files_out: Cell<usize>,
     /// What the table's options call its strategy.
     strategy: String,
@@ -131,6 +169,11 @@ impl Progress {
         }
     }
 
+    /// Whether somebody asked for it to end.
+    pub(super) fn is_to_stop(&self) -> bool {
+        self.stop_wanted.get()
+    }
+
     /// The error says that somebody asked for it to end.
     pub(super) fn check_stop(&self) -> Result<(), ReadError> {
         match self.stop_wanted.get() {
@@ -142,7 +185,7 @@ impl Progress {
     fn log(&self, done: &FinishedCompaction) {
         let RunningCompaction { keyspace, name, kind, bytes_in, started_micros, .. } = &done.job;
         let millis = (done.ended_micros - started_micros).div_euclid(1000);
-        let (files_in, files_out) = (self.files_in, self.files_out.get());
+        let (files_in, files_out) = (self.inputs.len(), self.files_out.get());
         let (bytes_out, rows, strategy) = (done.bytes_out, done.job.rows_done, &self.strategy);
         tracing::info!(
             "{kind} of {keyspace}.{name}: {files_in} SSTables of {bytes_in} bytes became \
@@ -163,6 +206,9 @@ impl Default for Compactions {
             running: RefCell::default(),
             finished: RefCell::default(),
             weights: Weights::default(),
+            pacer: Pacer::default(),
+            room: Rc::default(),
+            totals: Cell::default(),
             upkeep: Semaphore::new(1, usize::MAX),
             log_asked: Cell::new(None),
         }
@@ -201,7 +247,8 @@ impl Compactions {
             rows: Cell::new(0),
             bytes_written: Cell::new(0),
             bytes_out: Cell::new(0),
-            files_in: inputs.len(),
+            inputs: inputs.iter().map(|one| one.descriptor()).collect(),
+            merged_until: Cell::new(None),
             files_out: Cell::new(0),
             strategy: strategy_of(&schema),
             stop_wanted: Cell::new(false),
@@ -212,6 +259,33 @@ impl Compactions {
 
     pub(crate) fn running(&self) -> Vec<RunningCompaction> {
         self.running.borrow().iter().map(|progress| progress.now()).collect()
+    }
+
+    /// The part of an SSTable, with these tokens, that a job has merged.
+    pub(super) fn merged_of(&self, one: Descriptor, tokens: (Token, Token)) -> f64 {
+        let running = self.running.borrow();
+        let job = running.iter().find(|job| job.inputs.contains(&one));
+        let until = job.and_then(|job| job.merged_until.get());
+        until.map_or(0.0, |until| part_until(tokens, until))
+    }
+
+    /// One has met an error.
+    pub(super) fn count_failure(&self) {
+        let totals = self.totals.get();
+        self.totals.set(Totals { failed: totals.failed + 1, ..totals });
+    }
+
+    pub(crate) fn stats(&self) -> CompactionStats {
+        let Totals { finished, failed, bytes_in, bytes_out } = self.totals.get();
+        CompactionStats {
+            running: self.running.borrow().len(),
+            held: self.room.held_count(),
+            finished,
+            failed,
+            bytes_in,
+            bytes_out,
+            pace: self.pacer.stats(),
+        }
     }
 
     /// Asks those of that kind to end, of these tables, or of all.
@@ -239,6 +313,13 @@ impl Listed<'_> {
             bytes_out: progress.bytes_out.get(),
         };
         progress.log(&done);
+        let totals = self.list.totals.get();
+        self.list.totals.set(Totals {
+            finished: totals.finished + 1,
+            bytes_in: totals.bytes_in + done.job.bytes_in,
+            bytes_out: totals.bytes_out + done.bytes_out,
+            ..totals
+        });
         let mut finished = self.list.finished.borrow_mut();
         if FINISHED_MAX <= finished.len() {
             finished.pop_front();

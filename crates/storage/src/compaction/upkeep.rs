@@ -11,6 +11,7 @@
 use super::files::shared_sstables;
 use super::job::{IN_DOUBT, run};
 use super::policy::{self, Why};
+use super::room::claim_or_refuse;
 use super::{CompactionKind, Job, own_sstables, reshard};
 use crate::flush::pass_gate;
 use crate::shard::Shard;
@@ -19,6 +20,7 @@ use crate::upload::take_over;
 use crate::{Storage, StorageError};
 use model::TableId;
 use reader::ReadError;
+use runtime::group;
 use runtime::io::{IoClass, fs};
 use sstable::scrub::{self, Mode, Target};
 use sstable::store::relocate::QUARANTINE;
@@ -76,7 +78,8 @@ impl Storage {
     pub async fn keep_up(&self, id: TableId, what: Upkeep) -> Result<UpkeepDone, ReadError> {
         let table = self.table_of(id)?;
         let (shard, of_task) = (self.shard().clone(), table.clone());
-        let done = self.scope().spawn(async move { upkeep(&shard, &of_task, what).await }).await;
+        let task = async move { upkeep(&shard, &of_task, what).await };
+        let done = self.scope().spawn_in(group::MAINTENANCE, task).await;
         let stops = || Err(ReadError::Overloaded("the node stops".to_string()));
         let mut done = done.unwrap_or_else(|_| stops())?;
         if matches!(what, Upkeep::Validate(_)) {
@@ -147,7 +150,7 @@ impl Storage {
                 }
             }
             (Ok(one), Upkeep::Validate(_)) => {
-                scrub::validate(&one, IoClass::Compaction, &mut teller(&name)).await?
+                scrub::validate(&one, IoClass::Maintenance, &mut teller(&name)).await?
             }
             (Ok(_), Upkeep::Upgrade(_)) => 0,
         };
@@ -251,7 +254,7 @@ async fn visit(
         Upkeep::Validate(_) => {
             let kind = CompactionKind::Validation;
             let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one), 1.0);
-            let problems = scrub::validate(&one, IoClass::Compaction, &mut teller(&name)).await?;
+            let problems = scrub::validate(&one, IoClass::Maintenance, &mut teller(&name)).await?;
             listed.progress.check_stop()?;
             problems
         }
@@ -294,7 +297,7 @@ async fn upgrade_one(
     let wanted = policy::Job { files: vec![0], why: Why::Upgrade, level, bytes_max: u64::MAX };
     let mut job = Job::of((table, tablet), std::slice::from_ref(one), &wanted);
     job.run = one.scylla().run_id;
-    run(shard, &job, &|_| {}).await
+    run(shard, &job.with_room(shard).await?, &|_| {}).await
 }
 
 fn options_of(shard: &Shard, table: &Table, origin: &str) -> Result<WriterOptions, ReadError> {
@@ -318,7 +321,7 @@ fn target_of(
     if mode != Mode::Segregate {
         (options.level, options.run_id) = (one.stats().level, one.scylla().run_id);
     }
-    Ok(Target::new(&table.dir, table.schema(), options, IoClass::Compaction))
+    Ok(Target::new(&table.dir, table.schema(), options, IoClass::Maintenance))
 }
 
 /// Writes an SSTable again without what is wrong in it; how much that was. The gate is passed to
@@ -337,6 +340,7 @@ async fn scrub_one(
     if table.dropped.get() || !is_there {
         return Ok(0);
     }
+    let _claim = claim_or_refuse(shard, table, one.disk_bytes()).await?;
     let name = one.descriptor().file_name(Component::Data);
     let (kind, inputs) = (CompactionKind::Scrub, std::slice::from_ref(one));
     let listed = shard.compactions.begin(table, kind, inputs, 1.0);

@@ -18,6 +18,7 @@ mod large_data;
 mod large_partition;
 mod log;
 mod multishard;
+mod pace;
 mod purge;
 mod real;
 mod reshard;

@@ -1,0 +1,281 @@
+//! How fast merges go: their shares of processor and disk, and a limit of bytes a second.
+//!
+//! Invariants
+//!  - *controller*: the shares of merges follow the backlog of all tables of the shard, beside its
+//!    memory: little while there is little to do, all that statements have when merges fall far
+//!    behind. So under writes of one pace the backlog comes to rest where merges keep up with
+//!    them, and reads are not held up more than that takes.
+//!  - *limited*: merges ask the disk for no more bytes a second than `Pace` says, reads and writes
+//!    counted: both take of what a disk can do, and whether a merge reads more than it writes is
+//!    for nobody to know. A quarter of a second's worth may go at once, and what one batch takes.
+//!  - *unchanged-is-free*: a look at a tablet whose files are as they were is a comparison.
+
+use super::policy::{File, Options};
+use super::{own_sstables, purge};
+use crate::shard::Shard;
+use crate::table::{Table, Tablet};
+use model::TableSchema;
+use runtime::group;
+use runtime::io::{IoClass, set_shares, stats};
+use runtime::time::{Instant, sleep, wall_micros};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+/// Time between two looks at the backlog.
+const CONTROL_PERIOD: Duration = Duration::from_millis(250);
+/// After so long a tablet is looked at although its files are as they were: windows of time end.
+const LOOK_AGE_MAX: Duration = Duration::from_secs(60);
+/// So much of what is allowed a second may be asked for at once.
+const BURST: Duration = Duration::from_millis(250);
+/// Shares where nobody says what the most is.
+const SHARES_MAX: u32 = 1000;
+
+/// How fast merges may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Their shares, whatever there is to do; 0: what the backlog asks for.
+    pub static_shares: u32,
+    /// Their shares at most, where the backlog decides; 0: 1000.
+    pub shares_max: u32,
+    /// Bytes a second that the merges of this shard may read and write; 0: any number.
+    pub bytes_per_second: u64,
+}
+
+/// How merges go, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PaceStats {
+    /// Bytes that are to be written until the tables of the shard have nothing to merge.
+    pub backlog: f64,
+    /// The same, in parts of the memory of the shard.
+    pub normalized: f64,
+    /// Their shares of processor and disk.
+    pub shares: u32,
+    /// Merges that the options of tables ask for, those included that run.
+    pub pending: usize,
+}
+
+/// Shares for a backlog of so many times the memory of the shard.
+fn shares_for(normalized: f64) -> u32 {
+    const POINTS: [(f64, f64); 3] = [(0.0, 50.0), (1.5, 100.0), (30.0, 1000.0)];
+    let at = normalized.clamp(POINTS[0].0, POINTS[2].0);
+    let upper = if at <= POINTS[1].0 { 1 } else { 2 };
+    let ((x0, y0), (x1, y1)) = (POINTS[upper - 1], POINTS[upper]);
+    (y0 + (y1 - y0) * (at - x0) / (x1 - x0)) as u32
+}
+
+impl Pace {
+    fn shares(&self, normalized: f64) -> u32 {
+        match (self.static_shares, self.shares_max) {
+            (0, 0) => shares_for(normalized).min(SHARES_MAX),
+            (0, shares_max) => shares_for(normalized).min(shares_max),
+            (shares, _) => shares,
+        }
+    }
+}
+
+/// What the limit of bytes a second has let through (*limited*).
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Bytes that were seen to be asked for.
+    seen: u64,
+    /// When what was asked for so far will be within the limit.
+    paid_at: Instant,
+}
+
+impl Bucket {
+    /// How long to wait, now that so many bytes were asked for in all.
+    fn wait(&mut self, asked: u64, per_second: u64, now: Instant) -> Duration {
+        let bytes = asked.saturating_sub(self.seen);
+        self.seen = asked;
+        if per_second == 0 {
+            self.paid_at = now;
+            return Duration::ZERO;
+        }
+        // Of a time in which nothing was asked for, no more than a burst is made up for.
+        let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos() as u64));
+        let nanos = bytes as u128 * 1_000_000_000 / per_second as u128;
+        let span = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.paid_at = self.paid_at.max(earliest) + span;
+        self.paid_at - now
+    }
+}
+
+/// The pace of a shard's merges.
+pub(crate) struct Pacer {
+    pace: Cell<Pace>,
+    bucket: Cell<Bucket>,
+    stats: Cell<PaceStats>,
+}
+
+impl Default for Pacer {
+    fn default() -> Pacer {
+        Pacer {
+            pace: Cell::default(),
+            bucket: Cell::new(Bucket { seen: 0, paid_at: Instant::ZERO }),
+            stats: Cell::default(),
+        }
+    }
+}
+
+impl Pacer {
+    /// How long a merge has to wait after a batch.
+    pub(super) fn pause(&self) -> Duration {
+        let classes = [IoClass::Compaction, IoClass::Maintenance].map(stats);
+        let asked = classes.iter().map(|of| of.read_bytes + of.write_bytes).sum();
+        let mut bucket = self.bucket.get();
+        let pause = bucket.wait(asked, self.pace.get().bytes_per_second, Instant::now());
+        self.bucket.set(bucket);
+        pause
+    }
+
+    /// What was asked for too much before is forgiven: it was within the limit of its time.
+    pub(crate) fn set(&self, pace: Pace) {
+        if self.pace.replace(pace).bytes_per_second != pace.bytes_per_second {
+            let now = Instant::now();
+            self.bucket.set(Bucket { paid_at: now, ..self.bucket.get() });
+        }
+    }
+
+    pub(crate) fn stats(&self) -> PaceStats {
+        self.stats.get()
+    }
+}
+
+/// What was found when a tablet was looked at last.
+#[derive(Default)]
+pub(crate) struct Look(RefCell<Option<Found>>);
+
+struct Found {
+    /// Its SSTables then. Does not keep them; keeps their place from being another's.
+    sstables: Weak<Vec<Rc<sstable::Table>>>,
+    schema: Rc<TableSchema>,
+    /// Whether somebody merged it.
+    is_busy: bool,
+    at: Instant,
+    backlog: f64,
+    pending: usize,
+}
+
+impl Found {
+    /// Whether there is nothing new to find.
+    fn is_fresh(&self, table: &Table, tablet: &Tablet, now: Instant) -> bool {
+        let same_files = self.sstables.as_ptr() == Rc::as_ptr(&tablet.sstables.borrow());
+        let same = same_files && Rc::ptr_eq(&self.schema, &table.schema.borrow());
+        same && !self.is_busy && !is_busy(tablet) && now < self.at + LOOK_AGE_MAX
+    }
+}
+
+fn is_busy(tablet: &Tablet) -> bool {
+    tablet.compacting.available() == 0
+}
+
+impl Shard {
+    /// Gives merges the shares that they need (*controller*), for ever.
+    pub(crate) async fn control_compaction(&self) {
+        let mut set = 0;
+        loop {
+            let (backlog, pending) = self.look_at_backlog();
+            let pacer = &self.compactions.pacer;
+            let normalized = backlog / self.config.memory_bytes.max(1) as f64;
+            let shares = pacer.pace.get().shares(normalized).max(1);
+            if shares != set {
+                group::set_shares(group::COMPACTION, shares);
+                set_shares(IoClass::Compaction, shares);
+                set = shares;
+            }
+            pacer.stats.set(PaceStats { backlog, normalized, shares, pending });
+            sleep(CONTROL_PERIOD).await;
+        }
+    }
+
+    /// The backlog of all tables that are merged without being asked for, and their merges.
+    fn look_at_backlog(&self) -> (f64, usize) {
+        let now = Instant::now();
+        let (mut backlog, mut pending) = (0.0, 0);
+        for table in self.tables.borrow().values() {
+            if !table.auto_compaction.get() || table.in_doubt.get() {
+                continue;
+            }
+            for tablet in &table.tablets {
+                let mut look = tablet.look.0.borrow_mut();
+                if look.as_ref().is_none_or(|found| !found.is_fresh(table, tablet, now)) {
+                    *look = Some(self.look_at(table, tablet, now));
+                }
+                let found = look.as_ref().map_or((0.0, 0), |found| (found.backlog, found.pending));
+                (backlog, pending) = (backlog + found.0, pending + found.1);
+            }
+        }
+        (backlog, pending)
+    }
+
+    fn look_at(&self, table: &Table, tablet: &Tablet, now: Instant) -> Found {
+        let schema = table.schema();
+        let options = Options::of(&schema.options);
+        let mut own = own_sstables(tablet);
+        own.retain(|one| !one.is_damaged());
+        let wall = wall_micros();
+        let mut files = purge::files_of(self, (table, tablet), &own, wall);
+        let pending = options.pending(&files, wall);
+        if is_busy(tablet) {
+            self.note_merged(&own, &mut files);
+        }
+        Found {
+            sstables: Rc::downgrade(&tablet.sstables.borrow()),
+            schema,
+            is_busy: is_busy(tablet),
+            at: now,
+            backlog: options.backlog(&files, wall),
+            pending,
+        }
+    }
+
+    /// Says of files how much of them the jobs that run have merged.
+    fn note_merged(&self, own: &[Rc<sstable::Table>], files: &mut [File]) {
+        for (one, file) in own.iter().zip(files) {
+            file.merged = self.compactions.merged_of(one.descriptor(), file.tokens);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_rise_with_the_backlog() {
+        for (normalized, shares) in
+            [(0.0, 50), (0.75, 75), (1.5, 100), (15.75, 550), (30.0, 1000), (1e9, 1000)]
+        {
+            assert_eq!(Pace::default().shares(normalized), shares, "{normalized}");
+        }
+        let limited = Pace { shares_max: 200, ..Pace::default() };
+        assert_eq!([0.0, 30.0].map(|backlog| limited.shares(backlog)), [50, 200]);
+        let fixed = Pace { static_shares: 300, ..limited };
+        assert_eq!([0.0, 30.0].map(|backlog| fixed.shares(backlog)), [300, 300]);
+    }
+
+    #[test]
+    fn what_is_asked_for_too_early_is_waited_for() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut bucket = Bucket { seen: 0, paid_at: Instant::ZERO };
+        // Bytes asked for in all, allowed a second, at which millisecond; how long to wait.
+        for (asked, per_second, now, wait) in [
+            (500, 0, 10_000, 0),
+            // A quarter of a second's worth is free after a rest.
+            (500, 1000, 20_000, 0),
+            (750, 1000, 20_000, 0),
+            (1000, 1000, 20_000, 250),
+            (1000, 1000, 20_100, 150),
+            (3000, 1000, 20_250, 2000),
+            (3000, 1000, 22_250, 0),
+            // Without a limit everything is paid for.
+            (9000, 0, 22_250, 0),
+            (9001, 1000, 22_251, 0),
+            (9002, 1, 22_251, 1000),
+        ] {
+            let waits = bucket.wait(asked, per_second, at(now));
+            assert_eq!(waits, Duration::from_millis(wait), "{asked} at {now}");
+        }
+    }
+}

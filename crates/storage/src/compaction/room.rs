@@ -1,0 +1,336 @@
+//! Room on the disk: what a merge needs of it, and whether it is there.
+//!
+//! Invariants
+//!  - *fits-first*: a merge that writes begins only where the disk has room for the most that it
+//!    takes beside its inputs at any time, for what the merges that run may still take, and a
+//!    reserve: what log and memtables may come to, at most a twentieth of the disk. So it is not
+//!    merges that fill a disk, and writes go on when merges have stopped. What has expired is
+//!    dropped in any case.
+//!  - *one-answer*: shard 0 answers one question after the other, and knows what all shards were
+//!    promised: they share the disk.
+//!  - *held-not-lost*: what did not fit is asked for again when something has changed, and every
+//!    ten seconds. It is told when a table begins to be held up, and when one of its merges ends.
+
+use super::Job;
+use super::policy::Why;
+use super::purge::Purger;
+use crate::Storage;
+use crate::shard::Shard;
+use crate::table::Table;
+use model::{TableId, Token};
+use reader::ReadError;
+use runtime::io::fs;
+use runtime::sync::Semaphore;
+use runtime::time::wall_micros;
+use runtime::{local, on_all_shards, on_shard};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The part of a disk that is the reserve at most.
+const RESERVE_PART: u64 = 20;
+
+/// What a merge reads.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    tokens: (Token, Token),
+    /// On the disk.
+    bytes: u64,
+}
+
+/// The part of some tokens, evenly spread over the ring, that lies up to `at`.
+pub(super) fn part_until((first, last): (Token, Token), at: Token) -> f64 {
+    if at < first {
+        return 0.0;
+    }
+    let count = |last: Token| (last.0 as i128 - first.0 as i128 + 1) as f64;
+    count(at.min(last)) / count(last).max(1.0)
+}
+
+/// The most that a merge takes beside its inputs at any time, in bytes of the disk. Its outputs
+/// are cut at `cut` bytes; an input goes when what is sealed has all of it, unless all stay to the
+/// end.
+fn needed(inputs: &[Input], cut: u64, all_stay: bool) -> u64 {
+    let total: u64 = inputs.iter().map(|input| input.bytes).sum();
+    if all_stay {
+        return total;
+    }
+    let taken = |at: Token| -> f64 {
+        let one = |input: &Input| {
+            let gone = if input.tokens.1 < at { 1.0 } else { 0.0 };
+            (part_until(input.tokens, at) - gone) * input.bytes as f64
+        };
+        inputs.iter().map(one).sum()
+    };
+    // What is written grows until an input ends, which goes with the next seal.
+    let most = inputs.iter().map(|input| taken(input.tokens.1)).fold(0.0, f64::max);
+    total.min((most.ceil() as u64).saturating_add(cut))
+}
+
+/// What the merges of a shard were promised, and those that wait.
+pub(crate) struct Room {
+    /// Bytes that merges which run may still take.
+    promised: Cell<u64>,
+    /// On shard 0: *one-answer*.
+    turn: Semaphore,
+    /// Merges that could begin if there were room.
+    held: RefCell<Vec<Held>>,
+    /// Merges that found the disk full, and wait.
+    full: Cell<usize>,
+    /// Tables that are held up, as the log was told.
+    told: RefCell<Vec<TableId>>,
+}
+
+/// A merge that does not fit.
+pub(super) struct Held {
+    pub(super) table: Rc<Table>,
+    pub(super) needed: u64,
+}
+
+/// There was less room than was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short {
+    pub(super) room: u64,
+}
+
+/// Room that was promised, until this goes.
+pub(super) struct Claim {
+    room: Rc<Room>,
+    needed: u64,
+    left: Cell<u64>,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room {
+            promised: Cell::new(0),
+            turn: Semaphore::new(1, usize::MAX),
+            held: RefCell::default(),
+            full: Cell::new(0),
+            told: RefCell::default(),
+        }
+    }
+}
+
+impl Claim {
+    /// So much is taken at present beside what was there before.
+    pub(super) fn set_taken(&self, taken: u64) {
+        self.set_left(self.needed.saturating_sub(taken));
+    }
+
+    fn set_left(&self, left: u64) {
+        let promised = self.room.promised.get() - self.left.replace(left);
+        self.room.promised.set(promised + left);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.set_left(0);
+    }
+}
+
+impl Room {
+    /// How many merges wait for room.
+    pub(crate) fn held_count(&self) -> usize {
+        self.held.borrow().len() + self.full.get()
+    }
+
+    /// These could begin if there were room for them, of which there is so much.
+    pub(super) fn hold(&self, held: Vec<Held>, room: u64) {
+        for one in &held {
+            self.tell(&one.table, || {
+                format!("needs {} bytes, {room} are free beside a reserve for writes", one.needed)
+            });
+        }
+        *self.held.borrow_mut() = held;
+    }
+
+    /// Says that a table is held up, once (*held-not-lost*).
+    fn tell(&self, table: &Table, why: impl FnOnce() -> String) {
+        let mut told = self.told.borrow_mut();
+        if !told.contains(&table.id) {
+            told.push(table.id);
+            tracing::warn!("a merge of {} waits for room on the disk: it {}", table.name(), why());
+        }
+    }
+
+    /// A merge of a table has ended as it should.
+    pub(super) fn went_on(&self, table: &Table) {
+        let mut told = self.told.borrow_mut();
+        if let Some(at) = told.iter().position(|id| *id == table.id) {
+            told.swap_remove(at);
+            tracing::info!("merges of {} go on: the disk has room again", table.name());
+        }
+    }
+
+    /// A merge of a table found the disk full all the same. Counts it until the guard goes.
+    pub(super) fn found_full(&self, table: &Table, file: &str) -> Full<'_> {
+        self.tell(table, || format!("found none for {file}"));
+        self.full.set(self.full.get() + 1);
+        Full { room: self }
+    }
+}
+
+/// A merge that found the disk full, and waits.
+pub(super) struct Full<'r> {
+    room: &'r Room,
+}
+
+impl Drop for Full<'_> {
+    fn drop(&mut self) {
+        self.room.full.set(self.room.full.get() - 1);
+    }
+}
+
+impl Job {
+    /// What it needs of the disk, in bytes.
+    pub(super) fn needed(&self, shard: &Shard) -> u64 {
+        if self.why == Why::Expired {
+            return 0;
+        }
+        let of = |one: &Rc<sstable::Table>| Input {
+            tokens: (one.first_key().token, one.last_key().token),
+            bytes: one.disk_bytes(),
+        };
+        let inputs: Vec<Input> = self.inputs.iter().map(of).collect();
+        let now = wall_micros() / 1_000_000;
+        let place = (&*self.table, &*self.tablet);
+        let forgets = Purger::of(shard, place, &self.inputs, now).is_some();
+        needed(&inputs, (self.bytes_max as f64 * self.compression()) as u64, forgets)
+    }
+
+    /// Bytes on the disk in parts of bytes of data.
+    pub(super) fn compression(&self) -> f64 {
+        let disk: u64 = self.inputs.iter().map(|one| one.disk_bytes()).sum();
+        let data: u64 = self.inputs.iter().map(|one| one.data_bytes()).sum();
+        disk as f64 / data.max(1) as f64
+    }
+
+    /// The same with the room that it needs; refused where there is none.
+    pub(super) async fn with_room(self, shard: &Shard) -> Result<Job, ReadError> {
+        let claim = claim_or_refuse(shard, &self.table, self.needed(shard)).await?;
+        Ok(Job { claim: Some(claim), ..self })
+    }
+}
+
+/// Room for what somebody asked to be done to a table; who asked is told where there is none.
+pub(super) async fn claim_or_refuse(
+    shard: &Shard,
+    table: &Table,
+    needed: u64,
+) -> Result<Claim, ReadError> {
+    claim(shard, needed).await.map_err(|Short { room }| {
+        ReadError::Overloaded(format!(
+            "no room on the disk: {} needs {needed} bytes, {room} are free beside a reserve for \
+             writes",
+            table.name()
+        ))
+    })
+}
+
+/// Asks for room (*fits-first*).
+pub(super) async fn claim(shard: &Shard, needed: u64) -> Result<Claim, Short> {
+    let room = shard.compactions.room.clone();
+    if needed == 0 {
+        return Ok(Claim { room, needed, left: Cell::new(0) });
+    }
+    let here = runtime::shard_id();
+    on_shard(0, move || promise(needed, here)).await?;
+    Ok(Claim { room, needed, left: Cell::new(needed) })
+}
+
+/// On shard 0: promises room to a shard (*one-answer*).
+async fn promise(needed: u64, to: runtime::ShardId) -> Result<(), Short> {
+    let Some(storage) = local::try_get::<Storage>() else { return Err(Short { room: 0 }) };
+    let shard = storage.shard().clone();
+    drop(storage);
+    let room = shard.compactions.room.clone();
+    let Ok(_turn) = room.turn.acquire(1).await else { return Err(Short { room: 0 }) };
+    let room = match fs::space(&shard.config.data_dir).await {
+        Ok(space) => {
+            let wanted = on_all_shards(|| async {
+                local::try_get::<Storage>().map_or((0, 0), |storage| {
+                    let shard = storage.shard();
+                    (shard.compactions.room.promised.get(), shard.reserve())
+                })
+            });
+            let wanted = wanted.await.into_iter();
+            let (promised, reserve) = wanted.fold((0u64, 0u64), |sum, of| {
+                (sum.0.saturating_add(of.0), sum.1.saturating_add(of.1))
+            });
+            let reserve = reserve.min(space.total / RESERVE_PART);
+            space.free.saturating_sub(reserve.saturating_add(promised))
+        }
+        // It will be seen when it writes.
+        Err(error) => {
+            tracing::debug!("{error}");
+            u64::MAX
+        }
+    };
+    if room < needed {
+        return Err(Short { room });
+    }
+    on_shard(to, move || async move {
+        if let Some(storage) = local::try_get::<Storage>() {
+            let promised = &storage.shard().compactions.room.promised;
+            promised.set(promised.get() + needed);
+        }
+    })
+    .await;
+    Ok(())
+}
+
+impl Shard {
+    /// Bytes of the disk that log and memtables may still come to.
+    fn reserve(&self) -> u64 {
+        let log = self.config.commitlog_bytes_max;
+        let log = log.saturating_sub(self.data_log.stats().disk_bytes);
+        log + self.config.memtable_bytes_max as u64 / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(first: i64, last: i64, bytes: u64) -> Input {
+        Input { tokens: (Token(first), Token(last)), bytes }
+    }
+
+    #[test]
+    fn a_merge_needs_what_it_writes_before_inputs_go() {
+        let all = |bytes| input(0, 999, bytes);
+        let run = |bytes: u64| (0..10).map(move |at| input(at * 100, at * 100 + 99, bytes / 10));
+        let check = |inputs: &[Input], cut, all_stay, expected| {
+            assert_eq!(needed(inputs, cut, all_stay), expected, "{inputs:?} {cut}");
+        };
+        check(&[], 10, false, 0);
+        // Inputs that lie all over the ring go at the end.
+        check(&[all(1000), all(2000)], u64::MAX, false, 3000);
+        check(&[all(1000), all(2000)], 100, false, 3000);
+        // Of runs only what is written of a few fragments is there twice.
+        let runs: Vec<Input> = run(1000).chain(run(2000)).collect();
+        check(&runs, 100, false, 300 + 100);
+        check(&runs, 100, true, 3000);
+        check(&runs, u64::MAX, false, 3000);
+        // A file that lies all over the ring stays to the end.
+        let with_one: Vec<Input> = run(1000).chain([all(500)]).collect();
+        check(&with_one, 10, false, 100 + 450 + 50 + 10);
+    }
+
+    #[test]
+    fn tokens_are_spread_evenly() {
+        let whole = (Token(i64::MIN + 1), Token(i64::MAX));
+        for (tokens, at, expected) in [
+            ((Token(0), Token(9)), Token(-1), 0.0),
+            ((Token(0), Token(9)), Token(0), 0.1),
+            ((Token(0), Token(9)), Token(9), 1.0),
+            ((Token(0), Token(9)), Token(90), 1.0),
+            ((Token(5), Token(5)), Token(5), 1.0),
+            (whole, Token(0), 0.5),
+        ] {
+            let part = part_until(tokens, at);
+            assert!((part - expected).abs() < 1e-9, "{part} of {tokens:?} until {at:?}");
+        }
+    }
+}
