@@ -266,6 +266,36 @@ def test_metrics_tell_their_shard(node, cql):
     assert len(metrics(node)) > len(names)
 
 
+def test_the_pace_of_compaction(node, cql):
+    path = "/storage_service/compaction_throughput"
+    assert ask(node, "GET", path) == (200, 0)
+    assert ask(node, "POST", path, value="x")[0] == 400
+    assert ask(node, "POST", path, value=-1)[0] == 400
+    assert ask(node, "POST", path)[0] == 400
+    assert ask(node, "POST", path, value=16) == (200, None)
+    assert ask(node, "GET", path) == (200, 16)
+    row = cql.execute("SELECT value, source FROM system.config WHERE name = "
+                      "'compaction_throughput_mb_per_sec'").one()
+    assert (row.value, row.source) == ("16", "api")
+    cql.execute("UPDATE system.config SET value = '0' WHERE name = "
+                "'compaction_throughput_mb_per_sec'")
+    assert ask(node, "GET", path) == (200, 0)
+    done = "/compaction_manager/metrics/completed_tasks"
+    before = ask(node, "GET", done)[1]
+    cql.execute("CREATE TABLE ks.merged (a int PRIMARY KEY)")
+    for a in range(20):
+        cql.execute(f"INSERT INTO ks.merged (a) VALUES ({a})")
+    assert ask(node, "POST", "/storage_service/keyspace_compaction/ks", cf="merged")[0] == 200
+    assert before < ask(node, "GET", done)[1]
+    assert ask(node, "GET", "/compaction_manager/metrics/bytes_compacted")[1] > 0
+    assert ask(node, "GET", "/compaction_manager/metrics/held_for_space") == (200, 0)
+    names = {name.split("{")[0] for name in metrics(node, "?__name__=scylla_compaction_manager_*")}
+    wanted = ["compactions", "pending_compactions", "held_for_space", "completed_compactions",
+              "failed_compactions", "bytes_compacted", "bytes_written", "backlog",
+              "normalized_backlog", "quarantined_sstables"]
+    assert names == {f"scylla_compaction_manager_{name}" for name in wanted}
+
+
 def test_slow_requests_and_a_share_of_all_are_traced(node, cql):
     path = "/storage_service/slow_query"
     off = {"enable": False, "ttl": 86400, "threshold": 500000, "fast": False}

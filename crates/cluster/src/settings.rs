@@ -265,6 +265,15 @@ pub struct Shown {
     pub value: String,
 }
 
+/// Who changes an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A statement, where statements may.
+    Client,
+    /// A request of the REST API.
+    Operator,
+}
+
 /// The options of one shard. Lives in `runtime::local`; see [`Settings::of_shard`].
 pub struct Settings {
     entries: RefCell<BTreeMap<String, Entry>>,
@@ -374,23 +383,24 @@ impl Settings {
         shown.collect()
     }
 
-    /// Changes an option on every shard, as a client asks for it.
-    pub async fn change(name: String, text: String) -> Result<(), Refused> {
+    /// Changes an option on every shard.
+    pub async fn change(name: String, text: String, by: By) -> Result<(), Refused> {
         let change = move || async move {
             let settings = Settings::of_shard();
             let turn = settings.turn.acquire(1).await;
             let _turn = turn.map_err(|error| Refused(error.to_string()))?;
-            settings.check(&name, &text)?;
-            let set = move || async move { Settings::of_shard().set(&name, &text) };
+            settings.check(&name, &text, by)?;
+            let set = move || async move { Settings::of_shard().set(&name, &text, by) };
             runtime::on_all_shards(set).await;
             Ok(())
         };
         runtime::on_shard(0, change).await
     }
 
-    fn check(&self, name: &str, text: &str) -> Result<(), Refused> {
+    fn check(&self, name: &str, text: &str, by: By) -> Result<(), Refused> {
         let entries = self.entries.borrow();
-        if entries.get(CHANGEABLE).is_some_and(|entry| bool::parse(&entry.shown) == Some(false)) {
+        let is_closed = |entry: &Entry| bool::parse(&entry.shown) == Some(false);
+        if by == By::Client && entries.get(CHANGEABLE).is_some_and(is_closed) {
             return refuse("this virtual table doesn't allow updates");
         }
         match entries.get(name) {
@@ -401,13 +411,16 @@ impl Settings {
     }
 
     /// Sets a value that was checked on shard 0.
-    fn set(&self, name: &str, text: &str) {
+    fn set(&self, name: &str, text: &str, by: By) {
         let watchers = {
             let mut entries = self.entries.borrow_mut();
             let Some(entry) = entries.get_mut(name) else { return };
             let Some(shown) = entry.slot.as_ref().and_then(|slot| slot.set(text)) else { return };
             entry.shown = shown;
-            entry.source = "cql";
+            entry.source = match by {
+                By::Client => "cql",
+                By::Operator => "api",
+            };
             self.changes.set(self.changes.get() + 1);
             entry.watchers.clone()
         };
@@ -483,19 +496,22 @@ mod tests {
         let seen = Rc::new(RefCell::new(0));
         let counter = seen.clone();
         settings.watch("live", Rc::new(move || *counter.borrow_mut() += 1));
-        let why = |name: &str, text: &str| settings.check(name, text).unwrap_err().0;
+        let why = |name: &str, text: &str| settings.check(name, text, By::Client).unwrap_err().0;
         assert_eq!(why("none", "1"), "no such option");
         assert_eq!(why("fixed", "1"), "option is not live-updateable");
         assert_eq!(why("free", "x"), "cannot parse option value");
         let obeyed = ["none", "fixed", "free", "live"].map(|name| settings.is_obeyed(name));
         assert_eq!(obeyed, [false, false, false, true]);
-        settings.set("live", "3");
+        settings.set("live", "3", By::Client);
         assert_eq!((live.get(), *seen.borrow()), (3, 1));
-        assert_eq!(settings.check("free", "2"), Ok(()));
-        settings.set("free", "2");
+        assert_eq!(settings.check("free", "2", By::Client), Ok(()));
+        settings.set("free", "2", By::Client);
         let of = |name: &str| settings.shown().into_iter().find(|it| it.name == name);
         assert_eq!(of("free").map(|it| (it.value, it.source)), Some(("2".to_owned(), "cql")));
         settings.offer(Offer { kind: "bool", ..offer(CHANGEABLE, "false", false) });
         assert_eq!(why("live", "1"), "this virtual table doesn't allow updates");
+        assert_eq!(settings.check("live", "4", By::Operator), Ok(()));
+        settings.set("live", "4", By::Operator);
+        assert_eq!(of("live").map(|it| (it.value, it.source)), Some(("4".to_owned(), "api")));
     }
 }

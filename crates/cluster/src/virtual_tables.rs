@@ -6,7 +6,7 @@ use crate::schema::TableKind;
 use crate::schema_tables::partition::{self, Value};
 use crate::schema_tables::read::Row;
 use crate::schema_tables::rows;
-use crate::settings::{Refused, Settings};
+use crate::settings::{By, Refused, Settings};
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::compact::{QueryCompactor, Step};
@@ -113,7 +113,7 @@ async fn change_option(mut row: Row) -> Result<(), String> {
     let mut text = |name: &str| row.remove(name).and_then(|bytes| String::from_utf8(bytes).ok());
     let name = text("name").ok_or_else(|| "option name is required".to_owned())?;
     let value = text("value").ok_or_else(|| "option value is required".to_owned())?;
-    let changed = Settings::change(name.clone(), value.clone()).await;
+    let changed = Settings::change(name.clone(), value.clone(), By::Client).await;
     changed.map_err(|Refused(why)| why)?;
     if Settings::of_shard().is_obeyed(&name) {
         tracing::info!(target: "config", %name, %value, "option changed");

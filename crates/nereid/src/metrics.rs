@@ -22,6 +22,7 @@ fn of_shard() -> Vec<Sample> {
     reactor(&mut sheet);
     if let Some(storage) = runtime::local::try_get::<Storage>() {
         memory(&mut sheet, &storage);
+        compactions(&mut sheet, &storage);
         logs(&mut sheet, &storage);
         row_cache(&mut sheet, &storage);
         index_cache(&mut sheet, &storage);
@@ -173,6 +174,39 @@ fn logs(sheet: &mut Sheet, storage: &Rc<Storage>) {
         let blocked = "Writes that have waited for a segment.";
         sheet.counter("commitlog_requests_blocked_memory", blocked, label, stats.blocked);
     }
+}
+
+fn compactions(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    let stats = storage.compaction_stats();
+    let running = "Merges that are under way.";
+    sheet.gauge("compaction_manager_compactions", running, None, stats.running as u64);
+    let pending = "Merges that the options of tables ask for.";
+    let count = stats.pace.pending as u64;
+    sheet.gauge("compaction_manager_pending_compactions", pending, None, count);
+    let held = "Merges that wait for room on the disk.";
+    sheet.gauge("compaction_manager_held_for_space", held, None, stats.held as u64);
+    let finished = "Merges that have ended as they should.";
+    sheet.counter("compaction_manager_completed_compactions", finished, None, stats.finished);
+    let failed = "Merges that met an error.";
+    sheet.counter("compaction_manager_failed_compactions", failed, None, stats.failed);
+    let read = "Bytes on the disk of the inputs of merges that have ended.";
+    sheet.counter("compaction_manager_bytes_compacted", read, None, stats.bytes_in);
+    let written = "Bytes on the disk of the outputs of merges that have ended.";
+    sheet.counter("compaction_manager_bytes_written", written, None, stats.bytes_out);
+    let backlog = "Bytes that merges are to write until there is nothing to merge.";
+    sheet.gauge("compaction_manager_backlog", backlog, None, stats.pace.backlog as u64);
+    let normalized = "The same, in parts of the memory of the shard.";
+    sheet.samples.push(Sample {
+        name: "compaction_manager_normalized_backlog",
+        help: normalized,
+        kind: Kind::Gauge,
+        labels: vec![("shard", sheet.shard.clone())],
+        value: stats.pace.normalized,
+        buckets: Vec::new(),
+    });
+    let damaged = "SSTables that were found damaged, and are merged no more.";
+    let count = storage.damaged_sstables() as u64;
+    sheet.gauge("compaction_manager_quarantined_sstables", damaged, None, count);
 }
 
 fn row_cache(sheet: &mut Sheet, storage: &Rc<Storage>) {

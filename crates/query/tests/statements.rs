@@ -1,5 +1,6 @@
 //! Statements on a simulated node: statement in, rows out.
 
+use cluster::settings::By;
 use cluster::{Cluster, SchemaChange};
 use model::{TableSchema, Type, UserType};
 use query::{BatchKind, Value};
@@ -156,7 +157,7 @@ fn a_text_that_is_repeated_is_analysed_once() {
         }
         assert_eq!(stats().entries, 2);
         let name = "tombstone_warn_threshold".to_string();
-        cluster::Settings::change(name, "7".to_string()).await.unwrap();
+        cluster::Settings::change(name, "7".to_string(), By::Client).await.unwrap();
         env.ok(writes).await;
         assert_eq!(stats().entries, 1);
         assert!(0 < stats().bytes && stats().bytes <= stats().bytes_max);

@@ -6,7 +6,7 @@ use crate::call::{Answer, Call};
 use cluster::CompactionRecord;
 use hyper::Method;
 use serde_json::{Value, json};
-use storage::{RunningCompaction, Storage};
+use storage::{CompactionStats, RunningCompaction, Storage};
 
 pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
     match (&call.method, path) {
@@ -18,6 +18,15 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
             let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
             Some(Ok(Answer::json(json!(sum))))
         }
+        (&Method::GET, ["metrics", "completed_tasks" | "total_compactions_completed"]) => {
+            Some(Ok(Answer::json(json!(sum(|stats| stats.finished).await))))
+        }
+        (&Method::GET, ["metrics", "bytes_compacted"]) => {
+            Some(Ok(Answer::json(json!(sum(|stats| stats.bytes_in).await))))
+        }
+        (&Method::GET, ["metrics", "held_for_space"]) => {
+            Some(Ok(Answer::json(json!(sum(|stats| stats.held as u64).await))))
+        }
         (&Method::POST, ["stop_compaction"]) => Some(upkeep::stop(door, call, None).await),
         (&Method::POST, ["stop_keyspace_compaction", keyspace]) => {
             Some(upkeep::stop(door, call, Some(keyspace)).await)
@@ -26,6 +35,15 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         (&Method::GET, ["compaction_history"]) => Some(history(door).await),
         _ => None,
     }
+}
+
+/// The sum of a figure of all shards.
+async fn sum(figure: fn(&CompactionStats) -> u64) -> u64 {
+    let asked = runtime::on_all_shards(move || async move {
+        let storage = runtime::local::try_get::<Storage>();
+        storage.map_or(0, |storage| figure(&storage.compaction_stats()))
+    });
+    asked.await.into_iter().sum()
 }
 
 /// The merges that are under way, on all shards.

@@ -3,11 +3,14 @@
 use super::tables::{all, named, on_each, set_auto_compaction};
 use super::{Answered, Door, upkeep};
 use crate::call::{Answer, Call};
+use cluster::settings::{By, Settings};
 use cluster::{Schema, SlowQueries, TraceRules};
 use hyper::Method;
 use model::TableId;
 use serde_json::json;
 use storage::{Checks, Rewrite, Storage};
+
+const COMPACTION_THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 
 pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
     if let Some(done) = upkeep::answer(door, call, path).await {
@@ -34,6 +37,7 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         }
         (&Method::POST, ["trace_probability"]) => set_trace_probability(call).await,
         (&Method::POST, ["slow_query"]) => set_slow_query(call).await,
+        (&Method::POST, ["compaction_throughput"]) => set_compaction_throughput(call).await,
         (&Method::POST, ["native_transport"]) => moved(door.transport.open().await),
         (&Method::DELETE, ["native_transport"]) => moved(door.transport.close().await),
         (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
@@ -58,6 +62,7 @@ fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
         ["is_starting"] => json!(false),
         ["trace_probability"] => json!(TraceRules::of_shard().probability()),
         ["slow_query"] => slow_query(TraceRules::of_shard().slow()),
+        ["compaction_throughput"] => compaction_throughput(),
         ["native_transport"] => json!(door.transport.is_open()),
         ["keyspaces"] => return Some(keyspaces(door, call)),
         _ => return None,
@@ -135,6 +140,22 @@ fn slow_query(slow: SlowQueries) -> serde_json::Value {
         "threshold": slow.threshold_micros,
         "fast": slow.fast,
     })
+}
+
+/// MiB a second that merges of the node may read and write; 0: any number.
+fn compaction_throughput() -> serde_json::Value {
+    let shown = Settings::of_shard().shown();
+    let option = shown.into_iter().find(|option| option.name == COMPACTION_THROUGHPUT);
+    json!(option.and_then(|option| option.value.parse::<i64>().ok()).unwrap_or(0))
+}
+
+async fn set_compaction_throughput(call: &Call) -> Result<Answer, Answer> {
+    let value: i64 = number(call, "value", None)?;
+    let name = COMPACTION_THROUGHPUT.to_owned();
+    let changed = Settings::change(name, value.to_string(), By::Operator).await;
+    changed.map_err(|why| Answer::refused(400, format!("value: {why}")))?;
+    tracing::info!(target: "config", value, "{COMPACTION_THROUGHPUT} changed");
+    Ok(Answer::done())
 }
 
 /// A parameter that is a number; one that must be given has no default.
