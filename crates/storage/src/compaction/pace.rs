@@ -88,17 +88,19 @@ impl Bucket {
     fn wait(&mut self, asked: u64, per_second: u64, now: Instant) -> Duration {
         let bytes = asked.saturating_sub(self.seen);
         self.seen = asked;
-        if per_second == 0 {
-            self.paid_at = now;
-            return Duration::ZERO;
-        }
         // Of a time in which nothing was asked for, no more than a burst is made up for.
         let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos() as u64));
-        let nanos = bytes as u128 * 1_000_000_000 / per_second as u128;
+        let nanos = bytes as u128 * 1_000_000_000 / per_second.max(1) as u128;
         let span = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         self.paid_at = self.paid_at.max(earliest) + span;
         self.paid_at - now
     }
+}
+
+/// Bytes that merges have asked the disk for, in all.
+fn asked() -> u64 {
+    let classes = [IoClass::Compaction, IoClass::Maintenance].map(stats);
+    classes.iter().map(|of| of.read_bytes + of.write_bytes).sum()
 }
 
 /// The pace of a shard's merges.
@@ -121,19 +123,20 @@ impl Default for Pacer {
 impl Pacer {
     /// How long a merge has to wait after a batch.
     pub(super) fn pause(&self) -> Duration {
-        let classes = [IoClass::Compaction, IoClass::Maintenance].map(stats);
-        let asked = classes.iter().map(|of| of.read_bytes + of.write_bytes).sum();
+        let per_second = self.pace.get().bytes_per_second;
+        if per_second == 0 {
+            return Duration::ZERO;
+        }
         let mut bucket = self.bucket.get();
-        let pause = bucket.wait(asked, self.pace.get().bytes_per_second, Instant::now());
+        let pause = bucket.wait(asked(), per_second, Instant::now());
         self.bucket.set(bucket);
         pause
     }
 
-    /// What was asked for too much before is forgiven: it was within the limit of its time.
+    /// Another limit counts from now on: what was asked for before is paid for.
     pub(crate) fn set(&self, pace: Pace) {
         if self.pace.replace(pace).bytes_per_second != pace.bytes_per_second {
-            let now = Instant::now();
-            self.bucket.set(Bucket { paid_at: now, ..self.bucket.get() });
+            self.bucket.set(Bucket { seen: asked(), paid_at: Instant::now() });
         }
     }
 
@@ -158,10 +161,15 @@ struct Found {
 }
 
 impl Found {
+    /// Whether files and options are as they were.
+    fn is_same(&self, table: &Table, tablet: &Tablet) -> bool {
+        let same_files = self.sstables.as_ptr() == Rc::as_ptr(&tablet.sstables.borrow());
+        same_files && Rc::ptr_eq(&self.schema, &table.schema.borrow())
+    }
+
     /// Whether there is nothing new to find.
     fn is_fresh(&self, table: &Table, tablet: &Tablet, now: Instant) -> bool {
-        let same_files = self.sstables.as_ptr() == Rc::as_ptr(&tablet.sstables.borrow());
-        let same = same_files && Rc::ptr_eq(&self.schema, &table.schema.borrow());
+        let same = self.is_same(table, tablet);
         same && !self.is_busy && !is_busy(tablet) && now < self.at + LOOK_AGE_MAX
     }
 }
@@ -200,7 +208,10 @@ impl Shard {
             for tablet in &table.tablets {
                 let mut look = tablet.look.0.borrow_mut();
                 if look.as_ref().is_none_or(|found| !found.is_fresh(table, tablet, now)) {
-                    *look = Some(self.look_at(table, tablet, now));
+                    // While a job goes on it is the same that is asked for.
+                    let same = look.take().filter(|found| found.is_same(table, tablet));
+                    let pending = same.filter(|_| is_busy(tablet)).map(|found| found.pending);
+                    *look = Some(self.look_at(table, tablet, now, pending));
                 }
                 let found = look.as_ref().map_or((0.0, 0), |found| (found.backlog, found.pending));
                 (backlog, pending) = (backlog + found.0, pending + found.1);
@@ -209,14 +220,20 @@ impl Shard {
         (backlog, pending)
     }
 
-    fn look_at(&self, table: &Table, tablet: &Tablet, now: Instant) -> Found {
+    fn look_at(
+        &self,
+        table: &Table,
+        tablet: &Tablet,
+        now: Instant,
+        pending: Option<usize>,
+    ) -> Found {
         let schema = table.schema();
         let options = Options::of(&schema.options);
         let mut own = own_sstables(tablet);
         own.retain(|one| !one.is_damaged());
         let wall = wall_micros();
         let mut files = purge::files_of(self, (table, tablet), &own, wall);
-        let pending = options.pending(&files, wall);
+        let pending = pending.unwrap_or_else(|| options.pending(&files, wall));
         if is_busy(tablet) {
             self.note_merged(&own, &mut files);
         }
@@ -261,18 +278,15 @@ mod tests {
         let mut bucket = Bucket { seen: 0, paid_at: Instant::ZERO };
         // Bytes asked for in all, allowed a second, at which millisecond; how long to wait.
         for (asked, per_second, now, wait) in [
-            (500, 0, 10_000, 0),
             // A quarter of a second's worth is free after a rest.
-            (500, 1000, 20_000, 0),
-            (750, 1000, 20_000, 0),
-            (1000, 1000, 20_000, 250),
-            (1000, 1000, 20_100, 150),
-            (3000, 1000, 20_250, 2000),
-            (3000, 1000, 22_250, 0),
-            // Without a limit everything is paid for.
-            (9000, 0, 22_250, 0),
-            (9001, 1000, 22_251, 0),
-            (9002, 1, 22_251, 1000),
+            (250, 1000, 20_000, 0),
+            (500, 1000, 20_000, 250),
+            (500, 1000, 20_100, 150),
+            (2500, 1000, 20_250, 2000),
+            (2500, 1000, 22_250, 0),
+            (2600, 1000, 22_300, 50),
+            (2600, 1000, 90_000, 0),
+            (2601, 1, 90_000, 750),
         ] {
             let waits = bucket.wait(asked, per_second, at(now));
             assert_eq!(waits, Duration::from_millis(wait), "{asked} at {now}");

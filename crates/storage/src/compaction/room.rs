@@ -118,7 +118,7 @@ impl Claim {
     }
 
     fn set_left(&self, left: u64) {
-        let promised = self.room.promised.get() - self.left.replace(left);
+        let promised = self.room.promised.get().saturating_sub(self.left.replace(left));
         self.room.promised.set(promised + left);
     }
 }
