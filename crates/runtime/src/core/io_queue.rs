@@ -6,9 +6,9 @@
 //! Invariants
 //!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
 //!  - *bounded-background*: of flushes, compaction and maintenance, whose requests are large and
-//!    come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What the disk has
-//!    taken it serves in its own order; a write to the commitlog waits for no more than that. They
-//!    hold up no other class while they wait.
+//!    come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What
+//!    the disk has taken it serves in its own order; a write to the commitlog waits for no more
+//!    than that. They hold up no other class while they wait.
 
 use super::ops::{Op, OpId};
 use crate::io::{IoClass, IoStats};
