@@ -100,6 +100,8 @@ impl Shard {
         let Some(table) = self.table(schema.id) else { return };
         table.set_schema(schema.clone());
         self.set_watch(&table);
+        // Another strategy may want other files.
+        self.compaction_wake.notify_one();
         for one in table.sstables() {
             if let Err(error) = one.set_schema(schema.clone()) {
                 tracing::error!("an SSTable does not fit the altered schema: {error:?}");

@@ -257,3 +257,25 @@ fn a_flush_is_divided_by_windows() {
         storage.stop().await.unwrap();
     });
 }
+
+#[test]
+fn another_strategy_is_obeyed_at_once() {
+    let mut world = World::new(Options::new(10));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let class = |name: &str| vec![("class".to_string(), name.to_string())];
+        let null = [("class", "NullCompactionStrategy")];
+        let (storage, mut schema) = open_one(config(), &null).await;
+        for row in 0..4 {
+            storage.apply(write(&schema, 1, row, 1, b"value")).await.unwrap();
+            storage.flush(schema.id).await.unwrap();
+        }
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 4);
+        schema.options.compaction = class("SizeTieredCompactionStrategy");
+        storage.alter_table(Rc::new(schema.clone()));
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 1);
+        storage.stop().await.unwrap();
+    });
+}
