@@ -319,7 +319,8 @@ pub(crate) async fn merge_all(
 ) -> Result<(), ReadError> {
     let alone = tablet.compacting.acquire(1).await.ok();
     for one in reshard::to_reshard(tablet) {
-        job::run(shard, &reshard::job_of((table, tablet), &one), adjust).await?;
+        let job = reshard::job_of((table, tablet), &one).with_room(shard).await?;
+        job::run(shard, &job, adjust).await?;
     }
     let own = own_sstables(tablet);
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());

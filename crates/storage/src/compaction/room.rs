@@ -193,6 +193,10 @@ impl Job {
             bytes: one.disk_bytes(),
         };
         let inputs: Vec<Input> = self.inputs.iter().map(of).collect();
+        if self.why == Why::Reshard {
+            // Its part of what stays until all tablets have theirs.
+            return (needed(&inputs, u64::MAX, true) as f64 * self.part) as u64;
+        }
         let now = wall_micros() / 1_000_000;
         let place = (&*self.table, &*self.tablet);
         let forgets = Purger::of(shard, place, &self.inputs, now).is_some();

@@ -223,7 +223,8 @@ async fn reshard_one(
     one: Rc<sstable::Table>,
     done: &mut UpkeepDone,
 ) -> Result<(), ReadError> {
-    match run(shard, &reshard::job_of(place, &one), &|_| {}).await {
+    let job = reshard::job_of(place, &one).with_room(shard).await?;
+    match run(shard, &job, &|_| {}).await {
         Err(error @ ReadError::Damaged { .. }) => {
             let name = one.descriptor().file_name(Component::Data);
             teller(&name)(&error);
