@@ -59,7 +59,7 @@ fn a_flood_is_refused() {
 #[test]
 fn what_waits_too_long_times_out() {
     runtime::sim::test(3, || async {
-        let limit = Duration::from_micros(500);
+        let limit = Duration::from_micros(100);
         let hasty = Config { read_timeout: limit, range_read_timeout: limit, ..config() };
         let (storage, command) = table_on_disk(hasty).await;
         let bound = |token, after| RingBound { token, key: None, after };
