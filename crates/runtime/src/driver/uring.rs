@@ -179,7 +179,10 @@ fn entry(op: &mut Op) -> squeue::Entry {
             let open = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr());
             open.flags(*flags).mode(*mode).build()
         }
-        Op::Close { fd } => opcode::Close::new(Fd(*fd)).build(),
+        // Elsewhere than on this thread, where the kernel would do it at once: the last descriptor
+        // of a file that was removed takes its blocks along, and waits for the disk to discard
+        // them, tens of milliseconds for some hundred MiB.
+        Op::Close { fd } => opcode::Close::new(Fd(*fd)).build().flags(squeue::Flags::ASYNC),
         Op::Accept { fd } => {
             let none = std::ptr::null_mut();
             let accept = opcode::Accept::new(Fd(fd.raw()), none, std::ptr::null_mut());
