@@ -4,8 +4,8 @@
 //! starts a thread by any other way. So the same code runs on the machine and, unchanged, as many
 //! nodes of many shards in one thread from one seed ([`sim`]).
 //!
-//! In reading order: [`run`] and [`Config`]; [`task`] and [`group`]; [`time`]; [`sync`];
-//! [`on_shard`]; [`local`]; [`io`]; [`net`]; [`signal`]; [`sim`]; [`testing`].
+//! In reading order: [`run`] and [`Config`]; [`task`], [`pieces`] and [`group`]; [`time`];
+//! [`sync`]; [`on_shard`]; [`local`]; [`io`]; [`net`]; [`signal`]; [`sim`]; [`testing`].
 //!
 //! Invariants
 //!  - *one-owner*: a task, a file, a socket belongs to one shard and is touched by it alone.
@@ -20,6 +20,7 @@ pub mod group;
 pub mod io;
 pub mod local;
 pub mod net;
+pub mod pieces;
 pub mod signal;
 pub mod sim;
 pub mod sync;
