@@ -136,7 +136,10 @@ impl<'c> Reading<'c> {
         let mut last = Step::Continue;
         for fragment in std::mem::take(&mut self.batch) {
             last = match large_row(&fragment) {
-                Some((key, row)) => self.take_slowly(key, row).await,
+                Some((key, row)) => {
+                    yield_if_needed().await;
+                    self.take_slowly(key, row).await
+                }
                 None => self.compactor.consume(&fragment),
             };
             if last == Step::Stop {

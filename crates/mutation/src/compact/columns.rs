@@ -11,6 +11,8 @@ use stdx::Put;
 
 const NULL: i32 = -1;
 const ABSENT: u32 = u32::MAX;
+/// A larger value is copied in pieces of so many bytes.
+const VALUE_PIECE_BYTES: usize = 256 << 10;
 
 /// What is seen of a row: when, and under which deletions.
 #[derive(Clone, Copy, Debug)]
@@ -191,12 +193,14 @@ pub(super) struct ColumnSteps<'r> {
     next: usize,
     /// What is left of it, if it is a collection, and where it starts in the page.
     open: Option<(ToCql<'r>, usize)>,
+    /// Bytes that the page has of it already, if it is a large value.
+    written: usize,
     any: bool,
 }
 
 impl<'r> ColumnSteps<'r> {
     pub(super) fn new(row: RowView<'r>, sight: Sight) -> ColumnSteps<'r> {
-        ColumnSteps { row, sight, next: 0, open: None, any: false }
+        ColumnSteps { row, sight, next: 0, open: None, written: 0, any: false }
     }
     pub(super) fn is_any_live(&self) -> bool {
         self.any
@@ -204,8 +208,8 @@ impl<'r> ColumnSteps<'r> {
 }
 
 impl ColumnPlan<'_> {
-    /// Goes on with at most so many elements of collections; whether all columns are written, as
-    /// [`ColumnPlan::write`] does.
+    /// Goes on with at most so many elements of collections, or a piece of a large value; whether
+    /// all columns are written, as [`ColumnPlan::write`] does.
     pub(super) fn step(
         &self,
         schema: &TableSchema,
@@ -244,7 +248,15 @@ impl ColumnPlan<'_> {
                     }
                     live
                 }
-                _ => write_column(schema, (*id, *form), data, steps.sight, out),
+                _ => match large_value(*form, data, steps.sight) {
+                    Some(value) => {
+                        if !put_piece_of(value, &mut steps.written, out) {
+                            return false;
+                        }
+                        true
+                    }
+                    None => write_column(schema, (*id, *form), data, steps.sight, out),
+                },
             };
             steps.open = None;
             steps.any |= live;
@@ -252,6 +264,32 @@ impl ColumnPlan<'_> {
         }
         true
     }
+}
+
+/// A live value that is copied in pieces.
+fn large_value<'r>(
+    form: ColumnForm,
+    data: Option<ColumnData<'r>>,
+    sight: Sight,
+) -> Option<&'r [u8]> {
+    let Some(ColumnData::Atomic(cell)) = data else { return None };
+    let (CellState::Live { value } | CellState::Expiring { value, .. }) = cell.state else {
+        return None;
+    };
+    let shown = cell.is_live(sight.now) && !sight.shadow.covers(cell.timestamp);
+    (form == ColumnForm::Value && VALUE_PIECE_BYTES < value.len() && shown).then_some(value)
+}
+
+/// Appends a piece of a value of which `written` bytes are there; whether it was the last.
+fn put_piece_of(value: &[u8], written: &mut usize, out: &mut Vec<u8>) -> bool {
+    if *written == 0 {
+        out.put_u32(value.len() as u32);
+    }
+    let end = value.len().min(*written + VALUE_PIECE_BYTES);
+    out.extend_from_slice(&value[*written..end]);
+    let is_last = end == value.len();
+    *written = if is_last { 0 } else { end };
+    is_last
 }
 
 /// Appends one column; whether it is live.
