@@ -164,6 +164,44 @@ fn counters_come_back() {
     });
 }
 
+/// Rows that are loaded and handed out in steps, before and behind others.
+#[test]
+fn values_of_some_mib_come_back() {
+    support::in_simulation(1, async {
+        let mut fragments = Vec::new();
+        for (key, lengths) in [(1, vec![10, 3 << 20, 300 << 10, 10]), (2, vec![2 << 20, 5 << 20])] {
+            let key = model::DecoratedKey::new(mutation::testing::partition_key(key).into());
+            fragments.push(Fragment::PartitionStart { key, tombstone: Tombstone::NONE });
+            for (number, length) in lengths.into_iter().enumerate() {
+                let value: Vec<u8> = (0..length).map(|at: usize| (at % 251) as u8).collect();
+                let timestamp = 1_700_000_000_000_000 + number as i64;
+                let mut row = RowBuilder::new(Vec::new());
+                if number % 2 == 0 {
+                    row.marker(Marker::Live { timestamp });
+                }
+                row.cell(ColumnId(3), Cell::live(timestamp, &value));
+                let key = mutation::testing::clustering(number as i32, "x");
+                fragments.push(Fragment::Row { key: key.into(), row: row.finish().into() });
+            }
+            fragments.push(Fragment::PartitionEnd);
+        }
+        let key = |at: usize| match &fragments[at] {
+            Fragment::PartitionStart { key, .. } => key.clone(),
+            other => panic!("{other:?}"),
+        };
+        if key(6) < key(0) {
+            fragments.rotate_left(6);
+        }
+        for compression in [Compression::None, Compression::LZ4] {
+            for column_index_bytes in [4096, 1 << 30] {
+                let options =
+                    WriterOptions { compression, column_index_bytes, ..support::options() };
+                check_fragments(1004, wide_schema(), fragments.clone(), options).await;
+            }
+        }
+    });
+}
+
 /// Rows that are written in steps, between others.
 #[test]
 fn rows_of_thousands_of_elements_come_back() {

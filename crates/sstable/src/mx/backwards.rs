@@ -322,6 +322,7 @@ async fn collect(
     loop {
         match elements.next(window, true, false, rows)? {
             Step::Need(bytes) => window.load(bytes).await?,
+            Step::Pause => runtime::task::yield_now().await,
             Step::Taken => {}
             Step::PartitionEnd | Step::Limit | Step::Beyond => return Ok(()),
         }

@@ -12,6 +12,7 @@ use crate::read_stats::ReadStats;
 use crate::table::Mapping;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
+use runtime::pieces::PIECE_BYTES;
 use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::{Bytes, Damaged};
@@ -21,6 +22,8 @@ use stdx::{Bytes, Damaged};
 pub(super) enum Step {
     /// The window must have this many bytes.
     Need(usize),
+    /// Others should have the shard before it goes on: a large row is decoded, and comes next.
+    Pause,
     /// One was taken.
     Taken,
     /// The partition ended.
@@ -57,6 +60,8 @@ pub(super) struct Elements {
     latest_weight: Option<i8>,
     /// Whether an element may be the static row.
     at_start: bool,
+    /// Where the row stands that the decoder holds and that was not handed out yet.
+    decoded_at: Option<u64>,
     /// Where the memory comes from, and goes to.
     stats: Rc<ReadStats>,
 }
@@ -79,6 +84,7 @@ impl Elements {
             latest: spares.buffer(),
             latest_weight: None,
             at_start: true,
+            decoded_at: None,
             stats,
         }
     }
@@ -201,7 +207,9 @@ impl Elements {
                 Step::Taken
             }
             Kind::Row(flags) => {
-                self.row(flags, body, out).map_err(in_body)?;
+                if !self.row(flags, (position, body), out).map_err(in_body)? {
+                    return Ok(Step::Pause);
+                }
                 self.take(0);
                 Step::Taken
             }
@@ -305,6 +313,7 @@ impl Elements {
         }
         if self.with_static {
             let shape = &self.mapping.shape;
+            self.decoded_at = None;
             if let Some(row) = self.decoder.decode(flags, body, &shape.statics, &shape.bases)? {
                 out.push(Fragment::StaticRow { row: Bytes::copy_from(row) });
             }
@@ -312,22 +321,34 @@ impl Elements {
         Ok(())
     }
 
+    /// Takes a row; of a large one it is only decoded at first, and handed out when it is asked for
+    /// again. Whether it was handed out.
     fn row(
         &mut self,
         flags: RowFlags,
-        body: &[u8],
+        (position, body): (u64, &[u8]),
         out: &mut Vec<Fragment>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<bool, Damaged> {
         let shape = &self.mapping.shape;
         let (columns, bases) = (&shape.regulars, &shape.bases);
-        if let Some(both) = self.decoder.decode_behind(&self.prefix, flags, body, columns, bases)? {
+        let both = if self.decoded_at.take() == Some(position) {
+            Some(self.decoder.row())
+        } else {
+            let both = self.decoder.decode_behind(&self.prefix, flags, body, columns, bases)?;
+            if both.is_some_and(|both| PIECE_BYTES < both.len()) {
+                self.decoded_at = Some(position);
+                return Ok(false);
+            }
+            both
+        };
+        if let Some(both) = both {
             // Key and row share one allocation.
             let both = Bytes::copy_from(both);
             let split = self.prefix.len();
             let row = both.slice(split..both.len());
             out.push(Fragment::Row { key: both.slice(0..split), row });
         }
-        Ok(())
+        Ok(true)
     }
 
     fn marker(

@@ -125,6 +125,8 @@ enum Progress {
     Enough,
     /// This many bytes must be in the window.
     Need(usize),
+    /// Others should have the shard before it goes on.
+    Pause,
     /// Something else must be read.
     Advance,
     /// Nothing is left.
@@ -135,6 +137,7 @@ enum Progress {
 enum Moved {
     On,
     Need(usize),
+    Pause,
     Advance,
     End,
 }
@@ -217,6 +220,7 @@ impl TableSource {
             match moved {
                 Moved::On => {}
                 Moved::Need(bytes) => return Ok(Progress::Need(bytes)),
+                Moved::Pause => return Ok(Progress::Pause),
                 Moved::Advance => return Ok(Progress::Advance),
                 Moved::End if out.len() == counted => return Ok(Progress::End),
                 Moved::End => {}
@@ -288,6 +292,7 @@ impl TableSource {
         let step = self.elements.next(&mut self.window, bounded, self.skipping, out)?;
         match step {
             Step::Need(bytes) => return Ok(Moved::Need(bytes)),
+            Step::Pause => return Ok(Moved::Pause),
             Step::Taken => {}
             Step::Limit if let Some(rows) = &mut self.rows => {
                 rows.catch_up(self.window.position());
@@ -680,6 +685,7 @@ impl TableSource {
         loop {
             match self.elements.next(&mut self.window, false, false, &mut rows)? {
                 Step::Need(bytes) => self.window.load(bytes).await?,
+                Step::Pause => runtime::task::yield_now().await,
                 Step::Taken => {}
                 Step::PartitionEnd | Step::Limit => break self.elements.finish(&mut rows),
                 Step::Beyond => break,
@@ -840,8 +846,8 @@ impl Source for TableSource {
         let start = out.len();
         match self.drain(budget, out) {
             Ok(Progress::Enough | Progress::End) => Some(Ok(())),
-            Ok(Progress::Need(_) | Progress::Advance) if start < out.len() => Some(Ok(())),
-            Ok(Progress::Need(_) | Progress::Advance) => None,
+            Ok(_) if start < out.len() => Some(Ok(())),
+            Ok(_) => None,
             Err(error) => Some(Err(self.failed(error))),
         }
     }
@@ -861,6 +867,10 @@ impl Source for TableSource {
                     Ok(Progress::Enough | Progress::End) => return Ok(()),
                     Ok(_) if start < out.len() => return Ok(()),
                     Ok(Progress::Need(bytes)) => self.load(bytes).await,
+                    Ok(Progress::Pause) => {
+                        runtime::task::yield_now().await;
+                        Ok(())
+                    }
                     Ok(Progress::Advance) => self.advance().await,
                     Err(error) => Err(error),
                 };

@@ -17,6 +17,11 @@ use stdx::{Cursor, Damaged, Put};
 
 /// What a row takes in memory beyond what it takes on disk, as a rule.
 const HEAD_BYTES: usize = 24;
+/// From so many bytes on a row has more room, so that no value moves what was decoded before it.
+const LARGE_BYTES_MIN: usize = 64 << 10;
+const LARGE_ROOM: usize = 512;
+/// A collection of so many elements is decoded into memory that can take all of the row's rest.
+const MANY_ELEMENTS_MIN: u64 = 1024;
 /// Up to this many columns the missing ones are a bitmap.
 const BITMAP_COLUMNS: usize = 64;
 
@@ -291,13 +296,22 @@ fn begin_collection(view: CollectionView<'_>, stats: &mut Collector, body: &mut 
     body.put_vint(view.len() as u64);
 }
 
+/// What is known of a column before those of lesser ids are written.
+#[derive(Debug)]
+enum Place {
+    /// Where it stands.
+    Offset(usize),
+    /// A collection, which is not read twice; `None`: nothing of it is left.
+    Blob(Option<Vec<u8>>),
+}
+
 /// Reads rows of one file; keeps its memory between rows.
 #[derive(Debug, Default)]
 pub struct RowDecoder {
     row: Vec<u8>,
     counter: Vec<u8>,
-    /// Where the columns of a row stand, when they do not stand by id: id, index, offset.
-    places: Vec<(model::ColumnId, u32, usize)>,
+    /// Where the columns of a row stand, when they do not stand by id: id, index, place.
+    places: Vec<(model::ColumnId, u32, Place)>,
     /// Whether the row has a marker, tombstone, cell or collection.
     any: bool,
 }
@@ -306,6 +320,11 @@ impl RowDecoder {
     /// One that puts rows into this memory.
     pub(crate) fn in_memory(row: Vec<u8>) -> RowDecoder {
         RowDecoder { row, ..RowDecoder::default() }
+    }
+
+    /// What was decoded last.
+    pub(crate) fn row(&self) -> &[u8] {
+        &self.row
     }
 
     /// The memory that rows were put into.
@@ -336,7 +355,8 @@ impl RowDecoder {
         let mut out = std::mem::take(&mut self.row);
         out.clear();
         // What the row takes is about what it takes on disk.
-        out.reserve(prefix.len() + body.len() + HEAD_BYTES);
+        let room = if body.len() < LARGE_BYTES_MIN { HEAD_BYTES } else { LARGE_ROOM };
+        out.reserve(prefix.len() + body.len() + room);
         out.extend_from_slice(prefix);
         match decode_values(out, head, body, columns, bases) {
             Ok(row) => {
@@ -372,7 +392,7 @@ impl RowDecoder {
         Ok(self.any.then_some(&self.row))
     }
 
-    /// Two passes: where each column stands, then the columns by id.
+    /// Two passes: where each column stands, and the collections; then the columns by id.
     fn read_unordered<'a>(
         &mut self,
         columns: &FileColumns,
@@ -386,18 +406,36 @@ impl RowDecoder {
         places.clear();
         for (index, column) in columns.list.iter().enumerate() {
             if !missing.has(index) {
+                let offset = cursor.offset() - body.offset();
+                let place = match column.id {
+                    Some(_) if column.complex => {
+                        Place::Blob(read_collection(column, context, cursor)?)
+                    }
+                    _ => {
+                        self.read_column(column, context, cursor, None)?;
+                        Place::Offset(offset)
+                    }
+                };
                 if let Some(id) = column.id {
-                    places.push((id, index as u32, cursor.offset() - body.offset()));
+                    places.push((id, index as u32, place));
                 }
-                self.read_column(column, context, cursor, None)?;
             }
         }
-        places.sort_unstable();
-        for (_, index, offset) in &places {
-            let mut there = body;
-            there.take(*offset, "column past its row")?;
-            let column = &columns.list[*index as usize];
-            self.read_column(column, context, &mut there, Some(builder))?;
+        places.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+        for (id, index, place) in places.drain(..) {
+            match place {
+                Place::Offset(offset) => {
+                    let mut there = body;
+                    there.take(offset, "column past its row")?;
+                    let column = &columns.list[index as usize];
+                    self.read_column(column, context, &mut there, Some(builder))?;
+                }
+                Place::Blob(Some(blob)) => {
+                    self.any = true;
+                    builder.collection(id, &blob);
+                }
+                Place::Blob(None) => {}
+            }
         }
         self.places = places;
         Ok(())
@@ -411,7 +449,12 @@ impl RowDecoder {
         out: Option<&mut RowBuilder>,
     ) -> Result<(), Damaged> {
         if column.complex {
-            return self.read_collection(column, context, cursor, out);
+            let blob = read_collection(column, context, cursor)?;
+            if let (Some(id), Some(builder), Some(blob)) = (column.id, out, blob) {
+                self.any = true;
+                builder.collection(id, &blob);
+            }
+            return Ok(());
         }
         let (_, cell) = read_cell(cursor, column, context.times, context.bases)?;
         let (Some(id), Some(builder)) = (column.id, out) else {
@@ -431,43 +474,39 @@ impl RowDecoder {
         }
         Ok(())
     }
+}
 
-    fn read_collection(
-        &mut self,
-        column: &FileColumn,
-        context: &Context<'_>,
-        cursor: &mut Cursor<'_>,
-        out: Option<&mut RowBuilder>,
-    ) -> Result<(), Damaged> {
-        let mut tombstone = match context.head.flags & flags::HAS_COMPLEX_DELETION {
-            0 => Tombstone::NONE,
-            _ => context.bases.tombstone(cursor)?,
-        };
-        if hidden(column, tombstone.timestamp) {
-            tombstone = Tombstone::NONE;
-        }
-        let count = cursor.vint("element count cut short")?;
-        let (Some(id), Some(builder)) = (column.id, out) else {
-            for _ in 0..count {
-                read_cell(cursor, column, context.times, context.bases)?;
-            }
-            return Ok(());
-        };
-        let mut writer = CollectionWriter::new(tombstone);
-        let mut any = !tombstone.is_none();
-        for _ in 0..count {
-            let (path, cell) = read_cell(cursor, column, context.times, context.bases)?;
-            if !hidden(column, cell.timestamp) {
-                writer.push(path, cell);
-                any = true;
-            }
-        }
-        if any {
-            self.any = true;
-            builder.collection(id, &writer.finish());
-        }
-        Ok(())
+/// The blob of a collection, unless it says nothing; `None` as well for one of no column.
+fn read_collection(
+    column: &FileColumn,
+    context: &Context<'_>,
+    cursor: &mut Cursor<'_>,
+) -> Result<Option<Vec<u8>>, Damaged> {
+    let mut tombstone = match context.head.flags & flags::HAS_COMPLEX_DELETION {
+        0 => Tombstone::NONE,
+        _ => context.bases.tombstone(cursor)?,
+    };
+    if hidden(column, tombstone.timestamp) {
+        tombstone = Tombstone::NONE;
     }
+    let count = cursor.vint("element count cut short")?;
+    if column.id.is_none() {
+        for _ in 0..count {
+            read_cell(cursor, column, context.times, context.bases)?;
+        }
+        return Ok(None);
+    }
+    let room = if count < MANY_ELEMENTS_MIN { 0 } else { cursor.rest().len() };
+    let mut writer = CollectionWriter::append_to(Vec::with_capacity(room), tombstone);
+    let mut any = !tombstone.is_none();
+    for _ in 0..count {
+        let (path, cell) = read_cell(cursor, column, context.times, context.bases)?;
+        if !hidden(column, cell.timestamp) {
+            writer.push(path, cell);
+            any = true;
+        }
+    }
+    Ok(any.then(|| writer.finish()))
 }
 
 /// Appends a row as nearly all are, and as [`RowEncoder::encode_values`] writes them; otherwise

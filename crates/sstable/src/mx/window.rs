@@ -27,6 +27,10 @@ use std::task::Poll;
 pub const WHOLE_BYTES: u64 = 64 << 10;
 /// The first step of a longer one, and the longest.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
+/// What one read brings of what does not lie in the window as a whole.
+const READ_BYTES_MAX: u64 = 1 << 20;
+/// What reads may bring behind that.
+const ROOM_BEHIND: usize = 2 * READ_BYTES_MAX as usize;
 /// Reads that are under way at once.
 pub const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
@@ -103,6 +107,8 @@ pub struct Window {
     asked: VecDeque<Flight>,
     /// Memory for the next read.
     spare: AlignedBuf,
+    /// Bytes that what is loaded has room for at least, once it grows.
+    room: usize,
 }
 
 impl Window {
@@ -120,6 +126,7 @@ impl Window {
             flights: VecDeque::new(),
             asked: VecDeque::new(),
             spare: AlignedBuf::new(),
+            room: 0,
         }
     }
 
@@ -309,8 +316,15 @@ impl Window {
 
     /// Loads such that `rest` has at least `want` bytes, or all there are.
     pub async fn load(&mut self, want: usize) -> Result<(), ReadError> {
+        let large = READ_BYTES_MAX < want as u64;
+        // What comes piece by piece does not move as it grows.
+        self.room = if large { want.saturating_add(ROOM_BEHIND) } else { 0 };
         while self.rest().len() < want && !self.is_loaded() {
-            self.load_more((want - self.rest().len()) as u64).await?;
+            let lacks = (want - self.rest().len()) as u64;
+            self.load_more(lacks.min(READ_BYTES_MAX)).await?;
+            if large {
+                runtime::task::yield_if_needed().await;
+            }
         }
         Ok(())
     }
@@ -375,10 +389,11 @@ impl Window {
         match &mut self.buf {
             Loaded::Own(bytes) => {
                 bytes.drain(..at);
+                bytes.reserve(self.room.saturating_sub(left).max(more.len() - cut));
                 bytes.extend_from_slice(&more[cut..]);
             }
             Loaded::Direct(_) => {
-                let mut bytes = Vec::with_capacity(left + more.len() - cut);
+                let mut bytes = Vec::with_capacity(self.room.max(left + more.len() - cut));
                 bytes.extend_from_slice(&self.buf[at..]);
                 bytes.extend_from_slice(&more[cut..]);
                 let old = std::mem::replace(&mut self.buf, Loaded::Own(bytes));
