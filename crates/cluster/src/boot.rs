@@ -29,6 +29,8 @@ use storage::{Log, Storage};
 /// Holds the node's host id, in the data directory.
 pub const IDENTITY_FILE: &str = "host_id";
 
+/// Bytes of a page of a system table that is read at the start, about.
+const BOOT_PAGE_BYTES: usize = 128 << 10;
 /// The key in `system.scylla_local` of what tells which system tables `system_schema` shows.
 const SYSTEM_TABLES_KEY: &str = "nereid_system_tables";
 
@@ -243,8 +245,11 @@ pub(crate) async fn read_table(
     let table = system_tables::table(keyspace, name);
     let now = runtime::time::wall_micros().div_euclid(1_000_000);
     let mut command = rows::read_all(&table, now);
+    // Rows of a larger page hold the shard for milliseconds while they are decoded.
+    command.bytes_max = command.bytes_max.min(BOOT_PAGE_BYTES);
     let mut found = Vec::new();
     loop {
+        runtime::task::yield_if_needed().await;
         let page = storage.read(&command).await.map_err(|error| BootError {
             step: "read a system table",
             what: format!("{keyspace}.{name}: {error:?}"),
