@@ -240,6 +240,21 @@ impl Connection {
         self.expected_answer.set(bytes.max(before - before / 8));
     }
 
+    /// Appends a large result, which is put together in pieces.
+    async fn push_large(
+        &self,
+        dialect: Dialect,
+        stream: i16,
+        known: Known<'_>,
+        response: &query::Response,
+    ) {
+        let own = response::large_result(dialect, stream, known, response).await;
+        self.push(|out| match out.is_empty() {
+            true => *out = own,
+            false => out.extend_from_slice(&own),
+        });
+    }
+
     /// Whether the client has neither taken what is sent to it nor sent the rest of a body for
     /// long.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
@@ -511,9 +526,13 @@ impl Connection {
         let processor = self.server.processor();
         let trace = processor.begin_trace(&self.session, cause);
         let traced = |command, request, text| Traced { command, request, text, request_bytes };
-        let answer = |known: Known<'_>, mut response: query::Response| {
+        let answer = async |known: Known<'_>, mut response: query::Response| {
             response.tracing_id = trace.told_id();
-            self.push(|out| response::result(out, dialect, stream, known, &response));
+            if response::is_large(&response) {
+                Box::pin(self.push_large(dialect, stream, known, &response)).await;
+            } else {
+                self.push(|out| response::result(out, dialect, stream, known, &response));
+            }
         };
         match request {
             Request::Query { text, parameters } => {
@@ -521,7 +540,7 @@ impl Connection {
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let response = processor.query(&self.session, text, &bound).await?;
                 let skip_metadata = parameters.skip_metadata;
-                answer(Known { skip_metadata, ..Known::default() }, response);
+                answer(Known { skip_metadata, ..Known::default() }, response).await;
                 let traced = traced("QUERY", "Execute CQL3 query", text);
                 processor.end_trace(&trace, traced, &bound);
             }
@@ -534,7 +553,7 @@ impl Connection {
                 let told = metadata_id.is_some() || !prepared.has_changed();
                 let skip_metadata = parameters.skip_metadata && told;
                 let tablet = self.better_tablet(&prepared, &bound);
-                answer(Known { skip_metadata, metadata_id, tablet }, response);
+                answer(Known { skip_metadata, metadata_id, tablet }, response).await;
                 let text = prepared.text();
                 let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
                 processor.end_trace(&trace, traced, &bound);
@@ -544,7 +563,7 @@ impl Connection {
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let statements = self.statements(&entries)?;
                 let response = processor.batch(&self.session, kind, &statements, &bound).await?;
-                answer(Known::default(), response);
+                answer(Known::default(), response).await;
                 let traced = traced("BATCH", "Execute batch of CQL3 queries", "");
                 processor.end_trace(&trace, traced, &bound);
             }
@@ -566,7 +585,11 @@ impl Connection {
         let bound = processor_parameters(dialect, parameters)?;
         let response = self.server.processor().query(&self.session, text, &bound).await?;
         let known = Known { skip_metadata: parameters.skip_metadata, ..Known::default() };
-        self.push(|out| response::result(out, dialect, stream, known, &response));
+        if response::is_large(&response) {
+            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+        } else {
+            self.push(|out| response::result(out, dialect, stream, known, &response));
+        }
         Ok(())
     }
 
@@ -602,7 +625,11 @@ impl Connection {
         let skip_metadata = parameters.skip_metadata && told;
         let tablet = self.better_tablet(&prepared, &bound);
         let known = Known { skip_metadata, metadata_id, tablet };
-        self.push(|out| response::result(out, dialect, stream, known, &response));
+        if response::is_large(&response) {
+            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+        } else {
+            self.push(|out| response::result(out, dialect, stream, known, &response));
+        }
         Ok(())
     }
 
@@ -632,7 +659,11 @@ impl Connection {
         let statements = self.statements(entries)?;
         let response = processor.batch(&self.session, kind, &statements, &bound).await?;
         let known = Known::default();
-        self.push(|out| response::result(out, dialect, stream, known, &response));
+        if response::is_large(&response) {
+            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+        } else {
+            self.push(|out| response::result(out, dialect, stream, known, &response));
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
 use model::Uuid;
 use query::{ColumnSpec, CqlError, Place, Prepared, Response, ResponseKind, ResultMetadata, Rows};
 use replication::Operation;
+use runtime::pieces::{self, PIECE_BYTES};
 use std::net::SocketAddr;
 use stdx::Put;
 
@@ -52,6 +53,43 @@ pub(crate) fn result(
     known: Known<'_>,
     response: &Response,
 ) {
+    let start = begin(out, dialect, stream, known, response);
+    if let ResponseKind::Rows(page) = &response.kind {
+        out.put(&page.body);
+    }
+    frame::finish(out, start);
+}
+
+/// Whether a result is worth putting together in pieces.
+pub(crate) fn is_large(response: &Response) -> bool {
+    matches!(&response.kind, ResponseKind::Rows(page) if PIECE_BYTES < page.body.len())
+}
+
+/// As [`result`] into memory of its own: rows are copied in pieces, between which others have the
+/// shard.
+pub(crate) async fn large_result(
+    dialect: Dialect,
+    stream: i16,
+    known: Known<'_>,
+    response: &Response,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let start = begin(&mut out, dialect, stream, known, response);
+    if let ResponseKind::Rows(page) = &response.kind {
+        pieces::extend(&mut out, &page.body).await;
+    }
+    frame::finish(&mut out, start);
+    out
+}
+
+/// Appends an answer but for its rows; where it starts.
+fn begin(
+    out: &mut Vec<u8>,
+    dialect: Dialect,
+    stream: i16,
+    known: Known<'_>,
+    response: &Response,
+) -> usize {
     let mut flags = 0;
     if response.tracing_id.is_some() {
         flags |= flag::TRACING;
@@ -75,7 +113,7 @@ pub(crate) fn result(
     }
     match &response.kind {
         ResponseKind::Void => out.put_u32(kind::VOID),
-        ResponseKind::Rows(page) => rows(out, dialect, known, page),
+        ResponseKind::Rows(page) => before_rows(out, dialect, known, page),
         ResponseKind::SetKeyspace(keyspace) => {
             out.put_u32(kind::SET_KEYSPACE);
             wire::string(out, keyspace);
@@ -85,7 +123,7 @@ pub(crate) fn result(
             schema_change(out, event);
         }
     }
-    frame::finish(out, start);
+    start
 }
 
 /// Appends a payload of one entry: the tuple of a tablet's range, (after, last], and the list of
@@ -110,7 +148,7 @@ fn tablet(out: &mut Vec<u8>, place: Place, host: Uuid) {
     out.put_u32(place.shard.into());
 }
 
-fn rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
+fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
     out.reserve(page.body.len() + 256);
     out.put_u32(kind::ROWS);
     let changed = known.metadata_id.is_some_and(|id| *id != page.metadata.id);
@@ -140,7 +178,6 @@ fn rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
         columns(out, dialect.version, shared, &page.metadata.columns);
     }
     out.put_u32(page.row_count);
-    out.put(&page.body);
 }
 
 /// Appends the envelope of a PREPARED result. `marks_lwt`: the client has asked to be told of

@@ -54,6 +54,28 @@ fn rows_carry_metadata_unless_the_client_has_it() {
 }
 
 #[test]
+fn a_large_result_is_the_same_in_memory_of_its_own() {
+    runtime::sim::test(1, || async {
+        let of = |bytes: usize| {
+            let body = (0..bytes).map(|at| (at % 251) as u8).collect();
+            Response::of(ResponseKind::Rows(Rows { body, ..page(Some(b"s".to_vec())) }))
+        };
+        let small = of(PIECE_BYTES);
+        assert!(!is_large(&small));
+        let void = Response::of(ResponseKind::Void);
+        assert!(!is_large(&void));
+        for known in [Known::default(), Known { skip_metadata: true, ..Known::default() }] {
+            let mut large = of(10 * PIECE_BYTES + 7);
+            large.warnings.push("long".to_string());
+            assert!(is_large(&large));
+            let mut out = Vec::new();
+            result(&mut out, V5, 9, known, &large);
+            assert!(large_result(V5, 9, known, &large).await == out);
+        }
+    });
+}
+
+#[test]
 fn a_changed_result_is_told_with_its_new_id() {
     let known = Known { skip_metadata: true, metadata_id: Some(b"old"), tablet: None };
     let text = rows_body(V5, known, page(None));

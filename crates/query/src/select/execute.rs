@@ -22,6 +22,7 @@ use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
 use replication::Coordinator;
+use runtime::pieces::{self, PIECE_BYTES};
 use std::collections::VecDeque;
 
 /// An answer that no limit of memory is asked for.
@@ -674,10 +675,17 @@ impl Scan<'_> {
     async fn consume(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
         self.tombstones_seen += page.tombstones_seen;
         if self.command.shape != RowShape::Whole {
+            // What is seldom makes the future of every read no larger.
+            if PIECE_BYTES < page.bytes.len() && !self.output.is_empty() {
+                return Box::pin(self.take_slowly(page, more)).await;
+            }
             return self.take(page, more);
         }
         let copied = self.plan.verbatim && self.output.is_plain();
         if copied && page.row_count <= self.room() {
+            if PIECE_BYTES < self.output.body.len() {
+                Box::pin(pieces::reserve(&mut self.output.body, page.bytes.len())).await;
+            }
             return self.copy(page, more);
         }
         if let Some(projection) = &self.plan.projection
@@ -793,6 +801,15 @@ impl Scan<'_> {
             self.output.body.extend_from_slice(&page.bytes);
             self.output.row_count += page.row_count;
         }
+        self.check_size()?;
+        Ok(consumed)
+    }
+
+    /// As [`Scan::take`] behind other rows, in pieces between which others have the shard.
+    async fn take_slowly(&mut self, page: &mut Page, more: bool) -> Result<Consumed, CqlError> {
+        let consumed = self.copied(page, more);
+        pieces::extend(&mut self.output.body, &page.bytes).await;
+        self.output.row_count += page.row_count;
         self.check_size()?;
         Ok(consumed)
     }
