@@ -2,49 +2,73 @@
 
 use super::*;
 use std::iter::Peekable;
+use std::rc::Rc;
+
+/// Range tombstones of a chunk, at most: what an insertion moves.
+const CHUNK_MAX: usize = 64;
 
 /// Non-overlapping range tombstones in table order (*normalized*). Inserting and merging keep the
-/// greater tombstone where two overlap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// greater tombstone where two overlap. A clone shares all of them.
+#[derive(Clone, Debug, Default)]
 pub struct RangeTombstoneList {
-    ranges: Vec<RangeTombstone>,
+    /// *chunked*.
+    chunks: Vec<Rc<Vec<RangeTombstone>>>,
+    len: usize,
+}
+
+/// A place in a list: that of a range, or behind the last chunk, at 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    chunk: usize,
+    at: usize,
 }
 
 impl RangeTombstoneList {
     /// No deletions; allocates nothing.
     pub const fn new() -> RangeTombstoneList {
-        RangeTombstoneList { ranges: Vec::new() }
+        RangeTombstoneList { chunks: Vec::new(), len: 0 }
     }
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.len == 0
     }
     pub fn len(&self) -> usize {
-        self.ranges.len()
+        self.len
     }
     /// In table order.
-    pub fn iter(&self) -> std::slice::Iter<'_, RangeTombstone> {
-        self.ranges.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &RangeTombstone> + Clone {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// Frees the last `count` of them; whether there are more. Who frees a long list does it so,
-    /// bit by bit.
+    /// Frees some of the last, at most `count`; whether there are more. Who frees a long list does
+    /// it so, bit by bit.
     pub fn drop_last(&mut self, count: usize) -> bool {
-        self.ranges.truncate(self.ranges.len().saturating_sub(count));
+        let Some(last) = self.chunks.last_mut() else { return false };
+        let gone = match Rc::get_mut(last) {
+            Some(own) if count < own.len() => {
+                own.truncate(own.len() - count);
+                count
+            }
+            // All of it, or what others hold still.
+            _ => self.chunks.pop().map_or(0, |last| last.len()),
+        };
+        self.len -= gone;
         !self.is_empty()
     }
 
-    /// Adds a deletion, splitting what it overlaps. Costs a binary search and moving what follows.
+    /// Adds a deletion, splitting what it overlaps. Costs a binary search, moving the rest of a
+    /// chunk, and copying that chunk if others share it.
     pub fn insert(&mut self, order: &ClusteringOrder, new: RangeTombstone) {
         if new.tombstone.is_none() || new.range.is_empty(order) {
             return;
         }
         // What overlaps or touches: neighbours that touch may have to be joined.
         let (start, end) = (&new.range.start, &new.range.end);
-        let first = self.ranges.partition_point(|old| old.range.end.compare(order, start).is_lt());
-        let last = self.ranges.partition_point(|old| old.range.start.compare(order, end).is_le());
-        let mut pieces = Pieces { order, out: Vec::with_capacity(2 * (last - first) + 1) };
+        let first = self.seek(|old| old.range.end.compare(order, start).is_lt());
+        let last = self.seek(|old| old.range.start.compare(order, end).is_le());
+        let (mut pieces, mut overlapped) = (Pieces { order, out: Vec::new() }, 0);
         let mut done = start;
-        for old in &self.ranges[first..last] {
+        for old in self.between(first, last) {
+            overlapped += 1;
             let range = &old.range;
             pieces.push(&range.start, earlier(order, &range.end, start), old.tombstone);
             pieces.push(done, earlier(order, &range.start, end), new.tombstone);
@@ -60,16 +84,63 @@ impl RangeTombstoneList {
         }
         pieces.push(done, end, new.tombstone);
         let pieces = pieces.out;
-        self.ranges.splice(first..last, pieces);
+        self.len = self.len - overlapped + pieces.len();
+        self.replace(first, last, pieces);
+    }
+
+    /// The first place of which `is_before` does not hold; it holds of all before and of none after.
+    fn seek(&self, is_before: impl Fn(&RangeTombstone) -> bool) -> Place {
+        let chunk = self.chunks.partition_point(|one| one.last().is_some_and(&is_before));
+        let at = self.chunks.get(chunk).map_or(0, |one| one.partition_point(&is_before));
+        Place { chunk, at }
+    }
+
+    /// What lies from one place to before another.
+    fn between(
+        &self,
+        first: Place,
+        last: Place,
+    ) -> impl DoubleEndedIterator<Item = &RangeTombstone> {
+        let part = move |chunk: usize| {
+            let all = self.chunks.get(chunk).map_or(&[][..], |one| one);
+            let from = if chunk == first.chunk { first.at } else { 0 };
+            let to = if chunk == last.chunk { last.at } else { all.len() };
+            &all[from..to.max(from)]
+        };
+        (first.chunk..=last.chunk).flat_map(part)
+    }
+
+    /// Puts `pieces` where those from `first` to before `last` were.
+    fn replace(&mut self, first: Place, last: Place, pieces: Vec<RangeTombstone>) {
+        if self.chunks.is_empty() {
+            self.chunks.push(Rc::default());
+        }
+        // What comes after all goes to the last chunk.
+        let index = first.chunk.min(self.chunks.len() - 1);
+        let from = if index == first.chunk { first.at } else { self.chunks[index].len() };
+        let to = if index == last.chunk { last.at } else { self.chunks[index].len() };
+        if index < last.chunk {
+            if 0 < last.at {
+                Rc::make_mut(&mut self.chunks[last.chunk]).drain(..last.at);
+            }
+            self.chunks.drain(index + 1..last.chunk);
+        }
+        let chunk = Rc::make_mut(&mut self.chunks[index]);
+        chunk.splice(from..to, pieces);
+        if CHUNK_MAX < chunk.len() {
+            let all = std::mem::take(chunk);
+            let parts = all.chunks(CHUNK_MAX / 2).map(|part| Rc::new(part.to_vec()));
+            self.chunks.splice(index..=index, parts);
+        }
     }
 
     /// Adds all deletions of `other`.
     pub fn merge(&mut self, order: &ClusteringOrder, other: &RangeTombstoneList) {
         if self.is_empty() {
-            self.ranges.clone_from(&other.ranges);
+            self.clone_from(other);
             return;
         }
-        for range in &other.ranges {
+        for range in other.iter() {
             self.insert(order, range.clone());
         }
     }
@@ -78,7 +149,8 @@ impl RangeTombstoneList {
     pub fn tombstone_at(&self, order: &ClusteringOrder, position: (&[u8], i8)) -> Tombstone {
         let ends_before =
             |old: &RangeTombstone| order.compare(old.range.end.as_parts(), position).is_le();
-        match self.ranges.get(self.ranges.partition_point(ends_before)) {
+        let place = self.seek(ends_before);
+        match self.chunks.get(place.chunk).and_then(|chunk| chunk.get(place.at)) {
             Some(found) if found.range.contains(order, position) => found.tombstone,
             _ => Tombstone::NONE,
         }
@@ -91,9 +163,9 @@ impl RangeTombstoneList {
         range: &'a ClusteringRange,
     ) -> impl DoubleEndedIterator<Item = RangeTombstone> + 'a {
         let (start, end) = (&range.start, &range.end);
-        let first = self.ranges.partition_point(|old| old.range.end.compare(order, start).is_le());
-        let last = self.ranges.partition_point(|old| old.range.start.compare(order, end).is_lt());
-        self.ranges[first..last.max(first)].iter().filter_map(move |old| {
+        let first = self.seek(|old| old.range.end.compare(order, start).is_le());
+        let last = self.seek(|old| old.range.start.compare(order, end).is_lt());
+        self.between(first, last.max(first)).filter_map(move |old| {
             let range = old.range.intersect(order, range)?;
             Some(RangeTombstone { range, tombstone: old.tombstone })
         })
@@ -124,6 +196,14 @@ impl RangeTombstoneList {
         }
     }
 }
+
+impl PartialEq for RangeTombstoneList {
+    fn eq(&self, other: &RangeTombstoneList) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for RangeTombstoneList {}
 
 /// Makes changes of ranges that come in the direction of the stream.
 struct Changes<'o, I: Iterator<Item = RangeTombstone>> {

@@ -7,6 +7,8 @@
 //! Invariants
 //!  - *normalized*: the ranges of a list are not empty, ascend, do not overlap, and neighbours
 //!    that touch have different tombstones. Equal deletions make equal lists.
+//!  - *chunked*: a list is chunks of some ranges each, none of them empty or long. A change moves
+//!    and copies the ranges of one chunk, however many the list has and whoever shares it.
 
 mod list;
 #[cfg(test)]
