@@ -7,17 +7,15 @@
 //! does. If an append costs the same however large the map is, all of them are O(n log n).
 
 use super::cql::{self, Statement};
+use super::latencies::Latencies;
 use super::tool::{Bench, Tool};
 use super::words::Words;
-use hdrhistogram::Histogram;
 use query::Value;
 use replication::Consistency;
 use runtime::counters::{Counters, cpu_ns};
 use runtime::time::Instant;
 
 const KEYSPACE: &str = "ks";
-/// Latencies from a nanosecond to a minute.
-const NANOS_MAX: u64 = 60_000_000_000;
 
 const USAGE: &str = "\
 usage: nereid perf-append [OPTIONS]
@@ -140,7 +138,7 @@ struct Sample {
     before: Spent,
     after: Spent,
     /// In nanoseconds.
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     cpu_ns_max: u64,
 }
 
@@ -150,8 +148,7 @@ async fn append_up_to(
     counters: &Counters,
     numbers: std::ops::Range<u32>,
 ) -> Result<Sample, String> {
-    let made = Histogram::new_with_bounds(1, NANOS_MAX, 3);
-    let mut latencies = made.expect("the bounds are constants that a histogram takes");
+    let mut latencies = Latencies::default();
     let element = vec![0x5a; options.value_bytes];
     let count = numbers.len() as f64;
     let (before, mut cpu_ns_max) = (Spent::now(counters), 0);
@@ -162,7 +159,7 @@ async fn append_up_to(
         let (begun, begun_cpu) = (Instant::now(), cpu_ns());
         let done = statement.run(&[Value::Bytes(&map)], Consistency::One).await;
         done.map_err(|error| error.to_string())?;
-        latencies.saturating_record((begun.elapsed().as_nanos() as u64).max(1));
+        latencies.note(begun.elapsed().as_nanos() as u64);
         cpu_ns_max = cpu_ns_max.max(cpu_ns() - begun_cpu);
         // As a client would that waits for its answer.
         runtime::task::yield_now().await;
@@ -177,7 +174,7 @@ fn report(sample: &Sample, elements: u32) {
         (Some(before), Some(after)) => format!("{:.0}", each(after, before)),
         _ => "n/a".to_string(),
     };
-    let micros = |quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0;
+    let micros = |share| latencies.quantile(share) as f64 / 1000.0;
     println!(
         "{elements:>10} {:>12.1} {:>12.0} {instructions:>12} {:>10.2} {:>9.1} {:>9.1} {:>9.1} \
          {:>9.1} {:>9.1}",

@@ -7,6 +7,7 @@
 
 mod options;
 
+use super::latencies::Latencies;
 use super::offline;
 use model::{DecoratedKey, TableSchema};
 use mutation::{Cell as Value, MutationBuilder, RowBuilder};
@@ -37,8 +38,8 @@ struct Pair {
 /// How long operations took, in nanoseconds, and what reads found.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    writes: Vec<u32>,
-    reads: Vec<u32>,
+    writes: Latencies,
+    reads: Latencies,
     hits: u64,
 }
 
@@ -71,15 +72,15 @@ async fn measure(options: &Options) -> Result<(), String> {
         }
         let (seen, stats) = (pair.seen.take(), pair.cache.stats());
         println!("{}", line(&seen, &stats, &before, start.elapsed().as_secs_f64()));
-        all.writes.extend(seen.writes);
-        all.reads.extend(seen.reads);
+        all.writes.add(&seen.writes);
+        all.reads.add(&seen.reads);
         before = stats;
     }
     pair.stopped.set(true);
     scope.join().await;
     pair.cache.close().await;
-    println!("reads : {}", percentiles(&mut all.reads));
-    println!("writes: {}", percentiles(&mut all.writes));
+    println!("reads : {}", percentiles(&all.reads));
+    println!("writes: {}", percentiles(&all.writes));
     println!("turns that the stall detector saw: {}", runtime::stalls().0 - stalls);
     Ok(())
 }
@@ -92,7 +93,7 @@ impl Pair {
                 let mutation = self.mutation(self.merged.get() + number);
                 let start = Instant::now();
                 offline::apply(&memtable, &self.schema, &mutation);
-                self.seen.borrow_mut().writes.push(nanos(start));
+                self.seen.borrow_mut().writes.note(nanos(start));
                 runtime::task::yield_if_needed().await;
             }
             if let Err(error) = self.cache.merge(&memtable, |_| true).await {
@@ -116,7 +117,7 @@ impl Pair {
             let key = DecoratedKey::new(Bytes::copy_from(&number.to_be_bytes()));
             let found = self.cache.rows_of(&key).is_some();
             let mut seen = self.seen.borrow_mut();
-            seen.reads.push(nanos(start));
+            seen.reads.note(nanos(start));
             seen.hits += u64::from(found);
         }
     }
@@ -132,8 +133,8 @@ impl Pair {
     }
 }
 
-fn nanos(start: Instant) -> u32 {
-    u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX)
+fn nanos(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
 }
 
 fn line(seen: &Seen, now: &RowCacheStats, before: &RowCacheStats, seconds: f64) -> String {
@@ -142,22 +143,23 @@ fn line(seen: &Seen, now: &RowCacheStats, before: &RowCacheStats, seconds: f64) 
     format!(
         "rd/s: {:.0}, wr/s: {:.0}, in/s: {:.0}, ev/s: {:.0}, hit/s: {:.0}, cache: {}/{} [MB], \
          read: {}, write: {}",
-        rate(seen.reads.len() as u64),
-        rate(seen.writes.len() as u64),
+        rate(seen.reads.len()),
+        rate(seen.writes.len()),
         rate(now.partition_insertions - before.partition_insertions),
         rate(now.partition_evictions - before.partition_evictions),
         rate(seen.hits),
         mega(now.bytes_used),
         mega(now.bytes_limit),
-        percentiles(&mut seen.reads.clone()),
-        percentiles(&mut seen.writes.clone()),
+        percentiles(&seen.reads),
+        percentiles(&seen.writes),
     )
 }
 
-fn percentiles(nanos: &mut [u32]) -> String {
-    nanos.sort_unstable();
-    let Some(last) = nanos.len().checked_sub(1) else { return "none".to_string() };
-    let at = |share: f64| f64::from(nanos[(last as f64 * share).round() as usize]) / 1e3;
+fn percentiles(nanos: &Latencies) -> String {
+    if nanos.len() == 0 {
+        return "none".to_string();
+    }
+    let at = |share: f64| nanos.quantile(share) as f64 / 1e3;
     format!(
         "{{50%: {:.1}, 90%: {:.1}, 99%: {:.1}, 99.9%: {:.1}, max: {:.1} [us]}}",
         at(0.5),
@@ -180,12 +182,12 @@ mod tests {
             bytes_limit: 4 << 20,
             ..RowCacheStats::default()
         };
-        let writes = (1..=1000).rev().map(|micros| micros * 1000).collect();
-        let seen = Seen { writes, reads: Vec::new(), hits: 8 };
+        let writes = (1..=1000).collect();
+        let seen = Seen { writes, reads: Latencies::default(), hits: 8 };
         assert_eq!(
             line(&seen, &stats(30), &stats(10), 2.0),
             "rd/s: 0, wr/s: 500, in/s: 0, ev/s: 10, hit/s: 4, cache: 3/4 [MB], read: none, write: \
-             {50%: 501.0, 90%: 900.0, 99%: 990.0, 99.9%: 999.0, max: 1000.0 [us]}"
+             {50%: 0.5, 90%: 0.9, 99%: 1.0, 99.9%: 1.0, max: 1.0 [us]}"
         );
     }
 }

@@ -3,6 +3,7 @@
 //! A sample is a second, or a fixed number of operations per shard. Allocations, tasks,
 //! instructions and cycles are those of the shards' own threads during the sample.
 
+use super::latencies::Latencies;
 use super::words::Words;
 use runtime::counters::Counters;
 use runtime::task::Scope;
@@ -78,7 +79,7 @@ pub(crate) struct Workers {
     count: u64,
     stop_on_error: bool,
     counters: Counters,
-    latencies: RefCell<Vec<u32>>,
+    latencies: RefCell<Latencies>,
 }
 
 impl Workers {
@@ -108,7 +109,7 @@ pub(crate) struct Worked {
     /// What the workload counts of its own.
     pub(crate) counted: Vec<(&'static str, u64)>,
     /// Of some operations, in microseconds.
-    pub(crate) latencies: Vec<u32>,
+    pub(crate) latencies: Latencies,
 }
 
 /// Objects that the row cache of this shard has made, if it has one.
@@ -160,7 +161,7 @@ impl Worked {
         for ((_, sum), (_, count)) in self.counted.iter_mut().zip(&other.counted) {
             *sum += count;
         }
-        self.latencies.extend(other.latencies);
+        self.latencies.add(&other.latencies);
     }
 }
 
@@ -242,8 +243,7 @@ async fn work<W: Workload>(workload: &W, progress: &Progress) -> Result<(), W::E
         let started = left.get().is_multiple_of(TIMED_EVERY).then(Instant::now);
         let outcome = workload.operate().await;
         if let Some(started) = started {
-            let micros = started.elapsed().as_micros();
-            workers.latencies.borrow_mut().push(u32::try_from(micros).unwrap_or(u32::MAX));
+            workers.latencies.borrow_mut().note(started.elapsed().as_micros() as u64);
         }
         match outcome {
             Ok(()) => operations.set(operations.get() + 1),

@@ -1,6 +1,7 @@
 //! What tools with a [`Workload`](super::load::Workload) print: a line per sample, aggregates,
 //! JSON.
 
+use super::latencies::Latencies;
 use super::load::{Plan, Sample};
 use super::statistics::Aggregate;
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ fn median(samples: &[Sample]) -> Option<&Sample> {
 }
 
 /// Everything after the samples.
-fn aggregates(samples: &[Sample]) -> String {
+fn aggregates(samples: &[Sample], latencies: &Latencies) -> String {
     let mut out = String::new();
     if let Some(median) = median(samples) {
         out.push_str(&format!("\nmedian {}\n", median.line()));
@@ -71,24 +72,22 @@ fn aggregates(samples: &[Sample]) -> String {
     add("throughput", samples.iter().map(|sample| Some(sample.throughput())).collect());
     add("instructions_per_op", samples.iter().map(Sample::instructions).collect());
     add("cpu_cycles_per_op", samples.iter().map(Sample::cycles).collect());
-    out.push_str(&latency_line(samples));
+    out.push_str(&latency_line(latencies));
     out
 }
 
 /// Latencies of all samples, in microseconds: with that many workers each operation waits for
 /// others.
-fn latency_line(samples: &[Sample]) -> String {
-    let mut all: Vec<u32> =
-        samples.iter().flat_map(|sample| sample.worked.latencies.iter().copied()).collect();
-    all.sort_unstable();
-    let Some(last) = all.len().checked_sub(1) else { return String::new() };
-    let at = |share: f64| all[(last as f64 * share).round() as usize];
+fn latency_line(all: &Latencies) -> String {
+    if all.len() == 0 {
+        return String::new();
+    }
     format!(
         "latency (us): p50={} p99={} p999={} maximum={} ({} operations timed)\n",
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        all[last],
+        all.quantile(0.5),
+        all.quantile(0.99),
+        all.quantile(0.999),
+        all.quantile(1.0),
         all.len()
     )
 }
@@ -108,7 +107,12 @@ pub(crate) async fn conclude(
     parameters: &Parameters<'_>,
     samples: &[Sample],
 ) -> Result<(), String> {
-    print!("{}", aggregates(samples));
+    let mut latencies = Latencies::default();
+    for sample in samples {
+        latencies.add(&sample.worked.latencies);
+        runtime::task::yield_if_needed().await;
+    }
+    print!("{}", aggregates(samples, &latencies));
     let Some(path) = &plan.json_result else { return Ok(()) };
     let text = json(parameters, samples).to_string();
     let written = runtime::io::fs::write_file_atomic(path, text.as_bytes()).await;
@@ -183,9 +187,9 @@ mod tests {
         assert_eq!(sample(Vec::new()).line(), format!("{common})"));
         let more = sample(vec![("bytes", 512_000), ("writes", 100)]).line();
         assert_eq!(more, format!("{common},    512.0 bytes/op,      0.1 writes/op)"));
-        let end = aggregates(&[sample(Vec::new())]);
+        let end = aggregates(&[sample(Vec::new())], &(1..=1000).collect());
         assert!(end.contains("cpu_cycles_per_op: n/a"), "{end}");
-        let latencies = "latency (us): p50=501 p99=990 p999=999 maximum=1000 (1000 operations";
+        let latencies = "latency (us): p50=500 p99=990 p999=999 maximum=1000 (1000 operations";
         assert!(end.contains(latencies), "{end}");
     }
 

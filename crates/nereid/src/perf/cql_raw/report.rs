@@ -1,13 +1,10 @@
 //! The output of `perf-cql-raw`: a line per sample, aggregates with latencies and errors, JSON.
 
 use super::options::Options;
+use crate::perf::latencies::Latencies;
 use crate::perf::statistics::Aggregate;
-use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The longest latency that is told from longer ones, in microseconds.
-const MICROS_MAX: u64 = 600_000_000;
 
 /// A second, or a number of operations, of one shard or of all.
 #[derive(Clone, Debug)]
@@ -22,14 +19,13 @@ pub(super) struct Sample {
     /// Answered with an error, by its code.
     pub(super) failed: BTreeMap<u32, u64>,
     /// Of what was answered well, in microseconds.
-    pub(super) latencies: Histogram<u64>,
+    pub(super) latencies: Latencies,
 }
 
 impl Sample {
     pub(super) fn new() -> Sample {
-        let made = Histogram::new_with_bounds(1, MICROS_MAX, 3);
-        let latencies = made.expect("the bounds are constants that a histogram takes");
-        Sample { seconds: 0.0, done: 0, late: 0, unsent: 0, failed: BTreeMap::new(), latencies }
+        let (failed, latencies) = (BTreeMap::new(), Latencies::default());
+        Sample { seconds: 0.0, done: 0, late: 0, unsent: 0, failed, latencies }
     }
 
     /// What all shards did.
@@ -48,8 +44,7 @@ impl Sample {
         for (code, count) in &other.failed {
             *self.failed.entry(*code).or_default() += count;
         }
-        let added = self.latencies.add(&other.latencies);
-        debug_assert!(added.is_ok(), "histograms of the same bounds");
+        self.latencies.add(&other.latencies);
     }
 
     /// Answered well, so long after it was due.
@@ -59,7 +54,7 @@ impl Sample {
         } else {
             self.late += 1;
         }
-        self.latencies.saturating_record(micros.max(1));
+        self.latencies.note(micros);
     }
 
     pub(super) fn errors(&self) -> u64 {
@@ -87,15 +82,15 @@ impl Sample {
     }
 }
 
-fn millis(histogram: &Histogram<u64>, quantile: f64) -> f64 {
-    histogram.value_at_quantile(quantile) as f64 / 1000.0
+fn millis(latencies: &Latencies, share: f64) -> f64 {
+    latencies.quantile(share) as f64 / 1000.0
 }
 
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-fn latencies(histogram: &Histogram<u64>) -> String {
-    let parts = QUANTILES.map(|(name, at)| format!("{name} {:.3}", millis(histogram, at)));
+fn latencies(latencies: &Latencies) -> String {
+    let parts = QUANTILES.map(|(name, at)| format!("{name} {:.3}", millis(latencies, at)));
     parts.join(", ")
 }
 

@@ -47,7 +47,12 @@ pub(crate) async fn memtables(
         keys.insert(offline::apply(table, schema, &mutation));
         runtime::task::yield_if_needed().await;
     }
-    (tables, keys.into_iter().collect())
+    let mut ordered = Vec::with_capacity(keys.len());
+    while let Some(key) = keys.pop_first() {
+        ordered.push(key);
+        runtime::task::yield_if_needed().await;
+    }
+    (tables, ordered)
 }
 
 fn mutation(
