@@ -43,6 +43,7 @@ pub(crate) async fn run(options: &Options, folder: &Path) -> Result<(Vec<f64>, u
         for memtable in std::mem::take(&mut bench.memtables) {
             let written = bench.write(&memtable).await?;
             bench.tables.push(bench.open(written).await?);
+            Memtable::take_apart(memtable).await;
         }
     }
     let mut rates = Vec::new();
@@ -64,6 +65,9 @@ pub(crate) async fn run(options: &Options, folder: &Path) -> Result<(Vec<f64>, u
             return Err(format!("{partitions} partitions where {wanted} are"));
         }
         rates.push(partitions as f64 / seconds.max(1e-9));
+    }
+    for memtable in bench.memtables {
+        Memtable::take_apart(memtable).await;
     }
     Ok((rates, bench.tables.iter().map(|table| table.data_bytes()).sum()))
 }
