@@ -7,7 +7,7 @@
   ./test.py tests/cql/test_x.py::test_y     one test of a pytest suite
   ./test.py -k WORD            only tests whose name holds WORD (pytest and cargo suites)
   ./test.py --list             the suites, with what they prove
-  ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60)
+  ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60), as many at a time as --jobs says
   ./test.py --sanitize         the arena's tests under the address sanitizer (nightly Rust)
   ./test.py --lane nightly     the default lane and the slow suites
 
@@ -41,6 +41,7 @@ import threading
 import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -258,8 +259,9 @@ def select(suites, words, lane):
     return [(suite, chosen[suite]) for suite in suites if suite in chosen]
 
 
-def fuzz(seconds):
-    """Builds the targets of fuzz/ with coverage counters, and runs each for some seconds."""
+def fuzz(seconds, jobs):
+    """Builds the targets of fuzz/ with coverage counters, and runs each for some seconds, so many
+    of them at a time."""
     passes = ["passes=sancov-module"] + [f"llvm-args=-sanitizer-coverage-{word}" for word in (
         "level=4", "inline-8bit-counters", "pc-table", "trace-compares")]
     host = re.search(r"host: (\S+)", subprocess.check_output(["rustc", "-vV"], text=True)).group(1)
@@ -271,24 +273,31 @@ def fuzz(seconds):
     if code:
         say(output)
         return Counts(failed=1)
+    targets = sorted(path.stem for path in (ROOT / "fuzz" / "targets").glob("*.rs"))
+    say(f"== fuzz {len(targets)} targets, {jobs} at a time, for {seconds} s each")
     total = Counts()
-    for target in sorted(path.stem for path in (ROOT / "fuzz" / "targets").glob("*.rs")):
-        say(f"== fuzz {target} for {seconds} s")
-        found, crashes = WORK / "fuzz" / target, ROOT / "fuzz" / "artifacts" / target
-        found.mkdir(parents=True, exist_ok=True)
-        crashes.mkdir(parents=True, exist_ok=True)
-        command = [str(ROOT / "fuzz" / "target" / host / "release" / target), str(found),
-                   str(ROOT / "fuzz" / "corpus" / target), f"-max_total_time={seconds}",
-                   "-rss_limit_mb=2048", "-timeout=10", "-max_len=65536", "-print_final_stats=1",
-                   f"-artifact_prefix={crashes}/"]
-        code, output = run(command, seconds + 300)
-        total.add(Counts(passed=int(code == 0), failed=int(code != 0)))
-        runs = re.search(r"number_of_executed_units: (\d+)", output)
-        say(f"   {target}: {'passed' if code == 0 else 'FAILED'}, {runs.group(1) if runs else '?'} "
-            "runs")
-        if code:
-            say(output[-6000:])
+    with ThreadPoolExecutor(jobs) as pool:
+        for passed in pool.map(lambda target: fuzz_one(target, seconds, host), targets):
+            total.add(Counts(passed=int(passed), failed=int(not passed)))
     return total
+
+
+def fuzz_one(target, seconds, host):
+    """Whether a target ran to its end without a crash."""
+    found, crashes = WORK / "fuzz" / target, ROOT / "fuzz" / "artifacts" / target
+    found.mkdir(parents=True, exist_ok=True)
+    crashes.mkdir(parents=True, exist_ok=True)
+    command = [str(ROOT / "fuzz" / "target" / host / "release" / target), str(found),
+               str(ROOT / "fuzz" / "corpus" / target), f"-max_total_time={seconds}",
+               "-rss_limit_mb=2048", "-timeout=10", "-max_len=65536", "-print_final_stats=1",
+               f"-artifact_prefix={crashes}/"]
+    code, output = run(command, seconds + 300)
+    runs = re.search(r"number_of_executed_units: (\d+)", output)
+    ended, count = "FAILED" if code else "passed", runs.group(1) if runs else "?"
+    say(f"   {target}: {ended}, {count} runs")
+    if code:
+        say(output[-6000:])
+    return code == 0
 
 
 def sanitize():
@@ -317,6 +326,8 @@ def main():
     parser.add_argument("-k", dest="word", help="only tests whose name holds this word")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument("--fuzz", nargs="?", const=60, type=int, metavar="SECONDS")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="fuzz targets that run at a time")
     parser.add_argument("--sanitize", action="store_true",
                         help="the arena's tests under the address sanitizer, and nothing else")
     parser.add_argument("--lane", choices=["default", "nightly"], default="default")
@@ -330,7 +341,7 @@ def main():
         return 0
     WORK.mkdir(exist_ok=True)
     if arguments.fuzz is not None:
-        total = fuzz(arguments.fuzz)
+        total = fuzz(arguments.fuzz, max(1, arguments.jobs))
         say(str(total))
         return int(0 < total.failed)
     if arguments.sanitize:
