@@ -1,7 +1,8 @@
 //! Performance tools: sub-commands that run parts of a node in process and count what they spend.
 //!
 //! In reading order: [`tool`] (what all of them share) with [`words`]; [`load`] (operations that
-//! are repeated) with [`report`]; [`cql`], [`offline`], [`delays`], [`latencies`], [`statistics`]; the tools.
+//! are repeated) with [`report`]; [`cql`], [`offline`], [`delays`], [`latencies`], [`statistics`];
+//! the tools.
 
 pub(crate) mod append;
 pub(crate) mod cache_eviction;

@@ -88,7 +88,7 @@ impl RangeTombstoneList {
         self.replace(first, last, pieces);
     }
 
-    /// The first place of which `is_before` does not hold; it holds of all before and of none after.
+    /// The first place of which `is_before` does not hold: it holds of all before, of none after.
     fn seek(&self, is_before: impl Fn(&RangeTombstone) -> bool) -> Place {
         let chunk = self.chunks.partition_point(|one| one.last().is_some_and(&is_before));
         let at = self.chunks.get(chunk).map_or(0, |one| one.partition_point(&is_before));

@@ -31,6 +31,8 @@ const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// What reads may bring behind that.
 const ROOM_BEHIND: usize = 2 * READ_BYTES_MAX as usize;
+/// Room is made for no more at once: a damaged length costs memory only as its bytes come.
+const ROOM_MAX: usize = 64 << 20;
 /// Reads that are under way at once.
 pub const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
@@ -318,7 +320,7 @@ impl Window {
     pub async fn load(&mut self, want: usize) -> Result<(), ReadError> {
         let large = READ_BYTES_MAX < want as u64;
         // What comes piece by piece does not move as it grows.
-        self.room = if large { want.saturating_add(ROOM_BEHIND) } else { 0 };
+        self.room = if large { want.min(ROOM_MAX) + ROOM_BEHIND } else { 0 };
         while self.rest().len() < want && !self.is_loaded() {
             let lacks = (want - self.rest().len()) as u64;
             self.load_more(lacks.min(READ_BYTES_MAX)).await?;
