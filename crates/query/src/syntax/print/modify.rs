@@ -36,6 +36,25 @@ pub(super) fn filter(f: &mut Formatter<'_>, relations: &[Relation]) -> fmt::Resu
     separated(f, relations, " AND ", Display::fmt)
 }
 
+/// The select list; a name that it begins with and that would be taken for a word before the list,
+/// as of `(json) * a`, is quoted.
+fn select_list(f: &mut Formatter<'_>, select: &Select) -> fmt::Result {
+    let words: &[&str] = match (select.json, select.distinct) {
+        (false, false) => &["json", "distinct"],
+        (true, false) => &["distinct"],
+        (_, true) => &[],
+    };
+    let text = select.selection.to_string();
+    for word in words {
+        if let Some(rest) = text.strip_prefix(word)
+            && rest.trim_start().starts_with(['*', '(', '{'])
+        {
+            return write!(f, "\"{word}\"{rest}");
+        }
+    }
+    f.write_str(&text)
+}
+
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("SELECT ")?;
@@ -45,7 +64,7 @@ impl Display for Select {
         if self.distinct {
             f.write_str("DISTINCT ")?;
         }
-        write!(f, "{}", self.selection)?;
+        select_list(f, self)?;
         match &self.from {
             None => {}
             Some(Source::Table(table)) => write!(f, " FROM {table}")?,

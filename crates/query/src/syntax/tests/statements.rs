@@ -33,6 +33,13 @@ fn json_and_distinct_are_names_too() {
     check("select json from t", "SELECT json FROM t");
     check("select json, distinct from t;;", "SELECT json, distinct FROM t");
     check("select json as j from t", "SELECT json AS j FROM t");
+    // As the first word of a list they would be something else.
+    check("select (json) * a from t", "SELECT \"json\" * a FROM t");
+    check("select (json(a)) from t", "SELECT \"json\"(a) FROM t");
+    check("select json (distinct) * a from t", "SELECT JSON \"distinct\" * a FROM t");
+    same("SELECT JSON json * a FROM t");
+    same("SELECT DISTINCT distinct * a FROM t");
+    same("SELECT json_a * json FROM t");
     check("select distinct json from t", "SELECT DISTINCT json FROM t");
     check("select json.a, distinct[1] from t", "SELECT json.a, distinct[1] FROM t");
 }
