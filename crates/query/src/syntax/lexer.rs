@@ -239,7 +239,11 @@ impl<'a> Lexer<'a> {
     fn quoted(&mut self, quote: u8, kind: TokenKind, name: &'static str) -> TokenKind {
         let start = self.at;
         self.at += 1;
-        while self.at < self.text.len() {
+        loop {
+            self.skip_while(class::PLAIN);
+            if self.at == self.text.len() {
+                return TokenKind::Bad(Bad::Unterminated(name));
+            }
             if self.byte(0) != quote {
                 self.step();
             } else if self.byte(1) == quote {
@@ -250,7 +254,6 @@ impl<'a> Lexer<'a> {
                 return if empty_name { TokenKind::Bad(Bad::EmptyName) } else { kind };
             }
         }
-        TokenKind::Bad(Bad::Unterminated(name))
     }
 
     fn dollar_string(&mut self) -> TokenKind {
@@ -272,9 +275,7 @@ impl<'a> Lexer<'a> {
             return TokenKind::Duration;
         }
         let start = self.at;
-        while matches!(self.byte(0), b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_') {
-            self.at += 1;
-        }
+        self.skip_while(class::WORD);
         let word = &self.text[start..self.at];
         if let Some(keyword) = Keyword::of(word) {
             return TokenKind::Keyword(keyword);
@@ -293,9 +294,7 @@ impl<'a> Lexer<'a> {
         }
         if first == b'0' && matches!(self.byte(1), b'x' | b'X') {
             self.at += 2;
-            while self.byte(0).is_ascii_hexdigit() {
-                self.at += 1;
-            }
+            self.skip_while(class::HEX);
             return TokenKind::Blob;
         }
         self.skip_digits();
@@ -321,10 +320,14 @@ impl<'a> Lexer<'a> {
         kind
     }
 
+    /// Over all bytes of a class, none of which ends a line or lies within a character.
+    fn skip_while(&mut self, class: u8) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        self.at += rest.iter().take_while(|byte| class::is(**byte, class)).count();
+    }
+
     fn skip_digits(&mut self) {
-        while self.byte(0).is_ascii_digit() {
-            self.at += 1;
-        }
+        self.skip_while(class::DIGIT);
     }
 
     /// Length of the unit of a duration that begins here: `y mo w d h m s ms us ns`.
@@ -366,10 +369,48 @@ impl<'a> Lexer<'a> {
     fn matches(&self, pattern: &[u8]) -> bool {
         let Some(text) = self.text[self.at..].get(..pattern.len()) else { return false };
         text.iter().zip(pattern).all(|(byte, wanted)| match wanted {
-            b'x' => byte.is_ascii_hexdigit(),
-            b'0' => byte.is_ascii_digit(),
+            b'x' => class::is(*byte, class::HEX),
+            b'0' => class::is(*byte, class::DIGIT),
             _ => byte == wanted,
         })
+    }
+}
+
+/// What a byte may be part of, looked up rather than compared: most of a statement is words and
+/// digits.
+mod class {
+    pub(super) const DIGIT: u8 = 1;
+    pub(super) const HEX: u8 = 2;
+    /// Of a word, behind its first letter.
+    pub(super) const WORD: u8 = 4;
+    /// Of text between quotes: ASCII that is no quote and ends no line.
+    pub(super) const PLAIN: u8 = 8;
+
+    const OF: [u8; 256] = {
+        let mut of = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let it = byte as u8;
+            if it.is_ascii_digit() {
+                of[byte] |= DIGIT;
+            }
+            if it.is_ascii_hexdigit() {
+                of[byte] |= HEX;
+            }
+            if it.is_ascii_alphanumeric() || it == b'_' {
+                of[byte] |= WORD;
+            }
+            if it.is_ascii() && !matches!(it, b'\'' | b'"' | b'\n') {
+                of[byte] |= PLAIN;
+            }
+            byte += 1;
+        }
+        of
+    };
+
+    #[inline]
+    pub(super) fn is(byte: u8, class: u8) -> bool {
+        OF[usize::from(byte)] & class != 0
     }
 }
 
