@@ -5,10 +5,14 @@
 //! Never more than a hint: what is fetched may be another partition, or gone by the next step.
 
 use super::Memtable;
-use super::partitions::Number;
+use super::partitions::{Number, Partitions};
 use super::row::Row;
 use super::rows::Rows;
-use model::Token;
+use model::{DecoratedKey, Token};
+use smallvec::SmallVec;
+
+/// Partitions that a scan has fetched at once, at most.
+pub(super) const SCAN_MAX: usize = 16;
 
 /// How far the way to a partition is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,22 +46,78 @@ impl Memtable {
     /// What lies behind a slot of this memtable, one step after the other.
     #[inline]
     pub(crate) fn prefetch_step(&self, number: Number, step: Step) {
-        let partitions = self.partitions.borrow();
-        let (key, partition) = partitions.in_slot(number);
-        match (step, &partition.rows) {
-            (Step::Partition, _) => {
-                memory::prefetch_all(partition);
-                memory::prefetch_all(&key[..]);
-            }
-            (Step::Rows, Rows::Few(rows)) => memory::prefetch_all(&rows[..]),
-            (Step::Rows, Rows::Many(tree)) => tree.prefetch(),
-            (Step::Row, Rows::Few(rows)) => {
-                if let Some((key, Row::Blob(row))) = rows.first() {
-                    memory::prefetch_all(&key[..]);
-                    memory::prefetch_all(&row[..]);
-                }
-            }
-            (Step::Row, Rows::Many(_)) => {}
+        take(&self.partitions.borrow(), number, step);
+    }
+}
+
+#[inline]
+fn take(partitions: &Partitions, number: Number, step: Step) {
+    let (key, partition) = partitions.at(number);
+    match (step, &partition.rows) {
+        (Step::Partition, _) => {
+            memory::prefetch_all(&**partition);
+            memory::prefetch_all(&key.key[..]);
         }
+        (Step::Rows, Rows::Few(rows)) => memory::prefetch_all(&rows[..]),
+        (Step::Rows, Rows::Many(tree)) => tree.prefetch(),
+        (Step::Row, Rows::Few(rows)) => {
+            if let Some((key, Row::Blob(row))) = rows.first() {
+                memory::prefetch_all(&key[..]);
+                memory::prefetch_all(&row[..]);
+            }
+        }
+        (Step::Row, Rows::Many(_)) => {}
+    }
+}
+
+/// Has the processor fetch all of these partitions: all steps.
+pub(super) fn fetch_all(partitions: &Partitions, numbers: &[Number]) {
+    partitions.prefetch_slots(numbers);
+    for step in Step::ALL {
+        numbers.iter().for_each(|&number| take(partitions, number, step));
+    }
+}
+
+/// The partitions that a scan comes to next, fetched some at a time: a few at first, for it may end
+/// soon.
+///
+/// Invariants
+///  - *as-it-was*: what it holds counts only while the memtable has no more partitions than when
+///    they were looked up; one that came meanwhile may lie between them.
+#[derive(Default)]
+pub(super) struct Upcoming {
+    numbers: SmallVec<[Number; SCAN_MAX]>,
+    taken: usize,
+    /// How many partitions there were, *as-it-was*.
+    of: usize,
+}
+
+impl Upcoming {
+    /// The partition after `left`; without one, the first from a token on.
+    pub(super) fn next(
+        &mut self,
+        partitions: &Partitions,
+        left: Option<&DecoratedKey>,
+        from: Token,
+    ) -> Option<Number> {
+        if self.taken == self.numbers.len() || self.of != partitions.len() {
+            let count = (4 * self.numbers.len()).clamp(1, SCAN_MAX);
+            self.numbers.clear();
+            match left {
+                Some(left) => self.numbers.extend(partitions.after(left).take(count)),
+                None => self.numbers.extend(partitions.from(from).take(count)),
+            }
+            (self.taken, self.of) = (0, partitions.len());
+            fetch_all(partitions, &self.numbers);
+        }
+        let next = self.numbers.get(self.taken).copied()?;
+        self.taken += 1;
+        Some(next)
+    }
+
+    /// Forgets them: the scan goes elsewhere.
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        self.taken = 0;
     }
 }

@@ -93,13 +93,6 @@ impl Partitions {
         Some(number)
     }
 
-    /// The key and the partition in a slot, to have what lies behind them fetched.
-    #[inline]
-    pub(super) fn in_slot(&self, number: Number) -> (&Bytes, &Partition) {
-        let Slot { key, partition } = self.slot(number);
-        (&key.key, partition)
-    }
-
     /// A partition.
     pub(super) fn get(&self, key: &DecoratedKey) -> Option<&Rc<Partition>> {
         self.find(key).map(|number| &self.slot(number).partition)
@@ -149,30 +142,35 @@ impl Partitions {
         hints
     }
 
-    /// All after a key, in ring order.
-    pub(super) fn after(
-        &self,
-        key: &DecoratedKey,
-    ) -> impl Iterator<Item = (&DecoratedKey, &Rc<Partition>)> {
-        self.from(key.token).skip_while(move |(one, _)| *one <= key)
+    /// The key and the partition in a slot.
+    #[inline]
+    pub(super) fn at(&self, number: Number) -> (&DecoratedKey, &Rc<Partition>) {
+        let Slot { key, partition } = self.slot(number);
+        (key, partition)
     }
 
-    /// All from a token on, in ring order.
-    pub(super) fn from(
-        &self,
-        token: Token,
-    ) -> impl Iterator<Item = (&DecoratedKey, &Rc<Partition>)> {
-        let mut first = self.order.range(token..).map(|(_, &one)| self.slot(one)).peekable();
+    /// The slots of all after a key, in ring order.
+    pub(super) fn after(&self, key: &DecoratedKey) -> impl Iterator<Item = Number> {
+        self.from(key.token).skip_while(move |&one| self.slot(one).key <= *key)
+    }
+
+    /// The slots of all from a token on, in ring order. Looks into no slot, unless tokens collide.
+    pub(super) fn from(&self, token: Token) -> impl Iterator<Item = Number> {
+        let mut first = self.order.range(token..).map(|(_, &one)| one).peekable();
         let from = DecoratedKey { token, key: Bytes::new() };
-        let mut others = self.collided.range(from..).map(|(_, &one)| self.slot(one)).peekable();
-        std::iter::from_fn(move || {
-            let slot = match (first.peek(), others.peek()) {
-                (Some(one), Some(other)) if other.key < one.key => others.next(),
-                (None, _) => others.next(),
-                _ => first.next(),
-            };
-            slot.map(|slot| (&slot.key, &slot.partition))
+        let mut others = self.collided.range(from..).map(|(_, &one)| one).peekable();
+        std::iter::from_fn(move || match (first.peek(), others.peek()) {
+            (Some(&one), Some(&other)) if self.slot(other).key < self.slot(one).key => {
+                others.next()
+            }
+            (None, _) => others.next(),
+            _ => first.next(),
         })
+    }
+
+    /// Has the processor fetch these slots.
+    pub(super) fn prefetch_slots(&self, numbers: &[Number]) {
+        numbers.iter().for_each(|&number| memory::prefetch_all(self.slot(number)));
     }
 
     /// Its parts, to be freed a few at a time.
@@ -240,10 +238,11 @@ mod tests {
             let (there, found) = (model.get(&key), partitions.get(&key));
             assert!(there.map(Rc::as_ptr) == found.map(Rc::as_ptr));
             let wanted = model.range((Bound::Excluded(&key), Bound::Unbounded)).take(5);
-            assert!(partitions.after(&key).take(5).map(|one| one.0).eq(wanted.map(|one| one.0)));
+            let after = partitions.after(&key).take(5);
+            assert!(after.map(|one| partitions.at(one).0).eq(wanted.map(|one| one.0)));
             let wanted = model.keys().filter(|one| key.token <= one.token).take(5);
             let from = partitions.from(key.token);
-            assert!(from.take(5).map(|one| one.0).eq(wanted));
+            assert!(from.take(5).map(|one| partitions.at(one).0).eq(wanted));
         }
         let mut parts = partitions.into_remains();
         let count = std::iter::from_fn(|| parts.take()).count();

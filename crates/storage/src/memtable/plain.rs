@@ -1,5 +1,7 @@
 //! Small partitions of a memtable as they lie, without fragments.
 
+use super::fetch::{SCAN_MAX, fetch_all};
+use super::partitions::Number;
 use super::row::Row;
 use super::rows::Rows;
 use super::{Memtable, Partition};
@@ -64,11 +66,12 @@ impl Memtable {
         each: impl FnOnce(&[(&DecoratedKey, &Rc<Partition>)]) -> R,
     ) -> R {
         let partitions = self.partitions.borrow();
-        let mut few = Vec::with_capacity(count_max);
-        match left {
-            Some(left) => few.extend(partitions.after(left).take(count_max)),
-            None => few.extend(partitions.from(Token::MIN).take(count_max)),
-        }
+        let numbers: Vec<Number> = match left {
+            Some(left) => partitions.after(left).take(count_max).collect(),
+            None => partitions.from(Token::MIN).take(count_max).collect(),
+        };
+        numbers.chunks(SCAN_MAX).for_each(|some| fetch_all(&partitions, some));
+        let few: Vec<_> = numbers.iter().map(|&number| partitions.at(number)).collect();
         each(&few)
     }
 }

@@ -6,6 +6,7 @@
 //! those ahead of it are.
 
 use super::assembly::Assembly;
+use super::fetch::Upcoming;
 use super::{Memtable, Partition};
 use model::{DecoratedKey, Token};
 use mutation::{
@@ -42,6 +43,7 @@ pub struct MemtableSource {
     whole: Vec<ClusteringRange>,
     /// What comes next is this row, once it is put together.
     huge: Option<Huge>,
+    upcoming: Upcoming,
 }
 
 /// A row that is put together in steps; `key`: none if it is the static row.
@@ -107,7 +109,15 @@ impl MemtableSource {
                 ((nowhere.clone(), nowhere), found.map_or(At::End, |one| At::Found(key, one)))
             }
         };
-        MemtableSource { at, memtable, keys, slice, whole, huge: None }
+        MemtableSource {
+            at,
+            memtable,
+            keys,
+            slice,
+            whole,
+            huge: None,
+            upcoming: Upcoming::default(),
+        }
     }
 
     /// Appends at least one fragment, unless at the end, or before a row that takes long.
@@ -133,15 +143,18 @@ impl MemtableSource {
         let memtable = self.memtable.clone();
         let partitions = memtable.partitions.borrow();
         let (start, end) = &self.keys;
-        let next = match left.filter(|key| !before(key, start)) {
-            Some(key) => partitions.after(key).next(),
-            None => {
-                let mut from = partitions.from(start.token);
-                from.find(|(key, _)| !before(key, start))
+        let left = left.filter(|key| !before(key, start));
+        let mut last = left.cloned();
+        loop {
+            let next = self.upcoming.next(&partitions, last.as_ref(), start.token);
+            let Some((key, partition)) = next.map(|number| partitions.at(number)) else { return };
+            if before(key, start) {
+                last = Some(key.clone());
+            } else if before(key, end) {
+                return self.enter(key.clone(), partition.clone(), output);
+            } else {
+                return;
             }
-        };
-        if let Some((key, partition)) = next.filter(|(key, _)| before(key, end)) {
-            self.enter(key.clone(), partition.clone(), output);
         }
     }
 
@@ -342,6 +355,7 @@ impl Source for MemtableSource {
             self.at = At::Start;
         }
         self.keys = (start.clone(), end.clone());
+        self.upcoming.clear();
     }
 
     fn forward_rows(&mut self, asked: ClusteringRange) {

@@ -372,6 +372,51 @@ fn partitions_between_bounds() {
     }
 }
 
+/// What a scan looked up some partitions ahead must not hide those that come meanwhile.
+#[test]
+fn partitions_that_come_ahead_of_a_scan_are_seen() {
+    let schema = testing::schema(1, "t");
+    let slice = Slice { ranges: Vec::new(), with_static: false, ..Slice::full() };
+    let budget = Budget { fragments_max: 1, bytes_max: 1 };
+    let write = |memtable: &Memtable, number: u64| {
+        let new = range_deleted(&schema, number, 1);
+        let key = DecoratedKey::new(Bytes::copy_from(new.view().unwrap().key()));
+        memtable.apply(&schema, key.clone(), &new.view().unwrap());
+        key
+    };
+    for seed in 0..20 {
+        let mut prng = Prng::from_seed(seed);
+        let memtable = Rc::new(Memtable::new(Rc::new(schema.order.clone())));
+        let mut wanted: Vec<_> = (0..60).map(|number| write(&memtable, number)).collect();
+        wanted.sort();
+        let mut source = MemtableSource::new(memtable.clone(), whole_ring(), slice.clone());
+        let (mut out, mut seen, mut next) = (Vec::new(), Vec::new(), 60);
+        while source.try_fill(budget, &mut out).is_some() && !out.is_empty() {
+            for fragment in out.drain(..) {
+                let Fragment::PartitionStart { key, .. } = fragment else { continue };
+                if next < 200 && prng.one_in(2) {
+                    let new = write(&memtable, next);
+                    next += 1;
+                    if key < new {
+                        wanted.insert(wanted.binary_search(&new).unwrap_err(), new);
+                    }
+                }
+                if prng.one_in(20) {
+                    let from = prng.pick(&wanted).unwrap().clone();
+                    let start = RingBound { token: from.token, key: None, after: false };
+                    let end = RingBound { token: Token::MAX, key: None, after: true };
+                    if key < from {
+                        wanted.retain(|one| *one <= key || from <= *one);
+                        source.forward_partitions(&start, &end);
+                    }
+                }
+                seen.push(key);
+            }
+        }
+        assert_eq!(seen, wanted, "seed {seed}");
+    }
+}
+
 /// Fills a memtable and compares what it says that it takes with what was allocated, up to 15 %.
 fn check_accounting(name: &str, write: impl Fn(&TableSchema, &mut Prng) -> FrozenMutation) {
     let schema = testing::schema(1, "t");
