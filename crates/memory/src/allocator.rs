@@ -47,9 +47,10 @@ pub fn live_bytes() -> i64 {
 }
 
 /// What jemalloc reads when the process begins: one thread of its own gives freed pages back to the
-/// system within a second, whether or not anybody allocates meanwhile.
+/// system within four seconds, whether or not anybody allocates meanwhile. So long, for what one
+/// memtable lets go of is what the next one takes.
 const SETTINGS_TEXT: &[u8] =
-    b"background_thread:true,max_background_threads:1,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+    b"background_thread:true,max_background_threads:1,dirty_decay_ms:4000,muzzy_decay_ms:0\0";
 
 /// The symbol under which jemalloc looks for its settings: a pointer to text that ends with zero.
 #[used]
