@@ -5,6 +5,7 @@ use crate::mx::writer::{Sealed, Writer, WriterOptions};
 use crate::scrub::check::{ROWS_OUT_OF_ORDER, follows};
 use crate::scrub::scan::{Raw, RawScan};
 use crate::scrub::validate::Positions;
+use crate::scrub::{Follow, Steps};
 use crate::store::Generation;
 use crate::store::output::Output;
 use crate::table::Table;
@@ -75,13 +76,14 @@ impl Target {
     }
 }
 
-/// Rewrites a file such that what is written keeps *ordered*. Every breach is told to `tell`. The
-/// error is the breach that ended an abort, or what cannot be helped; then no new files are left.
+/// Rewrites a file such that what is written keeps *ordered*. Every breach is told to who follows.
+/// The error is the breach that ended an abort, one of who follows, or what cannot be helped; then no
+/// new files are left.
 pub async fn scrub(
     table: &Rc<Table>,
     mode: Mode,
     target: &Target,
-    tell: &mut dyn FnMut(&ReadError),
+    follower: &mut dyn Follow,
 ) -> Result<Outcome, ReadError> {
     let mut scrubber = Scrubber {
         table,
@@ -93,7 +95,7 @@ pub async fn scrub(
         open: Tombstone::NONE,
         problems: 0,
     };
-    let done = scrubber.run(tell).await;
+    let done = scrubber.run(follower).await;
     let Scrubber { buckets, problems, .. } = scrubber;
     let mut outcome = Outcome { written: Vec::new(), problems };
     for bucket in buckets {
@@ -131,15 +133,17 @@ struct Bucket {
 }
 
 impl Scrubber<'_> {
-    async fn run(&mut self, tell: &mut dyn FnMut(&ReadError)) -> Result<(), ReadError> {
+    async fn run(&mut self, follower: &mut dyn Follow) -> Result<(), ReadError> {
         let mut scan = RawScan::new(self.table.clone(), self.target.class);
         let mut positions = Positions::new(self.table, self.target.class);
+        let mut steps = Steps::default();
         loop {
+            steps.pass(scan.position(), follower).await?;
             match scan.next().await {
-                Ok(Some(raw)) => self.take(raw, tell).await?,
+                Ok(Some(raw)) => self.take(raw, follower).await?,
                 Ok(None) => break,
                 Err(error) => {
-                    self.problem(error, tell)?;
+                    self.problem(error, follower)?;
                     self.end_partition().await?;
                     match positions.after(scan.position()).await {
                         Some(position) => scan.seek(position),
@@ -152,24 +156,20 @@ impl Scrubber<'_> {
     }
 
     /// Counts and tells a breach; ends an abort.
-    fn problem(
-        &mut self,
-        error: ReadError,
-        tell: &mut dyn FnMut(&ReadError),
-    ) -> Result<(), ReadError> {
+    fn problem(&mut self, error: ReadError, follower: &mut dyn Follow) -> Result<(), ReadError> {
         self.problems += 1;
-        tell(&error);
+        follower.tell(&error);
         match self.mode {
             Mode::Abort => Err(error),
             Mode::Skip | Mode::Segregate => Ok(()),
         }
     }
 
-    async fn take(&mut self, raw: Raw, tell: &mut dyn FnMut(&ReadError)) -> Result<(), ReadError> {
+    async fn take(&mut self, raw: Raw, follower: &mut dyn Follow) -> Result<(), ReadError> {
         let damaged = |what: &str| self.table.data.damaged(what, raw.at);
         let broken = raw.broken.map(damaged);
         if let Some(error) = broken {
-            self.problem(error, tell)?;
+            self.problem(error, follower)?;
         }
         let damaged = |what: &str| self.table.data.damaged(what, raw.at);
         match raw.fragment {
@@ -180,18 +180,18 @@ impl Scrubber<'_> {
                 self.partition = Some((key, tombstone, None));
                 self.active = None;
                 if !ordered {
-                    self.problem(damaged("partitions out of order"), tell)?;
+                    self.problem(damaged("partitions out of order"), follower)?;
                 }
                 if ordered || self.mode == Mode::Segregate {
                     self.active = Some(self.bucket_for(None).await?);
                 }
                 Ok(())
             }
-            Fragment::StaticRow { row } => self.static_row(row, damaged(""), tell).await,
+            Fragment::StaticRow { row } => self.static_row(row, damaged(""), follower).await,
             Fragment::Row { key, row } => {
                 let fragment = Fragment::Row { key: key.clone(), row };
                 let error = damaged(ROWS_OUT_OF_ORDER);
-                self.element((&key, 0), fragment, error, tell).await
+                self.element((&key, 0), fragment, error, follower).await
             }
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 self.open = tombstone;
@@ -199,12 +199,12 @@ impl Scrubber<'_> {
                 let weight = position.weight;
                 let fragment = Fragment::RangeTombstoneChange { position, tombstone };
                 let error = damaged(ROWS_OUT_OF_ORDER);
-                self.element((&prefix, weight), fragment, error, tell).await
+                self.element((&prefix, weight), fragment, error, follower).await
             }
             Fragment::PartitionEnd => {
                 if !self.open.is_none() && self.active.is_some() {
                     let what = "a range tombstone is open at the end of the partition";
-                    self.problem(damaged(what), tell)?;
+                    self.problem(damaged(what), follower)?;
                 }
                 self.end_partition().await
             }
@@ -215,7 +215,7 @@ impl Scrubber<'_> {
         &mut self,
         row: Bytes,
         error: ReadError,
-        tell: &mut dyn FnMut(&ReadError),
+        follower: &mut dyn Follow,
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
         let bucket = &mut self.buckets[active];
@@ -223,7 +223,7 @@ impl Scrubber<'_> {
         if bucket.position.is_some() || has_static {
             let ReadError::Damaged { file, at, .. } = error else { return Err(error) };
             let what = "a static row after other rows".to_string();
-            return self.problem(ReadError::Damaged { file, what, at }, tell);
+            return self.problem(ReadError::Damaged { file, what, at }, follower);
         }
         if let Some((_, _, place)) = &mut self.partition {
             *place = Some(row.clone());
@@ -236,13 +236,13 @@ impl Scrubber<'_> {
         position: (&[u8], i8),
         fragment: Fragment,
         error: ReadError,
-        tell: &mut dyn FnMut(&ReadError),
+        follower: &mut dyn Follow,
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
         if self.buckets[active].takes(position, self.target) {
             return self.buckets[active].write_at(position, fragment).await;
         }
-        self.problem(error, tell)?;
+        self.problem(error, follower)?;
         if self.mode == Mode::Skip {
             return Ok(());
         }

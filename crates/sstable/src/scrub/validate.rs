@@ -6,6 +6,7 @@ use crate::index::{Entries, RowIndex};
 use crate::scrub::check::OrderCheck;
 use crate::scrub::rows::RowsCheck;
 use crate::scrub::scan::{Raw, RawScan};
+use crate::scrub::{Follow, Steps};
 use crate::table::Table;
 use model::{DecoratedKey, Token};
 use mutation::page::RingBound;
@@ -14,26 +15,28 @@ use reader::ReadError;
 use runtime::io::IoClass;
 use std::rc::Rc;
 
-/// Reads all of the data and of the index, and tells every breach. Answers how many there were.
+/// Reads all of the data and of the index, and tells every breach. Answers how many there were. The
+/// error is of who follows, or of memory.
 pub async fn validate(
     table: &Rc<Table>,
     class: IoClass,
-    tell: &mut dyn FnMut(&ReadError),
+    follower: &mut dyn Follow,
 ) -> Result<u64, ReadError> {
     let mapping = table.mapping();
     let mut check = OrderCheck::new(&mapping.schema.order);
     let mut scan = RawScan::new(table.clone(), class);
     let mut positions = Positions::new(table, class);
     let mut resume = Positions::new(table, class);
-    let mut problems = 0;
+    let (mut problems, mut steps) = (0, Steps::default());
     // The index of the present partition's rows, and the range tombstone that is open there.
     let mut rows: Option<RowsCheck> = None;
     let mut open = Tombstone::NONE;
-    let mut tell = |error: ReadError| {
-        problems += 1;
-        tell(&error);
-    };
     loop {
+        steps.pass(scan.position(), follower).await?;
+        let mut tell = |error: ReadError| {
+            problems += 1;
+            follower.tell(&error);
+        };
         let raw = match scan.next().await {
             Ok(Some(raw)) => raw,
             Ok(None) => break,
@@ -76,6 +79,10 @@ pub async fn validate(
             _ => {}
         }
     }
+    let mut tell = |error: ReadError| {
+        problems += 1;
+        follower.tell(&error);
+    };
     if let Some(what) = check.finish() {
         tell(table.data.damaged(what, scan.position()));
     }

@@ -149,7 +149,9 @@ impl Merge<'_> {
             }
             kept.clear();
             self.note_progress();
-            self.give_way(begun).await;
+            let (progress, table) = (&self.progress, &self.job.table);
+            let ends = || progress.is_to_stop() || table.quiet_wanted.get();
+            self.shard.give_way(begun, ends).await;
         }
         if self.is_planted(Planted::RemovesInputsFirst) {
             for one in &self.inputs {
@@ -168,23 +170,6 @@ impl Merge<'_> {
         if let Some(claim) = &self.job.claim {
             let on_disk = (written as f64 * self.job.compression()) as u64;
             claim.set_taken(on_disk.saturating_sub(self.released_bytes));
-        }
-    }
-
-    /// Pauses after a batch that began then, as long as writes press (*writes-first*), and until
-    /// what it asked of the disk is within the limit (*limited*). Who wants it to end does not
-    /// wait for that.
-    async fn give_way(&self, begun: Instant) {
-        let pacer = &self.shard.compactions.pacer;
-        let pressed = begun.elapsed() * pause_factor(self.shard.pressed.get());
-        let mut pause = pressed.max(pacer.pause());
-        if pause.is_zero() {
-            return runtime::task::yield_if_needed().await;
-        }
-        while !pause.is_zero() && !self.progress.is_to_stop() && !self.job.table.quiet_wanted.get()
-        {
-            sleep(pause.min(PAUSE_MAX)).await;
-            pause = pacer.pause();
         }
     }
 
@@ -292,6 +277,24 @@ fn source_of(job: &Job) -> Box<dyn Source> {
         Box::new(input.read_checked(scope, Slice::full(), access)) as Box<dyn Source>
     });
     reader::merge(job.table.schema(), Direction::Forward, sources.collect())
+}
+
+impl Shard {
+    /// Pauses after a batch that began then, as long as writes press (*writes-first*), and until
+    /// what it asked of the disk is within the limit (*limited*). Who wants it to end does not
+    /// wait for that.
+    pub(super) async fn give_way(&self, begun: Instant, ends: impl Fn() -> bool) {
+        let pacer = &self.compactions.pacer;
+        let pressed = begun.elapsed() * pause_factor(self.pressed.get());
+        let mut pause = pressed.max(pacer.pause());
+        if pause.is_zero() {
+            return runtime::task::yield_if_needed().await;
+        }
+        while !pause.is_zero() && !ends() {
+            sleep(pause.min(PAUSE_MAX)).await;
+            pause = pacer.pause();
+        }
+    }
 }
 
 /// How many times as long as a batch took a compaction pauses after it (*writes-first*), when

@@ -11,6 +11,7 @@
 use super::files::shared_sstables;
 use super::job::{IN_DOUBT, run};
 use super::policy::{self, Why};
+use super::progress::Progress;
 use super::room::claim_or_refuse;
 use super::{CompactionKind, Job, own_sstables, reshard};
 use crate::flush::pass_gate;
@@ -19,10 +20,11 @@ use crate::table::{Table, Tablet};
 use crate::upload::take_over;
 use crate::{Storage, StorageError};
 use model::TableId;
-use reader::ReadError;
+use reader::{LocalFuture, ReadError};
 use runtime::group;
 use runtime::io::{IoClass, fs};
-use sstable::scrub::{self, Mode, Target};
+use runtime::time::Instant;
+use sstable::scrub::{self, Follow, Mode, Target};
 use sstable::store::relocate::QUARANTINE;
 use sstable::store::{self, State};
 use sstable::{Component, Descriptor, Sealed, WriterOptions};
@@ -128,14 +130,15 @@ impl Storage {
         let name = descriptor.file_name(Component::Data);
         done.sstables += 1;
         let opened = sstable::Table::open(aside, descriptor, schema, &shard.index_cache).await;
+        let mut follower = Follower::of(shard, table, &name, None);
         let problems = match (opened, what) {
             (Err(error), _) => {
-                teller(&name)(&error);
+                follower.tell(&error);
                 1
             }
             (Ok(one), Upkeep::Scrub(mode)) => {
                 let target = target_of(shard, table, &one, mode)?;
-                match scrub::scrub(&one, mode, &target, &mut teller(&name)).await {
+                match scrub::scrub(&one, mode, &target, &mut follower).await {
                     Err(error @ ReadError::Damaged { .. }) if mode == Mode::Abort => {
                         done.aborted = Some(error.to_string());
                         1
@@ -150,7 +153,7 @@ impl Storage {
                 }
             }
             (Ok(one), Upkeep::Validate(_)) => {
-                scrub::validate(&one, IoClass::Maintenance, &mut teller(&name)).await?
+                scrub::validate(&one, IoClass::Maintenance, &mut follower).await?
             }
             (Ok(_), Upkeep::Upgrade(_)) => 0,
         };
@@ -227,7 +230,7 @@ async fn reshard_one(
     match run(shard, &job, &|_| {}).await {
         Err(error @ ReadError::Damaged { .. }) => {
             let name = one.descriptor().file_name(Component::Data);
-            teller(&name)(&error);
+            Follower::of(shard, place.0, &name, None).tell(&error);
             done.invalid.push(name);
         }
         other => other?,
@@ -255,9 +258,8 @@ async fn visit(
         Upkeep::Validate(_) => {
             let kind = CompactionKind::Validation;
             let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one), 1.0);
-            let problems = scrub::validate(&one, IoClass::Maintenance, &mut teller(&name)).await?;
-            listed.progress.check_stop()?;
-            problems
+            let mut follower = Follower::of(shard, place.0, &name, Some(&listed.progress));
+            scrub::validate(&one, IoClass::Maintenance, &mut follower).await?
         }
         Upkeep::Upgrade(which) => {
             upgrade_one(shard, place, &one, which).await?;
@@ -272,14 +274,48 @@ async fn visit(
     Ok(())
 }
 
-/// Tells the log of what is wrong in an SSTable.
-fn teller(name: &str) -> impl FnMut(&ReadError) {
-    let mut told = 0;
-    move |error| {
-        if told < TOLD_MAX {
-            tracing::warn!("{name}: {error}");
+/// Follows what is done to one SSTable: tells the log what is wrong in it, keeps the pace of merges,
+/// and ends when somebody asks for it.
+struct Follower<'f> {
+    shard: &'f Shard,
+    table: &'f Table,
+    name: &'f str,
+    told: u64,
+    /// Of what is listed among the jobs.
+    progress: Option<Rc<Progress>>,
+    begun: Instant,
+}
+
+impl<'f> Follower<'f> {
+    fn of(
+        shard: &'f Shard,
+        table: &'f Table,
+        name: &'f str,
+        progress: Option<&Rc<Progress>>,
+    ) -> Follower<'f> {
+        let (progress, begun) = (progress.cloned(), Instant::now());
+        Follower { shard, table, name, told: 0, progress, begun }
+    }
+}
+
+impl Follow for Follower<'_> {
+    fn tell(&mut self, error: &ReadError) {
+        if self.told < TOLD_MAX {
+            tracing::warn!("{}: {error}", self.name);
         }
-        told += 1;
+        self.told += 1;
+    }
+
+    fn go_on(&mut self) -> LocalFuture<'_, Result<(), ReadError>> {
+        Box::pin(async {
+            let progress = self.progress.as_deref();
+            // Who waits for quiet waits for the end of this: then it makes haste.
+            let quiet_wanted = &self.table.quiet_wanted;
+            let ends = || quiet_wanted.get() || progress.is_some_and(Progress::is_to_stop);
+            self.shard.give_way(self.begun, ends).await;
+            self.begun = Instant::now();
+            progress.map_or(Ok(()), Progress::check_stop)
+        })
     }
 }
 
@@ -346,7 +382,8 @@ async fn scrub_one(
     let (kind, inputs) = (CompactionKind::Scrub, std::slice::from_ref(one));
     let listed = shard.compactions.begin(table, kind, inputs, 1.0);
     let target = target_of(shard, table, one, mode)?;
-    let outcome = scrub::scrub(one, mode, &target, &mut teller(&name)).await;
+    let mut follower = Follower::of(shard, table, &name, Some(&listed.progress));
+    let outcome = scrub::scrub(one, mode, &target, &mut follower).await;
     if let Err(ReadError::Io(_)) = outcome {
         // Some of what was written may be whole, and nobody knows its name: this one stands for it,
         // so that nothing is forgotten that covers it.
@@ -368,7 +405,6 @@ async fn scrub_one(
         table.remove_sstable(one.descriptor()).await;
     }
     listed.finish();
-    progress.check_stop()?;
     Ok(outcome.problems)
 }
 

@@ -1,7 +1,7 @@
 //! How fast merges go, and what they do when the disk has no room for them.
 
 use super::*;
-use crate::Pace;
+use crate::{CompactionKind, Invalid, Pace, ScrubMode, Upkeep};
 use reader::ReadError;
 use runtime::group;
 use runtime::io::{IoClass, stats};
@@ -112,6 +112,59 @@ fn merges_keep_the_limit_of_bytes_a_second() {
     assert!(least <= elapsed.as_secs_f64(), "{bytes} in {elapsed:?}");
     assert!(elapsed.as_secs_f64() <= bytes as f64 / PER_SECOND as f64 + 2.0, "{elapsed:?}");
     assert_eq!(run(), (elapsed, bytes));
+}
+
+#[test]
+fn scrubs_and_validations_keep_it_as_well_and_end_when_asked_to() {
+    const PER_SECOND: u64 = 64 << 10;
+    let maintenance = || {
+        let stats = stats(IoClass::Maintenance);
+        stats.read_bytes + stats.write_bytes
+    };
+    world().block_on(NODE, 0, async move {
+        open().await;
+        let schema = plain(1);
+        fill(&schema, PARTITIONS).await;
+        let (files, data) = (sstables(&schema), storage().table_stats(schema.id).unwrap());
+        limit(PER_SECOND);
+        for what in [Upkeep::Validate(Invalid::Kept), Upkeep::Scrub(ScrubMode::Abort)] {
+            let (begun, before) = (Instant::now(), maintenance());
+            let done = storage().keep_up(schema.id, what).await.unwrap();
+            assert_eq!((done.sstables, done.invalid.len()), (files, 0), "{what:?}");
+            let (took, bytes) = (begun.elapsed().as_secs_f64(), maintenance() - before);
+            // The last steps of each SSTable are not waited for.
+            let least = bytes.saturating_sub(files * (256 << 10)) as f64 / PER_SECOND as f64;
+            assert!(5.0 < least && least <= took, "{what:?}: {bytes} in {took}, {data:?}");
+        }
+        limit(1);
+        let all = storage();
+        let scrub = all.keep_up(schema.id, Upkeep::Scrub(ScrubMode::Abort));
+        let stop = async {
+            secs(100).await;
+            let running = storage().running_compactions();
+            assert_eq!(running.len(), 1);
+            storage().stop_compactions(CompactionKind::Scrub, None);
+        };
+        let (ended, ()) = runtime::task::join(scrub, stop).await;
+        assert!(ended.unwrap_err().to_string().contains("stopped"));
+        assert_eq!(sstables(&schema), files);
+        check_rows(&schema, PARTITIONS).await;
+        // Who wants the table to be quiet waits for the SSTable at hand, and not for the limit.
+        let all = storage();
+        let scrub = all.keep_up(schema.id, Upkeep::Scrub(ScrubMode::Abort));
+        let truncate = async {
+            secs(100).await;
+            timeout(Duration::from_secs(5), storage().truncate(schema.id, 5)).await.unwrap()
+        };
+        let stop = async {
+            secs(200).await;
+            storage().stop_compactions(CompactionKind::Scrub, None);
+        };
+        let (_, (truncated, ())) =
+            runtime::task::join(scrub, runtime::task::join(truncate, stop)).await;
+        truncated.unwrap();
+        assert_eq!(sstables(&schema), 0);
+    });
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) async fn validate(job: &Job<'_>, out: &mut Output) -> Result<(), Fail
     out.begin()?;
     for target in &job.targets {
         let errors = match target.open(&job.source.schema).await {
-            Ok(table) => scrub::validate(&table, CLASS, &mut |error| tell(error)).await?,
+            Ok(table) => scrub::validate(&table, CLASS, &mut tell).await?,
             Err(error) => {
                 tell(&error);
                 1

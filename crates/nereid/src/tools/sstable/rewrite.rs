@@ -75,7 +75,7 @@ pub(crate) async fn scrub(job: &Job<'_>, out: &mut Output) -> Result<(), Failure
         let table = one.open(&job.source.schema).await?;
         let mut target = target(job, "scrub")?;
         target.options.bases = table.statistics().header.bases;
-        let scrubbed = sstables::scrub(&table, mode, &target, &mut |error| tell(error)).await;
+        let scrubbed = sstables::scrub(&table, mode, &target, &mut tell).await;
         let outcome = scrubbed.map_err(|error| aborted(job, mode, error))?;
         let found = match outcome.problems {
             0 => "nothing wrong".to_string(),
