@@ -11,6 +11,8 @@
   ./test.py --sanitize         the arena's tests under the address sanitizer (nightly Rust)
   ./test.py --lane nightly     the default lane and the slow suites
 
+NEREID=PATH tests that binary instead of one that is built now.
+
 A suite is a folder with a suite.toml; nothing else registers it:
 
   about   = "what it proves, in one line"
@@ -158,6 +160,9 @@ def install(requirements, folder=VENV):
 
 
 def build_server():
+    if "NEREID" in os.environ:
+        say(f"   the server: {os.environ['NEREID']}")
+        return True
     say("   building the server: cargo build --release")
     code, output = run(["cargo", "build", "--release", "-p", "nereid"], 1800)
     if code:
@@ -350,7 +355,7 @@ def main():
         return int(0 < total.failed)
     chosen = select(suites, arguments.what, arguments.lane)
     env = dict(os.environ, PYTHONPATH=str(ROOT / "tests"), PYTHONDONTWRITEBYTECODE="1",
-               NEREID=str(ROOT / "target" / "release" / "nereid"))
+               NEREID=os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid")))
     total, server_built, started = Counts(), None, time.monotonic()
     for number, (suite, selected) in enumerate(chosen, 1):
         say(f"== [{number}/{len(chosen)}] {suite.name}: {suite.about}")
