@@ -75,10 +75,31 @@ pub(super) enum Bracket {
 pub(super) enum Bad {
     /// A character that begins nothing.
     Character,
-    /// `'text` without its end; the terminator missing is the string.
-    Unterminated(&'static str),
+    /// `'text` without its end.
+    Unterminated(Ending),
     /// `""`
     EmptyName,
+}
+
+/// What ends a text or a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Quote,
+    DoubleQuote,
+    Dollars,
+    Comment,
+}
+
+impl Ending {
+    /// As it is written.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Ending::Quote => "'",
+            Ending::DoubleQuote => "\"",
+            Ending::Dollars => "$$",
+            Ending::Comment => "*/",
+        }
+    }
 }
 
 /// A piece of the text.
@@ -133,18 +154,18 @@ impl<'a> Lexer<'a> {
     /// Skips white space and comments, to the end of the text if a comment has no end.
     fn skip_blank(&mut self) -> Option<Bad> {
         loop {
-            match (self.byte(0), self.byte(1)) {
-                (b'\n', _) => {
+            match self.byte(0) {
+                b' ' | b'\t' | b'\r' | 0x0c => self.at += 1,
+                b'\n' => {
                     self.at += 1;
                     self.line += 1;
                     self.line_start = self.at;
                 }
-                (b' ' | b'\t' | b'\r' | 0x0c, _) => self.at += 1,
-                (b'-', b'-') | (b'/', b'/') => self.skip_line(),
-                (b'/', b'*') => {
+                first @ (b'-' | b'/') if self.byte(1) == first => self.skip_line(),
+                b'/' if self.byte(1) == b'*' => {
                     self.at += 2;
-                    if !self.skip_past(b"*/") {
-                        return Some(Bad::Unterminated("*/"));
+                    if !self.skip_past(Ending::Comment) {
+                        return Some(Bad::Unterminated(Ending::Comment));
                     }
                 }
                 _ => return None,
@@ -171,7 +192,8 @@ impl<'a> Lexer<'a> {
     }
 
     /// To behind the next `end`, or to the end of the text; whether it was found.
-    fn skip_past(&mut self, end: &[u8]) -> bool {
+    fn skip_past(&mut self, end: Ending) -> bool {
+        let end = end.text().as_bytes();
         while self.at < self.text.len() {
             if self.text[self.at..].starts_with(end) {
                 self.at += end.len();
@@ -188,8 +210,8 @@ impl<'a> Lexer<'a> {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => self.word(byte),
             b'0'..=b'9' => self.number(byte),
-            b'\'' => self.quoted(b'\'', TokenKind::String, "'"),
-            b'"' => self.quoted(b'"', TokenKind::QuotedName, "\""),
+            b'\'' => self.quoted(b'\'', TokenKind::String, Ending::Quote),
+            b'"' => self.quoted(b'"', TokenKind::QuotedName, Ending::DoubleQuote),
             b'$' if self.byte(1) == b'$' => self.dollar_string(),
             _ if self.at == self.text.len() => TokenKind::End,
             _ => self.symbol(byte),
@@ -236,13 +258,13 @@ impl<'a> Lexer<'a> {
     }
 
     /// Text between quotes, which are doubled inside it.
-    fn quoted(&mut self, quote: u8, kind: TokenKind, name: &'static str) -> TokenKind {
+    fn quoted(&mut self, quote: u8, kind: TokenKind, end: Ending) -> TokenKind {
         let start = self.at;
         self.at += 1;
         loop {
             self.skip_while(class::PLAIN);
             if self.at == self.text.len() {
-                return TokenKind::Bad(Bad::Unterminated(name));
+                return TokenKind::Bad(Bad::Unterminated(end));
             }
             if self.byte(0) != quote {
                 self.step();
@@ -258,9 +280,9 @@ impl<'a> Lexer<'a> {
 
     fn dollar_string(&mut self) -> TokenKind {
         self.at += 2;
-        match self.skip_past(b"$$") {
+        match self.skip_past(Ending::Dollars) {
             true => TokenKind::DollarString,
-            false => TokenKind::Bad(Bad::Unterminated("$$")),
+            false => TokenKind::Bad(Bad::Unterminated(Ending::Dollars)),
         }
     }
 

@@ -32,6 +32,9 @@ pub(super) const NESTING_MAX: u32 = 128;
 /// How many bind markers a statement may have: the protocol counts them with 16 bits.
 pub(super) const MARKERS_MAX: usize = 65_535;
 
+/// A list of two items has room for as many, so that most lists do not grow.
+const LIST_ITEMS: usize = 8;
+
 pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// A text that is being parsed.
@@ -221,7 +224,22 @@ impl<'a> Parser<'a> {
 
     /// `item, item`, at least one.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let mut items = vec![item(self)?];
+        let first = item(self)?;
+        self.list_from(first, item)
+    }
+
+    /// The same behind its first item. One that is alone, as in brackets within brackets, takes no
+    /// room for others.
+    fn list_from<T>(
+        &mut self,
+        first: T,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if self.token.kind != TokenKind::Comma {
+            return Ok(vec![first]);
+        }
+        let mut items = Vec::with_capacity(LIST_ITEMS);
+        items.push(first);
         while self.take(TokenKind::Comma) {
             items.push(item(self)?);
         }
@@ -339,7 +357,9 @@ impl<'a> Parser<'a> {
         self.error(match bad {
             Bad::Character => format!("no viable alternative at character {found}"),
             Bad::EmptyName => format!("no viable alternative at input {found}"),
-            Bad::Unterminated(end) => format!("mismatched character '<EOF>' expecting '{end}'"),
+            Bad::Unterminated(end) => {
+                format!("mismatched character '<EOF>' expecting '{}'", end.text())
+            }
         })
     }
 

@@ -35,7 +35,7 @@ pub enum ExprKind {
     /// `(a, b)`; `(a)` is a tuple of one where a value is expected.
     Tuple(Vec<Expr>),
     /// `f(a, b)`
-    Call(Call),
+    Call(Box<Call>),
     /// `(type) a`: a type hint, not a conversion.
     Hint(Box<Type>, Box<Expr>),
     /// `a + b` and the like.
@@ -45,7 +45,7 @@ pub enum ExprKind {
     /// Selectors only: a column.
     Column(Name),
     /// Selectors only: `c.field`.
-    Field(Box<Expr>, Name),
+    Field(Box<Expr>, Box<Name>),
     /// Selectors only: `c[index]`.
     Element(Box<Expr>, Box<Expr>),
     /// Selectors only: `c[from..to]`, either side may be missing.

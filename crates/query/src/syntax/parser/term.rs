@@ -130,7 +130,7 @@ impl Parser<'_> {
             let kind = match self.token.kind {
                 TokenKind::Dot => {
                     self.advance();
-                    ExprKind::Field(Box::new(part), self.name()?)
+                    ExprKind::Field(Box::new(part), Box::new(self.name()?))
                 }
                 TokenKind::Open(Bracket::Square) => self.subscript(Box::new(part))?,
                 _ => return Ok(part),
@@ -200,11 +200,7 @@ impl Parser<'_> {
             if self.token.kind == TokenKind::Colon {
                 self.map_from(first, place)?
             } else {
-                let mut items = vec![first];
-                while self.take(TokenKind::Comma) {
-                    items.push(self.child(place)?);
-                }
-                ExprKind::Set(items)
+                ExprKind::Set(self.list_from(first, |parser| parser.child(place))?)
             }
         };
         self.close(Bracket::Curly)?;
@@ -214,12 +210,12 @@ impl Parser<'_> {
     /// A map whose first key is known.
     fn map_from(&mut self, first: Expr, place: Place) -> Result<ExprKind> {
         self.expect(TokenKind::Colon, "':'")?;
-        let mut entries = vec![(first, self.child(place)?)];
-        while self.take(TokenKind::Comma) {
-            let key = self.child(place)?;
-            self.expect(TokenKind::Colon, "':'")?;
-            entries.push((key, self.child(place)?));
-        }
+        let first = (first, self.child(place)?);
+        let entries = self.list_from(first, |parser| {
+            let key = parser.child(place)?;
+            parser.expect(TokenKind::Colon, "':'")?;
+            Ok((key, parser.child(place)?))
+        })?;
         Ok(ExprKind::Map(entries))
     }
 
@@ -328,7 +324,7 @@ impl Parser<'_> {
         }
         self.advance();
         let arguments = self.list_until(Bracket::Round, |parser| parser.child(place))?;
-        Ok(ExprKind::Call(Call { function, arguments }))
+        Ok(ExprKind::Call(Box::new(Call { function, arguments })))
     }
 
     /// `f(..)` with columns as arguments; a bracket is known to follow the name here.
@@ -336,7 +332,7 @@ impl Parser<'_> {
         let name = self.name()?;
         self.height = 0;
         match self.call(QualifiedName { keyspace: None, name }, Place::Selector)? {
-            ExprKind::Call(call) => Ok(call),
+            ExprKind::Call(call) => Ok(*call),
             _ => Err(self.unexpected()),
         }
     }
