@@ -5,7 +5,7 @@ use crate::request::Dialect;
 use crate::wire;
 use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
 use model::Uuid;
-use query::{ColumnSpec, CqlError, Place, Prepared, Response, ResponseKind, ResultMetadata, Rows};
+use query::{Column, CqlError, Place, Prepared, Response, ResponseKind, ResultMetadata, Rows};
 use replication::Operation;
 use runtime::pieces::{self, PIECE_BYTES};
 use std::net::SocketAddr;
@@ -153,7 +153,7 @@ fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Row
     out.put_u32(kind::ROWS);
     let changed = known.metadata_id.is_some_and(|id| *id != page.metadata.id);
     let skip = known.skip_metadata && !changed;
-    let shared = if skip { None } else { shared_table(&page.metadata.columns) };
+    let shared = if skip { None } else { shared_table(page.metadata.columns()) };
     let mut flags = 0;
     if page.paging_state.is_some() {
         flags |= metadata::MORE_PAGES;
@@ -175,7 +175,7 @@ fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Row
         out.put_u16_bytes(&page.metadata.id);
     }
     if !skip {
-        columns(out, dialect.version, shared, &page.metadata.columns);
+        columns(out, dialect.version, shared, page.metadata.columns());
     }
     out.put_u32(page.row_count);
 }
@@ -200,18 +200,18 @@ pub(crate) fn prepared(
         }
     }
     let bind = statement.bind();
-    let shared = shared_table(&bind.columns);
+    let shared = shared_table(bind.columns());
     let mut flags = if shared.is_some() { metadata::GLOBAL_TABLE } else { 0 };
     if marks_lwt && statement.is_lwt() {
         flags |= metadata::LWT;
     }
     out.put_u32(flags);
-    out.put_u32(bind.columns.len() as u32);
+    out.put_u32(bind.count() as u32);
     if 4 <= dialect.version {
         out.put_u32(bind.partition_key.len() as u32);
         bind.partition_key.iter().for_each(|index| out.put_u16(*index));
     }
-    columns(out, dialect.version, shared, &bind.columns);
+    columns(out, dialect.version, shared, bind.columns());
     result_metadata(out, dialect.version, result.as_deref());
     frame::finish(out, start);
 }
@@ -222,32 +222,68 @@ fn result_metadata(out: &mut Vec<u8>, version: u8, result: Option<&ResultMetadat
         out.put_u32(0);
         return;
     };
-    let shared = shared_table(&result.columns);
+    let shared = shared_table(result.columns());
     out.put_u32(if shared.is_some() { metadata::GLOBAL_TABLE } else { 0 });
     out.put_u32(result.columns.len() as u32);
-    columns(out, version, shared, &result.columns);
+    columns(out, version, shared, result.columns());
 }
 
 /// The table that all columns belong to, so that it need be said once only.
-fn shared_table(columns: &[ColumnSpec]) -> Option<(&str, &str)> {
-    let first = columns.first()?;
-    let same = |spec: &ColumnSpec| spec.keyspace == first.keyspace && spec.table == first.table;
-    columns.iter().all(same).then_some((&*first.keyspace, &*first.table))
+fn shared_table<'a>(mut columns: impl Iterator<Item = Column<'a>>) -> Option<(&'a str, &'a str)> {
+    let first = columns.next()?;
+    let same = |column: Column<'_>| {
+        is_same(column.keyspace, first.keyspace) && is_same(column.table, first.table)
+    };
+    columns.all(same).then_some((first.keyspace, first.table))
 }
 
-fn columns(out: &mut Vec<u8>, version: u8, shared: Option<(&str, &str)>, specs: &[ColumnSpec]) {
+/// Whether two names are equal; most often they are one.
+fn is_same(a: &str, b: &str) -> bool {
+    std::ptr::eq(a, b) || a == b
+}
+
+fn columns<'a>(
+    out: &mut Vec<u8>,
+    version: u8,
+    shared: Option<(&str, &str)>,
+    columns: impl Iterator<Item = Column<'a>>,
+) {
     if let Some((keyspace, table)) = shared {
         wire::string(out, keyspace);
         wire::string(out, table);
     }
-    for spec in specs {
+    let mut columns = columns.peekable();
+    while let Some(column) = columns.next() {
+        let start = out.len();
         if shared.is_none() {
-            wire::string(out, &spec.keyspace);
-            wire::string(out, &spec.table);
+            wire::string(out, column.keyspace);
+            wire::string(out, column.table);
         }
-        wire::string(out, &spec.name);
-        wire::type_option(out, version, &spec.ty);
+        wire::string(out, column.name);
+        wire::type_option(out, version, column.ty);
+        // The markers of a long list are for one and the same: what is said of one is copied.
+        let mut more = 0;
+        while columns.next_if(|next| is_one(&column, next)).is_some() {
+            more += 1;
+        }
+        repeat(out, start, more);
     }
+}
+
+/// Appends what stands from `start` on so many times more.
+fn repeat(out: &mut Vec<u8>, start: usize, more: usize) {
+    let mut left = (out.len() - start) * more;
+    out.reserve(left);
+    while 0 < left {
+        let now = left.min(out.len() - start);
+        out.extend_from_within(start..start + now);
+        left -= now;
+    }
+}
+
+/// Whether both are one by where they lie in memory; nothing need be compared then.
+fn is_one(a: &Column<'_>, b: &Column<'_>) -> bool {
+    std::ptr::eq(a.name, b.name) && std::ptr::eq(a.ty, b.ty)
 }
 
 fn schema_change(out: &mut Vec<u8>, event: &SchemaEvent) {

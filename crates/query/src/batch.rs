@@ -41,21 +41,46 @@ pub(crate) fn prepare(
     batch: &ast::Batch,
     markers: &mut Markers,
 ) -> Result<BatchPlan, CqlError> {
-    let mut preparer = Preparer {
-        schema,
-        keyspace: keyspace.unwrap_or("system"),
-        table: None,
-        markers,
-        row: None,
-        aggregates: None,
-    };
-    if batch.using.ttl.is_some() {
-        return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
-    }
-    let using = UsingPlan::prepare(&batch.using, &mut preparer)?;
-    let mut statements = Vec::with_capacity(batch.statements.len());
+    let mut plan = BatchPlan::begin(schema, keyspace, batch, markers)?;
     for statement in &batch.statements {
-        statements.push(match statement {
+        plan.add(schema, keyspace, statement, markers)?;
+    }
+    plan.finish()
+}
+
+impl BatchPlan {
+    /// Of a batch whose statements are then added in their order.
+    pub(crate) fn begin(
+        schema: &Schema,
+        keyspace: Option<&str>,
+        batch: &ast::Batch,
+        markers: &mut Markers,
+    ) -> Result<BatchPlan, CqlError> {
+        let mut preparer = Preparer {
+            schema,
+            keyspace: keyspace.unwrap_or("system"),
+            table: None,
+            markers,
+            row: None,
+            aggregates: None,
+        };
+        if batch.using.ttl.is_some() {
+            return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
+        }
+        let using = UsingPlan::prepare(&batch.using, &mut preparer)?;
+        let statements = Vec::with_capacity(batch.statements.len());
+        Ok(BatchPlan { kind: batch.kind, using, statements, result: None })
+    }
+
+    /// With the next statement.
+    pub(crate) fn add(
+        &mut self,
+        schema: &Schema,
+        keyspace: Option<&str>,
+        statement: &Modification,
+        markers: &mut Markers,
+    ) -> Result<(), CqlError> {
+        self.statements.push(match statement {
             Modification::Insert(insert) => {
                 let entry = table(schema, keyspace, &insert.table)?;
                 prepare_insert(schema, entry, insert, markers)?
@@ -69,11 +94,15 @@ pub(crate) fn prepare(
                 prepare_delete(schema, entry, delete, markers)?
             }
         });
+        Ok(())
     }
-    let result = metadata_of_batch(statements.iter());
-    let plan = BatchPlan { kind: batch.kind, using, statements, result };
-    check(plan.kind, plan.using.has_timestamp(), plan.statements.iter())?;
-    Ok(plan)
+
+    /// With all statements, if they may stand together.
+    pub(crate) fn finish(mut self) -> Result<BatchPlan, CqlError> {
+        self.result = metadata_of_batch(self.statements.iter());
+        check(self.kind, self.using.has_timestamp(), self.statements.iter())?;
+        Ok(self)
+    }
 }
 
 /// Whether statements may stand together in a batch of that kind.

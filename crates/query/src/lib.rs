@@ -50,7 +50,9 @@ pub use options::Options;
 pub use parameters::{Parameters, Value, Values};
 pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};
-pub use response::{BindMetadata, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
+pub use response::{
+    BindMetadata, Column, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows,
+};
 pub use routing::Place;
 pub use session::Session;
 pub use syntax::ast::BatchKind;

@@ -4,25 +4,76 @@
 //!  - *one-variable-per-name*: markers of one name take one value, unless the node's options say
 //!    that each marker is a variable, as in Cassandra.
 //!  - *typed-by-first-use*: the first use of a variable decides what its specification says.
+//!  - *little-each*: a statement may have 65 535 markers, and its analysis lets nobody else have
+//!    the shard. Which variable each is, is found with the text, aside; markers of one list share
+//!    what they stand for, so that one more costs a few instructions and no memory of its own.
 
 use crate::error::CqlError;
 use crate::options::Options;
 use crate::parameters::Value;
 use crate::response::{BindMetadata, ColumnSpec};
+use crate::statement::Dialect;
 use crate::syntax::Marker;
+use crate::term::{Receiver, Slot};
 use model::{TableSchema, Type};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most bind variables: the protocol counts them in 16 bits.
 const VARIABLES_MAX: usize = u16::MAX as usize;
 
+/// As many of what markers stand for are looked through for one that is the same: the columns of a
+/// list of tuples take turns.
+const RECENT_MAX: usize = 8;
+
+/// Which value each marker takes.
+#[derive(Debug, Default)]
+pub(crate) struct Variables {
+    /// By marker.
+    of: Vec<u16>,
+    /// By variable; empty where no marker has a name.
+    names: Vec<Option<Arc<str>>>,
+    count: usize,
+}
+
+impl Variables {
+    /// Of the markers that the parser has found; `one_per_name`: *one-variable-per-name* holds.
+    pub(crate) fn new(markers: Vec<Marker>, one_per_name: bool) -> Result<Variables, CqlError> {
+        let found = markers.len();
+        let mut names: Vec<Option<Arc<str>>> = Vec::new();
+        let mut of = Vec::with_capacity(found);
+        let mut count = 0;
+        let mut by_name = stdx::HashMap::default();
+        for marker in markers {
+            let index = match &marker.name {
+                Some(name) if one_per_name => *by_name.entry(name.clone()).or_insert(count),
+                _ => count,
+            };
+            if VARIABLES_MAX <= index {
+                let text = format!("Too many markers(?). markers count is {found}");
+                return Err(CqlError::Invalid(text));
+            }
+            if index == count {
+                count += 1;
+                if marker.name.is_some() {
+                    names.resize(index, None);
+                    names.push(marker.name);
+                }
+            }
+            of.push(index as u16);
+        }
+        Ok(Variables { of, names, count })
+    }
+}
+
 /// The markers of a statement.
 #[derive(Debug)]
 pub(crate) struct Markers {
-    /// The variable of each marker.
-    variables: Vec<u16>,
-    names: Vec<Option<Rc<str>>>,
-    specs: Vec<Option<ColumnSpec>>,
+    variables: Variables,
+    /// By variable: what its first marker stands for.
+    slots: Vec<Option<Rc<Slot>>>,
+    /// What other markers may stand for too, of this table.
+    recent: Vec<Rc<Slot>>,
     /// The table whose statement is analysed.
     keyspace: Rc<str>,
     table: Rc<str>,
@@ -30,77 +81,82 @@ pub(crate) struct Markers {
     key_variables: Vec<Option<u16>>,
     /// What the analysis depends on besides the schema.
     pub(crate) options: Rc<Options>,
+    dialect: Dialect,
     /// Whether users' functions or aggregates are called.
     pub(crate) calls_users: bool,
 }
 
 impl Markers {
-    /// The markers that the parser has found.
-    pub(crate) fn new(markers: &[Marker], options: Rc<Options>) -> Result<Markers, CqlError> {
-        let one_per_name = options.cql_duplicate_bind_variable_names_refer_to_same_variable.get();
-        let mut names: Vec<Option<Rc<str>>> = Vec::new();
-        let mut variables = Vec::with_capacity(markers.len());
-        let mut by_name = stdx::HashMap::default();
-        for marker in markers {
-            let next = names.len();
-            let index = match &marker.name {
-                Some(name) if one_per_name => *by_name.entry(name.as_str()).or_insert(next),
-                _ => next,
-            };
-            if index == next {
-                names.push(marker.name.as_deref().map(Rc::from));
-            }
-            if VARIABLES_MAX < names.len() {
-                let text = format!("Too many markers(?). markers count is {}", markers.len());
-                return Err(CqlError::Invalid(text));
-            }
-            variables.push(index as u16);
-        }
-        let specs = vec![None; names.len()];
-        let key_variables = Vec::new();
-        let (keyspace, table) = (Rc::from(""), Rc::from(""));
-        Ok(Markers {
+    /// Of a statement that is analysed as `dialect` says.
+    pub(crate) fn new(variables: Variables, dialect: Dialect, options: Rc<Options>) -> Markers {
+        Markers {
+            slots: vec![None; variables.count],
             variables,
-            names,
-            specs,
-            keyspace,
-            table,
-            key_variables,
+            recent: Vec::new(),
+            keyspace: Rc::from(""),
+            table: Rc::from(""),
+            key_variables: Vec::new(),
             options,
+            dialect,
             calls_users: false,
-        })
+        }
+    }
+
+    /// Of an expression that has none.
+    pub(crate) fn none(options: Rc<Options>) -> Markers {
+        Markers::new(Variables::default(), Dialect::of(&options), options)
+    }
+
+    /// As which the statement is analysed.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.variables.is_empty()
+        self.variables.of.is_empty()
     }
 
     /// From here on markers belong to a statement about `table`.
     pub(crate) fn enter(&mut self, table: &TableSchema) {
         self.keyspace = Rc::from(table.keyspace.as_str());
         self.table = Rc::from(table.name.as_str());
+        self.recent.clear();
     }
 
-    /// The variable of marker `marker`, which stands for `name`, a value of `ty`.
-    pub(crate) fn bind(&mut self, marker: u32, name: &str, ty: &Type) -> u16 {
-        let variable = self.variables[marker as usize];
-        let slot = &mut self.specs[variable as usize];
-        if slot.is_none() {
-            let given = self.names[variable as usize].clone();
-            *slot = Some(ColumnSpec {
+    /// What a marker stands for that is a value for `receiver`.
+    pub(crate) fn slot(&mut self, receiver: Receiver<'_>) -> Rc<Slot> {
+        let Receiver { name, ty } = receiver;
+        let is_same = |slot: &&Rc<Slot>| *slot.column.name == *name && slot.column.ty == *ty;
+        if let Some(slot) = self.recent.iter().find(is_same) {
+            return slot.clone();
+        }
+        let slot = Rc::new(Slot {
+            column: ColumnSpec {
                 keyspace: self.keyspace.clone(),
                 table: self.table.clone(),
-                name: given.unwrap_or_else(|| Rc::from(name)),
+                name: Rc::from(name),
                 ty: ty.clone(),
-            });
+            },
+            has_order: ty.any(&|ty| matches!(ty, Type::Set { .. } | Type::Map { .. })),
+        });
+        if self.recent.len() == RECENT_MAX {
+            self.recent.remove(0);
         }
+        self.recent.push(slot.clone());
+        slot
+    }
+
+    /// The variable of marker `marker`, which stands for `slot`.
+    pub(crate) fn bind(&mut self, marker: u32, slot: &Rc<Slot>) -> u16 {
+        let variable = self.variables.of[marker as usize];
+        self.slots[usize::from(variable)].get_or_insert_with(|| slot.clone());
         variable
     }
 
     /// What a marker is called that stands for the list of `operator` (`IN`) of a column.
     pub(crate) fn list_name(&self, operator: &str, column: &str) -> String {
-        match self.options.cql_in_bind_variable_name_uses_uppercase_operator.get() {
+        match self.dialect.uppercase_operators {
             true => format!("{operator}({column})"),
             false => format!("{}({column})", operator.to_lowercase()),
         }
@@ -116,44 +172,36 @@ impl Markers {
 
     /// What drivers are told. A partition key is routable when each of its `key_count` columns has
     /// its variable.
-    pub(crate) fn finish(self, key_count: usize) -> Result<(BindMetadata, Names), CqlError> {
-        let mut columns = Vec::with_capacity(self.specs.len());
-        for (index, spec) in self.specs.into_iter().enumerate() {
-            let unknown = || CqlError::Invalid(format!("Cannot infer type of bind marker {index}"));
-            columns.push(spec.ok_or_else(unknown)?);
+    pub(crate) fn finish(self, key_count: usize) -> Result<BindMetadata, CqlError> {
+        let unbound = self.slots.iter().position(Option::is_none);
+        if let Some(index) = unbound {
+            return Err(CqlError::Invalid(format!("Cannot infer type of bind marker {index}")));
         }
         let routing = |position: usize| self.key_variables.get(position).copied().flatten();
         let routing: Option<Vec<u16>> = (0..key_count).map(routing).collect();
         let partition_key = routing.unwrap_or_default();
-        Ok((BindMetadata { columns, partition_key }, Names(self.names)))
+        let slots = self.slots.into_iter().flatten().collect();
+        Ok(BindMetadata { slots, names: self.variables.names, partition_key })
     }
 }
 
-/// The names of the variables, for values that come by name.
-#[derive(Debug)]
-pub(crate) struct Names(Vec<Option<Rc<str>>>);
-
-impl Names {
-    /// Puts named values into the order of the variables.
-    pub(crate) fn order<'a>(
-        &self,
-        bind: &BindMetadata,
-        values: &[(&str, Value<'a>)],
-    ) -> Result<Vec<Value<'a>>, CqlError> {
-        let by_name: stdx::HashMap<&str, Value<'a>> = values.iter().copied().collect();
-        let mut out = Vec::with_capacity(self.0.len());
-        for (variable, spec) in self.0.iter().zip(&bind.columns) {
-            let name = variable.as_deref().unwrap_or(&spec.name);
-            match by_name.get(name) {
-                Some(value) => out.push(*value),
-                None => {
-                    let text = format!("Missing value for bind marker with name: {name}");
-                    return Err(CqlError::Invalid(text));
-                }
+/// Puts named values into the order of the variables.
+pub(crate) fn order<'a>(
+    bind: &BindMetadata,
+    values: &[(&str, Value<'a>)],
+) -> Result<Vec<Value<'a>>, CqlError> {
+    let by_name: stdx::HashMap<&str, Value<'a>> = values.iter().copied().collect();
+    let mut out = Vec::with_capacity(bind.count());
+    for column in bind.columns() {
+        match by_name.get(column.name) {
+            Some(value) => out.push(*value),
+            None => {
+                let text = format!("Missing value for bind marker with name: {}", column.name);
+                return Err(CqlError::Invalid(text));
             }
         }
-        Ok(out)
     }
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -161,46 +209,102 @@ mod tests {
     use super::*;
     use cluster::Live;
 
-    fn marker(name: Option<&str>) -> Marker {
-        Marker { name: name.map(str::to_owned), at: Default::default() }
+    fn markers(names: &[Option<&str>], options: &Rc<Options>) -> Markers {
+        let marker = |name: &Option<&str>| Marker { name: name.map(Arc::from), at: <_>::default() };
+        let dialect = Dialect::of(options);
+        let found = names.iter().map(marker).collect();
+        let variables = Variables::new(found, dialect.one_variable_per_name).unwrap();
+        Markers::new(variables, dialect, options.clone())
+    }
+
+    const INT: Receiver<'_> = Receiver { name: "c", ty: &Type::Int };
+
+    fn bind(markers: &mut Markers, marker: u32) -> u16 {
+        let slot = markers.slot(INT);
+        markers.bind(marker, &slot)
     }
 
     #[test]
     fn each_marker_is_a_variable_where_the_node_says_so() {
-        let found = [marker(Some("a")), marker(None), marker(Some("a"))];
         let different = Rc::new(Options {
             cql_duplicate_bind_variable_names_refer_to_same_variable: Live::fixed(false),
             cql_in_bind_variable_name_uses_uppercase_operator: Live::fixed(false),
             ..Rc::into_inner(Options::standard()).unwrap()
         });
-        let mut markers = Markers::new(&found, different).unwrap();
-        let bind = |markers: &mut Markers, n| markers.bind(n, "c", &Type::Int);
+        let mut markers = markers(&[Some("a"), None, Some("a")], &different);
         assert_eq!([0, 1, 2].map(|n| bind(&mut markers, n)), [0, 1, 2]);
         assert_eq!(markers.list_name("NOT IN", "c"), "not in(c)");
+        let bound = markers.finish(0).unwrap();
+        let names: Vec<&str> = bound.columns().map(|column| column.name).collect();
+        assert_eq!(names, ["a", "c", "a"]);
     }
 
     #[test]
     fn markers_of_one_name_are_one_variable() {
-        let found = [marker(Some("a")), marker(None), marker(Some("a")), marker(Some("b"))];
-        let mut markers = Markers::new(&found, Options::standard()).unwrap();
-        let bind = |markers: &mut Markers, n| markers.bind(n, "c", &Type::Int);
-        assert_eq!([0, 1, 2, 3].map(|n| bind(&mut markers, n)), [0, 1, 0, 2]);
-        markers.is_key(1, 0);
-        markers.is_key(2, 1);
-        let (bind, names) = markers.finish(2).unwrap();
-        let columns: Vec<&str> = bind.columns.iter().map(|column| &*column.name).collect();
+        let found = [Some("a"), None, Some("a"), Some("b")];
+        let standard = Options::standard();
+        let mut once = markers(&found, &standard);
+        assert_eq!([0, 1, 2, 3].map(|n| bind(&mut once, n)), [0, 1, 0, 2]);
+        once.is_key(1, 0);
+        once.is_key(2, 1);
+        let bound = once.finish(2).unwrap();
+        let columns: Vec<&str> = bound.columns().map(|column| column.name).collect();
         assert_eq!(columns, ["a", "c", "b"]);
-        assert_eq!(bind.partition_key, [1, 2]);
-        let mut twice = Markers::new(&found, Options::standard()).unwrap();
+        assert_eq!(bound.partition_key, [1, 2]);
+        let mut twice = markers(&found, &standard);
         for n in 0..4 {
-            twice.bind(n, "c", &Type::Int);
+            bind(&mut twice, n);
         }
         [(0, 0), (1, 1), (0, 2)].iter().for_each(|(variable, at)| twice.is_key(*variable, *at));
-        assert_eq!(twice.finish(3).unwrap().0.partition_key, [0, 1, 0]);
+        assert_eq!(twice.finish(3).unwrap().partition_key, [0, 1, 0]);
         let (x, y) = (Value::Bytes(b"x"), Value::Null);
         let given = [("b", x), ("c", y), ("a", Value::Unset)];
-        assert_eq!(names.order(&bind, &given).unwrap(), [Value::Unset, y, x]);
-        let error = names.order(&bind, &given[..2]).unwrap_err().message();
+        assert_eq!(order(&bound, &given).unwrap(), [Value::Unset, y, x]);
+        let error = order(&bound, &given[..2]).unwrap_err().message();
         assert_eq!(error, "Missing value for bind marker with name: a");
+    }
+
+    /// *little-each*: what is the same is one, and only what is the same.
+    #[test]
+    fn markers_share_what_they_stand_for() {
+        let of = |keyspace: &str, name: &str| {
+            TableSchema::builder(keyspace, name, model::Uuid::nil())
+                .partition_key("k", Type::Int)
+                .build()
+                .unwrap()
+        };
+        let mut markers = markers(&[None; 7], &Options::standard());
+        let tell = |markers: &mut Markers, name: &str, ty: &Type| {
+            let slot = markers.slot(Receiver { name, ty });
+            assert_eq!((&*slot.column.name, &slot.column.ty), (name, ty));
+            slot
+        };
+        markers.enter(&of("ks", "t"));
+        let set = Type::Set { element: Box::new(Type::Int), frozen: true };
+        let first = tell(&mut markers, "a", &Type::Int);
+        for (name, ty) in [("a", Type::Text), ("b", Type::Int), ("a", set)] {
+            let other = tell(&mut markers, name, &ty);
+            assert!(!Rc::ptr_eq(&first, &other));
+            assert!(Rc::ptr_eq(&first, &tell(&mut markers, "a", &Type::Int)));
+            assert!(Rc::ptr_eq(&other, &tell(&mut markers, name, &ty)));
+            assert_eq!(other.has_order, matches!(ty, Type::Set { .. }));
+        }
+        // Of so many as are looked through.
+        for at in 0..RECENT_MAX {
+            tell(&mut markers, &format!("c{at}"), &Type::Int);
+        }
+        assert!(!Rc::ptr_eq(&first, &tell(&mut markers, "a", &Type::Int)));
+        assert_eq!(markers.recent.len(), RECENT_MAX);
+        markers.enter(&of("ks", "other"));
+        let elsewhere = tell(&mut markers, "a", &Type::Int);
+        assert_eq!((&*elsewhere.column.keyspace, &*elsewhere.column.table), ("ks", "other"));
+    }
+
+    #[test]
+    fn a_marker_that_stands_for_nothing_is_named_by_its_place() {
+        let mut markers = markers(&[None; 3], &Options::standard());
+        assert_eq!([0, 2].map(|n| bind(&mut markers, n)), [0, 2]);
+        let error = markers.finish(0).unwrap_err().message();
+        assert_eq!(error, "Cannot infer type of bind marker 1");
     }
 }

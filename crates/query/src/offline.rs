@@ -322,7 +322,7 @@ fn dropped_of(insert: &ast::Insert) -> Result<Dropped, CqlError> {
 pub fn value_of_literal(ty: &Type, text: &str) -> Result<Option<Vec<u8>>, CqlError> {
     let expr = syntax::parse_term(text)?;
     let schema = Schema::of_system(Uuid::nil(), 1);
-    let mut markers = Markers::new(&[], Options::standard())?;
+    let mut markers = Markers::none(Options::standard());
     let mut preparer = Preparer {
         schema: &schema,
         keyspace: "",

@@ -1,9 +1,7 @@
 //! A statement that was prepared: its identity, what it binds and what it answers.
 
-use crate::error::CqlError;
-use crate::options::Options;
 use crate::response::{BindMetadata, ResultMetadata};
-use crate::statement::{Dialect, Statement};
+use crate::statement::Statement;
 use cluster::Schema;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,30 +52,20 @@ impl Prepared {
         self.statement.borrow().is_conditional()
     }
 
-    /// As which it was analysed last.
-    pub(crate) fn dialect(&self) -> Dialect {
-        self.statement.borrow().dialect()
-    }
-
     /// The statement, against whatever schema it was analysed last.
     pub(crate) fn as_analysed(&self) -> Rc<Statement> {
         self.statement.borrow().clone()
     }
 
-    /// The statement, analysed against the present schema.
-    pub(crate) fn current(
-        &self,
-        schema: &Schema,
-        options: &Rc<Options>,
-    ) -> Result<Rc<Statement>, CqlError> {
-        let present = self.statement.borrow().clone();
-        if present.version == schema.version {
-            return Ok(present);
-        }
-        let keyspace = present.keyspace.as_deref();
-        let analysed = Rc::new(Statement::analyze(schema, &present.text, keyspace, options)?);
-        *self.statement.borrow_mut() = analysed.clone();
-        Ok(analysed)
+    /// The statement, if it was analysed against that schema.
+    pub(crate) fn present(&self, schema: &Schema) -> Option<Rc<Statement>> {
+        let statement = self.statement.borrow();
+        (statement.version == schema.version).then(|| statement.clone())
+    }
+
+    /// What it was analysed as now.
+    pub(crate) fn renew(&self, statement: &Rc<Statement>) {
+        *self.statement.borrow_mut() = statement.clone();
     }
 }
 

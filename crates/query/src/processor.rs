@@ -10,8 +10,8 @@ use crate::prepared::{Prepared, statement_id};
 use crate::request::{IfNull, Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use crate::statement::{Dialect, Plan, Statement};
-use crate::syntax::{self, Parsed, SyntaxError, ast};
+use crate::statement::{Dialect, Draft, Plan, Statement};
+use crate::syntax::ast;
 use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
@@ -202,11 +202,11 @@ impl Processor {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Statement>, CqlError> {
-        let own = text.to_owned();
-        let parsed = compute(move || syntax::parse(&own)).await?;
+        let (own, dialect) = (text.to_owned(), Dialect::of(&self.options));
+        let draft = compute(move || Draft::parse(&own, dialect)).await?;
         let schema = self.cluster.schema();
-        let statement = Statement::of(&schema, (text, parsed), keyspace, &self.options)?;
-        Ok(Rc::new(statement))
+        let statement = Statement::in_steps(&schema, (text, draft), keyspace, &self.options);
+        Ok(Rc::new(statement.await?))
     }
 
     /// What is kept of prepared statements, and of those that are executed by their text.
@@ -227,12 +227,12 @@ impl Processor {
         keyspace: Option<&str>,
     ) -> Result<Rc<Prepared>, CqlError> {
         let keyspace = effective_keyspace(session, keyspace);
-        let prepared = self.prepare_slowly(text, keyspace.as_deref()).await?;
+        let prepared = self.prepare_here(text, keyspace.as_deref()).await?;
         let (text, keyspace) = (text.to_owned(), keyspace.as_deref().map(str::to_owned));
         runtime::on_all_shards(move || async move {
             let processor = runtime::local::get::<Processor>();
             // It was analysed once; a shard that does not have the schema yet is asked again.
-            let _ = processor.prepare_slowly(&text, keyspace.as_deref()).await;
+            let _ = processor.prepare_here(&text, keyspace.as_deref()).await;
         })
         .await;
         Ok(prepared)
@@ -261,7 +261,11 @@ impl Processor {
         prepared: &Rc<Prepared>,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let statement = prepared.current(&self.cluster.schema(), &self.options)?;
+        let present = prepared.present(&self.cluster.schema());
+        let statement = match present {
+            Some(statement) => statement,
+            None => Box::pin(self.renewed(prepared)).await?,
+        };
         self.run(session, &statement, parameters).await
     }
 
@@ -278,7 +282,13 @@ impl Processor {
         let mut statements = Vec::with_capacity(entries.len());
         for entry in entries {
             statements.push(match &entry.statement {
-                BatchStatement::Prepared(prepared) => prepared.current(&schema, &self.options)?,
+                BatchStatement::Prepared(prepared) => match prepared.present(&schema) {
+                    Some(statement) => statement,
+                    None => Box::pin(self.renewed(prepared)).await?,
+                },
+                BatchStatement::Text(text) if AT_ONCE_BYTES < text.len() => {
+                    Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?
+                }
                 BatchStatement::Text(text) => self.analyzed(text, keyspace.as_deref())?,
             });
             if statements.len().is_multiple_of(16) {
@@ -443,52 +453,83 @@ impl Processor {
         Ok(Response::of(ResponseKind::SetKeyspace(keyspace.clone())))
     }
 
-    fn prepare_here(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Prepared>, CqlError> {
-        self.prepare_as(statement_id(keyspace, text), text, keyspace, || syntax::parse(text))
-    }
-
-    /// The same; what takes long of a long text is done aside.
-    async fn prepare_slowly(
+    /// Prepares a statement on this shard; what takes long of a long text is done aside.
+    async fn prepare_here(
         &self,
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Prepared>, CqlError> {
         if text.len() <= AT_ONCE_BYTES {
-            return self.prepare_here(text, keyspace);
+            return self.prepare_at_once(text, keyspace);
         }
         let (own, of_keyspace) = (text.to_owned(), keyspace.map(str::to_owned));
-        let work = move || (statement_id(of_keyspace.as_deref(), &own), syntax::parse(&own));
-        let (id, parsed) = compute(work).await;
-        self.prepare_as(id, text, keyspace, || parsed)
+        let id = compute(move || statement_id(of_keyspace.as_deref(), &own)).await;
+        match self.kept(&id) {
+            Some(prepared) => Ok(prepared),
+            None => Ok(self.keep(id, &self.analyzed_slowly(text, keyspace).await?)),
+        }
     }
 
-    fn prepare_as(
+    fn prepare_at_once(
         &self,
-        id: [u8; 16],
         text: &str,
         keyspace: Option<&str>,
-        parse: impl FnOnce() -> Result<Parsed, SyntaxError>,
     ) -> Result<Rc<Prepared>, CqlError> {
-        let schema = self.cluster.schema();
-        let present = self.prepared(&id);
-        if let Some(present) = present.filter(|it| it.dialect() == Dialect::of(&self.options)) {
-            present.current(&schema, &self.options)?;
-            return Ok(present);
+        let id = statement_id(keyspace, text);
+        if let Some(prepared) = self.kept(&id) {
+            return Ok(prepared);
         }
-        let statement = Statement::of(&schema, (text, parse()?), keyspace, &self.options)?;
-        let bytes = statement.size_bytes();
-        let prepared = Rc::new(Prepared::new(id, Rc::new(statement)));
-        self.prepared.borrow_mut().insert(id, prepared.clone(), bytes);
-        Ok(prepared)
+        let schema = self.cluster.schema();
+        let statement = Statement::analyze(&schema, text, keyspace, &self.options)?;
+        Ok(self.keep(id, &Rc::new(statement)))
+    }
+
+    /// The statement of that id, if it is prepared and its analysis still holds.
+    fn kept(&self, id: &[u8; 16]) -> Option<Rc<Prepared>> {
+        let prepared = self.prepared(id)?;
+        let present = prepared.present(&self.cluster.schema())?;
+        (present.dialect() == Dialect::of(&self.options)).then_some(prepared)
+    }
+
+    /// The statement of that id as it was analysed now.
+    fn keep(&self, id: [u8; 16], statement: &Rc<Statement>) -> Rc<Prepared> {
+        if let Some(prepared) = self.peek(&id)
+            && prepared.as_analysed().dialect() == statement.dialect()
+        {
+            prepared.renew(statement);
+            return prepared;
+        }
+        let prepared = Rc::new(Prepared::new(id, statement.clone()));
+        self.prepared.borrow_mut().insert(id, prepared.clone(), statement.size_bytes());
+        prepared
+    }
+
+    /// A prepared statement whose schema has changed.
+    async fn renewed(&self, prepared: &Prepared) -> Result<Rc<Statement>, CqlError> {
+        let before = prepared.as_analysed();
+        let (text, keyspace) = (&*before.text, before.keyspace.as_deref());
+        let statement = match text.len() <= AT_ONCE_BYTES {
+            true => {
+                let schema = self.cluster.schema();
+                Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?)
+            }
+            false => self.analyzed_slowly(text, keyspace).await?,
+        };
+        prepared.renew(&statement);
+        Ok(statement)
     }
 
     /// A statement by its text, for work that came from another shard.
-    pub(crate) fn statement(
+    pub(crate) async fn statement(
         &self,
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Statement>, CqlError> {
-        self.prepare_here(text, keyspace)?.current(&self.cluster.schema(), &self.options)
+        let prepared = match text.len() <= AT_ONCE_BYTES {
+            true => self.prepare_at_once(text, keyspace)?,
+            false => Box::pin(self.prepare_here(text, keyspace)).await?,
+        };
+        Ok(prepared.as_analysed())
     }
 
     /// What an execution needs.

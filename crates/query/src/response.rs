@@ -1,8 +1,10 @@
 //! What a statement answers: nothing, rows, or what it changed.
 
+use crate::term::Slot;
 use cluster::SchemaEvent;
 use model::{Type, Uuid};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,16 +90,60 @@ impl ResultMetadata {
         let id = metadata_id(&columns);
         ResultMetadata { columns, id }
     }
+
+    /// The columns as clients are told of them.
+    pub fn columns(&self) -> impl Iterator<Item = Column<'_>> + Clone {
+        self.columns.iter().map(ColumnSpec::column)
+    }
+}
+
+/// A column of a result, or what a value is bound for, as clients are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column<'a> {
+    /// The table's keyspace.
+    pub keyspace: &'a str,
+    /// The table.
+    pub table: &'a str,
+    /// The column's name or alias; of a marker its own name or what it stands for.
+    pub name: &'a str,
+    /// The type of its values.
+    pub ty: &'a Type,
+}
+
+impl ColumnSpec {
+    /// As clients are told.
+    fn column(&self) -> Column<'_> {
+        let ColumnSpec { keyspace, table, name, ty } = self;
+        Column { keyspace, table, name, ty }
+    }
 }
 
 /// The bind markers of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindMetadata {
-    /// In order of the values.
-    pub columns: Vec<ColumnSpec>,
+    /// What each value is for; values of one list are for one and the same.
+    pub(crate) slots: Vec<Rc<Slot>>,
+    /// The names that the markers have themselves; empty where none has one.
+    pub(crate) names: Vec<Option<Arc<str>>>,
     /// Which values make up the partition key, in order of its columns; empty unless all of its
     /// columns are bound by a marker each.
     pub partition_key: Vec<u16>,
+}
+
+impl BindMetadata {
+    /// How many values are bound.
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What they are bound for, in order of the values.
+    pub fn columns(&self) -> impl Iterator<Item = Column<'_>> + Clone {
+        self.slots.iter().enumerate().map(|(variable, slot)| {
+            let given = self.names.get(variable).and_then(Option::as_deref);
+            let column = slot.column.column();
+            Column { name: given.unwrap_or(column.name), ..column }
+        })
+    }
 }
 
 fn metadata_id(columns: &[ColumnSpec]) -> [u8; 16] {

@@ -4,18 +4,19 @@ use crate::batch::{self, BatchPlan};
 use crate::error::CqlError;
 use crate::fragments;
 use crate::levels;
-use crate::markers::{Markers, Names};
+use crate::markers::{self, Markers, Variables};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 use crate::options::Options;
 use crate::parameters::{Value, Values};
 use crate::paxos_state;
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
-use crate::syntax::{self, Parsed, ast};
+use crate::syntax::{self, ast};
 use crate::term::{Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
 use replication::{Consistency, WriteKind};
+use runtime::task::yield_if_needed;
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -48,7 +49,6 @@ pub(crate) struct Statement {
     pub(crate) bind: Rc<BindMetadata>,
     /// Whether it calls users' functions or aggregates.
     pub(crate) calls_users: bool,
-    names: Names,
     dialect: Dialect,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Statement {
 /// differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    one_variable_per_name: bool,
-    uppercase_operators: bool,
+    pub(crate) one_variable_per_name: bool,
+    pub(crate) uppercase_operators: bool,
 }
 
 impl Dialect {
@@ -72,6 +72,23 @@ impl Dialect {
     }
 }
 
+/// All that a text says by itself; of a long one it is found aside.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    statement: ast::Statement,
+    variables: Variables,
+    dialect: Dialect,
+}
+
+impl Draft {
+    /// What `text` says in that dialect.
+    pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Draft, CqlError> {
+        let parsed = syntax::parse(text)?;
+        let variables = Variables::new(parsed.markers, dialect.one_variable_per_name)?;
+        Ok(Draft { statement: parsed.statement, variables, dialect })
+    }
+}
+
 impl Statement {
     /// Parses and analyses `text`.
     pub(crate) fn analyze(
@@ -80,29 +97,67 @@ impl Statement {
         keyspace: Option<&str>,
         options: &Rc<Options>,
     ) -> Result<Statement, CqlError> {
-        Statement::of(schema, (text, syntax::parse(text)?), keyspace, options)
+        let draft = Draft::parse(text, Dialect::of(options))?;
+        Statement::of(schema, (text, draft), keyspace, options)
     }
 
     /// Analyses what `text` was parsed as.
     pub(crate) fn of(
         schema: &Schema,
-        (text, parsed): (&str, Parsed),
+        (text, draft): (&str, Draft),
         keyspace: Option<&str>,
         options: &Rc<Options>,
     ) -> Result<Statement, CqlError> {
-        let mut markers = Markers::new(&parsed.markers, options.clone())?;
-        let (plan, key_count) = plan(schema, keyspace, parsed.statement, &mut markers)?;
-        let calls_users = markers.calls_users;
-        let (bind, names) = markers.finish(key_count)?;
+        let mut markers = Markers::new(draft.variables, draft.dialect, options.clone());
+        let plan = plan(schema, keyspace, &draft.statement, &mut markers)?;
+        Statement::finish(schema, text, keyspace, plan, markers)
+    }
+
+    /// The same of a long text: others have their turn between the statements of a batch, and
+    /// before the tree is freed, which may be large.
+    pub(crate) async fn in_steps(
+        schema: &Schema,
+        (text, draft): (&str, Draft),
+        keyspace: Option<&str>,
+        options: &Rc<Options>,
+    ) -> Result<Statement, CqlError> {
+        let mut markers = Markers::new(draft.variables, draft.dialect, options.clone());
+        let plan = match draft.statement {
+            ast::Statement::Batch(batch) => {
+                let mut plan = BatchPlan::begin(schema, keyspace, &batch, &mut markers)?;
+                for statement in batch.statements {
+                    plan.add(schema, keyspace, &statement, &mut markers)?;
+                    drop(statement);
+                    yield_if_needed().await;
+                }
+                (Plan::Batch(Box::new(plan.finish()?)), 0)
+            }
+            statement => {
+                let plan = plan(schema, keyspace, &statement, &mut markers)?;
+                yield_if_needed().await;
+                drop(statement);
+                plan
+            }
+        };
+        yield_if_needed().await;
+        Statement::finish(schema, text, keyspace, plan, markers)
+    }
+
+    fn finish(
+        schema: &Schema,
+        text: &str,
+        keyspace: Option<&str>,
+        (plan, key_count): (Plan, usize),
+        markers: Markers,
+    ) -> Result<Statement, CqlError> {
         Ok(Statement {
             text: Rc::from(text),
             keyspace: keyspace.map(Rc::from),
             version: schema.version,
             plan,
-            bind: Rc::new(bind),
-            calls_users,
-            names,
-            dialect: Dialect::of(options),
+            calls_users: markers.calls_users,
+            dialect: markers.dialect(),
+            bind: Rc::new(markers.finish(key_count)?),
         })
     }
 
@@ -204,7 +259,7 @@ impl Statement {
     pub(crate) fn values<'a>(&self, values: &Values<'a>) -> Result<Cow<'a, [Value<'a>]>, CqlError> {
         match values {
             Values::Positional(values) => {
-                let expected = self.bind.columns.len();
+                let expected = self.bind.count();
                 if values.len() != expected {
                     return Err(CqlError::Invalid(format!(
                         "Invalid amount of bind variables: expected {expected} got {}",
@@ -213,7 +268,7 @@ impl Statement {
                 }
                 Ok(Cow::Borrowed(values))
             }
-            Values::Named(values) => Ok(Cow::Owned(self.names.order(&self.bind, values)?)),
+            Values::Named(values) => Ok(Cow::Owned(markers::order(&self.bind, values)?)),
         }
     }
 
@@ -232,36 +287,36 @@ impl Statement {
     /// About how many bytes it takes.
     pub(crate) fn size_bytes(&self) -> usize {
         // A plan is some structures per column and marker; the text is a fair measure of those.
-        1024 + self.text.len() * 8 + self.bind.columns.len() * 128
+        1024 + self.text.len() * 8 + self.bind.count() * 128
     }
 }
 
 fn plan(
     schema: &Schema,
     keyspace: Option<&str>,
-    statement: ast::Statement,
+    statement: &ast::Statement,
     markers: &mut Markers,
 ) -> Result<(Plan, usize), CqlError> {
     let of_table = |entry: &Rc<TableEntry>| entry.schema.partition_key_count;
     Ok(match statement {
-        ast::Statement::Select(select) => plan_select(schema, keyspace, &select, markers)?,
+        ast::Statement::Select(select) => plan_select(schema, keyspace, select, markers)?,
         ast::Statement::Insert(insert) => {
             let entry = table(schema, keyspace, &insert.table)?;
-            let plan = prepare_insert(schema, entry, &insert, markers)?;
+            let plan = prepare_insert(schema, entry, insert, markers)?;
             (Plan::Modify(Box::new(plan)), of_table(entry))
         }
         ast::Statement::Update(update) => {
             let entry = table(schema, keyspace, &update.table)?;
-            let plan = prepare_update(schema, entry, &update, markers)?;
+            let plan = prepare_update(schema, entry, update, markers)?;
             (Plan::Modify(Box::new(plan)), of_table(entry))
         }
         ast::Statement::Delete(delete) => {
             let entry = table(schema, keyspace, &delete.table)?;
-            let plan = prepare_delete(schema, entry, &delete, markers)?;
+            let plan = prepare_delete(schema, entry, delete, markers)?;
             (Plan::Modify(Box::new(plan)), of_table(entry))
         }
         ast::Statement::Batch(statement) => {
-            (Plan::Batch(Box::new(batch::prepare(schema, keyspace, &statement, markers)?)), 0)
+            (Plan::Batch(Box::new(batch::prepare(schema, keyspace, statement, markers)?)), 0)
         }
         ast::Statement::Truncate(truncate) => {
             let table = table(schema, keyspace, &truncate.table)?;
@@ -284,14 +339,14 @@ fn plan(
         }
         ast::Statement::Use(name) => (Plan::Use(Rc::from(name.text.as_str())), 0),
         ast::Statement::Schema(statement) => {
-            let timestamp = dropped_at(schema, &statement, markers)?;
-            (Plan::Schema(statement, timestamp), 0)
+            let timestamp = dropped_at(schema, statement, markers)?;
+            (Plan::Schema(statement.clone(), timestamp), 0)
         }
-        ast::Statement::Describe(statement) => (Plan::Describe(statement), 0),
+        ast::Statement::Describe(statement) => (Plan::Describe(statement.clone()), 0),
         ast::Statement::PruneView(_) => {
             return Err(CqlError::invalid("Materialized views are not supported yet"));
         }
-        ast::Statement::Access(statement) => match levels::listed(&statement) {
+        ast::Statement::Access(statement) => match levels::listed(statement) {
             Some(columns) => (Plan::Levels(columns), 0),
             None => {
                 return Err(CqlError::invalid(

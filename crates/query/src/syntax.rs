@@ -23,6 +23,7 @@ mod tests;
 use parser::Parser;
 pub use position::{Position, SyntaxError};
 pub use print::{quote_name, quote_string};
+use std::sync::Arc;
 
 /// A statement and its bind markers.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +38,7 @@ pub struct Parsed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// `name` of `:name`.
-    pub name: Option<String>,
+    pub name: Option<Arc<str>>,
     /// Where it stands.
     pub at: Position,
 }

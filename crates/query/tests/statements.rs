@@ -293,7 +293,7 @@ fn prepared_statements_bind_and_follow_the_schema() {
         assert_eq!(testkit::cql::rows_text(&rows.unwrap()), "10, null");
         let prepared = env.processor().prepare(env.session(), insert, None).await.unwrap();
         let names: Vec<String> =
-            prepared.bind().columns.iter().map(|column| column.name.to_string()).collect();
+            prepared.bind().columns().map(|column| column.name.to_owned()).collect();
         assert_eq!(names, ["p", "v", "x"]);
         assert_eq!(prepared.bind().partition_key, [0]);
         assert!(env.processor().prepared(prepared.id()).is_some());
@@ -311,7 +311,7 @@ fn prepared_statements_bind_and_follow_the_schema() {
         assert_eq!(testkit::cql::rows_text(&rows), "1, 10, null");
         let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
         let names: Vec<String> =
-            prepared.bind().columns.iter().map(|column| column.name.to_string()).collect();
+            prepared.bind().columns().map(|column| column.name.to_owned()).collect();
         assert_eq!(names, ["IN(p)", "[limit]"]);
         let schema = env.processor().cluster().schema();
         let table = schema.table("ks", "k").unwrap().schema.edit();
@@ -444,8 +444,7 @@ fn bind_markers_are_named_typed_and_routed() {
                 Ok(prepared) => {
                     let bind = prepared.bind();
                     let columns: Vec<String> = bind
-                        .columns
-                        .iter()
+                        .columns()
                         .map(|column| format!("{} {}", column.name, column.ty.to_cql()))
                         .collect();
                     let key: String =

@@ -1,5 +1,6 @@
 use super::*;
 use model::{Token, Type};
+use query::ColumnSpec;
 use replication::{Consistency, WriteKind};
 use std::rc::Rc;
 
@@ -20,13 +21,11 @@ fn body(envelope: &[u8]) -> String {
     text
 }
 
+fn spec(name: &str, ty: Type) -> ColumnSpec {
+    ColumnSpec { keyspace: "ks".into(), table: "t".into(), name: name.into(), ty }
+}
+
 fn page(paging_state: Option<Vec<u8>>) -> Rows {
-    let spec = |name: &str, ty| ColumnSpec {
-        keyspace: "ks".into(),
-        table: "t".into(),
-        name: name.into(),
-        ty,
-    };
     let columns = vec![spec("a", Type::Int), spec("b", Type::Text)];
     let metadata = Rc::new(ResultMetadata::new(columns));
     Rows { metadata, row_count: 1, body: vec![0xff; 3], paging_state }
@@ -175,4 +174,23 @@ fn a_tablet_goes_in_front_of_the_result() {
     let replica = format!("<0><0><0><1c>{host}<0><0><0><4><0><0><0><7>");
     let tuple = format!("<0><0><0><40>{range}<0><0><0><24><0><0><0><1>{replica}");
     assert_eq!(body(&out), format!("{head}{tuple}<0><0><0><1>"));
+}
+
+#[test]
+fn of_columns_that_are_one_the_same_is_said() {
+    let set = Type::Set { element: Box::new(Type::Date), frozen: true };
+    let of = |count| {
+        let int = std::iter::repeat_n(spec("a", Type::Int), count);
+        ResultMetadata::new(int.chain(std::iter::repeat_n(spec("b", set.clone()), count)).collect())
+    };
+    let (one, three) = (of(1), of(3));
+    let repeated = one.columns().flat_map(|column| std::iter::repeat_n(column, 3));
+    for (version, shared) in [(3, None), (4, None), (4, Some(("ks", "t"))), (5, Some(("ks", "t")))]
+    {
+        let (mut found, mut expected) = (vec![1], vec![1]);
+        columns(&mut found, version, shared, repeated.clone());
+        columns(&mut expected, version, shared, three.columns());
+        assert_eq!(found, expected);
+    }
+    assert_eq!(shared_table(repeated), Some(("ks", "t")));
 }

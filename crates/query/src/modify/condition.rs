@@ -222,9 +222,7 @@ fn how(
             let among = matches!(test, ast::Test::In(_));
             match values {
                 InValues::List(items) => {
-                    let terms: Result<Vec<Term>, CqlError> =
-                        items.iter().map(|item| preparer.prepare(item, receiver)).collect();
-                    How::In(terms?, among)
+                    How::In(preparer.prepare_all(items, receiver, None)?, among)
                 }
                 InValues::Marker(marker) => {
                     let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
@@ -389,7 +387,7 @@ impl Test {
     /// no nulls.
     fn is_in(&self, term: &Term, present: Option<&[u8]>, env: &Env<'_>) -> Result<bool, CqlError> {
         let bound = match term {
-            Term::Marker(marker) => env.values.get(marker.variable as usize),
+            Term::Marker(variable, _) => env.values.get(usize::from(*variable)),
             _ => None,
         };
         let list = match bound {

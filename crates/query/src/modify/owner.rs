@@ -157,7 +157,7 @@ impl Work {
         let now_micros = runtime::time::wall_micros();
         let mut analysed = Vec::with_capacity(self.statements.len());
         for owned in &self.statements {
-            let statement = processor.statement(&owned.text, owned.keyspace.as_deref())?;
+            let statement = processor.statement(&owned.text, owned.keyspace.as_deref()).await?;
             analysed.push((statement, owned.part, owned.values()));
         }
         let calls = Calls::default();

@@ -156,8 +156,8 @@ pub(crate) fn prepare_insert(
                 let mut at = column.position as usize;
                 if column.kind == ColumnKind::Clustering {
                     at += table.partition_key_count;
-                } else if let Term::Marker(marker) = &term {
-                    preparer.markers.is_key(marker.variable, at);
+                } else if let Term::Marker(variable, _) = &term {
+                    preparer.markers.is_key(*variable, at);
                 }
                 keys[at] = Some(term);
             }

@@ -14,6 +14,7 @@ use model::{Column, TableSchema};
 use mutation::page::SendRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 /// Steps along the clustering key.
 #[derive(Clone, Debug)]
@@ -249,7 +250,7 @@ impl Tuple {
             Tuple::One(term) => Ok(key_value(term, name, nulls, env)?.map(|value| vec![value])),
             Tuple::Parts(parts) => {
                 let value =
-                    |(name, part): &'a (String, Term)| key_value(part, name, Nulls::Refused, env);
+                    |(name, part): &'a (Rc<str>, Term)| key_value(part, name, Nulls::Refused, env);
                 parts.iter().map(value).collect()
             }
             Tuple::Whole(term) => {

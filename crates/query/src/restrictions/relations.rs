@@ -8,9 +8,10 @@ use crate::syntax::ast;
 use crate::syntax::ast::{
     ColumnPath, Comparison, Expr, ExprKind, InValues, Name, Relation, Subject,
 };
-use crate::term::{Inputs, Preparer, Receiver, Term};
+use crate::term::{Inputs, Preparer, Receiver, Slot, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
+use std::rc::Rc;
 
 /// A bound of a range.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub(crate) enum Tuple {
     /// Of a single column that no tuple was written for: a null equals nothing.
     One(Term),
     /// One by one, each with its column; a null is refused.
-    Parts(Vec<(String, Term)>),
+    Parts(Vec<(Rc<str>, Term)>),
     /// One tuple.
     Whole(Term),
 }
@@ -173,10 +174,10 @@ fn single(
     let said = match test {
         ast::Test::Compare(Comparison::Equal, value) => {
             let term = preparer.prepare(value, receiver)?;
-            if let Term::Marker(marker) = &term
+            if let Term::Marker(variable, _) = &term
                 && column.kind == ColumnKind::PartitionKey
             {
-                preparer.markers.is_key(marker.variable, column.position as usize);
+                preparer.markers.is_key(*variable, column.position as usize);
             }
             Restriction::Equal(term)
         }
@@ -377,11 +378,7 @@ fn in_list(
     preparer: &mut Preparer<'_>,
 ) -> Result<InList, CqlError> {
     match values {
-        InValues::List(items) => {
-            let terms: Result<Vec<Term>, CqlError> =
-                items.iter().map(|item| preparer.prepare(item, receiver)).collect();
-            Ok(InList::Terms(terms?))
-        }
+        InValues::List(items) => Ok(InList::Terms(preparer.prepare_all(items, receiver, None)?)),
         InValues::Marker(marker) => {
             let list = Type::List { element: Box::new(receiver.ty.clone()), frozen: true };
             let name = preparer.markers.list_name(operator, receiver.name);
@@ -467,7 +464,7 @@ fn element(
         _ => return Err(CqlError::invalid("Unsupported relation on an element of a collection")),
     };
     let whole = Box::new(Term::Column(inputs.add(column, ColumnForm::Value)));
-    let subject = Term::Element(whole, std::rc::Rc::new(column.ty.clone()), Box::new(key));
+    let subject = Term::Element(whole, Rc::new(column.ty.clone()), Box::new(key));
     Ok(Filter::new(subject, value_type.clone(), name, test))
 }
 
@@ -517,13 +514,15 @@ fn multi(
     let ty = Type::Tuple(columns.iter().map(|column| column.ty.clone()).collect());
     let shown: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let name = format!("({})", shown.join(", "));
+    let mut slots: Vec<(Rc<str>, Option<Rc<Slot>>)> =
+        shown.iter().map(|name| (Rc::from(*name), None)).collect();
     let bound = |value, comparison: Comparison| {
         let inclusive = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
         Bound { value, inclusive }
     };
     let restriction = match test {
         ast::Test::Compare(comparison, value) => {
-            let value = tuple(value, &columns, &ty, &name, preparer)?;
+            let value = tuple(value, &columns, &mut slots, (&name, &ty), preparer)?;
             match comparison {
                 Comparison::Greater | Comparison::GreaterOrEqual => {
                     MultiRestriction::Lower(bound(value, *comparison))
@@ -535,9 +534,11 @@ fn multi(
             }
         }
         ast::Test::In(InValues::List(items)) => {
-            let tuples: Result<Vec<Tuple>, CqlError> =
-                items.iter().map(|item| tuple(item, &columns, &ty, &name, preparer)).collect();
-            MultiRestriction::In(TupleList::Tuples(tuples?))
+            let mut tuples = Vec::with_capacity(items.len());
+            for item in items {
+                tuples.push(tuple(item, &columns, &mut slots, (&name, &ty), preparer)?);
+            }
+            MultiRestriction::In(TupleList::Tuples(tuples))
         }
         ast::Test::In(InValues::Marker(marker)) => {
             let list = Type::List { element: Box::new(ty), frozen: true };
@@ -601,11 +602,13 @@ pub(super) fn twice_bound(which: &str, names: &str) -> CqlError {
     ))
 }
 
+/// The values for these columns, together called `name`, of type `ty`. `slots`: the columns' names,
+/// and what markers for them stand for, the same for each tuple of a list.
 fn tuple(
     value: &Expr,
     columns: &[&Column],
-    ty: &Type,
-    name: &str,
+    slots: &mut [(Rc<str>, Option<Rc<Slot>>)],
+    (name, ty): (&str, &Type),
     preparer: &mut Preparer<'_>,
 ) -> Result<Tuple, CqlError> {
     match &value.kind {
@@ -621,9 +624,13 @@ fn tuple(
                 )));
             }
             let mut parts = Vec::with_capacity(items.len());
-            for (item, column) in items.iter().zip(columns) {
+            for ((item, column), (name, slot)) in items.iter().zip(columns).zip(slots) {
                 let receiver = Receiver { name: &column.name, ty: &column.ty };
-                parts.push((column.name.clone(), preparer.prepare(item, receiver)?));
+                let term = match &item.kind {
+                    ExprKind::Marker(marker) => preparer.marker_of_many(*marker, receiver, slot),
+                    _ => preparer.prepare(item, receiver)?,
+                };
+                parts.push((name.clone(), term));
             }
             Ok(Tuple::Parts(parts))
         }

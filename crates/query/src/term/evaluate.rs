@@ -1,8 +1,9 @@
 //! Terms to bytes.
 
-use super::{Env, Evaluated, JsonColumn, Marker, Path, RowCell, Term};
+use super::{Env, Evaluated, JsonColumn, Path, RowCell, Slot, Term};
 use crate::error::CqlError;
 use crate::parameters::Value;
+use crate::response::ColumnSpec;
 use crate::syntax::ast::{CellAttribute, JsonMissing};
 use model::Type;
 use model::value;
@@ -15,7 +16,7 @@ impl Term {
         match self {
             Term::Null => Ok(Evaluated::Null),
             Term::Constant(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
-            Term::Marker(marker) => marker.evaluate(env),
+            Term::Marker(variable, slot) => slot.evaluate(*variable, env),
             Term::Parts(ty, parts) => collect(ty, parts, env),
             Term::Map(ty, entries) => collect_map(ty, entries, env),
             Term::Call(function, arguments) => {
@@ -68,27 +69,27 @@ impl Term {
     }
 }
 
-impl Marker {
-    fn evaluate<'a>(&'a self, env: &Env<'a>) -> Result<Evaluated<'a>, CqlError> {
-        let bytes = match env.values.get(self.variable as usize) {
+impl Slot {
+    fn evaluate<'a>(&self, variable: u16, env: &Env<'a>) -> Result<Evaluated<'a>, CqlError> {
+        let ColumnSpec { name, ty, .. } = &self.column;
+        let bytes = match env.values.get(usize::from(variable)) {
             Some(Value::Bytes(bytes)) => *bytes,
             Some(Value::Null) => return Ok(Evaluated::Null),
             Some(Value::Unset) => return Ok(Evaluated::Unset),
             None => {
-                let text = format!("Missing value for bind marker with name: {}", self.name);
+                let text = format!("Missing value for bind marker with name: {name}");
                 return Err(CqlError::Invalid(text));
             }
         };
-        let checked = match self.ty {
+        let checked = match ty {
             Type::Blob => Ok(()),
-            _ => value::validate(&self.ty, bytes),
+            _ => value::validate(ty, bytes),
         };
         checked.map_err(|invalid| {
-            let text = format!("Exception while binding column {}: {}", self.name, invalid.0);
+            let text = format!("Exception while binding column {name}: {}", invalid.0);
             CqlError::Invalid(text)
         })?;
-        let bytes =
-            if self.has_order { value::normalize(&self.ty, bytes) } else { Cow::Borrowed(bytes) };
+        let bytes = if self.has_order { value::normalize(ty, bytes) } else { Cow::Borrowed(bytes) };
         Ok(Evaluated::Value(bytes))
     }
 }

@@ -23,6 +23,7 @@ use crate::functions::Function;
 use crate::ids::Ids;
 use crate::json::JsonRow;
 use crate::parameters::Value;
+use crate::response::ColumnSpec;
 use crate::syntax::ast::{CellAttribute, JsonMissing};
 use crate::udf::Calls;
 use model::Type;
@@ -36,8 +37,8 @@ pub(crate) enum Term {
     Null,
     /// Valid bytes.
     Constant(Rc<[u8]>),
-    /// A bound value, checked when it is evaluated.
-    Marker(Rc<Marker>),
+    /// The bound value of that variable, checked when it is evaluated.
+    Marker(u16, Rc<Slot>),
     /// A list, set, tuple, user type or vector of parts.
     Parts(Rc<Type>, Vec<Term>),
     /// A map.
@@ -81,15 +82,11 @@ pub(crate) enum Path {
     Field(u16),
 }
 
-/// A bind marker.
-#[derive(Debug)]
-pub(crate) struct Marker {
-    /// Which value.
-    pub(crate) variable: u16,
-    /// The type that it must be of.
-    pub(crate) ty: Type,
-    /// The column that it is for.
-    pub(crate) name: Rc<str>,
+/// What bind markers stand for: one for all markers of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// The column, or the part of one, and the type that a value must be of.
+    pub(crate) column: ColumnSpec,
     /// Whether sets or maps may occur in it, which clients send in any order.
     pub(crate) has_order: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::call::fitted;
 use super::outline::Fit;
-use super::{Inputs, Marker, Path, Source, Term, literal};
+use super::{Inputs, Path, Slot, Source, Term, literal};
 use crate::error::CqlError;
 use crate::functions::{Aggregate, Function};
 use crate::markers::Markers;
@@ -96,15 +96,39 @@ impl Preparer<'_> {
 
     /// The variable of a marker.
     pub(crate) fn marker(&mut self, marker: u32, receiver: Receiver<'_>) -> Term {
-        let ty = receiver.ty;
-        let variable = self.markers.bind(marker, receiver.name, ty);
-        let has_order = ty.any(&|ty| matches!(ty, Type::Set { .. } | Type::Map { .. }));
-        Term::Marker(Rc::new(Marker {
-            variable,
-            ty: ty.clone(),
-            name: Rc::from(receiver.name),
-            has_order,
-        }))
+        let slot = self.markers.slot(receiver);
+        Term::Marker(self.markers.bind(marker, &slot), slot)
+    }
+
+    /// The terms of values for one receiver; `literal`: the elements of a literal of that kind, for
+    /// that column. A list may have very many markers: what they stand for is found once.
+    pub(crate) fn prepare_all(
+        &mut self,
+        items: &[Expr],
+        receiver: Receiver<'_>,
+        literal: Option<(&str, &str)>,
+    ) -> Result<Vec<Term>, CqlError> {
+        let mut terms = Vec::with_capacity(items.len());
+        let mut slot = None;
+        for item in items {
+            terms.push(match (&item.kind, literal) {
+                (ExprKind::Marker(marker), _) => self.marker_of_many(*marker, receiver, &mut slot),
+                (_, Some(whole)) => self.part(item, receiver, whole)?,
+                (_, None) => self.prepare(item, receiver)?,
+            });
+        }
+        Ok(terms)
+    }
+
+    /// The variable of one of many markers for one receiver: `slot` is kept from one to the next.
+    pub(crate) fn marker_of_many(
+        &mut self,
+        marker: u32,
+        receiver: Receiver<'_>,
+        slot: &mut Option<Rc<Slot>>,
+    ) -> Term {
+        let slot = slot.get_or_insert_with(|| self.markers.slot(receiver));
+        Term::Marker(self.markers.bind(marker, slot), slot.clone())
     }
 
     /// The term of `expr` with the type that it has by itself.
@@ -275,9 +299,8 @@ impl Preparer<'_> {
         };
         let name = format!("value({})", receiver.name);
         let part = Receiver { name: &name, ty: element };
-        let parts: Result<Vec<Term>, CqlError> =
-            items.iter().map(|item| self.part(item, part, (kind, receiver.name))).collect();
-        fold(Term::Parts(Rc::new(receiver.ty.clone()), parts?))
+        let parts = self.prepare_all(items, part, Some((kind, receiver.name)))?;
+        fold(Term::Parts(Rc::new(receiver.ty.clone()), parts))
     }
 
     fn set(&mut self, items: &[Expr], receiver: Receiver<'_>) -> Prepared {
@@ -290,9 +313,8 @@ impl Preparer<'_> {
         };
         let name = format!("value({})", receiver.name);
         let part = Receiver { name: &name, ty: element };
-        let parts: Result<Vec<Term>, CqlError> =
-            items.iter().map(|item| self.part(item, part, ("set", receiver.name))).collect();
-        fold(Term::Parts(Rc::new(receiver.ty.clone()), parts?))
+        let parts = self.prepare_all(items, part, Some(("set", receiver.name)))?;
+        fold(Term::Parts(Rc::new(receiver.ty.clone()), parts))
     }
 
     fn map(&mut self, entries: &[(Expr, Expr)], receiver: Receiver<'_>) -> Prepared {
@@ -301,12 +323,18 @@ impl Preparer<'_> {
         };
         let key_name = format!("key({})", receiver.name);
         let value_name = format!("value({})", receiver.name);
+        let key = Receiver { name: &key_name, ty: key };
+        let value = Receiver { name: &value_name, ty: value };
+        let whole = ("map", receiver.name);
+        let (mut key_slot, mut value_slot) = (None, None);
+        let mut part = |expr: &Expr, receiver, slot: &mut _| match &expr.kind {
+            ExprKind::Marker(marker) => Ok(self.marker_of_many(*marker, receiver, slot)),
+            _ => self.part(expr, receiver, whole),
+        };
         let mut terms = Vec::with_capacity(entries.len());
         for (key_expr, value_expr) in entries {
-            let whole = ("map", receiver.name);
-            let key = self.part(key_expr, Receiver { name: &key_name, ty: key }, whole)?;
-            let value = self.part(value_expr, Receiver { name: &value_name, ty: value }, whole)?;
-            terms.push((key, value));
+            let key = part(key_expr, key, &mut key_slot)?;
+            terms.push((key, part(value_expr, value, &mut value_slot)?));
         }
         fold(Term::Map(Rc::new(receiver.ty.clone()), terms))
     }

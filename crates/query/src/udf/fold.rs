@@ -89,7 +89,7 @@ pub(super) fn evaluate(
     ty: &Type,
     expr: &Expr,
 ) -> Result<Option<Vec<u8>>, CqlError> {
-    let mut markers = Markers::new(&[], Options::standard())?;
+    let mut markers = Markers::none(Options::standard());
     let mut preparer = Preparer {
         schema,
         keyspace,

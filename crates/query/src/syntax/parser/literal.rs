@@ -5,6 +5,7 @@ use crate::syntax::Marker;
 use crate::syntax::ast::{Expr, ExprKind, Literal, LiteralKind};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Token;
+use std::sync::Arc;
 
 impl Parser<'_> {
     /// The kind of constant that begins here, if one does. A sign is none.
@@ -95,7 +96,7 @@ impl Parser<'_> {
         }
         let at = self.token.at;
         let name = match self.advance().kind {
-            TokenKind::Colon => Some(self.name()?.text),
+            TokenKind::Colon => Some(Arc::from(self.name()?.text)),
             _ => None,
         };
         self.markers.push(Marker { name, at });
