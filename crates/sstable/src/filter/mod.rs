@@ -1,5 +1,9 @@
 //! The Bloom filter of partition keys (storage-format reference, section 7).
 
+mod keys;
+
+pub use keys::KeyHashes;
+
 use crate::store::version::FilterForm;
 use stdx::{Cursor, Damaged, Put};
 
@@ -23,13 +27,18 @@ impl Filter {
     /// An empty filter for `keys` keys with at most `fp_chance` false positives. `None` where no
     /// filter is wanted (a chance of 1).
     pub fn new(keys: u64, fp_chance: f64) -> Option<Filter> {
+        let (hash_count, words) = Filter::layout(keys, fp_chance)?;
+        Some(Filter { hash_count, words: vec![0; words] })
+    }
+
+    /// The number of hashes and of words of such a filter.
+    fn layout(keys: u64, fp_chance: f64) -> Option<(u32, usize)> {
         if fp_chance >= 1.0 {
             return None;
         }
         let (bits_per_key, hash_count) = spec(fp_chance);
         let bits = keys.saturating_mul(bits_per_key as u64).saturating_add(EXTRA_BITS);
-        let words = bits.div_ceil(64).min(WORDS_MAX);
-        Some(Filter { hash_count, words: vec![0; words as usize] })
+        Some((hash_count, bits.div_ceil(64).min(WORDS_MAX) as usize))
     }
 
     /// Adds a key by its murmur3 hash.

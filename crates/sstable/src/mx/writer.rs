@@ -1,11 +1,11 @@
 //! Writing partitions to a new SSTable.
 //!
-//! Memory: one row, what the index needs, and 16 bytes per partition for the filter (up to
-//! [`HASHES_MAX`] partitions).
+//! Memory: one row, what the index needs, and 16 bytes per partition for the filter (up to 2^20
+//! partitions; `filter::KeyHashes`).
 
 use crate::compress::output::DataOutput;
 use crate::compress::{Compression, Dictionary};
-use crate::filter::Filter;
+use crate::filter::KeyHashes;
 use crate::index::promoted::BlockBound;
 use crate::mx::clustering::{BoundKind, put_blocks};
 use crate::mx::defaults::WriterDefaults;
@@ -27,9 +27,6 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{Put, vint};
-
-/// Partitions whose hashes are kept until the filter's size is known.
-const HASHES_MAX: usize = 1 << 20;
 
 /// Rows with more bytes in memory are written in steps.
 const ROW_BYTES_AT_ONCE: usize = 64 << 10;
@@ -152,7 +149,7 @@ pub struct Writer {
     class: IoClass,
     data: DataOutput,
     index: IndexWriter,
-    keys: Keys,
+    keys: KeyHashes,
     cardinality: Cardinality,
     stats: Collector,
     encoder: RowEncoder,
@@ -193,13 +190,6 @@ struct OpenBlock {
     open: Tombstone,
 }
 
-/// Hashes of the partition keys, or the filter made of them.
-#[derive(Debug)]
-enum Keys {
-    Hashes(Vec<(u64, u64)>),
-    Filter(Option<Filter>),
-}
-
 impl Writer {
     /// Starts an SSTable. Panics if its version is none that is written ([`Version::WRITTEN`]).
     pub async fn create(
@@ -221,6 +211,7 @@ impl Writer {
         runtime::io::fs::sync_dir(dir).await?;
         let WriterOptions { compression, dictionary, .. } = &options;
         let stats = Collector::with(options.large);
+        let keys = KeyHashes::new(options.bloom_fp_chance, options.estimated_partitions);
         let data = path(Component::Data);
         let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
         let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
@@ -234,7 +225,7 @@ impl Writer {
             class,
             data,
             index,
-            keys: Keys::Hashes(Vec::new()),
+            keys,
             cardinality: Cardinality::new(),
             stats,
             encoder: RowEncoder::default(),
@@ -258,7 +249,12 @@ impl Writer {
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 self.change(&position.prefix, position.weight, *tombstone);
             }
-            Fragment::PartitionEnd => self.end(),
+            Fragment::PartitionEnd => {
+                self.end();
+                if self.keys.is_due() {
+                    self.keys.settle().await;
+                }
+            }
         }
         if self.data.is_due() {
             self.data.flush().await?;
@@ -281,10 +277,7 @@ impl Writer {
             self.abort().await?;
             return Ok(None);
         };
-        let filter = match self.keys {
-            Keys::Filter(filter) => filter,
-            Keys::Hashes(hashes) => filter_of(hashes.len() as u64, &hashes, &self.options),
-        };
+        let filter = self.keys.finish().await;
         let data = self.data.finish().await?;
         let index = self.index.finish(&first, &last).await?;
         let written = Written {
@@ -326,7 +319,7 @@ impl Writer {
             self.stats.partition_tombstone(tombstone);
         }
         let hash = token::murmur3(&key.key);
-        self.keys.add(hash, &self.options);
+        self.keys.add(hash);
         self.cardinality.add(&key.key);
         self.first.get_or_insert_with(|| key.clone());
         self.partition = Some(Partition {
@@ -547,28 +540,6 @@ impl Partition {
         *latest = weight;
         in_order
     }
-}
-
-impl Keys {
-    fn add(&mut self, hash: (u64, u64), options: &WriterOptions) {
-        match self {
-            Keys::Filter(Some(filter)) => filter.add(hash),
-            Keys::Filter(None) => {}
-            Keys::Hashes(hashes) => {
-                hashes.push(hash);
-                if HASHES_MAX <= hashes.len() {
-                    let expected = options.estimated_partitions.max(4 * HASHES_MAX as u64);
-                    *self = Keys::Filter(filter_of(expected, hashes, options));
-                }
-            }
-        }
-    }
-}
-
-fn filter_of(keys: u64, hashes: &[(u64, u64)], options: &WriterOptions) -> Option<Filter> {
-    let mut filter = Filter::new(keys, options.bloom_fp_chance)?;
-    hashes.iter().for_each(|hash| filter.add(*hash));
-    Some(filter)
 }
 
 fn put_row_flags(head: RowFlags, out: &mut Vec<u8>) {
