@@ -8,7 +8,7 @@
 
 use crate::compress::output::CRC_CHUNK_BYTES;
 use std::cell::Cell;
-use stdx::checksum::{crc32, crc32_append};
+use stdx::checksum::{crc32, crc32_append, crc32_join};
 use stdx::{Cursor, Damaged};
 
 /// Checksums of one file, and how far a read has come in comparing them.
@@ -35,12 +35,16 @@ impl Guard {
     /// Compares bytes of the file that start at a multiple of the chunk length and end at one, or
     /// at the end of the file.
     pub fn check(&self, start: u64, bytes: &[u8]) -> Result<(), Damaged> {
-        if let Some(chunks) = &self.chunks {
-            chunks.check(start, bytes)?;
-        }
         let (passed, crc) = self.passed.get();
-        if self.digest.is_some() && start == passed {
-            self.passed.set((start + bytes.len() as u64, crc32_append(crc, bytes)));
+        let in_order = self.digest.is_some() && start == passed;
+        let crc = match &self.chunks {
+            // What is summed in chunks is not summed once more.
+            Some(chunks) => chunks.check(start, bytes, crc, in_order)?,
+            None if in_order => crc32_append(crc, bytes),
+            None => crc,
+        };
+        if in_order {
+            self.passed.set((start + bytes.len() as u64, crc));
         }
         Ok(())
     }
@@ -75,16 +79,23 @@ impl Checksums {
         Ok(Checksums { chunk_bytes: chunk_bytes as u64, words })
     }
 
-    fn check(&self, start: u64, bytes: &[u8]) -> Result<(), Damaged> {
+    /// Compares bytes that start there; the checksum of them behind those of checksum `crc`, if
+    /// that is wanted.
+    fn check(&self, start: u64, bytes: &[u8], crc: u32, wanted: bool) -> Result<u32, Damaged> {
         assert!(start.is_multiple_of(self.chunk_bytes), "a read that starts within a chunk");
+        let mut joined = crc;
         for (number, chunk) in bytes.chunks(self.chunk_bytes as usize).enumerate() {
             let at = start + number as u64 * self.chunk_bytes;
             let word = self.words.get((at / self.chunk_bytes) as usize);
-            if word.map(|word| u32::from_be_bytes(*word)) != Some(crc32(chunk)) {
+            let of_chunk = crc32(chunk);
+            if word.map(|word| u32::from_be_bytes(*word)) != Some(of_chunk) {
                 return Err(Damaged::new("checksum of CRC.db does not match", at));
             }
+            if wanted {
+                joined = crc32_join(joined, of_chunk, chunk.len() as u64);
+            }
         }
-        Ok(())
+        Ok(joined)
     }
 }
 
