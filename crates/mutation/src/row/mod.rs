@@ -29,6 +29,7 @@
 mod build;
 mod compact;
 mod merge;
+mod run;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ pub use build::RowBuilder;
 pub(crate) use build::put_length_before;
 pub use compact::{apply_tombstone, compact, is_live};
 pub use merge::{difference, merge, replaces, type_of};
+pub use run::Run;
 
 use crate::cell::{Cell, CellState};
 use crate::collection::CollectionView;

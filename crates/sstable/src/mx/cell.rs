@@ -6,6 +6,8 @@ use mutation::Cell;
 use mutation::cell::CellState;
 use stdx::{Cursor, Damaged, Put};
 
+/// The flags of a value with the time of its row that is not empty.
+pub const ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP;
 /// The flags of an empty value with the time of its row.
 const EMPTY_ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP | flags::HAS_EMPTY_VALUE;
 /// Bytes of one counter shard: id, clock, value.

@@ -7,6 +7,7 @@
 
 use crate::mx::layout::{Bases, DELETION_TIME_EPOCH, NO_DELETION_TIME, TIMESTAMP_EPOCH};
 use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
+use mutation::row::Run;
 use stdx::{Cursor, Damaged, Put};
 
 const CLASSES: &str = "org.apache.cassandra.db.marshal.";
@@ -231,6 +232,8 @@ pub struct FileColumns {
     /// Whether, in addition, all of them are columns of the table whose values stay as they are:
     /// no collection, no counter, none that was dropped.
     pub plain: bool,
+    /// Of such columns, if none has values of a fixed length: rows that are copied as a whole.
+    pub run: Option<Run>,
 }
 
 /// How rows of a file decode into rows of a table.
@@ -293,7 +296,9 @@ fn map_columns(
         column.id.is_some() && column.dropped_at.is_none() && !column.complex && !column.counter
     };
     let plain = in_id_order && list.iter().all(is_plain);
-    Ok(FileColumns { list, by_id, in_id_order, plain })
+    let with_lengths = plain && list.iter().all(|column| column.fixed.is_none());
+    let run = if with_lengths { Run::of(by_id.iter().map(|(id, _)| *id)) } else { None };
+    Ok(FileColumns { list, by_id, in_id_order, plain, run })
 }
 
 fn map_column(

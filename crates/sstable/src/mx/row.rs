@@ -4,7 +4,7 @@
 //! What this module calls the body is what follows `prev_size`.
 
 use crate::mx::cell::{
-    CELL_HEAD_BYTES_MAX, RowTimes, counter_shards, put_cell, put_row_value, read_cell,
+    CELL_HEAD_BYTES_MAX, ROW_VALUE, RowTimes, counter_shards, put_cell, put_row_value, read_cell,
     read_row_value,
 };
 use crate::mx::header::{FileColumn, FileColumns};
@@ -74,6 +74,12 @@ impl RowEncoder {
         let body = &mut self.body;
         body.clear();
         bases.put_timestamp(timestamp, body);
+        if let Some(run) = &columns.run
+            && let Some(bytes_max) = run.write(row, ROW_VALUE, body)
+        {
+            let is_large = stats.is_large_cell(bytes_max + CELL_HEAD_BYTES_MAX);
+            return (!is_large).then(|| count_values(timestamp, columns, bytes_max, stats));
+        }
         let mut bytes_max = 0;
         for column in &columns.list {
             let (_, value) = values.next().filter(|(id, _)| column.id == Some(*id))?;
@@ -86,9 +92,7 @@ impl RowEncoder {
         if !values.is_at_end() {
             return None;
         }
-        stats.live_marker(timestamp);
-        stats.live_cells(timestamp, columns.list.len(), bytes_max);
-        Some(RowFlags { flags: flags::HAS_TIMESTAMP | flags::HAS_ALL_COLUMNS, ext: 0 })
+        Some(count_values(timestamp, columns, bytes_max, stats))
     }
 
     /// Begins to encode a row as [`RowEncoder::encode`] does, in steps; `end` gives its flags.
@@ -189,6 +193,18 @@ pub struct Encoding<'r> {
     /// began.
     next: usize,
     open: Option<(CollectionIter<'r>, usize)>,
+}
+
+/// Counts a row of a live marker and values of its time, none of which is longer.
+fn count_values(
+    timestamp: i64,
+    columns: &FileColumns,
+    bytes_max: usize,
+    stats: &mut Collector,
+) -> RowFlags {
+    stats.live_marker(timestamp);
+    stats.live_cells(timestamp, columns.list.len(), bytes_max);
+    RowFlags { flags: flags::HAS_TIMESTAMP | flags::HAS_ALL_COLUMNS, ext: 0 }
 }
 
 /// An empty vector in the memory of another.
@@ -512,7 +528,7 @@ fn read_collection(
 /// Appends a row as nearly all are, and as [`RowEncoder::encode_values`] writes them; otherwise
 /// gives back the memory, with anything behind what it held.
 fn decode_values(
-    out: Vec<u8>,
+    mut out: Vec<u8>,
     head: RowFlags,
     body: &[u8],
     columns: &FileColumns,
@@ -524,6 +540,11 @@ fn decode_values(
     }
     let mut cursor = Cursor::new(body);
     let Ok(timestamp) = bases.timestamp(&mut cursor) else { return Err(out) };
+    if let Some(run) = &columns.run
+        && run.read(timestamp, ROW_VALUE, cursor.rest(), &mut out)
+    {
+        return Ok(out);
+    }
     let mut builder = RowBuilder::append_live_to(out, timestamp);
     let mut rest = cursor.rest();
     for column in &columns.list {
@@ -639,9 +660,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The columns of a file with a column of four bytes and others of any length in turns.
-    fn columns(count: usize) -> (FileColumns, Vec<model::ColumnId>) {
-        let class = |index| if index % 3 == 0 { "Int32Type" } else { "BytesType" };
+    /// The columns of a file with columns of any length; where `fixed`, each third of four bytes.
+    fn columns(count: usize, fixed: bool) -> (FileColumns, Vec<model::ColumnId>) {
+        let class = |index| if fixed && index % 3 == 0 { "Int32Type" } else { "BytesType" };
         let class = |index| format!("org.apache.cassandra.db.marshal.{}", class(index));
         let header = crate::mx::header::SerializationHeader {
             bases: Bases::EPOCH,
@@ -653,6 +674,8 @@ mod tests {
         let schema = crate::testing::schema_of_header(&header).unwrap();
         let shape = crate::mx::header::Shape::new(&header, &schema).unwrap();
         assert!(shape.regulars.plain, "all columns of a new table are plain ones");
+        // Ids begin behind that of the key.
+        assert_eq!(shape.regulars.run.is_some(), !fixed && count < 16);
         (shape.regulars, schema.regulars().iter().map(|column| column.id).collect())
     }
 
@@ -688,10 +711,10 @@ mod tests {
     proptest! {
         /// Rows of values alone are written and read by a way of their own: with the same result.
         #[test]
-        fn rows_of_values_are_as_any_other(count in 1usize..20, seed: u64) {
+        fn rows_of_values_are_as_any_other(count in 1usize..20, fixed: bool, seed: u64) {
             let mut prng = stdx::Prng::from_seed(seed);
-            let (columns, ids) = columns(count);
-            let general = FileColumns { plain: false, ..columns.clone() };
+            let (columns, ids) = columns(count, fixed);
+            let general = FileColumns { plain: false, run: None, ..columns.clone() };
             let limits = crate::LargeLimits { cell_bytes: 250, ..crate::LargeLimits::USUAL };
             for _ in 0..20 {
                 let blob = row(&ids, &mut prng);
