@@ -48,6 +48,13 @@ async fn files(root: PathBuf) {
         assert_eq!(&*read, expected, "{len} at {offset}");
     }
     assert_eq!(runtime::io::stats(IoClass::Query).reads - before.reads, 7);
+    let memory = AlignedBuf::copy_from(&[7; 10_000]);
+    let mut read = file.read_behind(IoClass::Query, 100, 9000, (memory, 8192)).await.unwrap();
+    let room = read.room();
+    assert!((8192..8192 + 4096).contains(&room), "{room}");
+    read.prepend(&vec![9; room - 1]);
+    assert_eq!(read.room(), 1);
+    assert_eq!(&*read, [&vec![9; room - 1], &bytes[100..9100]].concat());
     file.truncate(5).await.unwrap();
     assert_eq!(fs::len(&path).await.unwrap(), 5);
     file.allocate(0, 8192).await.unwrap();

@@ -141,7 +141,7 @@ impl SendParts {
 /// An operation, with everything it needs (*slab-owns*). Results are as the kernel's: a count,
 /// a descriptor or 0, or a negated error number.
 pub(crate) enum Op {
-    /// Reads `len` bytes at `offset` to the start of `buf`, whose capacity suffices.
+    /// Reads `len` bytes at `offset` behind what `buf` has, whose capacity suffices.
     Read {
         fd: Rc<Fd>,
         buf: AlignedBuf,
@@ -467,8 +467,8 @@ fn expose(op: &mut Op, result: i32) {
     let Ok(written) = usize::try_from(result) else { return };
     match op {
         Op::Read { fd, buf, .. } if !fd.is_simulated() => {
-            // SAFETY: the kernel wrote the first `result` bytes.
-            unsafe { buf.set_len(written) };
+            // SAFETY: the kernel wrote `result` bytes after the old ones.
+            unsafe { buf.set_len(buf.len() + written) };
         }
         Op::Receive { fd, buf } if !fd.is_simulated() => {
             let len = buf.len() + written;

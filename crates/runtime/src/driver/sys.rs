@@ -109,7 +109,7 @@ impl RawOp {
     pub(super) fn new(op: &mut Op) -> RawOp {
         match op {
             Op::Read { fd, buf, offset, len } => {
-                RawOp::Read { fd: fd.raw(), at: buf.as_raw(), len: *len, offset: *offset }
+                RawOp::Read { fd: fd.raw(), at: buf.spare(*len), len: *len, offset: *offset }
             }
             Op::Write { fd, buf, offset, skip } => {
                 let (bytes, offset) = (&buf[*skip..], *offset + *skip as u64);

@@ -160,7 +160,7 @@ fn entry(op: &mut Op) -> squeue::Entry {
     use types::Fd;
     match op {
         Op::Read { fd, buf, offset, len } => {
-            let read = opcode::Read::new(Fd(fd.raw()), buf.as_raw(), *len as u32);
+            let read = opcode::Read::new(Fd(fd.raw()), buf.spare(*len), *len as u32);
             read.offset(*offset).build()
         }
         Op::Write { fd, buf, offset, skip } => {

@@ -111,15 +111,18 @@ impl AlignedBuf {
     /// Exposes the first `len` bytes.
     ///
     /// # Safety
-    /// They were written, through [`AlignedBuf::as_raw`] by the kernel.
+    /// They were written, those that are new through [`AlignedBuf::spare`] by the kernel.
     pub(crate) unsafe fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity, "set_len past the capacity");
         self.len = len;
     }
 
-    /// Where the kernel reads or writes. Valid for `capacity` bytes while the buffer lives.
-    pub(crate) fn as_raw(&self) -> *mut u8 {
-        self.memory.as_ptr()
+    /// Where the kernel puts so many bytes behind the present ones. Valid while the buffer lives
+    /// and does not grow. Panics where there is no room for them.
+    pub(crate) fn spare(&self, more: usize) -> *mut u8 {
+        assert!(more <= self.capacity - self.len, "a read past the capacity of its buffer");
+        // SAFETY: `len <= capacity` (*initialised*), so it stays within the memory.
+        unsafe { self.memory.add(self.len).as_ptr() }
     }
 
     fn release(&mut self) {
@@ -195,6 +198,18 @@ impl DmaBuf {
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.buf[self.start..self.start + self.len]
+    }
+
+    /// Bytes of memory before these that [`DmaBuf::prepend`] can use.
+    pub fn room(&self) -> usize {
+        self.start
+    }
+
+    /// Puts bytes before these. Panics where they are more than there is [room](DmaBuf::room) for.
+    pub fn prepend(&mut self, bytes: &[u8]) {
+        let start = self.start.checked_sub(bytes.len()).expect("no room before a read result");
+        self.buf[start..self.start].copy_from_slice(bytes);
+        (self.start, self.len) = (start, self.len + bytes.len());
     }
 
     /// The memory, for reuse; its content is unspecified.

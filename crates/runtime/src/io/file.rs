@@ -135,8 +135,21 @@ impl File {
         class: IoClass,
         offset: u64,
         len: usize,
-        mut buf: AlignedBuf,
+        buf: AlignedBuf,
     ) -> Result<DmaBuf, IoError> {
+        self.read_behind(class, offset, len, (buf, 0)).await
+    }
+
+    /// As [`File::read_into`], with [room](DmaBuf::room) for so many bytes before those that are
+    /// read: a multiple of [`ALIGNMENT`].
+    pub async fn read_behind(
+        &self,
+        class: IoClass,
+        offset: u64,
+        len: usize,
+        (mut buf, room): (AlignedBuf, usize),
+    ) -> Result<DmaBuf, IoError> {
+        assert!(room.is_multiple_of(ALIGNMENT), "room that is not aligned");
         buf.clear();
         if len == 0 {
             return Ok(DmaBuf::new(buf, 0, 0));
@@ -145,14 +158,15 @@ impl File {
         let start = offset - offset % alignment;
         let end = (offset + len as u64).next_multiple_of(alignment);
         let span = (end - start) as usize;
-        buf.reserve(span);
+        buf.reserve(room + span);
+        buf.resize(room, 0);
         let op = Op::Read { fd: self.inner.fd.clone(), buf, offset: start, len: span };
         let (result, op) = submit(op, Some(class)).await;
         let Op::Read { buf, .. } = op else { unreachable!("an operation comes back") };
         let read = self.check("read", result)? as usize;
-        assert!(read <= span && read == buf.len(), "a read gives what it was asked for");
+        assert!(read <= span && room + read == buf.len(), "a read gives what it was asked for");
         let skip = ((offset - start) as usize).min(read);
-        Ok(DmaBuf::new(buf, skip, len.min(read - skip)))
+        Ok(DmaBuf::new(buf, room + skip, len.min(read - skip)))
     }
 
     /// Writes the whole buffer at `offset` and gives it back. For a direct file, offset and

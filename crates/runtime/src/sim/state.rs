@@ -256,7 +256,6 @@ impl State {
             Op::Read { .. } | Op::Write { .. } if fails => Err(libc::EIO),
             Op::Read { buf, offset, len, .. } => {
                 let bytes = disk.read(inode, *offset, *len);
-                buf.clear();
                 buf.extend_from_slice(bytes);
                 Ok(bytes.len() as i32)
             }

@@ -21,16 +21,38 @@ const CHUNK_READ_BYTES_MAX: u64 = 1 << 20;
 pub enum Loaded {
     /// As it came from the disk.
     Direct(DmaBuf),
-    /// Decompressed, or put together.
-    Own(Vec<u8>),
+    /// Decompressed, or put together: what is behind so many bytes.
+    Own(Vec<u8>, usize),
 }
 
 impl Loaded {
     /// Bytes of memory that it holds.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Loaded::Direct(buf) => buf.len().next_multiple_of(runtime::io::ALIGNMENT),
-            Loaded::Own(bytes) => bytes.capacity(),
+            Loaded::Direct(buf) => {
+                (buf.room() + buf.len()).next_multiple_of(runtime::io::ALIGNMENT)
+            }
+            Loaded::Own(bytes, _) => bytes.capacity(),
+        }
+    }
+
+    /// Bytes of memory before these that [`Loaded::prepend`] can use.
+    pub fn room(&self) -> usize {
+        match self {
+            Loaded::Direct(buf) => buf.room(),
+            Loaded::Own(_, start) => *start,
+        }
+    }
+
+    /// Puts bytes before these. Panics where they are more than there is [room](Loaded::room) for.
+    pub fn prepend(&mut self, before: &[u8]) {
+        match self {
+            Loaded::Direct(buf) => buf.prepend(before),
+            Loaded::Own(bytes, start) => {
+                let end = *start;
+                *start = end.checked_sub(before.len()).expect("no room before what was loaded");
+                bytes[*start..end].copy_from_slice(before);
+            }
         }
     }
 }
@@ -40,7 +62,7 @@ impl Deref for Loaded {
     fn deref(&self) -> &[u8] {
         match self {
             Loaded::Direct(buf) => buf,
-            Loaded::Own(bytes) => bytes,
+            Loaded::Own(bytes, start) => &bytes[*start..],
         }
     }
 }
@@ -116,24 +138,25 @@ impl ReadFile {
     }
 
     /// The uncompressed bytes of a range that lies within the file: into `memory`, without a copy,
-    /// where they are not compressed.
+    /// where they are not compressed; with [room](Loaded::room) for so many bytes before them, a
+    /// multiple of [`runtime::io::ALIGNMENT`].
     pub(crate) async fn load(
         &self,
         class: IoClass,
         range: Range<u64>,
-        mut memory: AlignedBuf,
+        (mut memory, room): (AlignedBuf, usize),
         spares: &Spares,
     ) -> Result<Loaded, ReadError> {
         if self.chunks.is_some() || self.rounded(range.clone()) != range {
             let mut bytes = spares.chunk();
             // What another read left there is written over.
-            bytes.resize((range.end - range.start) as usize, 0);
-            self.read_by(class, range, &mut memory, &mut bytes).await?;
+            bytes.resize(room + (range.end - range.start) as usize, 0);
+            self.read_by(class, range, &mut memory, &mut bytes[room..]).await?;
             spares.keep_block(memory);
-            return Ok(Loaded::Own(bytes));
+            return Ok(Loaded::Own(bytes, room));
         }
         let length = (range.end - range.start) as usize;
-        let bytes = self.file.read_into(class, range.start, length, memory).await;
+        let bytes = self.file.read_behind(class, range.start, length, (memory, room)).await;
         let bytes = bytes.map_err(ReadError::Io)?;
         if bytes.len() < length {
             return Err(self.damaged("the file is shorter than it was", range.start));

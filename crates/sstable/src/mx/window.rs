@@ -37,6 +37,8 @@ const ROOM_MAX: usize = 64 << 20;
 pub const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
+/// What was left of one step is put before the next where it is not more: nothing else is moved.
+const ROOM_BEFORE: usize = 4 << 10;
 /// Extents closer than this are read as one: a request costs as much as that many bytes.
 pub const GAP_BYTES: u64 = 16 << 10;
 
@@ -120,7 +122,7 @@ impl Window {
             file,
             class,
             stats,
-            buf: Loaded::Own(Vec::new()),
+            buf: Loaded::Own(Vec::new(), 0),
             base: 0,
             here: 0,
             limit: 0,
@@ -288,7 +290,7 @@ impl Window {
     /// Starts a read of a stretch that [`Window::land`] will go to.
     pub async fn ask(&mut self, range: Range<u64>) {
         self.stats.add_range(range.end - range.start);
-        let flight = self.take_off(self.file.rounded(range), "planned").await;
+        let flight = self.take_off(self.file.rounded(range), 0, "planned").await;
         self.asked.push_back(flight);
     }
 
@@ -347,7 +349,9 @@ impl Window {
             None => {
                 let range = self.next_read(from, want);
                 self.note(&range, "read");
-                let memory = self.take_memory();
+                let left = loaded.saturating_sub(self.here);
+                let room = if joins && 0 < left { ROOM_BEFORE } else { 0 };
+                let memory = (self.take_memory(), room);
                 let spares = self.stats.spares();
                 let more = self.file.load(self.class, range.clone(), memory, spares).await?;
                 (range.start, more)
@@ -374,7 +378,7 @@ impl Window {
     }
 
     /// Puts what was read behind what is loaded and not consumed.
-    fn append(&mut self, start: u64, more: Loaded) {
+    fn append(&mut self, start: u64, mut more: Loaded) {
         let loaded = self.loaded();
         let left = match self.base <= self.here && self.here < loaded {
             true => (loaded - self.here) as usize,
@@ -388,9 +392,18 @@ impl Window {
         }
         let cut = loaded.saturating_sub(start).min(more.len() as u64) as usize;
         let at = self.buf.len() - left;
+        let goes_on = start + cut as u64 == loaded && cut <= left;
+        if self.room == 0 && goes_on && left - cut <= more.room() {
+            // All that was loaded is used but for a part of a row, as a rule.
+            more.prepend(&self.buf[at..at + left - cut]);
+            let old = std::mem::replace(&mut self.buf, more);
+            self.base = self.here;
+            return self.keep_memory(old);
+        }
         match &mut self.buf {
-            Loaded::Own(bytes) => {
-                bytes.drain(..at);
+            Loaded::Own(bytes, before) => {
+                bytes.drain(..*before + at);
+                *before = 0;
                 bytes.reserve(self.room.saturating_sub(left).max(more.len() - cut));
                 bytes.extend_from_slice(&more[cut..]);
             }
@@ -398,7 +411,7 @@ impl Window {
                 let mut bytes = Vec::with_capacity(self.room.max(left + more.len() - cut));
                 bytes.extend_from_slice(&self.buf[at..]);
                 bytes.extend_from_slice(&more[cut..]);
-                let old = std::mem::replace(&mut self.buf, Loaded::Own(bytes));
+                let old = std::mem::replace(&mut self.buf, Loaded::Own(bytes, 0));
                 self.keep_memory(old);
             }
         }
@@ -416,7 +429,7 @@ impl Window {
 
     fn keep_memory(&mut self, old: Loaded) {
         match old {
-            Loaded::Own(bytes) => self.stats.spares().keep_chunk(bytes),
+            Loaded::Own(bytes, _) => self.stats.spares().keep_chunk(bytes),
             Loaded::Direct(bytes) => {
                 let memory = bytes.into_buffer();
                 if self.spare.capacity() < memory.capacity() {
@@ -452,7 +465,7 @@ impl Window {
             let range = self.file.rounded(extent.range.start..end);
             extent.issued = range.end;
             ahead += range.end - range.start;
-            let flight = self.take_off(range, "planned").await;
+            let flight = self.take_off(range, 0, "planned").await;
             self.flights.push_back(flight);
         }
     }
@@ -470,15 +483,15 @@ impl Window {
         extent.step = (extent.step * 2).min(*STEP_BYTES.end());
         let range = self.file.rounded(extent.issued..end);
         extent.issued = range.end;
-        let flight = self.take_off(range, "ahead").await;
+        let flight = self.take_off(range, ROOM_BEFORE, "ahead").await;
         self.flights.push_back(flight);
     }
 
-    /// Starts a read.
-    async fn take_off(&mut self, range: Range<u64>, why: &'static str) -> Flight {
+    /// Starts a read, with room for so many bytes before what it brings.
+    async fn take_off(&mut self, range: Range<u64>, room: usize, why: &'static str) -> Flight {
         self.note(&range, why);
         let (file, class, stats) = (self.file.clone(), self.class, self.stats.clone());
-        let (wanted, memory) = (range.clone(), self.take_memory());
+        let (wanted, memory) = (range.clone(), (self.take_memory(), room));
         let mut future: LoadFuture =
             Box::pin(async move { file.load(class, wanted, memory, stats.spares()).await });
         // Polled once, it is under way; who needs it waits for it.
@@ -525,7 +538,7 @@ impl Window {
         let used = if self.limit <= loaded { self.limit } else { self.here };
         let bytes = loaded.min(end).saturating_sub(used.max(self.base));
         self.stats.add(|counts| counts.discarded_bytes += bytes);
-        let old = std::mem::replace(&mut self.buf, Loaded::Own(Vec::new()));
+        let old = std::mem::replace(&mut self.buf, Loaded::Own(Vec::new(), 0));
         self.keep_memory(old);
         self.base = 0;
     }
@@ -536,5 +549,92 @@ impl Drop for Window {
         self.forget_plans();
         self.discard_loaded();
         self.stats.spares().keep_block(std::mem::take(&mut self.spare));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::guard::Guard;
+    use crate::compress::output::{DataOutput, crc_file};
+    use crate::compress::{Algorithm, Compression};
+    use proptest::prelude::*;
+    use runtime::io::{File, OpenOptions};
+    use runtime::sim::{Options, World};
+    use std::path::Path;
+    use stdx::{Prng, Put};
+
+    /// A file with this content, and one of its kinds of checks.
+    async fn open(content: &[u8], compression: Compression, guarded: bool) -> Rc<ReadFile> {
+        let path = Path::new("/data");
+        let output = DataOutput::create(path, compression, None, IoClass::Flush).await;
+        let mut output = output.unwrap();
+        for piece in content.chunks(50_000) {
+            output.put(piece);
+            output.flush().await.unwrap();
+        }
+        let made = output.finish().await.unwrap();
+        let file = File::open(path, OpenOptions::read_only()).await.unwrap();
+        let (checksums, chunks) = match made.side {
+            Ok(chunks) => (None, Some(chunks)),
+            Err(checksums) => (Some(crc_file(&checksums)), None),
+        };
+        let file = ReadFile::new(file, made.file_bytes, chunks);
+        if !guarded {
+            return Rc::new(file);
+        }
+        Rc::new(file.guarded(Guard::new(checksums.as_deref(), Some(made.digest)).unwrap()))
+    }
+
+    /// Goes through a stretch by elements of random lengths, some of them skipped unread.
+    async fn go_through(file: Rc<ReadFile>, content: &[u8], stretch: Range<u64>, prng: &mut Prng) {
+        let mut window = Window::new(file, IoClass::Query, ReadStats::of_shard());
+        window.reset(stretch.start, stretch.end);
+        let length = [10, 400, 6_000, 90_000][prng.below(4) as usize];
+        while 0 < window.remaining() {
+            let left = window.remaining() as usize;
+            let want = (1 + prng.below(length) as usize).min(left);
+            window.load(want).await.unwrap();
+            let (here, rest) = (window.position() as usize, window.rest());
+            assert!(want <= rest.len() && rest.len() <= left);
+            assert_eq!(rest, &content[here..here + rest.len()]);
+            window.skip(if prng.one_in(50) { left as u64 / 2 } else { want as u64 });
+        }
+        window.file().finish().unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However steps and elements meet, what is loaded is what the file has there.
+        #[test]
+        fn a_window_has_what_the_file_has(
+            bytes in 1usize..600_000,
+            compressed: bool,
+            guarded: bool,
+            seed: u64,
+        ) {
+            let mut prng = Prng::from_seed(seed);
+            let mut content = vec![0; bytes];
+            prng.fill(&mut content);
+            // Some of it compresses.
+            content.chunks_mut(100).step_by(2).for_each(|piece| piece.fill(7));
+            let compression = match compressed {
+                true => Compression::Chunks { algorithm: Algorithm::Lz4, chunk_bytes: 4096 },
+                false => Compression::None,
+            };
+            let mut world = World::new(Options::new(seed));
+            let node = world.add_node(1);
+            world.block_on(node, 0, async move {
+                let file = open(&content, compression, guarded).await;
+                let total = bytes as u64;
+                go_through(file.clone(), &content, 0..total, &mut prng).await;
+                for _ in 0..3 {
+                    let start = prng.below(total);
+                    let end = start + prng.below(total - start + 1);
+                    go_through(file.clone(), &content, start..end, &mut prng).await;
+                }
+            });
+        }
     }
 }
