@@ -223,6 +223,21 @@ impl Put for Vec<u8> {
     fn put_u8(&mut self, value: u8) {
         self.push(value);
     }
+    #[inline]
+    fn put_vint(&mut self, value: u64) {
+        if value < 0x80 {
+            return self.push(value as u8);
+        }
+        put_long_vint(value, self);
+    }
+}
+
+/// A vint of more than one byte: as many as it can have are put at once, and what is too many is
+/// taken back.
+fn put_long_vint(value: u64, out: &mut Vec<u8>) {
+    let (bytes, size) = vint::encode(value);
+    out.extend_from_slice(&bytes);
+    out.truncate(out.len() - (vint::SIZE_MAX - size));
 }
 
 #[cfg(test)]

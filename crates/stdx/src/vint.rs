@@ -38,10 +38,17 @@ pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 fn read_long(bytes: &[u8]) -> Option<(u64, usize)> {
-    let first = *bytes.first()?;
+    let (first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;
-    let tail = bytes.get(1..1 + extra)?;
-    let head = if extra >= 7 { 0 } else { (first & (0xff >> (extra + 1))) as u64 };
+    let head = (*first as u32 & (0xff >> (extra + 1))) as u64;
+    if let Some(tail) = rest.first_chunk::<8>()
+        && extra != 0
+    {
+        // Where more bytes follow, as nearly always, they are taken at once.
+        let tail = u64::from_be_bytes(*tail) >> (64 - 8 * extra);
+        return Some(((head << (8 * (extra - 1))) << 8 | tail, 1 + extra));
+    }
+    let tail = rest.get(..extra)?;
     let value = tail.iter().fold(head, |value, byte| (value << 8) | *byte as u64);
     Some((value, 1 + extra))
 }
@@ -97,6 +104,13 @@ mod tests {
             prop_assert_eq!(count, size(value));
             prop_assert_eq!(read(&bytes[..count]), Some((value, count)));
             prop_assert_eq!(read(&bytes[..count - 1]), None);
+            for more in 1..10 {
+                let more = [&bytes[..count], &[0xa5; 10][..more]].concat();
+                prop_assert_eq!(read(&more), Some((value, count)));
+            }
+            let mut put = vec![7];
+            crate::Put::put_vint(&mut put, value);
+            prop_assert_eq!(&put[1..], &bytes[..count]);
             prop_assert_eq!(unzigzag(zigzag(value as i64)), value as i64);
         }
     }
