@@ -3,8 +3,9 @@
 
 mod support;
 
+use model::key::clustering_components;
 use model::schema::Column;
-use model::{ColumnId, ColumnKind, TableSchema, Type};
+use model::{ColumnId, ColumnKind, TableSchema, Type, value};
 use mutation::{Cell, Fragment, Marker, RowBuilder, Tombstone};
 use sstable::{
     Algorithm, Bases, Component, Compression, Generation, Version, Writer, WriterOptions,
@@ -45,6 +46,59 @@ async fn check(seed: u64, compression: Compression, column_index_bytes: usize) {
     check_fragments(seed, schema, fragments, options).await;
 }
 
+#[test]
+fn statistics_bound_clustering_keys() {
+    for seed in 0..300 {
+        support::in_simulation(seed, async move {
+            let mut generator = Generator::new(seed);
+            let schema = loop {
+                let schema = generator.draw(&model::testing::table_schema());
+                if (1..=2).contains(&schema.clustering_count) {
+                    break schema;
+                }
+            };
+            let mut fragments = generator.partitions(&schema, 2 + seed % 2 * 4);
+            // With a deletion of a partition there are none.
+            for fragment in &mut fragments {
+                if let Fragment::PartitionStart { tombstone, .. } = fragment {
+                    *tombstone = Tombstone::NONE;
+                }
+            }
+            if !fragments.is_empty() {
+                check_fragments(seed, schema, fragments, support::options()).await;
+            }
+        });
+    }
+}
+
+/// The least and the greatest value of each clustering column that every element has, from all of
+/// them; nothing where a partition is deleted.
+fn bounds_of(schema: &TableSchema, fragments: &[Fragment]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let deleted = |f: &Fragment| match f {
+        Fragment::PartitionStart { tombstone, .. } => !tombstone.is_none(),
+        _ => false,
+    };
+    if fragments.iter().any(deleted) {
+        return Default::default();
+    }
+    let prefixes = fragments.iter().filter_map(Fragment::clustering);
+    let prefixes = prefixes.map(|(prefix, _)| clustering_components(prefix).collect());
+    let prefixes: Vec<Vec<&[u8]>> = prefixes.collect();
+    let bounds = schema.clustering().iter().enumerate().map_while(|(index, column)| {
+        let values: Option<Vec<&[u8]>> = prefixes.iter().map(|p| p.get(index).copied()).collect();
+        let order = |a: &&[u8], b: &&[u8]| match value::compare(&column.ty, a, b) {
+            order if column.reversed => order.reverse(),
+            order => order,
+        };
+        let values = values?;
+        let least = values.iter().copied().min_by(order)?;
+        // Of equal ones both take the first.
+        let greatest = values.iter().copied().rev().max_by(order)?;
+        Some((least.to_vec(), greatest.to_vec()))
+    });
+    bounds.unzip()
+}
+
 async fn check_fragments(
     seed: u64,
     schema: TableSchema,
@@ -74,6 +128,9 @@ async fn check_fragments(
     let elements =
         |f: &&Fragment| matches!(f, Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. });
     assert_eq!(sealed.rows, fragments.iter().filter(elements).count() as u64);
+    let stats = table.stats();
+    let bounds = (stats.min_clustering.clone(), stats.max_clustering.clone());
+    assert_eq!(bounds, bounds_of(&schema, &fragments), "seed {seed}, {schema:?}");
     sstable::store::remove(dir, sealed.descriptor).await.unwrap();
     assert!(sstable::store::list(dir).await.unwrap().tables.is_empty());
 }

@@ -202,8 +202,7 @@ fn count_values(
     bytes_max: usize,
     stats: &mut Collector,
 ) -> RowFlags {
-    stats.live_marker(timestamp);
-    stats.live_cells(timestamp, columns.list.len(), bytes_max);
+    stats.live_row(timestamp, columns.list.len(), bytes_max);
     RowFlags { flags: flags::HAS_TIMESTAMP | flags::HAS_ALL_COLUMNS, ext: 0 }
 }
 

@@ -152,6 +152,7 @@ pub struct Writer {
     keys: KeyHashes,
     cardinality: Cardinality,
     stats: Collector,
+    bounds: Bounds,
     encoder: RowEncoder,
     /// Head of an element.
     scratch: Vec<u8>,
@@ -190,6 +191,27 @@ struct OpenBlock {
     open: Tombstone,
 }
 
+/// Which elements have the least and the greatest clustering values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bounds {
+    /// There are no clustering columns.
+    None,
+    /// The first and the last of each partition: there is one column, and they are in order.
+    OfEnds,
+    /// Any.
+    OfAll,
+}
+
+impl Bounds {
+    fn of(schema: &TableSchema, rows: RowOrder) -> Bounds {
+        match (schema.clustering_count, rows) {
+            (0, _) => Bounds::None,
+            (1, RowOrder::Kept) => Bounds::OfEnds,
+            _ => Bounds::OfAll,
+        }
+    }
+}
+
 impl Writer {
     /// Starts an SSTable. Panics if its version is none that is written ([`Version::WRITTEN`]).
     pub async fn create(
@@ -212,6 +234,7 @@ impl Writer {
         let WriterOptions { compression, dictionary, .. } = &options;
         let stats = Collector::with(options.large);
         let keys = KeyHashes::new(options.bloom_fp_chance, options.estimated_partitions);
+        let bounds = Bounds::of(&schema, options.rows);
         let data = path(Component::Data);
         let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
         let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
@@ -228,6 +251,7 @@ impl Writer {
             keys,
             cardinality: Cardinality::new(),
             stats,
+            bounds,
             encoder: RowEncoder::default(),
             scratch: Vec::new(),
             partition: None,
@@ -459,7 +483,15 @@ impl Writer {
         let partition = self.partition.as_mut().expect("inside a partition");
         let order = &self.schema.order;
         let bytes = (self.scratch.len() + body_bytes) as u64;
-        self.stats.row(&self.schema, &partition.key.key, prefix, bytes);
+        self.stats.row(&partition.key.key, prefix, bytes);
+        let is_first = partition.position.is_none();
+        if match self.bounds {
+            Bounds::None => false,
+            Bounds::OfEnds => is_first,
+            Bounds::OfAll => true,
+        } {
+            self.stats.clustering(&self.schema, prefix);
+        }
         partition.latest_start = start;
         partition.block.get_or_insert_with(|| OpenBlock {
             first: BlockBound { kind, prefix: prefix.to_vec() },
@@ -503,6 +535,12 @@ impl Writer {
         }
         let partition = self.partition.take().expect("the end of a partition in one");
         assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
+        if let Some((last, _)) = &partition.position
+            && self.bounds == Bounds::OfEnds
+            && 1 < self.stats.rows_of_partition()
+        {
+            self.stats.clustering(&self.schema, &last.prefix);
+        }
         let rows_end = self.data.position() - partition.start;
         self.data.put_u8(flags::END_OF_PARTITION);
         self.stats.partition_end(&partition.key.key, self.data.position() - partition.start);

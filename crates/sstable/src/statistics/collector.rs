@@ -247,14 +247,13 @@ impl Collector {
         self.large_cell.threshold < bytes as u64
     }
 
-    /// So many live cells of one time, none of which is large, and the most bytes of a value.
-    pub fn live_cells(&mut self, timestamp: i64, count: usize, bytes_max: usize) {
+    /// A live row marker, and so many live cells of its time, none of which is large, and the most
+    /// bytes of a value.
+    pub fn live_row(&mut self, timestamp: i64, count: usize, bytes_max: usize) {
         self.cells += count as u64;
         self.partition_cells += count as u64;
-        if 0 < count {
-            self.live(timestamp);
-            self.large_cell.add(bytes_max as u64);
-        }
+        self.large_cell.add(bytes_max as u64);
+        self.live_marker(timestamp);
     }
 
     /// A live row marker.
@@ -302,14 +301,24 @@ impl Collector {
     }
 
     /// A row or the bound of a range tombstone of the partition `key`, and its bytes on disk.
-    pub fn row(&mut self, schema: &TableSchema, key: &[u8], prefix: &[u8], bytes: u64) {
+    pub fn row(&mut self, key: &[u8], prefix: &[u8], bytes: u64) {
         if self.large_row.threshold < bytes || !self.cells_of_row.is_empty() {
             self.row_is_done(key, prefix, bytes);
         }
         self.rows += 1;
         self.partition_rows += 1;
         self.large_row.add(bytes);
+    }
+
+    /// The clustering prefix of a row or bound. Those between the least and the greatest value of
+    /// each column, which are told as well, need not be told.
+    pub fn clustering(&mut self, schema: &TableSchema, prefix: &[u8]) {
         self.clustering.add(schema, prefix);
+    }
+
+    /// Rows and bounds of range tombstones of the partition so far.
+    pub fn rows_of_partition(&self) -> u64 {
+        self.partition_rows
     }
 
     /// A static row and its bytes on disk.
