@@ -48,6 +48,7 @@ impl From<TombstoneChange> for Fragment {
 
 impl Fragment {
     /// About how much memory it takes, for budgets.
+    #[inline]
     pub fn size_bytes(&self) -> usize {
         size_of::<Fragment>()
             + match self {

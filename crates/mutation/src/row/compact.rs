@@ -69,11 +69,7 @@ pub fn compact(
 
 /// Whether it is nothing but values that do not expire, which neither time nor purge changes.
 fn is_all_live(row: RowView<'_>) -> bool {
-    let mut cells = row.live_cells();
-    row.is_plain() && {
-        cells.by_ref().for_each(drop);
-        cells.is_at_end()
-    }
+    row.is_plain() && row.live_cells().reach_the_end()
 }
 
 /// Drops what `tombstone` covers; the tombstone itself is not put into the row.

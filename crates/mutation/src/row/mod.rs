@@ -364,6 +364,20 @@ impl<const AT_BASE: bool> Values<'_, AT_BASE> {
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// Whether all that comes, to the end of the row, are these.
+    #[inline]
+    pub(crate) fn reach_the_end(mut self) -> bool {
+        // As `next`, without a look at ids and values.
+        while let [head @ 0..0x80, length @ 0..0x80, ..] = self.rest
+            && head & ((1 << FORM_BITS) - 1) == LIVE_AT_BASE
+            && let Some(rest) = self.rest.get(2 + *length as usize..)
+        {
+            self.rest = rest;
+        }
+        self.by_ref().for_each(drop);
+        self.is_at_end()
+    }
 }
 
 impl<'a, const AT_BASE: bool> Iterator for Values<'a, AT_BASE> {

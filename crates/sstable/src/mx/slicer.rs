@@ -186,7 +186,9 @@ impl Slicer {
                     continue;
                 }
             }
-            if order.compare(position, (&end.prefix, end.weight)) == Ordering::Less {
+            // No row lies behind the end of all rows.
+            let before_end = end.prefix.is_empty() && 0 < end.weight && position.1 <= 0;
+            if before_end || order.compare(position, (&end.prefix, end.weight)) == Ordering::Less {
                 return Place::Inside;
             }
             if !self.emitted.is_none() {
