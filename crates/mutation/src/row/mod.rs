@@ -369,12 +369,14 @@ impl<const AT_BASE: bool> Values<'_, AT_BASE> {
     #[inline]
     pub(crate) fn reach_the_end(mut self) -> bool {
         // As `next`, without a look at ids and values.
-        while let [head @ 0..0x80, length @ 0..0x80, ..] = self.rest
-            && head & ((1 << FORM_BITS) - 1) == LIVE_AT_BASE
-            && let Some(rest) = self.rest.get(2 + *length as usize..)
+        let mut at = 0;
+        while let Some([head, length]) = self.rest.get(at..).and_then(<[u8]>::first_chunk)
+            && head & (0x80 | ((1 << FORM_BITS) - 1)) == LIVE_AT_BASE
+            && *length < 0x80
         {
-            self.rest = rest;
+            at += 2 + *length as usize;
         }
+        self.rest = self.rest.get(at..).unwrap_or(self.rest);
         self.by_ref().for_each(drop);
         self.is_at_end()
     }
