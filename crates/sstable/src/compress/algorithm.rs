@@ -6,6 +6,7 @@
 
 use crate::compress::dictionary::Dictionary;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+use lz4_flex::block::CompressTable;
 use std::cell::RefCell;
 use std::fmt;
 use stdx::Damaged;
@@ -196,10 +197,12 @@ pub struct Compressor {
     algorithm: Algorithm,
     dictionary: Option<Dictionary>,
     state: State,
+    /// The chunk compressed last, and what was there before it.
+    out: Vec<u8>,
 }
 
 enum State {
-    Lz4,
+    Lz4(CompressTable),
     Snappy(Box<snap::raw::Encoder>),
     Deflate(Box<Compress>),
     Zstd(CCtx<'static>, Option<CDict<'static>>),
@@ -221,7 +224,7 @@ impl Compressor {
             None => algorithm.without_dictionary(),
         };
         let state = match algorithm {
-            Algorithm::Lz4 | Algorithm::Lz4WithDicts => State::Lz4,
+            Algorithm::Lz4 | Algorithm::Lz4WithDicts => State::Lz4(CompressTable::small()),
             Algorithm::Snappy => State::Snappy(Box::new(snap::raw::Encoder::new())),
             Algorithm::Deflate => {
                 let level = flate2::Compression::new(DEFLATE_LEVEL);
@@ -233,7 +236,7 @@ impl Compressor {
             }
             Algorithm::Noop => State::Noop,
         };
-        Compressor { algorithm, dictionary, state }
+        Compressor { algorithm, dictionary, state, out: Vec::new() }
     }
 
     /// The algorithm as CompressionInfo.db names it.
@@ -246,13 +249,15 @@ impl Compressor {
         self.dictionary.as_ref()
     }
 
-    /// Appends the compressed form of a chunk.
-    pub fn compress(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + self.bound(chunk.len()), 0);
-        let into = &mut out[start..];
+    /// The compressed form of a chunk.
+    pub fn compress(&mut self, chunk: &[u8]) -> &[u8] {
+        let bound = self.bound(chunk.len());
+        if self.out.len() < bound {
+            self.out.resize(bound, 0);
+        }
+        let into = &mut self.out[..];
         let size = match &mut self.state {
-            State::Lz4 => compress_lz4(chunk, into, self.dictionary.as_ref()),
+            State::Lz4(table) => compress_lz4(chunk, into, self.dictionary.as_ref(), table),
             State::Snappy(encoder) => encoder.compress(chunk, into).ok(),
             State::Deflate(context) => {
                 context.reset();
@@ -270,13 +275,13 @@ impl Compressor {
             }
             State::Noop => copy(chunk, into),
         };
-        out.truncate(start + size.expect("the buffer has room for the worst case"));
+        &self.out[..size.expect("the buffer has room for the worst case")]
     }
 
     /// The most bytes that a chunk of `length` takes.
     fn bound(&self, length: usize) -> usize {
         match &self.state {
-            State::Lz4 => 4 + lz4_flex::block::get_maximum_output_size(length),
+            State::Lz4(_) => 4 + lz4_flex::block::get_maximum_output_size(length),
             State::Snappy(_) => snap::raw::max_compress_len(length),
             // Stored blocks: 5 bytes each, and the head and checksum of the stream.
             State::Deflate(_) => length + length / 1000 * 5 + 128,
@@ -286,11 +291,16 @@ impl Compressor {
     }
 }
 
-fn compress_lz4(chunk: &[u8], into: &mut [u8], dictionary: Option<&Dictionary>) -> Option<usize> {
+fn compress_lz4(
+    chunk: &[u8],
+    into: &mut [u8],
+    dictionary: Option<&Dictionary>,
+    table: &mut CompressTable,
+) -> Option<usize> {
     let (prefix, block) = into.split_first_chunk_mut::<4>()?;
     *prefix = (chunk.len() as u32).to_le_bytes();
     let size = match dictionary {
-        None => lz4_flex::block::compress_into(chunk, block),
+        None => lz4_flex::block::compress_into_with_table(chunk, block, table),
         Some(one) => lz4_flex::block::compress_into_with_dict(chunk, block, one.lz4_window()),
     };
     Some(4 + size.ok()?)
@@ -317,15 +327,14 @@ mod tests {
                 let named = compressor.algorithm();
                 prop_assert_eq!(named.takes_dictionary(), compressor.dictionary().is_some());
                 for _ in 0..2 {
-                    let mut small = vec![9];
-                    compressor.compress(&chunk, &mut small);
+                    let small = compressor.compress(&chunk).to_vec();
                     // What stood there before is written over.
                     let mut back = vec![7; length + 1];
                     let decompress = |bytes: &[u8], into: &mut [u8]| {
                         named.decompress(bytes, compressor.dictionary(), &contexts, into)
                     };
-                    prop_assert!(decompress(&small[1..], &mut back).is_err());
-                    decompress(&small[1..], &mut back[..length]).unwrap();
+                    prop_assert!(decompress(&small, &mut back).is_err());
+                    decompress(&small, &mut back[..length]).unwrap();
                     prop_assert_eq!(&back[..length], &chunk[..]);
                 }
             }
@@ -340,8 +349,7 @@ mod tests {
             let chunk = chunk_of(seed, 900, 7);
             let contexts = Contexts::default();
             for algorithm in Algorithm::ALL {
-                let mut small = Vec::new();
-                Compressor::new(algorithm, None).compress(&chunk, &mut small);
+                let mut small = Compressor::new(algorithm, None).compress(&chunk).to_vec();
                 let at = flip.index(small.len());
                 let mut out = [0; 900];
                 let cut = &small[..at];
@@ -372,11 +380,8 @@ mod tests {
         let dictionary = Dictionary::train(&samples, 4096).unwrap();
         assert!(dictionary.bytes().len() <= 4096);
         for algorithm in Algorithm::ALL.into_iter().filter(|one| one.takes_dictionary()) {
-            let size = |dictionary| {
-                let mut out = Vec::new();
-                Compressor::new(algorithm, dictionary).compress(&text(777), &mut out);
-                out.len()
-            };
+            let size =
+                |dictionary| Compressor::new(algorithm, dictionary).compress(&text(777)).len();
             assert!(2 * size(Some(dictionary.clone())) < size(None), "{algorithm:?}");
         }
         assert!(Dictionary::train(&[], 4096).is_err());

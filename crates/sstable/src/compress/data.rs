@@ -67,6 +67,17 @@ impl Deref for Loaded {
     }
 }
 
+/// Memory for a read, used again.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// For requests of the disk.
+    pub(crate) block: AlignedBuf,
+    /// For what is decompressed: written over.
+    pub(crate) chunk: Vec<u8>,
+    /// Bytes of [room](Loaded::room) that are wanted: a multiple of [`runtime::io::ALIGNMENT`].
+    pub(crate) room: usize,
+}
+
 /// A file that ranges are read of, compressed or not.
 #[derive(Debug)]
 pub struct ReadFile {
@@ -137,18 +148,18 @@ impl ReadFile {
         start..self.round_up(range.end).min(self.len())
     }
 
-    /// The uncompressed bytes of a range that lies within the file: into `memory`, without a copy,
-    /// where they are not compressed; with [room](Loaded::room) for so many bytes before them, a
-    /// multiple of [`runtime::io::ALIGNMENT`].
+    /// The uncompressed bytes of a range that lies within the file: where they are not compressed,
+    /// into memory for requests, without a copy.
     pub(crate) async fn load(
         &self,
         class: IoClass,
         range: Range<u64>,
-        (mut memory, room): (AlignedBuf, usize),
+        memory: Memory,
         spares: &Spares,
     ) -> Result<Loaded, ReadError> {
+        let Memory { block: mut memory, chunk, room } = memory;
         if self.chunks.is_some() || self.rounded(range.clone()) != range {
-            let mut bytes = spares.chunk();
+            let mut bytes = if chunk.capacity() == 0 { spares.chunk() } else { chunk };
             // What another read left there is written over.
             bytes.resize(room + (range.end - range.start) as usize, 0);
             self.read_by(class, range, &mut memory, &mut bytes[room..]).await?;

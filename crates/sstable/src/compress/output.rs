@@ -23,13 +23,7 @@ pub struct DataOutput {
 #[derive(Debug)]
 enum Form {
     Plain,
-    Chunked {
-        compressor: Compressor,
-        chunk: Vec<u8>,
-        chunk_bytes: usize,
-        offsets: Vec<u64>,
-        out: Vec<u8>,
-    },
+    Chunked { compressor: Box<Compressor>, chunk: Vec<u8>, chunk_bytes: usize, offsets: Vec<u64> },
 }
 
 /// What is known of a finished Data.db.
@@ -60,11 +54,10 @@ impl DataOutput {
         let form = match compression {
             Compression::None => Form::Plain,
             Compression::Chunks { algorithm, chunk_bytes } => Form::Chunked {
-                compressor: Compressor::new(algorithm, dictionary),
+                compressor: Box::new(Compressor::new(algorithm, dictionary)),
                 chunk: Vec::with_capacity(chunk_bytes as usize),
                 chunk_bytes: chunk_bytes as usize,
                 offsets: Vec::new(),
-                out: Vec::new(),
             },
         };
         Ok(DataOutput { output, form, len: 0 })
@@ -108,16 +101,15 @@ impl DataOutput {
     }
 
     fn end_chunk(&mut self) {
-        let Form::Chunked { compressor, chunk, offsets, out, .. } = &mut self.form else { return };
+        let Form::Chunked { compressor, chunk, offsets, .. } = &mut self.form else { return };
         if chunk.is_empty() {
             return;
         }
-        out.clear();
-        compressor.compress(chunk, out);
-        chunk.clear();
-        out.put_u32(crc32(out));
         offsets.push(self.output.position());
-        self.output.put(out);
+        let compressed = compressor.compress(chunk);
+        self.output.put(compressed);
+        self.output.put_u32(crc32(compressed));
+        chunk.clear();
     }
 
     /// Writes out the rest and makes the file durable.

@@ -10,7 +10,7 @@
 //!  - *bounded-ahead*: at most [`FLIGHTS_MAX`] reads and [`AHEAD_BYTES_MAX`] bytes are on their way
 //!    or wait to be consumed, and of one extent two steps.
 
-use crate::compress::data::{Loaded, ReadFile};
+use crate::compress::data::{Loaded, Memory, ReadFile};
 use crate::mx::queue::Queue;
 use crate::read_stats::ReadStats;
 use reader::ReadError;
@@ -109,8 +109,9 @@ pub struct Window {
     /// Reads of stretches that are gone to in the order in which they were asked for, wherever
     /// they lie: for who reads backwards.
     asked: VecDeque<Flight>,
-    /// Memory for the next read.
+    /// Memory for the next read, and for what it decompresses.
     spare: AlignedBuf,
+    spare_chunk: Vec<u8>,
     /// Bytes that what is loaded has room for at least, once it grows.
     room: usize,
 }
@@ -130,6 +131,7 @@ impl Window {
             flights: VecDeque::new(),
             asked: VecDeque::new(),
             spare: AlignedBuf::new(),
+            spare_chunk: Vec::new(),
             room: 0,
         }
     }
@@ -229,7 +231,8 @@ impl Window {
     pub fn memory_bytes(&self) -> usize {
         let flights = self.flights.iter().chain(&self.asked);
         let flights = flights.map(|flight| flight.range.end - flight.range.start);
-        self.buf.memory_bytes() + self.spare.capacity() + flights.sum::<u64>() as usize
+        let spare = self.spare.capacity() + self.spare_chunk.capacity();
+        self.buf.memory_bytes() + spare + flights.sum::<u64>() as usize
     }
     /// The file.
     pub fn file(&self) -> &ReadFile {
@@ -351,7 +354,7 @@ impl Window {
                 self.note(&range, "read");
                 let left = loaded.saturating_sub(self.here);
                 let room = if joins && 0 < left { ROOM_BEFORE } else { 0 };
-                let memory = (self.take_memory(), room);
+                let memory = self.take_memory(room);
                 let spares = self.stats.spares();
                 let more = self.file.load(self.class, range.clone(), memory, spares).await?;
                 (range.start, more)
@@ -420,15 +423,20 @@ impl Window {
     }
 
     /// Memory for a read: what this window has to spare, or what another left.
-    fn take_memory(&mut self) -> AlignedBuf {
-        match self.spare.capacity() {
+    fn take_memory(&mut self, room: usize) -> Memory {
+        let block = match self.spare.capacity() {
             0 => self.stats.spares().block(),
             _ => std::mem::take(&mut self.spare),
-        }
+        };
+        Memory { block, chunk: std::mem::take(&mut self.spare_chunk), room }
     }
 
     fn keep_memory(&mut self, old: Loaded) {
         match old {
+            Loaded::Own(bytes, _) if self.spare_chunk.capacity() < bytes.capacity() => {
+                let less = std::mem::replace(&mut self.spare_chunk, bytes);
+                self.stats.spares().keep_chunk(less);
+            }
             Loaded::Own(bytes, _) => self.stats.spares().keep_chunk(bytes),
             Loaded::Direct(bytes) => {
                 let memory = bytes.into_buffer();
@@ -491,7 +499,7 @@ impl Window {
     async fn take_off(&mut self, range: Range<u64>, room: usize, why: &'static str) -> Flight {
         self.note(&range, why);
         let (file, class, stats) = (self.file.clone(), self.class, self.stats.clone());
-        let (wanted, memory) = (range.clone(), (self.take_memory(), room));
+        let (wanted, memory) = (range.clone(), self.take_memory(room));
         let mut future: LoadFuture =
             Box::pin(async move { file.load(class, wanted, memory, stats.spares()).await });
         // Polled once, it is under way; who needs it waits for it.
@@ -549,6 +557,7 @@ impl Drop for Window {
         self.forget_plans();
         self.discard_loaded();
         self.stats.spares().keep_block(std::mem::take(&mut self.spare));
+        self.stats.spares().keep_chunk(std::mem::take(&mut self.spare_chunk));
     }
 }
 
