@@ -168,27 +168,36 @@ impl MergeSource {
     }
 
     fn step_outside(&mut self, out: &mut Vec<Fragment>) -> Progress {
-        if self.inputs.iter().any(Input::is_hungry) {
-            return Progress::Hungry;
-        }
-        let Some(least) = self.inputs.iter().filter_map(start_of).min().cloned() else {
-            return Progress::End;
-        };
-        let mut merged = Tombstone::NONE;
-        let mut count = 0;
-        for (index, input) in self.inputs.iter_mut().enumerate() {
-            input.takes_part = start_of(input) == Some(&least);
-            if !input.takes_part {
-                continue;
+        // The inputs that have the least start. None takes part yet.
+        self.ties.clear();
+        for (index, input) in self.inputs.iter().enumerate() {
+            if input.is_hungry() {
+                return Progress::Hungry;
             }
-            count += 1;
-            self.only = (count == 1).then_some(index);
-            if let Some(Fragment::PartitionStart { tombstone, .. }) = input.queue.pop_front() {
-                merged = merged.merge(tombstone);
+            let Some(key) = start_of(input) else { continue };
+            let best = self.ties.first().and_then(|best| start_of(&self.inputs[*best]));
+            match best.map_or(Ordering::Less, |best| key.cmp(best)) {
+                Ordering::Less => {
+                    self.ties.clear();
+                    self.ties.push(index);
+                }
+                Ordering::Equal => self.ties.push(index),
+                Ordering::Greater => {}
             }
         }
+        let mut start = None;
+        for index in &self.ties {
+            let input = &mut self.inputs[*index];
+            input.takes_part = true;
+            if let Some(Fragment::PartitionStart { key, tombstone }) = input.queue.pop_front() {
+                let (_, merged) = start.get_or_insert((key, Tombstone::NONE));
+                *merged = merged.merge(tombstone);
+            }
+        }
+        let Some((key, tombstone)) = start else { return Progress::End };
+        self.only = if let [only] = self.ties[..] { Some(only) } else { None };
         self.inside = true;
-        out.push(Fragment::PartitionStart { key: least, tombstone: merged });
+        out.push(Fragment::PartitionStart { key, tombstone });
         Progress::Yielded
     }
 
