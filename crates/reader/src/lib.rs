@@ -144,6 +144,7 @@ impl Budget {
     pub const BATCH: Budget = Budget { fragments_max: 64, bytes_max: 128 << 10 };
 
     /// Takes a fragment off the budget; whether anything is left for another one.
+    #[inline]
     pub fn spend(&mut self, fragment: &Fragment) -> bool {
         self.fragments_max = self.fragments_max.saturating_sub(1);
         self.bytes_max = self.bytes_max.saturating_sub(fragment.size_bytes());

@@ -9,6 +9,8 @@ use stdx::{Cursor, Damaged, Put};
 
 /// Values per block.
 const BLOCK: usize = 32;
+/// Values of two bits each whose header is below 0x80.
+const SHORT: usize = 3;
 
 /// What a range tombstone bound, or a position in the promoted index, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,9 @@ impl BoundKind {
 /// `fixed` has the fixed length of each component's type.
 pub fn put_blocks(prefix: &[u8], fixed: &[Option<usize>], count: usize, out: &mut Vec<u8>) {
     assert!(count <= fixed.len(), "more clustering values than columns");
+    if count <= SHORT {
+        return put_short(prefix, &fixed[..count], out);
+    }
     for start in (0..count).step_by(BLOCK) {
         let end = count.min(start + BLOCK);
         out.put_vint(block_header(prefix, start, end));
@@ -87,6 +92,28 @@ pub fn put_blocks(prefix: &[u8], fixed: &[Option<usize>], count: usize, out: &mu
             }
         }
     }
+}
+
+/// A block of so few values that its header is a byte, in one pass.
+fn put_short(prefix: &[u8], fixed: &[Option<usize>], out: &mut Vec<u8>) {
+    if fixed.is_empty() {
+        return;
+    }
+    let (at, mut header) = (out.len(), 0);
+    out.put_u8(header);
+    let mut components = clustering_components(prefix);
+    for (index, fixed) in fixed.iter().enumerate() {
+        match (components.next(), *fixed) {
+            (None, _) => header |= 2 << (2 * index),
+            (Some([]), _) => header |= 1 << (2 * index),
+            (Some(component), Some(length)) => {
+                assert_eq!(component.len(), length, "a clustering value of a wrong length");
+                out.put(component);
+            }
+            (Some(component), None) => out.put_vint_bytes(component),
+        }
+    }
+    out[at] = header;
 }
 
 fn block_header(prefix: &[u8], start: usize, end: usize) -> u64 {
@@ -198,7 +225,10 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_round_trip(
-            values in vec(vec(any::<u8>(), 0..5), 0..80),
+            values in prop_oneof![
+                vec(vec(any::<u8>(), 0..5), 0..80),
+                vec(vec(any::<u8>(), 0..5), 0..5),
+            ],
             given in 0usize..80,
         ) {
             let fixed: Vec<Option<usize>> =
@@ -208,6 +238,13 @@ mod tests {
             let prefix = prefix_of(&values);
             let mut out = Vec::new();
             put_blocks(&prefix, &fixed, fixed.len(), &mut out);
+            // A block that is short is written as any is.
+            let mut first = Vec::new();
+            let count = fixed.len().min(BLOCK);
+            if 0 < count {
+                first.put_vint(block_header(&prefix, 0, count));
+            }
+            prop_assert!(out.starts_with(&first));
             let mut cursor = Cursor::new(&out);
             let mut back = Vec::new();
             read_blocks(&mut cursor, &fixed, fixed.len(), &mut back).unwrap();
