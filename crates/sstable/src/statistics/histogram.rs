@@ -5,27 +5,44 @@ use crate::store::Version;
 use stdx::{Cursor, Damaged, Put};
 
 /// A histogram whose bucket bounds grow by a fifth.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EstimatedHistogram {
     /// Inclusive upper bounds, ascending.
     bounds: Vec<i64>,
     /// One more than bounds: the last counts what is above all of them.
     counts: Vec<u64>,
+    /// The bucket of the value counted last: the next one is often of it, too.
+    latest: usize,
 }
+
+impl PartialEq for EstimatedHistogram {
+    fn eq(&self, other: &EstimatedHistogram) -> bool {
+        (&self.bounds, &self.counts) == (&other.bounds, &other.counts)
+    }
+}
+impl Eq for EstimatedHistogram {}
 
 impl EstimatedHistogram {
     /// An empty histogram with that many bounds.
     pub fn new(bound_count: usize) -> EstimatedHistogram {
         let next = |bound: &i64| Some(((*bound as f64 * 1.2).round() as i64).max(bound + 1));
         let bounds = std::iter::successors(Some(1i64), next).take(bound_count).collect();
-        EstimatedHistogram { bounds, counts: vec![0; bound_count + 1] }
+        EstimatedHistogram { bounds, counts: vec![0; bound_count + 1], latest: 0 }
     }
 
     /// Counts a value.
     pub fn add(&mut self, value: u64) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
-        let index = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[index] += 1;
+        if !self.is_of_latest(value) {
+            self.latest = self.bounds.partition_point(|bound| *bound < value);
+        }
+        self.counts[self.latest] += 1;
+    }
+
+    fn is_of_latest(&self, value: i64) -> bool {
+        let below = self.latest.checked_sub(1).and_then(|before| self.bounds.get(before));
+        let is_above = below.is_none_or(|below| *below < value);
+        is_above && self.bounds.get(self.latest).is_some_and(|bound| value <= *bound)
     }
 
     /// How many values were counted.
@@ -74,7 +91,7 @@ impl EstimatedHistogram {
             }
             counts.push(cursor.u64("histogram cut short")?);
         }
-        Ok(EstimatedHistogram { bounds, counts })
+        Ok(EstimatedHistogram { bounds, counts, latest: 0 })
     }
 }
 
@@ -169,6 +186,24 @@ mod tests {
         assert_eq!(histogram.bounds[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(histogram.bounds[8..14], [10, 12, 14, 17, 20, 24]);
         assert_eq!(histogram.counts.len(), 151);
+    }
+
+    #[test]
+    fn a_value_is_counted_in_its_bucket_whatever_came_before() {
+        let mut prng = stdx::Prng::from_seed(7);
+        let mut histogram = EstimatedHistogram::new(20);
+        let mut counts = vec![0; 21];
+        for _ in 0..10_000 {
+            // Bounds and their neighbours among them; the last bound is 72.
+            let value = prng.below(90);
+            (0..1 + prng.below(2)).for_each(|_| {
+                histogram.add(value);
+                let bound = histogram.bounds.iter().position(|bound| value as i64 <= *bound);
+                counts[bound.unwrap_or(20)] += 1;
+            });
+        }
+        assert_eq!(histogram.counts, counts);
+        assert!(counts.iter().all(|count| 0 < *count));
     }
 
     #[test]
