@@ -3,6 +3,7 @@
 
 use crate::mx::clustering::BoundKind;
 use crate::mx::header::Shape;
+use crate::mx::layout::flags;
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind};
 use crate::mx::row::{RowDecoder, RowFlags};
@@ -164,6 +165,11 @@ impl Elements {
         if window.remaining() == 0 && bounded {
             return Ok(Step::Limit);
         }
+        if let Some(bits) = window.rest().first()
+            && bits & flags::END_OF_PARTITION != 0
+        {
+            return self.end(window, skipping);
+        }
         let head = match self.head(window)? {
             Ok(head) => head,
             Err(need) => return Ok(Step::Need(need)),
@@ -172,7 +178,7 @@ impl Elements {
         let at = |error: Damaged| window.file().damaged(error.what, position + error.at);
         let (rest, total) = (window.rest(), head.total_bytes());
         let mapping = self.mapping.clone();
-        if skipping && head.kind != Kind::End {
+        if skipping {
             window.skip(total);
             return Ok(Step::Taken);
         }
@@ -194,13 +200,7 @@ impl Elements {
         let body_at = head.head_bytes as u64;
         let in_body = |error: Damaged| at(error.from_base(body_at));
         let step = match head.kind {
-            Kind::End => {
-                if !self.slicer.current().is_none() && !skipping {
-                    let what = "a range tombstone is open at the end of the partition";
-                    return Err(at(Damaged::new(what, 0)));
-                }
-                Step::PartitionEnd
-            }
+            Kind::End => return self.end(window, skipping),
             Kind::Static(flags) => {
                 self.static_row(flags, body, out).map_err(in_body)?;
                 self.at_start = false;
@@ -222,6 +222,16 @@ impl Elements {
             window.skip(total);
         }
         Ok(step)
+    }
+
+    /// Takes the end of the partition, which is one byte.
+    fn end(&self, window: &mut Window, skipping: bool) -> Result<Step, ReadError> {
+        if !self.slicer.current().is_none() && !skipping {
+            let what = "a range tombstone is open at the end of the partition";
+            return Err(window.file().damaged(what, window.position()));
+        }
+        window.skip(1);
+        Ok(Step::PartitionEnd)
     }
 
     /// The head of the element at the window, all of which lies in the stretch; or how many bytes
