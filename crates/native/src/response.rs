@@ -266,7 +266,9 @@ fn columns<'a>(
         while columns.next_if(|next| is_one(&column, next)).is_some() {
             more += 1;
         }
-        repeat(out, start, more);
+        if 0 < more {
+            repeat(out, start, more);
+        }
     }
 }
 
