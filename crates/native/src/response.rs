@@ -9,6 +9,7 @@ use query::{Column, CqlError, Place, Prepared, Response, ResponseKind, ResultMet
 use replication::Operation;
 use runtime::pieces::{self, PIECE_BYTES};
 use std::net::SocketAddr;
+use std::ops::Range;
 use stdx::Put;
 
 /// Kinds of RESULT.
@@ -252,16 +253,22 @@ fn columns<'a>(
         wire::string(out, keyspace);
         wire::string(out, table);
     }
+    let mut said = Said::default();
     let mut columns = columns.peekable();
     while let Some(column) = columns.next() {
         let start = out.len();
-        if shared.is_none() {
-            wire::string(out, column.keyspace);
-            wire::string(out, column.table);
+        match said.of(&column) {
+            Some(place) => out.extend_from_within(place),
+            None => {
+                if shared.is_none() {
+                    wire::string(out, column.keyspace);
+                    wire::string(out, column.table);
+                }
+                wire::string(out, column.name);
+                wire::type_option(out, version, column.ty);
+                said.note(column, start..out.len());
+            }
         }
-        wire::string(out, column.name);
-        wire::type_option(out, version, column.ty);
-        // The markers of a long list are for one and the same: what is said of one is copied.
         let mut more = 0;
         while columns.next_if(|next| is_one(&column, next)).is_some() {
             more += 1;
@@ -269,6 +276,29 @@ fn columns<'a>(
         if 0 < more {
             repeat(out, start, more);
         }
+    }
+}
+
+/// Where some columns were said last. The markers of a long list are for one and the same, those of
+/// a map or of tuples take turns: what is said of one is copied.
+#[derive(Default)]
+struct Said<'a> {
+    recent: [Option<(Column<'a>, Range<usize>)>; SAID_MAX],
+    next: usize,
+}
+
+/// As many are remembered.
+const SAID_MAX: usize = 4;
+
+impl<'a> Said<'a> {
+    fn of(&self, column: &Column<'_>) -> Option<Range<usize>> {
+        let mut recent = self.recent.iter().flatten();
+        recent.find(|(one, _)| is_one(one, column)).map(|(_, place)| place.clone())
+    }
+
+    fn note(&mut self, column: Column<'a>, place: Range<usize>) {
+        self.recent[self.next] = Some((column, place));
+        self.next = (self.next + 1) % SAID_MAX;
     }
 }
 

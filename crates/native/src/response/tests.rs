@@ -193,4 +193,14 @@ fn of_columns_that_are_one_the_same_is_said() {
         assert_eq!(found, expected);
     }
     assert_eq!(shared_table(repeated), Some(("ks", "t")));
+    // More of them than are remembered, in turns.
+    for count in [2, SAID_MAX, SAID_MAX + 1] {
+        let specs: Vec<_> = (0..count).map(|at| spec(&format!("c{at}"), Type::Int)).collect();
+        let once = ResultMetadata::new(specs.clone());
+        let each = ResultMetadata::new(specs.into_iter().cycle().take(40).collect());
+        let (mut found, mut expected) = (vec![1], vec![1]);
+        columns(&mut found, 4, None, once.columns().cycle().take(40));
+        columns(&mut expected, 4, None, each.columns());
+        assert_eq!(found, expected, "{count}");
+    }
 }
