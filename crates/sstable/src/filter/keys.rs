@@ -1,8 +1,8 @@
 //! The keys of a file that is being written, until its filter can be made.
 //!
-//! A filter's size follows from the number of keys, which is known at the end. So hashes are kept, up
-//! to [`KEPT_MAX`] of them; of a file with more keys the filter is made then, for as many as are
-//! expected, and has room for four times as many at least.
+//! A filter's size follows from the number of keys, which is known at the end. So hashes are kept,
+//! up to [`KEPT_MAX`] of them; of a file with more keys the filter is made then, for as many as are
+//! expected, and has room for four times as many as were kept at least.
 //!
 //! Invariants
 //!  - *in-steps*: neither a key that comes nor making the filter takes the shard for longer than a

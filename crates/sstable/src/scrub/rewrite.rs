@@ -77,8 +77,8 @@ impl Target {
 }
 
 /// Rewrites a file such that what is written keeps *ordered*. Every breach is told to who follows.
-/// The error is the breach that ended an abort, one of who follows, or what cannot be helped; then no
-/// new files are left.
+/// The error is the breach that ended an abort, one of who follows, or what cannot be helped; then
+/// no new files are left.
 pub async fn scrub(
     table: &Rc<Table>,
     mode: Mode,

@@ -27,21 +27,17 @@ pub async fn validate(
     let mut scan = RawScan::new(table.clone(), class);
     let mut positions = Positions::new(table, class);
     let mut resume = Positions::new(table, class);
-    let (mut problems, mut steps) = (0, Steps::default());
+    let (mut told, mut steps) = (Told { follower, problems: 0 }, Steps::default());
     // The index of the present partition's rows, and the range tombstone that is open there.
     let mut rows: Option<RowsCheck> = None;
     let mut open = Tombstone::NONE;
     loop {
-        steps.pass(scan.position(), follower).await?;
-        let mut tell = |error: ReadError| {
-            problems += 1;
-            follower.tell(&error);
-        };
+        steps.pass(scan.position(), told.follower).await?;
         let raw = match scan.next().await {
             Ok(Some(raw)) => raw,
             Ok(None) => break,
             Err(error) => {
-                tell(error);
+                told.tell(error);
                 check.lost();
                 positions.lost();
                 rows = None;
@@ -54,42 +50,53 @@ pub async fn validate(
         };
         let broken = raw.broken.or(check.check(&raw.fragment));
         if let Some(what) = broken {
-            tell(table.data.damaged(what, raw.at));
+            told.tell(table.data.damaged(what, raw.at));
             rows = None;
         }
         if let Fragment::PartitionStart { key, .. } = &raw.fragment {
             (rows, open) = (None, Tombstone::NONE);
             match positions.compare(key, raw.at).await {
-                Some(error) => tell(error),
+                Some(error) => told.tell(error),
                 None => match positions.rows(raw.at).await {
                     Ok(opened) => rows = opened,
-                    Err(error) => tell(error),
+                    Err(error) => told.tell(error),
                 },
             }
         }
         if let (Some(check), Some(position)) = (&mut rows, raw.fragment.clustering())
             && let Some(error) = check.element(position, raw.at, open).await
         {
-            tell(error);
+            told.tell(error);
             rows = None;
         }
         match &raw.fragment {
             Fragment::RangeTombstoneChange { tombstone, .. } => open = *tombstone,
-            Fragment::PartitionEnd => RowsCheck::end(rows.take(), raw.at, &mut tell).await,
+            Fragment::PartitionEnd => {
+                RowsCheck::end(rows.take(), raw.at, &mut |error| told.tell(error)).await
+            }
             _ => {}
         }
     }
-    let mut tell = |error: ReadError| {
-        problems += 1;
-        follower.tell(&error);
-    };
     if let Some(what) = check.finish() {
-        tell(table.data.damaged(what, scan.position()));
+        told.tell(table.data.damaged(what, scan.position()));
     }
     if let Some(error) = positions.finish().await {
-        tell(error);
+        told.tell(error);
     }
-    Ok(problems)
+    Ok(told.problems)
+}
+
+/// Tells who follows, and counts.
+struct Told<'f> {
+    follower: &'f mut dyn Follow,
+    problems: u64,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, error: ReadError) {
+        self.problems += 1;
+        self.follower.tell(&error);
+    }
 }
 
 const INDEX_AT_EOF: &str = "mismatching index/data: index is at EOF, but data file has more data";

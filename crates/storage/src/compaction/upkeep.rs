@@ -274,8 +274,8 @@ async fn visit(
     Ok(())
 }
 
-/// Follows what is done to one SSTable: tells the log what is wrong in it, keeps the pace of merges,
-/// and ends when somebody asks for it.
+/// Follows what is done to one SSTable: tells the log what is wrong in it, keeps the pace of
+/// merges, and ends when somebody asks for it.
 struct Follower<'f> {
     shard: &'f Shard,
     table: &'f Table,
