@@ -62,7 +62,7 @@ async fn test(options: &Options, report: &mut Report) -> Result<(), String> {
     let rows = populate::rows_of(&options.name).await?;
     for dataset in &options.datasets {
         let schema = populate::schema(dataset)?;
-        let bench = Bench::new(dataset, schema, rows, false);
+        let bench = Bench::new(dataset, schema, rows, false).await;
         for group in options.groups.iter().filter(|group| group.kind == dataset.kind) {
             if group.needs_cache && !options.enable_cache {
                 println!("\nskipping: {} (it needs --enable-cache)", group.name);

@@ -8,9 +8,10 @@ use super::report::Sample;
 use super::wire::{self, Answer, Template, Verb};
 use runtime::net::TcpStream;
 use runtime::sync::Notify;
-use runtime::task::{Scope, join_all};
+use runtime::task::{Scope, join_all, yield_if_needed};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,6 +21,11 @@ use stdx::Prng;
 const INPUT_BYTES: usize = 256 << 10;
 /// Rows that are populated in one write of a connection.
 const POPULATED_TOGETHER: usize = 64;
+/// Requests that are not sent yet lie in pieces of about so many bytes: none is moved when there
+/// come to be many, as of a node that falls behind.
+const PIECE_BYTES: usize = 256 << 10;
+/// Requests that are made before others have their turn.
+const MADE_AT_ONCE: u64 = 256;
 /// How often an open loop looks what is due: seldom enough that requests leave together.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -97,7 +103,9 @@ pub(super) async fn make_schema(options: &Options, address: SocketAddr) -> Resul
 /// A connection with many requests under way.
 struct Pipe {
     stream: TcpStream,
-    pending: RefCell<Vec<u8>>,
+    pending: RefCell<VecDeque<Vec<u8>>>,
+    /// The memory of a piece that was sent.
+    spare: RefCell<Vec<u8>>,
     filled: Notify,
     /// When the request of each stream fell due.
     due: RefCell<Vec<Instant>>,
@@ -110,6 +118,7 @@ impl Pipe {
         Rc::new(Pipe {
             stream,
             pending: RefCell::default(),
+            spare: RefCell::default(),
             filled: Notify::new(),
             due: RefCell::new(vec![Instant::ZERO; streams]),
             free: RefCell::new((0..streams as u16).rev().collect()),
@@ -313,7 +322,11 @@ impl Load {
         self.budget.set(self.budget.get() - 1);
         pipe.due.borrow_mut()[stream as usize] = due;
         let (row, template) = self.some_row();
-        template.put(&mut pipe.pending.borrow_mut(), stream, row);
+        let mut pending = pipe.pending.borrow_mut();
+        if pending.back().is_none_or(|last| PIECE_BYTES <= last.len()) {
+            pending.push_back(pipe.spare.take());
+        }
+        template.put(pending.back_mut().expect("a piece with room"), stream, row);
     }
 
     /// Makes requests as they fall due.
@@ -323,7 +336,8 @@ impl Load {
         let (mut made, mut next) = (0u64, 0);
         loop {
             let due = (start.elapsed().as_secs_f64() * rate) as u64;
-            while made < due {
+            let until = due.min(made + MADE_AT_ONCE);
+            while made < until {
                 let at = start + Duration::from_secs_f64(made as f64 / rate);
                 if !self.ask(&pipes[next], at) {
                     self.sample.borrow_mut().unsent += 1;
@@ -336,7 +350,10 @@ impl Load {
                     pipe.filled.notify_one();
                 }
             }
-            runtime::time::sleep(TICK).await;
+            match made < due {
+                true => yield_if_needed().await,
+                false => runtime::time::sleep(TICK).await,
+            }
         }
     }
 
@@ -415,19 +432,18 @@ impl Load {
 
 /// Sends what a connection has to send, together what came while it sent.
 async fn send_all(pipe: &Pipe) {
-    let mut spare = Vec::new();
     loop {
-        if pipe.pending.borrow().is_empty() {
+        let next = pipe.pending.borrow_mut().pop_front();
+        let Some(piece) = next else {
             pipe.filled.notified().await;
             continue;
-        }
-        let ready = std::mem::replace(&mut *pipe.pending.borrow_mut(), spare);
-        let (sent, mut buffer) = pipe.stream.write_all(ready).await;
+        };
+        let (sent, mut memory) = pipe.stream.write_all(piece).await;
         if sent.is_err() {
             // Whoever takes the answers tells.
             return;
         }
-        buffer.clear();
-        spare = buffer;
+        memory.clear();
+        pipe.spare.replace(memory);
     }
 }

@@ -8,6 +8,7 @@ use model::{DecoratedKey, TableSchema, Token};
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, RingBound};
 use reader::{Budget, PartitionScope, Slice, Source};
 use runtime::counters::Counters;
+use runtime::task::compute;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -20,8 +21,8 @@ pub(crate) struct Bench {
     pub(crate) schema: Rc<TableSchema>,
     pub(crate) rows: u64,
     pub(crate) bypass_cache: bool,
-    /// The keys of small partitions, in ring order.
-    keys: Vec<DecoratedKey>,
+    /// The numbers of small partitions, in ring order of their keys.
+    order: Vec<u64>,
     /// The partition of the large ones.
     only_key: DecoratedKey,
     /// Fragments on their way, used again.
@@ -31,20 +32,28 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Of `rows` rows.
-    pub(crate) fn new(
+    pub(crate) async fn new(
         dataset: &'static Dataset,
         schema: Rc<TableSchema>,
         rows: u64,
         bypass_cache: bool,
     ) -> Bench {
-        let mut keys = Vec::new();
-        if dataset.kind == Kind::Small {
-            keys.extend((0..rows).map(|number| dataset.partition_key(number)));
-            keys.sort_unstable();
-        }
+        let order = match dataset.kind {
+            // Of a million of them this takes long.
+            Kind::Small => {
+                compute(move || {
+                    let key = |number| (dataset.partition_key(number), number);
+                    let mut keys: Vec<_> = (0..rows).map(key).collect();
+                    keys.sort_unstable();
+                    keys.into_iter().map(|(_, number)| number).collect()
+                })
+                .await
+            }
+            Kind::Large => Vec::new(),
+        };
         let (only_key, batch) = (dataset.partition_key(0), RefCell::default());
         let counters = Counters::open();
-        Bench { dataset, schema, rows, bypass_cache, keys, only_key, batch, counters }
+        Bench { dataset, schema, rows, bypass_cache, order, only_key, batch, counters }
     }
 
     /// Does the work of a case once: a sample for each of its reads.
@@ -269,15 +278,14 @@ impl Bench {
 
     /// Small partitions from the `from`-th up to and without the `to`-th, in ring order.
     fn partitions(&self, from: u64, to: u64) -> PartitionScope {
-        let bound = |key: &DecoratedKey, after| RingBound {
-            token: key.token,
-            key: Some(key.key.to_vec()),
-            after,
+        let bound = |at: u64| match self.order.get(at as usize) {
+            Some(number) => {
+                let DecoratedKey { token, key } = self.dataset.partition_key(*number);
+                RingBound { token, key: Some(key.to_vec()), after: false }
+            }
+            None => RingBound { token: Token::MAX, key: None, after: true },
         };
-        let last = RingBound { token: Token::MAX, key: None, after: true };
-        let start = self.keys.get(from as usize).map_or(last.clone(), |key| bound(key, false));
-        let end = self.keys.get(to as usize).map_or(last, |key| bound(key, false));
-        PartitionScope::Range { start, end }
+        PartitionScope::Range { start: bound(from), end: bound(to) }
     }
 }
 
