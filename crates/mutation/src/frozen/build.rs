@@ -3,6 +3,7 @@
 use super::*;
 use crate::row::{self, RowBuilder};
 use model::TableSchema;
+use std::borrow::Cow;
 use std::ops::Range;
 use stdx::Put;
 
@@ -62,16 +63,17 @@ impl<'s> MutationBuilder<'s> {
     pub fn delete_partition(&mut self, tombstone: Tombstone) {
         self.tombstone = self.tombstone.merge(tombstone);
     }
-    /// Adds to the static row.
-    pub fn static_row(&mut self, row: &[u8]) {
+    /// Adds to the static row. One that is given away is not copied.
+    pub fn static_row<'r>(&mut self, row: impl Into<Cow<'r, [u8]>>) {
+        let row = row.into();
         let Some(before) = &self.static_row else {
-            if !RowView::trusted(row).is_empty() {
-                self.static_row = Some(row.to_vec());
+            if !RowView::trusted(&row).is_empty() {
+                self.static_row = Some(row.into_owned());
             }
             return;
         };
         let mut merged = Vec::with_capacity(before.len() + row.len());
-        let (before, row) = (RowView::trusted(before), RowView::trusted(row));
+        let (before, row) = (RowView::trusted(before), RowView::trusted(&row));
         row::merge(self.schema, before, row, &mut merged);
         self.static_row = Some(merged);
     }

@@ -67,7 +67,7 @@ async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), 
     }
     let mut samples: Vec<Sample> = Vec::new();
     let until = options.duration;
-    on_each_shard(|load| async move { load.begin() }).await?;
+    on_each_shard(|load| async move { load.begin().await }).await?;
     for _ in 0..until {
         let shards = on_each_shard(|load| async move { load.sample().await }).await?;
         let sample = Sample::sum(shards);

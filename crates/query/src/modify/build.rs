@@ -114,7 +114,7 @@ pub(crate) fn add_to(
     if !plan.static_operations.is_empty() {
         let mut row = RowBuilder::new(Vec::new());
         add_columns(&mut row, &plan.static_operations, write, existing)?;
-        builder.static_row(&row.finish());
+        builder.static_row(row.finish());
     }
     if plan.whole == Whole::Delete {
         if plan.clustering.is_full() {

@@ -239,7 +239,7 @@ impl Load {
     }
 
     /// Begins to ask.
-    pub(super) fn begin(self: &Rc<Self>) -> Result<(), String> {
+    pub(super) async fn begin(self: &Rc<Self>) -> Result<(), String> {
         let options = &self.options;
         self.sampled_at.set(Instant::now());
         if options.operations_per_shard.is_none() {
@@ -256,6 +256,7 @@ impl Load {
         let streams = if options.rate.is_some() { options.streams } else { options.concurrency };
         for client in self.clients.take() {
             let pipe = Pipe::new(client.stream, streams);
+            yield_if_needed().await;
             self.pipes.borrow_mut().push(pipe.clone());
             let sending = pipe.clone();
             self.tasks.spawn(async move { send_all(&sending).await });
