@@ -294,6 +294,7 @@ fn merges_that_have_ended_are_told_for_a_week() {
                 partitions_done: 3,
                 rows_done: 4,
                 bytes_written: 70,
+                done_millionths: 1_000_000,
             },
             ended_micros,
             bytes_out: 60,

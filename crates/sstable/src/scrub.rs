@@ -29,9 +29,9 @@ pub trait Follow {
     /// This is wrong in the SSTable.
     fn tell(&mut self, error: &ReadError);
 
-    /// Some 128 KiB were read: completes when the next may be. An error ends it as one of the disk
-    /// would.
-    fn go_on(&mut self) -> LocalFuture<'_, Result<(), ReadError>> {
+    /// Some 128 KiB more were read, of the data up to `bytes_read`: completes when the next may be.
+    /// An error ends it as one of the disk would.
+    fn go_on(&mut self, _bytes_read: u64) -> LocalFuture<'_, Result<(), ReadError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -55,6 +55,6 @@ impl Steps {
             return Ok(());
         }
         self.asked_at = at;
-        follower.go_on().await
+        follower.go_on(at).await
     }
 }

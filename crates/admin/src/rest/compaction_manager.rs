@@ -1,10 +1,11 @@
 //! `/compaction_manager`: what is merged, and what is to be.
 
 use super::tables::{all, sum_of};
-use super::{Answered, Door, upkeep};
+use super::{Answered, Door, storage_service, upkeep};
 use crate::call::{Answer, Call};
 use cluster::CompactionRecord;
 use hyper::Method;
+use runtime::time::wall_micros;
 use serde_json::{Value, json};
 use storage::{CompactionStats, RunningCompaction, Storage};
 
@@ -27,23 +28,35 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         (&Method::GET, ["metrics", "held_for_space"]) => {
             Some(Ok(Answer::json(json!(sum(|stats| stats.held as u64).await))))
         }
+        (&Method::GET, ["metrics", "backlog"]) => {
+            Some(Ok(Answer::json(json!(sum(|stats| stats.pace.backlog as u64).await))))
+        }
+        (&Method::GET, ["metrics", "shares"]) => {
+            let shares = of_shards(|stats| u64::from(stats.pace.shares)).await;
+            Some(Ok(Answer::json(json!(shares))))
+        }
         (&Method::POST, ["stop_compaction"]) => Some(upkeep::stop(door, call, None).await),
         (&Method::POST, ["stop_keyspace_compaction", keyspace]) => {
             Some(upkeep::stop(door, call, Some(keyspace)).await)
         }
         (&Method::GET, ["compactions"]) => Some(Ok(Answer::json(running().await.into()))),
-        (&Method::GET, ["compaction_history"]) => Some(history(door).await),
+        (&Method::GET, ["compaction_history"]) => Some(history(door, call).await),
         _ => None,
     }
 }
 
-/// The sum of a figure of all shards.
-async fn sum(figure: fn(&CompactionStats) -> u64) -> u64 {
-    let asked = runtime::on_all_shards(move || async move {
+/// A figure of each shard.
+async fn of_shards(figure: fn(&CompactionStats) -> u64) -> Vec<u64> {
+    runtime::on_all_shards(move || async move {
         let storage = runtime::local::try_get::<Storage>();
         storage.map_or(0, |storage| figure(&storage.compaction_stats()))
-    });
-    asked.await.into_iter().sum()
+    })
+    .await
+}
+
+/// The sum of a figure of all shards.
+async fn sum(figure: fn(&CompactionStats) -> u64) -> u64 {
+    of_shards(figure).await.into_iter().sum()
 }
 
 /// The merges that are under way, on all shards.
@@ -53,7 +66,9 @@ async fn running() -> Vec<Value> {
         storage.map(|storage| storage.running_compactions()).unwrap_or_default()
     });
     let all = asked.await.into_iter().flatten();
+    let now = wall_micros();
     let entry = |job: RunningCompaction| {
+        let remaining = job.remaining(now).map(|left| left.as_millis() as u64);
         json!({
             "id": job.id.to_string(),
             "ks": job.keyspace,
@@ -66,13 +81,17 @@ async fn running() -> Vec<Value> {
             "bytes_in": job.bytes_in,
             "bytes_written": job.bytes_written,
             "started_at": job.started_micros.div_euclid(1000),
+            "elapsed_ms": now.saturating_sub(job.started_micros).max(0) / 1000,
+            "progress": f64::from(job.done_millionths) / 1e6,
+            "remaining_ms": remaining,
         })
     };
     all.map(entry).collect()
 }
 
-/// The merges that have ended, of the last week, the latest first.
-async fn history(door: &Door) -> Result<Answer, Answer> {
+/// The merges that have ended, of the last week, the latest first; `limit`: so many of them.
+async fn history(door: &Door, call: &Call) -> Result<Answer, Answer> {
+    let limit = storage_service::number(call, "limit", Some(usize::MAX))?;
     let records = door.cluster.compaction_history().await;
     let records = records.map_err(|error| Answer::refused(500, error))?;
     let entry = |record: CompactionRecord| {
@@ -89,7 +108,7 @@ async fn history(door: &Door) -> Result<Answer, Answer> {
             "rows_merged": [],
         })
     };
-    Ok(Answer::json(records.into_iter().map(entry).collect()))
+    Ok(Answer::json(records.into_iter().take(limit).map(entry).collect()))
 }
 
 /// Merges that the options of tables ask for, of those that have some.

@@ -159,7 +159,11 @@ async fn set_compaction_throughput(call: &Call) -> Result<Answer, Answer> {
 }
 
 /// A parameter that is a number; one that must be given has no default.
-fn number<T: std::str::FromStr>(call: &Call, name: &str, default: Option<T>) -> Result<T, Answer> {
+pub(super) fn number<T: std::str::FromStr>(
+    call: &Call,
+    name: &str,
+    default: Option<T>,
+) -> Result<T, Answer> {
     let refused = |what: String| Answer::refused(400, format!("{name}: {what}"));
     match (call.parameter(name).filter(|text| !text.is_empty()), default) {
         (None, Some(default)) => Ok(default),

@@ -60,7 +60,8 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
     if job.why == Why::Expired && !is_still_expired(shard, job) {
         return Ok(());
     }
-    let listed = shard.compactions.begin(table, job.kind(), &job.inputs, job.part);
+    let range = (job.why == Why::Reshard).then_some(job.tablet.range);
+    let listed = shard.compactions.begin(table, job.kind(), &job.inputs, range);
     let mut merge = Merge {
         shard,
         job,

@@ -1,6 +1,7 @@
 //! What is merged at present, and what was: for those who watch.
 
 use super::pace::{PaceStats, Pacer};
+use super::reshard::part_of;
 use super::room::{Room, part_until};
 use super::weights::Weights;
 use crate::table::Table;
@@ -12,12 +13,16 @@ use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The strategy of tables whose options do not name one.
 const STRATEGY_DEFAULT: &str = "IncrementalCompactionStrategy";
 
 /// Ended merges that nobody has asked for are kept up to this number.
 const FINISHED_MAX: usize = 256;
+
+/// All of a job.
+const MILLION: u32 = 1_000_000;
 
 /// A merge that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,22 @@ pub struct RunningCompaction {
     pub rows_done: u64,
     /// Bytes of data written so far, before compression.
     pub bytes_written: u64,
+    /// How much of its inputs is done, in millionths of their data, about.
+    pub done_millionths: u32,
+}
+
+impl RunningCompaction {
+    /// How long it goes on, seen at `now_micros` since 1970, if the rest takes as long as what is
+    /// done did, byte for byte; `None`: nothing is done yet, or the clock went back.
+    pub fn remaining(&self, now_micros: i64) -> Option<Duration> {
+        let elapsed = u64::try_from(now_micros.checked_sub(self.started_micros)?).ok()?;
+        let done = self.done_millionths.min(MILLION);
+        if done == 0 {
+            return None;
+        }
+        let left = u128::from(elapsed) * u128::from(MILLION - done) / u128::from(done);
+        Some(Duration::from_micros(u64::try_from(left).unwrap_or(u64::MAX)))
+    }
 }
 
 /// A merge that has ended.
@@ -141,9 +162,13 @@ pub(super) struct Progress {
     pub(super) partitions: Cell<u64>,
     pub(super) rows: Cell<u64>,
     pub(super) bytes_written: Cell<u64>,
+    /// Bytes of data gone through so far, where an input is read from one end to the other.
+    pub(super) bytes_read: Cell<u64>,
     /// Bytes of the outputs on the disk.
     pub(super) bytes_out: Cell<u64>,
     inputs: Vec<Descriptor>,
+    /// Of the inputs, what it reads.
+    extents: Vec<Extent>,
     /// The last token that was merged.
     pub(super) merged_until: Cell<Option<Token>>,
     pub(super) files_out: Cell<usize>,
@@ -151,6 +176,27 @@ pub(super) struct Progress {
     strategy: String,
     /// Somebody asked for it to end.
     stop_wanted: Cell<bool>,
+}
+
+/// What a job reads of an input.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// The first and the last.
+    tokens: (Token, Token),
+    /// Before compression.
+    data_bytes: f64,
+}
+
+/// How much of these is done, in millionths: what they have before the partition of the token
+/// `at`, if they spread evenly over their tokens. Partitions may differ widely, up to one that is
+/// nearly all: it is at least what has passed, in bytes of data.
+fn done_millionths(extents: &[Extent], at: Option<Token>, bytes_passed: u64) -> u32 {
+    let all: f64 = extents.iter().map(|one| one.data_bytes).sum();
+    let before = at.map(|at| Token(at.0.saturating_sub(1)));
+    let bytes_of =
+        |one: &Extent| before.map_or(0.0, |before| part_until(one.tokens, before) * one.data_bytes);
+    let done = extents.iter().map(bytes_of).sum::<f64>().max(bytes_passed as f64);
+    (done / all.max(1.0) * f64::from(MILLION)).min(f64::from(MILLION)) as u32
 }
 
 /// A merge that is listed until this goes.
@@ -161,7 +207,9 @@ pub(super) struct Listed<'c> {
 
 impl Progress {
     fn now(&self) -> RunningCompaction {
+        let passed = self.bytes_written.get().max(self.bytes_read.get());
         RunningCompaction {
+            done_millionths: done_millionths(&self.extents, self.merged_until.get(), passed),
             partitions_done: self.partitions.get(),
             rows_done: self.rows.get(),
             bytes_written: self.bytes_written.get(),
@@ -194,6 +242,12 @@ impl Progress {
     }
 }
 
+/// Which of these tokens lie in a range, after its first token, up to its second.
+fn clipped((first, last): (Token, Token), range: Option<(Token, Token)>) -> (Token, Token) {
+    let Some((after, until)) = range else { return (first, last) };
+    (first.max(Token(after.0.saturating_add(1))), last.min(until))
+}
+
 /// The name of the strategy of a table.
 fn strategy_of(schema: &TableSchema) -> String {
     let class = schema.options.compaction.iter().find(|(name, _)| name == "class");
@@ -216,18 +270,27 @@ impl Default for Compactions {
 }
 
 impl Compactions {
-    /// Lists a merge of so much of its inputs: 1 is all.
+    /// Lists a merge of what its inputs have in this range, after its first token, up to its
+    /// second; `None`: of all.
     pub(super) fn begin(
         &self,
         table: &Table,
         kind: CompactionKind,
         inputs: &[Rc<sstable::Table>],
-        part: f64,
+        range: Option<(Token, Token)>,
     ) -> Listed<'_> {
         let schema = table.schema();
-        let sum = |of: fn(&Rc<sstable::Table>) -> u64| {
-            (inputs.iter().map(of).sum::<u64>() as f64 * part).round() as u64
+        let tokens = |one: &Rc<sstable::Table>| (one.first_key().token, one.last_key().token);
+        let bytes = |one: &Rc<sstable::Table>, of: fn(&Rc<sstable::Table>) -> u64| {
+            of(one) as f64 * range.map_or(1.0, |range| part_of(tokens(one), range))
         };
+        let sum = |of: fn(&Rc<sstable::Table>) -> u64| {
+            inputs.iter().map(|one| bytes(one, of)).sum::<f64>().round() as u64
+        };
+        let extents = inputs.iter().map(|one| Extent {
+            tokens: clipped(tokens(one), range),
+            data_bytes: bytes(one, |one| one.data_bytes()),
+        });
         let begun = RunningCompaction {
             id: super::random_uuid(),
             table: table.id,
@@ -240,14 +303,17 @@ impl Compactions {
             partitions_done: 0,
             rows_done: 0,
             bytes_written: 0,
+            done_millionths: 0,
         };
         let progress = Rc::new(Progress {
             begun,
             partitions: Cell::new(0),
             rows: Cell::new(0),
             bytes_written: Cell::new(0),
+            bytes_read: Cell::new(0),
             bytes_out: Cell::new(0),
             inputs: inputs.iter().map(|one| one.descriptor()).collect(),
+            extents: extents.collect(),
             merged_until: Cell::new(None),
             files_out: Cell::new(0),
             strategy: strategy_of(&schema),
@@ -308,7 +374,7 @@ impl Listed<'_> {
     pub(super) fn finish(self) {
         let progress = &self.progress;
         let done = FinishedCompaction {
-            job: progress.now(),
+            job: RunningCompaction { done_millionths: MILLION, ..progress.now() },
             ended_micros: wall_micros(),
             bytes_out: progress.bytes_out.get(),
         };
@@ -331,5 +397,88 @@ impl Listed<'_> {
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         self.list.running.borrow_mut().retain(|one| !Rc::ptr_eq(one, &self.progress));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_goes_by_tokens_and_by_bytes() {
+        let extent =
+            |first, last, data_bytes| Extent { tokens: (Token(first), Token(last)), data_bytes };
+        let two = [extent(1, 100, 3000.0), extent(51, 100, 1000.0)];
+        let one_partition = [extent(7, 7, 1000.0)];
+        let check = |extents: &[Extent], at: Option<i64>, passed, expected| {
+            assert_eq!(
+                done_millionths(extents, at.map(Token), passed),
+                expected,
+                "{at:?} {passed}"
+            );
+        };
+        check(&two, None, 0, 0);
+        // The partition at hand is not done.
+        check(&two, Some(1), 0, 0);
+        check(&two, Some(51), 0, 375_000);
+        check(&two, Some(76), 0, 687_500);
+        // Much of it overlaps or is left out, or little, and one partition is large.
+        check(&two, Some(76), 100, 687_500);
+        check(&two, Some(76), 3000, 750_000);
+        check(&two, Some(100), 5000, MILLION);
+        check(&one_partition, Some(7), 0, 0);
+        check(&one_partition, Some(7), 300, 300_000);
+        check(&one_partition, None, 300, 300_000);
+        check(&[extent(i64::MIN, i64::MAX, 1000.0)], Some(0), 0, 500_000);
+        check(&[extent(i64::MIN, i64::MAX, 1000.0)], Some(i64::MIN), 0, 0);
+        check(&[], Some(1), 0, 0);
+        // Nothing of it lies in the range.
+        check(&[extent(11, 10, 0.0)], Some(12), 0, 0);
+    }
+
+    #[test]
+    fn a_range_leaves_its_tokens() {
+        let check = |range: Option<(i64, i64)>, expected: (i64, i64)| {
+            let range = range.map(|(after, until)| (Token(after), Token(until)));
+            let (first, last) = clipped((Token(10), Token(20)), range);
+            assert_eq!((first.0, last.0), expected, "{range:?}");
+        };
+        check(None, (10, 20));
+        check(Some((i64::MIN, i64::MAX)), (10, 20));
+        check(Some((10, 15)), (11, 15));
+        check(Some((9, 20)), (10, 20));
+    }
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_done() {
+        let check = |done_millionths, now_micros: i64, expected: Option<u64>| {
+            let job = RunningCompaction {
+                id: Uuid::nil(),
+                table: Uuid::nil(),
+                keyspace: String::new(),
+                name: String::new(),
+                kind: "Compaction",
+                started_micros: 5_000_000,
+                bytes_in: 0,
+                partitions: 0,
+                partitions_done: 0,
+                rows_done: 0,
+                bytes_written: 0,
+                done_millionths,
+            };
+            let left = job.remaining(now_micros).map(|left| left.as_micros() as u64);
+            assert_eq!(left, expected, "{done_millionths} at {now_micros}");
+        };
+        check(0, 9_000_000, None);
+        check(1, 5_000_000, Some(0));
+        check(250_000, 6_000_000, Some(3_000_000));
+        check(500_000, 6_000_000, Some(1_000_000));
+        check(999_999, 5_999_999, Some(1));
+        check(MILLION, 6_000_000, Some(0));
+        check(2 * MILLION, 6_000_000, Some(0));
+        // The clock went back.
+        check(500_000, 4_999_999, None);
+        check(500_000, i64::MIN, None);
+        check(1, i64::MAX, Some(u64::MAX));
     }
 }

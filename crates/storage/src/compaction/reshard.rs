@@ -46,7 +46,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Which part of the tokens from the first to the last lies in a range: after its first token, up
 /// to its second.
-fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64 {
+pub(super) fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64 {
     let start = (after.0 as i128 + 1).max(first.0 as i128);
     let end = (until.0 as i128).min(last.0 as i128);
     let all = last.0 as i128 - first.0 as i128 + 1;

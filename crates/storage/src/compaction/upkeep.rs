@@ -257,7 +257,7 @@ async fn visit(
         },
         Upkeep::Validate(_) => {
             let kind = CompactionKind::Validation;
-            let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one), 1.0);
+            let listed = shard.compactions.begin(place.0, kind, std::slice::from_ref(&one), None);
             let mut follower = Follower::of(shard, place.0, &name, Some(&listed.progress));
             scrub::validate(&one, IoClass::Maintenance, &mut follower).await?
         }
@@ -306,9 +306,10 @@ impl Follow for Follower<'_> {
         self.told += 1;
     }
 
-    fn go_on(&mut self) -> LocalFuture<'_, Result<(), ReadError>> {
-        Box::pin(async {
+    fn go_on(&mut self, bytes_read: u64) -> LocalFuture<'_, Result<(), ReadError>> {
+        Box::pin(async move {
             let progress = self.progress.as_deref();
+            progress.inspect(|progress| progress.bytes_read.set(bytes_read));
             // Who waits for quiet waits for the end of this: then it makes haste.
             let quiet_wanted = &self.table.quiet_wanted;
             let ends = || quiet_wanted.get() || progress.is_some_and(Progress::is_to_stop);
@@ -380,7 +381,7 @@ async fn scrub_one(
     let _claim = claim_or_refuse(shard, table, one.disk_bytes()).await?;
     let name = one.descriptor().file_name(Component::Data);
     let (kind, inputs) = (CompactionKind::Scrub, std::slice::from_ref(one));
-    let listed = shard.compactions.begin(table, kind, inputs, 1.0);
+    let listed = shard.compactions.begin(table, kind, inputs, None);
     let target = target_of(shard, table, one, mode)?;
     let mut follower = Follower::of(shard, table, &name, Some(&listed.progress));
     let outcome = scrub::scrub(one, mode, &target, &mut follower).await;

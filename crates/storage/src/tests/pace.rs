@@ -7,7 +7,7 @@ use runtime::group;
 use runtime::io::{IoClass, stats};
 use runtime::on_all_shards;
 use runtime::sim::{NodeId, Options, World};
-use runtime::time::{Instant, sleep, timeout};
+use runtime::time::{Instant, sleep, timeout, wall_micros};
 
 const NODE: NodeId = NodeId(0);
 const PARTITIONS: u64 = 200;
@@ -115,6 +115,40 @@ fn merges_keep_the_limit_of_bytes_a_second() {
 }
 
 #[test]
+fn the_end_of_a_merge_is_foretold() {
+    world().block_on(NODE, 0, async {
+        open().await;
+        fill(&plain(1), PARTITIONS).await;
+        storage().take_finished_compactions();
+        limit(256 << 10);
+        storage().set_auto_compaction(plain(1).id, true);
+        let mut told = Vec::new();
+        while 1 < sstables(&plain(1)) {
+            sleep(Duration::from_millis(100)).await;
+            told.extend(
+                storage().running_compactions().into_iter().map(|job| (wall_micros(), job)),
+            );
+        }
+        // All inputs have all partitions: a quarter of their number comes out.
+        let done = storage().take_finished_compactions();
+        let [done] = &done[..] else { panic!("one merge: {done:?}") };
+        assert_eq!((done.job.partitions, done.job.partitions_done), (800, 200));
+        assert_eq!(done.job.done_millionths, 1_000_000);
+        let took = done.ended_micros - done.job.started_micros;
+        assert!(told.is_sorted_by_key(|(_, job)| job.done_millionths) && 50 < told.len());
+        // As much of it is done as of the time has gone by, but for a batch and what is read ahead.
+        for (now, job) in told.iter().filter(|(_, job)| 0 < job.done_millionths) {
+            let left = job.remaining(*now).unwrap().as_micros() as i64;
+            let part = f64::from(job.done_millionths) / 1e6;
+            let wrong = (now + left - done.ended_micros).abs() as f64 * part;
+            assert!(wrong < took as f64 * 0.4, "{wrong} of {took} at {part}");
+        }
+        assert!(told.last().is_some_and(|(_, job)| 500_000 < job.done_millionths));
+        storage().stop().await.unwrap();
+    });
+}
+
+#[test]
 fn scrubs_and_validations_keep_it_as_well_and_end_when_asked_to() {
     const PER_SECOND: u64 = 64 << 10;
     let maintenance = || {
@@ -142,7 +176,9 @@ fn scrubs_and_validations_keep_it_as_well_and_end_when_asked_to() {
         let stop = async {
             secs(100).await;
             let running = storage().running_compactions();
-            assert_eq!(running.len(), 1);
+            let [job] = &running[..] else { panic!("one scrub: {running:?}") };
+            assert!((1..1_000_000).contains(&job.done_millionths), "{job:?}");
+            assert!(job.remaining(wall_micros()).is_some_and(|left| !left.is_zero()));
             storage().stop_compactions(CompactionKind::Scrub, None);
         };
         let (ended, ()) = runtime::task::join(scrub, stop).await;
