@@ -17,6 +17,7 @@ def run(*words):
     (["--help"], ["--smp", "--workdir", "--ephemeral", "--commitlog-sync"]),
     (["--help-loggers"], ["init"]),
     (["perf-simple-query", "--help"], ["--operations-per-shard", "--collection"]),
+    (["compactions", "--help"], ["--host", "--once", "--interval"]),
 ])
 def test_what_is_printed(words, parts):
     done = run(*words)

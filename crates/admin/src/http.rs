@@ -60,7 +60,7 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
 }
 
 /// A connection as hyper wants it.
-struct Socket {
+pub(crate) struct Socket {
     stream: Rc<TcpStream>,
     reading: Option<Pending<usize>>,
     writing: Option<Pending<()>>,
@@ -70,7 +70,7 @@ struct Socket {
 }
 
 impl Socket {
-    fn new(stream: TcpStream) -> Socket {
+    pub(crate) fn new(stream: TcpStream) -> Socket {
         let stream = Rc::new(stream);
         Socket { stream, reading: None, writing: None, arrived: Vec::new(), taken: 0 }
     }

@@ -1,5 +1,6 @@
 //! The sub-commands of the binary.
 
+mod compactions;
 mod local_key;
 pub(crate) mod sstable;
 mod types;
@@ -13,6 +14,7 @@ type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
 /// All of them; the server is the default.
 const TOOLS: &[Tool] = &[
     ("server", "run a node (the default)", crate::serve),
+    ("compactions", "watch what a running node merges", compactions::main),
     (
         "local-file-key-generator",
         "make keys of encryption in a file, for nodes that encrypt",
