@@ -60,6 +60,9 @@ pub struct Config {
     pub range_read_timeout: Duration,
     /// How SSTables are written where their table does not say.
     pub sstables: WriterDefaults,
+    /// Whether what flushes write, and what is taken over, is linked into `backups/` as well, to
+    /// begin with ([`crate::Storage::set_incremental_backups`]).
+    pub incremental_backups: bool,
     /// How long a write waits for memory or log space before it is refused.
     pub write_wait_max: Duration,
     /// Written into SSTables.
@@ -113,6 +116,7 @@ impl Config {
             index_cache_bytes: 32 << 20,
             row_cache_bytes_max: usize::MAX,
             sstables: WriterDefaults::default(),
+            incremental_backups: false,
             memory_bytes: 1 << 30,
             heap_bytes: None,
             read_timeout: Duration::from_secs(5),

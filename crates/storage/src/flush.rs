@@ -6,11 +6,12 @@
 //!
 //! Invariants
 //!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
-//!    it is merged into the row cache; in one step it joins the set and the memtable leaves; then
-//!    the log entries are discarded.
+//!    it is linked into `backups/`, where that is wanted; it is merged into the row cache; in one
+//!    step it joins the set and the memtable leaves; then the log entries are discarded.
 
 mod division;
 
+use crate::backup;
 use crate::compaction::windows_of;
 use crate::dirty::{Dirty, flush_shares};
 use crate::error::StorageError;
@@ -278,6 +279,7 @@ impl Shard {
             Written::Obsolete => return Ok(()),
             Written::Nothing => None,
             Written::Durable(sstables) => {
+                backup::link_flushed(self, table, &sstables).await;
                 Some((sstables, mirror::merge(table, tablet, memtable).await?))
             }
         };

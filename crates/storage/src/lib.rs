@@ -6,8 +6,8 @@
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
 //! `dirty`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`, `open`,
-//! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `upload`,
-//! `compaction`, `locks`.
+//! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `backup`,
+//! `upload`, `compaction`, `locks`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -19,6 +19,7 @@
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
 mod ahead;
+mod backup;
 mod bulk;
 mod cache;
 pub mod commitlog;

@@ -77,6 +77,8 @@ pub(crate) struct Shard {
     pub(crate) stopping: Cell<bool>,
     /// How SSTables are written where their table does not say.
     pub(crate) sstables: Cell<sstable::WriterDefaults>,
+    /// Whether what comes into being is linked into `backups/`.
+    pub(crate) incremental_backups: Cell<bool>,
     /// How long a read of one partition, and one of a range, may take.
     pub(crate) read_timeouts: Cell<(Duration, Duration)>,
     /// What may be how large, in tables that ask for it.
@@ -134,6 +136,7 @@ impl Shard {
             .then(|| RowCache::new(config.memory_bytes.max(row_cache_bytes), row_cache_bytes));
         Ok(Shard {
             sstables: Cell::new(config.sstables),
+            incremental_backups: Cell::new(config.incremental_backups),
             read_timeouts: Cell::new((config.read_timeout, config.range_read_timeout)),
             size_limits: Cell::new(SizeLimits::of_soft(config.sstables.large)),
             large_writes: Cell::default(),

@@ -12,11 +12,13 @@
 //!  - *whole-sets*: while a shard links, nothing that it links is removed ([`Table::removals`]).
 //!    What a truncation on another shard takes away meanwhile makes the snapshot fail, and go.
 //!  - *in-turn*: shard 0 takes and clears, one at a time.
-//!  - *outlives-the-table*: dropping a table leaves its snapshots, and nothing beside them. With
-//!    the last of them its directory goes.
+//!  - *outlives-the-table*: dropping a table leaves its snapshots and what is in `backups/`, and
+//!    nothing beside them. With the last snapshot its directory goes, unless it has backups: those
+//!    are for somebody to take away.
 
 mod manifest;
 
+use crate::backup::BACKUPS;
 use crate::error::StorageError;
 use crate::flush::{pass_gate, prepare_dir};
 use crate::shard::Shard;
@@ -223,7 +225,7 @@ impl Storage {
 
     /// On shard 0, when all shards have dropped a table ([`Storage::drop_table`]): completes the
     /// snapshot that they made of it, if they were told to make one, and removes what is left of
-    /// its directory beside snapshots.
+    /// its directory beside snapshots and backups.
     pub async fn complete_dropped(
         &self,
         schema: &TableSchema,
@@ -239,14 +241,15 @@ impl Storage {
         {
             self.complete(&dir, schema, tag, ttl).await?;
         }
-        if !has_some(&dir).await? {
+        let staying = staying(&dir).await?;
+        if staying.is_empty() {
             ignore_missing(fs::remove_dir_all(&dir).await)?;
             return Ok(());
         }
         for entry in entries(&dir).await?.unwrap_or_default() {
             let path = dir.join(&entry.name);
             match entry.is_dir {
-                true if entry.name == SNAPSHOTS => continue,
+                true if staying.contains(&entry.name.as_str()) => continue,
                 true => ignore_missing(fs::remove_dir_all(path).await)?,
                 false => ignore_missing(fs::remove_file(path).await)?,
             };
@@ -348,11 +351,11 @@ impl Storage {
         let snapshots = place.table_dir.join(SNAPSHOTS);
         fs::sync_dir(&snapshots).await?;
         let is_known = place.table_id.is_none_or(|id| self.shard().table(id).is_some());
-        if is_known || has_some(&place.table_dir).await? {
+        if is_known || !dirs(&snapshots).await?.is_empty() {
             return Ok(());
         }
         // What is not empty has something that no drop has left.
-        for dir in [&snapshots, &place.table_dir] {
+        for dir in [&snapshots, &place.table_dir.join(BACKUPS), &place.table_dir] {
             if entries(dir).await?.is_some_and(|entries| entries.is_empty()) {
                 ignore_missing(fs::remove_dir_all(dir).await)?;
             }
@@ -432,9 +435,17 @@ pub(crate) async fn link(
     Ok(fs::sync_dir(&target).await?)
 }
 
-/// Whether a table's directory has snapshots, which are not to go with it.
-pub(crate) async fn has_some(dir: &Path) -> Result<bool, IoError> {
-    Ok(!dirs(&dir.join(SNAPSHOTS)).await?.is_empty())
+/// What of a table's directory is not to go with it: names of the directories of snapshots and of
+/// backups, where there are any.
+pub(crate) async fn staying(dir: &Path) -> Result<Vec<&'static str>, IoError> {
+    let mut staying = Vec::new();
+    if !dirs(&dir.join(SNAPSHOTS)).await?.is_empty() {
+        staying.push(SNAPSHOTS);
+    }
+    if entries(&dir.join(BACKUPS)).await?.is_some_and(|files| !files.is_empty()) {
+        staying.push(BACKUPS);
+    }
+    Ok(staying)
 }
 
 /// Where a snapshot is.

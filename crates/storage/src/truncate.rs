@@ -105,7 +105,8 @@ impl Shard {
         for tablet in &table.tablets {
             tablet.forget(|_| true);
         }
-        let keep_dir = tag.is_some() || snapshot::has_some(&table.dir).await.unwrap_or(true);
+        let staying = snapshot::staying(&table.dir).await;
+        let keep_dir = tag.is_some() || staying.map_or(true, |names| !names.is_empty());
         self.remove_files(&table, &sstables, keep_dir).await;
         Ok(())
     }

@@ -15,6 +15,7 @@
 //! A truncation while files are taken over may leave some of them on some shards: the caller
 //! keeps the two apart.
 
+use crate::backup;
 use crate::error::StorageError;
 use crate::flush::{pass_gate, prepare_dir, quiet};
 use crate::open::{open_all, place};
@@ -159,7 +160,7 @@ async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, 
                 continue;
             }
         };
-        let to = match move_in(&table, &upload, &candidate).await {
+        let to = match move_in(shard, &table, &upload, &candidate).await {
             Ok(to) => to,
             Err(error) => {
                 failed = Err(error);
@@ -275,6 +276,7 @@ fn check_content(opened: &SsTable, schema: &TableSchema) -> Result<(), String> {
 }
 
 async fn move_in(
+    shard: &Shard,
     table: &Table,
     upload: &Path,
     candidate: &Candidate,
@@ -289,5 +291,6 @@ async fn move_in(
     let old = Place { dir: upload, descriptor: from };
     let new = Place { dir: &table.dir, descriptor: to };
     relocate(old, new, suffixes, replaced, IoClass::System).await?;
+    backup::link(shard, table, to, suffixes.iter().map(String::as_str)).await;
     Ok(to)
 }

@@ -2,7 +2,7 @@
 //! comes and goes (storage-format reference, section 1).
 //!
 //! In reading order: [`version`], [`name`], [`toc`], [`dir`], [`output`],
-//! [`relocate`].
+//! [`relocate`], [`mod@link`].
 //!
 //! Invariants
 //!  - *toc-last*: an SSTable exists while its `TOC.txt` does; everything else is synced before.
@@ -10,6 +10,7 @@
 //!    them, so that a start can tell them from damage and remove them.
 
 pub mod dir;
+pub mod link;
 pub mod name;
 pub mod output;
 pub mod relocate;
@@ -17,6 +18,7 @@ pub mod toc;
 pub mod version;
 
 pub use dir::{Found, State, clean_up, list, remove};
+pub use link::link;
 pub use name::{Component, Descriptor, Generation};
 pub use relocate::quarantine;
 pub use version::Version;

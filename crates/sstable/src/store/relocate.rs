@@ -137,8 +137,7 @@ pub async fn quarantine(
 /// The suffixes of `found` that are of the SSTable: those that its TOC names and those that we
 /// know. The error names a file that the TOC names and that is not there.
 pub fn suffixes_of(found: &[String], toc: &Toc) -> Result<Vec<String>, String> {
-    let named = toc.known.iter().map(|component| component.suffix());
-    let named: Vec<&str> = named.chain(toc.unknown.iter().map(String::as_str)).collect();
+    let named: Vec<&str> = toc.suffixes().collect();
     if let Some(missing) = named.iter().find(|name| !found.iter().any(|one| one == **name)) {
         return Err(format!("its TOC.txt names {missing}, which is not there"));
     }

@@ -31,6 +31,12 @@ impl Toc {
     pub fn has(&self, component: Component) -> bool {
         self.known.contains(&component)
     }
+
+    /// The suffixes of all that it names.
+    pub fn suffixes(&self) -> impl Iterator<Item = &str> {
+        let known = self.known.iter().map(|component| component.suffix());
+        known.chain(self.unknown.iter().map(String::as_str))
+    }
 }
 
 /// The TOC of these components.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod against_model;
+mod backups;
 mod both;
 mod bulk;
 mod cached;

@@ -55,7 +55,7 @@ fn fragments(schema: &TableSchema, rest: u64, count: u64) -> Vec<Fragment> {
 }
 
 /// Writes an SSTable of a part of the partitions into `upload/`.
-async fn write_foreign(schema: &TableSchema, generation: u64, rest: u64, count: u64) {
+pub(super) async fn write_foreign(schema: &TableSchema, generation: u64, rest: u64, count: u64) {
     let dir = upload_dir();
     fs::create_dir_all(&dir).await.unwrap();
     let options = WriterOptions::of_schema(schema, "elsewhere").unwrap();
