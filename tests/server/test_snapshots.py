@@ -1,4 +1,5 @@
-"""Snapshots: taken by the REST API and by the system, listed, expired, cleared, put back."""
+"""Snapshots: taken by the REST API and by the system, listed, expired, cleared, put back.
+Incremental backups: made from when they are wanted on, kept when their table goes."""
 import json
 import shutil
 import time
@@ -147,7 +148,56 @@ def test_the_system_takes_snapshots_of_what_goes(node, cql):
     ask(node, "DELETE", SNAPSHOTS)
 
 
+def backed_up(node, table):
+    found, = (node.workdir / "data" / "data" / "ks").glob(f"{table}-*")
+    return sorted(path.name for path in (found / "backups").glob("*"))
+
+
+def test_incremental_backups_are_made_while_they_are_wanted(node, cql):
+    path = "/storage_service/incremental_backups"
+    enabled = ("SELECT value FROM system.runtime_info WHERE group = 'generic' "
+               "AND item = 'incremental_backup_enabled'")
+    assert ask(node, "GET", path) == (200, False)
+    for wrong in [{}, {"value": ""}, {"value": "x"}]:
+        status, answer = ask(node, "POST", path, **wrong)
+        assert status == 400 and "value" in answer["message"], wrong
+    flush = "/storage_service/keyspace_flush/ks"
+    make(cql, "f")
+    assert ask(node, "POST", flush, cf="f") == (200, None)
+    before = {one.name for one in data_files(node, "f")}
+    assert before and backed_up(node, "f") == []
+
+    assert ask(node, "POST", path, value="true") == (200, None)
+    assert ask(node, "GET", path) == (200, True)
+    assert cql.execute(enabled).one().value == "true"
+    try:
+        cql.execute("INSERT INTO ks.f (a) VALUES (100)")
+        assert ask(node, "POST", flush, cf="f") == (200, None)
+        new = {one.name for one in data_files(node, "f")} - before
+    finally:
+        assert ask(node, "POST", path, value="false") == (200, None)
+    assert ask(node, "GET", path) == (200, False)
+    assert cql.execute(enabled).one().value == "false"
+    linked = backed_up(node, "f")
+    assert len(new) == 1 and {name for name in linked if name.endswith("-Data.db")} == new
+    place = data_files(node, "f")[0].parent
+    for name in linked:
+        assert (place / "backups" / name).samefile(place / name)
+    assert any(name.endswith("-TOC.txt") for name in linked)
+
+    cql.execute("INSERT INTO ks.f (a) VALUES (101)")
+    compact = "/storage_service/keyspace_compaction/ks"
+    assert ask(node, "POST", compact, cf="f") == (200, None)
+    assert not new & {one.name for one in data_files(node, "f")}
+    assert backed_up(node, "f") == linked
+    cql.execute("DROP TABLE ks.f")
+    assert backed_up(node, "f") == linked and [one.name for one in place.iterdir()] == ["backups"]
+
+
 def test_options_without_effect_are_named_at_the_start():
-    with Node("--storage-port", "7777", "--auto-snapshot", "0") as node:
+    with Node("--storage-port", "7777", "--auto-snapshot", "0",
+              "--incremental-backups", "1") as node:
         said, = [line for line in node.log.read_text().splitlines() if "without effect" in line]
         assert "storage_port" in said and "auto_snapshot" not in said and "workdir" not in said
+        assert "incremental_backups" not in said
+        assert ask(node, "GET", "/storage_service/incremental_backups") == (200, True)

@@ -229,6 +229,7 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
         config.row_cache_bytes_max = 0;
     }
     config.sstables = sstables(values)?;
+    config.incremental_backups = values.flag("incremental_backups");
     config.read_timeout = millis(values, "read_request_timeout_in_ms");
     config.range_read_timeout = millis(values, "range_request_timeout_in_ms");
     Ok(config)

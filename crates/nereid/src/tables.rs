@@ -78,6 +78,7 @@ async fn info_rows() -> Vec<Named> {
     let cluster = runtime::local::get::<Cluster>();
     let totals = cluster::virtual_tables::totals(&cluster).await;
     let cache = cache_totals().await;
+    let backups = runtime::local::get::<storage::Storage>().incremental_backups();
     let row = |group: &str, item: &str, value: String| {
         vec![("group", text(group)), ("item", text(item)), ("value", text(value))]
     };
@@ -86,7 +87,7 @@ async fn info_rows() -> Vec<Named> {
         row("generic", "gossip_active", "false".to_string()),
         row("generic", "uptime", format!("{uptime} seconds")),
         row("generic", "trace_probability", "0.00".to_string()),
-        row("generic", "incremental_backup_enabled", "false".to_string()),
+        row("generic", "incremental_backup_enabled", backups.to_string()),
         row("generic", "load", totals.sstable_bytes.to_string()),
         row("memtable", "memory_total", totals.memtable_bytes.to_string()),
         row("memtable", "memory_used", totals.memtable_bytes.to_string()),

@@ -1,4 +1,5 @@
-//! `/storage_service`: who the node is; flushing, compacting and loading tables; what is traced.
+//! `/storage_service`: who the node is; flushing, compacting and loading tables;
+//! incremental backups; what is traced.
 
 use super::tables::{all, named, on_each, set_auto_compaction};
 use super::{Answered, Door, upkeep};
@@ -38,6 +39,7 @@ pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered 
         (&Method::POST, ["trace_probability"]) => set_trace_probability(call).await,
         (&Method::POST, ["slow_query"]) => set_slow_query(call).await,
         (&Method::POST, ["compaction_throughput"]) => set_compaction_throughput(call).await,
+        (&Method::POST, ["incremental_backups"]) => set_incremental_backups(call).await,
         (&Method::POST, ["native_transport"]) => moved(door.transport.open().await),
         (&Method::DELETE, ["native_transport"]) => moved(door.transport.close().await),
         (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
@@ -63,6 +65,7 @@ fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
         ["trace_probability"] => json!(TraceRules::of_shard().probability()),
         ["slow_query"] => slow_query(TraceRules::of_shard().slow()),
         ["compaction_throughput"] => compaction_throughput(),
+        ["incremental_backups"] => json!(runtime::local::get::<Storage>().incremental_backups()),
         ["native_transport"] => json!(door.transport.is_open()),
         ["keyspaces"] => return Some(keyspaces(door, call)),
         _ => return None,
@@ -155,6 +158,22 @@ async fn set_compaction_throughput(call: &Call) -> Result<Answer, Answer> {
     let changed = Settings::change(name, value.to_string(), By::Operator).await;
     changed.map_err(|why| Answer::refused(400, format!("value: {why}")))?;
     tracing::info!(target: "config", value, "{COMPACTION_THROUGHPUT} changed");
+    Ok(Answer::done())
+}
+
+/// Whether SSTables of flushes get second names in `backups/`, on all shards, until the node stops.
+async fn set_incremental_backups(call: &Call) -> Result<Answer, Answer> {
+    if call.parameter("value").is_none_or(str::is_empty) {
+        return Err(Answer::refused(400, "value: true or false is wanted"));
+    }
+    let value = call.flag("value", false)?;
+    runtime::on_all_shards(move || async move {
+        if let Some(storage) = runtime::local::try_get::<Storage>() {
+            storage.set_incremental_backups(value);
+        }
+    })
+    .await;
+    tracing::info!(target: "config", value, "incremental_backups changed");
     Ok(Answer::done())
 }
 

@@ -126,7 +126,8 @@ impl Names {
     }
 }
 
-/// What the directory of a table tells: `DATA/keyspace/table-id[/snapshots/tag | /upload ..]`.
+/// What the directory of a table tells:
+/// `DATA/keyspace/table-id[/snapshots/tag | /backups | /upload ..]`.
 pub(crate) struct Place {
     pub(crate) data_dir: PathBuf,
     keyspace: String,
@@ -371,6 +372,7 @@ mod tests {
         let id = "4d1cc6a46c1311f0a3c94d1cc6a46c13";
         check(&format!("/d/ks/t-{id}"), Some(("/d", "ks", "t")));
         check(&format!("/d/ks/t-{id}/upload"), Some(("/d", "ks", "t")));
+        check(&format!("/d/ks/t-{id}/backups"), Some(("/d", "ks", "t")));
         check(&format!("/d/ks/t-{id}/snapshots/a-b"), Some(("/d", "ks", "t")));
         check("/d/ks/t", None);
         check("/d/ks/t-4d1c", None);
