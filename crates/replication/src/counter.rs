@@ -81,7 +81,7 @@ pub fn resolve(
     if let Some(row) = update.static_row() {
         let mut out = RowBuilder::new(Vec::new());
         resolver.row(row, present.statics(), &mut out)?;
-        builder.static_row(&out.finish());
+        builder.static_row(out.finish());
     }
     for (key, row) in update.rows() {
         let before = present.row(schema, key);
@@ -282,7 +282,7 @@ mod tests {
             row.finish()
         };
         let mut builder = MutationBuilder::new(schema, b"pk");
-        builder.static_row(&row_of(statics));
+        builder.static_row(row_of(statics));
         for (c, deltas) in rows {
             builder.row(&mutation::testing::clustering(*c, "d"), &row_of(deltas));
         }

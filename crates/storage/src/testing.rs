@@ -181,7 +181,7 @@ pub(crate) fn random_mutation(
         let value = random_value(prng);
         let mut row = RowBuilder::new(Vec::new());
         row.cell(S, random_cell(prng, shape, &value));
-        builder.static_row(&row.finish());
+        builder.static_row(row.finish());
     }
     if prng.one_in(5) {
         let range = random_range(prng, &schema.order, shape);

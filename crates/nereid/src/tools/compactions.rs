@@ -7,7 +7,7 @@
 //! terminal).
 //!
 //! Invariants
-//!  - *as-it-was*: however the tool ends, but by SIGKILL, the terminal is as it found it.
+//!  - *as-it-was*: when the tool ends, and is not killed or broken, the terminal is as it found it.
 //!
 //! Exit codes: 0 done, Ctrl-C included; 1 the node cannot be reached, or does not answer as a node
 //! does; 2 the command line does not make sense.

@@ -183,7 +183,7 @@ pub(super) fn mutation(
     if 0 < schema.static_count && prng.one_in(4) {
         let mut row = RowBuilder::new(Vec::new());
         row.cell(S, Cell::live(prng.below(30) as i64, b"static"));
-        builder.static_row(&row.finish());
+        builder.static_row(row.finish());
     }
     if shape != Shape::Flat {
         for _ in 0..prng.below(3) {

@@ -67,7 +67,7 @@ fn mutation(
     if 0 < static_bytes {
         let mut row = RowBuilder::new(Vec::new());
         row.cell(S, Cell { timestamp, state: live(&vec![seed as u8; static_bytes]) });
-        builder.static_row(&row.finish());
+        builder.static_row(row.finish());
     }
     for (row, what) in rows {
         builder.row(&testing::clustering(&[*row, 0]), &filled(*what, timestamp, seed));
