@@ -1,11 +1,11 @@
 //! Incremental backups: what is linked and what is not, whole after crashes and errors, and enough
 //! to put back all that was written.
 
+use super::snapshot::{PARTITIONS, dir, table, write_all};
 use super::upload::{with_shards, world, write_foreign};
 use super::*;
 use crate::bulk::Rewrite;
 use crate::{Checks, Memtables, SnapshotFilter, SnapshotOrder, SnapshotTag};
-use model::Token;
 use runtime::io::fs;
 use runtime::sim::{NodeId, World};
 use runtime::{local, on_all_shards};
@@ -13,21 +13,12 @@ use sstable::store::name::{Parsed, parse_file_name};
 use sstable::store::toc::Toc;
 use sstable::{Component, Descriptor};
 use std::cell::Cell as StdCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const NODE: NodeId = NodeId(0);
-const PARTITIONS: u64 = 12;
 
 /// The files of SSTables in a directory, with what is in them.
 type Files = BTreeMap<String, Vec<u8>>;
-
-fn table() -> TableSchema {
-    schema(1, "t1")
-}
-
-fn dir(tail: &str) -> PathBuf {
-    config().data_dir.join(format!("ks/t1-{}", table().id.simple())).join(tail)
-}
 
 async fn files(tail: &str) -> Files {
     let mut files = Files::new();
@@ -57,17 +48,8 @@ async fn set_wanted(wanted: bool) {
 
 /// Writes a row of each partition, on the shard that has it, and flushes.
 async fn flush_row(row: u32) {
-    on_all_shards(move || async move {
-        let storage = local::get::<Storage>();
-        let map = TabletMap::static_map(runtime::shard_count());
-        for partition in 0..PARTITIONS {
-            if map.shard_of(Token::of(&key(partition))) == runtime::shard_id() {
-                storage.apply(write(&table(), partition, row, 5, b"there")).await.unwrap();
-            }
-        }
-        storage.flush(table().id).await.unwrap();
-    })
-    .await;
+    write_all(row).await;
+    on_all_shards(|| async { local::get::<Storage>().flush(table().id).await.unwrap() }).await;
 }
 
 async fn merge_all() {

@@ -11,13 +11,13 @@ use runtime::{local, on_all_shards};
 use std::path::PathBuf;
 
 const NODE: NodeId = NodeId(0);
-const PARTITIONS: u64 = 12;
+pub(super) const PARTITIONS: u64 = 12;
 
-fn table() -> TableSchema {
+pub(super) fn table() -> TableSchema {
     schema(1, "t1")
 }
 
-fn dir(tail: &str) -> PathBuf {
+pub(super) fn dir(tail: &str) -> PathBuf {
     config().data_dir.join(format!("ks/t1-{}/{tail}", table().id.simple()))
 }
 
@@ -31,7 +31,7 @@ fn of_tag(tag: &str) -> SnapshotFilter {
 }
 
 /// Writes a row of each partition, on the shard that has it.
-async fn write_all(row: u32) {
+pub(super) async fn write_all(row: u32) {
     on_all_shards(move || async move {
         let storage = local::get::<Storage>();
         let map = TabletMap::static_map(runtime::shard_count());
