@@ -178,7 +178,8 @@ fn tiers_write_once_for_each_tier() {
     for class in [SIZE_TIERED, INCREMENTAL] {
         let [write, space, ..] = steady(&[class], PARTITIONS);
         assert!(write <= 2.0 + tiers(), "{write}");
-        assert!(space <= 4.0, "{space}");
+        // All is overwritten again and again: more than the published 2.
+        assert!(space <= 2.5, "{space}");
     }
 }
 

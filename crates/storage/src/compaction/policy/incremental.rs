@@ -25,7 +25,7 @@ impl Incremental {
     pub(super) fn of(given: &Given<'_>) -> Incremental {
         let goal = given.or("space_amplification_goal", 1.0, 0.0);
         Incremental {
-            tiers: Tiers::of_runs(given),
+            tiers: Tiers::of(given),
             fragment_bytes: given.mebibytes("sstable_size_in_mb", 1000),
             space_goal: Some(goal).filter(|goal| 1.0 < *goal),
         }

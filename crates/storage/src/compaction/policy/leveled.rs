@@ -32,7 +32,7 @@ const FULL: f64 = 1.001;
 impl Leveled {
     pub(super) fn of(given: &Given<'_>) -> Leveled {
         Leveled {
-            tiers: Tiers::of_files(given),
+            tiers: Tiers::of(given),
             file_bytes: given.mebibytes("sstable_size_in_mb", 160),
             fanout: given.or("fanout_size", 2, 10),
         }

@@ -58,7 +58,7 @@ impl Options {
         let class = given.text("class").unwrap_or_default();
         let strategy = match class.rsplit('.').next().unwrap_or_default() {
             "NullCompactionStrategy" => Strategy::Null,
-            "SizeTieredCompactionStrategy" => Strategy::SizeTiered(Tiers::of_files(&given)),
+            "SizeTieredCompactionStrategy" => Strategy::SizeTiered(Tiers::of(&given)),
             "LeveledCompactionStrategy" => Strategy::Leveled(Leveled::of(&given)),
             "TimeWindowCompactionStrategy" => Strategy::TimeWindow(TimeWindow::of(&given)),
             _ => Strategy::Incremental(Incremental::of(&given)),

@@ -57,7 +57,7 @@ impl TimeWindow {
         };
         let size = given.or("compaction_window_size", 1, 1i64);
         TimeWindow {
-            tiers: Tiers::of_files(given),
+            tiers: Tiers::of(given),
             windows: Windows { window: size.saturating_mul(secs * 1000 * per_millisecond) },
             per_millisecond,
             expiry_check_secs: given.or("expired_sstable_check_frequency_seconds", 0, 600),
