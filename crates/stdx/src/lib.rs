@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`Bytes`] (a shard-local shared slice), [`Cursor`] and [`Put`] (the one
 //! checked door through which bytes enter, and its way out), [`vint`], [`checksum`],
-//! [`collections`] (maps whose order replays), [`prng`] and [`check`] (`bug!`, `probe!`,
-//! `buggify!`).
+//! [`collections`] (maps whose order replays), [`top`] (what is frequent), [`prng`] and [`check`]
+//! (`bug!`, `probe!`, `buggify!`).
 
 mod bytes;
 pub mod check;
@@ -11,6 +11,7 @@ pub mod checksum;
 mod collections;
 mod cursor;
 pub mod prng;
+pub mod top;
 pub mod vint;
 
 pub use bytes::Bytes;

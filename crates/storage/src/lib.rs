@@ -7,7 +7,7 @@
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
 //! `dirty`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`, `open`,
 //! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `backup`,
-//! `upload`, `compaction`, `locks`.
+//! `upload`, `compaction`, `locks`, `hot`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -30,6 +30,7 @@ mod error;
 mod flush;
 mod hints;
 mod holders;
+mod hot;
 mod large_data;
 mod locks;
 pub mod memory;
@@ -64,6 +65,10 @@ pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
 pub use holders::Holder;
+pub use hot::{
+    CAPACITY_MAX as HOT_CAPACITY_MAX, Hot, HotCounts, HotOrder, HotPartition, SAMPLING_MAX,
+    hot_partitions,
+};
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use locks::PartitionGuard;
 pub use read::{Begun, SourceOptions};

@@ -5,6 +5,7 @@
 //! a [`View`].
 
 use crate::cache::TabletCache;
+use crate::hot::Touch;
 use crate::memtable::Partition;
 use crate::shard::Shard;
 use crate::table::{Broken, Table, Tablet, Through};
@@ -98,6 +99,7 @@ impl Shard {
         let Some(tablet) = table.tablet_of(lookup.key.token) else {
             return ControlFlow::Break(Ok(Page::default()));
         };
+        self.sampler.note(Touch::Read, table.id, lookup.key.token, key);
         let one = One { table: &table, tablet, schema: &schema, lookup, command };
         match one.read_at_once(|| self.reads.of(&schema).try_pass()) {
             Some(read) => ControlFlow::Break(read),

@@ -9,6 +9,7 @@ use crate::compaction::Compactions;
 use crate::config::{Config, Log, SyncMode};
 use crate::dirty::{Dirty, Limits};
 use crate::error::{StartError, WriteError};
+use crate::hot::{Sampler, Touch};
 use crate::large_data::{LargeWrites, SizeLimits};
 use crate::locks::PartitionLocks;
 use crate::memory::{Division, Taken};
@@ -43,6 +44,8 @@ pub(crate) struct Shard {
     /// What reads take permits of.
     pub(crate) reads: Reads,
     pub(crate) shard_reads: ShardReads,
+    /// Counts which partitions are read and written, while somebody asks.
+    pub(crate) sampler: Rc<Sampler>,
     /// Of the indexes of all SSTables.
     pub(crate) index_cache: Rc<IndexCache>,
     pub(crate) division: Division,
@@ -142,6 +145,7 @@ impl Shard {
             large_writes: Cell::default(),
             reads: Reads::new(config.memory_bytes),
             shard_reads: ShardReads::default(),
+            sampler: Rc::default(),
             division: Division::unchecked(config.memory_bytes, config.index_cache_bytes),
             config,
             index_cache,
@@ -266,6 +270,7 @@ impl Shard {
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
+        self.sampler.note(Touch::Write, id, key.token, &key.key);
         let (logged, ahead) = (table.logged.get(), Cell::default());
         Ok(Target { logged, table, tablet, key, view, ahead })
     }

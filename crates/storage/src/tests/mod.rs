@@ -15,6 +15,7 @@ mod expiry;
 mod faults;
 mod formats;
 mod holders;
+mod hot;
 mod large_data;
 mod large_partition;
 mod log;
