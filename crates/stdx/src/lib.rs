@@ -2,14 +2,15 @@
 //!
 //! In reading order: [`Bytes`] (a shard-local shared slice), [`Cursor`] and [`Put`] (the one
 //! checked door through which bytes enter, and its way out), [`vint`], [`checksum`],
-//! [`collections`] (maps whose order replays), [`top`] (what is frequent), [`prng`] and [`check`]
-//! (`bug!`, `probe!`, `buggify!`).
+//! [`collections`] (maps whose order replays), [`top`] (what is frequent), [`histogram`] (how long
+//! things took, and how often they happen), [`prng`] and [`check`] (`bug!`, `probe!`, `buggify!`).
 
 mod bytes;
 pub mod check;
 pub mod checksum;
 mod collections;
 mod cursor;
+pub mod histogram;
 pub mod prng;
 pub mod top;
 pub mod vint;
