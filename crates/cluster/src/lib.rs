@@ -9,7 +9,7 @@
 //!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
 //!
 //! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`],
-//! [`settings`], [`trace_rules`].
+//! [`settings`], [`trace_rules`], [`traffic`].
 
 pub mod event;
 pub mod node;
@@ -20,6 +20,7 @@ pub mod settings;
 pub mod system_tables;
 pub mod tablets;
 pub mod trace_rules;
+pub mod traffic;
 pub mod uuids;
 pub mod virtual_tables;
 
@@ -39,4 +40,5 @@ pub use replication::Replication;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
 pub use settings::{Live, Restriction, Settings};
 pub use trace_rules::{SlowQueries, TraceRules};
+pub use traffic::{TableTraffic, Traffic};
 pub use virtual_tables::{VirtualFuture, VirtualRow, VirtualRows, VirtualWriter};

@@ -53,6 +53,7 @@ async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
     let all: Vec<FrozenMutation> = groups.values().flatten().cloned().collect();
     let row = logged.row(&table.schema, &all);
     coordinator.apply(owner_of(&table, id), row).await?;
+    coordinator.traffic.logged_batches.add(1);
     let applied = apply(&coordinator, groups).await;
     match applied {
         Ok(()) => forget(&coordinator, logged),
@@ -76,6 +77,7 @@ async fn apply_on(
     if shard == coordinator.shard {
         return coordinator.storage.apply_all(mutations).await;
     }
+    coordinator.count_call(shard);
     let apply = move || async move { own_storage()?.apply_all(mutations).await };
     runtime::on_shard(shard, apply).await
 }
@@ -152,6 +154,7 @@ fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenM
         loop {
             runtime::time::sleep(RETRY_PERIOD).await;
             let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
+            coordinator.traffic.batch_retries.add(1);
             match finish(&coordinator, mutations.clone()).await {
                 Ok(()) => {
                     coordinator.retrying.set(coordinator.retrying.get() - 1);

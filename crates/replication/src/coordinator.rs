@@ -10,13 +10,14 @@ use crate::range;
 use crate::rate;
 use crate::row_ttl;
 use crate::virtual_read;
-use cluster::{Cluster, Replication, Schema, TableEntry, TableKind};
+use cluster::traffic::{Failure, UnderWay, Work};
+use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::sync::{Sender, channel};
 use runtime::task::Scope;
-use runtime::time::timeout;
+use runtime::time::{Instant, timeout};
 use std::cell::Cell;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -60,6 +61,8 @@ pub struct Coordinator {
     pub(crate) expired: row_ttl::Counters,
     /// Of clients, to partitions of tables that have limits for them.
     pub(crate) requests: rate::Counts,
+    /// How long requests took and how they ended.
+    pub(crate) traffic: Rc<Traffic>,
 }
 
 impl Coordinator {
@@ -72,6 +75,7 @@ impl Coordinator {
             let background = Scope::new();
             background.spawn(batch::forget_durable(receiver));
             background.spawn(lwt::forget_durable(rounds));
+            background.spawn(Traffic::keep_rates());
             runtime::local::set(Rc::new(Coordinator {
                 config,
                 cluster: runtime::local::get(),
@@ -83,6 +87,7 @@ impl Coordinator {
                 learned,
                 expired: row_ttl::Counters::default(),
                 requests: rate::Counts::default(),
+                traffic: Traffic::of_shard(),
             }));
         };
         runtime::on_all_shards(set).await;
@@ -133,9 +138,10 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
+        let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
         let applied = timeout(options.timeout, self.apply(shard, mutation)).await;
-        self.answer(table, options, applied)
+        self.end_write(table, options, begun, applied)
     }
 
     /// Writes many. Logged: all or nothing, also across a crash. Unlogged: what belongs to one
@@ -150,9 +156,12 @@ impl Coordinator {
         for entry in &entries {
             self.admit_write(&entry.table, options)?;
         }
+        let begun = self.begin_write(options, entries.len());
+        let (began, others) = (begun.began, tables_beside(&first, &entries));
         let groups = batch::by_shard(entries);
         let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
-        self.answer(&first, options, written)
+        others.iter().for_each(|table| table.traffic.record(Work::Write, began));
+        self.end_write(&first, options, begun, written)
     }
 
     /// Adds to counters: cells of `mutation` are `CellState::CounterUpdate`.
@@ -164,11 +173,13 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
+        let begun = self.begin_write(options, 1);
         let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
         let lead = move || async move { lead_counter(id, host_id.into_bytes(), mutation).await };
         let shard = table.tablets.shard_of(token);
+        self.count_call(shard);
         let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;
-        self.answer(table, options, led)
+        self.end_write(table, options, begun, led)
     }
 
     /// Reads one page: of one partition from its shard, of a range tablet by tablet until a limit
@@ -182,7 +193,9 @@ impl Coordinator {
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
         let consistency = options.consistency;
-        let required = self.admit_read(table, options)?;
+        let work = work_of(command, consistency);
+        let required = self.admit_read(table, work, options)?;
+        let began = Instant::now();
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
             && table.tablets.shard_of(token) == self.shard;
@@ -190,14 +203,19 @@ impl Coordinator {
             false => Begun::default(),
             true => match self.storage.read_at_once(command) {
                 ControlFlow::Continue(begun) => begun,
-                ControlFlow::Break(read) => {
-                    return read.map_err(|error| read_failed(error, consistency, required));
+                ControlFlow::Break(Ok(page)) => {
+                    self.traffic.record(&table.traffic, work, began);
+                    return Ok(page);
+                }
+                ControlFlow::Break(Err(error)) => {
+                    self.traffic.fail(work, Failure::Other);
+                    return Err(read_failed(error, consistency, required));
                 }
             },
         };
         // Boxed: what need not wait is not to pay for the room that waiting takes.
         let waits = Box::pin(self.read_waiting(table, token, command, begun));
-        self.answer_read(options, required, waits).await
+        self.answer_read(table, (work, began), options, required, waits).await
     }
 
     /// Refuses what cannot be read or has too few copies; how many copies have to answer.
@@ -205,6 +223,7 @@ impl Coordinator {
     pub(crate) fn admit_read(
         &self,
         table: &TableEntry,
+        work: Work,
         options: &ReadOptions,
     ) -> Result<u32, ReadError> {
         let consistency = options.consistency;
@@ -216,22 +235,34 @@ impl Coordinator {
         let Requirement { required, alive } = needed;
         match needed.is_met() {
             true => Ok(required),
-            false => Err(ReadError::Unavailable { consistency, required, alive }),
+            false => {
+                self.traffic.fail(work, Failure::Unavailable);
+                Err(ReadError::Unavailable { consistency, required, alive })
+            }
         }
     }
 
     /// What the client is told of a read that waits.
     pub(crate) async fn answer_read(
         &self,
+        table: &TableEntry,
+        (work, began): (Work, Instant),
         options: &ReadOptions,
         required: u32,
         waits: Pin<Box<dyn Future<Output = Result<Page, reader::ReadError>> + '_>>,
     ) -> Result<Page, ReadError> {
         let consistency = options.consistency;
-        match timeout(options.timeout, waits).await {
+        let _under_way = self.traffic.begin(work);
+        let read = timeout(options.timeout, waits).await;
+        self.traffic.record(&table.traffic, work, began);
+        match read {
             Ok(Ok(page)) => Ok(page),
-            Ok(Err(error)) => Err(read_failed(error, consistency, required)),
+            Ok(Err(error)) => {
+                self.traffic.fail(work, Failure::Other);
+                Err(read_failed(error, consistency, required))
+            }
             Err(_) => {
+                self.traffic.fail(work, Failure::Timeout);
                 let (received, data_present) = (0, false);
                 Err(ReadError::Timeout { consistency, received, required, data_present })
             }
@@ -275,6 +306,7 @@ impl Coordinator {
         R: Send + 'static,
     {
         self.admit_write(table, options)?;
+        let begun = self.begin_write(options, 1);
         let (id, key) = (table.schema.id, key.to_vec());
         let work = move || async move {
             let coordinator = own_coordinator()?;
@@ -284,8 +316,9 @@ impl Coordinator {
             task.await.map_err(|_| storage::WriteError::Stopped)
         };
         let shard = table.tablets.shard_of(token);
+        self.count_call(shard);
         let done = timeout(options.timeout, runtime::on_shard(shard, work)).await;
-        self.answer(table, options, done)
+        self.end_write(table, options, begun, done)
     }
 
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
@@ -360,10 +393,41 @@ impl Coordinator {
         let needed = self.requirement(&table.replication, options.consistency);
         let Requirement { required, alive } = needed;
         if !needed.is_met() {
+            self.traffic.fail(work_of_write(options), Failure::Unavailable);
             let consistency = options.consistency;
             return Err(WriteError::Unavailable { consistency, required, alive });
         }
         Ok(())
+    }
+
+    /// A write begins that has so many mutations.
+    pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
+        self.traffic.mutations.add(mutations as u64);
+        let under_way = self.traffic.begin(work_of_write(options));
+        BegunWrite { began: Instant::now(), _under_way: under_way }
+    }
+
+    /// Records a write; what the client is told of it.
+    pub(crate) fn end_write<R>(
+        &self,
+        table: &TableEntry,
+        options: &WriteOptions,
+        begun: BegunWrite<'_>,
+        done: Result<Result<R, storage::WriteError>, runtime::time::Elapsed>,
+    ) -> Result<R, WriteError> {
+        let work = work_of_write(options);
+        self.traffic.record(&table.traffic, work, begun.began);
+        match &done {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => self.traffic.fail(work, Failure::Other),
+            Err(_) => self.traffic.fail(work, Failure::Timeout),
+        }
+        self.answer(table, options, done)
+    }
+
+    /// Another shard is about to be asked, unless `shard` is this one.
+    pub(crate) fn count_call(&self, shard: u16) {
+        self.traffic.cross_shard.add((shard != self.shard).into());
     }
 
     /// What the client is told of a write.
@@ -394,6 +458,7 @@ impl Coordinator {
         if shard == self.shard {
             return self.storage.apply(mutation).await;
         }
+        self.count_call(shard);
         let apply = move || async move { own_storage()?.apply(mutation).await };
         Box::pin(runtime::on_shard(shard, apply)).await
     }
@@ -407,6 +472,7 @@ impl Coordinator {
         if shard == self.shard {
             return self.storage.apply_durably(mutation).await;
         }
+        self.count_call(shard);
         let apply = move || async move { own_storage()?.apply_durably(mutation).await };
         runtime::on_shard(shard, apply).await
     }
@@ -419,6 +485,7 @@ impl Coordinator {
         if shard == self.shard {
             return self.storage.read(command).await;
         }
+        self.count_call(shard);
         let command = command.clone();
         let read = move || async move {
             let Ok(storage) = own_storage() else {
@@ -457,6 +524,38 @@ impl Coordinator {
         let rows = rows().await;
         Ok(virtual_read::answer(schema, rows, &range::settle(command.clone())))
     }
+}
+
+/// A write that is under way.
+pub(crate) struct BegunWrite<'c> {
+    began: Instant,
+    _under_way: UnderWay<'c>,
+}
+
+/// What a read is counted as.
+pub(crate) fn work_of(command: &ReadCommand, level: Consistency) -> Work {
+    match &command.partitions {
+        _ if level.is_serial() => Work::CasRead,
+        Partitions::Key(_) => Work::Read,
+        Partitions::Range { .. } => Work::Scan,
+    }
+}
+
+/// What a write is counted as.
+fn work_of_write(options: &WriteOptions) -> Work {
+    if options.consistency.is_serial() { Work::CasWrite } else { Work::Write }
+}
+
+/// The tables of a batch but `first`, each once.
+fn tables_beside(first: &Rc<TableEntry>, entries: &[BatchEntry]) -> Vec<Rc<TableEntry>> {
+    let mut tables: Vec<Rc<TableEntry>> = Vec::new();
+    for BatchEntry { table, .. } in entries {
+        let same = |other: &Rc<TableEntry>| other.schema.id == table.schema.id;
+        if !same(first) && !tables.iter().any(same) {
+            tables.push(table.clone());
+        }
+    }
+    tables
 }
 
 /// A partition held for a read-modify-write, on the shard that owns it. Held until dropped.

@@ -24,7 +24,7 @@ mod layout;
 
 pub use layout::{output_id, output_schema};
 
-use crate::coordinator::{Coordinator, own_storage};
+use crate::coordinator::{Coordinator, own_storage, work_of};
 use crate::options::ReadOptions;
 use crate::{ReadError, range, virtual_read};
 use cluster::{TableEntry, TableKind};
@@ -64,7 +64,9 @@ impl Coordinator {
         command: &ReadCommand,
         options: &ReadOptions,
     ) -> Result<Page, ReadError> {
-        let required = self.admit_read(table, options)?;
+        let work = work_of(command, options.consistency);
+        let required = self.admit_read(table, work, options)?;
+        let began = Instant::now();
         let after = command.resume.as_ref().and_then(|resume| resume.after.as_ref());
         if let Some((after, _)) = after
             && Layout::of(&table.schema).place(after).is_none()
@@ -72,7 +74,7 @@ impl Coordinator {
             return Err(ReadError::Refused("Invalid value for the paging state".to_owned()));
         }
         let waits = Box::pin(self.fragments_waiting(table, token, command));
-        self.answer_read(options, required, waits).await
+        self.answer_read(table, (work, began), options, required, waits).await
     }
 
     async fn fragments_waiting(

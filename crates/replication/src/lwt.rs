@@ -70,6 +70,7 @@ impl Owner {
         })?;
         let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
         if let Some((ballot, mutation)) = state.unfinished() {
+            coordinator.traffic.cas.unfinished_commits.add(1);
             learn(&coordinator, &table, &place, ballot, self, mutation.clone()).await?;
         }
         Ok(Round { place, ballot: state.next_ballot(now_micros) })
@@ -104,6 +105,7 @@ async fn learn(
         let due = Instant::now() + coordinator.config.batch_memory;
         let learned = Learned { place: place.clone(), ballot, due };
         if coordinator.learned.try_send(learned).is_err() {
+            coordinator.traffic.cas.dropped_prunes.add(1);
             stdx::probe!("a round is remembered until the next start");
         }
     }
@@ -136,8 +138,9 @@ async fn forget(coordinator: &Coordinator, place: &Place, ballot: Ballot) {
     let table = paxos::table(&coordinator.cluster.schema());
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let removal = place.forget(&table.schema, ballot);
-    if let Err(error) = coordinator.apply(shard, removal).await {
-        tracing::warn!(target: "paxos", %error, "a round stays remembered");
+    match coordinator.apply(shard, removal).await {
+        Ok(()) => coordinator.traffic.cas.pruned.add(1),
+        Err(error) => tracing::warn!(target: "paxos", %error, "a round stays remembered"),
     }
 }
 

@@ -14,6 +14,7 @@
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use cluster::TableEntry;
+use cluster::traffic::{Failure, Work};
 use model::{TableId, TableSchema, Token};
 use std::cell::{Cell, RefCell};
 use std::f64::consts::LN_2;
@@ -160,6 +161,11 @@ impl Coordinator {
         match goes_on {
             true => Ok(()),
             false => {
+                let work = match operation {
+                    Operation::Read => Work::Read,
+                    Operation::Write => Work::Write,
+                };
+                self.traffic.fail(work, Failure::RateLimited);
                 Err(RateLimited { operation, by_coordinator, table: format!("{keyspace}.{name}") })
             }
         }

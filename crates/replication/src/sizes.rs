@@ -26,14 +26,16 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<Exceeded, WriteError> {
         self.admit_write(table, options)?;
+        let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
         let write = move || async move {
             let storage = own_storage()?;
             let exceeded = storage.check_sizes(&mutation)?;
             storage.apply(mutation).await.map(|()| exceeded)
         };
+        self.count_call(shard);
         let written = timeout(options.timeout, runtime::on_shard(shard, write)).await;
-        self.answer(table, options, written)
+        self.end_write(table, options, begun, written)
     }
 
     /// Refuses writes if one of them is to what is over an upper limit. Returns which lower limits

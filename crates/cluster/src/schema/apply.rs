@@ -264,7 +264,8 @@ impl Schema {
         let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
         let replication = keyspace.replication.clone();
         let (schema, tablets) = (Rc::new(table), Rc::new(map));
-        self.put_entry(Rc::new(TableEntry { schema, tablets, replication, kind }));
+        let traffic = Rc::default();
+        self.put_entry(Rc::new(TableEntry { schema, tablets, replication, kind, traffic }));
     }
 
     pub(crate) fn insert_type(&mut self, user: UserType) {

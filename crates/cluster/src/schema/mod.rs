@@ -9,6 +9,7 @@ pub(crate) use apply::normalize_table;
 pub(crate) use image::SchemaImage;
 
 use crate::replication::Replication;
+use crate::traffic::TableTraffic;
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct TableEntry {
     pub tablets: Rc<TabletMap>,
     pub replication: Rc<Replication>,
     pub kind: TableKind,
+    /// What was recorded of it, under whichever version of its schema.
+    pub traffic: Rc<TableTraffic>,
 }
 
 /// A keyspace with its tables, types, functions and aggregates, by name.
@@ -86,6 +89,10 @@ impl Schema {
     /// The table of that id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Rc<TableEntry>> {
         self.by_id.get(&id)
+    }
+    /// All tables, in no order.
+    pub fn tables(&self) -> impl Iterator<Item = &Rc<TableEntry>> {
+        self.by_id.values()
     }
     /// The user type of that name.
     pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&Rc<UserType>> {

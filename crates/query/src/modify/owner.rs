@@ -16,7 +16,7 @@ use crate::request::{Request, Warnings};
 use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
 use crate::statement::Statement;
 use crate::udf::Calls;
-use cluster::TableEntry;
+use cluster::{TableEntry, Traffic};
 use model::Token;
 use mutation::MutationBuilder;
 use replication::{Consistency, Owner, Round, WriteKind};
@@ -207,6 +207,7 @@ impl Work {
             }
         }
         if !applied {
+            Traffic::of_shard().cas.condition_not_met.add(conditional.into());
             return Ok(outcome);
         }
         let timestamp = round.as_ref().map_or(self.timestamp, Round::timestamp);
