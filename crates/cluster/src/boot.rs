@@ -8,6 +8,7 @@
 //!    table can be opened, so it also stands in a file of its own, [`IDENTITY_FILE`]; where the
 //!    file and `system.local` disagree the table is right.
 
+use crate::access;
 use crate::local_rows::{self, Remembered};
 use crate::node::{NodeConfig, NodeInfo};
 use crate::registry::Cluster;
@@ -215,6 +216,9 @@ async fn add_table(
 struct Found {
     remembered: Remembered,
     schema: Schema,
+    access: auth::State,
+    /// When roles or grants changed last, microseconds.
+    access_changed_at: i64,
     /// Which system tables `system_schema` shows; empty at first.
     shown: String,
 }
@@ -232,7 +236,10 @@ impl Found {
         read::load(&mut schema, &stored, shards).map_err(at("load the schema"))?;
         let facts = read_table(storage, "system", "scylla_local").await?;
         let shown = local_rows::find_fact(&facts, SYSTEM_TABLES_KEY);
-        Ok(Found { remembered, schema, shown })
+        let access = access::read(storage).await?;
+        let changed_at = local_rows::find_fact(&facts, access::LAST_CHANGE_KEY);
+        let access_changed_at = changed_at.parse().unwrap_or(0);
+        Ok(Found { remembered, schema, access, access_changed_at, shown })
     }
 }
 
@@ -265,7 +272,8 @@ pub(crate) async fn read_table(
 /// Puts a [`Cluster`] on every shard and opens the tables that the data log fills.
 async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
     let image = SchemaImage::of(&found.schema);
-    let last_timestamp = time_of(found.schema.version).unwrap_or(0);
+    let last_timestamp = time_of(found.schema.version).unwrap_or(0).max(found.access_changed_at);
+    let access = found.access.clone();
     let install = move || async move {
         let schema = image.into_schema();
         let storage = runtime::local::get::<Storage>();
@@ -279,7 +287,7 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
             let ids = keyspace.tables.values().map(|table| table.schema.id);
             ids.for_each(|id| storage.set_durable_writes(id, false));
         }
-        let cluster = Rc::new(Cluster::new(node, schema, last_timestamp));
+        let cluster = Rc::new(Cluster::new(node, schema, access, last_timestamp));
         runtime::local::set(cluster.clone());
         virtual_tables::provide_own(&cluster);
         Ok(())

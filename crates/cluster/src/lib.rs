@@ -1,5 +1,5 @@
 //! Who is in the cluster and who owns what: this node's identity, the schema of all tables and
-//! how it changes, the tablets of each table, the tables of the system itself.
+//! how it changes, roles and grants, the tablets of each table, the tables of the system itself.
 //!
 //! One [`Cluster`] per shard, in `runtime::local`. Moves no user data and knows no statement.
 //!
@@ -8,9 +8,10 @@
 //!  - *one-writer*: the schema changes on shard 0 only, one change after the other.
 //!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
 //!
-//! In reading order: [`node`], [`replication`], [`schema`], [`event`], [`virtual_tables`],
-//! [`settings`], [`trace_rules`], [`traffic`].
+//! In reading order: [`node`], [`replication`], [`schema`], [`access`], [`event`],
+//! [`virtual_tables`], [`settings`], [`trace_rules`], [`traffic`].
 
+pub mod access;
 pub mod event;
 pub mod node;
 pub mod replication;
@@ -24,6 +25,7 @@ pub mod traffic;
 pub mod uuids;
 pub mod virtual_tables;
 
+mod access_tables;
 mod auto_snapshots;
 mod boot;
 mod local_rows;
@@ -31,6 +33,7 @@ mod registry;
 #[cfg(test)]
 mod rows_testing;
 
+pub use access::{Access, AccessConfig, Authenticator, Authorizer};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use local_rows::CompactionRecord;

@@ -4,6 +4,7 @@
 //! storage (nobody can name them yet), its rows written as one entry of the schema log, then shown
 //! on all shards, then told. What a crash interrupts is either in the log or not.
 
+use crate::access::{self, Access};
 use crate::auto_snapshots::AutoSnapshots;
 use crate::boot;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
@@ -59,10 +60,16 @@ pub struct Cluster {
     /// Changes run here, so that a client who leaves does not stop one halfway.
     changes: Scope,
     auto_snapshots: AutoSnapshots,
+    access: Access,
 }
 
 impl Cluster {
-    pub(crate) fn new(node: NodeInfo, schema: Schema, last_timestamp: i64) -> Cluster {
+    pub(crate) fn new(
+        node: NodeInfo,
+        schema: Schema,
+        access: auth::State,
+        last_timestamp: i64,
+    ) -> Cluster {
         Cluster {
             node,
             schema: RefCell::new(Rc::new(schema)),
@@ -73,6 +80,7 @@ impl Cluster {
             last_timestamp: Cell::new(last_timestamp),
             changes: Scope::new(),
             auto_snapshots: AutoSnapshots::of_shard(),
+            access: Access::new(access),
         }
     }
 
@@ -86,6 +94,11 @@ impl Cluster {
         self.schema.borrow().clone()
     }
 
+    /// Who may do what.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// Changes the schema. `decide` runs on shard 0, alone, and sees the schema as it is then; what
     /// it returns is made durable as one, then carried out and shown on every shard, then told to
     /// subscribers. Returns the events, one per change, when all shards show the new schema.
@@ -97,14 +110,51 @@ impl Cluster {
         F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
         E: Send + 'static,
     {
-        let change = move || async move {
+        self.change_schema_for(None, decide).await
+    }
+
+    /// The same for a role, which may do everything with what it creates.
+    pub async fn change_schema_for<E, F>(
+        &self,
+        creator: Option<String>,
+        decide: F,
+    ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    where
+        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
+        E: Send + 'static,
+    {
+        self.in_turn(|cluster| async move { cluster.change(creator.as_deref(), decide).await })
+            .await
+    }
+
+    /// Runs a change on shard 0, when it has its turn; to its end, also when the returned future is
+    /// dropped.
+    pub(crate) async fn in_turn<T, E, F, Fut>(&self, change: F) -> Result<T, ChangeError<E>>
+    where
+        F: FnOnce(Rc<Cluster>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, ChangeError<E>>> + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let run = move || async move {
             let stops = || Err(ChangeError::Failed("the node stops".to_owned()));
             let Some(cluster) = runtime::local::try_get::<Cluster>() else { return stops() };
             let running = cluster.clone();
-            let task = cluster.changes.spawn(async move { running.change_in_turn(decide).await });
+            let task = cluster.changes.spawn(async move {
+                let turn = running.turn.acquire(1).await;
+                let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
+                change(running.clone()).await
+            });
             task.await.unwrap_or_else(|_| stops())
         };
-        runtime::on_shard(0, change).await
+        runtime::on_shard(0, run).await
+    }
+
+    /// Microseconds of the next change, later than all before.
+    pub(crate) fn next_timestamp(&self) -> i64 {
+        let micros = runtime::time::wall_micros().max(self.last_timestamp.get() + 1) + 2;
+        self.last_timestamp.set(micros);
+        micros
     }
 
     /// Writes down in `system.truncated` that a table was truncated, at `at` microseconds: for each
@@ -223,12 +273,14 @@ impl Cluster {
         self.changes.join().await;
     }
 
-    async fn change_in_turn<E, F>(&self, decide: F) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    async fn change<E, F>(
+        &self,
+        creator: Option<&str>,
+        decide: F,
+    ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
     where
         F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E>,
     {
-        let turn = self.turn.acquire(1).await;
-        let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
         let before = self.schema();
         let changes = decide(&before).map_err(ChangeError::Refused)?;
         if changes.is_empty() {
@@ -238,7 +290,7 @@ impl Cluster {
         let micros = runtime::time::wall_micros().max(self.last_timestamp.get() + 1);
         let shards = self.node.shards;
         let changes = before.complete(changes, micros, shards).map_err(ChangeError::Failed)?;
-        self.carry_out(&before, changes, micros).await.map_err(ChangeError::Failed)?;
+        self.carry_out(&before, changes, creator, micros).await.map_err(ChangeError::Failed)?;
         tell(events.clone()).await;
         Ok(events)
     }
@@ -248,6 +300,7 @@ impl Cluster {
         &self,
         before: &Schema,
         changes: Vec<SchemaChange>,
+        creator: Option<&str>,
         micros: i64,
     ) -> Result<(), String> {
         let shards = self.node.shards;
@@ -256,6 +309,14 @@ impl Cluster {
         self.last_timestamp.set(last);
         let version = time_uuid(last, runtime::random_u64());
         mutations.extend(local_rows::version(before, version, last));
+        let grants: Vec<auth::Change> = {
+            let access = self.access.state();
+            let of = |change| access::consequences(&access, before, change, creator);
+            changes.iter().flat_map(of).collect()
+        };
+        if !grants.is_empty() {
+            mutations.append(&mut self.access_mutations(&grants, last));
+        }
         let steps = Steps::between(before, &before.apply(&changes, version, shards), &changes);
 
         let storage = runtime::local::get::<Storage>();
@@ -268,6 +329,7 @@ impl Cluster {
             return Err(error.to_string());
         }
         flush_tables(losing_columns(before, &steps.altered)).await;
+        access::show(grants).await;
         show(changes, version, steps.altered).await;
         self.drop_with_snapshots(before, steps.dropped).await;
         tracing::info!(target: "schema", %version, "schema changed");

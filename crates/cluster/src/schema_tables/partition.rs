@@ -17,6 +17,8 @@ pub(crate) enum Value {
     Atomic(Vec<u8>),
     /// The elements of a set that is not frozen, instead of what it held.
     Set(Vec<Vec<u8>>),
+    /// One element of such a set is there from now on, or no longer.
+    Element(Vec<u8>, bool),
 }
 
 /// Columns by name; what is `None` stays as it was.
@@ -48,13 +50,19 @@ impl<'s> PartitionWriter<'s> {
 
     /// Writes a row with these clustering components.
     pub(crate) fn row(&mut self, clustering: &[&[u8]], cells: Cells<'_>) {
-        let row = self.encode(ColumnKind::Regular, cells);
+        let row = self.encode(ColumnKind::Regular, true, cells);
+        self.builder.row(&prefix(clustering), &row);
+    }
+
+    /// Writes cells of a row with these clustering components, if there is such a row.
+    pub(crate) fn cells(&mut self, clustering: &[&[u8]], cells: Cells<'_>) {
+        let row = self.encode(ColumnKind::Regular, false, cells);
         self.builder.row(&prefix(clustering), &row);
     }
 
     /// Writes static columns.
     pub(crate) fn statics(&mut self, cells: Cells<'_>) {
-        let row = self.encode(ColumnKind::Static, cells);
+        let row = self.encode(ColumnKind::Static, false, cells);
         self.builder.static_row(&row);
     }
 
@@ -81,9 +89,9 @@ impl<'s> PartitionWriter<'s> {
         }
     }
 
-    fn encode(&self, kind: ColumnKind, cells: Cells<'_>) -> Vec<u8> {
+    fn encode(&self, kind: ColumnKind, marks: bool, cells: Cells<'_>) -> Vec<u8> {
         let mut row = RowBuilder::new(Vec::new());
-        if kind == ColumnKind::Regular {
+        if marks {
             let timestamp = self.timestamp;
             row.marker(match self.ttl {
                 Some(ttl) => Marker::Expiring { timestamp, expiry: self.expiry(ttl), ttl },
@@ -128,6 +136,16 @@ impl<'s> PartitionWriter<'s> {
                     let state = self.state(&[]);
                     writer.push(element, Cell { timestamp: self.timestamp, state });
                 }
+                row.collection(column, &writer.finish());
+            }
+            Value::Element(element, is_there) => {
+                let deletion_time = self.timestamp.div_euclid(1_000_000);
+                let state = match is_there {
+                    true => self.state(&[]),
+                    false => CellState::Dead { deletion_time },
+                };
+                let mut writer = CollectionWriter::new(Tombstone::NONE);
+                writer.push(&element, Cell { timestamp: self.timestamp, state });
                 row.collection(column, &writer.finish());
             }
         }

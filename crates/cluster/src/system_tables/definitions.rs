@@ -181,15 +181,15 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "group_id timeuuid p; disposition text c; server_id uuid c; can_vote boolean",
     ),
     computed("discovery", "key text p; ip_addr inet c; raft_server_id uuid"),
-    computed(
+    core(
         "roles",
         "role text p; can_login boolean; is_superuser boolean; member_of set<text>; \
          salted_hash text",
     ),
-    computed("role_members", "role text p; member text c"),
-    computed("role_attributes", "role text p; name text c; value text"),
-    computed("role_permissions", "role text p; resource text c; permissions set<text>"),
-    computed(
+    core("role_members", "role text p; member text c"),
+    core("role_attributes", "role text p; name text c; value text"),
+    core("role_permissions", "role text p; resource text c; permissions set<text>"),
+    core(
         "service_levels_v2",
         "service_level text p; shares int; timeout duration; workload_type text",
     ),
