@@ -24,13 +24,13 @@ use model::Uuid;
 use query::trace::{Cause, Traced};
 use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
 use replication::Consistency;
-use runtime::net::TcpStream;
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, compute, yield_if_needed};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+use tls::Stream;
 
 /// Requests of one connection under way at once.
 const REQUESTS_MAX: usize = 1024;
@@ -48,7 +48,7 @@ pub(crate) struct Ended;
 /// One client.
 pub(crate) struct Connection {
     server: Rc<Server>,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) session: Session,
     pub(crate) outbox: Outbox,
     pub(crate) requests: Semaphore,
@@ -78,7 +78,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(server: Rc<Server>, stream: TcpStream) -> Connection {
+    pub(crate) fn new(server: Rc<Server>, stream: Stream) -> Connection {
         let session = Session::new(stream.peer_addr());
         let outbox = Outbox::new(server.admission().clone());
         Connection {

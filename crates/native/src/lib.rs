@@ -27,4 +27,4 @@ pub mod testing;
 mod wire;
 
 pub use admission::Limits;
-pub use server::{Bound, Config, Server};
+pub use server::{Bound, Choice, Config, Door, Server};

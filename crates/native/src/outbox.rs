@@ -16,12 +16,12 @@ use crate::admission::Admission;
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, flag};
 use crate::segment::{self, Packing};
-use runtime::net::TcpStream;
 use runtime::sync::Notify;
 use runtime::task::compute;
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tls::Stream;
 
 /// Buffers above this are given back to the allocator once they are sent.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -72,7 +72,7 @@ struct Left {
     bytes: Vec<u8>,
     /// What it is charged.
     charged: usize,
-    /// What is to be done first; `None`: it is as it is to leave.
+    /// What is to be done first; `None`: it is as it is to leave, sealed.
     carrying: Option<Carrying>,
 }
 
@@ -197,7 +197,7 @@ impl Outbox {
     }
 
     /// Sends what is pending as far as the kernel takes it at once; the writing loop has the rest.
-    pub(crate) fn flush(&self, stream: &TcpStream) {
+    pub(crate) fn flush(&self, stream: &Stream) {
         self.held.set(false);
         if !self.sends.get() && !self.closed.get() && !self.send_now(stream) {
             self.filled.notify_one();
@@ -205,7 +205,7 @@ impl Outbox {
     }
 
     /// Hands what is pending to the kernel; whether nothing is left.
-    fn send_now(&self, stream: &TcpStream) -> bool {
+    fn send_now(&self, stream: &Stream) -> bool {
         if !self.left.borrow().bytes.is_empty() {
             return false;
         }
@@ -220,9 +220,9 @@ impl Outbox {
             self.left.replace(Left { bytes: ready, charged, carrying: Some(carrying) });
             return false;
         }
-        let mut ready = carrying.carry(ready);
+        let mut ready = stream.seal(carrying.carry(ready));
         // An error shows when the writing loop meets it.
-        let sent = stream.try_write(&ready).unwrap_or(0);
+        let sent = stream.try_write_sealed(&ready).unwrap_or(0);
         if sent < ready.len() {
             ready.drain(..sent);
             self.left.replace(Left { bytes: ready, charged, carrying: None });
@@ -250,7 +250,7 @@ impl Outbox {
     }
 
     /// Sends what is appended, until the outbox is closed and empty or the client is gone.
-    pub(crate) async fn send_all(&self, stream: &TcpStream) {
+    pub(crate) async fn send_all(&self, stream: &Stream) {
         loop {
             if self.send_now(stream) {
                 if self.closed.get() {
@@ -264,11 +264,11 @@ impl Outbox {
             let Left { bytes, charged, carrying } = self.left.take();
             self.sends.set(true);
             let bytes = match carrying {
-                Some(carrying) => carrying.carry_aside(bytes).await,
+                Some(carrying) => stream.seal_all(carrying.carry_aside(bytes).await).await,
                 None => bytes,
             };
             self.sends_since.set(Some(Instant::now()));
-            let (sent, buffer) = stream.write_all(bytes).await;
+            let (sent, buffer) = stream.write_sealed(bytes).await;
             self.sends_since.set(None);
             self.sends.set(false);
             self.sent(buffer, charged);

@@ -6,15 +6,18 @@
 //!
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
+//!  - *shaken-first*: an encrypted connection is one of the server once its handshake is done; a
+//!    server that stops or closes ends those that are not so far.
 
 use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
-use crate::supported::Facts;
+use crate::supported::{Facts, ShardAware};
 use cluster::{Cluster, Settings};
 use query::Processor;
-use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener};
-use runtime::task::Scope;
+use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener, TcpStream};
+use runtime::sync::Notify;
+use runtime::task::{Either, Scope, race};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,6 +25,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::HashMap;
+use tls::Stream;
+use tls::handshake::Failed;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -32,6 +37,12 @@ const STUCK_PERIOD: Duration = Duration::from_secs(5);
 /// How often it is looked whether connections have ended.
 const ENDING_PERIOD: Duration = Duration::from_millis(5);
 
+/// The option that says how connections are encrypted.
+pub const ENCRYPTION: &str = "client_encryption_options";
+
+/// What a client has for its TLS handshake.
+const SHAKING_MAX: Duration = Duration::from_secs(30);
+
 /// The settings of CQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -39,6 +50,9 @@ pub struct Config {
     pub plain: Option<SocketAddr>,
     /// The port where the source port chooses the shard.
     pub shard_aware: Option<SocketAddr>,
+    /// The same two with TLS, as [`ENCRYPTION`] says.
+    pub encrypted: Option<SocketAddr>,
+    pub encrypted_shard_aware: Option<SocketAddr>,
     /// Whether drivers are told of shards.
     pub tells_shards: bool,
     /// The largest request.
@@ -52,18 +66,50 @@ pub struct Config {
 pub struct Bound {
     pub plain: Option<SocketAddr>,
     pub shard_aware: Option<SocketAddr>,
+    pub encrypted: Option<SocketAddr>,
+    pub encrypted_shard_aware: Option<SocketAddr>,
+}
+
+impl Bound {
+    /// The addresses, with how a connection to them is served.
+    pub fn doors(&self) -> impl Iterator<Item = (SocketAddr, Door)> {
+        let door = |encrypted, choice| Door { encrypted, choice };
+        let all = [
+            (self.plain, door(false, Choice::InTurn)),
+            (self.shard_aware, door(false, Choice::SourcePort)),
+            (self.encrypted, door(true, Choice::InTurn)),
+            (self.encrypted_shard_aware, door(true, Choice::SourcePort)),
+        ];
+        all.into_iter().filter_map(|(address, door)| Some((address?, door)))
+    }
+}
+
+/// How the connections of a port are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Door {
+    pub encrypted: bool,
+    pub choice: Choice,
+}
+
+/// How a connection's shard is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    InTurn,
+    SourcePort,
 }
 
 /// The connections of one shard. Lives in `runtime::local`.
 pub struct Server {
     config: Config,
-    shard_aware_port: Cell<Option<u16>>,
+    shard_aware: Cell<ShardAware>,
     cluster: Rc<Cluster>,
     processor: Rc<Processor>,
     admission: Rc<Admission>,
     handshakes: Handshakes,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
+    /// Tells connections in their handshake to end.
+    shaking: Notify,
     next_shard: Cell<u16>,
     serving: Scope,
     /// Looks after the connections.
@@ -88,11 +134,12 @@ impl Server {
             admission: Admission::live(config.limits, requests_max),
             handshakes: Handshakes::new(handshakes),
             config,
-            shard_aware_port: Cell::new(None),
+            shard_aware: Cell::default(),
             cluster: runtime::local::get::<Cluster>(),
             processor: runtime::local::get::<Processor>(),
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
+            shaking: Notify::new(),
             next_shard: Cell::new(0),
             serving: Scope::new(),
             watching: Scope::new(),
@@ -116,31 +163,37 @@ impl Server {
     /// on the same ports as before. The error names the address.
     pub async fn listen(self: &Rc<Self>) -> Result<Bound, NetError> {
         assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
-        let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
-        let bind = |addr: Option<SocketAddr>| {
-            addr.map(|addr| TcpListener::bind(addr, options)).transpose()
+        let (known, config) = (self.bound.get(), &self.config);
+        let mut listeners = Vec::new();
+        let mut bind = |known: Option<SocketAddr>, wanted: Option<SocketAddr>| {
+            let Some(address) = known.or(wanted) else { return Ok(None) };
+            let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+            let listener = TcpListener::bind(address, options)?;
+            let bound = listener.local_addr();
+            listeners.push(listener);
+            Ok(Some(bound))
         };
-        let known = self.bound.get();
-        let plain = bind(known.plain.or(self.config.plain))?;
-        let shard_aware = bind(known.shard_aware.or(self.config.shard_aware))?;
         let bound = Bound {
-            plain: plain.as_ref().map(TcpListener::local_addr),
-            shard_aware: shard_aware.as_ref().map(TcpListener::local_addr),
+            plain: bind(known.plain, config.plain)?,
+            shard_aware: bind(known.shard_aware, config.shard_aware)?,
+            encrypted: bind(known.encrypted, config.encrypted)?,
+            encrypted_shard_aware: bind(known.encrypted_shard_aware, config.encrypted_shard_aware)?,
         };
-        let port = bound.shard_aware.map(|addr| addr.port()).filter(|_| self.config.tells_shards);
+        let told = |address: Option<SocketAddr>| {
+            address.map(|address| address.port()).filter(|_| config.tells_shards)
+        };
+        let (plain, encrypted) = (told(bound.shard_aware), told(bound.encrypted_shard_aware));
+        let ports = ShardAware { plain, encrypted };
         runtime::on_all_shards(move || async move {
-            runtime::local::get::<Server>().shard_aware_port.set(port);
+            runtime::local::get::<Server>().shard_aware.set(ports);
         })
         .await;
         self.bound.set(bound);
         let listening = Scope::new();
-        if let Some(listener) = plain {
+        // They were bound in the order of the doors.
+        for (listener, (_, door)) in listeners.into_iter().zip(bound.doors()) {
             let server = self.clone();
-            listening.spawn(async move { server.accept(listener, Choice::InTurn).await });
-        }
-        if let Some(listener) = shard_aware {
-            let server = self.clone();
-            listening.spawn(async move { server.accept(listener, Choice::SourcePort).await });
+            listening.spawn(async move { server.accept(listener, door).await });
         }
         *self.listening.borrow_mut() = Some(listening);
         Ok(bound)
@@ -168,6 +221,7 @@ impl Server {
 
     async fn end_connections(&self, patience: Duration) {
         let told = self.next_connection.get();
+        self.shaking.notify_all();
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
         let ended = async {
@@ -188,6 +242,7 @@ impl Server {
         if let Some(listening) = listening {
             listening.cancel().await;
         }
+        self.shaking.notify_all();
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
         if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
@@ -202,7 +257,7 @@ impl Server {
             host_id: self.cluster.node().host_id.to_string(),
             shard: runtime::shard_id(),
             shards: runtime::shard_count(),
-            shard_aware_port: self.shard_aware_port.get(),
+            ports: self.shard_aware.get(),
         }
     }
 
@@ -247,7 +302,7 @@ impl Server {
         &self.processor
     }
 
-    async fn accept(self: Rc<Self>, listener: TcpListener, choice: Choice) {
+    async fn accept(self: Rc<Self>, listener: TcpListener, door: Door) {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -259,7 +314,7 @@ impl Server {
                 }
             };
             let shards = runtime::shard_count();
-            let shard = match choice {
+            let shard = match door.choice {
                 Choice::SourcePort => peer.port() % shards,
                 Choice::InTurn => {
                     let shard = self.next_shard.get();
@@ -269,16 +324,48 @@ impl Server {
             };
             let stream = stream.detach();
             runtime::on_shard(shard, move || async move {
-                runtime::local::get::<Server>().serve(stream);
+                runtime::local::get::<Server>().serve(stream, door);
             })
             .await;
         }
     }
 
-    fn serve(self: &Rc<Self>, stream: DetachedStream) {
+    fn serve(self: &Rc<Self>, stream: DetachedStream, door: Door) {
         let number = self.next_connection.get();
         self.next_connection.set(number + 1);
-        let connection = Rc::new(Connection::new(self.clone(), stream.attach()));
+        let tcp = stream.attach();
+        if !door.encrypted {
+            self.welcome(number, tcp.into());
+            return;
+        }
+        let server = self.clone();
+        self.serving.spawn_in(runtime::group::STATEMENT, async move {
+            if let Some(stream) = server.shake(tcp).await {
+                server.welcome(number, stream);
+            }
+        });
+    }
+
+    /// Encrypts a connection (*shaken-first*).
+    async fn shake(&self, tcp: TcpStream) -> Option<Stream> {
+        let peer = tcp.peer_addr();
+        let config = tls::service::current(ENCRYPTION)?;
+        let shaken = tls::handshake::accept(tcp, config, SHAKING_MAX);
+        match race(shaken, self.shaking.notified()).await {
+            Either::Left(Ok(stream)) => Some(stream),
+            Either::Left(Err(failed)) => {
+                self.admission.count(|counters| counters.tls_refused += 1);
+                if !matches!(failed, Failed::Ended | Failed::Net(_)) {
+                    tracing::debug!(target: "cql_server", "client {peer}: {failed}");
+                }
+                None
+            }
+            Either::Right(()) => None,
+        }
+    }
+
+    fn welcome(self: &Rc<Self>, number: u64, stream: Stream) {
+        let connection = Rc::new(Connection::new(self.clone(), stream));
         self.connections.borrow_mut().insert(number, connection.clone());
         let server = self.clone();
         self.serving.spawn_in(runtime::group::STATEMENT, async move {
@@ -309,17 +396,11 @@ impl Server {
                 keyspace: connection.session.keyspace().map(|name| name.to_string()),
                 options: connection.options.borrow().clone(),
                 shard: runtime::shard_id(),
+                agreed: connection.stream.agreed().cloned(),
             })
         });
         clients.collect()
     }
-}
-
-/// How a connection's shard is chosen.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    InTurn,
-    SourcePort,
 }
 
 /// How far a connection is.
@@ -359,4 +440,6 @@ pub struct Client {
     /// What STARTUP said.
     pub options: Vec<(String, String)>,
     pub shard: u16,
+    /// How it is encrypted, if it is.
+    pub agreed: Option<tls::Agreed>,
 }

@@ -9,8 +9,15 @@ pub(crate) struct Facts {
     pub(crate) host_id: String,
     pub(crate) shard: u16,
     pub(crate) shards: u16,
-    /// `None`: drivers are not told of shards.
-    pub(crate) shard_aware_port: Option<u16>,
+    /// With neither port drivers are not told of shards.
+    pub(crate) ports: ShardAware,
+}
+
+/// The ports where the source port chooses the shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardAware {
+    pub(crate) plain: Option<u16>,
+    pub(crate) encrypted: Option<u16>,
 }
 
 /// Extension keys that a client may echo in STARTUP.
@@ -32,7 +39,7 @@ pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
         (RATE_LIMIT_ERROR, one("ERROR_CODE=61440")),
         (METADATA_ID, Vec::new()),
     ];
-    if let Some(port) = facts.shard_aware_port {
+    if facts.ports != ShardAware::default() {
         entries.extend([
             (TABLETS, Vec::new()),
             ("SCYLLA_SHARD", one(&facts.shard.to_string())),
@@ -40,8 +47,13 @@ pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
             ("SCYLLA_SHARDING_ALGORITHM", one("biased-token-round-robin")),
             ("SCYLLA_SHARDING_IGNORE_MSB", one("0")),
             ("SCYLLA_PARTITIONER", one(cluster::node::PARTITIONER)),
-            ("SCYLLA_SHARD_AWARE_PORT", one(&port.to_string())),
         ]);
+        let ports = [
+            ("SCYLLA_SHARD_AWARE_PORT", facts.ports.plain),
+            ("SCYLLA_SHARD_AWARE_PORT_SSL", facts.ports.encrypted),
+        ];
+        let open = ports.into_iter().filter_map(|(name, port)| Some((name, port?)));
+        entries.extend(open.map(|(name, port)| (name, one(&port.to_string()))));
     }
     entries
 }
@@ -52,20 +64,26 @@ mod tests {
 
     #[test]
     fn shards_are_told_of_where_drivers_may_use_them() {
-        let facts = |shard_aware_port| Facts {
+        let facts = |plain, encrypted| Facts {
             host_id: "h".to_string(),
             shard: 1,
             shards: 2,
-            shard_aware_port,
+            ports: ShardAware { plain, encrypted },
         };
         let find = |entries: &[(&str, Vec<String>)], key| {
             entries.iter().find(|(name, _)| *name == key).map(|(_, values)| values.join(","))
         };
-        let aware = entries(&facts(Some(19042)));
+        let aware = entries(&facts(Some(19042), None));
         assert_eq!(find(&aware, "SCYLLA_SHARD_AWARE_PORT").as_deref(), Some("19042"));
         assert_eq!(find(&aware, "SCYLLA_SHARD").as_deref(), Some("1"));
         assert_eq!(find(&aware, TABLETS).as_deref(), Some(""));
-        let unaware = entries(&facts(None));
+        assert_eq!(find(&aware, "SCYLLA_SHARD_AWARE_PORT_SSL"), None);
+        let both = entries(&facts(Some(19042), Some(19142)));
+        assert_eq!(find(&both, "SCYLLA_SHARD_AWARE_PORT_SSL").as_deref(), Some("19142"));
+        let encrypted = entries(&facts(None, Some(19142)));
+        assert_eq!(find(&encrypted, "SCYLLA_SHARD_AWARE_PORT"), None);
+        assert_eq!(find(&encrypted, "SCYLLA_SHARD").as_deref(), Some("1"));
+        let unaware = entries(&facts(None, None));
         assert_eq!([find(&unaware, "SCYLLA_NR_SHARDS"), find(&unaware, TABLETS)], [None, None]);
     }
 }

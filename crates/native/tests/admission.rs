@@ -115,6 +115,8 @@ async fn serve(env: &CqlEnv, limits: Limits, value_bytes: usize) -> (Rc<Server>,
     let config = Config {
         plain: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
         shard_aware: None,
+        encrypted: None,
+        encrypted_shard_aware: None,
         tells_shards: false,
         body_bytes_max: 16 << 20,
         limits,

@@ -6,6 +6,7 @@
 //!
 //! No decision about data is made here.
 
+mod encryption;
 mod ephemeral;
 mod large_data;
 mod limits;

@@ -6,6 +6,7 @@
 //!  - *locked-first*: nothing in the data folder is looked at before its lock is ours.
 //!  - *ready-last*: the node calls itself ready when every listener is up.
 
+use crate::encryption::{self, Encryption};
 use crate::ephemeral::{self, Folder};
 use crate::logging::{self, Stream};
 use crate::node;
@@ -150,6 +151,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     notify::status("locking the data directory");
     let _lock = node::lock(&plan.workdir).await?;
     check_options(&plan.values)?;
+    let encryption = Encryption::start(&plan.values).await?;
     notify::status("loading");
     node::start(plan.node.clone()).await?;
     let api = start_api(plan)?;
@@ -176,7 +178,9 @@ async fn serve(plan: &Plan) -> Result<(), String> {
         storage.expire_snapshots().await;
     });
     background.spawn(node::write_down_compactions());
-    let reason = wait_for_end(plan).await;
+    let hangup = Rc::new(Notify::new());
+    background.spawn(encryption.watch(hangup.clone()));
+    let reason = wait_for_end(plan, &hangup).await;
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
@@ -215,11 +219,7 @@ fn check_options(values: &Values) -> Result<(), String> {
             return Err(format!("option {name}: {wanted} is not supported yet, only {able} is"));
         }
     }
-    let encrypts = |entry: &String| matches!(entry.as_str(), "enabled=true" | "enabled=1");
-    if values.list("client_encryption_options").iter().any(encrypts) {
-        return Err("option client_encryption_options: TLS is not supported yet".to_string());
-    }
-    Ok(())
+    encryption::check(values)
 }
 
 /// Serves the REST API, if it is wanted.
@@ -289,18 +289,21 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
     .await;
     let server = runtime::local::get::<Server>();
     let bound = server.listen().await.map_err(|error| error.to_string())?;
-    for (address, kind) in [(bound.plain, "non-shard-aware"), (bound.shard_aware, "shard-aware")] {
-        if let Some(address) = address {
-            tracing::info!(
-                target: "cql_server",
-                "Starting listening for CQL clients on {address} (unencrypted, {kind})"
-            );
-        }
+    for (address, door) in bound.doors() {
+        let encrypted = if door.encrypted { "encrypted" } else { "unencrypted" };
+        let kind = match door.choice {
+            native::Choice::InTurn => "non-shard-aware",
+            native::Choice::SourcePort => "shard-aware",
+        };
+        tracing::info!(
+            target: "cql_server",
+            "Starting listening for CQL clients on {address} ({encrypted}, {kind})"
+        );
     }
     Ok(bound)
 }
 
-async fn wait_for_end(plan: &Plan) -> &'static str {
+async fn wait_for_end(plan: &Plan, hangup: &Notify) -> &'static str {
     let parent = plan.parent;
     let gone = async {
         match plan.ephemeral {
@@ -313,6 +316,7 @@ async fn wait_for_end(plan: &Plan) -> &'static str {
             match runtime::signal::wait().await {
                 Signal::Terminate | Signal::Interrupt => return,
                 Signal::Hangup => {
+                    hangup.notify_all();
                     let text = "SIGHUP: no option of this version changes while the node runs";
                     tracing::warn!(target: "init", "{text}");
                 }
@@ -379,10 +383,18 @@ pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Conf
     let tells_shards = values.flag("enable_shard_aware_drivers");
     let plain = port("native_transport_port")?.filter(|_| serves);
     let shard_aware = port("native_shard_aware_transport_port")?.filter(|_| serves && tells_shards);
+    let encrypts = encryption::wanted(values, native::server::ENCRYPTION)?.is_some();
+    let sister = port("native_transport_port_ssl")?.filter(|_| serves);
+    let (plain, encrypted) = encryption::ports(encrypts, plain, sister);
+    let sister = port("native_shard_aware_transport_port_ssl")?;
+    let sister = sister.filter(|_| serves && tells_shards);
+    let (shard_aware, encrypted_shard_aware) = encryption::ports(encrypts, shard_aware, sister);
     let megabytes = values.integer("native_transport_max_frame_size_in_mb").clamp(1, 256);
     Ok(native::Config {
         plain,
         shard_aware,
+        encrypted,
+        encrypted_shard_aware,
         tells_shards,
         body_bytes_max: (megabytes as usize) << 20,
         limits: admission_limits(values, shards)?,

@@ -59,11 +59,8 @@ fn version_row() -> Named {
 }
 
 fn protocol_row(bound: native::Bound) -> Named {
-    let addresses: Vec<Vec<u8>> = [bound.plain, bound.shard_aware]
-        .into_iter()
-        .flatten()
-        .map(|address| text(address.to_string()))
-        .collect();
+    let addresses: Vec<Vec<u8>> =
+        bound.doors().map(|(address, _)| text(address.to_string())).collect();
     let mut listed = Vec::new();
     value::write_collection(addresses.iter().map(Vec::as_slice), &mut listed);
     vec![
@@ -136,7 +133,7 @@ fn client_row(client: Client) -> Named {
     let mut listed = Vec::new();
     let entries = pairs.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
     value::write_map(entries, &mut listed);
-    vec![
+    let mut row = vec![
         ("address", address),
         ("port", i32::from(client.address.port()).to_be_bytes().to_vec()),
         ("client_type", text("cql")),
@@ -147,8 +144,13 @@ fn client_row(client: Client) -> Named {
         ("protocol_version", i32::from(client.version.unwrap_or(0)).to_be_bytes().to_vec()),
         ("scheduling_group", text("statement")),
         ("shard_id", i32::from(client.shard).to_be_bytes().to_vec()),
-        ("ssl_enabled", vec![0]),
+        ("ssl_enabled", vec![u8::from(client.agreed.is_some())]),
         ("username", text("anonymous")),
         ("client_options", listed),
-    ]
+    ];
+    if let Some(agreed) = &client.agreed {
+        row.push(("ssl_protocol", text(agreed.protocol)));
+        row.push(("ssl_cipher_suite", text(&agreed.cipher_suite)));
+    }
+    row
 }

@@ -32,4 +32,5 @@ pub mod testing;
 
 pub use options::{ClientAuth, Options};
 pub use service::Keeper;
+pub use session::Agreed;
 pub use stream::Stream;

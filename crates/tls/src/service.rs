@@ -53,6 +53,11 @@ impl Keeper {
         Ok(Keeper { option, options, used, complaint: None })
     }
 
+    /// The option it keeps.
+    pub fn option(&self) -> &'static str {
+        self.option
+    }
+
     /// Looks at the files, and has every shard use them if they have changed (*whole-or-old*);
     /// whether they had, or why they are not used. A complaint is told once.
     pub async fn look(&mut self) -> Result<bool, Option<String>> {

@@ -44,6 +44,8 @@ async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
     let config = native::Config {
         plain: Some(any),
         shard_aware: None,
+        encrypted: None,
+        encrypted_shard_aware: None,
         ..crate::server::native_config(&bench.values, bench.shards)?
     };
     runtime::on_all_shards(move || {
