@@ -2,8 +2,7 @@
 //! metrics for Prometheus.
 //!
 //! In reading order: [`Server`] (listens, on shard 0), `http` (a connection), `call` (a request
-//! and its answer), `rest` (which request is what, and what it does), [`metrics`], [`client`] (the
-//! other side, for tools).
+//! and its answer), `rest` (which request is what, and what it does), [`metrics`].
 //!
 //! Invariants
 //!  - *asks-the-owner*: shard 0 serves; what belongs to shards is asked of each of them.
@@ -12,7 +11,6 @@
 //! This crate knows no CQL and no other node. It has no authentication: the loopback address
 //! is where it belongs.
 
-pub mod client;
 pub mod metrics;
 
 mod call;

@@ -279,6 +279,42 @@ impl TcpStream {
     }
 }
 
+/// What protocols are spoken over: a connection, or one that encrypts what goes through it.
+/// Reading and writing may go on at once; two reads, or two writes, may not.
+#[allow(async_fn_in_trait, reason = "a shard's futures are its own: none has to be Send")]
+pub trait Stream: 'static {
+    /// Appends what has arrived, at least one byte, to the spare capacity of `buf`, or to some that
+    /// is made; 0 when the peer has ended. The buffer comes back in any case.
+    async fn read(&self, buf: Vec<u8>) -> (Result<usize, NetError>, Vec<u8>);
+
+    /// Sends all of `buf`. The buffer comes back in any case.
+    async fn write_all(&self, buf: Vec<u8>) -> (Result<(), NetError>, Vec<u8>);
+
+    /// Ends our side: the peer reads to the end.
+    fn shutdown(&self) -> Result<(), NetError>;
+
+    /// The address of the peer.
+    fn peer_addr(&self) -> SocketAddr;
+}
+
+impl Stream for TcpStream {
+    async fn read(&self, buf: Vec<u8>) -> (Result<usize, NetError>, Vec<u8>) {
+        TcpStream::read(self, buf).await
+    }
+
+    async fn write_all(&self, buf: Vec<u8>) -> (Result<(), NetError>, Vec<u8>) {
+        TcpStream::write_all(self, buf).await
+    }
+
+    fn shutdown(&self) -> Result<(), NetError> {
+        TcpStream::shutdown(self)
+    }
+
+    fn peer_addr(&self) -> SocketAddr {
+        TcpStream::peer_addr(self)
+    }
+}
+
 /// A real descriptor as a socket, for calls that do not block.
 fn borrow(fd: &Rc<Fd>) -> SockRef<'_> {
     SockRef::from(&**fd)

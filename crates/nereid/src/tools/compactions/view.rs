@@ -7,14 +7,15 @@
 //!  - *seldom*: the list of what has ended is asked for when something has, and not all the time:
 //!    the node reads a week of it.
 
-use admin::client;
+use super::ANSWER_WITHIN;
+use http::{Client, Method, Request};
 use runtime::time::Instant;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 const JOBS: &str = "/compaction_manager/compactions";
-const ENDED: &str = "/compaction_manager/compaction_history?limit=5";
+const ENDED: &str = "/compaction_manager/compaction_history";
 const COMPLETED: &str = "/compaction_manager/metrics/completed_tasks";
 const PENDING: &str = "/compaction_manager/metrics/pending_tasks";
 const HELD: &str = "/compaction_manager/metrics/held_for_space";
@@ -214,7 +215,7 @@ impl Asker {
         if is_early || self.ended_due == 0 {
             return Ok(());
         }
-        let told = ask(peer, ENDED).await?;
+        let told = ask_for(peer, request(ENDED).with("limit", "5")).await?;
         let told = told.as_ref().and_then(Value::as_array).into_iter().flatten();
         self.ended = told.take(ENDED_MAX).map(ended_of).collect();
         self.ended_due -= 1;
@@ -225,7 +226,16 @@ impl Asker {
 
 /// What a node answers; `None`: it knows no such thing (*less-is-fine*).
 async fn ask(peer: SocketAddr, path: &str) -> Result<Option<Value>, String> {
-    let reply = client::get(peer, path).await?;
+    ask_for(peer, request(path)).await
+}
+
+fn request(path: &str) -> Request {
+    Request::new(Method::Get, path)
+}
+
+async fn ask_for(peer: SocketAddr, request: Request) -> Result<Option<Value>, String> {
+    let reply = Client::new(peer).send(&request, ANSWER_WITHIN).await?;
+    let path = request.target();
     let value = serde_json::from_slice(&reply.body);
     match (reply.status, value) {
         (200, Ok(value)) => Ok(Some(value)),
