@@ -234,11 +234,11 @@ fn typed<T: SettingValue>(live: Live<T>, rule: Rule<T>) -> Rc<dyn Slot> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub name: &'static str,
-    /// `bool`, `integer`, `string` or `string list`.
+    /// `bool`, `integer`, `double`, `string`, `string list`, `string map` or `json`.
     pub kind: &'static str,
     /// As JSON.
     pub shown: String,
-    /// `default`, `config` or `cli`.
+    /// `default`, `config`, `cli` or `internal`.
     pub source: &'static str,
     /// Whether it can be changed even if nobody registers it: it then does nothing.
     pub changes: bool,
@@ -309,6 +309,7 @@ impl Settings {
             _ if !changes => None,
             "bool" => bool::parse(&shown).map(|it| typed(Live::fixed(it), anything)),
             "integer" => i64::parse(&shown).map(|it| typed(Live::fixed(it), anything)),
+            "double" => f64::parse(&shown).map(|it| typed(Live::fixed(it), anything)),
             "string list" => {
                 <Rc<[String]>>::parse(&shown).map(|it| typed(Live::fixed(it), anything))
             }

@@ -63,7 +63,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
     ];
     for (name, value) in wanted {
         if values.source(name) == Source::Default {
-            let set = values.set(name, vec![value.to_string()], Source::File);
+            let set = values.set(name, vec![value.to_string()], Source::Internal);
             debug_assert!(set.is_ok(), "{name} is an option");
         }
     }

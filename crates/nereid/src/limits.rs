@@ -199,11 +199,9 @@ mod tests {
         check("smp", "1", true);
         check(KILL, "8", true);
         check(KILL, "0", false);
-        check(KILL, "x", false);
         check(ABORT, "0", true);
         check(ABORT, "1.5", false);
         check(FORMAT, "me", true);
-        check(FORMAT, "mc", false);
         check(INDEX_SCALE, "0", true);
         check(INDEX_SCALE, "-1", false);
         check(COMPACTION, "1000", true);

@@ -21,7 +21,7 @@ mod tables;
 mod tools;
 mod version;
 
-use options::{Invocation, Source, Values};
+use options::{Invocation, Note, Source, Values};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -66,8 +66,8 @@ fn serve(words: &[String]) -> ExitCode {
     };
     let warnings = match read_options_file(&mut values) {
         Ok(warnings) => warnings,
-        Err(text) => {
-            eprintln!("{text}");
+        Err(faults) => {
+            faults.iter().for_each(|text| eprintln!("{text}"));
             return ExitCode::from(2);
         }
     };
@@ -75,8 +75,8 @@ fn serve(words: &[String]) -> ExitCode {
 }
 
 /// Reads the options file, where there is one: the one named, or the usual places. Returns
-/// warnings.
-fn read_options_file(values: &mut Values) -> Result<Vec<String>, String> {
+/// warnings, or all that is wrong.
+fn read_options_file(values: &mut Values) -> Result<Vec<String>, Vec<String>> {
     let named = values.source("options_file") != Source::Default;
     let path = match named {
         true => PathBuf::from(values.text("options_file")),
@@ -85,8 +85,10 @@ fn read_options_file(values: &mut Values) -> Result<Vec<String>, String> {
             None => return Ok(Vec::new()),
         },
     };
-    let text = options::read_text(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    values.read_file(&text).map_err(|refused| format!("{}: {refused}", path.display()))
+    let text =
+        options::read_text(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+    let of_file = |notes: Vec<Note>| notes.iter().map(|note| note.of_file(&path)).collect();
+    values.read_file(&text).map(of_file).map_err(of_file)
 }
 
 fn usual_options_file() -> Option<PathBuf> {

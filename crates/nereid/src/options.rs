@@ -3,11 +3,15 @@
 //! Every option of ScyllaDB's configuration is known here, so that its launch scripts and files
 //! work unchanged; what a node of today does not use yet is stored and shown, and does nothing.
 //!
+//! In reading order: [`kind`] (what a value can be), [`table`] (the options), [`file`] and [`line`]
+//! (where values come from), [`live`] (how parts of a node are given them).
+//!
 //! Invariants
 //!  - *known-or-refused*: a name that is not in the table stops the start, with the nearest name.
-//!  - *source-kept*: each value knows where it came from (default, file or command line).
+//!  - *source-kept*: each value knows where it came from (default, file, command line, ourselves).
 
 mod file;
+mod kind;
 mod line;
 mod live;
 mod table;
@@ -16,9 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::HashMap;
 
+pub(crate) use file::{Note, Place};
 pub(crate) use line::{Invocation, parse_line};
 pub(crate) use live::offers;
-pub(crate) use table::{OPTIONS, OptionRow};
+pub(crate) use table::{OptionRow, rows};
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(crate) enum Source {
     Default,
     File,
     CommandLine,
+    /// The node itself, from other options.
+    Internal,
 }
 
 impl Source {
@@ -35,6 +42,7 @@ impl Source {
             Source::Default => "default",
             Source::File => "config",
             Source::CommandLine => "cli",
+            Source::Internal => "internal",
         }
     }
 }
@@ -49,10 +57,19 @@ impl std::fmt::Display for Refused {
     }
 }
 
+/// The value of an option that somebody gave.
+#[derive(Clone, Debug)]
+struct Given {
+    values: Vec<String>,
+    source: Source,
+    /// In the file.
+    at: Option<Place>,
+}
+
 /// The value of every option, by its name in the file (underscores).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    given: HashMap<String, (Vec<String>, Source)>,
+    given: HashMap<&'static str, Given>,
     asked: Asked,
 }
 
@@ -62,13 +79,13 @@ struct Asked(Arc<[AtomicBool]>);
 
 impl Default for Asked {
     fn default() -> Asked {
-        Asked(OPTIONS.iter().map(|_| AtomicBool::new(false)).collect())
+        Asked(rows().map(|_| AtomicBool::new(false)).collect())
     }
 }
 
 impl Asked {
     fn flag(&self, row: &OptionRow) -> Option<&AtomicBool> {
-        let at = OPTIONS.iter().position(|known| known.name == row.name)?;
+        let at = rows().position(|known| known.name == row.name)?;
         self.0.get(at)
     }
 }
@@ -78,21 +95,21 @@ impl Values {
     pub(crate) fn set(
         &mut self,
         name: &str,
-        value: Vec<String>,
+        values: Vec<String>,
         source: Source,
     ) -> Result<(), Refused> {
         let Some(row) = OptionRow::of(name) else { return Err(unknown(name)) };
-        for one in &value {
-            row.kind.check(name, one)?;
+        for one in &values {
+            row.kind.check(name, one, row.default)?;
         }
-        self.given.insert(row.name.to_string(), (value, source));
+        self.given.insert(row.name, Given { values, source, at: None });
         Ok(())
     }
 
     /// The text of an option: as given, or its default.
     pub(crate) fn text(&self, name: &str) -> &str {
         let row = self.ask(name);
-        match self.given.get(row.name).and_then(|(values, _)| values.last()) {
+        match self.given.get(row.name).and_then(|given| given.values.last()) {
             Some(value) => value,
             None => row.default,
         }
@@ -102,10 +119,22 @@ impl Values {
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let row = self.ask(name);
         match self.given.get(row.name) {
-            Some((values, _)) => values.clone(),
+            Some(given) => given.values.clone(),
             None if row.default.is_empty() => Vec::new(),
             None => vec![row.default.to_string()],
         }
+    }
+
+    /// As JSON; what is nobody else's business as asterisks.
+    pub(crate) fn shown(&self, row: &OptionRow) -> String {
+        let is_given = self.given.get(row.name).is_some_and(|given| given.values != [""]);
+        if row.is_secret && is_given {
+            return "\"***\"".to_owned();
+        }
+        row.kind.shown(&match row.kind.is_plural() {
+            true => self.list(row.name),
+            false => vec![self.text(row.name).to_owned()],
+        })
     }
 
     fn ask(&self, name: &str) -> &'static OptionRow {
@@ -128,12 +157,17 @@ impl Values {
             self.source(row.name) != Source::Default
                 && asked.is_some_and(|flag| !flag.load(Ordering::Relaxed))
         };
-        OPTIONS.iter().filter(is_unasked).map(|row| row.name).collect()
+        rows().filter(is_unasked).map(|row| row.name).collect()
     }
 
     /// Whether it was given at all, and by whom.
     pub(crate) fn source(&self, name: &str) -> Source {
-        self.given.get(name).map_or(Source::Default, |(_, source)| *source)
+        self.given.get(name).map_or(Source::Default, |given| given.source)
+    }
+
+    /// Where in the file it was given.
+    pub(crate) fn place(&self, name: &str) -> Option<Place> {
+        self.given.get(name).and_then(|given| given.at)
     }
 
     /// A number; `Kind::check` has seen to it that it is one.
@@ -143,55 +177,94 @@ impl Values {
 
     /// A flag.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        matches!(self.text(name), "1" | "true" | "yes" | "on")
+        kind::flag_of(self.text(name)).unwrap_or(false)
     }
 
     /// Sets what a YAML file holds. Names of old Cassandra options that mean nothing any more give
-    /// a warning each.
-    pub(crate) fn read_file(&mut self, text: &str) -> Result<Vec<String>, Refused> {
-        let mut warnings = Vec::new();
-        for (name, value) in file::parse(text)? {
-            if table::LEGACY.contains(&name.as_str()) {
-                warnings.push(format!("option {name} has no effect and is ignored"));
+    /// a warning each. All that is wrong is told at once, and then nothing is set.
+    pub(crate) fn read_file(&mut self, text: &str) -> Result<Vec<Note>, Vec<Note>> {
+        let (mut warnings, mut faults, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in file::parse(text).map_err(|fault| vec![fault])? {
+            if table::LEGACY.contains(&entry.name.as_str()) {
+                let text = format!("option {} has no effect and is ignored", entry.name);
+                warnings.push(Note::new(entry.at, text));
                 continue;
             }
-            let Some(row) = OptionRow::of(&name) else { return Err(unknown(&name)) };
+            match given_by(&entry) {
+                Ok(Some(given)) => found.push(given),
+                Ok(None) => {}
+                Err(wrong) => faults.extend(wrong),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        for (row, given) in found {
             if self.source(row.name) != Source::CommandLine {
-                self.set(&name, value, Source::File)?;
+                self.given.insert(row.name, given);
             }
         }
         Ok(warnings)
     }
-}
 
-impl Values {
     /// As [`Values::read_file`], for who only wants to know: what is refused is passed over.
     /// Returns why, one by one.
     pub(crate) fn read_file_leniently(&mut self, text: &str) -> Result<Vec<String>, Refused> {
         let mut complaints = Vec::new();
-        for (name, value) in file::parse(text)? {
-            if table::LEGACY.contains(&name.as_str()) {
-                complaints.push(format!("Option is deprecated : {name}"));
-            } else if OptionRow::of(&name).is_none() {
-                complaints.push(format!("Unknown option : {name}"));
-            } else if let Err(refused) = self.set(&name, value, Source::File) {
-                complaints.push(refused.to_string());
+        let entries = file::parse(text).map_err(|fault| Refused(fault.text))?;
+        for entry in entries {
+            if table::LEGACY.contains(&entry.name.as_str()) {
+                complaints.push(format!("Option is deprecated : {}", entry.name));
+            } else if OptionRow::of(&entry.name).is_none() {
+                complaints.push(format!("Unknown option : {}", entry.name));
+            } else {
+                match given_by(&entry) {
+                    Ok(Some((row, given))) => drop(self.given.insert(row.name, given)),
+                    Ok(None) => {}
+                    Err(faults) => complaints.extend(faults.into_iter().map(|fault| fault.text)),
+                }
             }
         }
         Ok(complaints)
     }
 }
 
+/// What an entry of a file sets; nothing if it has no value.
+fn given_by(entry: &file::Entry) -> Result<Option<(&'static OptionRow, Given)>, Vec<Note>> {
+    let name = entry.name.as_str();
+    let refuse = |at, text| Err(vec![Note::new(at, text)]);
+    let Some(row) = OptionRow::of(name) else { return refuse(entry.at, unknown(name).0) };
+    if row.is_of_line {
+        let text = format!("option {name}: it belongs on the command line, not in a file");
+        return refuse(entry.at, text);
+    }
+    let texts = entry.value.texts(name, row.kind).map_err(|fault| vec![fault])?;
+    let checked = texts.iter().filter_map(|(text, at)| {
+        let refused = row.kind.check(name, text, row.default).err()?;
+        Some(Note::new(*at, refused.0))
+    });
+    let faults: Vec<Note> = checked.collect();
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let values = texts.into_iter().map(|(text, _)| text).collect();
+    let given = Given { values, source: Source::File, at: Some(entry.at) };
+    Ok((!entry.value.is_nothing(row.kind)).then_some((row, given)))
+}
+
 /// The refusal of an unknown name, with the nearest known one.
 pub(crate) fn unknown(name: &str) -> Refused {
     let wanted = name.replace('-', "_");
-    let near = OPTIONS.iter().map(|row| (distance(&wanted, row.name), row.name)).min();
-    match near {
-        Some((far, near)) if far <= wanted.len() / 3 + 1 => {
-            Refused(format!("unknown option {name}; did you mean {near}?"))
-        }
-        _ => Refused(format!("unknown option {name}; --help lists the options")),
+    match nearest(&wanted, rows().map(|row| row.name)) {
+        Some(near) => Refused(format!("unknown option {name}; did you mean {near}?")),
+        None => Refused(format!("unknown option {name}; --help lists the options")),
     }
+}
+
+/// The name that was probably meant.
+fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (far, near) = names.map(|name| (distance(wanted, name), name)).min()?;
+    (far <= wanted.len() / 3 + 1).then_some(near)
 }
 
 /// How many letters must be inserted, removed or replaced to get from `a` to `b`.

@@ -1,7 +1,8 @@
 //! The command line of the server: every option of the table as `--name-with-dashes value`.
 
-use super::table::{Kind, OPTIONS, OptionRow};
-use super::{Refused, Source, Values, unknown};
+use super::kind::Kind;
+use super::table::{GROUPS, OptionRow};
+use super::{Refused, Source, Values, rows, unknown};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
@@ -33,7 +34,7 @@ pub(crate) fn parse_line(words: &[String]) -> Result<Invocation, Refused> {
         }
     }
     let mut values = Values::default();
-    for row in OPTIONS {
+    for row in rows() {
         if matches.value_source(row.name) != Some(clap::parser::ValueSource::CommandLine) {
             continue;
         }
@@ -76,8 +77,9 @@ fn command() -> Command {
     ] {
         command = command.arg(Arg::new(name).long(name).action(ArgAction::SetTrue).help(about));
     }
-    for row in OPTIONS {
-        command = command.arg(argument(row));
+    for group in GROUPS {
+        command = command.next_help_heading(group.name);
+        command = command.args(group.rows.iter().map(argument));
     }
     command
 }
@@ -93,10 +95,13 @@ fn argument(row: &OptionRow) -> Arg {
         // Negative numbers are values; so is whatever else an operator writes after the name.
         _ => argument.num_args(1).allow_hyphen_values(true),
     };
-    argument.value_name(row.kind.word()).hide(row.about.is_empty())
+    argument.value_name(row.kind.word()).hide_short_help(row.is_idle)
 }
 
 fn runtime_help() -> String {
-    let rows = OPTIONS.iter().take_while(|row| row.name != "cluster_name");
-    rows.map(|row| format!("  --{:32} {}\n", row.name.replace('_', "-"), row.help())).collect()
+    let of_runtime = GROUPS.first().map(|group| group.rows).unwrap_or_default();
+    of_runtime
+        .iter()
+        .map(|row| format!("  --{:32} {}\n", row.name.replace('_', "-"), row.help()))
+        .collect()
 }

@@ -1,53 +1,24 @@
-//! The table of options: name, kind, default, and what it does where a node of today uses it.
-//! Rows without a description are known and stored, and have no effect yet.
+//! The table of options: name, kind, default, what it is for, whether it changes while a node runs
+//! and whether anything depends on it yet. One file for each group.
+//!
+//! A row is added where its group is: a constructor for its kind, then `.live()` where it changes
+//! while the node runs and `.idle()` as long as nothing depends on it. `docs/options.md` is made
+//! from the table by `nereid config reference`.
 
-use super::Refused;
+mod alternator;
+mod cluster;
+mod identity;
+mod legacy;
+mod network;
+mod requests;
+mod rest;
+mod runtime;
+mod security;
+mod storage;
+mod tablets;
 
-/// What an option's text must look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    Integer,
-    Flag,
-    /// Repeated on the command line, a list or a map in the file.
-    List,
-}
-
-impl Kind {
-    /// Refuses text of another kind.
-    pub(crate) fn check(self, name: &str, text: &str) -> Result<(), Refused> {
-        const WORDS: &[&str] = &["0", "1", "true", "false", "yes", "no", "on", "off", ""];
-        match self {
-            Kind::Integer if text.parse::<i64>().is_err() => {
-                Err(Refused(format!("option {name}: not a whole number: {text}")))
-            }
-            Kind::Flag if !WORDS.contains(&text) => {
-                Err(Refused(format!("option {name}: not a boolean: {text}")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The placeholder in `--help`.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Kind::Text => "TEXT",
-            Kind::Integer => "N",
-            Kind::Flag => "0|1",
-            Kind::List => "ITEM",
-        }
-    }
-
-    /// As `system.config` names it.
-    pub(crate) fn type_name(self) -> &'static str {
-        match self {
-            Kind::Text => "string",
-            Kind::Integer => "integer",
-            Kind::Flag => "bool",
-            Kind::List => "string list",
-        }
-    }
-}
+use super::kind::Kind;
+pub(crate) use legacy::LEGACY;
 
 /// One option.
 #[derive(Debug)]
@@ -55,648 +26,179 @@ pub(crate) struct OptionRow {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) default: &'static str,
+    /// One line, without its kind and its default.
     pub(crate) about: &'static str,
     pub(crate) short: Option<char>,
+    /// Whether it changes while the node runs.
+    pub(crate) is_live: bool,
+    /// Whether nothing depends on it yet: it is known, stored and shown.
+    pub(crate) is_idle: bool,
+    /// Whether it is about one start, and has no place in a file.
+    pub(crate) is_of_line: bool,
+    /// Whether its value is nobody's business but the node's.
+    pub(crate) is_secret: bool,
+}
+
+/// Options that belong together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    pub(crate) rows: &'static [OptionRow],
+}
+
+/// All options.
+pub(crate) const GROUPS: &[Group] = &[
+    Group { name: "Process and runtime", rows: runtime::ROWS },
+    Group { name: "Identity and folders", rows: identity::ROWS },
+    Group { name: "Addresses and ports", rows: network::ROWS },
+    Group { name: "Time limits", rows: requests::TIMES },
+    Group { name: "Limits and guardrails of requests", rows: requests::LIMITS },
+    Group { name: "Commitlog", rows: storage::LOG },
+    Group { name: "SSTables, caches and compaction", rows: storage::SSTABLES },
+    Group { name: "Reads at the same time", rows: storage::SEMAPHORES },
+    Group { name: "Cluster", rows: cluster::ROWS },
+    Group { name: "Repair and streaming", rows: cluster::REPAIR },
+    Group { name: "Hints, batches and views", rows: cluster::HINTS },
+    Group { name: "Tablets", rows: tablets::ROWS },
+    Group { name: "Security", rows: security::ROWS },
+    Group { name: "Audit", rows: security::AUDIT },
+    Group { name: "Functions of users", rows: rest::FUNCTIONS },
+    Group { name: "Alternator", rows: alternator::ROWS },
+    Group { name: "Search for vectors", rows: rest::VECTORS },
+    Group { name: "Everything else", rows: rest::ROWS },
+];
+
+/// Every option, in the order of the groups.
+pub(crate) fn rows() -> impl Iterator<Item = &'static OptionRow> {
+    GROUPS.iter().flat_map(|group| group.rows)
 }
 
 impl OptionRow {
     /// By name, with underscores or dashes.
     pub(crate) fn of(name: &str) -> Option<&'static OptionRow> {
-        let name = name.replace('-', "_");
-        OPTIONS.iter().find(|row| row.name == name)
+        let is_it = |known: &str| {
+            let same = |(a, b): (u8, u8)| a == b || (a == b'_' && b == b'-');
+            known.len() == name.len() && known.bytes().zip(name.bytes()).all(same)
+        };
+        rows().find(|row| is_it(row.name))
     }
 
     /// The line of `--help`.
     pub(crate) fn help(&self) -> String {
-        match self.default {
-            "" => self.about.to_string(),
-            default => format!("{} [default: {default}]", self.about).trim().to_string(),
+        let mut text = self.about.to_string();
+        if !self.default.is_empty() {
+            text.push_str(&format!(" [default: {}]", self.default));
         }
+        if self.is_idle {
+            text.push_str(" (no effect yet)");
+        }
+        text
+    }
+
+    const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        about: &'static str,
+    ) -> OptionRow {
+        OptionRow {
+            name,
+            kind,
+            default,
+            about,
+            short: None,
+            is_live: false,
+            is_idle: false,
+            is_of_line: false,
+            is_secret: false,
+        }
+    }
+
+    const fn short(self, letter: char) -> OptionRow {
+        OptionRow { short: Some(letter), ..self }
+    }
+
+    const fn live(self) -> OptionRow {
+        OptionRow { is_live: true, ..self }
+    }
+
+    const fn idle(self) -> OptionRow {
+        OptionRow { is_idle: true, ..self }
+    }
+
+    const fn of_line(self) -> OptionRow {
+        OptionRow { is_of_line: true, ..self }
+    }
+
+    const fn secret(self) -> OptionRow {
+        OptionRow { is_secret: true, ..self }
     }
 }
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    about: &'static str,
-    short: Option<char>,
-) -> OptionRow {
-    OptionRow { name, kind, default, about, short }
+type Words = &'static [&'static str];
+
+/// What becomes of something that is seldom wise.
+const MODES: Words = &["true", "warn", "false", "1", "0"];
+
+const fn text(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Text, default, about)
 }
 
-/// Every option; those of the runtime come first.
-pub(crate) const OPTIONS: &[OptionRow] = &[
-    row("smp", Kind::Integer, "0", "Shards to run", Some('c')),
-    row("0: one per core", Kind::Integer, "", "", None),
-    row("cpuset", Kind::Text, "", "Cores to run on, such as 0-3,8", None),
-    row("memory", Kind::Text, "", "Memory of the node, such as 2G", Some('m')),
-    row("reserve_memory", Kind::Text, "0", "", None),
-    row(
-        "overprovisioned",
-        Kind::Flag,
-        "0",
-        "Share the cores: no pinning, no polling while idle",
-        None,
-    ),
-    row("idle_poll_time_us", Kind::Text, "", "Microseconds to poll before sleeping", None),
-    row("poll_aio", Kind::Flag, "0", "", None),
-    row("task_quota_ms", Kind::Text, "0.5", "", None),
-    row(
-        "blocked_reactor_notify_ms",
-        Kind::Integer,
-        "25",
-        "Report a task that holds a shard longer than this",
-        None,
-    ),
-    row("max_networking_io_control_blocks", Kind::Integer, "10000", "", None),
-    row("max_io_requests", Kind::Integer, "0", "", None),
-    row("io_properties_file", Kind::Text, "", "", None),
-    row("io_setup", Kind::Text, "", "", None),
-    row("network_stack", Kind::Text, "posix", "", None),
-    row("lock_memory", Kind::Flag, "0", "", None),
-    row("thread_affinity", Kind::Flag, "1", "", None),
-    row("unsafe_bypass_fsync", Kind::Flag, "0", "Do not sync files: for tests only", None),
-    row("kernel_page_cache", Kind::Flag, "0", "Read and write through the page cache", None),
-    row("relaxed_dma", Kind::Flag, "0", "", None),
-    row("abort_on_seastar_bad_alloc", Kind::Flag, "0", "", None),
-    row("dump_memory_diagnostics_on_alloc_failure_kind", Kind::Text, "critical", "", None),
-    row("reactor_backend", Kind::Text, "auto", "auto, io_uring or epoll", None),
-    row("random_seed", Kind::Text, "", "", None),
-    row("collectd", Kind::Text, "", "", None),
-    row("collectd_address", Kind::Text, "", "", None),
-    row("collectd_hostname", Kind::Text, "", "", None),
-    row("default_log_level", Kind::Text, "info", "trace, debug, info, warn or error", None),
-    row("logger_log_level", Kind::List, "", "Level of one logger, such as sstable=debug", None),
-    row("log_to_stdout", Kind::Flag, "1", "", None),
-    row("log_to_syslog", Kind::Flag, "0", "", None),
-    row("log_with_color", Kind::Flag, "0", "", None),
-    row("logger_stdout_timestamps", Kind::Text, "real", "", None),
-    row("options_file", Kind::Text, "", "Read options from this YAML file", None),
-    row(
-        "ephemeral",
-        Kind::Flag,
-        "0",
-        "A throw-away node: temporary folder, free ports, one JSON line on stdout",
-        None,
-    ),
-    row("cluster_name", Kind::Text, "", "Name of the cluster", None),
-    row("workdir", Kind::Text, "nereid-data", "Folder of all data", Some('W')),
-    row("data_file_directories", Kind::List, "", "", None),
-    row("commitlog_directory", Kind::Text, "", "", None),
-    row("schema_commitlog_directory", Kind::Text, "", "", None),
-    row("hints_directory", Kind::Text, "", "", None),
-    row("view_hints_directory", Kind::Text, "", "", None),
-    row("saved_caches_directory", Kind::Text, "", "", None),
-    row("endpoint_snitch", Kind::Text, "SimpleSnitch", "", None),
-    row("seed_provider", Kind::List, "", "", None),
-    row("seed_provider_class_name", Kind::List, "", "", None),
-    row("seed_provider_parameters", Kind::List, "", "", None),
-    row("num_tokens", Kind::Integer, "1", "", None),
-    row("initial_token", Kind::Text, "", "", None),
-    row("partitioner", Kind::Text, "org.apache.cassandra.dht.Murmur3Partitioner", "", None),
-    row("auto_bootstrap", Kind::Flag, "1", "", None),
-    row("join_ring", Kind::Flag, "1", "", None),
-    row("replace_node_first_boot", Kind::Text, "", "", None),
-    row("replace_address", Kind::Text, "", "", None),
-    row("replace_address_first_boot", Kind::Text, "", "", None),
-    row("ignore_dead_nodes_for_replace", Kind::Text, "", "", None),
-    row("recovery_leader", Kind::Text, "", "", None),
-    row("host_id", Kind::Text, "", "", None),
-    row("ring_delay_ms", Kind::Integer, "30000", "", None),
-    row("shadow_round_ms", Kind::Integer, "300000", "", None),
-    row("shutdown_announce_in_ms", Kind::Integer, "2000", "", None),
-    row("skip_wait_for_gossip_to_settle", Kind::Integer, "-1", "", None),
-    row("murmur3_partitioner_ignore_msb_bits", Kind::Integer, "0", "", None),
-    row("developer_mode", Kind::Flag, "0", "Skip the checks of the environment", None),
-    row("maintenance_mode", Kind::Flag, "0", "", None),
-    row("experimental_features", Kind::List, "", "", None),
-    row("experimental", Kind::Flag, "0", "", None),
-    row("load_balance", Kind::Flag, "0", "", None),
-    row("consistent_cluster_management", Kind::Flag, "1", "", None),
-    row("force_schema_commit_log", Kind::Flag, "1", "", None),
-    row("force_gossip_topology_changes", Kind::Flag, "0", "", None),
-    row("maintenance_socket", Kind::Text, "ignore", "", None),
-    row("maintenance_socket_group", Kind::Text, "", "", None),
-    row("listen_address", Kind::Text, "localhost", "", None),
-    row("listen_interface", Kind::Text, "", "", None),
-    row("broadcast_address", Kind::Text, "", "", None),
-    row("listen_on_broadcast_address", Kind::Flag, "0", "", None),
-    row("listen_interface_prefer_ipv6", Kind::Flag, "0", "", None),
-    row("rpc_interface_prefer_ipv6", Kind::Flag, "0", "", None),
-    row("rpc_address", Kind::Text, "127.0.0.1", "Address to serve CQL on", None),
-    row("rpc_interface", Kind::Text, "", "", None),
-    row("broadcast_rpc_address", Kind::Text, "", "", None),
-    row("storage_port", Kind::Integer, "7000", "", None),
-    row("ssl_storage_port", Kind::Integer, "7001", "", None),
-    row("native_transport_port", Kind::Text, "9042", "Port of CQL", None),
-    row("0: a free one", Kind::Text, "", "", None),
-    row(
-        "native_transport_port_ssl",
-        Kind::Text,
-        "",
-        "Port of CQL with TLS, beside the plain",
-        None,
-    ),
-    row(
-        "native_shard_aware_transport_port",
-        Kind::Text,
-        "19042",
-        "Port where the source port chooses the shard",
-        None,
-    ),
-    row(
-        "native_shard_aware_transport_port_ssl",
-        Kind::Text,
-        "",
-        "The same where the source port chooses the shard",
-        None,
-    ),
-    row("native_transport_port_proxy_protocol", Kind::Text, "", "", None),
-    row("native_transport_port_ssl_proxy_protocol", Kind::Text, "", "", None),
-    row("native_shard_aware_transport_port_proxy_protocol", Kind::Text, "", "", None),
-    row("native_shard_aware_transport_port_ssl_proxy_protocol", Kind::Text, "", "", None),
-    row("start_native_transport", Kind::Flag, "1", "", None),
-    row("enable_shard_aware_drivers", Kind::Flag, "1", "", None),
-    row("rpc_keepalive", Kind::Flag, "1", "", None),
-    row("start_rpc", Kind::Flag, "0", "", None),
-    row("enable_ipv6_dns_lookup", Kind::Flag, "0", "", None),
-    row("api_address", Kind::Text, "localhost", "Address to serve the REST API on", None),
-    row("api_port", Kind::Text, "10000", "Port of the REST API; empty: not served", None),
-    row("prometheus_address", Kind::Text, "localhost", "Address to serve metrics on", None),
-    row("prometheus_port", Kind::Text, "9180", "Port of metrics; empty: not served", None),
-    row("prometheus_prefix", Kind::Text, "scylla", "Start of the names of metrics", None),
-    row("prometheus_allow_protobuf", Kind::Flag, "1", "", None),
-    row("alternator_port", Kind::Integer, "0", "", None),
-    row("alternator_https_port", Kind::Integer, "0", "", None),
-    row("alternator_port_proxy_protocol", Kind::Integer, "0", "", None),
-    row("alternator_https_port_proxy_protocol", Kind::Integer, "0", "", None),
-    row("alternator_address", Kind::Text, "0.0.0.0", "", None),
-    row("native_transport_max_frame_size_in_mb", Kind::Integer, "256", "Largest request", None),
-    row("uninitialized_connections_semaphore_cpu_concurrency", Kind::Integer, "8", "", None),
-    row("read_request_timeout_in_ms", Kind::Integer, "5000", "", None),
-    row("write_request_timeout_in_ms", Kind::Integer, "2000", "", None),
-    row("range_request_timeout_in_ms", Kind::Integer, "10000", "", None),
-    row("counter_write_request_timeout_in_ms", Kind::Integer, "5000", "", None),
-    row("cas_contention_timeout_in_ms", Kind::Integer, "1000", "", None),
-    row("truncate_request_timeout_in_ms", Kind::Integer, "60000", "", None),
-    row("request_timeout_in_ms", Kind::Integer, "10000", "", None),
-    row("group0_raft_op_timeout_in_ms", Kind::Integer, "60000", "", None),
-    row("request_timeout_on_shutdown_in_seconds", Kind::Integer, "30", "", None),
-    row("failure_detector_timeout_in_ms", Kind::Integer, "20000", "", None),
-    row("direct_failure_detector_ping_timeout_in_ms", Kind::Integer, "600", "", None),
-    row("phi_convict_threshold", Kind::Integer, "8", "", None),
-    row("max_concurrent_requests_per_shard", Kind::Text, "4294967295", "", None),
-    row("batch_size_warn_threshold_in_kb", Kind::Integer, "128", "", None),
-    row("batch_size_fail_threshold_in_kb", Kind::Integer, "1024", "", None),
-    row(
-        "tombstone_warn_threshold",
-        Kind::Integer,
-        "1000",
-        "warn of a page for which more tombstones and dead rows were read",
-        None,
-    ),
-    row("tombstone_failure_threshold", Kind::Integer, "100000", "", None),
-    row(
-        "query_tombstone_page_limit",
-        Kind::Integer,
-        "10000",
-        "cut a page after so many tombstones and dead rows",
-        None,
-    ),
-    row("query_page_size_in_bytes", Kind::Integer, "1048576", "", None),
-    row("max_partition_key_restrictions_per_query", Kind::Integer, "100", "", None),
-    row("max_clustering_key_restrictions_per_query", Kind::Integer, "100", "", None),
-    row("max_relations_in_where_clause", Kind::Integer, "100", "", None),
-    row("max_memory_for_unlimited_query_soft_limit", Kind::Integer, "1048576", "", None),
-    row("max_memory_for_unlimited_query_hard_limit", Kind::Integer, "104857600", "", None),
-    row("select_internal_page_size", Kind::Integer, "10000", "", None),
-    row("compaction_large_partition_warning_threshold_mb", Kind::Integer, "1000", "", None),
-    row("compaction_large_row_warning_threshold_mb", Kind::Integer, "10", "", None),
-    row("compaction_large_cell_warning_threshold_mb", Kind::Integer, "1", "", None),
-    row("compaction_rows_count_warning_threshold", Kind::Integer, "100000", "", None),
-    row("compaction_collection_elements_count_warning_threshold", Kind::Integer, "10000", "", None),
-    row("large_cell_fail_threshold_mb", Kind::Integer, "2", "", None),
-    row("large_row_fail_threshold_mb", Kind::Integer, "20", "", None),
-    row("large_partition_fail_threshold_mb", Kind::Integer, "2000", "", None),
-    row("large_collection_elements_fail_threshold", Kind::Integer, "20000", "", None),
-    row("rows_count_fail_threshold", Kind::Integer, "200000", "", None),
-    row("enable_cassio_compatibility", Kind::Flag, "0", "", None),
-    row("minimum_replication_factor_fail_threshold", Kind::Integer, "-1", "", None),
-    row("minimum_replication_factor_warn_threshold", Kind::Integer, "3", "", None),
-    row("maximum_replication_factor_warn_threshold", Kind::Integer, "-1", "", None),
-    row("maximum_replication_factor_fail_threshold", Kind::Integer, "-1", "", None),
-    row("twcs_max_window_count", Kind::Integer, "50", "", None),
-    row("replication_strategy_warn_list", Kind::List, "SimpleStrategy", "", None),
-    row("replication_strategy_fail_list", Kind::List, "", "", None),
-    row("write_consistency_levels_warned", Kind::List, "", "", None),
-    row("write_consistency_levels_disallowed", Kind::List, "", "", None),
-    row(
-        "strict_allow_filtering",
-        Kind::Text,
-        "warn",
-        "reads of the same rows of every partition without ALLOW FILTERING: true, warn or false",
-        None,
-    ),
-    row("strict_is_not_null_in_views", Kind::Text, "warn", "", None),
-    row("restrict_twcs_without_default_ttl", Kind::Text, "warn", "", None),
-    row("restrict_replication_simplestrategy", Kind::Text, "false", "", None),
-    row("restrict_dtcs", Kind::Text, "warn", "", None),
-    row("restrict_twcs_default_ttl", Kind::Text, "warn", "", None),
-    row("restrict_future_timestamp", Kind::Flag, "1", "", None),
-    row("enable_create_table_with_compact_storage", Kind::Flag, "0", "", None),
-    row("large_data_cql_warnings", Kind::Flag, "0", "", None),
-    row("critical_disk_utilization_level", Kind::Text, "0.98", "", None),
-    row(
-        "commitlog_sync",
-        Kind::Text,
-        "periodic",
-        "periodic, or batch: acknowledge after the sync",
-        None,
-    ),
-    row("commitlog_sync_period_in_ms", Kind::Integer, "10000", "", None),
-    row("commitlog_sync_batch_window_in_ms", Kind::Integer, "2", "", None),
-    row("commitlog_segment_size_in_mb", Kind::Integer, "64", "", None),
-    row("schema_commitlog_segment_size_in_mb", Kind::Integer, "128", "", None),
-    row("commitlog_total_space_in_mb", Kind::Integer, "-1", "", None),
-    row("commitlog_reuse_segments", Kind::Integer, "1", "", None),
-    row("commitlog_flush_threshold_in_mb", Kind::Integer, "-1", "", None),
-    row("commitlog_max_data_lifetime_in_seconds", Kind::Integer, "86400", "", None),
-    row("commitlog_use_o_dsync", Kind::Flag, "1", "", None),
-    row("commitlog_use_fragmented_entries", Kind::Flag, "1", "", None),
-    row("commitlog_use_hard_size_limit", Kind::Flag, "1", "", None),
-    row(
-        "column_index_size_in_kb",
-        Kind::Integer,
-        "64",
-        "KiB of rows between two entries of the index of a partition, where the table does not say",
-        None,
-    ),
-    row(
-        "column_index_auto_scale_threshold_in_kb",
-        Kind::Integer,
-        "10240",
-        "KiB of the index of a partition after which its entries get half as many; 0: never",
-        None,
-    ),
-    row(
-        "sstable_format",
-        Kind::Text,
-        "ms",
-        "me, ms or mt: the format of new SSTables, where the table does not say",
-        None,
-    ),
-    row("sstable_summary_ratio", Kind::Text, "0.0005", "", None),
-    row("sstable_compression_user_table_options", Kind::List, "", "", None),
-    row("sstable_compression_dictionaries_allow_in_ddl", Kind::Flag, "1", "", None),
-    row("sstable_compression_dictionaries_enable_writing", Kind::Flag, "1", "", None),
-    row("sstable_compression_dictionaries_memory_budget_fraction", Kind::Text, "0.01", "", None),
-    row(
-        "sstable_compression_dictionaries_retrain_period_in_seconds",
-        Kind::Text,
-        "86400",
-        "",
-        None,
-    ),
-    row(
-        "sstable_compression_dictionaries_autotrainer_tick_period_in_seconds",
-        Kind::Text,
-        "900",
-        "",
-        None,
-    ),
-    row(
-        "sstable_compression_dictionaries_min_training_dataset_bytes",
-        Kind::Text,
-        "1073741824",
-        "",
-        None,
-    ),
-    row(
-        "sstable_compression_dictionaries_min_training_improvement_factor",
-        Kind::Text,
-        "0.95",
-        "",
-        None,
-    ),
-    row("cache_index_pages", Kind::Flag, "1", "Cache indexes of SSTables", None),
-    row("enable_cache", Kind::Flag, "1", "", None),
-    row("enable_commitlog", Kind::Flag, "1", "", None),
-    row(
-        "incremental_backups",
-        Kind::Flag,
-        "0",
-        "Link what flushes write into backups/ of its table",
-        None,
-    ),
-    row("auto_snapshot", Kind::Flag, "1", "", None),
-    row("snapshot_before_compaction", Kind::Flag, "0", "", None),
-    row("flush_schema_tables_after_modification", Kind::Flag, "1", "", None),
-    row("compaction_enforce_min_threshold", Kind::Flag, "0", "", None),
-    row("ignore_component_digest_mismatch", Kind::Flag, "0", "", None),
-    row("enable_sstable_data_integrity_check", Kind::Flag, "0", "", None),
-    row("defragment_memory_on_idle", Kind::Flag, "0", "", None),
-    row("enable_3_1_0_compatibility_mode", Kind::Flag, "0", "", None),
-    row(
-        "index_cache_fraction",
-        Kind::Text,
-        "0.2",
-        "Part of the memory that indexes of SSTables are cached in",
-        None,
-    ),
-    row("unspooled_dirty_soft_limit", Kind::Text, "0.6", "", None),
-    row("components_memory_reclaim_threshold", Kind::Text, "0.2", "", None),
-    row("speculative_retry_user_table_default", Kind::Text, "99.0PERCENTILE", "", None),
-    row("auto_snapshot_ttl", Kind::Text, "0", "", None),
-    row("compaction_throughput_mb_per_sec", Kind::Integer, "0", "", None),
-    row("compaction_flush_all_tables_before_major_seconds", Kind::Integer, "86400", "", None),
-    row("initial_sstable_loading_concurrency", Kind::Integer, "4", "", None),
-    row("logstor_disk_size_in_mb", Kind::Integer, "2048", "", None),
-    row("logstor_file_size_in_mb", Kind::Integer, "32", "", None),
-    row("logstor_separator_max_memory_in_mb", Kind::Integer, "256", "", None),
-    row("logstor_separator_delay_limit_ms", Kind::Integer, "100", "", None),
-    row("logstor_disk_size_in_mb_per_shard", Kind::Integer, "0", "", None),
-    row("compaction_static_shares", Kind::Text, "0", "", None),
-    row("memtable_flush_static_shares", Kind::Text, "0", "", None),
-    row("compaction_max_shares", Kind::Text, "0", "", None),
-    row("object_storage_endpoints", Kind::List, "", "", None),
-    row("stream_io_throughput_mb_per_sec", Kind::Text, "0", "", None),
-    row("stream_plan_ranges_fraction", Kind::Text, "0.1", "", None),
-    row("repair_partition_count_estimation_ratio", Kind::Text, "0.1", "", None),
-    row("allowed_repair_based_node_ops", Kind::Text, "replace,removenode,rebuild", "", None),
-    row("repair_multishard_reader_buffer_hint_size", Kind::Text, "1048576", "", None),
-    row("repair_hints_batchlog_flush_cache_time_in_ms", Kind::Text, "60000", "", None),
-    row("small_table_optimization_for_rbno_max_table_size", Kind::Text, "1073741824", "", None),
-    row("maintenance_reader_concurrency_semaphore_count_limit", Kind::Text, "10", "", None),
-    row("maintenance_io_throughput_mb_per_sec", Kind::Text, "0", "", None),
-    row("backup_io_throughput_mb_per_sec", Kind::Text, "0", "", None),
-    row("auto_repair_threshold_default_in_seconds", Kind::Text, "86400", "", None),
-    row("enable_file_stream", Kind::Flag, "1", "", None),
-    row("enable_repair_based_node_ops", Kind::Flag, "1", "", None),
-    row("repair_multishard_reader_enable_read_ahead", Kind::Flag, "0", "", None),
-    row("enable_small_table_optimization_for_rbno", Kind::Flag, "1", "", None),
-    row("enable_compacting_data_for_streaming_and_repair", Kind::Flag, "1", "", None),
-    row("enable_tombstone_gc_for_streaming_and_repair", Kind::Flag, "0", "", None),
-    row("auto_repair_enabled_default", Kind::Flag, "0", "", None),
-    row("reader_concurrency_semaphore_serialize_limit_multiplier", Kind::Text, "2", "", None),
-    row("reader_concurrency_semaphore_kill_limit_multiplier", Kind::Text, "4", "", None),
-    row("reader_concurrency_semaphore_cpu_concurrency", Kind::Text, "2", "", None),
-    row(
-        "view_update_reader_concurrency_semaphore_serialize_limit_multiplier",
-        Kind::Text,
-        "2",
-        "",
-        None,
-    ),
-    row(
-        "view_update_reader_concurrency_semaphore_kill_limit_multiplier",
-        Kind::Text,
-        "4",
-        "",
-        None,
-    ),
-    row("view_update_reader_concurrency_semaphore_cpu_concurrency", Kind::Text, "1", "", None),
-    row("reader_concurrency_semaphore_preemptive_abort_factor", Kind::Text, "0.3", "", None),
-    row("reader_concurrency_semaphore_shared_pool_fraction", Kind::Text, "0.5", "", None),
-    row(
-        "tablets_mode_for_new_keyspaces",
-        Kind::Text,
-        "disabled",
-        "disabled, enabled or enforced",
-        None,
-    ),
-    row("tablets_initial_scale_factor", Kind::Text, "10", "", None),
-    row("tablets_per_shard_goal", Kind::Text, "100", "", None),
-    row("target_tablet_size_in_bytes", Kind::Text, "5368709120", "", None),
-    row("tablet_streaming_read_concurrency_per_shard", Kind::Text, "2", "", None),
-    row("tablet_streaming_write_concurrency_per_shard", Kind::Text, "2", "", None),
-    row("tablet_load_stats_refresh_interval_in_seconds", Kind::Text, "60", "", None),
-    row("size_based_balance_threshold_percentage", Kind::Text, "1.0", "", None),
-    row("minimal_tablet_size_for_balancing", Kind::Text, "53687091", "", None),
-    row("data_file_capacity", Kind::Text, "0", "", None),
-    row("topology_barrier_stall_detector_threshold_seconds", Kind::Text, "2", "", None),
-    row("enable_tablets", Kind::Flag, "0", "", None),
-    row("force_capacity_based_balancing", Kind::Flag, "0", "", None),
-    row("rf_rack_valid_keyspaces", Kind::Flag, "0", "", None),
-    row("enforce_rack_list", Kind::Flag, "0", "", None),
-    row("hinted_handoff_enabled", Kind::Text, "true", "", None),
-    row("max_hint_window_in_ms", Kind::Text, "10800000", "", None),
-    row("max_hinted_handoff_concurrency", Kind::Text, "0", "", None),
-    row("batchlog_replay_cleanup_after_replays", Kind::Text, "1", "", None),
-    row("hinted_handoff_throttle_in_kb", Kind::Text, "1024", "", None),
-    row("max_hints_delivery_threads", Kind::Text, "2", "", None),
-    row("batchlog_replay_throttle_in_kb", Kind::Text, "1024", "", None),
-    row("view_flow_control_delay_limit_in_ms", Kind::Text, "1000", "", None),
-    row("view_update_limit_in_mb", Kind::Text, "-1", "", None),
-    row("view_building", Kind::Flag, "1", "", None),
-    row("authenticator", Kind::Text, "AllowAllAuthenticator", "How clients log in", None),
-    row("authorizer", Kind::Text, "AllowAllAuthorizer", "", None),
-    row("role_manager", Kind::Text, "CassandraRoleManager", "", None),
-    row("auth_superuser_name", Kind::Text, "", "", None),
-    row("auth_superuser_salted_password", Kind::Text, "", "", None),
-    row("permissions_validity_in_ms", Kind::Text, "10000", "", None),
-    row("permissions_update_interval_in_ms", Kind::Text, "2000", "", None),
-    row("permissions_cache_max_entries", Kind::Text, "1000", "", None),
-    row("auth_certificate_role_query", Kind::Text, "", "", None),
-    row("saslauthd_socket_path", Kind::Text, "", "", None),
-    row("ldap_url_template", Kind::Text, "", "", None),
-    row("ldap_attr_role", Kind::Text, "", "", None),
-    row("ldap_bind_dn", Kind::Text, "", "", None),
-    row("ldap_bind_passwd", Kind::Text, "", "", None),
-    row("internode_authenticator", Kind::Text, "", "", None),
-    row("internode_compression", Kind::Text, "none", "", None),
-    row("internode_compression_zstd_max_cpu_fraction", Kind::Text, "0", "", None),
-    row("internode_compression_zstd_cpu_quota_refresh_period_ms", Kind::Text, "20", "", None),
-    row("internode_compression_zstd_max_longterm_cpu_fraction", Kind::Text, "1", "", None),
-    row("internode_compression_zstd_min_message_size", Kind::Text, "1024", "", None),
-    row("internode_compression_zstd_max_message_size", Kind::Text, "4294967295", "", None),
-    row("rpc_dict_training_when", Kind::Text, "never", "", None),
-    row("rpc_dict_training_min_time_seconds", Kind::Text, "3600", "", None),
-    row("rpc_dict_update_period_seconds", Kind::Text, "3600", "", None),
-    row("rpc_dict_training_min_bytes", Kind::Text, "100000000", "", None),
-    row("internode_compression_enable_advanced", Kind::Flag, "0", "", None),
-    row("internode_compression_checksumming", Kind::Flag, "1", "", None),
-    row("inter_dc_tcp_nodelay", Kind::Flag, "0", "", None),
-    row("auth_certificate_role_queries", Kind::List, "", "", None),
-    row("server_encryption_options", Kind::List, "", "", None),
-    row(
-        "client_encryption_options",
-        Kind::List,
-        "",
-        "TLS of CQL: KEY=VALUE, such as enabled=true",
-        None,
-    ),
-    row("alternator_encryption_options", Kind::List, "", "", None),
-    row("system_info_encryption", Kind::List, "", "", None),
-    row("user_info_encryption", Kind::List, "", "", None),
-    row("kmip_hosts", Kind::List, "", "", None),
-    row("kms_hosts", Kind::List, "", "", None),
-    row("gcp_hosts", Kind::List, "", "", None),
-    row("azure_hosts", Kind::List, "", "", None),
-    row("internode_compression_algorithms", Kind::List, "", "", None),
-    row("audit_rules", Kind::List, "", "", None),
-    row("error_injections_at_startup", Kind::List, "", "", None),
-    row("vector_store_encryption_options", Kind::List, "", "", None),
-    row("system_key_directory", Kind::Text, "conf/resources/system_keys", "", None),
-    row("audit", Kind::Text, "none", "", None),
-    row("audit_categories", Kind::Text, "DCL,DDL,AUTH,ADMIN", "", None),
-    row("audit_tables", Kind::Text, "", "", None),
-    row("audit_keyspaces", Kind::Text, "", "", None),
-    row("audit_unix_socket_path", Kind::Text, "", "", None),
-    row("audit_syslog_write_buffer_size", Kind::Text, "1048576", "", None),
-    row("service_levels_interval_ms", Kind::Text, "10000", "", None),
-    row("user_defined_function_time_limit_ms", Kind::Integer, "10", "", None),
-    row("user_defined_function_allocation_limit_bytes", Kind::Integer, "1048576", "", None),
-    row("user_defined_function_contiguous_allocation_limit_bytes", Kind::Text, "1048576", "", None),
-    row("wasm_cache_memory_fraction", Kind::Text, "0.01", "", None),
-    row("wasm_cache_timeout_in_ms", Kind::Integer, "5000", "", None),
-    row("wasm_cache_instance_size_limit", Kind::Integer, "1048576", "", None),
-    row("wasm_udf_yield_fuel", Kind::Integer, "100000", "", None),
-    row("wasm_udf_total_fuel", Kind::Integer, "100000000", "", None),
-    row("wasm_udf_memory_limit", Kind::Integer, "2097152", "", None),
-    row("enable_user_defined_functions", Kind::Flag, "0", "", None),
-    row("alternator_write_isolation", Kind::Text, "", "", None),
-    row("alternator_timeout_in_ms", Kind::Text, "10000", "", None),
-    row("alternator_ttl_period_in_seconds", Kind::Text, "86400", "", None),
-    row("alternator_streams_time_window_s", Kind::Text, "10", "", None),
-    row("alternator_describe_endpoints", Kind::Text, "", "", None),
-    row("alternator_describe_table_info_cache_validity_in_seconds", Kind::Text, "21600", "", None),
-    row("alternator_max_items_in_batch_write", Kind::Text, "100", "", None),
-    row("alternator_response_gzip_compression_level", Kind::Text, "6", "", None),
-    row("alternator_response_compression_threshold_in_bytes", Kind::Text, "4096", "", None),
-    row("alternator_enforce_authorization", Kind::Flag, "0", "", None),
-    row("alternator_warn_authorization", Kind::Flag, "0", "", None),
-    row("alternator_allow_system_table_write", Kind::Flag, "0", "", None),
-    row("alternator_streams_increased_compatibility", Kind::Flag, "0", "", None),
-    row("vector_store_primary_uri", Kind::Text, "", "", None),
-    row("vector_store_secondary_uri", Kind::Text, "", "", None),
-    row("vector_store_unreachable_node_detection_time_in_ms", Kind::Text, "3000", "", None),
-    row("live_updatable_config_params_changeable_via_cql", Kind::Text, "true", "", None),
-    row("relabel_config_file", Kind::Text, "", "", None),
-    row("large_memory_allocation_warning_threshold", Kind::Text, "131073", "", None),
-    row("task_ttl_in_seconds", Kind::Text, "0", "", None),
-    row("user_task_ttl_in_seconds", Kind::Text, "3600", "", None),
-    row("api_ui_dir", Kind::Text, "", "", None),
-    row("api_doc_dir", Kind::Text, "", "", None),
-    row("cpu_scheduler", Kind::Text, "", "", None),
-    row("background_writer_scheduling_quota", Kind::Text, "1", "", None),
-    row("virtual_dirty_soft_limit", Kind::Text, "0.6", "", None),
-    row("fd_initial_value_ms", Kind::Text, "2000", "", None),
-    row("fd_max_interval_ms", Kind::Text, "2000", "", None),
-    row("sstable_health_check_interval", Kind::Text, "0", "", None),
-    row("nodeops_watchdog_timeout_seconds", Kind::Text, "120", "", None),
-    row("nodeops_heartbeat_interval_seconds", Kind::Text, "10", "", None),
-    row("enable_cql_config_updates", Kind::Flag, "1", "", None),
-    row("cql_duplicate_bind_variable_names_refer_to_same_variable", Kind::Flag, "1", "", None),
-    row("cql_in_bind_variable_name_uses_uppercase_operator", Kind::Flag, "1", "", None),
-    row("enable_parallelized_aggregation", Kind::Flag, "1", "", None),
-    row("cache_hit_rate_read_balancing", Kind::Flag, "1", "", None),
-    row("enable_keyspace_column_family_metrics", Kind::Flag, "0", "", None),
-    row("enable_node_aggregated_table_metrics", Kind::Flag, "1", "", None),
-    row("abort_on_lsa_bad_alloc", Kind::Flag, "0", "", None),
-    row("abort_on_internal_error", Kind::Flag, "0", "", None),
-    row("abort_on_ebadf", Kind::Flag, "1", "", None),
-    row("volatile_system_keyspace_for_testing", Kind::Flag, "0", "", None),
-    row("auto_adjust_flush_quota", Kind::Flag, "0", "", None),
-    row("enable_dangerous_direct_import_of_cassandra_counters", Kind::Flag, "0", "", None),
-    row("enable_compacting_data_for_streaming", Kind::Flag, "1", "", None),
-    row("uuid_sstable_identifiers_enabled", Kind::Flag, "1", "", None),
-    row("enable_deprecated_partitioners", Kind::Flag, "0", "", None),
-    row("table_digest_insensitive_to_expiry", Kind::Flag, "1", "", None),
-];
+const fn number(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Number, default, about)
+}
 
-/// Options of Cassandra that mean nothing here: a warning, not an error.
-pub(crate) const LEGACY: &[&str] = &[
-    "disk_failure_policy",
-    "commit_failure_policy",
-    "concurrent_reads",
-    "concurrent_writes",
-    "concurrent_counter_writes",
-    "concurrent_materialized_view_writes",
-    "key_cache_size_in_mb",
-    "key_cache_save_period",
-    "key_cache_keys_to_save",
-    "row_cache_size_in_mb",
-    "row_cache_save_period",
-    "row_cache_keys_to_save",
-    "row_cache_class_name",
-    "counter_cache_size_in_mb",
-    "counter_cache_save_period",
-    "counter_cache_keys_to_save",
-    "memtable_allocation_type",
-    "memtable_flush_writers",
-    "memtable_cleanup_threshold",
-    "memtable_heap_space_in_mb",
-    "memtable_offheap_space_in_mb",
-    "memtable_total_space_in_mb",
-    "file_cache_size_in_mb",
-    "buffer_pool_use_heap_if_exhausted",
-    "trickle_fsync",
-    "trickle_fsync_interval_in_kb",
-    "rpc_port",
-    "rpc_server_type",
-    "rpc_min_threads",
-    "rpc_max_threads",
-    "rpc_send_buff_size_in_bytes",
-    "rpc_recv_buff_size_in_bytes",
-    "internode_send_buff_size_in_bytes",
-    "internode_recv_buff_size_in_bytes",
-    "thrift_framed_transport_size_in_mb",
-    "thrift_max_message_length_in_mb",
-    "request_scheduler",
-    "request_scheduler_options",
-    "request_scheduler_id",
-    "index_summary_capacity_in_mb",
-    "index_summary_resize_interval_in_minutes",
-    "dynamic_snitch",
-    "dynamic_snitch_update_interval_in_ms",
-    "dynamic_snitch_reset_interval_in_ms",
-    "dynamic_snitch_badness_threshold",
-    "column_index_cache_size_in_kb",
-    "concurrent_compactors",
-    "sstable_preemptive_open_interval_in_mb",
-    "stream_throughput_outbound_megabits_per_sec",
-    "inter_dc_stream_throughput_outbound_megabits_per_sec",
-    "streaming_socket_timeout_in_ms",
-    "commitlog_compression",
-    "cdc_enabled",
-    "cdc_raw_directory",
-    "cdc_total_space_in_mb",
-    "cdc_free_space_check_interval_ms",
-    "tracetype_query_ttl",
-    "tracetype_repair_ttl",
-    "gc_warn_threshold_in_ms",
-    "gc_log_threshold_in_ms",
-    "native_transport_max_threads",
-    "native_transport_max_concurrent_connections",
-    "native_transport_max_concurrent_connections_per_ip",
-    "enable_scripted_user_defined_functions",
-    "windows_timer_interval",
-    "transparent_data_encryption_options",
-    "unlogged_batch_across_partitions_warn_threshold",
-    "slow_query_log_timeout_in_ms",
-    "back_pressure_enabled",
-    "back_pressure_strategy",
-    "otc_coalescing_strategy",
-    "otc_coalescing_window_us",
-    "otc_backlog_expiration_interval_ms",
-    "max_value_size_in_mb",
-    "roles_validity_in_ms",
-    "roles_update_interval_in_ms",
-    "credentials_validity_in_ms",
-    "credentials_update_interval_in_ms",
-    "prepared_statements_cache_size_mb",
-    "thrift_prepared_statements_cache_size_mb",
-    "cross_node_timeout",
-    "preheat_kernel_page_cache",
-    "populate_io_cache_on_flush",
-    "in_memory_compaction_limit_in_mb",
-    "compaction_preheat_key_cache",
-    "truncate_request_timeout",
-    "index_interval",
-    "multithreaded_compaction",
-    "reduce_cache_sizes_at",
-    "reduce_cache_capacity_to",
-    "flush_largest_memtables_at",
-    "stream_entire_sstables",
-];
+const fn decimal(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Decimal, default, about)
+}
+
+const fn port(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Port, default, about)
+}
+
+const fn flag(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Flag, default, about)
+}
+
+const fn size(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Size, default, about)
+}
+
+const fn word(
+    name: &'static str,
+    default: &'static str,
+    words: Words,
+    about: &'static str,
+) -> OptionRow {
+    OptionRow::new(name, Kind::Word(words), default, about)
+}
+
+const fn class(
+    name: &'static str,
+    default: &'static str,
+    words: Words,
+    about: &'static str,
+) -> OptionRow {
+    OptionRow::new(name, Kind::Class(words), default, about)
+}
+
+const fn list(name: &'static str, default: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::List, default, about)
+}
+
+const fn words(
+    name: &'static str,
+    default: &'static str,
+    words: Words,
+    about: &'static str,
+) -> OptionRow {
+    OptionRow::new(name, Kind::Words(words), default, about)
+}
+
+const fn map(name: &'static str, keys: Words, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Map(keys), "", about)
+}
+
+const fn tree(name: &'static str, about: &'static str) -> OptionRow {
+    OptionRow::new(name, Kind::Tree, "", about)
+}

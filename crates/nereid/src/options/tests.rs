@@ -24,20 +24,50 @@ fn refusals_name_the_option_and_the_place() {
     );
     check(
         values.set("storage_port", vec!["many".into()], Source::CommandLine),
-        "option storage_port: not a whole number: many",
+        "option storage_port: not a port: many",
     );
     check(
         values.set("developer_mode", vec!["perhaps".into()], Source::CommandLine),
         "option developer_mode: not a boolean: perhaps",
     );
+}
+
+#[test]
+fn faults_of_a_file_are_told_all_at_once_with_their_places() {
+    let check = |text: &str, expected: &[&str]| {
+        let mut values = Values::default();
+        let faults = values.read_file(text).err().unwrap_or_default();
+        let said: Vec<String> = faults.iter().map(Note::to_string).collect();
+        assert_eq!(said, expected, "{text}");
+        assert!(values.given.is_empty(), "{text}");
+    };
+    check("- a list", &["1:1: the options file does not hold `name: value` lines"]);
     check(
-        values.read_file("- a list").map(|_| ()),
-        "the options file does not hold `name: value` lines",
+        "num_tokens: 4\nrpc_adress: x\nstorage_port:\n  many\n",
+        &[
+            "2:1: unknown option rpc_adress; did you mean rpc_address?",
+            "4:3: option storage_port: not a port: many",
+        ],
     );
     check(
-        values.read_file("rpc_adress: x").map(|_| ()),
-        "unknown option rpc_adress; did you mean rpc_address?",
+        "client_encryption_options:\n  enabled: true\n  keyfil: x\n",
+        &["3:3: option client_encryption_options: unknown key keyfil; did you mean keyfile?"],
     );
+    check(
+        "rpc_address: [a, b]\nnum_tokens: [1]\nclient_encryption_options: true\n",
+        &[
+            "2:13: option num_tokens: one value is wanted, not a list",
+            "3:28: option client_encryption_options: a map of `key: value` lines is wanted",
+        ],
+    );
+    check(
+        "options_file: x\n",
+        &["1:1: option options_file: it belongs on the command line, not in a file"],
+    );
+    let twice = Values::default().read_file("num_tokens: 1\nnum_tokens: 2\n").unwrap_err();
+    assert!(twice[0].to_string().starts_with("2:1: the options file is not YAML"), "{twice:?}");
+    let broken = Values::default().read_file("a: [1\n").unwrap_err();
+    assert!(broken[0].at.is_some(), "{broken:?}");
 }
 
 #[test]
@@ -49,7 +79,14 @@ fn a_file_gives_scalars_lists_and_maps() {
     let warnings = values.read_file(text).unwrap();
     assert_eq!(values.list("data_file_directories"), ["/a", "/b"]);
     assert_eq!(values.list("client_encryption_options"), ["enabled=true"]);
-    assert_eq!(warnings, ["option key_cache_save_period has no effect and is ignored"]);
+    let seeds = r#"[{"class_name":"X","parameters":[{"seeds":"1.2.3.4"}]}]"#;
+    assert_eq!(values.text("seed_provider"), seeds);
+    assert_eq!(values.place("seed_provider"), Some(Place { line: 4, column: 1 }));
+    values.read_file("audit_tables: [a.b, c.d]\napi_port:\nnum_tokens:\n").unwrap();
+    assert_eq!((values.text("audit_tables"), values.text("api_port")), ("a.b,c.d", ""));
+    assert_eq!(values.source("num_tokens"), Source::Default);
+    let warnings: Vec<String> = warnings.iter().map(Note::to_string).collect();
+    assert_eq!(warnings, ["10:1: option key_cache_save_period has no effect and is ignored"]);
 }
 
 #[test]
@@ -94,4 +131,24 @@ fn options_that_nobody_asks_for_are_known() {
     assert_eq!(unasked, ["num_tokens", "storage_port"]);
     values.integer("num_tokens");
     assert_eq!(copy.unasked(), ["storage_port"]);
+}
+
+#[test]
+fn the_table_is_well_formed() {
+    let mut names: Vec<&str> = rows().map(|row| row.name).collect();
+    names.sort_unstable();
+    names.windows(2).for_each(|two| assert_ne!(two[0], two[1], "twice in the table"));
+    for row in rows() {
+        let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(row.name.chars().all(is_good), "{:?}: not a name", row.name);
+        assert!(!row.about.is_empty() && !row.about.ends_with('.'), "{}: no description", row.name);
+        assert!(!table::LEGACY.contains(&row.name), "{}: an option or not?", row.name);
+        // Where nothing is the default it means something of its own.
+        if !row.default.is_empty() {
+            let checked = row.kind.check(row.name, row.default, "?");
+            assert_eq!(checked, Ok(()), "{}: the default", row.name);
+        }
+        assert!(!(row.is_live && row.is_of_line), "{}: a file never changes it", row.name);
+    }
+    assert!(85 <= table::LEGACY.len());
 }

@@ -1,0 +1,61 @@
+//! The DynamoDB API.
+
+use super::*;
+
+const ISOLATION: Words = &[
+    "",
+    "only_rmw_uses_lwt",
+    "always_use_lwt",
+    "always",
+    "forbid_rmw",
+    "forbid",
+    "unsafe",
+    "unsafe_rmw",
+    "o",
+    "a",
+    "f",
+    "u",
+];
+
+pub(super) const ROWS: &[OptionRow] = &[
+    port("alternator_port", "0", "Its port; 0: not served").idle(),
+    port("alternator_https_port", "0", "Its encrypted port; 0: not served").idle(),
+    port("alternator_port_proxy_protocol", "0", "Its port behind a proxy").idle(),
+    port("alternator_https_port_proxy_protocol", "0", "The same, encrypted").idle(),
+    text("alternator_address", "0.0.0.0", "Its address").idle(),
+    word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional").idle(),
+    flag("alternator_enforce_authorization", "false", "Refuse what is not signed").live().idle(),
+    flag("alternator_warn_authorization", "false", "Warn of what is not signed").live().idle(),
+    number("alternator_timeout_in_ms", "10000", "Milliseconds of a request").live().idle(),
+    decimal(
+        "alternator_ttl_period_in_seconds",
+        "86400",
+        "Seconds between scans for rows that have expired, of CQL too",
+    ),
+    decimal("alternator_streams_time_window_s", "10", "Seconds until changes are shown").idle(),
+    flag("alternator_streams_increased_compatibility", "false", "Leave out what changes nothing")
+        .live()
+        .idle(),
+    flag("alternator_allow_system_table_write", "false", "Let it write system tables")
+        .live()
+        .idle(),
+    text("alternator_describe_endpoints", "", "What DescribeEndpoints answers").live().idle(),
+    number(
+        "alternator_describe_table_info_cache_validity_in_seconds",
+        "21600",
+        "Seconds that sizes of tables are kept",
+    )
+    .live()
+    .idle(),
+    number("alternator_max_items_in_batch_write", "100", "Items of one batch").live().idle(),
+    number("alternator_response_gzip_compression_level", "6", "Level of gzip of answers")
+        .live()
+        .idle(),
+    number(
+        "alternator_response_compression_threshold_in_bytes",
+        "4096",
+        "Bytes above which answers are compressed",
+    )
+    .live()
+    .idle(),
+];

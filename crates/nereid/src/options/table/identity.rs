@@ -1,0 +1,88 @@
+//! Who a node is, and where it keeps its data.
+
+use super::*;
+
+const SNITCHES: Words = &[
+    "SimpleSnitch",
+    "GossipingPropertyFileSnitch",
+    "PropertyFileSnitch",
+    "RackInferringSnitch",
+    "Ec2Snitch",
+    "Ec2MultiRegionSnitch",
+    "GoogleCloudSnitch",
+    "AzureSnitch",
+];
+
+/// All but the first three are accepted, and ask for what is always there or is no more.
+const FEATURES: Words = &[
+    "udf",
+    "strongly-consistent-tables",
+    "logstor",
+    "lwt",
+    "cdc",
+    "alternator-streams",
+    "alternator-ttl",
+    "consistent-topology-changes",
+    "keyspace-storage-options",
+    "tablets",
+    "views-with-tablets",
+];
+
+pub(super) const ROWS: &[OptionRow] = &[
+    text("cluster_name", "", "Name of the cluster"),
+    text("workdir", "nereid-data", "Folder of all data").short('W'),
+    list("data_file_directories", "", "Folder of SSTables; data in workdir"),
+    text("commitlog_directory", "", "Folder of the commitlog; commitlog in workdir"),
+    text(
+        "schema_commitlog_directory",
+        "",
+        "Folder of the commitlog of the schema; schema in that of the commitlog",
+    ),
+    text("hints_directory", "", "Folder of hints; hints in workdir").idle(),
+    text("view_hints_directory", "", "Folder of hints of views; view_hints in workdir").idle(),
+    text("saved_caches_directory", "", "Folder of saved caches").idle(),
+    class("endpoint_snitch", "SimpleSnitch", SNITCHES, "How a node knows its rack").idle(),
+    tree("seed_provider", "Nodes to ask for the others: class_name and parameters with seeds")
+        .idle(),
+    list("seed_provider_class_name", "", "seed_provider's class_name, on the command line").idle(),
+    list("seed_provider_parameters", "", "Its parameters, such as seeds=10.0.0.1,10.0.0.2").idle(),
+    number("num_tokens", "1", "Token ranges of the node in keyspaces without tablets"),
+    text("initial_token", "", "Its tokens, by commas").idle(),
+    class(
+        "partitioner",
+        "org.apache.cassandra.dht.Murmur3Partitioner",
+        &["Murmur3Partitioner"],
+        "How keys become tokens",
+    )
+    .idle(),
+    flag("auto_bootstrap", "true", "Take over data when the node joins").idle(),
+    flag("join_ring", "true", "Own tokens; false: coordinate only").idle(),
+    text("replace_node_first_boot", "", "Host id of the node that this one replaces").idle(),
+    text("replace_address", "", "Address of the node that this one replaces; older form").idle(),
+    text("replace_address_first_boot", "", "The same, ignored after the first start").idle(),
+    text("ignore_dead_nodes_for_replace", "", "Host ids of nodes that are dead meanwhile").idle(),
+    text("recovery_leader", "", "Host id of the node that leads a recovery").live().idle(),
+    text("host_id", "", "Host id of a new node; drawn by default").idle(),
+    number("ring_delay_ms", "30000", "Milliseconds until others know of a change").idle(),
+    number("shadow_round_ms", "300000", "Milliseconds to wait for the first answer of seeds")
+        .idle(),
+    number("shutdown_announce_in_ms", "2000", "Milliseconds between saying so and ending").idle(),
+    number("skip_wait_for_gossip_to_settle", "-1", "Whether to wait for news of all nodes").idle(),
+    number("murmur3_partitioner_ignore_msb_bits", "0", "Bits of tokens without part in sharding")
+        .idle(),
+    flag("developer_mode", "false", "Skip the checks of the environment"),
+    flag("maintenance_mode", "false", "Serve local data on the maintenance socket alone").idle(),
+    words("experimental_features", "", FEATURES, "What is used before it is ready"),
+    flag("experimental", "false", "All of them; older form").idle(),
+    flag("load_balance", "false", "Older form of what is always done").idle(),
+    flag("consistent_cluster_management", "true", "Older form of what is always done").idle(),
+    flag("force_schema_commit_log", "true", "Older form of what is always done").idle(),
+    flag("force_gossip_topology_changes", "false", "Older form of what is never done").idle(),
+    text(
+        "maintenance_socket",
+        "ignore",
+        "Socket without authentication: ignore, workdir or a path",
+    )
+    .idle(),
+    text("maintenance_socket_group", "", "Group that may use it").idle(),
+];
