@@ -49,6 +49,11 @@ class Client:
 class Node(Client):
     """One server process with a data directory that outlives it."""
 
+    # Options that `command` gives.
+    GIVEN = ("workdir", "rpc_address", "listen_address", "api_address", "prometheus_address", "smp",
+             "overprovisioned", "developer_mode", "enable_user_defined_functions",
+             "experimental_features")
+
     def __init__(self, *options, address=None, workdir=None, env=None):
         super().__init__(address or free_address())
         self.options = [str(option) for option in options]

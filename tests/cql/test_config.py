@@ -16,7 +16,8 @@ def test_options_have_name_type_source_and_value(db):
     assert rows["auto_snapshot"][0] == "bool"
     assert rows["replication_strategy_warn_list"] == ("string list", "default", '["SimpleStrategy"]')
     for kind, source, shown in rows.values():
-        assert kind and source in ("default", "config", "cli", "cql"), (kind, source)
+        assert kind and source in (
+            "default", "config", "cli", "cql", "api", "internal"), (kind, source)
         json.loads(shown)
 
 

@@ -356,9 +356,9 @@ impl Settings {
         }
     }
 
-    /// Whether a change of the option does anything: somebody registered it.
+    /// Whether the option does anything: somebody registered it, or we obey it.
     pub fn is_obeyed(&self, name: &str) -> bool {
-        self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed)
+        name == CHANGEABLE || self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed)
     }
 
     /// How often options were changed so far on this shard, for those who keep what may depend on

@@ -111,6 +111,11 @@ pub(crate) fn provide() {
     Timeouts::OF_READS.iter().for_each(|name| settings.watch(name, Rc::new(set_timeouts)));
 }
 
+/// Registers what [`provide`] would, for [`Settings::refused`].
+pub(crate) fn check(settings: &Settings) {
+    Limits::registered(settings);
+}
+
 /// Reads in storage end when the statement that they are for does.
 fn set_timeouts() {
     let (Some(processor), Some(storage)) =

@@ -44,6 +44,19 @@ pub(crate) fn loggers() -> String {
 /// Sends log lines to `stream` from now on. `levels` holds `logger=level` entries. The text of
 /// the error names what is not a level.
 pub(crate) fn start(default: &str, levels: &[String], stream: Stream) -> Result<(), String> {
+    let default = parse_level(default)?;
+    let named = parse_levels(levels)?;
+    let lines = Lines { default, named, stream, spans: AtomicU64::new(1) };
+    tracing::subscriber::set_global_default(lines).map_err(|error| error.to_string())
+}
+
+/// Refuses what [`start`] would.
+pub(crate) fn check(default: &str, levels: &[String]) -> Result<(), String> {
+    parse_level(default)?;
+    parse_levels(levels).map(drop)
+}
+
+fn parse_levels(levels: &[String]) -> Result<Vec<(String, Level)>, String> {
     let mut named = Vec::new();
     for entry in levels.iter().flat_map(|entry| entry.split(':')) {
         let Some((logger, level)) = entry.split_once('=') else {
@@ -51,8 +64,7 @@ pub(crate) fn start(default: &str, levels: &[String], stream: Stream) -> Result<
         };
         named.push((logger.to_string(), parse_level(level)?));
     }
-    let lines = Lines { default: parse_level(default)?, named, stream, spans: AtomicU64::new(1) };
-    tracing::subscriber::set_global_default(lines).map_err(|error| error.to_string())
+    Ok(named)
 }
 
 fn parse_level(text: &str) -> Result<Level, String> {

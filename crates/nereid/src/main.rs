@@ -8,6 +8,7 @@
 
 mod encryption;
 mod ephemeral;
+mod host;
 mod large_data;
 mod limits;
 mod logging;

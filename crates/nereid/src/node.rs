@@ -42,6 +42,15 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     }
 }
 
+/// What those who let their options change would refuse at a start.
+pub(crate) fn refused_settings(values: &Values) -> Vec<String> {
+    let settings = Settings::default();
+    offers(values).into_iter().for_each(|offer| settings.offer(offer));
+    crate::limits::check(&settings);
+    query::Options::check(&settings);
+    settings.refused()
+}
+
 /// Stops what [`start`] started: what is in memory goes to files.
 pub(crate) async fn stop() -> Result<(), String> {
     Processor::stop().await;

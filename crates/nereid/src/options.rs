@@ -4,7 +4,8 @@
 //! work unchanged; what a node of today does not use yet is stored and shown, and does nothing.
 //!
 //! In reading order: [`kind`] (what a value can be), [`table`] (the options), [`file`] and [`line`]
-//! (where values come from), [`live`] (how parts of a node are given them).
+//! (where values come from), [`rules`] (what goes together), [`live`] (how parts of a node are
+//! given them).
 //!
 //! Invariants
 //!  - *known-or-refused*: a name that is not in the table stops the start, with the nearest name.
@@ -14,6 +15,7 @@ mod file;
 mod kind;
 mod line;
 mod live;
+mod rules;
 mod table;
 
 use std::sync::Arc;
@@ -23,7 +25,8 @@ use stdx::HashMap;
 pub(crate) use file::{Note, Place};
 pub(crate) use line::{Invocation, parse_line};
 pub(crate) use live::offers;
-pub(crate) use table::{OptionRow, rows};
+pub(crate) use rules::contradictions;
+pub(crate) use table::{GROUPS, LEGACY, OptionRow, rows};
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

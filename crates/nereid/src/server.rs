@@ -11,7 +11,7 @@ use crate::ephemeral::{self, Folder};
 use crate::logging::{self, Stream};
 use crate::node;
 use crate::notify;
-use crate::options::Values;
+use crate::options::{Values, contradictions};
 use crate::version::version;
 use native::Server;
 use runtime::signal::Signal;
@@ -74,6 +74,11 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
 }
 
 fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
+    let wrong = contradictions(&values);
+    if !wrong.is_empty() {
+        let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        return Err(wrong.join("; "));
+    }
     node::name_data_dir(&mut values);
     let runtime_config = runtime_config(&values)?;
     let shards = runtime_config.shards;
@@ -327,6 +332,27 @@ async fn wait_for_end(plan: &Plan, hangup: &Notify) -> &'static str {
         Either::Left(()) => "Signal received",
         Either::Right(()) => "The parent process is gone",
     }
+}
+
+/// Whatever [`main`] would refuse to start with, without starting anything.
+pub(crate) fn refusals(values: &Values) -> Vec<String> {
+    let shards = match runtime_config(values) {
+        Ok(config) => config.shards,
+        Err(_) => 1,
+    };
+    let levels = values.list("logger_log_level");
+    let checked = [
+        runtime_config(values).map(drop),
+        logging::check(values.text("default_log_level"), &levels),
+        node::config(values, shards).map(drop),
+        native_config(values, shards).map(drop),
+        http_config(values, "api").map(drop),
+        http_config(values, "prometheus").map(drop),
+        check_options(values),
+    ];
+    let mut texts: Vec<String> = checked.into_iter().filter_map(Result::err).collect();
+    texts.extend(node::refused_settings(values));
+    texts
 }
 
 /// Reads the runtime's settings from the options. The error names the option.

@@ -1,6 +1,7 @@
 //! The sub-commands of the binary.
 
 mod compactions;
+mod config;
 mod local_key;
 pub(crate) mod sstable;
 mod types;
@@ -15,6 +16,7 @@ type Tool = (&'static str, &'static str, fn(&[String]) -> ExitCode);
 const TOOLS: &[Tool] = &[
     ("server", "run a node (the default)", crate::serve),
     ("compactions", "watch what a running node merges", compactions::main),
+    ("config", "check and show options, without a node", config::main),
     (
         "local-file-key-generator",
         "make keys of encryption in a file, for nodes that encrypt",

@@ -153,6 +153,11 @@ impl Options {
         Rc::new(Options::registered(&Settings::default()))
     }
 
+    /// Registers what [`Options::of_shard`] would, for [`Settings::refused`].
+    pub fn check(settings: &Settings) {
+        Options::registered(settings);
+    }
+
     /// What makes no sense is told to the log, and tables are made as before.
     fn keep_retry(&self) {
         let wanted = self.speculative_retry_user_table_default.get();

@@ -31,7 +31,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "alternator_ttl_period_in_seconds",
         "86400",
         "Seconds between scans for rows that have expired, of CQL too",
-    ),
+    )
+    .live(),
     decimal("alternator_streams_time_window_s", "10", "Seconds until changes are shown").idle(),
     flag("alternator_streams_increased_compatibility", "false", "Leave out what changes nothing")
         .live()

@@ -70,7 +70,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     number("skip_wait_for_gossip_to_settle", "-1", "Whether to wait for news of all nodes").idle(),
     number("murmur3_partitioner_ignore_msb_bits", "0", "Bits of tokens without part in sharding")
         .idle(),
-    flag("developer_mode", "false", "Skip the checks of the environment"),
+    flag("developer_mode", "false", "Skip the checks of the environment").idle(),
     flag("maintenance_mode", "false", "Serve local data on the maintenance socket alone").idle(),
     words("experimental_features", "", FEATURES, "What is used before it is ready"),
     flag("experimental", "false", "All of them; older form").idle(),

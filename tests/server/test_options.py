@@ -1,0 +1,132 @@
+"""Options: the reference is true of a running node; check and show say what a node would do."""
+import json
+import re
+import subprocess
+
+import pytest
+from cassandra import WriteFailure
+from node import NEREID, ROOT, Node
+
+IDLE = "options without effect in this version: "
+
+
+def config(*words):
+    return subprocess.run([NEREID, "config", *words], capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+def reference():
+    """Rows of docs/options.md: name to (value, default, text)."""
+    rows = {}
+    for line in (ROOT / "docs" / "options.md").read_text().splitlines():
+        match = re.match(r"\| `(\w+)` \| (.*?) \| (?:`(.*)`)? ?\| (.*) \|$", line)
+        if match:
+            rows[match[1]] = (match[2], match[3] or "", match[4])
+    assert len(rows) > 350
+    return rows
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    """A node that is given every option of a file, each with its default."""
+    lines = []
+    for name, (kind, default, text) in reference().items():
+        if default and "command line alone" not in text and name not in Node.GIVEN:
+            lines.append(f"{name}: '{default}'\n")
+    path = tmp_path_factory.mktemp("options") / "all.yaml"
+    path.write_text("".join(lines))
+    with Node("--options-file", path) as node:
+        yield node
+
+
+def test_the_reference_names_what_has_no_effect(node):
+    """What a node says of itself, and what the reference says, are the same."""
+    log = node.log.read_text()
+    said = log.split(IDLE, 1)[1].splitlines()[0].split(", ")
+    rows = reference()
+    idle = {name for name, (_, _, text) in rows.items() if "**no effect yet**" in text}
+    given = {name for name, (_, default, text) in rows.items()
+             if default and "command line alone" not in text}
+    assert set(said) == idle & given
+
+
+def test_the_reference_names_what_changes_while_a_node_runs(node):
+    session = node.connect()
+    update = session.prepare("UPDATE system.config SET value = ? WHERE name = ?")
+    rows = {row.name: row for row in session.execute("SELECT name, type, value FROM system.config")}
+    wrong = []
+    for name, (_, _, text) in reference().items():
+        try:
+            session.execute(update, (rows[name].value, name))
+            changes = True
+        except WriteFailure as refused:
+            assert "not live-updateable" in str(refused), (name, refused)
+            changes = False
+        if changes != ("**live**" in text):
+            wrong.append((name, changes))
+    assert not wrong
+    after = {row.name: row for row in session.execute("SELECT name, type, value FROM system.config")}
+    assert {name: row.value for name, row in rows.items()} == \
+        {name: row.value for name, row in after.items()}
+
+
+def test_sources_are_named(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("batch_size_warn_threshold_in_kb: 100\n")
+    with Node("--options-file", path) as node:
+        session = node.connect()
+        session.execute("UPDATE system.config SET value = '9' WHERE name = 'twcs_max_window_count'")
+        found = dict(session.execute("SELECT name, source FROM system.config"))
+    assert found["batch_size_warn_threshold_in_kb"] == "config"
+    assert found["rpc_address"] == "cli"
+    assert found["twcs_max_window_count"] == "cql"
+    assert found["data_file_directories"] == "internal"
+    assert found["auto_snapshot"] == "default"
+
+
+@pytest.mark.parametrize("text, words", [
+    ("num_tokens: many\nrpc_adress: x\n", ["1:13: ", "not a whole number: many", "2:1: ",
+                                          "did you mean rpc_address?"]),
+    ("client_encryption_options:\n  certficate: x\n", ["2:3: ", "did you mean certificate?"]),
+    ("num_tokens: 1\nnum_tokens: 2\n", ["2:1: "]),
+    ("a: [1\n", ["not YAML"]),
+    ("prometheus_port: 9042\nprometheus_address: 127.0.0.1\n", ["1:1: ", "native_transport_port"]),
+    ("smp: 999\n", ["1:1: ", "not 1 to 256"]),
+])
+def test_faults_are_found_without_a_node(tmp_path, text, words):
+    path = tmp_path / "options.yaml"
+    path.write_text(text)
+    done = config("check", str(path))
+    assert done.returncode == 1, done
+    assert all(word in done.stdout for word in words), done.stdout
+    assert str(path) in done.stdout
+    started = subprocess.run([NEREID, "--options-file", str(path), "--workdir", tmp_path / "data"],
+                             capture_output=True, text=True, timeout=60, check=False)
+    assert started.returncode in (1, 2), started
+
+
+def test_warnings_do_not_fail_a_check(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("key_cache_size_in_mb: 100\nunsafe_bypass_fsync: true\nstorage_port: 7100\n")
+    done = config("check", str(path), "--listen-address", "192.0.2.1")
+    assert done.returncode == 0, done
+    for part in [f"{path}:1:1: warning: option key_cache_size_in_mb", "2:1: ", "power cut",
+                 "3:1: warning: option storage_port: it has no effect", "no address of this machine"]:
+        assert part in done.stdout, done.stdout
+    assert config("check", "--no-such-option").returncode == 2
+    assert config("check", str(tmp_path / "absent.yaml")).returncode == 1
+
+
+def test_values_are_shown_with_their_sources(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("num_tokens: 4\nldap_bind_passwd: secret\n")
+    done = config("show", "--changed", "--json", str(path), "--smp", "3")
+    rows = {row["name"]: (row["type"], row["source"], row["value"]) for row in json.loads(done.stdout)}
+    assert rows == {"num_tokens": ("integer", "config", 4), "smp": ("integer", "cli", 3),
+                    "ldap_bind_passwd": ("string", "config", "***")}
+    done = config("show", str(path))
+    assert len(done.stdout.splitlines()) == len(reference())
+
+
+def test_the_reference_is_what_the_program_prints():
+    assert config("reference").stdout == (ROOT / "docs" / "options.md").read_text()
