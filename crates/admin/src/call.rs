@@ -3,13 +3,18 @@
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use std::str::FromStr;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: Vec<String>,
+    /// What stands in the body.
+    pub(crate) body: Vec<u8>,
     parameters: Vec<(String, String)>,
+    /// Those segments of the path that stand for something, by its name.
+    segments: Vec<(&'static str, String)>,
 }
 
 impl Call {
@@ -21,7 +26,51 @@ impl Call {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(&name.replace('+', " ")), decoded(&value.replace('+', " ")))
         });
-        Call { method: method.clone(), path: segments.collect(), parameters: pairs.collect() }
+        Call {
+            method: method.clone(),
+            path: segments.collect(),
+            body: Vec::new(),
+            parameters: pairs.collect(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// Says what the segments of the path stand for.
+    pub(crate) fn name_segments(&mut self, segments: Vec<(&'static str, String)>) {
+        self.segments = segments;
+    }
+
+    /// The segment of the path that stands for `name`.
+    pub(crate) fn segment(&self, name: &str) -> &str {
+        let found = self.segments.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// A parameter's value, unless it is empty.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        self.parameter(name).filter(|value| !value.is_empty())
+    }
+
+    /// All values of a parameter, in their order.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let named = self.parameters.iter().filter(move |(known, _)| known == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that is a number; one that must be given has no default.
+    pub(crate) fn number<T: FromStr>(&self, name: &str, default: Option<T>) -> Result<T, Answer> {
+        let refused = |what: String| Answer::refused(400, format!("{name}: {what}"));
+        match (self.given(name), default) {
+            (None, Some(default)) => Ok(default),
+            (None, None) => Err(refused("a number is wanted".to_owned())),
+            (Some(text), _) => text.parse().map_err(|_| refused(format!("not a number: {text}"))),
+        }
+    }
+
+    /// The names in a list with commas between them.
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        let names = self.parameter(name).unwrap_or_default().split(',');
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
     /// A parameter's value; the last if it is there more than once.
@@ -64,6 +113,11 @@ impl Answer {
     /// Metrics in the text format of Prometheus.
     pub(crate) fn text(body: Vec<u8>) -> Answer {
         Answer { status: 200, content_type: "text/plain; version=0.0.4", body }
+    }
+
+    /// A page for a browser.
+    pub(crate) fn page(body: impl Into<Vec<u8>>) -> Answer {
+        Answer { status: 200, content_type: "text/html; charset=utf-8", body: body.into() }
     }
 
     /// A failure, in words.

@@ -18,5 +18,5 @@ mod http;
 mod rest;
 mod server;
 
-pub use rest::{Door, Moved, Transport};
+pub use rest::{Door, Moved, Rest, Transport};
 pub use server::{Config, Server, Service};

@@ -3,7 +3,7 @@
 use crate::call::{Answer, Call};
 use crate::http;
 use crate::metrics::Metrics;
-use crate::rest::{self, Door};
+use crate::rest::Rest;
 use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
@@ -25,7 +25,7 @@ pub struct Config {
 /// What is served.
 pub enum Service {
     /// The REST API.
-    Rest(Door),
+    Rest(Rest),
     /// What the node counts.
     Metrics(Metrics),
 }
@@ -33,7 +33,7 @@ pub enum Service {
 impl Service {
     async fn answer(&self, call: Call) -> Answer {
         match self {
-            Service::Rest(door) => rest::answer(door, call).await,
+            Service::Rest(rest) => rest.answer(call).await,
             Service::Metrics(metrics) => metrics.answer(call).await,
         }
     }

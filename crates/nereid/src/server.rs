@@ -233,7 +233,7 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let cluster = runtime::local::get::<cluster::Cluster>();
     let transport = Rc::new(Listeners { patience: plan.patience });
     let door = admin::Door { cluster, version: version(), transport };
-    let service = admin::Service::Rest(door);
+    let service = admin::Service::Rest(admin::Rest::new(door));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     tracing::info!(target: "init", "Scylla API server listening on {bound}");

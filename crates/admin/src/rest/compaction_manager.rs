@@ -1,48 +1,77 @@
 //! `/compaction_manager`: what is merged, and what is to be.
 
+use super::Door;
+use super::api::{Answered, Api, Kind};
 use super::tables::{all, sum_of};
-use super::{Answered, Door, storage_service, upkeep};
 use crate::call::{Answer, Call};
 use cluster::CompactionRecord;
-use hyper::Method;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
+use std::rc::Rc;
 use storage::{CompactionStats, RunningCompaction, Storage};
 
-pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
-    match (&call.method, path) {
-        (&Method::GET, ["metrics", "pending_tasks_by_table"]) => {
-            Some(Ok(Answer::json(by_table(door).await.into_iter().collect())))
-        }
-        (&Method::GET, ["metrics", "pending_tasks"]) => {
-            let tasks = by_table(door).await;
-            let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
-            Some(Ok(Answer::json(json!(sum))))
-        }
-        (&Method::GET, ["metrics", "completed_tasks" | "total_compactions_completed"]) => {
-            Some(Ok(Answer::json(json!(sum(|stats| stats.finished).await))))
-        }
-        (&Method::GET, ["metrics", "bytes_compacted"]) => {
-            Some(Ok(Answer::json(json!(sum(|stats| stats.bytes_in).await))))
-        }
-        (&Method::GET, ["metrics", "held_for_space"]) => {
-            Some(Ok(Answer::json(json!(sum(|stats| stats.held as u64).await))))
-        }
-        (&Method::GET, ["metrics", "backlog"]) => {
-            Some(Ok(Answer::json(json!(sum(|stats| stats.pace.backlog as u64).await))))
-        }
-        (&Method::GET, ["metrics", "shares"]) => {
-            let shares = of_shards(|stats| u64::from(stats.pace.shares)).await;
-            Some(Ok(Answer::json(json!(shares))))
-        }
-        (&Method::POST, ["stop_compaction"]) => Some(upkeep::stop(door, call, None).await),
-        (&Method::POST, ["stop_keyspace_compaction", keyspace]) => {
-            Some(upkeep::stop(door, call, Some(keyspace)).await)
-        }
-        (&Method::GET, ["compactions"]) => Some(Ok(Answer::json(running().await.into()))),
-        (&Method::GET, ["compaction_history"]) => Some(history(door, call).await),
-        _ => None,
-    }
+pub(super) fn operations(api: &mut Api) {
+    let path = "/compaction_manager/metrics/pending_tasks_by_table";
+    api.get(path, "Merges that are asked for, by table", async |door: &Rc<Door>, _: &Call| {
+        Ok(Answer::json(by_table(door).await.into_iter().collect()))
+    });
+    let path = "/compaction_manager/metrics/pending_tasks";
+    api.get(path, "Merges that are asked for", async |door: &Rc<Door>, _: &Call| {
+        let tasks = by_table(door).await;
+        let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
+        Ok(Answer::json(json!(sum)))
+    });
+    figure(api, "/compaction_manager/metrics/completed_tasks", "Merges that have ended", |stats| {
+        stats.finished
+    });
+    figure(
+        api,
+        "/compaction_manager/metrics/total_compactions_completed",
+        "Merges that have ended",
+        |stats| stats.finished,
+    );
+    figure(
+        api,
+        "/compaction_manager/metrics/bytes_compacted",
+        "Bytes of the inputs of merges",
+        |stats| stats.bytes_in,
+    );
+    figure(
+        api,
+        "/compaction_manager/metrics/held_for_space",
+        "Merges that wait for room on the disk",
+        |stats| stats.held as u64,
+    );
+    figure(api, "/compaction_manager/metrics/backlog", "Bytes that are to be written", |stats| {
+        stats.pace.backlog as u64
+    });
+    let path = "/compaction_manager/metrics/shares";
+    api.get(path, "The shares of merges on each shard", async |_: &Rc<Door>, _: &Call| {
+        Ok(Answer::json(json!(of_shards(|stats| u64::from(stats.pace.shares)).await)))
+    });
+    api.get(
+        "/compaction_manager/compactions",
+        "Merges that run",
+        async |_: &Rc<Door>, _: &Call| Ok(Answer::json(running().await.into())),
+    );
+    let path = "/compaction_manager/compaction_history";
+    api.get(path, "Merges that have ended, the latest first", history).takes(
+        "limit",
+        Kind::Integer,
+        "So many of them",
+    );
+}
+
+/// One figure, the sum of all shards.
+fn figure(
+    api: &mut Api,
+    path: &'static str,
+    summary: &'static str,
+    value: fn(&CompactionStats) -> u64,
+) {
+    api.get(path, summary, async move |_: &Rc<Door>, _: &Call| {
+        Ok(Answer::json(json!(sum(value).await)))
+    });
 }
 
 /// A figure of each shard.
@@ -90,8 +119,8 @@ async fn running() -> Vec<Value> {
 }
 
 /// The merges that have ended, of the last week, the latest first; `limit`: so many of them.
-async fn history(door: &Door, call: &Call) -> Result<Answer, Answer> {
-    let limit = storage_service::number(call, "limit", Some(usize::MAX))?;
+async fn history(door: &Rc<Door>, call: &Call) -> Answered {
+    let limit = call.number("limit", Some(usize::MAX))?;
     let records = door.cluster.compaction_history().await;
     let records = records.map_err(|error| Answer::refused(500, error))?;
     let entry = |record: CompactionRecord| {

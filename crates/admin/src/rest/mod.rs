@@ -1,13 +1,16 @@
 //! The REST API: which request is what, and what it does.
 //!
-//! In reading order: [`answer`], then one module for each part of the path. Paths, parameters and
+//! In reading order: [`Rest`], `api` (the table of operations, dispatch, the check of parameters),
+//! `describe` (what the API says of itself), then one module for each part. Paths, parameters and
 //! JSON are those of ScyllaDB's API, which `nodetool` and harnesses speak.
 //!
 //! Invariants
 //!  - *names-first*: keyspaces and tables are looked up before anything is done to any of them.
 
+mod api;
 mod column_family;
 mod compaction_manager;
+mod describe;
 mod snapshots;
 mod storage_service;
 mod system;
@@ -15,6 +18,7 @@ mod tables;
 mod upkeep;
 
 use crate::call::{Answer, Call};
+use api::Api;
 use cluster::Cluster;
 use std::future::Future;
 use std::pin::Pin;
@@ -43,24 +47,34 @@ pub trait Transport {
 /// How opening or closing ends.
 pub type Moved = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// Does what a request asks for.
-pub(crate) async fn answer(door: &Door, call: Call) -> Answer {
-    let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
-    let answered = match path.split_first() {
-        Some((&"storage_service", ["snapshots", rest @ ..])) => {
-            snapshots::answer(door, &call, rest).await
+/// The REST API of a node, on shard 0.
+pub struct Rest {
+    door: Rc<Door>,
+    api: Api,
+}
+
+impl Rest {
+    pub fn new(door: Door) -> Rest {
+        Rest { door: Rc::new(door), api: api() }
+    }
+
+    /// Does what a request asks for.
+    pub(crate) async fn answer(&self, call: Call) -> Answer {
+        match describe::answer(&self.api, &call) {
+            Some(answer) => answer,
+            None => self.api.answer(&self.door, call).await,
         }
-        Some((&"storage_service", rest)) => storage_service::answer(door, &call, rest).await,
-        Some((&"column_family", rest)) => column_family::answer(door, &call, rest).await,
-        Some((&"compaction_manager", rest)) => compaction_manager::answer(door, &call, rest).await,
-        Some((&"system", rest)) => system::answer(&call, rest).await,
-        _ => None,
-    };
-    match answered {
-        Some(Ok(answer) | Err(answer)) => answer,
-        None => Answer::refused(404, format!("Not found: {} /{}", call.method, path.join("/"))),
     }
 }
 
-/// What a part of the API makes of a request; `None`: nothing that it knows.
-type Answered = Option<Result<Answer, Answer>>;
+/// All operations.
+fn api() -> Api {
+    let mut api = Api::default();
+    storage_service::operations(&mut api);
+    upkeep::operations(&mut api);
+    snapshots::operations(&mut api);
+    column_family::operations(&mut api);
+    compaction_manager::operations(&mut api);
+    system::operations(&mut api);
+    api
+}

@@ -1,26 +1,36 @@
 //! `/storage_service/snapshots`: snapshots are taken, listed and cleared.
 
-use super::tables::{all, named};
-use super::{Answered, Door};
+use super::Door;
+use super::api::{Answered, Api, Kind};
+use super::tables::{all, listed};
 use crate::call::{Answer, Call};
-use hyper::Method;
 use model::TableId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 use storage::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag, Storage,
 };
 
-pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
-    let answer = match (&call.method, path) {
-        (&Method::GET, []) => list().await,
-        (&Method::GET, ["size", "true"]) => true_size().await,
-        (&Method::POST, []) => take(door, call).await,
-        (&Method::DELETE, []) => clear(call).await,
-        _ => return None,
-    };
-    Some(answer)
+pub(super) fn operations(api: &mut Api) {
+    let path = "/storage_service/snapshots";
+    api.get(path, "All snapshots, with their bytes", list);
+    api.get(
+        "/storage_service/snapshots/size/true",
+        "What clearing all snapshots gives back",
+        true_size,
+    );
+    api.post(path, "Takes a snapshot", take)
+        .needs("tag", Kind::Text, "Its name")
+        .takes("kn", Kind::Text, "Keyspaces, with commas between; all without it")
+        .takes("cf", Kind::Text, "Tables of the one keyspace, with commas between")
+        .takes("sf", Kind::Flag, "Whether memtables are left out")
+        .takes("ttl", Kind::Text, "It is cleared after so many s, m, h or d");
+    api.delete(path, "Clears snapshots", clear)
+        .takes("tag", Kind::Text, "Those of this name")
+        .takes("kn", Kind::Text, "Those of keyspaces, with commas between")
+        .takes("cf", Kind::Text, "Those of a table");
 }
 
 /// Bytes of the snapshots of a table: of all files, or of those that only snapshots have.
@@ -44,7 +54,7 @@ async fn found() -> Result<Vec<Snapshot>, Answer> {
 }
 
 /// By name: the tables that have a snapshot of it.
-async fn list() -> Result<Answer, Answer> {
+async fn list(_: &Rc<Door>, _: &Call) -> Answered {
     let mut by_tag: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for one in found().await? {
         let mut shown = json!({
@@ -64,24 +74,24 @@ async fn list() -> Result<Answer, Answer> {
 }
 
 /// What clearing all snapshots gives back.
-async fn true_size() -> Result<Answer, Answer> {
+async fn true_size(_: &Rc<Door>, _: &Call) -> Answered {
     let bytes: u64 = found().await?.iter().map(|one| one.live_bytes).sum();
     Ok(Answer::json(json!(bytes)))
 }
 
 /// `tag`, `kn` (keyspaces), `cf` (tables of the one keyspace), `sf` (without a flush), `ttl`.
-async fn take(door: &Door, call: &Call) -> Result<Answer, Answer> {
+async fn take(door: &Rc<Door>, call: &Call) -> Answered {
     let tag = SnapshotTag::new(call.parameter("tag").unwrap_or_default());
     let tag = tag.map_err(|why| Answer::refused(400, why))?;
-    let keyspaces = listed(call, "kn");
+    let keyspaces = call.names("kn");
     let tables = match &keyspaces[..] {
-        _ if !listed(call, "cf").is_empty() && keyspaces.len() != 1 => {
+        _ if !call.names("cf").is_empty() && keyspaces.len() != 1 => {
             let text = "cf: tables are of one keyspace, which kn has to name";
             return Err(Answer::refused(400, text));
         }
         [] => all(&door.cluster.schema()),
         several => {
-            let tables = several.iter().map(|keyspace| named(door, call, keyspace));
+            let tables = several.iter().map(|keyspace| listed(door, call, keyspace, "cf"));
             tables.collect::<Result<Vec<_>, _>>()?.concat()
         }
     };
@@ -96,18 +106,13 @@ async fn take(door: &Door, call: &Call) -> Result<Answer, Answer> {
 }
 
 /// `tag`, `kn` (keyspaces), `cf` (a table); what is not said is any.
-async fn clear(call: &Call) -> Result<Answer, Answer> {
-    let said = |name| call.parameter(name).filter(|text| !text.is_empty()).map(str::to_owned);
+async fn clear(_: &Rc<Door>, call: &Call) -> Answered {
+    let said = |name| call.given(name).map(str::to_owned);
     let filter =
-        SnapshotFilter { tag: said("tag"), keyspaces: listed(call, "kn"), table: said("cf") };
+        SnapshotFilter { tag: said("tag"), keyspaces: call.names("kn"), table: said("cf") };
     let storage = runtime::local::get::<Storage>();
     storage.clear_snapshots(filter).await.map_err(refused)?;
     Ok(Answer::done())
-}
-
-fn listed(call: &Call, name: &str) -> Vec<String> {
-    let names = call.parameter(name).unwrap_or_default().split(',');
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// A number of seconds, or of the unit behind it: `90`, `90s`, `10m`, `2h`, `7d`. 0 is none.

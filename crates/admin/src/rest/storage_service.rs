@@ -1,142 +1,243 @@
 //! `/storage_service`: who the node is; flushing, compacting and loading tables;
 //! incremental backups; what is traced.
 
+use super::Door;
+use super::api::{Answered, Api, Kind};
 use super::tables::{all, named, on_each, set_auto_compaction};
-use super::{Answered, Door, upkeep};
 use crate::call::{Answer, Call};
 use cluster::settings::{By, Settings};
-use cluster::{Schema, SlowQueries, TraceRules};
-use hyper::Method;
+use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
 use model::TableId;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::rc::Rc;
 use storage::{Checks, Rewrite, Storage};
 
 const COMPACTION_THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
+const STREAM_THROUGHPUT: &str = "stream_io_throughput_mb_per_sec";
 
-pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
-    if let Some(done) = upkeep::answer(door, call, path).await {
-        return Some(done);
-    }
-    if call.method == Method::GET {
-        return told(door, call, path);
-    }
-    let tables = |keyspace| named(door, call, keyspace);
-    let answer = match (&call.method, path) {
-        (&Method::POST, ["flush"]) => flush(all(&door.cluster.schema())).await,
-        (&Method::POST, ["keyspace_flush", keyspace]) => {
-            async { flush(tables(keyspace)?).await }.await
-        }
-        (&Method::POST, ["compact"]) => compact(call, all(&door.cluster.schema())).await,
-        (&Method::POST, ["keyspace_compaction", keyspace]) => {
-            async { compact(call, tables(keyspace)?).await }.await
-        }
-        (&Method::POST, ["auto_compaction", keyspace]) => {
-            async { set_auto_compaction(tables(keyspace)?, true).await }.await
-        }
-        (&Method::DELETE, ["auto_compaction", keyspace]) => {
-            async { set_auto_compaction(tables(keyspace)?, false).await }.await
-        }
-        (&Method::POST, ["trace_probability"]) => set_trace_probability(call).await,
-        (&Method::POST, ["slow_query"]) => set_slow_query(call).await,
-        (&Method::POST, ["compaction_throughput"]) => set_compaction_throughput(call).await,
-        (&Method::POST, ["incremental_backups"]) => set_incremental_backups(call).await,
-        (&Method::POST, ["native_transport"]) => moved(door.transport.open().await),
-        (&Method::DELETE, ["native_transport"]) => moved(door.transport.close().await),
-        (&Method::POST, ["sstables", keyspace]) => async { load(tables(keyspace)?).await }.await,
-        _ => return None,
-    };
-    Some(answer)
+pub(super) fn operations(api: &mut Api) {
+    told(api);
+    api.post("/storage_service/flush", "Writes the memtables of all tables to SSTables", flush_all);
+    api.post(
+        "/storage_service/keyspace_flush/{keyspace}",
+        "Writes memtables to SSTables",
+        flush_some,
+    )
+    .takes("cf", Kind::Text, CF);
+    api.post("/storage_service/compact", "Merges all SSTables of each table", compact_all)
+        .takes("flush_memtables", Kind::Flag, FLUSH_FIRST)
+        .takes("consider_only_existing_data", Kind::Flag, ONLY_EXISTING);
+    let path = "/storage_service/keyspace_compaction/{keyspace}";
+    api.post(path, "Merges all SSTables of each table of a keyspace", compact_some)
+        .takes("cf", Kind::Text, CF)
+        .takes("flush_memtables", Kind::Flag, FLUSH_FIRST)
+        .takes("consider_only_existing_data", Kind::Flag, ONLY_EXISTING);
+    let path = "/storage_service/auto_compaction/{keyspace}";
+    api.post(
+        path,
+        "Lets tables be compacted by themselves",
+        async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, true).await,
+    )
+    .takes("cf", Kind::Text, CF);
+    api.delete(
+        path,
+        "Lets tables not be compacted by themselves",
+        async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, false).await,
+    )
+    .takes("cf", Kind::Text, CF);
+    api.post("/storage_service/sstables/{keyspace}", "Takes over what lies in upload/", load)
+        .needs("cf", Kind::Text, "The table")
+        .takes("load_and_stream", Kind::Flag, "One node has what is its own: no difference")
+        .takes("primary_replica_only", Kind::Flag, "One node: no difference")
+        .takes("scope", Kind::OneOf(&["all", "dc", "rack", "node"]), "One node: no difference")
+        .takes("skip_cleanup", Kind::Flag, "Nothing is cleaned up: no difference")
+        .takes("skip_reshape", Kind::Flag, "Nothing is reshaped: no difference");
+    live(api);
 }
 
-/// Requests that change nothing.
-fn told(door: &Door, call: &Call, path: &[&str]) -> Answered {
-    let node = door.cluster.node();
-    let value = match path {
-        ["hostid", "local"] => json!(node.host_id.to_string()),
-        ["release_version"] => json!(node.release_version),
-        ["scylla_release_version"] => json!(door.version),
-        ["cluster_name"] => json!(node.cluster_name),
-        ["schema_version"] => json!(door.cluster.schema().version.to_string()),
-        ["partitioner_name"] => json!(cluster::PARTITIONER),
-        // Nothing is listened on before the node is up.
-        ["operation_mode"] => json!("NORMAL"),
-        ["is_initialized"] => json!(true),
-        ["is_starting"] => json!(false),
-        ["trace_probability"] => json!(TraceRules::of_shard().probability()),
-        ["slow_query"] => slow_query(TraceRules::of_shard().slow()),
-        ["compaction_throughput"] => compaction_throughput(),
-        ["incremental_backups"] => json!(runtime::local::get::<Storage>().incremental_backups()),
-        ["native_transport"] => json!(door.transport.is_open()),
-        ["keyspaces"] => return Some(keyspaces(door, call)),
-        _ => return None,
-    };
-    Some(Ok(Answer::json(value)))
+/// The tables of a request for a keyspace's tables.
+pub(super) const CF: &str = "Tables, with commas between; all without it";
+pub(super) const FLUSH_FIRST: &str = "Whether memtables are written before; true if not said";
+const ONLY_EXISTING: &str = "Whether deletions are judged by the SSTables alone";
+
+/// What changes while the node runs.
+fn live(api: &mut Api) {
+    let path = "/storage_service/trace_probability";
+    api.tells(path, "The share of requests that is traced", |_| {
+        json!(TraceRules::of_shard().probability())
+    });
+    api.post(path, "Sets the share of requests that is traced", set_trace_probability).needs(
+        "probability",
+        Kind::Number,
+        "From 0 to 1",
+    );
+    let path = "/storage_service/slow_query";
+    api.tells(path, "Which requests are kept as slow", |_| {
+        slow_query(TraceRules::of_shard().slow())
+    });
+    api.post(path, "Says which requests are kept as slow", set_slow_query)
+        .takes("enable", Kind::Flag, "Whether slow requests are kept")
+        .takes("ttl", Kind::Integer, "Seconds for which they are kept")
+        .takes("threshold", Kind::Integer, "Microseconds from which on a request is slow")
+        .takes("fast", Kind::Flag, "Whether their events are left out");
+    let path = "/storage_service/incremental_backups";
+    api.tells(path, "Whether flushed SSTables are linked into backups/", |_| {
+        json!(runtime::local::get::<Storage>().incremental_backups())
+    });
+    api.post(
+        path,
+        "Says whether flushed SSTables are linked into backups/",
+        set_incremental_backups,
+    )
+    .needs("value", Kind::Flag, "Whether they are");
+    let path = "/storage_service/compaction_throughput";
+    api.tells(path, "MiB a second that merges may read and write", |_| {
+        shown(COMPACTION_THROUGHPUT)
+    });
+    api.post(path, "Sets what merges may read and write", async |_: &Rc<Door>, call: &Call| {
+        set(call, COMPACTION_THROUGHPUT).await
+    })
+    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    let path = "/storage_service/stream_throughput";
+    api.tells(path, "MiB a second that streams may move", |_| shown(STREAM_THROUGHPUT));
+    api.post(path, "Sets what streams may move", async |_: &Rc<Door>, call: &Call| {
+        set(call, STREAM_THROUGHPUT).await
+    })
+    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    let path = "/storage_service/native_transport";
+    api.tells(path, "Whether CQL clients are let in", |door| json!(door.transport.is_open()));
+    api.post(path, "Lets CQL clients in", async |door: &Rc<Door>, _: &Call| {
+        moved(door.transport.open().await)
+    });
+    api.delete(
+        path,
+        "Closes the ports of CQL and ends the connections",
+        async |door: &Rc<Door>, _: &Call| moved(door.transport.close().await),
+    );
 }
 
-fn keyspaces(door: &Door, call: &Call) -> Result<Answer, Answer> {
+/// What is known at once.
+fn told(api: &mut Api) {
+    api.tells("/storage_service/hostid/local", "The id of the node", |door| {
+        json!(door.cluster.node().host_id.to_string())
+    });
+    api.tells("/storage_service/release_version", "The release that drivers are told", |door| {
+        json!(door.cluster.node().release_version)
+    });
+    api.tells("/storage_service/scylla_release_version", "The version of the program", |door| {
+        json!(door.version)
+    });
+    api.tells("/storage_service/cluster_name", "The name of the cluster", |door| {
+        json!(door.cluster.node().cluster_name)
+    });
+    api.tells("/storage_service/schema_version", "The version of the schema", |door| {
+        json!(door.cluster.schema().version.to_string())
+    });
+    api.tells("/storage_service/partitioner_name", "What makes tokens of keys", |_| {
+        json!(cluster::PARTITIONER)
+    });
+    api.get("/storage_service/keyspaces", "Names of keyspaces", keyspaces)
+        .takes("type", Kind::OneOf(&["all", "user", "non_local_strategy"]), "Which")
+        .takes(
+            "replication",
+            Kind::OneOf(&["all", "tablets", "vnodes"]),
+            "With or without tablets",
+        );
+}
+
+async fn keyspaces(door: &Rc<Door>, call: &Call) -> Answered {
     let schema = door.cluster.schema();
-    let wanted: fn(&str) -> bool = match call.parameter("type").unwrap_or("all") {
-        "all" => |_| true,
-        "user" | "non_local_strategy" => |name| !Schema::is_system(name),
-        other => return Err(Answer::refused(400, format!("unknown type of keyspaces: {other}"))),
+    let word = |name| call.given(name).unwrap_or("all").to_ascii_lowercase();
+    let (kind, replication) = (word("type"), word("replication"));
+    let wanted = |name: &str, entry: &KeyspaceEntry| {
+        let of_kind = match kind.as_str() {
+            "user" => !Schema::is_system(name),
+            "non_local_strategy" => *entry.replication != Replication::Local,
+            _ => true,
+        };
+        of_kind
+            && match replication.as_str() {
+                "tablets" => entry.keyspace.initial_tablets.is_some(),
+                "vnodes" => entry.keyspace.initial_tablets.is_none(),
+                _ => true,
+            }
     };
-    let names = schema.keyspaces.keys().map(String::as_str);
-    Ok(Answer::json(names.filter(|name| wanted(name)).collect()))
+    let names = schema.keyspaces.iter().filter(|(name, entry)| wanted(name, entry));
+    Ok(Answer::json(names.map(|(name, _)| name.as_str()).collect()))
 }
 
-fn moved(done: Result<(), String>) -> Result<Answer, Answer> {
+fn moved(done: Result<(), String>) -> Answered {
     done.map(|()| Answer::done()).map_err(|error| Answer::refused(500, error))
+}
+
+async fn flush_all(door: &Rc<Door>, _: &Call) -> Answered {
+    flush(all(&door.cluster.schema())).await?;
+    Ok(Answer::done())
+}
+
+async fn flush_some(door: &Rc<Door>, call: &Call) -> Answered {
+    flush(named(door, call)?).await?;
+    Ok(Answer::done())
 }
 
 /// Flushes tables. The logs go on in new segments, so that those before can go once all that they
 /// hold is flushed.
-async fn flush(tables: Vec<TableId>) -> Result<Answer, Answer> {
+pub(super) async fn flush(tables: Vec<TableId>) -> Result<(), Answer> {
     runtime::on_all_shards(|| async {
         if let Some(storage) = runtime::local::try_get::<Storage>() {
             storage.close_log_segments();
         }
     })
     .await;
-    let flushed = |storage: std::rc::Rc<Storage>, table| async move {
+    let flushed = |storage: Rc<Storage>, table| async move {
         storage.flush(table).await.map_err(|error| error.to_string())
     };
     on_each(tables, flushed).await
 }
 
+async fn compact_all(door: &Rc<Door>, call: &Call) -> Answered {
+    compact(call, all(&door.cluster.schema())).await
+}
+
+async fn compact_some(door: &Rc<Door>, call: &Call) -> Answered {
+    compact(call, named(door, call)?).await
+}
+
 /// Merges all SSTables of each table, after a flush if nothing else is said.
-async fn compact(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
+async fn compact(call: &Call, tables: Vec<TableId>) -> Answered {
     if call.flag("flush_memtables", true)? {
         flush(tables.clone()).await?;
     }
-    let compacted = |storage: std::rc::Rc<Storage>, table| async move {
+    let compacted = |storage: Rc<Storage>, table| async move {
         let merged = storage.compact_all(table, Rewrite::default()).await;
         merged.map_err(|error| error.to_string())
     };
-    on_each(tables, compacted).await
+    on_each(tables, compacted).await?;
+    Ok(Answer::done())
 }
 
 /// Which share of all requests is traced.
-async fn set_trace_probability(call: &Call) -> Result<Answer, Answer> {
-    let probability = number(call, "probability", None)?;
+async fn set_trace_probability(_: &Rc<Door>, call: &Call) -> Answered {
+    let probability = call.number("probability", None)?;
     let set = TraceRules::set_probability(probability).await;
     set.map_err(|why| Answer::refused(400, why))?;
     Ok(Answer::done())
 }
 
 /// Which requests are slow, and what is kept of them; what is not said stays as it is.
-async fn set_slow_query(call: &Call) -> Result<Answer, Answer> {
+async fn set_slow_query(_: &Rc<Door>, call: &Call) -> Answered {
     let now = TraceRules::of_shard().slow();
     TraceRules::set_slow(SlowQueries {
         enabled: call.flag("enable", now.enabled)?,
         fast: call.flag("fast", now.fast)?,
-        ttl_secs: number(call, "ttl", Some(now.ttl_secs))?,
-        threshold_micros: number(call, "threshold", Some(now.threshold_micros))?,
+        ttl_secs: call.number("ttl", Some(now.ttl_secs))?,
+        threshold_micros: call.number("threshold", Some(now.threshold_micros))?,
     })
     .await;
     Ok(Answer::done())
 }
 
-fn slow_query(slow: SlowQueries) -> serde_json::Value {
+fn slow_query(slow: SlowQueries) -> Value {
     json!({
         "enable": slow.enabled,
         "ttl": slow.ttl_secs,
@@ -145,27 +246,24 @@ fn slow_query(slow: SlowQueries) -> serde_json::Value {
     })
 }
 
-/// MiB a second that merges of the node may read and write; 0: any number.
-fn compaction_throughput() -> serde_json::Value {
+/// The value of an option that is a number.
+fn shown(name: &str) -> Value {
     let shown = Settings::of_shard().shown();
-    let option = shown.into_iter().find(|option| option.name == COMPACTION_THROUGHPUT);
+    let option = shown.into_iter().find(|option| option.name == name);
     json!(option.and_then(|option| option.value.parse::<i64>().ok()).unwrap_or(0))
 }
 
-async fn set_compaction_throughput(call: &Call) -> Result<Answer, Answer> {
-    let value: i64 = number(call, "value", None)?;
-    let name = COMPACTION_THROUGHPUT.to_owned();
-    let changed = Settings::change(name, value.to_string(), By::Operator).await;
+/// Sets an option to the parameter `value`.
+async fn set(call: &Call, name: &'static str) -> Answered {
+    let value: i64 = call.number("value", None)?;
+    let changed = Settings::change(name.to_owned(), value.to_string(), By::Operator).await;
     changed.map_err(|why| Answer::refused(400, format!("value: {why}")))?;
-    tracing::info!(target: "config", value, "{COMPACTION_THROUGHPUT} changed");
+    tracing::info!(target: "config", value, "{name} changed");
     Ok(Answer::done())
 }
 
 /// Whether SSTables of flushes get second names in `backups/`, on all shards, until the node stops.
-async fn set_incremental_backups(call: &Call) -> Result<Answer, Answer> {
-    if call.parameter("value").is_none_or(str::is_empty) {
-        return Err(Answer::refused(400, "value: true or false is wanted"));
-    }
+async fn set_incremental_backups(_: &Rc<Door>, call: &Call) -> Answered {
     let value = call.flag("value", false)?;
     runtime::on_all_shards(move || async move {
         if let Some(storage) = runtime::local::try_get::<Storage>() {
@@ -177,23 +275,9 @@ async fn set_incremental_backups(call: &Call) -> Result<Answer, Answer> {
     Ok(Answer::done())
 }
 
-/// A parameter that is a number; one that must be given has no default.
-pub(super) fn number<T: std::str::FromStr>(
-    call: &Call,
-    name: &str,
-    default: Option<T>,
-) -> Result<T, Answer> {
-    let refused = |what: String| Answer::refused(400, format!("{name}: {what}"));
-    match (call.parameter(name).filter(|text| !text.is_empty()), default) {
-        (None, Some(default)) => Ok(default),
-        (None, None) => Err(refused("a number is wanted".to_owned())),
-        (Some(text), _) => text.parse().map_err(|_| refused(format!("not a number: {text}"))),
-    }
-}
-
 /// Takes over what lies in `upload/` of a table.
-async fn load(tables: Vec<TableId>) -> Result<Answer, Answer> {
-    let [table] = tables[..] else {
+async fn load(door: &Rc<Door>, call: &Call) -> Answered {
+    let [table] = named(door, call)?[..] else {
         return Err(Answer::refused(400, "cf: one table is wanted"));
     };
     let storage = runtime::local::get::<Storage>();

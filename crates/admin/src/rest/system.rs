@@ -1,34 +1,35 @@
 //! `/system`: the log, caches.
 
-use super::Answered;
+use super::Door;
+use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
-use hyper::Method;
+use std::rc::Rc;
 use storage::Storage;
 
-pub(super) async fn answer(call: &Call, path: &[&str]) -> Answered {
-    match (&call.method, path) {
-        (&Method::POST, ["log"]) => Some(log(call)),
-        (&Method::POST, ["drop_sstable_caches"]) => Some(drop_caches().await),
-        _ => None,
-    }
+const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+
+pub(super) fn operations(api: &mut Api) {
+    api.post("/system/log", "Writes a line into the log", log)
+        .needs("message", Kind::Text, "The line")
+        .takes("level", Kind::OneOf(LEVELS), "Its level; info if not said");
+    api.post("/system/drop_sstable_caches", "Forgets the rows that are cached", drop_caches);
 }
 
 /// Forgets what of SSTables is in memory: rows on every shard.
-async fn drop_caches() -> Result<Answer, Answer> {
+async fn drop_caches(_: &Rc<Door>, _: &Call) -> Answered {
     runtime::on_all_shards(|| async { runtime::local::get::<Storage>().drop_row_cache() }).await;
     Ok(Answer::done())
 }
 
 /// Writes a line into the log, so that whoever reads it knows what went on outside.
-fn log(call: &Call) -> Result<Answer, Answer> {
+async fn log(_: &Rc<Door>, call: &Call) -> Answered {
     let text = call.parameter("message").unwrap_or("");
-    match call.parameter("level").unwrap_or("info") {
+    match call.given("level").unwrap_or("info").to_ascii_lowercase().as_str() {
         "error" => tracing::error!(target: "api", "/system/log: {text}"),
         "warn" => tracing::warn!(target: "api", "/system/log: {text}"),
-        "info" => tracing::info!(target: "api", "/system/log: {text}"),
         "debug" => tracing::debug!(target: "api", "/system/log: {text}"),
         "trace" => tracing::trace!(target: "api", "/system/log: {text}"),
-        other => return Err(Answer::refused(400, format!("Unknown logging level {other}"))),
+        _ => tracing::info!(target: "api", "/system/log: {text}"),
     }
     Ok(Answer::done())
 }

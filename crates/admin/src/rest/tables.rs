@@ -1,29 +1,42 @@
 //! The tables that a request names, and what is done to them on every shard.
 
 use super::Door;
+use super::api::Answered;
 use crate::call::{Answer, Call};
-use cluster::{Schema, TableKind};
+use cluster::{KeyspaceEntry, Schema, TableEntry, TableKind};
 use model::TableId;
 use std::future::Future;
 use std::rc::Rc;
 use storage::Storage;
 
-/// The stored tables of `keyspace` that the parameter `cf` lists; all without it.
-pub(super) fn named(door: &Door, call: &Call, keyspace: &str) -> Result<Vec<TableId>, Answer> {
-    listed(door, call, keyspace, "cf")
+/// The stored tables of the keyspace of the path that the parameter `cf` lists; all without it.
+pub(super) fn named(door: &Door, call: &Call) -> Result<Vec<TableId>, Answer> {
+    listed(door, call, call.segment("keyspace"), "cf")
 }
 
-/// The same of another parameter.
+/// The keyspace of that name.
+pub(super) fn keyspace(door: &Door, name: &str) -> Result<Rc<KeyspaceEntry>, Answer> {
+    let unknown = || Answer::refused(400, format!("Can't find a keyspace {name}"));
+    door.cluster.schema().keyspace(name).cloned().ok_or_else(unknown)
+}
+
+/// The table of that name.
+pub(super) fn table(door: &Door, keyspace: &str, name: &str) -> Result<Rc<TableEntry>, Answer> {
+    let unknown = || {
+        let text = format!("Can't find a column family {name} in keyspace {keyspace}");
+        Answer::refused(400, text)
+    };
+    door.cluster.schema().table(keyspace, name).cloned().ok_or_else(unknown)
+}
+
+/// The same of any keyspace and parameter.
 pub(super) fn listed(
     door: &Door,
     call: &Call,
     keyspace: &str,
     parameter: &str,
 ) -> Result<Vec<TableId>, Answer> {
-    let schema = door.cluster.schema();
-    let Some(entry) = schema.keyspace(keyspace) else {
-        return Err(Answer::refused(400, format!("Can't find a keyspace {keyspace}")));
-    };
+    let entry = self::keyspace(door, keyspace)?;
     let stored = |kind| kind == TableKind::Stored;
     let names = call.parameter(parameter).unwrap_or("");
     if names.is_empty() {
@@ -40,28 +53,23 @@ pub(super) fn listed(
     tables.collect()
 }
 
-/// The table that `keyspace:table` is.
-pub(super) fn one(door: &Door, name: &str) -> Result<TableId, Answer> {
-    let (keyspace, table) = name.split_once(':').unwrap_or((name, ""));
-    match door.cluster.schema().table(keyspace, table) {
-        Some(entry) => Ok(entry.schema.id),
-        None => {
-            let text = format!("Can't find a column family {table} in keyspace {keyspace}");
-            Err(Answer::refused(400, text))
-        }
-    }
+/// The table that `name` of the path is: `keyspace:table`.
+pub(super) fn one(door: &Door, call: &Call) -> Result<Rc<TableEntry>, Answer> {
+    let Some((keyspace, name)) = call.segment("name").split_once(':') else {
+        let text = "Column family name should be in keyspace:column_family format";
+        return Err(Answer::refused(400, text));
+    };
+    table(door, keyspace, name)
 }
 
 /// Lets tables be compacted by themselves, or not.
-pub(super) async fn set_auto_compaction(
-    tables: Vec<TableId>,
-    wanted: bool,
-) -> Result<Answer, Answer> {
+pub(super) async fn set_auto_compaction(tables: Vec<TableId>, wanted: bool) -> Answered {
     let set = move |storage: Rc<Storage>, table| async move {
         storage.set_auto_compaction(table, wanted);
         Ok(())
     };
-    on_each(tables, set).await
+    on_each(tables, set).await?;
+    Ok(Answer::done())
 }
 
 /// The sum of what all shards say of a table.
@@ -83,7 +91,7 @@ pub(super) fn all(schema: &Schema) -> Vec<TableId> {
 
 /// Does something to each of the tables on every shard, one after the other. The answer to a
 /// failure names the shard that met it first; a table that was dropped meanwhile is passed over.
-pub(super) async fn on_each<F, Fut>(tables: Vec<TableId>, act: F) -> Result<Answer, Answer>
+pub(super) async fn on_each<F, Fut>(tables: Vec<TableId>, act: F) -> Result<(), Answer>
 where
     F: Fn(Rc<Storage>, TableId) -> Fut + Copy + Send + 'static,
     Fut: Future<Output = Result<(), String>>,
@@ -106,5 +114,5 @@ where
             return Err(Answer::refused(500, format!("shard {shard}: {text}")));
         }
     }
-    Ok(Answer::done())
+    Ok(())
 }

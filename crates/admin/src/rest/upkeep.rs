@@ -1,13 +1,15 @@
 //! `/storage_service/keyspace_{scrub,cleanup,upgrade_sstables,offstrategy_compaction}`: what is
 //! done to the SSTables of tables one by one; `/compaction_manager/stop_*`: ending it.
 
-use super::tables::{all, named, on_each};
-use super::{Answered, Door};
+use super::Door;
+use super::api::{Answered, Api, Kind, Operation};
+use super::storage_service::CF;
+use super::tables::{all, listed, named, on_each};
 use crate::call::{Answer, Call};
-use hyper::Method;
 use model::TableId;
 use runtime::{local, on_all_shards, on_shard};
 use serde_json::json;
+use std::rc::Rc;
 use storage::{
     CompactionKind, Invalid, Memtables, Outdated, ScrubMode, SnapshotOrder, SnapshotTag, Storage,
     Upkeep, UpkeepDone,
@@ -18,40 +20,81 @@ const SCRUBBED: u8 = 0;
 const ABORTED: u8 = 1;
 const INVALID: u8 = 3;
 
-/// What stands under `/storage_service`.
-pub(super) async fn answer(door: &Door, call: &Call, path: &[&str]) -> Answered {
-    let tables = |keyspace| named(door, call, keyspace);
-    let answer = match (&call.method, path) {
-        (&Method::GET, ["keyspace_scrub", keyspace]) => {
-            async { scrub(call, tables(keyspace)?).await }.await
-        }
-        (&Method::GET, ["keyspace_upgrade_sstables", keyspace]) => {
-            async { upgrade(call, tables(keyspace)?).await }.await
-        }
-        (&Method::POST, ["keyspace_cleanup", keyspace]) => {
-            async { clean_up(tables(keyspace)?).await }.await
-        }
-        (&Method::POST, ["cleanup_all"]) => clean_up(all(&door.cluster.schema())).await,
-        // What is streamed lies with the rest: there is nothing to be done.
-        (&Method::POST, ["keyspace_offstrategy_compaction", keyspace]) => {
-            tables(keyspace).map(|_| Answer::json(json!(false)))
-        }
-        _ => return None,
-    };
-    Some(answer)
+pub(super) fn operations(api: &mut Api) {
+    let path = "/storage_service/keyspace_scrub/{keyspace}";
+    scrub_parameters(api.get(path, "Looks at SSTables one by one, or writes them again", scrub));
+    let path = "/storage_service/keyspace_upgrade_sstables/{keyspace}";
+    api.get(path, "Writes SSTables again in the format of their table", upgrade)
+        .takes("cf", Kind::Text, CF)
+        .takes("exclude_current_version", Kind::Flag, "Whether those of that format are left");
+    let path = "/storage_service/keyspace_cleanup/{keyspace}";
+    api.post(path, "Removes what is not the node's own", clean_up).takes("cf", Kind::Text, CF);
+    let path = "/storage_service/cleanup_all";
+    api.post(path, "Removes what is not the node's own, of all tables", clean_up_all);
+    let path = "/storage_service/keyspace_offstrategy_compaction/{keyspace}";
+    api.post(path, "Merges what was streamed; one node has nothing of the kind", off_strategy)
+        .takes("cf", Kind::Text, CF);
+    api.post("/compaction_manager/stop_compaction", "Ends merges of a type", stop_all).needs(
+        "type",
+        Kind::OneOf(TYPES),
+        "Which",
+    );
+    let path = "/compaction_manager/stop_keyspace_compaction/{keyspace}";
+    api.post(path, "Ends merges of a type and of a keyspace", stop_some)
+        .needs("type", Kind::OneOf(TYPES), "Which")
+        .takes("tables", Kind::Text, CF);
 }
 
-/// `type`: what is to end; `tables` of a keyspace, or all.
-pub(super) async fn stop(
-    door: &Door,
-    call: &Call,
-    keyspace: Option<&str>,
-) -> Result<Answer, Answer> {
+const TYPES: &[&str] = &[
+    "COMPACTION",
+    "MAJOR",
+    "SCRUB",
+    "VALIDATION",
+    "UPGRADE",
+    "RESHARD",
+    "CLEANUP",
+    "RESHAPE",
+    "INDEX_BUILD",
+    "SPLIT",
+];
+
+pub(super) fn scrub_parameters(operation: &mut Operation) {
+    operation
+        .takes("cf", Kind::Text, CF)
+        .takes(
+            "scrub_mode",
+            Kind::OneOf(&["ABORT", "SKIP", "SEGREGATE", "VALIDATE"]),
+            "What is done; VALIDATE if not said",
+        )
+        .takes(
+            "quarantine_mode",
+            Kind::OneOf(&["INCLUDE", "EXCLUDE", "ONLY"]),
+            "What of quarantine/ is looked at; INCLUDE if not said",
+        )
+        .takes("quarantine_invalid_sstables", Kind::Flag, "Whether VALIDATE puts aside; true")
+        .takes("skip_corrupted", Kind::Flag, "The same as scrub_mode=SKIP")
+        .takes("disable_snapshot", Kind::Flag, "Whether no snapshot is taken before")
+        .takes("drop_unfixable_sstables", Kind::Flag, "Not supported");
+}
+
+async fn stop_all(_: &Rc<Door>, call: &Call) -> Answered {
+    stop(call, None).await
+}
+
+async fn stop_some(door: &Rc<Door>, call: &Call) -> Answered {
+    let tables = listed(door, call, call.segment("keyspace"), "tables")?;
+    stop(call, Some(tables)).await
+}
+
+async fn off_strategy(door: &Rc<Door>, call: &Call) -> Answered {
+    // What is streamed lies with the rest: there is nothing to be done.
+    named(door, call)?;
+    Ok(Answer::json(json!(false)))
+}
+
+/// `type`: what is to end.
+async fn stop(call: &Call, tables: Option<Vec<TableId>>) -> Answered {
     let kinds = kinds(call.parameter("type").unwrap_or_default())?;
-    let tables = match keyspace {
-        Some(keyspace) => Some(super::tables::listed(door, call, keyspace, "tables")?),
-        None => None,
-    };
     on_all_shards(move || {
         let tables = tables.clone();
         async move {
@@ -79,17 +122,27 @@ fn kinds(name: &str) -> Result<&'static [CompactionKind], Answer> {
     }
 }
 
-/// Every partition that this node has is its own: nothing is to be removed.
-async fn clean_up(tables: Vec<TableId>) -> Result<Answer, Answer> {
-    let flushed = |storage: std::rc::Rc<Storage>, table| async move {
-        storage.flush(table).await.map_err(|error| error.to_string())
-    };
-    on_each(tables, flushed).await?;
+async fn clean_up(door: &Rc<Door>, call: &Call) -> Answered {
+    clean_up_tables(named(door, call)?).await?;
     Ok(Answer::json(json!(0)))
 }
 
+async fn clean_up_all(door: &Rc<Door>, _: &Call) -> Answered {
+    clean_up_tables(all(&door.cluster.schema())).await?;
+    Ok(Answer::json(json!(0)))
+}
+
+/// Every partition that this node has is its own: nothing is to be removed.
+async fn clean_up_tables(tables: Vec<TableId>) -> Result<(), Answer> {
+    let flushed = |storage: Rc<Storage>, table| async move {
+        storage.flush(table).await.map_err(|error| error.to_string())
+    };
+    on_each(tables, flushed).await
+}
+
 /// `exclude_current_version`: those that have the format already stay.
-async fn upgrade(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
+async fn upgrade(door: &Rc<Door>, call: &Call) -> Answered {
+    let tables = named(door, call)?;
     let which = match call.flag("exclude_current_version", false)? {
         true => Outdated::Older,
         false => Outdated::All,
@@ -152,7 +205,8 @@ impl Order {
 }
 
 /// The answer is a number: how it ended.
-async fn scrub(call: &Call, tables: Vec<TableId>) -> Result<Answer, Answer> {
+async fn scrub(door: &Rc<Door>, call: &Call) -> Answered {
+    let tables = named(door, call)?;
     let Order { what, quarantined, snapshot } = Order::of(call)?;
     if snapshot {
         take_snapshot(tables.clone()).await?;
@@ -228,6 +282,7 @@ async fn keep_up_quarantined(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::Method;
 
     #[test]
     fn a_scrub_is_told_what_to_do() {
