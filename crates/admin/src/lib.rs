@@ -17,6 +17,7 @@ mod call;
 mod http;
 mod rest;
 mod server;
+mod tasks;
 
 pub use rest::{Door, Moved, Rest, Transport};
 pub use server::{Config, Server, Service};

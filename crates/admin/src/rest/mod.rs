@@ -9,13 +9,16 @@
 
 mod api;
 mod column_family;
+mod compaction;
 mod compaction_manager;
 mod describe;
 mod snapshots;
 mod storage_service;
 mod system;
 mod tables;
+mod task_manager;
 mod upkeep;
+mod work;
 
 use crate::call::{Answer, Call};
 use api::Api;
@@ -74,7 +77,9 @@ fn api() -> Api {
     upkeep::operations(&mut api);
     snapshots::operations(&mut api);
     column_family::operations(&mut api);
+    compaction::operations(&mut api);
     compaction_manager::operations(&mut api);
     system::operations(&mut api);
+    task_manager::operations(&mut api);
     api
 }

@@ -10,7 +10,7 @@ use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
 use model::TableId;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use storage::{Checks, Rewrite, Storage};
+use storage::{Checks, Storage};
 
 const COMPACTION_THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 const STREAM_THROUGHPUT: &str = "stream_io_throughput_mb_per_sec";
@@ -24,14 +24,6 @@ pub(super) fn operations(api: &mut Api) {
         flush_some,
     )
     .takes("cf", Kind::Text, CF);
-    api.post("/storage_service/compact", "Merges all SSTables of each table", compact_all)
-        .takes("flush_memtables", Kind::Flag, FLUSH_FIRST)
-        .takes("consider_only_existing_data", Kind::Flag, ONLY_EXISTING);
-    let path = "/storage_service/keyspace_compaction/{keyspace}";
-    api.post(path, "Merges all SSTables of each table of a keyspace", compact_some)
-        .takes("cf", Kind::Text, CF)
-        .takes("flush_memtables", Kind::Flag, FLUSH_FIRST)
-        .takes("consider_only_existing_data", Kind::Flag, ONLY_EXISTING);
     let path = "/storage_service/auto_compaction/{keyspace}";
     api.post(
         path,
@@ -57,9 +49,6 @@ pub(super) fn operations(api: &mut Api) {
 
 /// The tables of a request for a keyspace's tables.
 pub(super) const CF: &str = "Tables, with commas between; all without it";
-pub(super) const FLUSH_FIRST: &str = "Whether memtables are written before; true if not said";
-const ONLY_EXISTING: &str = "Whether deletions are judged by the SSTables alone";
-
 /// What changes while the node runs.
 fn live(api: &mut Api) {
     let path = "/storage_service/trace_probability";
@@ -193,27 +182,6 @@ pub(super) async fn flush(tables: Vec<TableId>) -> Result<(), Answer> {
         storage.flush(table).await.map_err(|error| error.to_string())
     };
     on_each(tables, flushed).await
-}
-
-async fn compact_all(door: &Rc<Door>, call: &Call) -> Answered {
-    compact(call, all(&door.cluster.schema())).await
-}
-
-async fn compact_some(door: &Rc<Door>, call: &Call) -> Answered {
-    compact(call, named(door, call)?).await
-}
-
-/// Merges all SSTables of each table, after a flush if nothing else is said.
-async fn compact(call: &Call, tables: Vec<TableId>) -> Answered {
-    if call.flag("flush_memtables", true)? {
-        flush(tables.clone()).await?;
-    }
-    let compacted = |storage: Rc<Storage>, table| async move {
-        let merged = storage.compact_all(table, Rewrite::default()).await;
-        merged.map_err(|error| error.to_string())
-    };
-    on_each(tables, compacted).await?;
-    Ok(Answer::done())
 }
 
 /// Which share of all requests is traced.

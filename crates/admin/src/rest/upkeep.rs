@@ -1,39 +1,26 @@
-//! `/storage_service/keyspace_{scrub,cleanup,upgrade_sstables,offstrategy_compaction}`: what is
-//! done to the SSTables of tables one by one; `/compaction_manager/stop_*`: ending it.
+//! What a scrub is told and does; `/compaction_manager/stop_*`: ending what is done to SSTables.
 
 use super::Door;
 use super::api::{Answered, Api, Kind, Operation};
 use super::storage_service::CF;
-use super::tables::{all, listed, named, on_each};
+use super::tables::listed;
+use super::work::{SCRUB, Tables, on_shards};
 use crate::call::{Answer, Call};
+use crate::tasks::Running;
 use model::TableId;
 use runtime::{local, on_all_shards, on_shard};
-use serde_json::json;
 use std::rc::Rc;
 use storage::{
-    CompactionKind, Invalid, Memtables, Outdated, ScrubMode, SnapshotOrder, SnapshotTag, Storage,
-    Upkeep, UpkeepDone,
+    CompactionKind, Invalid, Memtables, ScrubMode, SnapshotOrder, SnapshotTag, Storage, Upkeep,
+    UpkeepDone,
 };
 
 /// How a scrub ended, in the numbers that callers know.
-const SCRUBBED: u8 = 0;
+pub(super) const SCRUBBED: u8 = 0;
 const ABORTED: u8 = 1;
 const INVALID: u8 = 3;
 
 pub(super) fn operations(api: &mut Api) {
-    let path = "/storage_service/keyspace_scrub/{keyspace}";
-    scrub_parameters(api.get(path, "Looks at SSTables one by one, or writes them again", scrub));
-    let path = "/storage_service/keyspace_upgrade_sstables/{keyspace}";
-    api.get(path, "Writes SSTables again in the format of their table", upgrade)
-        .takes("cf", Kind::Text, CF)
-        .takes("exclude_current_version", Kind::Flag, "Whether those of that format are left");
-    let path = "/storage_service/keyspace_cleanup/{keyspace}";
-    api.post(path, "Removes what is not the node's own", clean_up).takes("cf", Kind::Text, CF);
-    let path = "/storage_service/cleanup_all";
-    api.post(path, "Removes what is not the node's own, of all tables", clean_up_all);
-    let path = "/storage_service/keyspace_offstrategy_compaction/{keyspace}";
-    api.post(path, "Merges what was streamed; one node has nothing of the kind", off_strategy)
-        .takes("cf", Kind::Text, CF);
     api.post("/compaction_manager/stop_compaction", "Ends merges of a type", stop_all).needs(
         "type",
         Kind::OneOf(TYPES),
@@ -86,12 +73,6 @@ async fn stop_some(door: &Rc<Door>, call: &Call) -> Answered {
     stop(call, Some(tables)).await
 }
 
-async fn off_strategy(door: &Rc<Door>, call: &Call) -> Answered {
-    // What is streamed lies with the rest: there is nothing to be done.
-    named(door, call)?;
-    Ok(Answer::json(json!(false)))
-}
-
 /// `type`: what is to end.
 async fn stop(call: &Call, tables: Option<Vec<TableId>>) -> Answered {
     let kinds = kinds(call.parameter("type").unwrap_or_default())?;
@@ -122,35 +103,6 @@ fn kinds(name: &str) -> Result<&'static [CompactionKind], Answer> {
     }
 }
 
-async fn clean_up(door: &Rc<Door>, call: &Call) -> Answered {
-    clean_up_tables(named(door, call)?).await?;
-    Ok(Answer::json(json!(0)))
-}
-
-async fn clean_up_all(door: &Rc<Door>, _: &Call) -> Answered {
-    clean_up_tables(all(&door.cluster.schema())).await?;
-    Ok(Answer::json(json!(0)))
-}
-
-/// Every partition that this node has is its own: nothing is to be removed.
-async fn clean_up_tables(tables: Vec<TableId>) -> Result<(), Answer> {
-    let flushed = |storage: Rc<Storage>, table| async move {
-        storage.flush(table).await.map_err(|error| error.to_string())
-    };
-    on_each(tables, flushed).await
-}
-
-/// `exclude_current_version`: those that have the format already stay.
-async fn upgrade(door: &Rc<Door>, call: &Call) -> Answered {
-    let tables = named(door, call)?;
-    let which = match call.flag("exclude_current_version", false)? {
-        true => Outdated::Older,
-        false => Outdated::All,
-    };
-    keep_up(&tables, Upkeep::Upgrade(which)).await?;
-    Ok(Answer::json(json!(SCRUBBED)))
-}
-
 /// Which SSTables a scrub looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quarantined {
@@ -161,7 +113,7 @@ enum Quarantined {
 
 /// What a scrub is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Order {
+pub(super) struct Order {
     what: Upkeep,
     quarantined: Quarantined,
     /// Whether a snapshot is taken before.
@@ -169,7 +121,7 @@ struct Order {
 }
 
 impl Order {
-    fn of(call: &Call) -> Result<Order, Answer> {
+    pub(super) fn of(call: &Call) -> Result<Order, Answer> {
         let word = |name| call.parameter(name).unwrap_or_default().to_ascii_uppercase();
         let refused = |name, word: &str| {
             Err(Answer::refused(400, format!("Unknown argument for '{name}' parameter: {word}")))
@@ -204,67 +156,43 @@ impl Order {
     }
 }
 
-/// The answer is a number: how it ended.
-async fn scrub(door: &Rc<Door>, call: &Call) -> Answered {
-    let tables = named(door, call)?;
-    let Order { what, quarantined, snapshot } = Order::of(call)?;
+/// A scrub; the number says how it ended.
+pub(super) async fn scrub(task: &Running, order: Order, tables: Tables) -> Result<u8, String> {
+    let Order { what, quarantined, snapshot } = order;
     if snapshot {
-        take_snapshot(tables.clone()).await?;
+        take_snapshot(tables.ids.clone()).await?;
     }
     let mut done = Vec::new();
     if quarantined != Quarantined::Alone {
-        done.extend(keep_up(&tables, what).await?);
+        let kept_up = move |storage: Rc<Storage>, table| async move {
+            storage.keep_up(table, what).await.map_err(|error| error.to_string())
+        };
+        done.extend(on_shards(task, SCRUB, &tables, kept_up).await?);
     }
     if quarantined != Quarantined::LeftOut {
-        done.extend(keep_up_quarantined(tables, what).await?);
+        task.check()?;
+        done.extend(keep_up_quarantined(tables.ids, what).await?);
     }
     let is_scrub = matches!(what, Upkeep::Scrub(_));
-    let ended = match () {
+    Ok(match () {
         () if done.iter().any(|one| one.aborted.is_some()) => ABORTED,
         () if !is_scrub && done.iter().any(|one| !one.invalid.is_empty()) => INVALID,
         () => SCRUBBED,
-    };
-    Ok(Answer::json(json!(ended)))
+    })
 }
 
-async fn take_snapshot(tables: Vec<TableId>) -> Result<(), Answer> {
+async fn take_snapshot(tables: Vec<TableId>) -> Result<(), String> {
     let millis = runtime::time::wall_micros().div_euclid(1000);
-    let tag = SnapshotTag::new(&format!("pre-scrub-{millis}"));
-    let tag = tag.map_err(|why| Answer::refused(500, why))?;
+    let tag = SnapshotTag::new(&format!("pre-scrub-{millis}"))?;
     let order = SnapshotOrder { tag, memtables: Memtables::Flushed, ttl: None };
     let taken = local::get::<Storage>().take_snapshot(tables, order).await;
-    taken.map_err(|error| Answer::refused(500, error.to_string()))
-}
-
-/// Does it to each table on all shards; what each says.
-async fn keep_up(tables: &[TableId], what: Upkeep) -> Result<Vec<UpkeepDone>, Answer> {
-    let tables = tables.to_vec();
-    let asked = on_all_shards(move || {
-        let tables = tables.clone();
-        async move {
-            let storage = local::get::<Storage>();
-            let mut all = Vec::new();
-            for table in tables {
-                if storage.table_stats(table).is_some() {
-                    let done = storage.keep_up(table, what).await;
-                    all.push(done.map_err(|error| error.to_string())?);
-                }
-            }
-            Ok::<_, String>(all)
-        }
-    });
-    let mut all = Vec::new();
-    for (shard, done) in asked.await.into_iter().enumerate() {
-        let refused = |text| Answer::refused(500, format!("shard {shard}: {text}"));
-        all.extend(done.map_err(refused)?);
-    }
-    Ok(all)
+    taken.map_err(|error| error.to_string())
 }
 
 async fn keep_up_quarantined(
     tables: Vec<TableId>,
     what: Upkeep,
-) -> Result<Vec<UpkeepDone>, Answer> {
+) -> Result<Vec<UpkeepDone>, String> {
     let asked = on_shard(0, move || async move {
         let storage = local::get::<Storage>();
         let mut all = Vec::new();
@@ -276,7 +204,7 @@ async fn keep_up_quarantined(
         }
         Ok::<_, String>(all)
     });
-    asked.await.map_err(|text| Answer::refused(500, text))
+    asked.await
 }
 
 #[cfg(test)]

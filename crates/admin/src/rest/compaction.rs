@@ -1,0 +1,203 @@
+//! `/tasks/compaction`, `/storage_service/keyspace_compaction` and the like: merges that somebody
+//! asks for, as tasks. Those below `/tasks` are answered with the id of the task at once; the
+//! others wait for its end.
+
+use super::Door;
+use super::api::{Answered, Api, Kind, Operation};
+use super::storage_service::{CF, flush};
+use super::tables::{all, named, one};
+use super::upkeep::{self, Order};
+use super::work::on_shards;
+use super::work::{CLEANUP, MAJOR, OFF_STRATEGY, SCRUB, Tables, UPGRADE, finished, start, told};
+use crate::call::{Answer, Call};
+use crate::tasks::Running;
+use hyper::Method;
+use model::Uuid;
+use serde_json::json;
+use std::cell::RefCell;
+use std::rc::Rc;
+use storage::{Outdated, Rewrite, Storage, Upkeep};
+
+pub(super) fn operations(api: &mut Api) {
+    let summary = "Merges all SSTables of each table";
+    major_parameters(api.post("/storage_service/compact", summary, major_all));
+    let path = "/storage_service/keyspace_compaction/{keyspace}";
+    let waits = async |door: &Rc<Door>, call: &Call| {
+        finished(major(call, tables(door, call)?)?).await?;
+        Ok(Answer::done())
+    };
+    major_parameters(api.post(path, summary, waits)).takes("cf", Kind::Text, CF);
+    let path = "/tasks/compaction/keyspace_compaction/{keyspace}";
+    let starts = async |door: &Rc<Door>, call: &Call| told(major(call, tables(door, call)?)?);
+    major_parameters(api.post(path, summary, starts)).takes("cf", Kind::Text, CF);
+    let path = "/column_family/major_compaction/{name}";
+    let of_one = async |door: &Rc<Door>, call: &Call| {
+        finished(major(call, Tables::one(&*one(door, call)?))?).await?;
+        Ok(Answer::done())
+    };
+    major_parameters(api.post(path, summary, of_one)).takes(
+        "split_output",
+        Kind::Flag,
+        "Outputs are as large as the strategy says: no difference",
+    );
+    cleanup_operations(api);
+    upgrade_operations(api);
+    scrub_operations(api);
+}
+
+fn major_parameters(operation: &mut Operation) -> &mut Operation {
+    operation
+        .takes("flush_memtables", Kind::Flag, "Whether memtables are written before; true")
+        .takes(
+            "consider_only_existing_data",
+            Kind::Flag,
+            "Whether deletions are judged by the SSTables alone",
+        )
+}
+
+fn cleanup_operations(api: &mut Api) {
+    let summary = "Removes what is not the node's own";
+    let path = "/storage_service/keyspace_cleanup/{keyspace}";
+    api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
+        finished(cleanup(tables(door, call)?)?).await?;
+        Ok(Answer::json(json!(0)))
+    })
+    .takes("cf", Kind::Text, CF);
+    let path = "/tasks/compaction/keyspace_cleanup/{keyspace}";
+    api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
+        told(cleanup(tables(door, call)?)?)
+    })
+    .takes("cf", Kind::Text, CF);
+    let path = "/storage_service/cleanup_all";
+    let summary = "Removes what is not the node's own, of all tables";
+    api.post(path, summary, async |door: &Rc<Door>, _: &Call| {
+        finished(cleanup(Tables::all(all(&door.cluster.schema())))?).await?;
+        Ok(Answer::json(json!(0)))
+    })
+    .takes("global", Kind::Flag, "All nodes: there is one");
+    let path = "/storage_service/mark_node_as_clean";
+    api.post(path, "The node needs no cleanup: it never does", async |_, _| Ok(Answer::done()));
+    let summary = "Merges what was streamed; one node has nothing of the kind";
+    let path = "/storage_service/keyspace_offstrategy_compaction/{keyspace}";
+    api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
+        finished(off_strategy(tables(door, call)?)?).await?;
+        Ok(Answer::json(json!(false)))
+    })
+    .takes("cf", Kind::Text, CF);
+    let path = "/tasks/compaction/keyspace_offstrategy_compaction/{keyspace}";
+    api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
+        told(off_strategy(tables(door, call)?)?)
+    })
+    .takes("cf", Kind::Text, CF);
+}
+
+fn upgrade_operations(api: &mut Api) {
+    let summary = "Writes SSTables again in the format of their table";
+    let kept = "Whether those of that format are left";
+    let path = "/storage_service/keyspace_upgrade_sstables/{keyspace}";
+    api.get(path, summary, async |door: &Rc<Door>, call: &Call| {
+        finished(upgrade(call, tables(door, call)?)?).await?;
+        Ok(Answer::json(json!(0)))
+    })
+    .takes("cf", Kind::Text, CF)
+    .takes("exclude_current_version", Kind::Flag, kept);
+    let path = "/tasks/compaction/keyspace_upgrade_sstables/{keyspace}";
+    api.get(path, summary, async |door: &Rc<Door>, call: &Call| {
+        told(upgrade(call, tables(door, call)?)?)
+    })
+    .takes("cf", Kind::Text, CF)
+    .takes("exclude_current_version", Kind::Flag, kept);
+}
+
+fn scrub_operations(api: &mut Api) {
+    let summary = "Looks at SSTables one by one, or writes them again";
+    let path = "/storage_service/keyspace_scrub/{keyspace}";
+    let waits = async |door: &Rc<Door>, call: &Call| {
+        let (id, ended) = scrub(call, tables(door, call)?)?;
+        finished(id).await?;
+        Ok(Answer::json(json!(*ended.borrow())))
+    };
+    upkeep::scrub_parameters(api.add(Method::GET, path, summary, waits));
+    let path = "/tasks/compaction/keyspace_scrub/{keyspace}";
+    let starts = async |door: &Rc<Door>, call: &Call| told(scrub(call, tables(door, call)?)?.0);
+    upkeep::scrub_parameters(api.add(Method::GET, path, summary, starts));
+}
+
+/// Those that a request names.
+fn tables(door: &Door, call: &Call) -> Result<Tables, Answer> {
+    Ok(Tables::of(call.segment("keyspace"), named(door, call)?))
+}
+
+async fn major_all(door: &Rc<Door>, call: &Call) -> Answered {
+    finished(major(call, Tables::all(all(&door.cluster.schema())))?).await?;
+    Ok(Answer::done())
+}
+
+/// Why an answer refuses.
+fn why(answer: Answer) -> String {
+    let text = serde_json::from_slice::<serde_json::Value>(&answer.body).ok();
+    let message = text.as_ref().and_then(|value| value["message"].as_str());
+    message.unwrap_or("it failed").to_owned()
+}
+
+/// Merges all SSTables of each table, after a flush if nothing else is said.
+fn major(call: &Call, tables: Tables) -> Result<Uuid, Answer> {
+    let flushes = call.flag("flush_memtables", true)?;
+    let of_task = tables.clone();
+    start(MAJOR, &tables, async move |task: Rc<Running>| {
+        let tables = of_task;
+        if flushes {
+            flush(tables.ids.clone()).await.map_err(why)?;
+        }
+        let compact = |storage: Rc<Storage>, table| async move {
+            let merged = storage.compact_all(table, Rewrite::default()).await;
+            merged.map(|_| ()).map_err(|error| error.to_string())
+        };
+        on_shards(&task, MAJOR, &tables, compact).await.map(|_| ())
+    })
+}
+
+/// Every partition that this node has is its own: nothing is to be removed.
+fn cleanup(tables: Tables) -> Result<Uuid, Answer> {
+    let of_task = tables.clone();
+    start(CLEANUP, &tables, async move |task: Rc<Running>| {
+        let flushed = |storage: Rc<Storage>, table| async move {
+            storage.flush(table).await.map_err(|error| error.to_string())
+        };
+        on_shards(&task, CLEANUP, &of_task, flushed).await.map(|_| ())
+    })
+}
+
+/// What is streamed lies with the rest: there is nothing to be done.
+fn off_strategy(tables: Tables) -> Result<Uuid, Answer> {
+    start(OFF_STRATEGY, &tables, async move |task: Rc<Running>| task.check())
+}
+
+/// `exclude_current_version`: those that have the format already stay.
+fn upgrade(call: &Call, tables: Tables) -> Result<Uuid, Answer> {
+    let which = match call.flag("exclude_current_version", false)? {
+        true => Outdated::Older,
+        false => Outdated::All,
+    };
+    let of_task = tables.clone();
+    start(UPGRADE, &tables, async move |task: Rc<Running>| {
+        let upgraded = move |storage: Rc<Storage>, table| async move {
+            let done = storage.keep_up(table, Upkeep::Upgrade(which)).await;
+            done.map(|_| ()).map_err(|error| error.to_string())
+        };
+        on_shards(&task, UPGRADE, &of_task, upgraded).await.map(|_| ())
+    })
+}
+
+/// A scrub: its task, and where the number will stand that says how it ended.
+fn scrub(call: &Call, tables: Tables) -> Result<(Uuid, Rc<RefCell<u8>>), Answer> {
+    let order = Order::of(call)?;
+    let ended = Rc::new(RefCell::new(upkeep::SCRUBBED));
+    let (of_task, told) = (tables.clone(), ended.clone());
+    let id = start(SCRUB, &tables, async move |task: Rc<Running>| {
+        let number = upkeep::scrub(&task, order, of_task).await?;
+        *told.borrow_mut() = number;
+        Ok(())
+    })?;
+    Ok((id, ended))
+}

@@ -1,0 +1,279 @@
+//! `/task_manager`: the tasks of the node; `/task_manager_test`: tasks of development builds that
+//! do nothing.
+
+use super::Door;
+use super::api::{Answered, Api, Kind};
+use crate::call::{Answer, Call};
+use crate::tasks::{About, Refusal, Registry, State, Task, Tasks};
+use model::Uuid;
+use serde_json::{Value, json};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The module of tasks that do nothing.
+const TEST: &str = "test";
+
+pub(super) fn operations(api: &mut Api) {
+    api.tells("/task_manager/list_modules", "The modules that tasks belong to", |_| {
+        Tasks::of_shard().registry().modules().collect()
+    });
+    api.get("/task_manager/list_module_tasks/{module}", "The tasks of a module", list)
+        .takes("internal", Kind::Flag, "Whether tasks below others are listed too")
+        .takes("keyspace", Kind::Text, "Those of a keyspace")
+        .takes("table", Kind::Text, "Those of a table");
+    api.get("/task_manager/task_status/{task_id}", "How a task is", status);
+    let path = "/task_manager/task_status_recursive/{task_id}";
+    api.get(path, "How a task is and all below it, those above first", recursive);
+    api.get("/task_manager/wait_task/{task_id}", "Waits for the end of a task", wait).takes(
+        "timeout",
+        Kind::Integer,
+        "Seconds; the answer is 408 after them",
+    );
+    api.post("/task_manager/abort_task/{task_id}", "Aborts a task and all below it", abort);
+    api.post("/task_manager/drain/{module}", "Forgets tasks that have ended", drain);
+    api.tells("/task_manager/ttl", "Seconds for which ended tasks are kept", |_| {
+        json!(Tasks::of_shard().registry().ttl / 1000)
+    });
+    api.post("/task_manager/ttl", "Sets it; the answer is what it was", set_ttl).needs(
+        "ttl",
+        Kind::Integer,
+        "Seconds",
+    );
+    api.tells("/task_manager/user_ttl", "The same of tasks that somebody asked for", |_| {
+        json!(Tasks::of_shard().registry().user_ttl / 1000)
+    });
+    api.post("/task_manager/user_ttl", "Sets it; the answer is what it was", set_user_ttl).needs(
+        "user_ttl",
+        Kind::Integer,
+        "Seconds",
+    );
+    if cfg!(debug_assertions) {
+        test_operations(api);
+    }
+}
+
+fn test_operations(api: &mut Api) {
+    api.post("/task_manager_test/test_module", "Adds the module test", async |_, _| {
+        Tasks::of_shard().change().add_module(TEST);
+        Ok(Answer::done())
+    });
+    api.delete("/task_manager_test/test_module", "Removes the module test", async |_, _| {
+        Tasks::of_shard().change().remove_module(TEST);
+        Ok(Answer::done())
+    });
+    let path = "/task_manager_test/test_task";
+    api.post(path, "A task that runs until it is told to end", begin_test)
+        .takes("parent_id", Kind::Text, "The task above it")
+        .takes("shard", Kind::Integer, "Its shard")
+        .takes("keyspace", Kind::Text, "Its keyspace")
+        .takes("table", Kind::Text, "Its table")
+        .takes("entity", Kind::Text, "What it is about")
+        .takes("user_task", Kind::Flag, "Whether somebody asked for it");
+    api.delete(path, "Forgets a task", async |_: &Rc<Door>, call: &Call| {
+        let id = parsed(call.parameter("task_id").unwrap_or_default())?;
+        Tasks::of_shard().change().unlist(id).map_err(refused)?;
+        Ok(Answer::done())
+    })
+    .needs("task_id", Kind::Text, "Its id");
+    api.post("/task_manager_test/finish_test_task/{task_id}", "Ends a task", finish_test).takes(
+        "error",
+        Kind::Text,
+        "Why it failed",
+    );
+}
+
+/// How a refusal is answered.
+pub(super) fn refused(refusal: Refusal) -> Answer {
+    let status = match refusal {
+        Refusal::Unknown(_) | Refusal::NoModule(_) => 400,
+        Refusal::NotAbortable(_) => 403,
+        Refusal::Full => 503,
+    };
+    Answer::refused(status, refusal.to_string())
+}
+
+fn parsed(text: &str) -> Result<Uuid, Answer> {
+    Uuid::parse_str(text).map_err(|_| Answer::refused(400, format!("not the id of a task: {text}")))
+}
+
+fn id(call: &Call) -> Result<Uuid, Answer> {
+    parsed(call.segment("task_id"))
+}
+
+async fn list(_: &Rc<Door>, call: &Call) -> Answered {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let listed = registry.of_module(call.segment("module"), call.flag("internal", false)?);
+    let wanted = |task: &&Task| {
+        call.given("keyspace").is_none_or(|name| name == task.about.keyspace)
+            && call.given("table").is_none_or(|name| name == task.about.table)
+    };
+    let listed = listed.map_err(refused)?.into_iter().filter(wanted);
+    Ok(Answer::json(listed.map(stats).collect()))
+}
+
+/// What a list says of a task.
+fn stats(task: &Task) -> Value {
+    json!({
+        "task_id": task.id.to_string(),
+        "type": task.about.kind,
+        "kind": "node",
+        "scope": task.about.scope,
+        "state": task.state.name(),
+        "sequence_number": task.sequence,
+        "keyspace": task.about.keyspace,
+        "table": task.about.table,
+        "entity": task.about.entity,
+        "shard": task.about.shard,
+        "creation_time": time(Some(task.created)),
+        "start_time": time(task.started),
+        "end_time": time(task.ended),
+    })
+}
+
+/// All that is known of a task.
+fn shown(registry: &Registry, task: &Task) -> Value {
+    let progress = registry.progress(task.id);
+    let error = match &task.state {
+        State::Failed(why) => why.as_str(),
+        _ => "",
+    };
+    let mut shown = json!({
+        "id": task.id.to_string(),
+        "type": task.about.kind,
+        "kind": "node",
+        "scope": task.about.scope,
+        "state": task.state.name(),
+        "is_abortable": task.about.abortable,
+        "creation_time": time(Some(task.created)),
+        "start_time": time(task.started),
+        "end_time": time(task.ended),
+        "error": error,
+        "parent_id": task.parent.map_or_else(|| "none".to_owned(), |id| id.to_string()),
+        "sequence_number": task.sequence,
+        "shard": task.about.shard,
+        "keyspace": task.about.keyspace,
+        "table": task.about.table,
+        "entity": task.about.entity,
+        "progress_units": task.about.units,
+        "progress_total": progress.total,
+        "progress_completed": progress.completed,
+    });
+    if !task.children.is_empty() {
+        let node = runtime::local::try_get::<cluster::Cluster>();
+        let node = node.map(|cluster| cluster.node().broadcast_address.to_string());
+        let children = task.children.iter();
+        let child = |id: &Uuid| json!({ "task_id": id.to_string(), "node": node });
+        shown["children_ids"] = children.map(child).collect();
+    }
+    shown
+}
+
+/// Milliseconds since 1970 as a date; the start of 1970 where there is none.
+fn time(millis: Option<i64>) -> String {
+    let bytes = millis.unwrap_or(0).div_euclid(1000).saturating_mul(1000).to_be_bytes();
+    let text = model::value::print_scalar(&model::Type::Timestamp, &bytes);
+    // As printed: 2024-02-29 12:00:00.000000+0000.
+    let seconds = text.get(..19).unwrap_or(&text).replace(' ', "T");
+    format!("{seconds}Z")
+}
+
+async fn status(_: &Rc<Door>, call: &Call) -> Answered {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let task = registry.asked(id(call)?).map_err(refused)?;
+    Ok(Answer::json(shown(&registry, task)))
+}
+
+async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let id = id(call)?;
+    registry.asked(id).map_err(refused)?;
+    let below = registry.below(id);
+    let found = below.iter().filter_map(|id| registry.get(*id));
+    Ok(Answer::json(found.map(|task| shown(&registry, task)).collect()))
+}
+
+async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
+    let tasks = Tasks::of_shard();
+    let span = match call.given("timeout") {
+        Some(_) => Some(Duration::from_secs(call.number("timeout", None)?)),
+        None => None,
+    };
+    match tasks.wait(id(call)?, span).await.map_err(refused)? {
+        Some(task) => Ok(Answer::json(shown(&tasks.registry(), &task))),
+        None => Err(Answer::refused(408, "the task has not ended yet")),
+    }
+}
+
+async fn abort(_: &Rc<Door>, call: &Call) -> Answered {
+    Tasks::of_shard().abort(id(call)?).map_err(refused)?;
+    Ok(Answer::done())
+}
+
+async fn drain(_: &Rc<Door>, call: &Call) -> Answered {
+    Tasks::of_shard().change().drain(call.segment("module")).map_err(refused)?;
+    Ok(Answer::done())
+}
+
+/// Seconds as milliseconds.
+fn span(call: &Call, name: &str) -> Result<i64, Answer> {
+    let secs: u32 = call.number(name, None)?;
+    Ok(1000 * i64::from(secs))
+}
+
+async fn set_ttl(_: &Rc<Door>, call: &Call) -> Answered {
+    let new = span(call, "ttl")?;
+    let old = std::mem::replace(&mut Tasks::of_shard().change().ttl, new);
+    Ok(Answer::json(json!(old / 1000)))
+}
+
+async fn set_user_ttl(_: &Rc<Door>, call: &Call) -> Answered {
+    let new = span(call, "user_ttl")?;
+    let old = std::mem::replace(&mut Tasks::of_shard().change().user_ttl, new);
+    Ok(Answer::json(json!(old / 1000)))
+}
+
+async fn begin_test(_: &Rc<Door>, call: &Call) -> Answered {
+    let parent = call.given("parent_id").map(parsed).transpose()?;
+    let text = |name| call.parameter(name).unwrap_or_default().to_owned();
+    let about = About {
+        kind: "test".to_owned(),
+        scope: "test",
+        keyspace: text("keyspace"),
+        table: text("table"),
+        entity: text("entity"),
+        shard: call.number("shard", Some(0))?,
+        of_user: call.flag("user_task", false)?,
+        ..About::default()
+    };
+    let task = Tasks::of_shard().begin(TEST, parent, about).map_err(refused)?;
+    Ok(Answer::json(json!(task.leave().to_string())))
+}
+
+async fn finish_test(_: &Rc<Door>, call: &Call) -> Answered {
+    let (tasks, id) = (Tasks::of_shard(), id(call)?);
+    if tasks.registry().asked(id).map_err(refused)?.module != TEST {
+        return Err(Answer::refused(400, format!("task with id {id} is no test")));
+    }
+    tasks.end(
+        id,
+        match call.given("error") {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(()),
+        },
+    );
+    Ok(Answer::done())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(time(None), "1970-01-01T00:00:00Z");
+        assert_eq!(time(Some(1_722_268_135_999)), "2024-07-29T15:48:55Z");
+    }
+}

@@ -1,0 +1,373 @@
+//! What tasks there are and how they go on. Pure: callers say what time it is.
+//!
+//! Invariants
+//!  - *bounded*: at most [`TASKS_MAX`] tasks; where one more is wanted, the root that ended first
+//!    goes with all that is below it, and if none has ended the new one is refused.
+//!  - *folded*: of what is below a task that has ended and has a parent, only what failed is kept,
+//!    and what leads to it; what it had done is in the progress of the task.
+//!  - *held*: a task that somebody waits for is kept until that one has seen how it ended.
+
+use model::Uuid;
+use std::collections::BTreeMap;
+
+/// Tasks of all modules at the same time.
+pub(crate) const TASKS_MAX: usize = 10_000;
+/// Why an aborted task failed.
+pub(crate) const ABORTED: &str = "abort requested";
+
+/// Where a task is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Created,
+    Running,
+    Done,
+    /// And why.
+    Failed(String),
+}
+
+impl State {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            State::Created => "created",
+            State::Running => "running",
+            State::Done => "done",
+            State::Failed(_) => "failed",
+        }
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, State::Done | State::Failed(_))
+    }
+}
+
+/// What a task is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    /// What is done, in words.
+    pub(crate) kind: String,
+    /// What it is done to: `node`, `keyspace`, `shard`, `table`.
+    pub(crate) scope: &'static str,
+    pub(crate) keyspace: String,
+    pub(crate) table: String,
+    pub(crate) entity: String,
+    pub(crate) shard: u16,
+    /// Whether it can be aborted.
+    pub(crate) abortable: bool,
+    /// Whether somebody asked for it: such tasks are kept longer.
+    pub(crate) of_user: bool,
+    /// What progress counts.
+    pub(crate) units: &'static str,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) completed: f64,
+    pub(crate) total: f64,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Task {
+    pub(crate) id: Uuid,
+    pub(crate) module: String,
+    pub(crate) parent: Option<Uuid>,
+    pub(crate) children: Vec<Uuid>,
+    pub(crate) sequence: u64,
+    pub(crate) about: About,
+    pub(crate) state: State,
+    /// Milliseconds since 1970.
+    pub(crate) created: i64,
+    pub(crate) started: Option<i64>,
+    pub(crate) ended: Option<i64>,
+    /// Whether it is to end.
+    pub(crate) is_aborted: bool,
+    own: Progress,
+    /// Of children that were folded.
+    folded: Progress,
+    /// Whether it can be asked for by itself.
+    listed: bool,
+    waiting: usize,
+}
+
+/// Why a task is not what was wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Unknown(Uuid),
+    NoModule(String),
+    NotAbortable(Uuid),
+    Full,
+}
+
+/// All tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// With the last number of a task of each shard.
+    modules: BTreeMap<String, BTreeMap<u16, u64>>,
+    tasks: BTreeMap<Uuid, Task>,
+    /// In the order of their creation.
+    order: Vec<Uuid>,
+    /// Milliseconds for which tasks are kept that have ended.
+    pub(crate) ttl: i64,
+    /// The same of those that somebody asked for.
+    pub(crate) user_ttl: i64,
+}
+
+impl Registry {
+    pub(crate) fn new(modules: &[&str], ttl: i64, user_ttl: i64) -> Registry {
+        let named = modules.iter().map(|name| ((*name).to_owned(), BTreeMap::new()));
+        Registry { modules: named.collect(), ttl, user_ttl, ..Registry::default() }
+    }
+
+    pub(crate) fn add_module(&mut self, name: &str) {
+        self.modules.entry(name.to_owned()).or_default();
+    }
+
+    /// Forgets a module with all its tasks.
+    pub(crate) fn remove_module(&mut self, name: &str) {
+        self.modules.remove(name);
+        let roots: Vec<Uuid> = self.roots(|task| task.module == name);
+        roots.into_iter().for_each(|id| self.remove(id));
+    }
+
+    pub(crate) fn modules(&self) -> impl Iterator<Item = &str> {
+        self.modules.keys().map(String::as_str)
+    }
+
+    /// A new task, of a module or below another task, whose number it gets.
+    pub(crate) fn create(
+        &mut self,
+        id: Uuid,
+        module: &str,
+        parent: Option<Uuid>,
+        about: About,
+        now: i64,
+    ) -> Result<(), Refusal> {
+        self.expire(now);
+        if TASKS_MAX <= self.tasks.len() {
+            let ended = |task: &&Task| task.parent.is_none() && task.state.is_final();
+            let first = self.tasks.values().filter(ended).min_by_key(|task| task.ended);
+            let first = first.map(|task| task.id).ok_or(Refusal::Full)?;
+            self.remove(first);
+        }
+        let numbers =
+            self.modules.get_mut(module).ok_or_else(|| Refusal::NoModule(module.to_owned()))?;
+        let above = match parent {
+            Some(parent) => Some(self.tasks.get_mut(&parent).ok_or(Refusal::Unknown(parent))?),
+            None => None,
+        };
+        let (sequence, is_aborted) = match above {
+            Some(above) => {
+                above.children.push(id);
+                (above.sequence, above.is_aborted)
+            }
+            None => {
+                let last = numbers.entry(about.shard).or_default();
+                *last += 1;
+                (*last, false)
+            }
+        };
+        let task = Task {
+            id,
+            module: module.to_owned(),
+            parent,
+            children: Vec::new(),
+            sequence,
+            about,
+            state: State::Created,
+            created: now,
+            started: None,
+            ended: None,
+            is_aborted,
+            own: Progress { completed: 0.0, total: 1.0 },
+            folded: Progress::default(),
+            listed: true,
+            waiting: 0,
+        };
+        self.tasks.insert(id, task);
+        self.order.push(id);
+        Ok(())
+    }
+
+    pub(crate) fn start(&mut self, id: Uuid, now: i64) {
+        if let Some(task) = self.tasks.get_mut(&id)
+            && task.state == State::Created
+        {
+            (task.state, task.started) = (State::Running, Some(now));
+        }
+    }
+
+    /// Says how far a task without children is.
+    pub(crate) fn note_progress(&mut self, id: Uuid, completed: f64, total: f64) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.own = Progress { completed: completed.min(total), total };
+        }
+    }
+
+    /// A task has ended. What was below it is folded.
+    pub(crate) fn end(&mut self, id: Uuid, result: Result<(), String>, now: i64) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if task.state.is_final() {
+            return;
+        }
+        task.state = match result {
+            Ok(()) => State::Done,
+            Err(why) => State::Failed(why),
+        };
+        task.ended = Some(now);
+        task.own.completed = task.own.total;
+        if task.parent.is_some() {
+            self.fold(id);
+        }
+        self.expire(now);
+    }
+
+    fn fold(&mut self, id: Uuid) {
+        let children = self.tasks.get(&id).map(|task| task.children.clone()).unwrap_or_default();
+        let (kept, gone): (Vec<Uuid>, Vec<Uuid>) = children.into_iter().partition(|child| {
+            self.tasks
+                .get(child)
+                .is_some_and(|child| child.state != State::Done || !child.children.is_empty())
+        });
+        let mut folded = Progress::default();
+        for child in gone {
+            let progress = self.progress(child);
+            folded.completed += progress.completed;
+            folded.total += progress.total;
+            self.remove(child);
+        }
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.children = kept;
+            task.folded.completed += folded.completed;
+            task.folded.total += folded.total;
+        }
+    }
+
+    /// How far a task is: the sum of what is below it, or what it says itself.
+    pub(crate) fn progress(&self, id: Uuid) -> Progress {
+        let Some(task) = self.tasks.get(&id) else { return Progress::default() };
+        if task.children.is_empty() && task.folded.total == 0.0 {
+            return task.own;
+        }
+        let below = task.children.iter().map(|child| self.progress(*child));
+        below.fold(task.folded, |sum, one| Progress {
+            completed: sum.completed + one.completed,
+            total: sum.total + one.total,
+        })
+    }
+
+    /// A task and all below it are to end.
+    pub(crate) fn abort(&mut self, id: Uuid) -> Result<(), Refusal> {
+        let task = self.asked(id)?;
+        if task.state.is_final() {
+            return Ok(());
+        }
+        if !task.about.abortable {
+            return Err(Refusal::NotAbortable(id));
+        }
+        for id in self.below(id) {
+            if let Some(task) = self.tasks.get_mut(&id) {
+                task.is_aborted = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// A task that may be asked for by its id.
+    pub(crate) fn asked(&self, id: Uuid) -> Result<&Task, Refusal> {
+        self.tasks.get(&id).filter(|task| task.listed).ok_or(Refusal::Unknown(id))
+    }
+
+    pub(crate) fn get(&self, id: Uuid) -> Option<&Task> {
+        self.tasks.get(&id)
+    }
+
+    /// A task and all below it, those above before those below.
+    pub(crate) fn below(&self, id: Uuid) -> Vec<Uuid> {
+        let mut found = vec![id];
+        let mut next = 0;
+        while let Some(id) = found.get(next) {
+            found.extend(self.tasks.get(id).iter().flat_map(|task| &task.children));
+            next += 1;
+        }
+        found
+    }
+
+    /// The tasks of a module, in the order of their creation; with `internal` those below others
+    /// too.
+    pub(crate) fn of_module(&self, name: &str, internal: bool) -> Result<Vec<&Task>, Refusal> {
+        if !self.modules.contains_key(name) {
+            return Err(Refusal::NoModule(name.to_owned()));
+        }
+        let all = self.order.iter().filter_map(|id| self.tasks.get(id));
+        let wanted = |task: &&Task| {
+            task.module == name && task.listed && (internal || task.parent.is_none())
+        };
+        Ok(all.filter(wanted).collect())
+    }
+
+    /// Somebody waits for a task, until [`Registry::release`].
+    pub(crate) fn hold(&mut self, id: Uuid) -> Result<(), Refusal> {
+        self.asked(id)?;
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.waiting += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(&mut self, id: Uuid, now: i64) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.waiting = task.waiting.saturating_sub(1);
+        }
+        self.expire(now);
+    }
+
+    /// Takes a task from the list. A root goes with all below it; others go with their root.
+    pub(crate) fn unlist(&mut self, id: Uuid) -> Result<(), Refusal> {
+        if self.asked(id)?.parent.is_none() {
+            self.remove(id);
+        } else if let Some(task) = self.tasks.get_mut(&id) {
+            task.listed = false;
+        }
+        Ok(())
+    }
+
+    /// Forgets the tasks of a module that have ended.
+    pub(crate) fn drain(&mut self, name: &str) -> Result<(), Refusal> {
+        if !self.modules.contains_key(name) {
+            return Err(Refusal::NoModule(name.to_owned()));
+        }
+        let ended =
+            self.roots(|task| task.module == name && task.state.is_final() && task.waiting == 0);
+        ended.into_iter().for_each(|id| self.remove(id));
+        Ok(())
+    }
+
+    /// Forgets the tasks that have ended long enough ago.
+    pub(crate) fn expire(&mut self, now: i64) {
+        let (ttl, user_ttl) = (self.ttl, self.user_ttl);
+        let over = self.roots(|task| {
+            let span = if task.about.of_user { user_ttl } else { ttl };
+            let over = task.ended.is_some_and(|ended| ended.saturating_add(span) <= now);
+            over && task.waiting == 0
+        });
+        over.into_iter().for_each(|id| self.remove(id));
+    }
+
+    fn roots(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Uuid> {
+        let all = self.tasks.values().filter(|task| task.parent.is_none() && wanted(task));
+        all.map(|task| task.id).collect()
+    }
+
+    /// Forgets a task and all below it.
+    fn remove(&mut self, id: Uuid) {
+        let gone = self.below(id);
+        for id in &gone {
+            self.tasks.remove(id);
+        }
+        self.order.retain(|id| self.tasks.contains_key(id));
+    }
+}
+
+#[cfg(test)]
+mod tests;
