@@ -1,10 +1,12 @@
 """What the measurements share: the release binary, the tests' Node, a table of results."""
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,3 +94,94 @@ def spread(values, unit, digits=2):
     """Median, best and worst of a sample."""
     return (f"median {statistics.median(values):.{digits}f} {unit}, "
             f"min {min(values):.{digits}f}, max {max(values):.{digits}f}, n = {len(values)}")
+
+
+# What ScyllaDB's public suites of Python need, and what those that speak to a running node share.
+SUITE_PACKAGES = ["scylla-driver==3.29.12", "pytest==8.4.2", "pytest-asyncio==1.2.0",
+            "pytest-timeout==2.4.0", "pytest-xdist==3.8.0", "allure-pytest", "PyYAML", "requests",
+            "boto3", "universalasync", "psutil", "aiohttp", "colorama", "unidiff", "humanfriendly",
+            "python-dateutil", "sqlalchemy", "cryptography"]
+
+# What the suite's launcher tells a server, as far as it is known.
+SUITE_OPTIONS = """--memory 1G --unsafe-bypass-fsync 1 --kernel-page-cache 1 --auto-snapshot 0
+    --ring-delay-ms 0 --query-tombstone-page-limit 1000 --range-request-timeout-in-ms 300000
+    --read-request-timeout-in-ms 300000 --counter-write-request-timeout-in-ms 300000
+    --cas-contention-timeout-in-ms 300000 --truncate-request-timeout-in-ms 300000
+    --write-request-timeout-in-ms 300000 --request-timeout-in-ms 300000
+    --user-defined-function-time-limit-ms 1000 --experimental-features=udf
+    --enable-user-defined-functions 1 --strict-allow-filtering true --enable-tablets true
+    --alternator-ttl-period-in-seconds 0.5 --sstable-format mt""".split()
+
+SUITE_PLUGIN = '''
+import json, os, pytest
+_out = open(os.environ["SUITE_EVENTS"], "a", buffering=1)
+def pytest_runtest_logreport(report):
+    expected = hasattr(report, "wasxfail")
+    if report.when != "call" and report.outcome == "passed":
+        return
+    outcome = report.outcome
+    if expected:
+        outcome = "xfailed" if report.skipped else "xpassed"
+    crash = getattr(report.longrepr, "reprcrash", None)
+    why = crash.message if crash else str(report.longrepr or "")
+    _out.write(json.dumps([report.nodeid, report.when, outcome, why[:2000]]) + "\\n")
+'''
+
+
+def suite_environment():
+    """The Python of an environment that has the suites' packages."""
+    folder = ROOT / ".test" / "environments" / "cqlpy"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        say(f"installing the suite's packages into {folder}")
+        base = os.environ.get("PYTHON", "python3.12")
+        subprocess.run([base, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                        *SUITE_PACKAGES], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def run_suite(python, root, files, node, work, options, judged, tell):
+    """Outcomes of the tests of each file below `root`, {file: {test: (outcome, reason)}}, of one
+    run of pytest over all of them, as those who develop the suite run it. `judged` makes the
+    outcome and the reason of what pytest says; `tell` is called with each file that has ended."""
+    events = work / "events"
+    events.write_text("")
+    (work / "suite_report.py").write_text(SUITE_PLUGIN)
+    path = os.pathsep.join([str(work), os.environ.get("PYTHONPATH", "")])
+    env = dict(os.environ, SCYLLA_TEST_RUNNER="runpy", SUITE_EVENTS=str(events), PYTHONPATH=path,
+               PYTHONDONTWRITEBYTECODE="1")
+    command = [str(python), "-m", "pytest", "-p", "suite_report", "-p", "no:cacheprovider", "-p",
+               "no:xdist", "-o", "xfail_strict=false", "-q", "--tb=short", "--host", node.address,
+               "--port", str(node.port), *options, *files]
+    found = {file: {} for file in files}
+    with open(work / "log", "ab") as log, open(events, encoding="utf-8") as reported:
+        process = subprocess.Popen(command, cwd=root, env=env, stdout=log, stderr=log,
+                                   stdin=subprocess.DEVNULL)
+        told, ended, partial = None, False, ""
+        while not ended:
+            ended = process.poll() is not None
+            *lines, partial = (partial + reported.read()).split("\n")
+            for line in lines:
+                test, when, outcome, why = json.loads(line)
+                test = test.removeprefix(f"{root.name}/")
+                file = test.partition("::")[0]
+                if told not in (None, file):
+                    tell(told, found[told])
+                told = file
+                # What goes wrong after a test makes a failure of it; a failure stays one.
+                if when == "call" or found[file].get(test, ("passed",))[0] != "failed":
+                    found[file][test] = judged(outcome, why)
+            if not node.is_running():
+                process.kill()
+                sys.exit(f"the node ended in {told}:\n{node.log.read_text()[-3000:]}")
+            time.sleep(0.2)
+        if told:
+            tell(told, found[told])
+    for file, results in found.items():
+        if not results:
+            results[f"{file}::(collection)"] = ("failed", "nothing was collected")
+    if not any(outcome == "passed" for results in found.values() for outcome, _ in results.values()):
+        say((work / "log").read_text(errors="replace")[-3000:])
+    return found

@@ -14,7 +14,7 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
     parameters: Vec<(String, String)>,
     /// Those segments of the path that stand for something, by its name.
-    segments: Vec<(&'static str, String)>,
+    segments: Vec<(String, String)>,
 }
 
 impl Call {
@@ -36,13 +36,13 @@ impl Call {
     }
 
     /// Says what the segments of the path stand for.
-    pub(crate) fn name_segments(&mut self, segments: Vec<(&'static str, String)>) {
+    pub(crate) fn name_segments(&mut self, segments: Vec<(String, String)>) {
         self.segments = segments;
     }
 
     /// The segment of the path that stands for `name`.
     pub(crate) fn segment(&self, name: &str) -> &str {
-        let found = self.segments.iter().find(|(known, _)| *known == name);
+        let found = self.segments.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.as_str())
     }
 

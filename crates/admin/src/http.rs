@@ -22,13 +22,16 @@ where
     let answer = &answer;
     let service = service_fn(move |request: Request<Incoming>| async move {
         let (parts, body) = request.into_parts();
-        // Nothing that is asked for stands in a body; it has to be out of the way.
-        if let Err(error) = Limited::new(body, BODY_BYTES_MAX).collect().await {
-            let answer = Answer::refused(413, format!("cannot read the request: {error}"));
-            return Ok::<_, Infallible>(response(answer));
-        }
+        let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+            Ok(body) => body.to_bytes().to_vec(),
+            Err(error) => {
+                let answer = Answer::refused(413, format!("cannot read the request: {error}"));
+                return Ok::<_, Infallible>(response(answer));
+            }
+        };
         let uri = &parts.uri;
-        let call = Call::new(&parts.method, uri.path(), uri.query().unwrap_or(""));
+        let mut call = Call::new(&parts.method, uri.path(), uri.query().unwrap_or(""));
+        call.body = body;
         Ok(response(answer(call).await))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();

@@ -19,5 +19,5 @@ mod rest;
 mod server;
 mod tasks;
 
-pub use rest::{Door, Moved, Rest, Transport};
+pub use rest::{Door, Loggers, Moved, Rest, Transport};
 pub use server::{Config, Server, Service};

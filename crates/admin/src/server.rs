@@ -4,6 +4,7 @@ use crate::call::{Answer, Call};
 use crate::http;
 use crate::metrics::Metrics;
 use crate::rest::Rest;
+use crate::tasks::Tasks;
 use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
@@ -70,6 +71,10 @@ impl Server {
     pub async fn stop(self) {
         self.listening.cancel().await;
         self.serving.cancel().await;
+        if let Some(tasks) = runtime::local::try_get::<Tasks>() {
+            tasks.stop().await;
+            runtime::local::clear::<Tasks>();
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub mod virtual_tables;
 mod access_tables;
 mod auto_snapshots;
 mod boot;
+mod client_routes;
 mod local_rows;
 mod registry;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod rows_testing;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
+pub use client_routes::ClientRoute;
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use local_rows::CompactionRecord;
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};

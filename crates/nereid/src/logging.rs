@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -22,19 +22,92 @@ pub(crate) enum Stream {
 
 /// The loggers that an operator may name.
 const LOGGERS: &[&str] = &[
-    "init",
-    "reactor",
-    "commitlog",
-    "storage",
-    "sstable",
-    "schema",
-    "cql_server",
-    "query",
-    "replication",
+    "api",
+    "auth",
     "batchlog",
-    "tablets",
+    "commitlog",
+    "compaction",
+    "config",
+    "cql_server",
+    "error_injection",
+    "init",
+    "large_data",
+    "paxos",
+    "query",
+    "reactor",
+    "reader_concurrency_semaphore",
+    "replication",
+    "schema",
+    "snapshot",
+    "sstable",
     "stall",
+    "storage",
+    "storage_service",
+    "tablets",
+    "task_manager",
+    "tls",
+    "tracing",
+    "ttl",
 ];
+
+/// The level of each of [`LOGGERS`] as an operator has set it since the start: its place in
+/// [`LEVELS`] and one more; 0: as it was.
+static CHANGED: [AtomicU8; LOGGERS.len()] = [const { AtomicU8::new(0) }; LOGGERS.len()];
+
+const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+
+/// The loggers of the process, as the REST API shows and sets them.
+pub(crate) struct Loggers {
+    default: Level,
+    named: Vec<(String, Level)>,
+}
+
+impl Loggers {
+    /// Those that were started with these levels.
+    pub(crate) fn of(default: &str, levels: &[String]) -> Result<Loggers, String> {
+        Ok(Loggers { default: parse_level(default)?, named: parse_levels(levels)? })
+    }
+}
+
+impl admin::Loggers for Loggers {
+    fn names(&self) -> &'static [&'static str] {
+        LOGGERS
+    }
+
+    fn level(&self, name: &str) -> Option<&'static str> {
+        LOGGERS.contains(&name).then(|| match level_of(name, self.default, &self.named) {
+            Level::ERROR => "error",
+            Level::WARN => "warn",
+            Level::INFO => "info",
+            Level::DEBUG => "debug",
+            Level::TRACE => "trace",
+        })
+    }
+
+    fn set(&self, name: Option<&str>, level: &str) -> Result<(), String> {
+        let level = parse_level(level)?;
+        let place = LEVELS.iter().position(|one| *one == level).unwrap_or(2) as u8 + 1;
+        for (logger, changed) in LOGGERS.iter().zip(&CHANGED) {
+            if name.is_none_or(|name| name == *logger) {
+                changed.store(place, Ordering::Relaxed);
+            }
+        }
+        // Events remember whether anybody wants them.
+        tracing::callsite::rebuild_interest_cache();
+        Ok(())
+    }
+}
+
+/// The level of a logger.
+fn level_of(target: &str, default: Level, named: &[(String, Level)]) -> Level {
+    let changed = LOGGERS.iter().position(|name| *name == target);
+    let changed = changed.map_or(0, |at| CHANGED[at].load(Ordering::Relaxed));
+    if let Some(level) = usize::from(changed).checked_sub(1).and_then(|place| LEVELS.get(place)) {
+        return *level;
+    }
+    let named = named.iter().rev().find(|(name, _)| name == target);
+    named.map_or(default, |(_, level)| *level)
+}
 
 /// For `--help-loggers`.
 pub(crate) fn loggers() -> String {
@@ -87,8 +160,7 @@ struct Lines {
 
 impl Lines {
     fn level_of(&self, target: &str) -> Level {
-        let named = self.named.iter().rev().find(|(name, _)| name == target);
-        named.map_or(self.default, |(_, level)| *level)
+        level_of(target, self.default, &self.named)
     }
 }
 

@@ -96,6 +96,10 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
         parent: rustix::process::getppid(),
         failed: AtomicBool::new(false),
     });
+    if !ephemeral {
+        // Launchers know a log by its first words.
+        println!("Scylla version {} starting", version());
+    }
     tracing::info!(
         target: "init",
         "Scylla version {} starting: {shards} shards, data in {}",
@@ -232,7 +236,10 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
     let transport = Rc::new(Listeners { patience: plan.patience });
-    let door = admin::Door { cluster, version: version(), transport };
+    let (default, levels) =
+        (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
+    let loggers = Rc::new(logging::Loggers::of(default, &levels)?);
+    let door = admin::Door { cluster, version: version(), transport, loggers };
     let service = admin::Service::Rest(admin::Rest::new(door));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();

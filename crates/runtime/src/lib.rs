@@ -17,6 +17,7 @@
 
 pub mod counters;
 pub mod group;
+pub mod injection;
 pub mod io;
 pub mod local;
 pub mod net;

@@ -11,6 +11,7 @@ pub mod checksum;
 mod collections;
 mod cursor;
 pub mod histogram;
+pub mod injection;
 pub mod prng;
 pub mod top;
 pub mod vint;

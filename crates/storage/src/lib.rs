@@ -27,6 +27,7 @@ mod compaction;
 mod config;
 mod dirty;
 mod error;
+mod facts;
 mod flush;
 mod hints;
 mod holders;
@@ -64,6 +65,7 @@ pub use compaction::{
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
+pub use facts::{SstableFacts, TableFacts, merge_histograms};
 pub use holders::Holder;
 pub use hot::{
     CAPACITY_MAX as HOT_CAPACITY_MAX, Hot, HotCounts, HotOrder, HotPartition, SAMPLING_MAX,
@@ -76,6 +78,6 @@ pub use snapshot::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
 pub use sstable::scrub::Mode as ScrubMode;
-pub use sstable::{LargeLimits, WriterDefaults};
+pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};
 pub use upload::{Checks, Loaded, LoadedSsTable};

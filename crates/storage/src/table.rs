@@ -68,6 +68,8 @@ pub(crate) struct Table {
     pub(crate) quiet_wanted: Cell<bool>,
     /// Whether it is compacted without being asked for.
     pub(crate) auto_compaction: Cell<bool>,
+    /// Whether merges may forget deletions.
+    pub(crate) tombstone_gc: Cell<bool>,
     /// From which size on its memtables note rows.
     pub(crate) watch: Cell<Watch>,
     /// When the log was told of writes to what is large last, by what it was.
@@ -169,6 +171,7 @@ impl Table {
             removals: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
+            tombstone_gc: Cell::new(true),
             watch: Cell::new(Watch::NONE),
             told: Cell::default(),
             repaired_at: Cell::new(None),

@@ -10,6 +10,7 @@ use super::Door;
 use crate::call::{Answer, Call};
 use hyper::Method;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -42,9 +43,9 @@ pub(super) enum Place {
 }
 
 /// A parameter of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
-    pub(super) name: &'static str,
+    pub(super) name: Cow<'static, str>,
     pub(super) kind: Kind,
     pub(super) place: Place,
     pub(super) required: bool,
@@ -54,7 +55,7 @@ pub(super) struct Parameter {
 /// One thing that can be asked for.
 pub(super) struct Operation {
     pub(super) method: Method,
-    pub(super) path: &'static str,
+    pub(super) path: Cow<'static, str>,
     pub(super) summary: &'static str,
     pub(super) parameters: Vec<Parameter>,
     run: Handler,
@@ -69,6 +70,7 @@ impl Operation {
         summary: &'static str,
     ) -> &mut Operation {
         let place = if kind == Kind::Body { Place::Body } else { Place::Query };
+        let name = Cow::Borrowed(name);
         self.parameters.push(Parameter { name, kind, place, required: false, summary });
         self
     }
@@ -88,7 +90,7 @@ impl Operation {
     }
 
     /// The values of the path's parameters; `None`: it is another path.
-    fn matched(&self, path: &[String]) -> Option<Vec<(&'static str, String)>> {
+    fn matched(&self, path: &[String]) -> Option<Vec<(String, String)>> {
         let words = self.path.split('/').filter(|word| !word.is_empty());
         if words.clone().count() != path.len() {
             return None;
@@ -96,7 +98,7 @@ impl Operation {
         let mut named = Vec::new();
         for (word, segment) in words.zip(path) {
             match parameter_of(word) {
-                Some(name) => named.push((name, segment.clone())),
+                Some(name) => named.push((name.to_owned(), segment.clone())),
                 None if word == segment => {}
                 None => return None,
             }
@@ -107,7 +109,7 @@ impl Operation {
     /// Refuses what is missing and what is not what it has to be.
     fn check(&self, call: &Call) -> Result<(), Answer> {
         for parameter in &self.parameters {
-            let name = parameter.name;
+            let name = parameter.name.as_ref();
             let given = match parameter.place {
                 Place::Path => call.segment(name),
                 Place::Query => call.parameter(name).unwrap_or_default(),
@@ -159,7 +161,7 @@ impl Api {
     pub(super) fn add<H>(
         &mut self,
         method: Method,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         handler: H,
     ) -> &mut Operation
@@ -168,8 +170,9 @@ impl Api {
     {
         let run: Handler =
             Box::new(move |door, call| Box::pin(async move { handler(&door, &call).await }));
+        let path = path.into();
         let parameters = path.split('/').filter_map(parameter_of).map(|name| Parameter {
-            name,
+            name: Cow::Owned(name.to_owned()),
             kind: Kind::Text,
             place: Place::Path,
             required: true,
@@ -182,7 +185,7 @@ impl Api {
 
     pub(super) fn get<H>(
         &mut self,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         handler: H,
     ) -> &mut Operation
@@ -194,7 +197,7 @@ impl Api {
 
     pub(super) fn post<H>(
         &mut self,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         handler: H,
     ) -> &mut Operation
@@ -206,7 +209,7 @@ impl Api {
 
     pub(super) fn delete<H>(
         &mut self,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         handler: H,
     ) -> &mut Operation
@@ -219,7 +222,7 @@ impl Api {
     /// Something that is known at once.
     pub(super) fn tells(
         &mut self,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         value: fn(&Door) -> Value,
     ) -> &mut Operation {
@@ -232,7 +235,7 @@ impl Api {
     pub(super) fn cannot(
         &mut self,
         method: Method,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         summary: &'static str,
         why: &'static str,
     ) -> &mut Operation {
@@ -242,7 +245,7 @@ impl Api {
     }
 
     /// The operation that a request is for, with the values of its path.
-    fn find(&self, call: &Call) -> Option<(&Operation, Vec<(&'static str, String)>)> {
+    fn find(&self, call: &Call) -> Option<(&Operation, Vec<(String, String)>)> {
         let of_method = self.operations.iter().filter(|one| one.method == call.method);
         let found = of_method.filter_map(|one| Some((one, one.matched(&call.path)?)));
         found.min_by_key(|(_, named)| named.len())
@@ -307,7 +310,11 @@ mod tests {
             let values: Option<Vec<String>> = found.as_ref().map(|(_, named)| {
                 named.iter().map(|(name, value)| format!("{name}={value}")).collect()
             });
-            assert_eq!(found.map(|(one, _)| one.path), expected.map(|(path, _)| path), "{path}");
+            assert_eq!(
+                found.map(|(one, _)| one.path.as_ref()),
+                expected.map(|(path, _)| path),
+                "{path}"
+            );
             let expected = expected.map(|(_, values)| values.to_vec());
             assert_eq!(values, expected.map(|all| all.iter().map(|s| s.to_string()).collect()));
         };

@@ -11,8 +11,9 @@ use super::work::on_shards;
 use super::work::{CLEANUP, MAJOR, OFF_STRATEGY, SCRUB, Tables, UPGRADE, finished, start, told};
 use crate::call::{Answer, Call};
 use crate::tasks::Running;
+use cluster::Cluster;
 use hyper::Method;
-use model::Uuid;
+use model::{TableId, Uuid};
 use serde_json::json;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -140,12 +141,23 @@ fn why(answer: Answer) -> String {
     message.unwrap_or("it failed").to_owned()
 }
 
+/// Fails where that is wanted.
+pub(super) fn injected(name: &str) -> Result<(), String> {
+    match stdx::injection::reached(name) {
+        true => Err(format!("an injected error: {name}")),
+        false => Ok(()),
+    }
+}
+
 /// Merges all SSTables of each table, after a flush if nothing else is said.
 fn major(call: &Call, tables: Tables) -> Result<Uuid, Answer> {
     let flushes = call.flag("flush_memtables", true)?;
     let of_task = tables.clone();
     start(MAJOR, &tables, async move |task: Rc<Running>| {
         let tables = of_task;
+        runtime::injection::pause("compaction_major_keyspace_compaction_task_impl_run").await;
+        task.check()?;
+        injected("major_keyspace_compaction_task_impl_run_fail")?;
         if flushes {
             flush(tables.ids.clone()).await.map_err(why)?;
         }
@@ -157,15 +169,50 @@ fn major(call: &Call, tables: Tables) -> Result<Uuid, Answer> {
     })
 }
 
-/// Every partition that this node has is its own: nothing is to be removed.
+/// Every partition that this node has is its own, unless its data center is to have no copy: then
+/// all goes.
 fn cleanup(tables: Tables) -> Result<Uuid, Answer> {
     let of_task = tables.clone();
     start(CLEANUP, &tables, async move |task: Rc<Running>| {
         let flushed = |storage: Rc<Storage>, table| async move {
             storage.flush(table).await.map_err(|error| error.to_string())
         };
-        on_shards(&task, CLEANUP, &of_task, flushed).await.map(|_| ())
+        on_shards(&task, CLEANUP, &of_task, flushed).await?;
+        let cluster = runtime::local::get::<Cluster>();
+        for id in of_task.ids {
+            task.check()?;
+            let schema = cluster.schema();
+            let Some(entry) = schema.table_by_id(id) else { continue };
+            if entry.replication.in_data_center(&cluster.node().data_center) == 0 {
+                empty(&cluster, id).await?;
+            }
+        }
+        Ok(())
     })
+}
+
+/// Removes all that the node has of a table.
+async fn empty(cluster: &Cluster, id: TableId) -> Result<(), String> {
+    let at = runtime::time::wall_micros();
+    let removed = runtime::on_all_shards(move || async move {
+        let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+        let sstables = storage.table_stats(id).map_or(0, |stats| stats.sstables);
+        let place = storage.truncate(id, at).await.map_err(|error| error.to_string())?;
+        Ok::<_, String>((sstables, place))
+    })
+    .await;
+    let (mut places, mut sstables) = (Vec::new(), 0);
+    for (shard, removed) in removed.into_iter().enumerate() {
+        let (count, place) = removed.map_err(|text| format!("shard {shard}: {text}"))?;
+        sstables += count;
+        places.extend(place.map(|place| (shard as u16, place)));
+    }
+    cluster.note_truncation(id, at, &places).await?;
+    tracing::info!(
+        target: "compaction",
+        "Cleaned {sstables} sstables to nothing: the data center has no copy of {id}"
+    );
+    Ok(())
 }
 
 /// What is streamed lies with the rest: there is nothing to be done.

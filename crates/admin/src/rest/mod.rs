@@ -11,10 +11,20 @@ mod api;
 mod column_family;
 mod compaction;
 mod compaction_manager;
+mod config;
 mod describe;
+mod identity;
+mod injections;
+mod latency;
+mod look;
+mod peers;
+mod proxy;
+mod repair;
+mod ring;
 mod snapshots;
 mod storage_service;
 mod system;
+mod table_metrics;
 mod tables;
 mod task_manager;
 mod upkeep;
@@ -35,6 +45,18 @@ pub struct Door {
     pub version: String,
     /// Where clients come in.
     pub transport: Rc<dyn Transport>,
+    /// What goes into the log.
+    pub loggers: Rc<dyn Loggers>,
+}
+
+/// The loggers of the process.
+pub trait Loggers {
+    /// Those that there are.
+    fn names(&self) -> &'static [&'static str];
+    /// The level of one; `None`: there is no such logger.
+    fn level(&self, name: &str) -> Option<&'static str>;
+    /// Sets the level of one, or of all. The error says what is not a level.
+    fn set(&self, name: Option<&str>, level: &str) -> Result<(), String>;
 }
 
 /// The listeners of CQL, as operators close and open them.
@@ -73,13 +95,22 @@ impl Rest {
 /// All operations.
 fn api() -> Api {
     let mut api = Api::default();
+    identity::operations(&mut api);
+    ring::operations(&mut api);
     storage_service::operations(&mut api);
+    repair::operations(&mut api);
     upkeep::operations(&mut api);
     snapshots::operations(&mut api);
     column_family::operations(&mut api);
+    look::operations(&mut api);
+    table_metrics::operations(&mut api);
     compaction::operations(&mut api);
     compaction_manager::operations(&mut api);
+    peers::operations(&mut api);
+    proxy::operations(&mut api);
     system::operations(&mut api);
+    config::operations(&mut api);
+    injections::operations(&mut api);
     task_manager::operations(&mut api);
     api
 }

@@ -22,7 +22,7 @@ pub(super) fn operations(api: &mut Api) {
         true_size,
     );
     api.post(path, "Takes a snapshot", take)
-        .needs("tag", Kind::Text, "Its name")
+        .takes("tag", Kind::Text, "Its name, which is wanted")
         .takes("kn", Kind::Text, "Keyspaces, with commas between; all without it")
         .takes("cf", Kind::Text, "Tables of the one keyspace, with commas between")
         .takes("sf", Kind::Flag, "Whether memtables are left out")
@@ -33,11 +33,11 @@ pub(super) fn operations(api: &mut Api) {
         .takes("cf", Kind::Text, "Those of a table");
 }
 
-/// Bytes of the snapshots of a table: of all files, or of those that only snapshots have.
-pub(super) async fn size_of(table: TableId, live: bool) -> Result<u64, Answer> {
+/// Bytes of the snapshots of a table, or of all: of all files, or of those that only snapshots have.
+pub(super) async fn size_of(table: Option<TableId>, live: bool) -> Result<u64, Answer> {
     let storage = runtime::local::get::<Storage>();
     let of_it = storage.snapshots().await.map_err(refused)?;
-    let sizes = of_it.iter().filter(|one| one.table_id == Some(table));
+    let sizes = of_it.iter().filter(|one| table.is_none() || one.table_id == table);
     Ok(sizes.map(|one| if live { one.live_bytes } else { one.total_bytes }).sum())
 }
 

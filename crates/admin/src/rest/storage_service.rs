@@ -3,7 +3,7 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
-use super::tables::{all, named, on_each, set_auto_compaction};
+use super::tables::{all, named, on_each, set_auto_compaction, set_tombstone_gc};
 use crate::call::{Answer, Call};
 use cluster::settings::{By, Settings};
 use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
@@ -37,8 +37,17 @@ pub(super) fn operations(api: &mut Api) {
         async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, false).await,
     )
     .takes("cf", Kind::Text, CF);
+    let path = "/storage_service/tombstone_gc/{keyspace}";
+    api.post(path, "Lets merges forget deletions", async |door: &Rc<Door>, call: &Call| {
+        set_tombstone_gc(named(door, call)?, true).await
+    })
+    .takes("cf", Kind::Text, CF);
+    api.delete(path, "Lets merges keep deletions", async |door: &Rc<Door>, call: &Call| {
+        set_tombstone_gc(named(door, call)?, false).await
+    })
+    .takes("cf", Kind::Text, CF);
     api.post("/storage_service/sstables/{keyspace}", "Takes over what lies in upload/", load)
-        .needs("cf", Kind::Text, "The table")
+        .takes("cf", Kind::Text, "The table")
         .takes("load_and_stream", Kind::Flag, "One node has what is its own: no difference")
         .takes("primary_replica_only", Kind::Flag, "One node: no difference")
         .takes("scope", Kind::OneOf(&["all", "dc", "rack", "node"]), "One node: no difference")

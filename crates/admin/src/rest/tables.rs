@@ -72,6 +72,16 @@ pub(super) async fn set_auto_compaction(tables: Vec<TableId>, wanted: bool) -> A
     Ok(Answer::done())
 }
 
+/// Lets merges forget deletions of tables, or not.
+pub(super) async fn set_tombstone_gc(tables: Vec<TableId>, wanted: bool) -> Answered {
+    let set = move |storage: Rc<Storage>, table| async move {
+        storage.set_tombstone_gc(table, wanted);
+        Ok(())
+    };
+    on_each(tables, set).await?;
+    Ok(Answer::done())
+}
+
 /// The sum of what all shards say of a table.
 pub(super) async fn sum_of(
     table: TableId,

@@ -170,7 +170,7 @@ fn shown(registry: &Registry, task: &Task) -> Value {
 }
 
 /// Milliseconds since 1970 as a date; the start of 1970 where there is none.
-fn time(millis: Option<i64>) -> String {
+pub(super) fn time(millis: Option<i64>) -> String {
     let bytes = millis.unwrap_or(0).div_euclid(1000).saturating_mul(1000).to_be_bytes();
     let text = model::value::print_scalar(&model::Type::Timestamp, &bytes);
     // As printed: 2024-02-29 12:00:00.000000+0000.

@@ -159,6 +159,9 @@ impl Order {
 /// A scrub; the number says how it ended.
 pub(super) async fn scrub(task: &Running, order: Order, tables: Tables) -> Result<u8, String> {
     let Order { what, quarantined, snapshot } = order;
+    if stdx::injection::reached("rest_api_keyspace_scrub_abort") {
+        return Ok(ABORTED);
+    }
     if snapshot {
         take_snapshot(tables.ids.clone()).await?;
     }
@@ -171,9 +174,21 @@ pub(super) async fn scrub(task: &Running, order: Order, tables: Tables) -> Resul
     }
     if quarantined != Quarantined::LeftOut {
         task.check()?;
-        done.extend(keep_up_quarantined(tables.ids, what).await?);
+        done.extend(keep_up_quarantined(tables.ids.clone(), what).await?);
     }
     let is_scrub = matches!(what, Upkeep::Scrub(_));
+    let sstables: u64 = done.iter().map(|one| one.sstables).sum();
+    let mode = match what {
+        Upkeep::Scrub(ScrubMode::Abort) => "abort",
+        Upkeep::Scrub(ScrubMode::Skip) => "skip",
+        Upkeep::Scrub(ScrubMode::Segregate) => "segregate",
+        _ => "validate",
+    };
+    tracing::info!(
+        target: "compaction",
+        "Finished scrubbing in {mode} mode: {sstables} sstables of {}",
+        tables.keyspace
+    );
     Ok(match () {
         () if done.iter().any(|one| one.aborted.is_some()) => ABORTED,
         () if !is_scrub && done.iter().any(|one| !one.invalid.is_empty()) => INVALID,

@@ -5,6 +5,7 @@
 //!  - *shard-by-shard*: a shard does its tables one after the other; shards work at the same time.
 
 use super::api::Answered;
+use super::compaction::injected;
 use super::task_manager::refused;
 use crate::call::Answer;
 use crate::tasks::{About, COMPACTION, Running, State, Tasks};
@@ -176,6 +177,9 @@ where
     T: Send + 'static,
 {
     let mut all = Vec::new();
+    if work == MAJOR {
+        injected("shard_major_keyspace_compaction_task_impl_run_fail")?;
+    }
     for id in &tables.ids {
         task.check()?;
         let schema = local::get::<Cluster>().schema();
@@ -185,6 +189,9 @@ where
         let id = *id;
         let done = child.through(async move |child: &Running| {
             child.check()?;
+            if work == MAJOR {
+                injected("table_major_keyspace_compaction_task_impl_run_fail")?;
+            }
             let done = on_shard(shard, move || async move {
                 let storage = local::try_get::<Storage>().ok_or("the node stops")?;
                 match storage.table_stats(id) {

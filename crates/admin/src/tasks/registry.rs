@@ -243,6 +243,20 @@ impl Registry {
         }
     }
 
+    /// A number for what is done without a task.
+    pub(crate) fn next_number(&mut self, module: &str, shard: u16) -> Result<u64, Refusal> {
+        let numbers = self.modules.get_mut(module);
+        let numbers = numbers.ok_or_else(|| Refusal::NoModule(module.to_owned()))?;
+        let last = numbers.entry(shard).or_default();
+        *last += 1;
+        Ok(*last)
+    }
+
+    /// The last number that was given; 0: none was.
+    pub(crate) fn last_number(&self, module: &str, shard: u16) -> u64 {
+        self.modules.get(module).and_then(|numbers| numbers.get(&shard)).copied().unwrap_or(0)
+    }
+
     /// How far a task is: the sum of what is below it, or what it says itself.
     pub(crate) fn progress(&self, id: Uuid) -> Progress {
         let Some(task) = self.tasks.get(&id) else { return Progress::default() };

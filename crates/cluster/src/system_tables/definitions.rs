@@ -80,6 +80,11 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          compacted_at timestamp; keyspace_name text; rows_merged map<int,bigint>; shard_id int; \
          compaction_type text; started_at timestamp",
     ),
+    stored(
+        "client_routes",
+        "connection_id text p; host_id uuid c; address text; port int; tls_port int; \
+         alternator_port int; alternator_https_port int",
+    ),
     // What is computed when it is asked for.
     computed(
         "clients",

@@ -72,7 +72,7 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
 /// The same, of a table as it is now.
 fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     let replayed = shard.replay_state(table.log).old_gone.get();
-    if !replayed || !knows_all(shard, table) {
+    if !replayed || !knows_all(shard, table) || !table.tombstone_gc.get() {
         return i64::MIN;
     }
     match shard.config.planted {

@@ -1,0 +1,215 @@
+//! Repair, `/storage_service/repair_async` and the like: of one node there is one copy of
+//! everything, which has nothing to be compared with. So a repair looks at what it was asked for,
+//! and has succeeded.
+
+use super::Door;
+use super::api::{Answered, Api, Kind, Operation};
+use super::tables::{keyspace, listed, table};
+use super::task_manager::refused;
+use super::work::{Tables, Work, start};
+use crate::call::{Answer, Call};
+use crate::tasks::{About, REPAIR, Running, State, Task, Tasks};
+use cluster::Replication;
+use runtime::on_shard;
+use runtime::task::join_all;
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+const WORK: Work = Work { module: REPAIR, name: "repair", stops: &[] };
+/// Numbers of failed repairs that are remembered when their tasks are gone.
+const FAILED_MAX: usize = 1000;
+
+/// The numbers of repairs that have failed. Stands in `runtime::local` of shard 0.
+#[derive(Default)]
+struct Failed(RefCell<BTreeSet<u64>>);
+
+pub(super) fn operations(api: &mut Api) {
+    let path = "/storage_service/repair_async/{keyspace}";
+    options(api.post(path, "Repairs a keyspace; the answer is the number of the repair", repair));
+    api.get(path, "How a repair is", async |door: &Rc<Door>, call: &Call| {
+        keyspace(door, call.segment("keyspace"))?;
+        Ok(Answer::json(json!(status(call.number("id", None)?)?)))
+    })
+    .needs("id", Kind::Integer, "Its number");
+    api.get("/storage_service/repair_status", "Waits for a repair; how it has ended", wait)
+        .needs("id", Kind::Integer, "Its number")
+        .takes("timeout", Kind::Integer, "Seconds; for ever without it");
+    api.tells("/storage_service/active_repair", "The numbers of repairs that run", |_| {
+        running().iter().map(|task| task.sequence).collect()
+    });
+    let path = "/storage_service/force_terminate_repair";
+    api.post(path, "Ends all repairs", async |_, _| {
+        for task in running() {
+            Tasks::of_shard().abort(task.id).map_err(refused)?;
+        }
+        Ok(Answer::done())
+    });
+    api.post("/storage_service/tablets/repair", "Repairs the tablets of a table", tablets)
+        .needs("ks", Kind::Text, "The keyspace")
+        .needs("table", Kind::Text, "The table")
+        .needs("tokens", Kind::Text, "Tokens of the tablets, with commas between, or all")
+        .takes("hosts_filter", Kind::Text, "Copies on these nodes")
+        .takes("dcs_filter", Kind::Text, "Copies in these data centers")
+        .takes("await_completion", Kind::Flag, "Whether the answer waits; true if not said")
+        .takes(
+            "incremental_mode",
+            Kind::OneOf(&["incremental", "full", "disabled"]),
+            "Whether SSTables that were repaired before are left out",
+        );
+}
+
+fn options(operation: &mut Operation) {
+    const OTHERS: &str = "There are no other nodes: no difference";
+    operation
+        .takes("columnFamilies", Kind::Text, "Tables, with commas between; all without it")
+        .takes("startToken", Kind::Integer, "Where the range begins")
+        .takes("endToken", Kind::Integer, "Where it ends")
+        .takes("ranges", Kind::Text, "Ranges of tokens, start:end, with commas between");
+    for name in ["primaryRange", "incremental", "trace", "pullRepair"] {
+        operation.takes(name, Kind::Flag, OTHERS);
+    }
+    operation.takes("small_table_optimization", Kind::Flag, OTHERS);
+    for name in ["parallelism", "dataCenters", "hosts", "ignore_nodes"] {
+        operation.takes(name, Kind::Text, OTHERS);
+    }
+    operation.takes("jobThreads", Kind::Integer, OTHERS);
+    operation.takes("ranges_parallelism", Kind::Integer, OTHERS);
+}
+
+/// The repairs that run.
+fn running() -> Vec<Task> {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let all = registry.of_module(REPAIR, false).unwrap_or_default();
+    all.into_iter().filter(|task| !task.state.is_final()).cloned().collect()
+}
+
+fn of_number(number: u64) -> Option<Task> {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let all = registry.of_module(REPAIR, false).unwrap_or_default();
+    all.into_iter().find(|task| task.sequence == number).cloned()
+}
+
+/// How a repair is, in the words of tools.
+fn status(number: u64) -> Result<&'static str, Answer> {
+    let failed = runtime::local::get_or_default::<Failed>();
+    if let Some(task) = of_number(number) {
+        return Ok(match task.state {
+            State::Created | State::Running => "RUNNING",
+            State::Done => "SUCCESSFUL",
+            State::Failed(_) => "FAILED",
+        });
+    }
+    match number {
+        0 => Err(Answer::refused(400, "unknown repair id 0")),
+        _ if failed.0.borrow().contains(&number) => Ok("FAILED"),
+        _ if number <= Tasks::of_shard().registry().last_number(REPAIR, 0) => Ok("SUCCESSFUL"),
+        _ => Err(Answer::refused(400, format!("unknown repair id {number}"))),
+    }
+}
+
+async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
+    let number = call.number("id", None)?;
+    let span = match call.given("timeout") {
+        Some(_) => {
+            let secs: i64 = call.number("timeout", None)?;
+            u64::try_from(secs).ok().map(Duration::from_secs)
+        }
+        None => None,
+    };
+    if let Some(task) = of_number(number) {
+        Tasks::of_shard().wait(task.id, span).await.map_err(refused)?;
+    }
+    Ok(Answer::json(json!(status(number)?)))
+}
+
+async fn repair(door: &Rc<Door>, call: &Call) -> Answered {
+    let name = call.segment("keyspace");
+    let entry = keyspace(door, name)?;
+    if entry.keyspace.initial_tablets.is_some() {
+        let text = format!(
+            "the keyspace {name} uses tablets: they are repaired by /storage_service/tablets/repair"
+        );
+        return Err(Answer::refused(400, text));
+    }
+    let tables = Tables::of(name, listed(door, call, name, "columnFamilies")?);
+    if *entry.replication == Replication::Local {
+        // Nobody else could have it, so nothing is begun.
+        let number = Tasks::of_shard().change().next_number(REPAIR, 0).map_err(refused)?;
+        return Ok(Answer::json(json!(number)));
+    }
+    let id = begin(tables)?;
+    let task = Tasks::of_shard().registry().asked(id).map(|task| task.sequence);
+    Ok(Answer::json(json!(task.map_err(refused)?)))
+}
+
+fn begin(tables: Tables) -> Result<model::Uuid, Answer> {
+    let ranges = tables.ids.len().max(1) as f64;
+    let of_task = tables.clone();
+    start(WORK, &tables, async move |task: Rc<Running>| {
+        let done = on_shards(&task, &of_task, ranges).await;
+        if done.is_err() {
+            let failed = runtime::local::get_or_default::<Failed>();
+            let mut failed = failed.0.borrow_mut();
+            failed.extend(Tasks::of_shard().registry().get(task.id).map(|task| task.sequence));
+            if FAILED_MAX < failed.len() {
+                failed.pop_first();
+            }
+        }
+        done
+    })
+}
+
+/// Looks at each shard's ranges. Each has one copy.
+async fn on_shards(task: &Running, tables: &Tables, ranges: f64) -> Result<(), String> {
+    let mut begun = Vec::new();
+    for shard in 0..runtime::shard_count() {
+        let about = About {
+            kind: WORK.name.to_owned(),
+            scope: "shard",
+            keyspace: tables.keyspace.clone(),
+            shard,
+            abortable: true,
+            units: "ranges",
+            ..About::default()
+        };
+        let child = task.child(about)?;
+        child.note_progress(0.0, ranges);
+        begun.push(child);
+    }
+    let looked = begun.into_iter().enumerate().map(|(shard, child)| {
+        child.through(async move |child: &Running| {
+            on_shard(shard as u16, || async {
+                runtime::injection::pause("repair_shard_repair_task_impl_do_repair_ranges").await;
+            })
+            .await;
+            child.check()
+        })
+    });
+    join_all(looked).await.into_iter().collect()
+}
+
+async fn tablets(door: &Rc<Door>, call: &Call) -> Answered {
+    let name = |name| call.parameter(name).unwrap_or_default();
+    let entry = table(door, name("ks"), name("table"))?;
+    if keyspace(door, name("ks"))?.keyspace.initial_tablets.is_none() {
+        let text = format!(
+            "the keyspace {} uses no tablets: it is repaired by /storage_service/repair_async",
+            name("ks")
+        );
+        return Err(Answer::refused(400, text));
+    }
+    let tokens = name("tokens");
+    if tokens != "all" && tokens.split(',').any(|token| token.trim().parse::<i64>().is_err()) {
+        return Err(Answer::refused(400, format!("tokens: not all and no tokens: {tokens}")));
+    }
+    let id = begin(Tables::one(&entry))?;
+    if call.flag("await_completion", true)? {
+        super::work::finished(id).await?;
+    }
+    Ok(Answer::json(json!({ "tablet_task_id": id.to_string() })))
+}
