@@ -5,14 +5,14 @@
 //!
 //! Invariants
 //!  - *made-when-used*: a table that nobody reads or writes has no histogram; one that is used has
-//!    five at most, of 2 KiB each.
+//!    five at most, of some 4 KiB each.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
 //!
 //! Recording allocates once for each kind of work on a table, and nothing from then on.
 
 use crate::registry::Cluster;
 use runtime::time::Instant;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 pub use stdx::histogram::{Rates, Snapshot};
@@ -84,6 +84,8 @@ struct Timing(OnceCell<Box<Timed>>);
 struct Timed {
     histogram: stdx::histogram::Histogram,
     rates: Cell<Rates>,
+    /// As of the last look, and what had come since the look before.
+    looked: RefCell<(Snapshot, Snapshot)>,
 }
 
 impl Timing {
@@ -94,15 +96,19 @@ impl Timing {
 
     fn look(&self, seconds: f64) {
         if let Some(timed) = self.0.get() {
-            let mut rates = timed.rates.get();
-            rates.look(timed.histogram.count(), seconds);
+            let (mut rates, now) = (timed.rates.get(), timed.histogram.snapshot());
+            rates.look(now.count(), seconds);
             timed.rates.set(rates);
+            let mut looked = timed.looked.borrow_mut();
+            let recent = now.since(&looked.0);
+            *looked = (now, recent);
         }
     }
 
     fn taken(&self) -> Option<Taken> {
         let timed = self.0.get()?;
-        Some(Taken { spans: timed.histogram.snapshot(), rates: timed.rates.get() })
+        let recent = timed.looked.borrow().1.clone();
+        Some(Taken { spans: timed.histogram.snapshot(), rates: timed.rates.get(), recent })
     }
 }
 
@@ -113,6 +119,8 @@ pub struct Taken {
     pub spans: Snapshot,
     /// As of the last look, at most ten seconds ago.
     pub rates: Rates,
+    /// The spans of the ten seconds before that.
+    pub recent: Snapshot,
 }
 
 impl Taken {
@@ -120,6 +128,7 @@ impl Taken {
     pub fn merge(&mut self, other: &Taken) {
         self.spans.merge(&other.spans);
         self.rates.merge(&other.rates);
+        self.recent.merge(&other.recent);
     }
 }
 

@@ -82,8 +82,9 @@ impl Histogram {
 
     /// As it is now.
     pub fn snapshot(&self) -> Snapshot {
+        let used = self.counts.iter().rposition(|count| count.get() != 0).map_or(0, |at| at + 1);
         Snapshot {
-            counts: self.counts.iter().map(Cell::get).collect(),
+            counts: self.counts[..used].iter().map(Cell::get).collect(),
             sum: self.sum.get(),
             min: self.min.get(),
             max: self.max.get(),
@@ -94,7 +95,7 @@ impl Histogram {
 /// What was counted up to some time, here or on several shards; in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// By bucket; empty where nothing was counted.
+    /// By bucket, up to the last one that has something.
     counts: Vec<u64>,
     sum: u64,
     min: u64,
@@ -117,6 +118,21 @@ impl Snapshot {
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// What was counted after `earlier`, a snapshot of the same; the least and the greatest value
+    /// are bounds of buckets.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
+        let new = self.counts.iter().zip(before).map(|(count, before)| count - before);
+        let mut counts: Vec<u64> = new.collect();
+        let Some(last) = counts.iter().rposition(|count| *count != 0) else {
+            return Snapshot::default();
+        };
+        counts.truncate(last + 1);
+        let first = counts.iter().position(|count| *count != 0).unwrap_or(0);
+        let (min, max) = (bucket_start(first).max(self.min), bucket_start(last + 1).min(self.max));
+        Snapshot { counts, sum: self.sum.saturating_sub(earlier.sum), min, max }
     }
 
     /// How many there are.
@@ -319,6 +335,17 @@ mod tests {
             }
             for (bound, below) in all.up_to() {
                 prop_assert_eq!(below, values.partition_point(|value| *value < bound) as u64);
+            }
+            let (before, after) = values.split_at(split.min(values.len()));
+            let mut whole = recorded(before);
+            whole.merge(&recorded(after));
+            let new = whole.since(&recorded(before));
+            prop_assert_eq!(new.buckets().collect::<Vec<_>>(),
+                recorded(after).buckets().collect::<Vec<_>>());
+            prop_assert_eq!(new.sum(), recorded(after).sum());
+            if let (Some(least), Some(greatest)) = (after.iter().min(), after.iter().max()) {
+                prop_assert!(new.min() <= *least && *greatest <= new.max());
+                prop_assert!(new.max() - greatest <= error_of(*greatest));
             }
             let sample = all.sample(values.len());
             for (told, value) in sample.iter().zip(&values) {
