@@ -1,6 +1,7 @@
 //! Which of the node's rules statements have met, on one shard, for metrics; and how right the
 //! clocks of clients are.
 
+use crate::tally::Tally;
 use replication::Consistency;
 use std::cell::Cell;
 
@@ -53,6 +54,8 @@ pub struct Met {
     write_levels: [Cell<u64>; 16],
     /// Of the timestamps that clients gave their writes.
     pub drift: Drift,
+    /// What was executed.
+    pub tally: Tally,
 }
 
 /// How far from the clock of the node timestamps were, to either side.

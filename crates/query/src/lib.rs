@@ -37,6 +37,7 @@ mod select;
 pub mod session;
 mod statement;
 pub mod syntax;
+pub mod tally;
 mod term;
 mod timeouts;
 pub mod trace;

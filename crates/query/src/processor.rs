@@ -314,6 +314,8 @@ impl Processor {
         let mut request = self.request(&[], parameters, &warnings, now_micros);
         request.calls = statements.iter().any(|it| it.calls_users).then_some(&calls);
         let mut response = batch::execute(kind, &items, None, &request).await?;
+        let plans = items.iter().map(|item| item.plan);
+        self.options.met.tally.count_batch(kind, plans);
         response.warn(warnings.take());
         Ok(response)
     }
@@ -343,12 +345,19 @@ impl Processor {
             }
             Plan::Select(plan) => {
                 let rows = select::execute(plan, &request).await?;
+                self.options.met.tally.count_read(plan, &request, rows.row_count);
                 if AT_ONCE_BYTES < rows.body.len() {
                     yield_if_needed().await;
                 }
                 Ok(Response::of(ResponseKind::Rows(rows)))
             }
-            Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
+            Plan::Modify(plan) => {
+                let answered = modify::execute(plan, &request, statement).await;
+                if answered.is_ok() {
+                    self.options.met.tally.count_write(plan);
+                }
+                answered
+            }
             Plan::Batch(plan) => {
                 let timestamp = plan.using.timestamp(&request)?;
                 let item = |(part, plan)| batch::Item {
@@ -359,7 +368,11 @@ impl Processor {
                 };
                 let items: Vec<batch::Item<'_>> =
                     plan.statements.iter().enumerate().map(item).collect();
-                Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
+                let done = Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await;
+                if done.is_ok() {
+                    self.options.met.tally.count_batch(plan.kind, plan.plans());
+                }
+                done
             }
             Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
@@ -499,6 +512,7 @@ impl Processor {
             prepared.renew(statement);
             return prepared;
         }
+        self.options.met.tally.prepared.add(1);
         let prepared = Rc::new(Prepared::new(id, statement.clone()));
         self.prepared.borrow_mut().insert(id, prepared.clone(), statement.size_bytes());
         prepared

@@ -12,6 +12,7 @@ use crate::restrictions::{
 };
 use crate::syntax::ast;
 use crate::syntax::ast::{ColumnPath, InsertSource, JsonMissing, Relation};
+use crate::tally::Verb;
 use crate::term::{Inputs, JsonColumn, Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry, TableKind};
 use model::{Column, ColumnKind, TableSchema, Type};
@@ -36,6 +37,9 @@ pub(crate) struct ModifyPlan {
     pub(super) read: Option<Inputs>,
     /// Whether the guardrails of large data look at what it writes, and at what it writes to.
     pub(crate) is_guarded: bool,
+    pub(crate) verb: Verb,
+    /// Whether its table is one of the system.
+    pub(crate) of_system: bool,
 }
 
 /// What a write does to rows as a whole.
@@ -182,7 +186,7 @@ pub(crate) fn prepare_insert(
     let mut inputs = Inputs::default();
     let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
-    finish(entry, parts, condition, inputs, "updates")
+    finish(entry, parts, condition, inputs, Verb::Insert)
 }
 
 /// A part of a key without the one before it is told of as in a `WHERE`.
@@ -242,7 +246,7 @@ fn prepare_json(
     let condition = prepare_condition(table, &insert.condition, &mut inputs, &mut preparer)?;
     let whole = Whole::of_insert(table);
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
-    finish(entry, parts, condition, inputs, "updates")
+    finish(entry, parts, condition, inputs, Verb::Insert)
 }
 
 /// How many clustering columns an `INSERT` must give: all, or, where keys may be short, those up
@@ -313,7 +317,7 @@ pub(crate) fn prepare_update(
         check_whole_key(table, &clustering, "UPDATE")?;
     }
     let parts = Parts { partition, clustering, statics, regulars, whole: Whole::Nothing, using };
-    finish(entry, parts, condition, inputs, "updates")
+    finish(entry, parts, condition, inputs, Verb::Update)
 }
 
 /// Plans a `DELETE`.
@@ -373,7 +377,7 @@ pub(crate) fn prepare_delete(
         ));
     }
     let parts = Parts { partition, clustering, statics, regulars, whole, using };
-    let plan = finish(entry, parts, condition, inputs, "deletions")?;
+    let plan = finish(entry, parts, condition, inputs, Verb::Delete)?;
     Ok(ModifyPlan { is_guarded: plan.is_guarded && !delete.bypass_large_data_guardrails, ..plan })
 }
 
@@ -497,13 +501,12 @@ struct Parts {
     using: UsingPlan,
 }
 
-/// `conditional`: what a conditional one is called.
 fn finish(
     table: &Rc<TableEntry>,
     parts: Parts,
     condition: Option<ConditionPlan>,
     mut inputs: Inputs,
-    conditional: &str,
+    verb: Verb,
 ) -> Result<ModifyPlan, CqlError> {
     let Parts { partition, clustering, statics, regulars, whole, using } = parts;
     let (mut static_operations, mut row_operations) = (statics, regulars);
@@ -517,6 +520,7 @@ fn finish(
         }
     }
     if condition.is_some() {
+        let conditional = if verb == Verb::Delete { "deletions" } else { "updates" };
         check_condition(table, &partition, &clustering, &using, conditional)?;
     }
     add_lists(&table.schema, static_operations.iter().chain(&row_operations), &mut inputs);
@@ -533,6 +537,8 @@ fn finish(
         condition,
         read,
         is_guarded: table.schema.options.has_large_data_guardrails(),
+        verb,
+        of_system: Schema::is_system(&table.schema.keyspace),
     })
 }
 

@@ -891,7 +891,11 @@ impl Scan<'_> {
     /// Adds the row of `cells` if it passes; whether it did.
     fn offer(&mut self, row: &Row<'_>, cells: &RowCells<'_>) -> Result<bool, CqlError> {
         let env = self.env.with_row(&cells.cells);
-        if !self.plan.restrictions.pass(&env)? || self.has_rows_of_partition() {
+        let passes = self.plan.restrictions.pass(&env)?;
+        if self.filtered {
+            self.request.options.met.tally.count_filtered(passes);
+        }
+        if !passes || self.has_rows_of_partition() {
             return Ok(false);
         }
         self.output.add(row.key, row.clustering.unwrap_or_default(), &env)?;
@@ -907,6 +911,9 @@ impl Scan<'_> {
     ) -> Result<bool, CqlError> {
         let (env, request) = (self.env.with_row(&cells.cells), self.request);
         let passes = request.step(|_| self.plan.restrictions.pass(&env)).await?;
+        if self.filtered {
+            request.options.met.tally.count_filtered(passes);
+        }
         if !passes || self.has_rows_of_partition() {
             return Ok(false);
         }

@@ -40,9 +40,12 @@ pub(crate) struct SelectPlan {
     pub(super) distinct: bool,
     pub(super) limit: Option<Term>,
     pub(super) per_partition_limit: Option<Term>,
-    pub(super) bypass_cache: bool,
+    pub(crate) bypass_cache: bool,
+    pub(crate) allow_filtering: bool,
+    /// Reads partitions in their order through the cache, and filters nothing.
+    pub(crate) is_plain: bool,
     /// Of a table that the node itself writes: its tombstones are mostly dropped tables.
-    pub(super) of_system: bool,
+    pub(crate) of_system: bool,
     pub(crate) timeout: Option<Term>,
     pub(crate) metadata: Rc<ResultMetadata>,
 }
@@ -103,7 +106,14 @@ pub(crate) fn prepare(
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
     let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
         .filter(|_| grouping == Grouping::None && restrictions.filters.is_empty());
+    let is_plain = !select.bypass_cache
+        && !select.allow_filtering
+        && !reversed
+        && restrictions.filters.is_empty()
+        && matches!(restrictions.partition, PartitionPlan::Keys(_));
     Ok(SelectPlan {
+        is_plain,
+        allow_filtering: select.allow_filtering,
         restrictions,
         inputs,
         columns,
@@ -126,6 +136,23 @@ pub(crate) fn prepare(
         table: entry,
         fragments_of: None,
     })
+}
+
+impl SelectPlan {
+    /// Whether rows have to pass filters.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.restrictions.filters.is_empty()
+    }
+
+    /// Whether token ranges are read, not partitions by their keys.
+    pub(crate) fn reads_ranges(&self) -> bool {
+        !matches!(self.restrictions.partition, PartitionPlan::Keys(_))
+    }
+
+    /// Whether rows are read in reverse.
+    pub(crate) fn is_reversed(&self) -> bool {
+        self.reversed
+    }
 }
 
 fn preparer<'a>(
