@@ -132,6 +132,11 @@ impl Connection {
         self.request_count.set(self.request_count.get() + 1);
     }
 
+    /// A request has been answered with so many bytes.
+    pub(crate) fn count_answered(&self, header: &Header, body_bytes: usize, bytes: usize) {
+        self.server.tally.count(header.opcode, body_bytes, bytes);
+    }
+
     pub(crate) fn handshakes(&self) -> &Handshakes {
         self.server.handshakes()
     }
@@ -233,11 +238,12 @@ impl Connection {
         (used, processor.fetch_ahead(ahead))
     }
 
-    /// Appends an answer, and remembers how large it was.
-    fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends an answer, and remembers how large it is. These bytes are what is returned.
+    fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
         let bytes = self.outbox.push(encode);
         let before = self.expected_answer.get();
         self.expected_answer.set(bytes.max(before - before / 8));
+        bytes
     }
 
     /// Appends a large result, which is put together in pieces.
@@ -247,12 +253,12 @@ impl Connection {
         stream: i16,
         known: Known<'_>,
         response: &query::Response,
-    ) {
+    ) -> usize {
         let own = response::large_result(dialect, stream, known, response).await;
         self.push(|out| match out.is_empty() {
             true => *out = own,
             false => out.extend_from_slice(&own),
-        });
+        })
     }
 
     /// Whether the client has neither taken what is sent to it nor sent the rest of a body for
@@ -484,7 +490,8 @@ impl Connection {
         let request = match request::parse(header.opcode, dialect, has_payload, body) {
             Ok(request) => request,
             Err(damaged) => {
-                return self.refuse(stream, &CqlError::Protocol(damaged.to_string()));
+                self.refuse(stream, &CqlError::Protocol(damaged.to_string()));
+                return;
             }
         };
         let cause = match header.flags & flag::TRACING {
@@ -510,9 +517,8 @@ impl Connection {
             }
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
         };
-        if let Err(error) = answer {
-            self.refuse(stream, &error);
-        }
+        let answered = answer.unwrap_or_else(|error| self.refuse(stream, &error));
+        self.count_answered(&header, body.len(), answered);
     }
 
     /// Executes a request and writes down what was done for it. What is refused leaves no trace.
@@ -522,16 +528,16 @@ impl Connection {
         dialect: Dialect,
         stream: i16,
         (request, request_bytes): (Request<'_>, usize),
-    ) -> Result<(), CqlError> {
+    ) -> Result<usize, CqlError> {
         let processor = self.server.processor();
         let trace = processor.begin_trace(&self.session, cause);
         let traced = |command, request, text| Traced { command, request, text, request_bytes };
         let answer = async |known: Known<'_>, mut response: query::Response| {
             response.tracing_id = trace.told_id();
             if response::is_large(&response) {
-                Box::pin(self.push_large(dialect, stream, known, &response)).await;
+                Box::pin(self.push_large(dialect, stream, known, &response)).await
             } else {
-                self.push(|out| response::result(out, dialect, stream, known, &response));
+                self.push(|out| response::result(out, dialect, stream, known, &response))
             }
         };
         match request {
@@ -540,9 +546,10 @@ impl Connection {
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let response = processor.query(&self.session, text, &bound).await?;
                 let skip_metadata = parameters.skip_metadata;
-                answer(Known { skip_metadata, ..Known::default() }, response).await;
+                let bytes = answer(Known { skip_metadata, ..Known::default() }, response).await;
                 let traced = traced("QUERY", "Execute CQL3 query", text);
                 processor.end_trace(&trace, traced, &bound);
+                Ok(bytes)
             }
             Request::Execute { id, metadata_id, parameters } => {
                 let bound = processor_parameters(dialect, &parameters)?;
@@ -553,26 +560,27 @@ impl Connection {
                 let told = metadata_id.is_some() || !prepared.has_changed();
                 let skip_metadata = parameters.skip_metadata && told;
                 let tablet = self.better_tablet(&prepared, &bound);
-                answer(Known { skip_metadata, metadata_id, tablet }, response).await;
+                let bytes = answer(Known { skip_metadata, metadata_id, tablet }, response).await;
                 let text = prepared.text();
                 let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
                 processor.end_trace(&trace, traced, &bound);
+                Ok(bytes)
             }
             Request::Batch { kind, entries, parameters } => {
                 let bound = processor_parameters(dialect, &parameters)?;
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let statements = self.statements(&entries)?;
                 let response = processor.batch(&self.session, kind, &statements, &bound).await?;
-                answer(Known::default(), response).await;
+                let bytes = answer(Known::default(), response).await;
                 let traced = traced("BATCH", "Execute batch of CQL3 queries", "");
                 processor.end_trace(&trace, traced, &bound);
+                Ok(bytes)
             }
             Request::Prepare { text, keyspace } => {
-                self.prepare(dialect, stream, text, keyspace).await?;
+                self.prepare(dialect, stream, text, keyspace).await
             }
-            _ => return Err(CqlError::Protocol("unexpected message".to_string())),
+            _ => Err(CqlError::Protocol("unexpected message".to_string())),
         }
-        Ok(())
     }
 
     async fn query(
@@ -581,16 +589,15 @@ impl Connection {
         stream: i16,
         text: &str,
         parameters: &Parameters<'_>,
-    ) -> Result<(), CqlError> {
+    ) -> Result<usize, CqlError> {
         let bound = processor_parameters(dialect, parameters)?;
         let response = self.server.processor().query(&self.session, text, &bound).await?;
         let known = Known { skip_metadata: parameters.skip_metadata, ..Known::default() };
         if response::is_large(&response) {
-            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+            Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            self.push(|out| response::result(out, dialect, stream, known, &response));
+            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
         }
-        Ok(())
     }
 
     async fn prepare(
@@ -599,11 +606,10 @@ impl Connection {
         stream: i16,
         text: &str,
         keyspace: Option<&str>,
-    ) -> Result<(), CqlError> {
+    ) -> Result<usize, CqlError> {
         let prepared = self.server.processor().prepare(&self.session, text, keyspace).await?;
         let marks_lwt = self.marks_lwt.get();
-        self.push(|out| response::prepared(out, dialect, stream, marks_lwt, &prepared));
-        Ok(())
+        Ok(self.push(|out| response::prepared(out, dialect, stream, marks_lwt, &prepared)))
     }
 
     async fn execute(
@@ -613,7 +619,7 @@ impl Connection {
         id: &[u8],
         (metadata_id, is_fetched): (Option<&[u8]>, bool),
         parameters: &Parameters<'_>,
-    ) -> Result<(), CqlError> {
+    ) -> Result<usize, CqlError> {
         let mut bound = processor_parameters(dialect, parameters)?;
         bound.is_fetched = is_fetched;
         let processor = self.server.processor();
@@ -626,11 +632,10 @@ impl Connection {
         let tablet = self.better_tablet(&prepared, &bound);
         let known = Known { skip_metadata, metadata_id, tablet };
         if response::is_large(&response) {
-            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+            Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            self.push(|out| response::result(out, dialect, stream, known, &response));
+            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
         }
-        Ok(())
     }
 
     /// Where the client had better sent a request, if it wants to be told and did not know.
@@ -653,18 +658,17 @@ impl Connection {
         kind: query::syntax::ast::BatchKind,
         entries: &[request::Entry<'_>],
         parameters: &Parameters<'_>,
-    ) -> Result<(), CqlError> {
+    ) -> Result<usize, CqlError> {
         let bound = processor_parameters(dialect, parameters)?;
         let processor = self.server.processor();
         let statements = self.statements(entries)?;
         let response = processor.batch(&self.session, kind, &statements, &bound).await?;
         let known = Known::default();
         if response::is_large(&response) {
-            Box::pin(self.push_large(dialect, stream, known, &response)).await;
+            Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            self.push(|out| response::result(out, dialect, stream, known, &response));
+            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
         }
-        Ok(())
     }
 
     /// The statements of a batch.
@@ -687,7 +691,8 @@ impl Connection {
         Ok(statements)
     }
 
-    pub(crate) fn refuse(&self, stream: i16, error: &CqlError) {
+    /// Answers an error; how many bytes it has.
+    pub(crate) fn refuse(&self, stream: i16, error: &CqlError) -> usize {
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
         if let CqlError::RateLimit(limited) = error
             && !self.knows_rate_limits.get()
@@ -696,7 +701,7 @@ impl Connection {
             return self.refuse(stream, &CqlError::Config(limited.to_string()));
         }
         self.server.count_error(error.code());
-        self.outbox.push(|out| response::error(out, version, stream, error));
+        self.outbox.push(|out| response::error(out, version, stream, error))
     }
 
     /// Tells the client what it did wrong; the connection cannot go on.

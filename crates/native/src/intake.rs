@@ -300,7 +300,11 @@ impl<'a> Intake<'a> {
             opcode::OPTIONS | opcode::STARTUP | opcode::REGISTER | opcode::AUTH_RESPONSE => {
                 self.body = None;
                 let body = connection.unpacked(&header, body)?;
-                connection.handshake(&header, &body, self.events)
+                let unsent = connection.outbox.unsent_bytes();
+                connection.handshake(&header, &body, self.events)?;
+                let answered = connection.outbox.unsent_bytes().saturating_sub(unsent);
+                connection.count_answered(&header, body.len(), answered);
+                Ok(())
             }
             _ if !connection.is_started() => {
                 let text = "Unexpected message, expecting STARTUP or OPTIONS".to_string();

@@ -22,9 +22,11 @@ mod response;
 mod segment;
 pub mod server;
 mod supported;
+mod tally;
 #[doc(hidden)]
 pub mod testing;
 mod wire;
 
 pub use admission::Limits;
 pub use server::{Bound, Choice, Config, Door, Server};
+pub use tally::Served;

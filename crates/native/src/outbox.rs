@@ -155,6 +155,11 @@ impl Outbox {
         self.carriage.set(carriage);
     }
 
+    /// Bytes that the client has not taken.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.get()
+    }
+
     /// Whether the client has read enough of what it asked for.
     pub(crate) fn has_room(&self) -> bool {
         let unsent = self.unsent.get();

@@ -13,6 +13,7 @@ use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
 use crate::supported::{Facts, ShardAware};
+use crate::tally::{Served, Tally};
 use cluster::{Cluster, Settings};
 use query::Processor;
 use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener, TcpStream};
@@ -120,6 +121,7 @@ pub struct Server {
     bound: Cell<Bound>,
     /// Errors that clients were answered, by their code.
     errors: RefCell<BTreeMap<u32, u64>>,
+    pub(crate) tally: Tally,
 }
 
 impl Server {
@@ -146,6 +148,7 @@ impl Server {
             listening: RefCell::default(),
             bound: Cell::default(),
             errors: RefCell::default(),
+            tally: Tally::default(),
         });
         runtime::local::set(server.clone());
         let watched = Rc::downgrade(&server);
@@ -382,6 +385,16 @@ impl Server {
     /// among [`Server::admission_counters`].
     pub fn errors(&self) -> Vec<(u32, u64)> {
         self.errors.borrow().iter().map(|(code, count)| (*code, *count)).collect()
+    }
+
+    /// Connections that this shard has had.
+    pub fn connections_total(&self) -> u64 {
+        self.next_connection.get() - 1
+    }
+
+    /// What clients of this shard have been answered, by the kind of their requests.
+    pub fn served(&self) -> Vec<(&'static str, Served)> {
+        self.tally.all().collect()
     }
 
     /// The clients of this shard, for `system.clients`.
