@@ -79,6 +79,11 @@ impl Call {
         named.next().map(|(_, value)| value.as_str())
     }
 
+    /// All parameters, in their order.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A parameter that is true or false, in letters of either case.
     pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Answer> {
         match self.parameter(name).map(str::to_ascii_lowercase).as_deref() {

@@ -9,6 +9,7 @@
 use crate::encryption::{self, Encryption};
 use crate::ephemeral::{self, Folder};
 use crate::logging::{self, Stream};
+use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
 use crate::options::{Values, contradictions};
@@ -282,7 +283,14 @@ impl admin::Transport for Listeners {
 fn start_metrics(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.prometheus else { return Ok(None) };
     let prefix = plan.values.text("prometheus_prefix").to_string();
-    let gather = Box::new(|| Box::pin(crate::metrics::gather()) as _);
+    let by_shard = plan.values.flag("enable_keyspace_column_family_metrics");
+    let summed = plan.values.flag("enable_node_aggregated_table_metrics");
+    let tables = match (by_shard, summed) {
+        (true, _) => Tables::ByShard,
+        (false, true) => Tables::Summed,
+        (false, false) => Tables::No,
+    };
+    let gather = Box::new(move |filter| Box::pin(crate::metrics::gather(filter, tables)) as _);
     let service = admin::Service::Metrics(admin::metrics::Metrics { prefix, gather });
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     tracing::info!(target: "init", "Prometheus metrics on {}", server.bound());

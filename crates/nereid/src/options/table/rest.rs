@@ -58,8 +58,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live(),
     flag("enable_parallelized_aggregation", "true", "Let every shard count").live(),
-    flag("enable_keyspace_column_family_metrics", "false", "Metrics of each table").idle(),
-    flag("enable_node_aggregated_table_metrics", "true", "The same, of all shards together").idle(),
+    flag("enable_keyspace_column_family_metrics", "false", "Metrics of each table, shard by shard"),
+    flag(
+        "enable_node_aggregated_table_metrics",
+        "true",
+        "Metrics of each table, of all shards together",
+    ),
     text("relabel_config_file", "", "File that says how metrics are labelled").idle(),
     number(
         "large_memory_allocation_warning_threshold",

@@ -1,0 +1,81 @@
+//! What a node counts, as Prometheus reads it.
+//!
+//! Every shard writes its samples as lines of a [`Sheet`], in its own turn; here the sheets are put
+//! together family by family, in the text format, version 0.0.4. A [`Filter`], made of the
+//! parameters of the request, says which samples are wanted.
+//!
+//! Invariants
+//!  - *one-help*: samples of one name have one kind and one help text, those of the first.
+//!  - *in-steps*: others have the shard between two families.
+//!
+//! The text is written by us and not by a library: those that exist make some ten objects for each
+//! sample, which a thousand tables have a hundred thousand of. The tests below `tests/metrics` read
+//! it with the parser of Prometheus' own Python client.
+
+mod filter;
+mod sheet;
+
+pub use filter::Filter;
+pub use sheet::{Buckets, Kind, LABELS, Labels, Sheet};
+
+use crate::call::{Answer, Call};
+use hyper::Method;
+use runtime::task::yield_if_needed;
+use sheet::Family;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+/// Gathers the samples of all shards that a filter lets through.
+pub type Gather = Box<dyn Fn(Filter) -> Pin<Box<dyn Future<Output = Vec<Sheet>>>>>;
+
+/// What the metrics are made of.
+pub struct Metrics {
+    /// Comes before each name, with an underscore.
+    pub prefix: String,
+    pub gather: Gather,
+}
+
+impl Metrics {
+    pub(crate) async fn answer(&self, call: Call) -> Answer {
+        let is_metrics = matches!(&call.path[..], [path] if path == "metrics");
+        if call.method != Method::GET || !is_metrics {
+            return Answer::refused(404, "Not found: metrics are at /metrics");
+        }
+        match Filter::parse(&self.prefix, call.parameters()) {
+            Ok(filter) => {
+                let tells_help = filter.tells_help();
+                let sheets = (self.gather)(filter).await;
+                Answer::text(text(&self.prefix, sheets, tells_help).await)
+            }
+            Err(reason) => Answer::refused(400, reason),
+        }
+    }
+}
+
+/// The sheets as one text.
+async fn text(prefix: &str, sheets: Vec<Sheet>, tells_help: bool) -> Vec<u8> {
+    let mut families: BTreeMap<&'static str, Vec<Family>> = BTreeMap::new();
+    for sheet in sheets {
+        for (name, family) in sheet.into_families() {
+            families.entry(name).or_default().push(family);
+        }
+    }
+    let mut out = Vec::new();
+    for (name, parts) in families {
+        let Some(Family { kind, help, .. }) = parts.first() else { continue };
+        if tells_help {
+            out.extend_from_slice(format!("# HELP {prefix}_{name} {help}\n").as_bytes());
+        }
+        out.extend_from_slice(format!("# TYPE {prefix}_{name} {}\n", kind.name()).as_bytes());
+        for part in &parts {
+            debug_assert_eq!((part.kind, part.help), (*kind, *help), "*one-help*: {name}");
+            out.extend_from_slice(part.lines.as_bytes());
+            yield_if_needed().await;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The samples of one shard, as lines of text.
+
+use super::Filter;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+
+/// What a value means over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows from the start of the node on.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// How often what was measured was at most so much.
+    Histogram,
+    /// Values that parts of all that was measured do not exceed.
+    Summary,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Summary => "summary",
+        }
+    }
+}
+
+/// Every label that samples have.
+pub const LABELS: &[&str] = &[
+    "shard",
+    "ks",
+    "cf",
+    "class",
+    "conditional",
+    "consistency_level",
+    "group",
+    "kind",
+    "mode",
+    "pages",
+    "scheduling_group",
+    "scheduling_group_name",
+    "statements",
+    "type",
+    "version",
+    "who",
+];
+
+/// Labels beside that of the shard, in the order in which they are shown.
+pub type Labels<'l> = &'l [(&'static str, &'l str)];
+
+/// The bounds of a histogram's buckets, which ascend, with how many values were at most as great;
+/// the sum of all values, and their number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buckets {
+    pub up_to: Vec<(f64, u64)>,
+    pub sum: f64,
+    pub count: u64,
+}
+
+/// The samples of one name on one shard.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) kind: Kind,
+    pub(super) help: &'static str,
+    pub(super) lines: String,
+}
+
+/// The samples of one shard, or those of the node as a whole.
+#[derive(Debug)]
+pub struct Sheet {
+    filter: Filter,
+    shard: Option<String>,
+    families: BTreeMap<&'static str, Family>,
+}
+
+impl Sheet {
+    /// With a shard its samples have it as their first label.
+    pub fn new(filter: &Filter, shard: Option<u16>) -> Sheet {
+        let shard = shard.map(|shard| shard.to_string());
+        Sheet { filter: filter.clone(), shard, families: BTreeMap::new() }
+    }
+
+    /// What it lets in.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Adds a counter.
+    pub fn counter(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: Labels<'_>,
+        value: u64,
+    ) {
+        self.push(Kind::Counter, (name, help), labels, value);
+    }
+
+    /// Adds a gauge that has whole values.
+    pub fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: Labels<'_>,
+        value: u64,
+    ) {
+        self.push(Kind::Gauge, (name, help), labels, value);
+    }
+
+    /// Adds a value.
+    pub fn push(
+        &mut self,
+        kind: Kind,
+        (name, help): (&'static str, &'static str),
+        labels: Labels<'_>,
+        value: impl Display,
+    ) {
+        self.add(kind, (name, help), labels, |lines| {
+            lines.line("", None, &value);
+        });
+    }
+
+    /// Adds a histogram.
+    pub fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: Labels<'_>,
+        buckets: &Buckets,
+    ) {
+        self.add(Kind::Histogram, (name, help), labels, |lines| {
+            for (bound, count) in &buckets.up_to {
+                lines.line("_bucket", Some(("le", bound)), count);
+            }
+            lines.line("_bucket", Some(("le", &"+Inf")), &buckets.count);
+            lines.line("_sum", None, &buckets.sum);
+            lines.line("_count", None, &buckets.count);
+        });
+    }
+
+    /// Adds a summary: values that these parts of all do not exceed, their sum and their number.
+    pub fn summary(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: Labels<'_>,
+        (quantiles, sum, count): (&[(f64, f64)], f64, u64),
+    ) {
+        self.add(Kind::Summary, (name, help), labels, |lines| {
+            for (part, value) in quantiles {
+                lines.line("", Some(("quantile", part)), value);
+            }
+            lines.line("_sum", None, &sum);
+            lines.line("_count", None, &count);
+        });
+    }
+
+    pub(super) fn into_families(self) -> BTreeMap<&'static str, Family> {
+        self.families
+    }
+
+    /// Lets `put` write the lines of one sample, if it is wanted.
+    fn add(
+        &mut self,
+        kind: Kind,
+        (name, help): (&'static str, &'static str),
+        labels: Labels<'_>,
+        put: impl FnOnce(&mut Lines<'_>),
+    ) {
+        if !self.filter.wants(name) {
+            return;
+        }
+        let all = self.shard.iter().map(|shard| ("shard", shard.as_str()));
+        let all = all.chain(labels.iter().copied());
+        if !self.filter.passes(all.clone()) {
+            return;
+        }
+        let mut shown = String::new();
+        for (label, value) in all {
+            debug_assert!(LABELS.contains(&label), "{label} of {name} is no known label");
+            shown.push_str(if shown.is_empty() { "" } else { "," });
+            shown.push_str(label);
+            shown.push_str("=\"");
+            escape(&mut shown, value);
+            shown.push('"');
+        }
+        let lines = String::new();
+        let family = self.families.entry(name).or_insert(Family { kind, help, lines });
+        let prefix = self.filter.prefix();
+        put(&mut Lines { out: &mut family.lines, prefix, name, labels: shown });
+    }
+}
+
+/// Writes the lines of one sample.
+struct Lines<'s> {
+    out: &'s mut String,
+    prefix: &'s str,
+    name: &'static str,
+    labels: String,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, tail: &str, own: Option<(&str, &dyn Display)>, value: &dyn Display) {
+        let Lines { out, prefix, name, labels } = self;
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{prefix}_{name}{tail}");
+        let _ = match own {
+            Some((label, of)) if labels.is_empty() => write!(out, "{{{label}=\"{of}\"}}"),
+            Some((label, of)) => write!(out, "{{{labels},{label}=\"{of}\"}}"),
+            None if labels.is_empty() => Ok(()),
+            None => write!(out, "{{{labels}}}"),
+        };
+        let _ = writeln!(out, " {value}");
+    }
+}
+
+/// A value of a label as the format wants it.
+fn escape(out: &mut String, value: &str) {
+    for letter in value.chars() {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            letter => out.push(letter),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What the coordinator of a shard led: requests of clients, conditional writes, batches.
+
+use super::counters;
+use super::spans::{self, Steps};
+use admin::metrics::{Labels, Sheet};
+use cluster::Traffic;
+use cluster::traffic::{Failure, Work};
+use replication::Coordinator;
+use runtime::task::yield_if_needed;
+use std::rc::Rc;
+
+/// The group that requests of clients run in.
+const LABELS: Labels<'_> = &[("scheduling_group_name", "statement")];
+
+/// The names of histogram and summary of each kind of work, with what it is.
+const LATENCIES: [(Work, &str, &str, &str); 5] = [
+    (
+        Work::Read,
+        "storage_proxy_coordinator_read_latency",
+        "storage_proxy_coordinator_read_latency_summary",
+        "How long reads of one partition took, in microseconds.",
+    ),
+    (
+        Work::Write,
+        "storage_proxy_coordinator_write_latency",
+        "storage_proxy_coordinator_write_latency_summary",
+        "How long writes took, in microseconds.",
+    ),
+    (
+        Work::Scan,
+        "storage_proxy_coordinator_range_latency",
+        "storage_proxy_coordinator_range_latency_summary",
+        "How long reads of token ranges took, in microseconds.",
+    ),
+    (
+        Work::CasRead,
+        "storage_proxy_coordinator_cas_read_latency",
+        "storage_proxy_coordinator_cas_read_latency_summary",
+        "How long reads at a serial level took, in microseconds.",
+    ),
+    (
+        Work::CasWrite,
+        "storage_proxy_coordinator_cas_write_latency",
+        "storage_proxy_coordinator_cas_write_latency_summary",
+        "How long conditional writes took, in microseconds.",
+    ),
+];
+
+pub(super) async fn traffic(sheet: &mut Sheet) {
+    let traffic = Traffic::of_shard();
+    for (work, histogram, summary, help) in LATENCIES {
+        let taken = traffic.taken(work).unwrap_or_default();
+        let buckets = spans::buckets(&taken.spans, Steps::Fine);
+        sheet.histogram(histogram, help, LABELS, &buckets);
+        spans::summary(sheet, (summary, help), LABELS, &taken);
+        yield_if_needed().await;
+    }
+    failures(sheet, &traffic);
+    under_way(sheet, &traffic);
+    cas(sheet, &traffic);
+    replica(sheet, &traffic);
+}
+
+/// How work ended that did not end well.
+const FAILURES: [(Work, Failure, &str, &str); 17] = [
+    (
+        Work::Read,
+        Failure::Timeout,
+        "storage_proxy_coordinator_read_timeouts",
+        "Reads of one partition that took too long.",
+    ),
+    (
+        Work::Read,
+        Failure::Unavailable,
+        "storage_proxy_coordinator_read_unavailable",
+        "Reads of one partition that too few copies were alive for.",
+    ),
+    (
+        Work::Read,
+        Failure::RateLimited,
+        "storage_proxy_coordinator_read_rate_limited",
+        "Reads of one partition refused: the partition was asked too often.",
+    ),
+    (
+        Work::Read,
+        Failure::Other,
+        "storage_proxy_coordinator_read_failures",
+        "Reads of one partition that failed otherwise.",
+    ),
+    (
+        Work::Write,
+        Failure::Timeout,
+        "storage_proxy_coordinator_write_timeouts",
+        "Writes that took too long.",
+    ),
+    (
+        Work::Write,
+        Failure::Unavailable,
+        "storage_proxy_coordinator_write_unavailable",
+        "Writes that too few copies were alive for.",
+    ),
+    (
+        Work::Write,
+        Failure::RateLimited,
+        "storage_proxy_coordinator_write_rate_limited",
+        "Writes refused: the partition was asked too often.",
+    ),
+    (
+        Work::Write,
+        Failure::Other,
+        "storage_proxy_coordinator_write_failures",
+        "Writes that failed otherwise.",
+    ),
+    (
+        Work::Scan,
+        Failure::Timeout,
+        "storage_proxy_coordinator_range_timeouts",
+        "Reads of token ranges that took too long.",
+    ),
+    (
+        Work::Scan,
+        Failure::Unavailable,
+        "storage_proxy_coordinator_range_unavailable",
+        "Reads of token ranges that too few copies were alive for.",
+    ),
+    (
+        Work::Scan,
+        Failure::Other,
+        "storage_proxy_coordinator_range_failures",
+        "Reads of token ranges that failed otherwise.",
+    ),
+    (
+        Work::CasRead,
+        Failure::Timeout,
+        "storage_proxy_coordinator_cas_read_timeouts",
+        "Reads at a serial level that took too long.",
+    ),
+    (
+        Work::CasRead,
+        Failure::Unavailable,
+        "storage_proxy_coordinator_cas_read_unavailable",
+        "Reads at a serial level that too few copies were alive for.",
+    ),
+    (
+        Work::CasRead,
+        Failure::Other,
+        "storage_proxy_coordinator_cas_read_failures",
+        "Reads at a serial level that failed otherwise.",
+    ),
+    (
+        Work::CasWrite,
+        Failure::Timeout,
+        "storage_proxy_coordinator_cas_write_timeouts",
+        "Conditional writes that took too long.",
+    ),
+    (
+        Work::CasWrite,
+        Failure::Unavailable,
+        "storage_proxy_coordinator_cas_write_unavailable",
+        "Conditional writes that too few copies were alive for.",
+    ),
+    (
+        Work::CasWrite,
+        Failure::Other,
+        "storage_proxy_coordinator_cas_write_failures",
+        "Conditional writes that failed otherwise.",
+    ),
+];
+
+fn failures(sheet: &mut Sheet, traffic: &Traffic) {
+    for (work, failure, name, help) in FAILURES {
+        sheet.counter(name, help, LABELS, traffic.failures(work, failure));
+    }
+}
+
+/// Reads that memory answers at once are over before they are counted.
+fn under_way(sheet: &mut Sheet, traffic: &Traffic) {
+    let of = |work| traffic.under_way(work);
+    let rows = [
+        (
+            "storage_proxy_coordinator_foreground_reads",
+            "Reads under way.",
+            of(Work::Read) + of(Work::Scan) + of(Work::CasRead),
+        ),
+        (
+            "storage_proxy_coordinator_foreground_writes",
+            "Writes under way.",
+            of(Work::Write) + of(Work::CasWrite),
+        ),
+        (
+            "storage_proxy_coordinator_cas_foreground",
+            "Conditional writes under way.",
+            of(Work::CasWrite),
+        ),
+    ];
+    rows.iter().for_each(|(name, help, value)| sheet.gauge(name, help, LABELS, *value));
+}
+
+fn cas(sheet: &mut Sheet, traffic: &Traffic) {
+    let count = |work| traffic.taken(work).map_or(0, |taken| taken.spans.count());
+    let rows = [
+        (
+            "storage_proxy_coordinator_cas_total_operations",
+            "Conditional writes, and reads at a serial level.",
+            count(Work::CasRead) + count(Work::CasWrite),
+        ),
+        (
+            "storage_proxy_coordinator_cas_write_condition_not_met",
+            "Conditional writes whose conditions did not hold.",
+            traffic.cas.condition_not_met.get(),
+        ),
+        (
+            "storage_proxy_coordinator_cas_write_unfinished_commit",
+            "Rounds that another had left, finished by a conditional write.",
+            traffic.cas.unfinished_commits.get(),
+        ),
+        (
+            "storage_proxy_coordinator_cas_prune",
+            "Rows of ended rounds that were removed.",
+            traffic.cas.pruned.get(),
+        ),
+        (
+            "storage_proxy_coordinator_cas_dropped_prune",
+            "Rows of ended rounds that stay until the next start.",
+            traffic.cas.dropped_prunes.get(),
+        ),
+    ];
+    rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, LABELS, *value));
+}
+
+/// What came to storage: one node has all copies.
+fn replica(sheet: &mut Sheet, traffic: &Traffic) {
+    counters(
+        sheet,
+        &[
+            (
+                "storage_proxy_replica_received_mutations",
+                "Mutations that were to be written, those of batches one by one.",
+                traffic.mutations.get(),
+            ),
+            (
+                "storage_proxy_replica_cross_shard_ops",
+                "Reads and writes that another shard was asked to do.",
+                traffic.cross_shard.get(),
+            ),
+            (
+                "batchlog_manager_total_write_replication_attempts",
+                "Tries to finish batches that were half done.",
+                traffic.batch_retries.get(),
+            ),
+            (
+                "batchlog_manager_written",
+                "Logged batches that were remembered before they were applied.",
+                traffic.logged_batches.get(),
+            ),
+        ],
+    );
+}
+
+pub(super) fn expiry(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
+    let expired = coordinator.expired();
+    counters(
+        sheet,
+        &[
+            (
+                "expiration_scan_passes",
+                "Scans of all tables whose rows expire by a column.",
+                expired.passes.get(),
+            ),
+            (
+                "expiration_scan_table",
+                "Tables that were scanned for rows that have expired.",
+                expired.tables.get(),
+            ),
+            (
+                "expiration_items_deleted",
+                "Rows that had expired and were deleted.",
+                expired.rows.get(),
+            ),
+        ],
+    );
+}
