@@ -11,7 +11,7 @@
 //! Recording allocates once for each kind of work on a table, and nothing from then on.
 
 use crate::registry::Cluster;
-use runtime::time::Instant;
+use runtime::time::{Instant, Mark};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -138,8 +138,8 @@ pub struct TableTraffic([Timing; Work::ALL.len()]);
 
 impl TableTraffic {
     /// Records work of which this table is a part beside another one.
-    pub fn record(&self, work: Work, began: Instant) {
-        let nanos = Instant::now().as_nanos().saturating_sub(began.as_nanos());
+    pub fn record(&self, work: Work, began: Mark) {
+        let nanos = began.elapsed_nanos();
         self.0[work as usize].record(nanos);
     }
 
@@ -196,8 +196,8 @@ impl Traffic {
 
     /// Records work on a table that was done or timed out.
     #[inline]
-    pub fn record(&self, table: &TableTraffic, work: Work, began: Instant) {
-        let nanos = Instant::now().as_nanos().saturating_sub(began.as_nanos());
+    pub fn record(&self, table: &TableTraffic, work: Work, began: Mark) {
+        let nanos = began.elapsed_nanos();
         self.timings[work as usize].record(nanos);
         table.0[work as usize].record(nanos);
     }
@@ -283,7 +283,7 @@ mod tests {
     fn a_table_has_what_was_recorded_of_it() {
         let (all, one, other) =
             (Traffic::default(), TableTraffic::default(), TableTraffic::default());
-        let now = Instant::now();
+        let now = Mark::now();
         all.record(&one, Work::Read, now);
         all.record(&other, Work::Read, now);
         all.record(&other, Work::Write, now);

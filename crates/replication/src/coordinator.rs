@@ -17,7 +17,7 @@ use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::sync::{Sender, channel};
 use runtime::task::Scope;
-use runtime::time::{Instant, timeout};
+use runtime::time::{Mark, timeout};
 use std::cell::Cell;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -195,7 +195,7 @@ impl Coordinator {
         let consistency = options.consistency;
         let work = work_of(command, consistency);
         let required = self.admit_read(table, work, options)?;
-        let began = Instant::now();
+        let began = Mark::now();
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
             && table.tablets.shard_of(token) == self.shard;
@@ -246,7 +246,7 @@ impl Coordinator {
     pub(crate) async fn answer_read(
         &self,
         table: &TableEntry,
-        (work, began): (Work, Instant),
+        (work, began): (Work, Mark),
         options: &ReadOptions,
         required: u32,
         waits: Pin<Box<dyn Future<Output = Result<Page, reader::ReadError>> + '_>>,
@@ -404,7 +404,7 @@ impl Coordinator {
     pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
         self.traffic.mutations.add(mutations as u64);
         let under_way = self.traffic.begin(work_of_write(options));
-        BegunWrite { began: Instant::now(), _under_way: under_way }
+        BegunWrite { began: Mark::now(), _under_way: under_way }
     }
 
     /// Records a write; what the client is told of it.
@@ -528,7 +528,7 @@ impl Coordinator {
 
 /// A write that is under way.
 pub(crate) struct BegunWrite<'c> {
-    began: Instant,
+    began: Mark,
     _under_way: UnderWay<'c>,
 }
 

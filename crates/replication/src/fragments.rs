@@ -36,7 +36,7 @@ use mutation::{Fragment, Step};
 use reader::semaphore::{Permit, Units};
 use reader::{Budget, PartitionScope, Slice, Source};
 use runtime::io::IoClass;
-use runtime::time::Instant;
+use runtime::time::{Instant, Mark};
 use std::collections::VecDeque;
 use std::time::Duration;
 use stdx::Bytes;
@@ -66,7 +66,7 @@ impl Coordinator {
     ) -> Result<Page, ReadError> {
         let work = work_of(command, options.consistency);
         let required = self.admit_read(table, work, options)?;
-        let began = Instant::now();
+        let began = Mark::now();
         let after = command.resume.as_ref().and_then(|resume| resume.after.as_ref());
         if let Some((after, _)) = after
             && Layout::of(&table.schema).place(after).is_none()

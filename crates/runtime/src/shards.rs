@@ -215,6 +215,7 @@ where
     let idle_poll = node.config.idle_poll;
     let shard = Shard::new(id, node.clone(), Clock::Real, driver, Prng::from_seed(os_seed()?));
     core::enter(Some(shard.clone()));
+    core::ticks::begin();
     let run = AssertUnwindSafe(|| {
         let future = main(id);
         let node = node.clone();
@@ -228,6 +229,7 @@ where
     let ended = std::panic::catch_unwind(run);
     drop(stop_others);
     let drained = std::panic::catch_unwind(AssertUnwindSafe(|| shard.shut_down()));
+    core::ticks::end();
     core::enter(None);
     if !matches!(drained, Ok(true)) {
         tracing::error!("shard {id}: operations that the kernel does not end; memory stays");

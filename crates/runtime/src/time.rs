@@ -1,6 +1,7 @@
 //! Clocks and timers: virtual in a simulation.
 
 use crate::core::clock::Clock;
+use crate::core::ticks;
 use crate::core::wheel::TimerKey;
 use crate::core::{try_with, with};
 use std::fmt;
@@ -63,6 +64,25 @@ impl Sub for Instant {
     /// The time from `earlier` to `self`; zero when `earlier` is later.
     fn sub(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The begin of a span that ends on the same shard, for a few instructions: where the processor has
+/// a counter that tells time, no clock of the kernel is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl Mark {
+    /// Now.
+    #[inline]
+    pub fn now() -> Mark {
+        Mark(ticks::mark())
+    }
+
+    /// Nanoseconds since then.
+    #[inline]
+    pub fn elapsed_nanos(self) -> u64 {
+        ticks::since(self.0)
     }
 }
 

@@ -23,7 +23,9 @@ pub(super) fn buckets(spans: &Snapshot, steps: Steps) -> Buckets {
     let chosen = |bound: &u64| match steps {
         Steps::Coarse => bound.is_power_of_two(),
         // Three halves of a power of two.
-        Steps::Fine => bound.is_power_of_two() || (bound % 3 == 0 && (bound / 3).is_power_of_two()),
+        Steps::Fine => {
+            bound.is_power_of_two() || (bound.is_multiple_of(3) && (bound / 3).is_power_of_two())
+        }
     };
     let up_to = spans.up_to().filter(|(bound, _)| FIRST_NS <= *bound && chosen(bound));
     let up_to = up_to.map(|(bound, count)| (micros(bound), count));

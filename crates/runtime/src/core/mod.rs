@@ -13,6 +13,7 @@ pub(crate) mod ops;
 pub(crate) mod reactor;
 pub(crate) mod stall;
 pub(crate) mod tasks;
+pub(crate) mod ticks;
 pub(crate) mod waker;
 pub(crate) mod wheel;
 
