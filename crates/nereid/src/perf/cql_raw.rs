@@ -8,6 +8,7 @@
 mod load;
 mod options;
 mod report;
+mod target;
 mod wire;
 
 use super::tool::Bench;
@@ -17,6 +18,7 @@ use report::Sample;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::time::Duration;
+use target::Target;
 
 async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
     if let Some(host) = &options.remote_host {
@@ -62,8 +64,9 @@ async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
 
 async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), String> {
     println!("{}", options.heading(shards, address));
-    load::make_schema(options, address).await?;
-    start(options, address).await?;
+    let target = Target::new(address, options.tls_trust.as_deref()).await?;
+    load::make_schema(options, &target).await?;
+    start(options, target).await?;
     if options.populate {
         on_each_shard(|load| async move { load.populate().await }).await?;
     }
@@ -97,12 +100,12 @@ async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), 
 }
 
 /// Connects every shard.
-async fn start(options: &Options, address: SocketAddr) -> Result<(), String> {
+async fn start(options: &Options, target: Target) -> Result<(), String> {
     let options = options.clone();
     let started = runtime::on_all_shards(move || {
-        let options = options.clone();
+        let (options, target) = (options.clone(), target.clone());
         async move {
-            runtime::local::set(Rc::new(Load::start(options, address).await?));
+            runtime::local::set(Rc::new(Load::start(options, target).await?));
             Ok::<(), String>(())
         }
     });

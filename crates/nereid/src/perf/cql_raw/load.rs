@@ -5,17 +5,17 @@
 
 use super::options::{Options, Workload};
 use super::report::Sample;
+use super::target::Target;
 use super::wire::{self, Answer, Template, Verb};
-use runtime::net::TcpStream;
 use runtime::sync::Notify;
 use runtime::task::{Scope, join_all, yield_if_needed};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Prng;
+use tls::Stream;
 
 /// What a read takes in at most.
 const INPUT_BYTES: usize = 256 << 10;
@@ -31,15 +31,13 @@ const TICK: Duration = Duration::from_micros(500);
 
 /// A connection whose requests are answered one by one.
 struct Client {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
 }
 
 impl Client {
-    async fn connect(address: SocketAddr) -> Result<Client, String> {
-        let connected = TcpStream::connect(address).await;
-        let stream = connected.map_err(|error| format!("cannot connect: {error}"))?;
-        let mut client = Client { stream, input: Vec::new() };
+    async fn connect(target: &Target) -> Result<Client, String> {
+        let mut client = Client { stream: target.connect().await?, input: Vec::new() };
         client.ask(wire::startup()).await?;
         Ok(client)
     }
@@ -92,8 +90,8 @@ impl Client {
 }
 
 /// Makes the tables.
-pub(super) async fn make_schema(options: &Options, address: SocketAddr) -> Result<(), String> {
-    let mut client = Client::connect(address).await?;
+pub(super) async fn make_schema(options: &Options, target: &Target) -> Result<(), String> {
+    let mut client = Client::connect(target).await?;
     for text in wire::schema(options.tables, options.compressed) {
         client.ask(wire::query(&text)).await?;
     }
@@ -102,7 +100,7 @@ pub(super) async fn make_schema(options: &Options, address: SocketAddr) -> Resul
 
 /// A connection with many requests under way.
 struct Pipe {
-    stream: TcpStream,
+    stream: Stream,
     pending: RefCell<VecDeque<Vec<u8>>>,
     /// The memory of a piece that was sent.
     spare: RefCell<Vec<u8>>,
@@ -114,7 +112,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(stream: TcpStream, streams: usize) -> Rc<Pipe> {
+    fn new(stream: Stream, streams: usize) -> Rc<Pipe> {
         Rc::new(Pipe {
             stream,
             pending: RefCell::default(),
@@ -129,7 +127,7 @@ impl Pipe {
 /// What a shard asks. Lives in `runtime::local`.
 pub(super) struct Load {
     options: Options,
-    address: SocketAddr,
+    target: Target,
     clients: RefCell<Vec<Client>>,
     pipes: RefCell<Vec<Rc<Pipe>>>,
     templates: Vec<Template>,
@@ -149,10 +147,10 @@ pub(super) struct Load {
 
 impl Load {
     /// Connects.
-    pub(super) async fn start(options: Options, address: SocketAddr) -> Result<Load, String> {
+    pub(super) async fn start(options: Options, target: Target) -> Result<Load, String> {
         let seed = runtime::shard_id() as u64 + 1;
         let mut load = Load {
-            address,
+            target,
             clients: RefCell::default(),
             pipes: RefCell::default(),
             templates: Vec::new(),
@@ -169,7 +167,7 @@ impl Load {
         };
         // Each of the node's shards knows what was prepared on it only.
         for _ in 0..load.options.connections {
-            let mut client = Client::connect(address).await?;
+            let mut client = Client::connect(&load.target).await?;
             load.templates = client.templates(&load.options, Verb::Ask).await?;
             load.writes = client.templates(&load.options, Verb::Fill).await?;
             load.clients.get_mut().push(client);
@@ -420,7 +418,7 @@ impl Load {
     }
 
     async fn connect_once(&self) -> Result<(), String> {
-        let mut client = Client::connect(self.address).await?;
+        let mut client = Client::connect(&self.target).await?;
         if self.options.workload != Workload::Connect {
             let (row, template) = self.some_row();
             let mut request = Vec::new();

@@ -56,6 +56,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     pub(crate) remote_host: Option<String>,
     pub(crate) remote_port: u16,
+    /// The file of who vouches for the node; with it connections are encrypted.
+    pub(crate) tls_trust: Option<PathBuf>,
     pub(crate) continue_after_error: bool,
     pub(crate) json_result: Option<PathBuf>,
 }
@@ -79,6 +81,7 @@ usage: nereid perf-cql-raw [OPTIONS]
   --populate 0|1           fill the tables first [1]
   --remote-host H          a node elsewhere; without it one in this process
   --remote-port N          [9042]
+  --tls-trust FILE         over TLS: certificates of who vouches for a node elsewhere (PEM)
   --continue-after-error   count errors and go on
   --json-result FILE       write the result there too
 and the options of the server: -c N shards (of the client too), -m SIZE memory, ...";
@@ -118,6 +121,7 @@ impl Tool for Options {
             timeout: Duration::from_millis(words.number("timeout-ms")?.unwrap_or(5000)),
             remote_host: words.text("remote-host")?.filter(|host| !host.is_empty()),
             remote_port: words.number("remote-port")?.unwrap_or(9042),
+            tls_trust: words.text("tls-trust")?.map(PathBuf::from),
             continue_after_error: words.truth("continue-after-error", false)?,
             json_result: words.text("json-result")?.map(PathBuf::from),
         };
@@ -153,6 +157,9 @@ impl Options {
         }
         if self.rate.is_some() && self.operations_per_shard.is_some() {
             return Err("--rate: not with --operations-per-shard".to_string());
+        }
+        if self.tls_trust.is_some() && self.remote_host.is_none() {
+            return Err("--tls-trust: needs --remote-host".to_string());
         }
         Ok(self)
     }
@@ -212,6 +219,7 @@ mod tests {
             ("--rate 10 --workload connect", "--rate"),
             ("--rate 10 --operations-per-shard 5", "--rate"),
             ("--username x", "--username"),
+            ("--tls-trust a.pem", "--tls-trust: needs --remote-host"),
         ]);
     }
 }
