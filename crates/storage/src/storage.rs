@@ -74,6 +74,9 @@ pub struct TableStats {
     pub sstable_bytes: u64,
     /// Estimated partitions, duplicates counted.
     pub partitions: u64,
+    /// Merges that its options asked for when it was looked at last; see
+    /// [`Storage::pending_compactions`] for now.
+    pub pending_compactions: u64,
 }
 
 impl Storage {
@@ -415,6 +418,7 @@ impl Storage {
         let table = self.shard.table(id)?;
         let mut stats = TableStats::default();
         for tablet in &table.tablets {
+            stats.pending_compactions += tablet.look.pending() as u64;
             for memtable in tablet.memtables() {
                 stats.memtable_bytes += memtable.bytes() as u64;
                 stats.memtable_partitions += memtable.partition_count() as u64;

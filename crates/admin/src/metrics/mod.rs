@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  - *one-help*: samples of one name have one kind and one help text, those of the first.
-//!  - *in-steps*: others have the shard between two families.
+//!  - *in-steps*: others have the shard between two pieces of a family.
 //!
 //! The text is written by us and not by a library: those that exist make some ten objects for each
 //! sample, which a thousand tables have a hundred thousand of. The tests below `tests/metrics` read
@@ -53,6 +53,9 @@ impl Metrics {
     }
 }
 
+/// What help and kind of a family take, about.
+const HEADING_BYTES: usize = 192;
+
 /// The sheets as one text.
 async fn text(prefix: &str, sheets: Vec<Sheet>, tells_help: bool) -> Vec<u8> {
     let mut families: BTreeMap<&'static str, Vec<Family>> = BTreeMap::new();
@@ -61,7 +64,9 @@ async fn text(prefix: &str, sheets: Vec<Sheet>, tells_help: bool) -> Vec<u8> {
             families.entry(name).or_default().push(family);
         }
     }
-    let mut out = Vec::new();
+    let pieces = families.values().flatten().flat_map(|family| &family.pieces);
+    let bytes: usize = pieces.map(String::len).sum();
+    let mut out = Vec::with_capacity(bytes + HEADING_BYTES * families.len());
     for (name, parts) in families {
         let Some(Family { kind, help, .. }) = parts.first() else { continue };
         if tells_help {
@@ -70,8 +75,10 @@ async fn text(prefix: &str, sheets: Vec<Sheet>, tells_help: bool) -> Vec<u8> {
         out.extend_from_slice(format!("# TYPE {prefix}_{name} {}\n", kind.name()).as_bytes());
         for part in &parts {
             debug_assert_eq!((part.kind, part.help), (*kind, *help), "*one-help*: {name}");
-            out.extend_from_slice(part.lines.as_bytes());
-            yield_if_needed().await;
+            for piece in &part.pieces {
+                out.extend_from_slice(piece.as_bytes());
+                yield_if_needed().await;
+            }
         }
     }
     out

@@ -60,12 +60,27 @@ pub struct Buckets {
     pub count: u64,
 }
 
+/// A piece of text ends with the line that makes it so long: nothing larger is copied at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// The samples of one name on one shard.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) kind: Kind,
     pub(super) help: &'static str,
-    pub(super) lines: String,
+    /// Their lines, in pieces.
+    pub(super) pieces: Vec<String>,
+}
+
+impl Family {
+    /// Where the next line goes.
+    fn piece(&mut self) -> &mut String {
+        if self.pieces.last().is_none_or(|piece| PIECE_BYTES <= piece.len()) {
+            self.pieces.push(String::new());
+        }
+        let last = self.pieces.len() - 1;
+        &mut self.pieces[last]
+    }
 }
 
 /// The samples of one shard, or those of the node as a whole.
@@ -187,10 +202,10 @@ impl Sheet {
             escape(&mut shown, value);
             shown.push('"');
         }
-        let lines = String::new();
-        let family = self.families.entry(name).or_insert(Family { kind, help, lines });
+        let new = Family { kind, help, pieces: Vec::new() };
+        let family = self.families.entry(name).or_insert(new);
         let prefix = self.filter.prefix();
-        put(&mut Lines { out: &mut family.lines, prefix, name, labels: shown });
+        put(&mut Lines { out: family.piece(), prefix, name, labels: shown });
     }
 }
 

@@ -93,7 +93,7 @@ impl Row {
                 stats.sstable_bytes,
                 stats.sstable_bytes,
                 stats.sstables,
-                storage.pending_compactions(id) as u64,
+                stats.pending_compactions,
                 stats.memtable_bytes,
                 stats.memtable_partitions,
                 stats.partitions,

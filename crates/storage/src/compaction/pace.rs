@@ -149,6 +149,13 @@ impl Pacer {
 #[derive(Default)]
 pub(crate) struct Look(RefCell<Option<Found>>);
 
+impl Look {
+    /// Merges that were asked for then.
+    pub(crate) fn pending(&self) -> usize {
+        self.0.borrow().as_ref().map_or(0, |found| found.pending)
+    }
+}
+
 struct Found {
     /// Its SSTables then. Does not keep them; keeps their place from being another's.
     sstables: Weak<Vec<Rc<sstable::Table>>>,
