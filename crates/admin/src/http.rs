@@ -4,14 +4,33 @@ use crate::call::{Answer, Call};
 use bytes::Bytes;
 use http::Socket;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use runtime::net::Stream;
+use runtime::sync::{Permit, Semaphore};
+use runtime::time::timeout;
 use std::convert::Infallible;
+use std::time::Duration;
 
 /// A request may have so many bytes beside its head.
-const BODY_BYTES_MAX: usize = 1 << 20;
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// A body of more bytes, or of a length that is not told, takes its turn.
+const SMALL_BODY_BYTES_MAX: u64 = 64 << 10;
+/// Such bodies at the same time, and those that wait.
+const LARGE_BODIES_MAX: usize = 4;
+const LARGE_BODIES_WAITING_MAX: usize = 128;
+/// A body has to be there after so long.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Turns of large bodies, of a shard. Stands in `runtime::local`.
+struct LargeBodies(Semaphore);
+
+impl Default for LargeBodies {
+    fn default() -> LargeBodies {
+        LargeBodies(Semaphore::new(LARGE_BODIES_MAX, LARGE_BODIES_WAITING_MAX))
+    }
+}
 
 /// Serves one connection to its end with `answer`.
 pub(crate) async fn serve<F>(stream: impl Stream, answer: impl Fn(Call) -> F)
@@ -22,11 +41,13 @@ where
     let answer = &answer;
     let service = service_fn(move |request: Request<Incoming>| async move {
         let (parts, body) = request.into_parts();
-        let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
-            Ok(body) => body.to_bytes().to_vec(),
-            Err(error) => {
-                let answer = Answer::refused(413, format!("cannot read the request: {error}"));
-                return Ok::<_, Infallible>(response(answer));
+        // A body lives as long as its request, and so does its turn.
+        let (body, _turn) = match timeout(BODY_TIME_MAX, collected(body)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(answer)) => return Ok::<_, Infallible>(response(answer)),
+            Err(_) => {
+                let text = format!("the body did not come within {BODY_TIME_MAX:?}");
+                return Ok(response(Answer::refused(408, text)));
             }
         };
         let uri = &parts.uri;
@@ -38,6 +59,23 @@ where
     protocol.half_close(true);
     if let Err(error) = protocol.serve_connection(Socket::new(stream), service).await {
         tracing::debug!(target: "api", "connection of {peer} ended: {error}");
+    }
+}
+
+/// The bytes of a body, with the turn that they have taken.
+async fn collected(body: Incoming) -> Result<(Vec<u8>, Option<Permit>), Answer> {
+    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX);
+    let turn = match is_small {
+        true => None,
+        false => {
+            let turns = runtime::local::get_or_default::<LargeBodies>();
+            let turn = turns.0.acquire(1).await;
+            Some(turn.map_err(|_| Answer::refused(503, "too many large requests"))?)
+        }
+    };
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok((body.to_bytes().to_vec(), turn)),
+        Err(error) => Err(Answer::refused(413, format!("cannot read the request: {error}"))),
     }
 }
 

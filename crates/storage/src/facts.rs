@@ -205,9 +205,8 @@ impl Storage {
     /// The class of a table's compaction strategy, as this shard obeys it.
     pub fn compaction_class(&self, id: TableId) -> Option<String> {
         let schema = self.shard().table(id)?.schema();
-        let options = schema.options.compaction.iter();
-        let class = options.filter(|(name, _)| name == "class").map(|(_, class)| class.clone());
-        Some(class.last().unwrap_or_else(|| "IncrementalCompactionStrategy".to_owned()))
+        let class = schema.options.compaction.iter().find(|(name, _)| name == "class");
+        class.map(|(_, class)| class.clone())
     }
 
     /// Has this shard obey another strategy, with its defaults, until the schema of the table

@@ -333,8 +333,9 @@ mod tests {
     fn parameters_are_checked() {
         let api = api();
         let check = |method, path: &str, query: &str, expected: &str| {
-            let call = Call::new(&method, path, query);
-            let (operation, _) = api.find(&call).unwrap();
+            let mut call = Call::new(&method, path, query);
+            let (operation, named) = api.find(&call).unwrap();
+            call.name_segments(named);
             let said = match operation.check(&call) {
                 Ok(()) => String::new(),
                 Err(answer) => {

@@ -175,7 +175,10 @@ fn place_of(parameter: &Parameter) -> &'static str {
 /// A name that no other operation has: the method and the words of the path.
 fn nickname(operation: &Operation) -> String {
     let words = operation.path.split('/').filter(|word| !word.is_empty());
-    let words = words.map(|word| parameter_of(word).unwrap_or(word).replace('-', "_"));
+    let words = words.map(|word| match parameter_of(word) {
+        Some(name) => format!("by_{name}"),
+        None => word.replace('-', "_"),
+    });
     let words: Vec<String> = words.collect();
     format!("{}_{}", operation.method.as_str().to_ascii_lowercase(), words.join("_"))
 }

@@ -302,7 +302,6 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::schema::TableBuilder;
 
     #[test]
     fn hexadecimal_digits_come_in_pairs() {
@@ -314,11 +313,15 @@ mod tests {
     #[test]
     fn keys_are_made_of_text() {
         let id = model::Uuid::from_u128(1);
-        let one = TableBuilder::new("ks", "one", id).partition_key("p", model::Type::Text).build();
-        let two = TableBuilder::new("ks", "two", id)
+        let one = TableSchema::builder("ks", "one", id)
+            .partition_key("p", model::Type::Text)
+            .build()
+            .unwrap();
+        let two = TableSchema::builder("ks", "two", id)
             .partition_key("p", model::Type::Int)
             .partition_key("q", model::Type::Text)
-            .build();
+            .build()
+            .unwrap();
         assert_eq!(of_text(&one, "a:b").unwrap(), b"a:b");
         assert_eq!(of_text(&two, "1:b").unwrap(), b"\0\x04\0\0\0\x01\0\0\x01b\0");
         for (schema, text) in [(&two, "1"), (&two, "1:b:c"), (&two, "x:b"), (&one, "")] {

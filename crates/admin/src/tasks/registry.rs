@@ -8,7 +8,7 @@
 //!  - *held*: a task that somebody waits for is kept until that one has seen how it ended.
 
 use model::Uuid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of all modules at the same time.
 pub(crate) const TASKS_MAX: usize = 10_000;
@@ -88,6 +88,8 @@ pub(crate) struct Task {
     /// Whether it can be asked for by itself.
     listed: bool,
     waiting: usize,
+    /// Its place in the order.
+    place: u64,
 }
 
 /// Why a task is not what was wanted.
@@ -106,7 +108,11 @@ pub(crate) struct Registry {
     modules: BTreeMap<String, BTreeMap<u16, u64>>,
     tasks: BTreeMap<Uuid, Task>,
     /// In the order of their creation.
-    order: Vec<Uuid>,
+    order: BTreeMap<u64, Uuid>,
+    /// Roots that have ended.
+    ended: BTreeSet<Uuid>,
+    /// So many tasks were created.
+    created: u64,
     /// Milliseconds for which tasks are kept that have ended.
     pub(crate) ttl: i64,
     /// The same of those that somebody asked for.
@@ -145,9 +151,9 @@ impl Registry {
     ) -> Result<(), Refusal> {
         self.expire(now);
         if TASKS_MAX <= self.tasks.len() {
-            let ended = |task: &&Task| task.parent.is_none() && task.state.is_final();
-            let first = self.tasks.values().filter(ended).min_by_key(|task| task.ended);
-            let first = first.map(|task| task.id).ok_or(Refusal::Full)?;
+            let ended = self.ended.iter().filter_map(|id| self.tasks.get(id));
+            let first = ended.min_by_key(|task| task.ended).map(|task| task.id);
+            let first = first.ok_or(Refusal::Full)?;
             self.remove(first);
         }
         let numbers =
@@ -183,9 +189,11 @@ impl Registry {
             folded: Progress::default(),
             listed: true,
             waiting: 0,
+            place: self.created,
         };
+        self.order.insert(self.created, id);
+        self.created += 1;
         self.tasks.insert(id, task);
-        self.order.push(id);
         Ok(())
     }
 
@@ -218,6 +226,8 @@ impl Registry {
         task.own.completed = task.own.total;
         if task.parent.is_some() {
             self.fold(id);
+        } else {
+            self.ended.insert(id);
         }
         self.expire(now);
     }
@@ -313,7 +323,7 @@ impl Registry {
         if !self.modules.contains_key(name) {
             return Err(Refusal::NoModule(name.to_owned()));
         }
-        let all = self.order.iter().filter_map(|id| self.tasks.get(id));
+        let all = self.order.values().filter_map(|id| self.tasks.get(id));
         let wanted = |task: &&Task| {
             task.module == name && task.listed && (internal || task.parent.is_none())
         };
@@ -360,11 +370,13 @@ impl Registry {
     /// Forgets the tasks that have ended long enough ago.
     pub(crate) fn expire(&mut self, now: i64) {
         let (ttl, user_ttl) = (self.ttl, self.user_ttl);
-        let over = self.roots(|task| {
+        let is_over = |task: &&Task| {
             let span = if task.about.of_user { user_ttl } else { ttl };
             let over = task.ended.is_some_and(|ended| ended.saturating_add(span) <= now);
             over && task.waiting == 0
-        });
+        };
+        let ended = self.ended.iter().filter_map(|id| self.tasks.get(id));
+        let over: Vec<Uuid> = ended.filter(is_over).map(|task| task.id).collect();
         over.into_iter().for_each(|id| self.remove(id));
     }
 
@@ -377,9 +389,11 @@ impl Registry {
     fn remove(&mut self, id: Uuid) {
         let gone = self.below(id);
         for id in &gone {
-            self.tasks.remove(id);
+            if let Some(task) = self.tasks.remove(id) {
+                self.order.remove(&task.place);
+                self.ended.remove(id);
+            }
         }
-        self.order.retain(|id| self.tasks.contains_key(id));
     }
 }
 

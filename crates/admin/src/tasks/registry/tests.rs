@@ -53,7 +53,7 @@ impl Run {
 
     /// The tree below each root: the name, how it is, and in parentheses what is below.
     fn shown(&self) -> String {
-        let roots = self.registry.order.iter().filter_map(|id| self.registry.get(*id));
+        let roots = self.registry.order.values().filter_map(|id| self.registry.get(*id));
         let roots = roots.filter(|task| task.parent.is_none());
         roots.map(|task| self.tree(task)).collect::<Vec<_>>().join(" ")
     }
