@@ -132,6 +132,12 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
+/// What a status of HTTP is called.
+pub fn reason(status: u16) -> &'static str {
+    let known = hyper::StatusCode::from_u16(status).ok();
+    known.and_then(|status| status.canonical_reason()).unwrap_or("Unknown")
+}
+
 /// Asks one server. Its connection is made when it is needed, and kept.
 pub struct Client {
     peer: SocketAddr,
@@ -141,7 +147,8 @@ pub struct Client {
 /// A connection that is free for a request.
 struct Open {
     sender: SendRequest<Full<Bytes>>,
-    connection: Connection<Socket<TcpStream>, Full<Bytes>>,
+    /// `None`: it has ended.
+    connection: Option<Connection<Socket<TcpStream>, Full<Bytes>>>,
 }
 
 impl Client {
@@ -153,6 +160,15 @@ impl Client {
     /// Who is asked.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Connects ahead, so that who is there is known before anything is asked. The error names the
+    /// address.
+    pub async fn connect(&mut self, within: Duration) -> Result<(), String> {
+        let connected = timeout(within, connect(self.peer)).await;
+        let late = |_| Err(format!("connect {}: no answer within {within:?}", self.peer));
+        self.open = Some(connected.unwrap_or_else(late)?);
+        Ok(())
     }
 
     /// Asks and waits at most that long. The error names the request and the address.
@@ -176,9 +192,9 @@ impl Client {
     /// The connection of the last request, if the server has left it open. (*asked-once*: what was
     /// closed is known before anything is sent.)
     async fn kept(&mut self) -> Option<Open> {
-        let mut open = self.open.take().filter(|open| !open.sender.is_closed())?;
+        let mut open = self.open.take()?;
         let ready = open.carry(async |sender| sender.ready().await.map_err(|e| told(&e))).await;
-        ready.is_ok().then_some(open)
+        (ready.is_ok() && open.connection.is_some()).then_some(open)
     }
 }
 
@@ -186,15 +202,18 @@ async fn connect(peer: SocketAddr) -> Result<Open, String> {
     let stream = TcpStream::connect(peer).await.map_err(|error| error.to_string())?;
     let shaken = handshake(Socket::new(stream)).await;
     let (sender, connection) = shaken.map_err(|error| told(&error))?;
-    Ok(Open { sender, connection })
+    Ok(Open { sender, connection: Some(connection) })
 }
 
 impl Open {
-    /// Does that while the connection works. (Its end is told to the sender.)
+    /// Does that while the connection works. (Its end is told to the sender when it is dropped.)
     async fn carry<T>(&mut self, with: impl AsyncFnOnce(&mut SendRequest<Full<Bytes>>) -> T) -> T {
         let Open { sender, connection } = self;
         let carried = async {
-            let _ = connection.await;
+            if let Some(carrying) = connection {
+                let _ = carrying.await;
+            }
+            *connection = None;
             std::future::pending().await
         };
         // The connection first: whether the server has closed it is known before anything is sent.

@@ -12,5 +12,5 @@
 mod client;
 mod socket;
 
-pub use client::{Client, Method, Reply, Request};
+pub use client::{Client, Method, Reply, Request, reason};
 pub use socket::Socket;
