@@ -111,7 +111,9 @@ fn same_ports(values: &Values) -> Vec<Fault> {
     for (at, (address, name)) in LISTENERS.iter().enumerate() {
         let port = values.integer(name);
         for (other_address, other) in &LISTENERS[..at] {
-            let is_same_port = port != 0 && port == values.integer(other);
+            // A port and its encrypted sister may be one: then it is encrypted.
+            let are_sisters = name.strip_suffix("_ssl") == Some(*other);
+            let is_same_port = port != 0 && port == values.integer(other) && !are_sisters;
             let (here, there) = (values.text(address), values.text(other_address));
             if is_same_port && do_overlap(here, there) {
                 let text = format!("{port} is the port of {other} too, on {there}");
@@ -245,6 +247,7 @@ mod tests {
         );
         check(&[("prometheus_port", "9042"), ("rpc_address", "10.0.0.1")], &[]);
         check(&[("prometheus_port", "0"), ("api_port", "0")], &[]);
+        check(&[("native_transport_port_ssl", "9042")], &[]);
         check(
             &[("rpc_address", "0.0.0.0")],
             &["option rpc_address: 0.0.0.0 needs broadcast_rpc_address, the address that others \

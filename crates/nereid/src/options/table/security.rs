@@ -25,7 +25,6 @@ const ENCRYPTION: Words = &[
     "require_client_auth",
     "priority_string",
     "enable_session_tickets",
-    "min_version",
     "internode_encryption",
     "require_endpoint_verification",
     "keystore",
