@@ -36,7 +36,7 @@ mod random;
 mod shards;
 
 pub use cross::{on_all_shards, on_shard};
-pub use random::{random_u64, with_prng};
+pub use random::{random_secret, random_u64, with_prng};
 pub use shards::{
     Backend, Config, DirectIo, Pin, ShardId, StartError, current_shard, run, shard_count, shard_id,
     stalls,

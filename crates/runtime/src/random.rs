@@ -1,6 +1,8 @@
 //! Random numbers: seeded from the operating system on real shards, from the world's seed in sim.
 
-use crate::core::with;
+#![allow(unsafe_code, reason = "getrandom has no safe wrapper among what is used here")]
+
+use crate::core::{Clock, with};
 use stdx::Prng;
 
 /// 64 random bits. Not for secrets.
@@ -11,4 +13,42 @@ pub fn random_u64() -> u64 {
 /// Draws from this shard's generator.
 pub fn with_prng<R>(draw: impl FnOnce(&mut Prng) -> R) -> R {
     with(|shard| draw(&mut shard.prng.borrow_mut()))
+}
+
+/// 256 random bits that nobody can guess: from the operating system. In sim from the world's seed,
+/// so that a run replays.
+pub fn random_secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    match with(|shard| matches!(shard.clock, Clock::Real)) {
+        true => fill_from_kernel(&mut secret),
+        false => with_prng(|prng| prng.fill(&mut secret)),
+    }
+    secret
+}
+
+fn fill_from_kernel(out: &mut [u8; 32]) {
+    // SAFETY: the kernel writes at most `len` bytes to the array.
+    let got = unsafe { libc::getrandom(out.as_mut_ptr().cast(), out.len(), 0) };
+    // Up to 256 bytes come whole, once the pool is ready; it was before any process of users.
+    assert!(got == 32, "the kernel gives no random bytes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_the_kernel_differ() {
+        let (mut one, mut other) = ([0; 32], [0; 32]);
+        fill_from_kernel(&mut one);
+        fill_from_kernel(&mut other);
+        assert!(one != other && one != [0; 32]);
+    }
+
+    #[test]
+    fn secrets_of_a_simulation_replay() {
+        let drawn = |seed| crate::sim::test(seed, || async { random_secret() });
+        assert_eq!(drawn(7), drawn(7));
+        assert_ne!(drawn(7), drawn(8));
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) mod wheel;
 
 use crate::ShardId;
 use crate::driver::Driver;
-use clock::Clock;
+pub(crate) use clock::Clock;
 use mesh::Calls;
 use node::Node;
 use ops::Ops;

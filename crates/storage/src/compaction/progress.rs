@@ -364,6 +364,13 @@ impl Compactions {
         }
     }
 
+    /// Asks this one to end; whether it is under way.
+    pub(crate) fn stop_one(&self, id: Uuid) -> bool {
+        let running = self.running.borrow();
+        let found = running.iter().find(|one| one.begun.id == id);
+        found.inspect(|one| one.stop_wanted.set(true)).is_some()
+    }
+
     pub(crate) fn take_finished(&self) -> Vec<FinishedCompaction> {
         self.finished.take().into()
     }

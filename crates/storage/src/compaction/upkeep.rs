@@ -19,7 +19,7 @@ use crate::shard::Shard;
 use crate::table::{Table, Tablet};
 use crate::upload::take_over;
 use crate::{Storage, StorageError};
-use model::TableId;
+use model::{TableId, Uuid};
 use reader::{LocalFuture, ReadError};
 use runtime::group;
 use runtime::io::{IoClass, fs};
@@ -166,6 +166,11 @@ impl Storage {
     /// Asks what is done to SSTables of this shard to end, of these tables, or of all.
     pub fn stop_compactions(&self, kind: CompactionKind, tables: Option<&[TableId]>) {
         self.shard().compactions.stop(kind, tables);
+    }
+
+    /// Asks one thing that is done to SSTables of this shard to end; whether it is under way here.
+    pub fn stop_compaction(&self, id: Uuid) -> bool {
+        self.shard().compactions.stop_one(id)
     }
 
     fn table_of(&self, id: TableId) -> Result<Rc<Table>, ReadError> {

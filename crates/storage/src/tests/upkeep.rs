@@ -184,17 +184,27 @@ fn an_upgrade_writes_what_is_of_an_older_format() {
 
 #[test]
 fn a_merge_that_is_stopped_leaves_what_there_was() {
+    stop_a_merge(|storage, schema, _| {
+        storage.stop_compactions(CompactionKind::Scrub, None);
+        storage.stop_compactions(CompactionKind::Major, Some(&[]));
+        storage.stop_compactions(CompactionKind::Major, Some(&[schema.id]));
+    });
+    stop_a_merge(|storage, _, merge| {
+        assert!(!storage.stop_compaction(Uuid::from_u128(99)));
+        assert!(storage.stop_compaction(merge));
+    });
+}
+
+fn stop_a_merge(stop: fn(&Storage, &TableSchema, Uuid)) {
     let mut world = World::new(Options::new(4));
     assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    world.block_on(NODE, 0, async move {
         let (storage, schema) = open_plain(config(), &[0, 10, 20]).await;
         let stop = async {
             while storage.running_compactions().is_empty() {
                 sleep(Duration::from_micros(10)).await;
             }
-            storage.stop_compactions(CompactionKind::Scrub, None);
-            storage.stop_compactions(CompactionKind::Major, Some(&[]));
-            storage.stop_compactions(CompactionKind::Major, Some(&[schema.id]));
+            stop(&storage, &schema, storage.running_compactions()[0].id);
         };
         let merge = storage.compact_all(schema.id, Rewrite::default());
         let (merged, ()) = runtime::task::join(merge, stop).await;
