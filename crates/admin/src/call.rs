@@ -1,8 +1,9 @@
 //! A request and its answer, as those see them who do what it asks for.
 
-use hyper::Method;
+use hyper::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// A request.
@@ -12,6 +13,9 @@ pub(crate) struct Call {
     pub(crate) path: Vec<String>,
     /// What stands in the body.
     pub(crate) body: Vec<u8>,
+    pub(crate) headers: HeaderMap,
+    /// Who asks, as far as the connection tells.
+    pub(crate) peer: Option<SocketAddr>,
     parameters: Vec<(String, String)>,
     /// Those segments of the path that stand for something, by its name.
     segments: Vec<(String, String)>,
@@ -30,6 +34,8 @@ impl Call {
             method: method.clone(),
             path: segments.collect(),
             body: Vec::new(),
+            headers: HeaderMap::new(),
+            peer: None,
             parameters: pairs.collect(),
             segments: Vec::new(),
         }
@@ -73,6 +79,11 @@ impl Call {
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
+    /// A header's value, if it is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
     /// A parameter's value; the last if it is there more than once.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let mut named = self.parameters.iter().rev().filter(|(known, _)| known == name);
@@ -100,6 +111,8 @@ impl Call {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
+    /// Beside the type.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
     pub(crate) body: Vec<u8>,
 }
 
@@ -108,27 +121,37 @@ const JSON: &str = "application/json";
 impl Answer {
     /// Nothing to tell.
     pub(crate) fn done() -> Answer {
-        Answer { status: 200, content_type: JSON, body: Vec::new() }
+        Answer { status: 200, content_type: JSON, headers: &[], body: Vec::new() }
     }
 
     pub(crate) fn json(value: Value) -> Answer {
-        Answer { status: 200, content_type: JSON, body: value.to_string().into_bytes() }
+        Answer {
+            status: 200,
+            content_type: JSON,
+            headers: &[],
+            body: value.to_string().into_bytes(),
+        }
     }
 
     /// Metrics in the text format of Prometheus.
     pub(crate) fn text(body: Vec<u8>) -> Answer {
-        Answer { status: 200, content_type: "text/plain; version=0.0.4", body }
+        Answer { status: 200, content_type: "text/plain; version=0.0.4", headers: &[], body }
+    }
+
+    /// A file that the program has in itself.
+    pub(crate) fn file(content_type: &'static str, text: &'static str) -> Answer {
+        Answer { status: 200, content_type, headers: &[], body: text.as_bytes().to_vec() }
     }
 
     /// A page for a browser.
     pub(crate) fn page(body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status: 200, content_type: "text/html; charset=utf-8", body: body.into() }
+        Answer { status: 200, content_type: "text/html; charset=utf-8", headers: &[], body: body.into() }
     }
 
     /// A failure, in words.
     pub(crate) fn refused(status: u16, message: impl Into<String>) -> Answer {
         let value = json!({ "message": message.into(), "code": status });
-        Answer { status, content_type: JSON, body: value.to_string().into_bytes() }
+        Answer { status, content_type: JSON, headers: &[], body: value.to_string().into_bytes() }
     }
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::Socket;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
+use hyper::http::response::Builder;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use runtime::net::Stream;
@@ -52,7 +53,7 @@ where
         };
         let uri = &parts.uri;
         let mut call = Call::new(&parts.method, uri.path(), uri.query().unwrap_or(""));
-        call.body = body;
+        (call.body, call.headers, call.peer) = (body, parts.headers, Some(peer));
         Ok(response(answer(call).await))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();
@@ -80,9 +81,9 @@ async fn collected(body: Incoming) -> Result<(Vec<u8>, Option<Permit>), Answer> 
 }
 
 fn response(answer: Answer) -> Response<Full<Bytes>> {
-    let built = Response::builder()
-        .status(answer.status)
-        .header("Content-Type", answer.content_type)
-        .body(Full::new(Bytes::from(answer.body)));
-    built.expect("a status of ours and a constant header")
+    let built =
+        Response::builder().status(answer.status).header("Content-Type", answer.content_type);
+    let with = |built: Builder, (name, value): &(&str, &str)| built.header(*name, *value);
+    let built = answer.headers.iter().fold(built, with);
+    built.body(Full::new(Bytes::from(answer.body))).expect("a status of ours and constant headers")
 }

@@ -2,7 +2,8 @@
 //! metrics for Prometheus.
 //!
 //! In reading order: [`Server`] (listens, on shard 0), `http` (a connection), `call` (a request
-//! and its answer), `rest` (which request is what, and what it does), [`metrics`].
+//! and its answer), `rest` (which request is what, and what it does), [`console`] (a page for
+//! operators), [`metrics`].
 //!
 //! Invariants
 //!  - *asks-the-owner*: shard 0 serves; what belongs to shards is asked of each of them.
@@ -11,6 +12,7 @@
 //! This crate knows no CQL and no other node. It has no authentication: the loopback address
 //! is where it belongs.
 
+pub mod console;
 pub mod metrics;
 
 mod call;

@@ -1,6 +1,7 @@
 //! The listener.
 
 use crate::call::{Answer, Call};
+use crate::console::Console;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::rest::Rest;
@@ -25,8 +26,8 @@ pub struct Config {
 
 /// What is served.
 pub enum Service {
-    /// The REST API.
-    Rest(Rest),
+    /// The REST API, and the console beside it.
+    Rest(Rest, Console),
     /// What the node counts.
     Metrics(Metrics),
 }
@@ -34,7 +35,8 @@ pub enum Service {
 impl Service {
     async fn answer(&self, call: Call) -> Answer {
         match self {
-            Service::Rest(rest) => rest.answer(call).await,
+            Service::Rest(_, console) if Console::is_asked(&call) => console.answer(call).await,
+            Service::Rest(rest, _) => rest.answer(call).await,
             Service::Metrics(metrics) => metrics.answer(call).await,
         }
     }

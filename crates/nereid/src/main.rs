@@ -6,6 +6,7 @@
 //!
 //! No decision about data is made here.
 
+mod console;
 mod encryption;
 mod ephemeral;
 mod host;

@@ -237,11 +237,12 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
     let transport = Rc::new(Listeners { patience: plan.patience });
+    let console = crate::console::console(cluster.clone(), version());
     let (default, levels) =
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
     let loggers = Rc::new(logging::Loggers::of(default, &levels)?);
     let door = admin::Door { cluster, version: version(), transport, loggers };
-    let service = admin::Service::Rest(admin::Rest::new(door));
+    let service = admin::Service::Rest(admin::Rest::new(door), console);
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     tracing::info!(target: "init", "Scylla API server listening on {bound}");

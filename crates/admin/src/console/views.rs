@@ -1,0 +1,282 @@
+//! What the page shows beside plots: the cluster, tables, tasks.
+
+use crate::call::{Answer, Call};
+use cluster::traffic::Work;
+use cluster::{Cluster, CompactionRecord, Schema, TableKind};
+use model::{TableId, Uuid};
+use runtime::time::wall_micros;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use storage::{RunningCompaction, Storage};
+
+/// Merges that have ended that are shown.
+const ENDED_MAX: usize = 30;
+
+/// Who the node is.
+pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
+    let node = cluster.node();
+    let schema = cluster.schema();
+    let count = |system| {
+        let tables = schema.tables().filter(|table| table.kind == TableKind::Stored);
+        tables.filter(|table| Schema::is_system(&table.schema.keyspace) == system).count()
+    };
+    let up = wall_micros().div_euclid(1_000_000) - i64::from(node.generation);
+    json!({
+        "cluster": node.cluster_name,
+        "version": version,
+        "release": node.release_version,
+        "host_id": node.host_id.to_string(),
+        "address": node.rpc_address.to_string(),
+        "data_center": node.data_center,
+        "rack": node.rack,
+        // One node so far; nothing is listened on before it is up.
+        "nodes": [{
+            "address": node.broadcast_address.to_string(),
+            "state": "UN",
+            "host_id": node.host_id.to_string(),
+            "data_center": node.data_center,
+            "rack": node.rack,
+            "tokens": node.tokens.len(),
+        }],
+        "shards": node.shards,
+        "schema_version": schema.version.to_string(),
+        "up_seconds": up.max(0),
+        "user_tables": count(false),
+        "system_tables": count(true),
+    })
+}
+
+/// The same, with whether statements ask for a login.
+pub(super) fn with_login(mut state: Value, asks_passwords: bool) -> Value {
+    state["login"] = json!(asks_passwords);
+    state
+}
+
+/// What a shard says of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct TableCounts {
+    sstables: u64,
+    disk_bytes: u64,
+    memtable_bytes: u64,
+    partitions: u64,
+    pending: u64,
+    reads: u64,
+    writes: u64,
+    /// Sums, in nanoseconds.
+    read_ns: u64,
+    write_ns: u64,
+}
+
+impl TableCounts {
+    fn of_shard(storage: &Storage, cluster: &Cluster, table: TableId) -> TableCounts {
+        let stats = storage.table_stats(table).unwrap_or_default();
+        let schema = cluster.schema();
+        let traffic = schema.table_by_id(table).map(|entry| entry.traffic.clone());
+        let taken = |works: &[Work]| {
+            let taken = works.iter().filter_map(|work| traffic.as_ref()?.taken(*work));
+            taken.fold((0, 0), |(count, sum), taken| {
+                (count + taken.spans.count(), sum + taken.spans.sum())
+            })
+        };
+        let (reads, read_ns) = taken(&[Work::Read, Work::Scan, Work::CasRead]);
+        let (writes, write_ns) = taken(&[Work::Write, Work::CasWrite]);
+        TableCounts {
+            sstables: stats.sstables,
+            disk_bytes: stats.sstable_bytes,
+            memtable_bytes: stats.memtable_bytes,
+            partitions: stats.partitions,
+            pending: storage.pending_compactions(table) as u64,
+            reads,
+            writes,
+            read_ns,
+            write_ns,
+        }
+    }
+
+    fn add(&mut self, other: &TableCounts) {
+        self.sstables += other.sstables;
+        self.disk_bytes += other.disk_bytes;
+        self.memtable_bytes += other.memtable_bytes;
+        self.partitions += other.partitions;
+        self.pending += other.pending;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_ns += other.read_ns;
+        self.write_ns += other.write_ns;
+    }
+
+    fn view(&self, keyspace: &str, name: &str, comment: &str) -> Value {
+        let mean_us = |sum: u64, count: u64| (0 < count).then(|| sum as f64 / count as f64 / 1e3);
+        json!({
+            "keyspace": keyspace,
+            "name": name,
+            "comment": comment,
+            "sstables": self.sstables,
+            "disk_bytes": self.disk_bytes,
+            "memtable_bytes": self.memtable_bytes,
+            "partitions": self.partitions,
+            "pending": self.pending,
+            "reads": self.reads,
+            "writes": self.writes,
+            "read_us": mean_us(self.read_ns, self.reads),
+            "write_us": mean_us(self.write_ns, self.writes),
+        })
+    }
+}
+
+/// Tables with what is counted of them on all shards; those of the system where they are wanted.
+pub(super) async fn tables(cluster: &Cluster, system: bool) -> Value {
+    let schema = cluster.schema();
+    let stored = schema.tables().filter(|table| table.kind == TableKind::Stored);
+    let wanted = stored.filter(|table| system || !Schema::is_system(&table.schema.keyspace));
+    let ids: Vec<TableId> = wanted.map(|table| table.schema.id).collect();
+    let asked = runtime::on_all_shards(move || {
+        let ids = ids.clone();
+        async move {
+            let mut told = Vec::with_capacity(ids.len());
+            let (Some(storage), Some(cluster)) =
+                (runtime::local::try_get::<Storage>(), runtime::local::try_get::<Cluster>())
+            else {
+                return told;
+            };
+            for table in ids {
+                told.push((table, TableCounts::of_shard(&storage, &cluster, table)));
+                runtime::task::yield_if_needed().await;
+            }
+            told
+        }
+    });
+    let mut sums: BTreeMap<TableId, TableCounts> = BTreeMap::new();
+    for (table, counts) in asked.await.into_iter().flatten() {
+        sums.entry(table).or_default().add(&counts);
+    }
+    let mut views = Vec::new();
+    for entry in schema.tables() {
+        if let Some(counts) = sums.get(&entry.schema.id) {
+            let (keyspace, name) = (&entry.schema.keyspace, &entry.schema.name);
+            views.push((
+                (keyspace, name),
+                counts.view(keyspace, name, &entry.schema.options.comment),
+            ));
+        }
+    }
+    views.sort_by_key(|(name, _)| *name);
+    json!({ "at": wall_micros() / 1000, "tables": Value::from_iter(views.into_iter().map(|it| it.1)) })
+}
+
+/// Merges that run, on which shard, and those that ended last.
+pub(super) async fn tasks(cluster: &Cluster) -> Result<Value, Answer> {
+    let asked = runtime::on_all_shards(|| async {
+        let storage = runtime::local::try_get::<Storage>();
+        storage.map_or_else(
+            || (Vec::new(), 0, 0),
+            |storage| {
+                let stats = storage.compaction_stats();
+                (storage.running_compactions(), stats.pace.pending as u64, stats.held as u64)
+            },
+        )
+    });
+    let (mut running, mut pending, mut held) = (Vec::new(), 0, 0);
+    let now = wall_micros();
+    for (shard, (jobs, waiting, without_room)) in asked.await.into_iter().enumerate() {
+        running.extend(jobs.iter().map(|job| job_view(shard, job, now)));
+        pending += waiting;
+        held += without_room;
+    }
+    let ended = cluster.compaction_history().await.map_err(|error| Answer::refused(500, error))?;
+    let ended = ended.iter().take(ENDED_MAX).map(ended_view);
+    Ok(json!({
+        "running": running,
+        "pending": pending,
+        "held": held,
+        "ended": Value::from_iter(ended),
+    }))
+}
+
+fn job_view(shard: usize, job: &RunningCompaction, now_micros: i64) -> Value {
+    json!({
+        "id": job.id.to_string(),
+        "shard": shard,
+        "kind": job.kind,
+        "table": format!("{}.{}", job.keyspace, job.name),
+        "progress": f64::from(job.done_millionths) / 1e6,
+        "bytes_in": job.bytes_in,
+        "bytes_written": job.bytes_written,
+        "elapsed_ms": now_micros.saturating_sub(job.started_micros).max(0) / 1000,
+        "remaining_ms": job.remaining(now_micros).map(|left| left.as_millis() as u64),
+    })
+}
+
+fn ended_view(record: &CompactionRecord) -> Value {
+    json!({
+        "shard": record.shard,
+        "kind": record.kind,
+        "table": format!("{}.{}", record.keyspace, record.table),
+        "bytes_in": record.bytes_in,
+        "bytes_out": record.bytes_out,
+        "elapsed_ms": record.ended_at.saturating_sub(record.started_at),
+        "ended_at": record.ended_at,
+    })
+}
+
+/// Asks a merge to end, by its `id`.
+pub(super) async fn stop(call: &Call) -> Result<Answer, Answer> {
+    let id = call.parameter("id").and_then(|text| text.parse::<Uuid>().ok());
+    let id = id.ok_or_else(|| Answer::refused(400, "id: not one of a task"))?;
+    let asked = runtime::on_all_shards(move || async move {
+        let storage = runtime::local::try_get::<Storage>();
+        storage.is_some_and(|storage| storage.stop_compaction(id))
+    });
+    match asked.await.into_iter().any(|stopped| stopped) {
+        true => {
+            tracing::info!(target: "api", "compaction {id} is stopped, as the console asked for");
+            Ok(Answer::done())
+        }
+        false => Err(Answer::refused(404, "the task has ended already")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_shards_add_up() {
+        let shard = |reads, read_ns| TableCounts {
+            sstables: 1,
+            disk_bytes: 100,
+            reads,
+            read_ns,
+            ..TableCounts::default()
+        };
+        let mut sum = TableCounts::default();
+        sum.add(&shard(10, 5_000));
+        sum.add(&shard(30, 35_000));
+        let view = sum.view("ks", "t", "<b>");
+        assert_eq!((&view["sstables"], &view["disk_bytes"]), (&json!(2), &json!(200)));
+        assert_eq!((&view["reads"], &view["read_us"]), (&json!(40), &json!(1.0)));
+        assert_eq!((&view["write_us"], &view["comment"]), (&Value::Null, &json!("<b>")));
+    }
+
+    #[test]
+    fn a_merge_under_way_is_told() {
+        let job = RunningCompaction {
+            id: Uuid::from_u128(7),
+            table: Uuid::from_u128(1),
+            keyspace: "ks".to_owned(),
+            name: "t".to_owned(),
+            kind: "Major",
+            started_micros: 1_000_000,
+            bytes_in: 10,
+            partitions: 4,
+            partitions_done: 1,
+            rows_done: 1,
+            bytes_written: 5,
+            done_millionths: 250_000,
+        };
+        let view = job_view(3, &job, 3_000_000);
+        assert_eq!((&view["table"], &view["progress"]), (&json!("ks.t"), &json!(0.25)));
+        assert_eq!((&view["elapsed_ms"], &view["remaining_ms"]), (&json!(2000), &json!(6000)));
+        assert_eq!((&view["shard"], &view["kind"]), (&json!(3), &json!("Major")));
+    }
+}
