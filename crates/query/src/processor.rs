@@ -345,19 +345,12 @@ impl Processor {
             }
             Plan::Select(plan) => {
                 let rows = select::execute(plan, &request).await?;
-                self.options.met.tally.count_read(plan, &request, rows.row_count);
                 if AT_ONCE_BYTES < rows.body.len() {
                     yield_if_needed().await;
                 }
                 Ok(Response::of(ResponseKind::Rows(rows)))
             }
-            Plan::Modify(plan) => {
-                let answered = modify::execute(plan, &request, statement).await;
-                if answered.is_ok() {
-                    self.options.met.tally.count_write(plan);
-                }
-                answered
-            }
+            Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
             Plan::Batch(plan) => {
                 let timestamp = plan.using.timestamp(&request)?;
                 let item = |(part, plan)| batch::Item {
@@ -368,11 +361,7 @@ impl Processor {
                 };
                 let items: Vec<batch::Item<'_>> =
                     plan.statements.iter().enumerate().map(item).collect();
-                let done = Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await;
-                if done.is_ok() {
-                    self.options.met.tally.count_batch(plan.kind, plan.plans());
-                }
-                done
+                Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
             }
             Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
@@ -384,6 +373,7 @@ impl Processor {
             Plan::Levels(columns) => Ok(Response::of(ResponseKind::Rows(levels::none(columns)))),
         };
         let mut response = answered?;
+        self.options.met.tally.count(&statement.plan, &request, &response);
         response.warn(warnings.take());
         self.note(parameters, || match &response.kind {
             ResponseKind::Rows(rows) => {

@@ -3,10 +3,11 @@
 //! A statement counts when it has been answered; one that is refused or fails does not, but for
 //! what it has read by then.
 
-use crate::batch::BatchPlan;
 use crate::modify::ModifyPlan;
 use crate::request::Request;
+use crate::response::{Response, ResponseKind};
 use crate::select::SelectPlan;
+use crate::statement::Plan;
 use crate::syntax::ast::BatchKind;
 use cluster::traffic::Count;
 
@@ -34,8 +35,8 @@ fn sum(counts: &Either) -> u64 {
     counts.iter().map(Count::get).sum()
 }
 
-/// The statements of one shard. Pairs of counts are those of users' tables and those of the system's,
-/// unless they say otherwise.
+/// The statements of one shard. Pairs of counts are those of users' tables and those of the
+/// system's, unless they say otherwise.
 #[derive(Debug, Default)]
 pub struct Tally {
     reads: Either,
@@ -104,8 +105,21 @@ impl Tally {
         sum(&self.reads) + writes + sum(&self.batches)
     }
 
+    /// A statement has been answered.
     #[inline]
-    pub(crate) fn count_read(&self, plan: &SelectPlan, request: &Request<'_>, rows: u32) {
+    pub(crate) fn count(&self, plan: &Plan, request: &Request<'_>, response: &Response) {
+        match (plan, &response.kind) {
+            (Plan::Select(plan), ResponseKind::Rows(rows)) => {
+                self.count_read(plan, request, rows.row_count);
+            }
+            (Plan::Modify(plan), _) => self.count_write(plan),
+            (Plan::Batch(plan), _) => self.count_batch(plan.kind, plan.statements.iter()),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn count_read(&self, plan: &SelectPlan, request: &Request<'_>, rows: u32) {
         add(&self.reads, plan.of_system, 1);
         self.rows_read.add(rows.into());
         if request.parameters.page_size.is_none_or(|size| size <= 0) {
@@ -126,7 +140,7 @@ impl Tally {
     }
 
     #[inline]
-    pub(crate) fn count_write(&self, plan: &ModifyPlan) {
+    fn count_write(&self, plan: &ModifyPlan) {
         let counts = &self.writes[plan.verb as usize][usize::from(plan.is_conditional())];
         add(counts, plan.of_system, 1);
     }
@@ -150,11 +164,5 @@ impl Tally {
     pub(crate) fn count_filtered(&self, passes: bool) {
         self.filtered_rows.add(1);
         self.matched_rows.add(passes.into());
-    }
-}
-
-impl BatchPlan {
-    pub(crate) fn plans(&self) -> impl ExactSizeIterator<Item = &ModifyPlan> {
-        self.statements.iter()
     }
 }

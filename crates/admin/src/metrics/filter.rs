@@ -20,8 +20,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Of a request's parameters: `__name__`, `__help__`, `__aggregate__`, and labels with a regular
-    /// expression of the whole value. The error says what is wrong with which.
+    /// Of a request's parameters: `__name__`, `__help__`, `__aggregate__`, and labels with a
+    /// regular expression of the whole value. The error says what is wrong with which.
     pub(crate) fn parse<'p>(
         prefix: &str,
         parameters: impl Iterator<Item = (&'p str, &'p str)>,

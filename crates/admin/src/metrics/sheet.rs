@@ -89,13 +89,29 @@ pub struct Sheet {
     filter: Filter,
     shard: Option<String>,
     families: BTreeMap<&'static str, Family>,
+    bounds: Bounds,
+}
+
+/// Bounds as text: the same ones stand in every histogram, and take long to be written.
+#[derive(Debug, Default)]
+struct Bounds(BTreeMap<u64, String>);
+
+impl Bounds {
+    fn text(&mut self, bound: f64) -> &str {
+        self.0.entry(bound.to_bits()).or_insert_with(|| bound.to_string())
+    }
 }
 
 impl Sheet {
     /// With a shard its samples have it as their first label.
     pub fn new(filter: &Filter, shard: Option<u16>) -> Sheet {
         let shard = shard.map(|shard| shard.to_string());
-        Sheet { filter: filter.clone(), shard, families: BTreeMap::new() }
+        Sheet {
+            filter: filter.clone(),
+            shard,
+            families: BTreeMap::new(),
+            bounds: Bounds::default(),
+        }
     }
 
     /// What it lets in.
@@ -133,7 +149,7 @@ impl Sheet {
         labels: Labels<'_>,
         value: impl Display,
     ) {
-        self.add(kind, (name, help), labels, |lines| {
+        self.add(kind, (name, help), labels, |lines, _| {
             lines.line("", None, &value);
         });
     }
@@ -146,11 +162,11 @@ impl Sheet {
         labels: Labels<'_>,
         buckets: &Buckets,
     ) {
-        self.add(Kind::Histogram, (name, help), labels, |lines| {
+        self.add(Kind::Histogram, (name, help), labels, |lines, bounds| {
             for (bound, count) in &buckets.up_to {
-                lines.line("_bucket", Some(("le", bound)), count);
+                lines.line("_bucket", Some(("le", bounds.text(*bound))), count);
             }
-            lines.line("_bucket", Some(("le", &"+Inf")), &buckets.count);
+            lines.line("_bucket", Some(("le", "+Inf")), &buckets.count);
             lines.line("_sum", None, &buckets.sum);
             lines.line("_count", None, &buckets.count);
         });
@@ -164,9 +180,9 @@ impl Sheet {
         labels: Labels<'_>,
         (quantiles, sum, count): (&[(f64, f64)], f64, u64),
     ) {
-        self.add(Kind::Summary, (name, help), labels, |lines| {
+        self.add(Kind::Summary, (name, help), labels, |lines, bounds| {
             for (part, value) in quantiles {
-                lines.line("", Some(("quantile", part)), value);
+                lines.line("", Some(("quantile", bounds.text(*part))), value);
             }
             lines.line("_sum", None, &sum);
             lines.line("_count", None, &count);
@@ -183,7 +199,7 @@ impl Sheet {
         kind: Kind,
         (name, help): (&'static str, &'static str),
         labels: Labels<'_>,
-        put: impl FnOnce(&mut Lines<'_>),
+        put: impl FnOnce(&mut Lines<'_>, &mut Bounds),
     ) {
         if !self.filter.wants(name) {
             return;
@@ -205,7 +221,8 @@ impl Sheet {
         let new = Family { kind, help, pieces: Vec::new() };
         let family = self.families.entry(name).or_insert(new);
         let prefix = self.filter.prefix();
-        put(&mut Lines { out: family.piece(), prefix, name, labels: shown });
+        let mut lines = Lines { out: family.piece(), prefix, name, labels: shown };
+        put(&mut lines, &mut self.bounds);
     }
 }
 
@@ -218,16 +235,20 @@ struct Lines<'s> {
 }
 
 impl Lines<'_> {
-    fn line(&mut self, tail: &str, own: Option<(&str, &dyn Display)>, value: &dyn Display) {
+    /// Writes one line: what follows the name, a label of its own, its value.
+    fn line(&mut self, tail: &str, own: Option<(&str, &str)>, value: &dyn Display) {
         let Lines { out, prefix, name, labels } = self;
+        [prefix, "_", name, tail].into_iter().for_each(|text| out.push_str(text));
+        if !labels.is_empty() || own.is_some() {
+            out.push('{');
+            out.push_str(labels);
+            if let Some((label, of)) = own {
+                let comma = if labels.is_empty() { "" } else { "," };
+                [comma, label, "=\"", of, "\""].into_iter().for_each(|text| out.push_str(text));
+            }
+            out.push('}');
+        }
         // Writing to a string cannot fail.
-        let _ = write!(out, "{prefix}_{name}{tail}");
-        let _ = match own {
-            Some((label, of)) if labels.is_empty() => write!(out, "{{{label}=\"{of}\"}}"),
-            Some((label, of)) => write!(out, "{{{labels},{label}=\"{of}\"}}"),
-            None if labels.is_empty() => Ok(()),
-            None => write!(out, "{{{labels}}}"),
-        };
         let _ = writeln!(out, " {value}");
     }
 }

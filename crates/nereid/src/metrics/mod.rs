@@ -5,7 +5,7 @@
 //! `tables`; [`spans`] (how latencies are shown).
 //!
 //! Invariants
-//!  - *by-shard*: every sample says of which shard it is, but those that are of the node as a whole.
+//!  - *by-shard*: every sample says of which shard it is, but those of the node as a whole.
 //!  - *in-steps*: others have the shard between two tables, and between two groups of samples.
 
 mod coordinator;

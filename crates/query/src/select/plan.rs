@@ -106,13 +106,8 @@ pub(crate) fn prepare(
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
     let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
         .filter(|_| grouping == Grouping::None && restrictions.filters.is_empty());
-    let is_plain = !select.bypass_cache
-        && !select.allow_filtering
-        && !reversed
-        && restrictions.filters.is_empty()
-        && matches!(restrictions.partition, PartitionPlan::Keys(_));
     Ok(SelectPlan {
-        is_plain,
+        is_plain: is_plain(select, reversed, &restrictions),
         allow_filtering: select.allow_filtering,
         restrictions,
         inputs,
@@ -136,6 +131,15 @@ pub(crate) fn prepare(
         table: entry,
         fragments_of: None,
     })
+}
+
+/// Whether it is nothing out of the ordinary, which statistics count.
+fn is_plain(select: &ast::Select, reversed: bool, restrictions: &Restrictions) -> bool {
+    !select.bypass_cache
+        && !select.allow_filtering
+        && !reversed
+        && restrictions.filters.is_empty()
+        && matches!(restrictions.partition, PartitionPlan::Keys(_))
 }
 
 impl SelectPlan {

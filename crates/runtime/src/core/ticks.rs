@@ -1,9 +1,9 @@
 //! Spans for a few instructions: the processor's own counter, where it counts time.
 //!
-//! Reading the kernel's clock costs more than many a read of the cache does. Processors that say so
-//! have a counter that runs at one speed whatever they do and that is the same on all of them. What a
-//! tick of it takes is measured once, against the kernel's clock. Elsewhere, outside of shards, and
-//! in a simulation, spans are told by the usual clock.
+//! Reading the kernel's clock costs a part of what a read of the cache does. Processors that say
+//! so have a counter that runs at one speed whatever they do, and that is the same on all of them.
+//! What a tick of it takes is measured once, against the kernel's clock. Elsewhere, outside of
+//! shards, and in a simulation, spans are told by the usual clock.
 //!
 //! Invariants
 //!  - *one-clock*: the marks of a shard are all of one clock.
