@@ -307,7 +307,10 @@ mod tests {
     fn hexadecimal_digits_come_in_pairs() {
         assert_eq!(hexadecimal("00fF"), Some(vec![0, 255]));
         assert_eq!(hexadecimal(""), Some(Vec::new()));
-        assert_eq!([hexadecimal("0"), hexadecimal("0g"), hexadecimal("é")], [None, None, None]);
+        assert_eq!(
+            [hexadecimal("0"), hexadecimal("0g"), hexadecimal("\u{e9}")],
+            [None, None, None]
+        );
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(super) fn operations(api: &mut Api) {
         .takes("cf", Kind::Text, "Those of a table");
 }
 
-/// Bytes of the snapshots of a table, or of all: of all files, or of those that only snapshots have.
+/// Bytes of the snapshots of a table, or of all tables: of their files, or of those that only
+/// snapshots have.
 pub(super) async fn size_of(table: Option<TableId>, live: bool) -> Result<u64, Answer> {
     let storage = runtime::local::get::<Storage>();
     let of_it = storage.snapshots().await.map_err(refused)?;
