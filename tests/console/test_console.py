@@ -140,6 +140,9 @@ def test_tasks_are_shown_and_stopped(page, node, cql, table):
     row = page.locator("#tasks-running tbody tr", has_text=name).first
     expect(row.locator("th")).to_have_text("Major")
     expect(row).to_contain_text("%")
+    asked = page.locator("#tasks-asked tbody tr").first
+    expect(asked).to_contain_text(keyspace)
+    expect(asked).to_contain_text("running")
     expect(page.locator("#tasks-status")).to_contain_text("running")
     while page.locator("#tasks-running tbody tr", has_text=name).count():
         stop = page.locator("#tasks-running tbody tr", has_text=name).first.get_by_role("button")
@@ -150,6 +153,7 @@ def test_tasks_are_shown_and_stopped(page, node, cql, table):
         page.wait_for_timeout(200)
     wait_for(page, "window.merged !== 'runs'")
     assert "stopped" in page.evaluate("window.merged")
+    expect(asked).to_contain_text("failed")
     ask(node, "/storage_service/compaction_throughput?value=0", "POST")
     assert ask(node, "/console/api/tasks/stop?id=nothing", "POST")[0] == 400
     nobody = "00000000-0000-0000-0000-000000000000"

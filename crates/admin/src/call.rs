@@ -145,7 +145,12 @@ impl Answer {
 
     /// A page for a browser.
     pub(crate) fn page(body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status: 200, content_type: "text/html; charset=utf-8", headers: &[], body: body.into() }
+        Answer {
+            status: 200,
+            content_type: "text/html; charset=utf-8",
+            headers: &[],
+            body: body.into(),
+        }
     }
 
     /// A failure, in words.

@@ -1,6 +1,7 @@
 //! What the page shows beside plots: the cluster, tables, tasks.
 
 use crate::call::{Answer, Call};
+use crate::tasks::{Progress, State, Task, Tasks};
 use cluster::traffic::Work;
 use cluster::{Cluster, CompactionRecord, Schema, TableKind};
 use model::{TableId, Uuid};
@@ -9,6 +10,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use storage::{RunningCompaction, Storage};
 
+/// Tasks of operators that are shown.
+const ASKED_MAX: usize = 50;
 /// Merges that have ended that are shown.
 const ENDED_MAX: usize = 30;
 
@@ -164,7 +167,7 @@ pub(super) async fn tables(cluster: &Cluster, system: bool) -> Value {
     json!({ "at": wall_micros() / 1000, "tables": Value::from_iter(views.into_iter().map(|it| it.1)) })
 }
 
-/// Merges that run, on which shard, and those that ended last.
+/// What operators have asked for; merges that run, on which shard, and those that ended last.
 pub(super) async fn tasks(cluster: &Cluster) -> Result<Value, Answer> {
     let asked = runtime::on_all_shards(|| async {
         let storage = runtime::local::try_get::<Storage>();
@@ -186,11 +189,45 @@ pub(super) async fn tasks(cluster: &Cluster) -> Result<Value, Answer> {
     let ended = cluster.compaction_history().await.map_err(|error| Answer::refused(500, error))?;
     let ended = ended.iter().take(ENDED_MAX).map(ended_view);
     Ok(json!({
+        "asked": asked_for(),
         "running": running,
         "pending": pending,
         "held": held,
         "ended": Value::from_iter(ended),
     }))
+}
+
+/// The tasks that operators have begun, the latest first.
+fn asked_for() -> Value {
+    let tasks = Tasks::of_shard();
+    let registry = tasks.registry();
+    let of_modules = registry.modules().filter_map(|name| registry.of_module(name, false).ok());
+    let mut all: Vec<&Task> = of_modules.flatten().collect();
+    all.sort_by_key(|task| std::cmp::Reverse((task.created, task.sequence)));
+    let now_millis = wall_micros() / 1000;
+    let views = all.into_iter().take(ASKED_MAX);
+    Value::from_iter(views.map(|task| task_view(task, registry.progress(task.id), now_millis)))
+}
+
+fn task_view(task: &Task, Progress { completed, total }: Progress, now_millis: i64) -> Value {
+    let about = &task.about;
+    let began = task.started.unwrap_or(task.created);
+    let is_over = task.state.is_final();
+    json!({
+        "id": task.id.to_string(),
+        "kind": about.kind,
+        "keyspace": about.keyspace,
+        "table": about.table,
+        "state": task.state.name(),
+        "error": match &task.state {
+            State::Failed(why) => Some(why),
+            _ => None,
+        },
+        "progress": (0.0 < total).then(|| (completed / total).clamp(0.0, 1.0)),
+        "elapsed_ms": task.ended.unwrap_or(now_millis).saturating_sub(began).max(0),
+        "began_at": began,
+        "stoppable": about.abortable && !is_over && !task.is_aborted,
+    })
 }
 
 fn job_view(shard: usize, job: &RunningCompaction, now_micros: i64) -> Value {
@@ -219,10 +256,16 @@ fn ended_view(record: &CompactionRecord) -> Value {
     })
 }
 
-/// Asks a merge to end, by its `id`.
+/// Asks a task or a merge to end, by its `id`.
 pub(super) async fn stop(call: &Call) -> Result<Answer, Answer> {
     let id = call.parameter("id").and_then(|text| text.parse::<Uuid>().ok());
     let id = id.ok_or_else(|| Answer::refused(400, "id: not one of a task"))?;
+    let tasks = Tasks::of_shard();
+    if tasks.registry().asked(id).is_ok_and(|task| !task.state.is_final()) {
+        tasks.abort(id).map_err(|_| Answer::refused(400, "the task cannot be stopped"))?;
+        tracing::info!(target: "api", "task {id} is stopped, as the console asked for");
+        return Ok(Answer::done());
+    }
     let asked = runtime::on_all_shards(move || async move {
         let storage = runtime::local::try_get::<Storage>();
         storage.is_some_and(|storage| storage.stop_compaction(id))
@@ -239,6 +282,7 @@ pub(super) async fn stop(call: &Call) -> Result<Answer, Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::{About, Registry};
 
     #[test]
     fn counts_of_shards_add_up() {
@@ -256,6 +300,24 @@ mod tests {
         assert_eq!((&view["sstables"], &view["disk_bytes"]), (&json!(2), &json!(200)));
         assert_eq!((&view["reads"], &view["read_us"]), (&json!(40), &json!(1.0)));
         assert_eq!((&view["write_us"], &view["comment"]), (&Value::Null, &json!("<b>")));
+    }
+
+    #[test]
+    fn a_task_of_an_operator_is_told() {
+        let mut registry = Registry::new(&["compaction"], 0, 60_000);
+        let about = About { kind: "major".to_owned(), abortable: true, ..About::default() };
+        let id = Uuid::from_u128(7);
+        registry.create(id, "compaction", None, about, 1_000).unwrap();
+        registry.start(id, 2_000);
+        registry.note_progress(id, 1.0, 4.0);
+        let view = |registry: &Registry| {
+            task_view(registry.get(id).unwrap(), registry.progress(id), 5_000)
+        };
+        let told = view(&registry);
+        assert_eq!((&told["progress"], &told["elapsed_ms"]), (&json!(0.25), &json!(3000)));
+        assert_eq!((&told["state"], &told["stoppable"]), (&json!("running"), &json!(true)));
+        registry.abort(id).unwrap();
+        assert_eq!(view(&registry)["stoppable"], json!(false));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod registry;
 
 use cluster::uuids::random_uuid;
 use model::Uuid;
-pub(crate) use registry::{ABORTED, About, Refusal, Registry, State, Task};
+pub(crate) use registry::{ABORTED, About, Progress, Refusal, Registry, State, Task};
 use runtime::sync::Notify;
 use runtime::task::Scope;
 use runtime::time::{timeout, wall_micros};

@@ -125,7 +125,7 @@ async function tasks() {
   showTasks(await get("tasks"), async (row) => {
     try {
       await post(`tasks/stop?id=${encodeURIComponent(row.id)}`);
-      say(byId("tasks-status"), `${row.kind} of ${row.table} is asked to stop.`);
+      say(byId("tasks-status"), `${row.kind} is asked to stop.`);
     } catch (refused) {
       say(byId("tasks-status"), refused.message);
     }

@@ -149,6 +149,18 @@ export function showHot(told) {
 
 // Tasks.
 
+function askedColumns(stop) {
+  return [
+    { name: "Task", head: true, cell: (row) => row.kind },
+    { name: "Of", cell: (row) => [row.keyspace, row.table].filter(Boolean).join(".") || "all" },
+    { name: "State", cell: (row) => row.error ? el("span", {}, row.state, el("span", { class: "note-text" }, row.error)) : row.state },
+    { name: "Progress", cell: (row) => row.progress === null ? "–" : share(row.progress, percent(row.progress)) },
+    { name: "Began", num: true, cell: (row) => new Date(row.began_at).toLocaleTimeString() },
+    { name: "Ran for", num: true, cell: (row) => span(row.elapsed_ms / 1000) },
+    { name: "", cell: (row) => row.stoppable ? stopButton(row, stop, `Stop ${row.kind}`) : "" },
+  ];
+}
+
 function taskColumns(stop) {
   return [
     { name: "Task", head: true, cell: (row) => row.kind },
@@ -159,12 +171,11 @@ function taskColumns(stop) {
     { name: "Written", num: true, cell: (row) => bytes(row.bytes_written) },
     { name: "Runs for", num: true, cell: (row) => span(row.elapsed_ms / 1000) },
     { name: "Left, about", num: true, cell: (row) => row.remaining_ms === null ? "–" : span(row.remaining_ms / 1000) },
-    { name: "", cell: (row) => stopButton(row, stop) },
+    { name: "", cell: (row) => stopButton(row, stop, `Stop ${row.kind} of ${row.table} on shard ${row.shard}`) },
   ];
 }
 
-function stopButton(row, stop) {
-  const label = `Stop ${row.kind} of ${row.table} on shard ${row.shard}`;
+function stopButton(row, stop, label) {
   const button = el("button", { type: "button", "aria-label": label }, "Stop");
   button.dataset.key = row.id;
   button.addEventListener("click", () => {
@@ -188,8 +199,9 @@ export function showTasks(told, stop) {
   const held = told.held ? `, ${exact(told.held)} wait for room on the disk` : "";
   say(byId("tasks-status"), `${exact(told.running.length)} running, ${exact(told.pending)} due${held}`);
   const focused = document.activeElement?.dataset?.key;
+  table(byId("tasks-asked"), askedColumns(stop), told.asked, "None of late.");
   table(byId("tasks-running"), taskColumns(stop), told.running, "Nothing runs.");
-  if (focused) byId("tasks-running").querySelector(`button[data-key="${focused}"]`)?.focus();
+  if (focused) byId("tasks").querySelector(`button[data-key="${focused}"]`)?.focus();
   table(byId("tasks-ended"), endedColumns, told.ended, "None within a week.");
 }
 
