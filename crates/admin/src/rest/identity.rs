@@ -45,6 +45,16 @@ pub(super) fn operations(api: &mut Api) {
         "Bytes of the node's SSTables",
         async |door: &Rc<Door>, _: &Call| Ok(Answer::json(json!(load(door).await))),
     );
+    let path = "/storage_service/metrics/load";
+    api.get(path, "Bytes of the node's SSTables", async |door: &Rc<Door>, _: &Call| {
+        Ok(Answer::json(json!(load(door).await)))
+    });
+    api.tells("/storage_service/data_file/locations", "Where SSTables are", |_| {
+        let shown = cluster::Settings::of_shard().shown();
+        let option = shown.into_iter().find(|option| option.name == "data_file_directories");
+        let folders = option.and_then(|option| serde_json::from_str(&option.value).ok());
+        folders.unwrap_or_else(|| json!([]))
+    });
     api.get("/storage_service/load_map", "Bytes of each node's SSTables", load_map);
     for (path, summary) in [
         ("/storage_service/nodes/joining", "Nodes that join: none does"),
@@ -65,6 +75,7 @@ pub(super) fn operations(api: &mut Api) {
     api.post(path, "Lets no client in any more and writes all memtables", drain);
     together(api);
     refused(api);
+    later(api);
 }
 
 fn mode() -> &'static str {
@@ -129,6 +140,33 @@ fn together(api: &mut Api) {
         let text = format!("Can't find a view {}", call.segment("name"));
         Err(Answer::refused(400, text))
     });
+}
+
+/// What this version cannot do.
+fn later(api: &mut Api) {
+    const KINDS: &str = "tables are not moved between tablets and vnodes yet";
+    let path = "/storage_service/vnode_tablet_migrations/keyspaces/{keyspace}";
+    let summary = "Gives a keyspace tablets";
+    api.cannot(Method::POST, path, summary, KINDS);
+    api.cannot(Method::GET, path, "How far that is", KINDS);
+    let path = "/storage_service/vnode_tablet_migrations/keyspaces/{keyspace}/finalization";
+    api.cannot(Method::POST, path, "Ends it", KINDS);
+    let path = "/storage_service/vnode_tablet_migrations/node/storage_mode";
+    api.cannot(Method::PUT, path, "Has the node take part", KINDS).takes(
+        "intended_mode",
+        Kind::OneOf(&["tablets", "vnodes"]),
+        "What it is to have",
+    );
+    let why = "no dictionary is trained yet: SSTables are compressed without one";
+    let path = "/storage_service/retrain_dict";
+    api.cannot(Method::POST, path, "Trains the dictionary of a table", why)
+        .takes("keyspace", Kind::Text, "Its keyspace")
+        .takes("cf", Kind::Text, "The table");
+    let why = "compression is not tried out yet: the metric compression_ratio has that of now";
+    let path = "/storage_service/estimate_compression_ratios";
+    api.cannot(Method::GET, path, "How well other compression would do", why)
+        .takes("keyspace", Kind::Text, "The keyspace")
+        .takes("cf", Kind::Text, "The table");
 }
 
 /// What one node cannot do.

@@ -3,15 +3,20 @@
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::tables::{all, listed};
+use super::work::{Tables, Work, finished, start};
 use crate::call::{Answer, Call};
+use crate::tasks::{Running, SNAPSHOT};
 use model::TableId;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storage::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag, Storage,
 };
+
+const WORK: Work = Work { module: SNAPSHOT, name: "snapshot", stops: &[] };
 
 pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/snapshots";
@@ -27,6 +32,11 @@ pub(super) fn operations(api: &mut Api) {
         .takes("cf", Kind::Text, "Tables of the one keyspace, with commas between")
         .takes("sf", Kind::Flag, "Whether memtables are left out")
         .takes("ttl", Kind::Text, "It is cleared after so many s, m, h or d");
+    let everywhere = "/storage_service/tablets/snapshots";
+    api.post(everywhere, "Takes a snapshot on all nodes", take_everywhere)
+        .needs("tag", Kind::Text, "Its name")
+        .takes("keyspace", Kind::Text, "A keyspace; all without it")
+        .takes("table", Kind::Text, "Tables of it, with commas between");
     api.delete(path, "Clears snapshots", clear)
         .takes("tag", Kind::Text, "Those of this name")
         .takes("kn", Kind::Text, "Those of keyspaces, with commas between")
@@ -101,9 +111,37 @@ async fn take(door: &Rc<Door>, call: &Call) -> Answered {
         false => Memtables::Flushed,
     };
     let ttl = ttl(call.parameter("ttl").unwrap_or_default())?;
-    let storage = runtime::local::get::<Storage>();
-    storage.take_snapshot(tables, SnapshotOrder { tag, memtables, ttl }).await.map_err(refused)?;
-    Ok(Answer::done())
+    taken(tables, SnapshotOrder { tag, memtables, ttl }).await
+}
+
+/// `tag`, `keyspace`, `table` (tables of it): the same, on all nodes.
+async fn take_everywhere(door: &Rc<Door>, call: &Call) -> Answered {
+    let tag = SnapshotTag::new(call.parameter("tag").unwrap_or_default());
+    let tag = tag.map_err(|why| Answer::refused(400, why))?;
+    let tables = match call.given("keyspace") {
+        Some(keyspace) => listed(door, call, keyspace, "table")?,
+        None => all(&door.cluster.schema()),
+    };
+    taken(tables, SnapshotOrder { tag, memtables: Memtables::Flushed, ttl: None }).await
+}
+
+/// Takes a snapshot, as a task.
+async fn taken(ids: Vec<TableId>, order: SnapshotOrder) -> Answered {
+    // How it ended, in more than words.
+    let ended = Rc::new(RefCell::new(None));
+    let (told, tables) = (ended.clone(), Tables::all(ids.clone()));
+    let id = start(WORK, &tables, async move |task: Rc<Running>| {
+        task.check()?;
+        let taken = runtime::local::get::<Storage>().take_snapshot(ids, order).await;
+        let text = taken.as_ref().map(|_| ()).map_err(ToString::to_string);
+        *told.borrow_mut() = taken.err();
+        text
+    })?;
+    let finished = finished(id).await;
+    match ended.borrow_mut().take() {
+        Some(error) => Err(refused(error)),
+        None => finished.map(|()| Answer::done()),
+    }
 }
 
 /// `tag`, `kn` (keyspaces), `cf` (a table); what is not said is any.

@@ -8,7 +8,7 @@ use super::api::Answered;
 use super::compaction::injected;
 use super::task_manager::refused;
 use crate::call::Answer;
-use crate::tasks::{About, COMPACTION, Running, State, Tasks};
+use crate::tasks::{About, COMPACTION, Running, SNAPSHOT, State, Tasks};
 use cluster::{Cluster, TableEntry};
 use model::{TableId, Uuid};
 use runtime::task::join_all;
@@ -83,7 +83,8 @@ impl Tables {
             },
             keyspace: self.keyspace.clone(),
             table: self.table.clone(),
-            abortable: true,
+            // A snapshot is taken as a whole.
+            abortable: work.module != SNAPSHOT,
             of_user: true,
             ..About::default()
         }
