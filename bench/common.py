@@ -110,7 +110,12 @@ SUITE_OPTIONS = """--memory 1G --unsafe-bypass-fsync 1 --kernel-page-cache 1 --a
     --write-request-timeout-in-ms 300000 --request-timeout-in-ms 300000
     --user-defined-function-time-limit-ms 1000 --experimental-features=udf
     --enable-user-defined-functions 1 --strict-allow-filtering true --enable-tablets true
-    --alternator-ttl-period-in-seconds 0.5 --sstable-format mt""".split()
+    --alternator-ttl-period-in-seconds 0.5 --sstable-format mt
+    --authenticator PasswordAuthenticator --authorizer CassandraAuthorizer
+    --auth-superuser-name cassandra""".split()
+# The superuser's password, "cassandra", hashed, as the launcher gives it.
+SUITE_OPTIONS.append("--auth-superuser-salted-password=$6$x7IFjiX5VCpvNiFk$2IfjTvSyGL7zerpV."
+                     "wbY7mJjaRCrJ/68dtT3UpT.sSmNYz1bPjtn3mH.kJKFvaZ2T4SbVeBijjmwGjcb83LlV/")
 
 SUITE_PLUGIN = '''
 import json, os, pytest

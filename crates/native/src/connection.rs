@@ -14,6 +14,7 @@ use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
 use crate::handshake::Handshakes;
 use crate::intake::Intake;
+use crate::login::Failures;
 use crate::outbox::{Carriage, Outbox};
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
@@ -45,6 +46,17 @@ const STUCK_MIN: Duration = Duration::from_secs(30);
 /// A connection ends before its client ends it.
 pub(crate) struct Ended;
 
+/// How far the login of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Login {
+    /// Nobody has to log in, or STARTUP is still to come, or it is done.
+    NotAsked,
+    /// AUTHENTICATE was sent.
+    Asked,
+    /// A password is being looked at.
+    UnderWay,
+}
+
 /// One client.
 pub(crate) struct Connection {
     server: Rc<Server>,
@@ -70,6 +82,7 @@ pub(crate) struct Connection {
     knows_rate_limits: Cell<bool>,
     knows_tablets: Cell<bool>,
     started: Cell<bool>,
+    login: Cell<Login>,
     registered: Cell<Registered>,
     /// What STARTUP said, for `system.clients`.
     pub(crate) options: RefCell<Vec<(String, String)>>,
@@ -101,6 +114,7 @@ impl Connection {
             knows_rate_limits: Cell::new(false),
             knows_tablets: Cell::new(false),
             started: Cell::new(false),
+            login: Cell::new(Login::NotAsked),
             registered: Cell::new(Registered::default()),
             options: RefCell::new(Vec::new()),
             stopping: Notify::new(),
@@ -119,7 +133,34 @@ impl Connection {
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        if self.started.get() { Stage::Ready } else { Stage::Established }
+        match (self.started.get(), self.login.get()) {
+            (true, _) => Stage::Ready,
+            (false, Login::NotAsked) => Stage::Established,
+            (false, Login::Asked | Login::UnderWay) => Stage::Authenticating,
+        }
+    }
+
+    /// Whether a login is expected, which is under way from now on.
+    pub(crate) fn begins_login(&self) -> bool {
+        let is_expected = self.login.get() == Login::Asked;
+        if is_expected {
+            self.login.set(Login::UnderWay);
+        }
+        is_expected
+    }
+
+    /// Its requests are answered from now on.
+    pub(crate) fn logged_in(&self) {
+        self.login.set(Login::NotAsked);
+        self.started.set(true);
+    }
+
+    pub(crate) fn failures(&self) -> &Failures {
+        self.server.failures()
+    }
+
+    pub(crate) fn processor(&self) -> &query::Processor {
+        self.server.processor()
     }
 
     /// Requests that were let in.
@@ -408,7 +449,7 @@ impl Connection {
     }
 
     fn start(&self, version: u8, stream: i16, options: &[(&str, &str)]) -> Result<(), Ended> {
-        if self.started.get() {
+        if self.started.get() || self.login.get() != Login::NotAsked {
             return Err(self.protocol_error(stream, "STARTUP was sent already".to_string()));
         }
         let find = |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, v)| *v);
@@ -436,8 +477,7 @@ impl Connection {
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
         let pairs = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         self.options.replace(pairs.collect());
-        self.started.set(true);
-        self.outbox.push(|out| response::empty(out, version, stream, opcode::READY));
+        self.welcome(version, stream);
         if 5 <= version {
             let packing = if compression.is_some() { Packing::Lz4 } else { Packing::Plain };
             self.segments.set(Some(packing));
@@ -447,6 +487,25 @@ impl Connection {
             self.outbox.carry(Carriage::Envelopes(compression));
         }
         Ok(())
+    }
+
+    /// Answers STARTUP: requests may come, or first a login.
+    fn welcome(&self, version: u8, stream: i16) {
+        let class = match self.session.is_trusted() || self.session.role().is_some() {
+            true => None,
+            false => self.server.cluster().access().authenticator().class_name(),
+        };
+        let Some(class) = class else {
+            self.started.set(true);
+            self.outbox.push(|out| response::empty(out, version, stream, opcode::READY));
+            return;
+        };
+        self.login.set(Login::Asked);
+        self.outbox.push(|out| {
+            let start = frame::begin(out, version, 0, stream, opcode::AUTHENTICATE);
+            crate::wire::string(out, class);
+            frame::finish(out, start);
+        });
     }
 
     fn register(

@@ -30,6 +30,7 @@ pub(crate) mod opcode {
     pub(crate) const ERROR: u8 = 0x00;
     pub(crate) const STARTUP: u8 = 0x01;
     pub(crate) const READY: u8 = 0x02;
+    pub(crate) const AUTHENTICATE: u8 = 0x03;
     pub(crate) const OPTIONS: u8 = 0x05;
     pub(crate) const SUPPORTED: u8 = 0x06;
     pub(crate) const QUERY: u8 = 0x07;
@@ -40,6 +41,7 @@ pub(crate) mod opcode {
     pub(crate) const EVENT: u8 = 0x0c;
     pub(crate) const BATCH: u8 = 0x0d;
     pub(crate) const AUTH_RESPONSE: u8 = 0x0f;
+    pub(crate) const AUTH_SUCCESS: u8 = 0x10;
 }
 
 /// A request's header.

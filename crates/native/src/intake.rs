@@ -297,7 +297,12 @@ impl<'a> Intake<'a> {
     async fn start_request(&mut self, header: Header, body: &[u8]) -> Result<(), Ended> {
         let connection = self.connection;
         match header.opcode {
-            opcode::OPTIONS | opcode::STARTUP | opcode::REGISTER | opcode::AUTH_RESPONSE => {
+            opcode::AUTH_RESPONSE => {
+                self.body = None;
+                let body = connection.unpacked(&header, body)?;
+                connection.take_login(&header, &body, self.requests)
+            }
+            opcode::OPTIONS | opcode::STARTUP | opcode::REGISTER => {
                 self.body = None;
                 let body = connection.unpacked(&header, body)?;
                 let unsent = connection.outbox.unsent_bytes();

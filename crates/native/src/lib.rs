@@ -2,8 +2,9 @@
 //! awareness. The only crate that knows the wire formats and error codes of CQL clients.
 //!
 //! In reading order: [`server`] (listeners, where a connection goes), `connection` (one client),
-//! `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its writing loop),
-//! `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries them).
+//! `login` (who it is), `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its
+//! writing loop), `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries
+//! them).
 //!
 //! Invariants
 //!  - *nobody-else-notices*: what one client sends wrong ends in an error to it, or the end of its
@@ -16,6 +17,7 @@ mod connection;
 mod frame;
 mod handshake;
 mod intake;
+mod login;
 mod outbox;
 mod request;
 mod response;

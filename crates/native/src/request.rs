@@ -16,7 +16,6 @@ pub(crate) enum Request<'a> {
     Options,
     Startup(Vec<(&'a str, &'a str)>),
     Register(Vec<&'a str>),
-    AuthResponse,
     Query { text: &'a str, parameters: Parameters<'a> },
     Prepare { text: &'a str, keyspace: Option<&'a str> },
     Execute { id: &'a [u8], metadata_id: Option<&'a [u8]>, parameters: Parameters<'a> },
@@ -95,6 +94,12 @@ pub(crate) struct Dialect {
     pub(crate) metadata_ids: bool,
 }
 
+/// The token of an AUTH_RESPONSE; none is as good as an empty one.
+pub(crate) fn auth_token(body: &[u8]) -> Result<&[u8], Damaged> {
+    let mut cursor = Cursor::new(body);
+    Ok(bytes(&mut cursor)?.unwrap_or_default())
+}
+
 /// Parses a body. `has_payload`: a custom payload stands first, and is passed over.
 pub(crate) fn parse<'a>(
     code: u8,
@@ -122,7 +127,6 @@ pub(crate) fn parse<'a>(
             let names = (0..count).map(|_| string(body));
             Ok(Request::Register(names.collect::<Result<_, Damaged>>()?))
         }
-        opcode::AUTH_RESPONSE => Ok(Request::AuthResponse),
         opcode::QUERY => {
             let text = long_string(body)?;
             Ok(Request::Query { text, parameters: parameters(body, dialect)? })

@@ -12,6 +12,7 @@
 use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
+use crate::login::Failures;
 use crate::supported::{Facts, ShardAware};
 use crate::tally::{Served, Tally};
 use cluster::{Cluster, Settings};
@@ -107,6 +108,7 @@ pub struct Server {
     processor: Rc<Processor>,
     admission: Rc<Admission>,
     handshakes: Handshakes,
+    failures: Failures,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     /// Tells connections in their handshake to end.
@@ -135,6 +137,7 @@ impl Server {
         let server = Rc::new(Server {
             admission: Admission::live(config.limits, requests_max),
             handshakes: Handshakes::new(handshakes),
+            failures: Failures::default(),
             config,
             shard_aware: Cell::default(),
             cluster: runtime::local::get::<Cluster>(),
@@ -278,6 +281,15 @@ impl Server {
         Counters { handshakes_blocked, ..self.admission.counters() }
     }
 
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Logins that have failed on this shard.
+    pub fn failed_logins(&self) -> u64 {
+        self.failures.count()
+    }
+
     pub(crate) fn handshakes(&self) -> &Handshakes {
         &self.handshakes
     }
@@ -405,6 +417,7 @@ impl Server {
                 address: connection.session.client?,
                 version: connection.version(),
                 stage: connection.stage(),
+                user: connection.session.role(),
                 requests: connection.request_count(),
                 keyspace: connection.session.keyspace().map(|name| name.to_string()),
                 options: connection.options.borrow().clone(),
@@ -421,6 +434,8 @@ impl Server {
 pub enum Stage {
     /// Before STARTUP.
     Established,
+    /// Before the login is done.
+    Authenticating,
     /// Requests are answered.
     Ready,
 }
@@ -430,6 +445,7 @@ impl Stage {
     pub fn name(self) -> &'static str {
         match self {
             Stage::Established => "ESTABLISHED",
+            Stage::Authenticating => "AUTHENTICATING",
             Stage::Ready => "READY",
         }
     }
@@ -446,6 +462,8 @@ pub struct Client {
     /// Unknown until its first request.
     pub version: Option<u8>,
     pub stage: Stage,
+    /// Who is logged in.
+    pub user: Option<String>,
     /// Requests that were let in, since it was started.
     pub requests: u64,
     /// Set by `USE`.

@@ -4,7 +4,7 @@
 
 use crate::options::{Source, Values, offers, parse_bytes};
 use cluster::settings::Offer;
-use cluster::{BootConfig, NodeConfig, Settings};
+use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig, Settings};
 use query::Processor;
 use replication::Coordinator;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -17,6 +17,7 @@ use storage::{SyncMode, WriterDefaults};
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) boot: BootConfig,
+    pub(crate) access: AccessConfig,
     pub(crate) coordinator: replication::Config,
     pub(crate) processor: query::Config,
     /// Every option, for those who let theirs change.
@@ -34,6 +35,8 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
     let started = Coordinator::start(config.coordinator).await;
     started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
+    let cluster = runtime::local::get::<cluster::Cluster>();
+    cluster.secure(config.access).await?;
     Processor::start(config.processor).await;
     runtime::on_all_shards(|| async { crate::limits::provide() }).await;
     match Settings::of_shard().refused().into_iter().next() {
@@ -132,9 +135,29 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
     let boot = BootConfig { node: node_config(values)?, storage };
     Ok(Config {
         boot,
+        access: access(values)?,
         coordinator: replication::Config { batch_memory },
         processor,
         offers: offers(values),
+    })
+}
+
+/// Who may do what, as the options say.
+pub(crate) fn access(values: &Values) -> Result<AccessConfig, String> {
+    let (authenticator, authorizer) = (values.text("authenticator"), values.text("authorizer"));
+    let unknown =
+        |name: &str, given: &str, known: &str| format!("option {name}: {given} is none of {known}");
+    Ok(AccessConfig {
+        authenticator: Authenticator::by_name(authenticator).ok_or_else(|| {
+            let known = "AllowAllAuthenticator, PasswordAuthenticator, TransitionalAuthenticator";
+            unknown("authenticator", authenticator, known)
+        })?,
+        authorizer: Authorizer::by_name(authorizer).ok_or_else(|| {
+            let known = "AllowAllAuthorizer, CassandraAuthorizer, TransitionalAuthorizer";
+            unknown("authorizer", authorizer, known)
+        })?,
+        superuser: values.text("auth_superuser_name").to_owned(),
+        superuser_salted_password: values.text("auth_superuser_salted_password").to_owned(),
     })
 }
 

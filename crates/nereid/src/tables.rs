@@ -145,7 +145,7 @@ fn client_row(client: Client) -> Named {
         ("scheduling_group", text("statement")),
         ("shard_id", i32::from(client.shard).to_be_bytes().to_vec()),
         ("ssl_enabled", vec![u8::from(client.agreed.is_some())]),
-        ("username", text("anonymous")),
+        ("username", text(client.user.as_deref().unwrap_or("anonymous"))),
         ("client_options", listed),
     ];
     if let Some(agreed) = &client.agreed {

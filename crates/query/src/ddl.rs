@@ -37,7 +37,7 @@ use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::syntax::ast::{QualifiedName, SchemaStatement};
 use crate::udf::{ddl as functions, forget_functions};
-use cluster::{ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
+use cluster::{Authorizer, ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
 
@@ -89,7 +89,10 @@ pub(crate) async fn execute(
     }
     let owned = statement.clone();
     let change = move |schema: &Schema| decide(schema, &owned, &context);
-    let events = cluster.change_schema(change).await.map_err(|error| match error {
+    // Who creates something may do everything with it, where that counts.
+    let counts = cluster.access().authorizer() != Authorizer::AllowAll;
+    let creator = session.role().filter(|_| counts);
+    let events = cluster.change_schema_for(creator, change).await.map_err(|error| match error {
         ChangeError::Refused(error) => {
             if let CqlError::Forbidden(rule, _) = &error {
                 met.count(*rule);

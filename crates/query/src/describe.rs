@@ -6,8 +6,8 @@
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
-//! Looks at the shard's snapshot only; [`answer`] is pure. `AND PASSWORDS` is for a superuser, as
-//! in ScyllaDB. There are no roles yet, so nobody is one, and it is refused.
+//! Looks at the shard's snapshot only; [`answer`] is pure. Roles are not described yet, so
+//! `AND PASSWORDS` is refused.
 
 mod paging;
 #[cfg(test)]

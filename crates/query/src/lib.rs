@@ -4,11 +4,13 @@
 //! [`processor`] keeps prepared statements and leads the rest, `ahead` fetches what statements that
 //! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
 //! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
-//! schema, `levels` lists service levels; `routing` tells where a statement belongs. [`session`],
+//! schema, [`access`] what concerns roles, grants and service levels, and checks who may execute a
+//! statement; `routing` tells where a statement belongs. [`session`],
 //! [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol above deals in;
 //! [`options`] are what the node is told, [`guardrail`] counts which of them were met; [`offline`]
 //! serves tools that have no node.
 
+pub mod access;
 mod ahead;
 mod batch;
 mod cache;
@@ -20,7 +22,6 @@ mod functions;
 pub mod guardrail;
 mod ids;
 mod json;
-mod levels;
 mod markers;
 mod modify;
 pub mod offline;

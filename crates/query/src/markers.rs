@@ -82,8 +82,8 @@ pub(crate) struct Markers {
     /// What the analysis depends on besides the schema.
     pub(crate) options: Rc<Options>,
     dialect: Dialect,
-    /// Whether users' functions or aggregates are called.
-    pub(crate) calls_users: bool,
+    /// The functions and aggregates of users that are called.
+    pub(crate) called: Vec<auth::Resource>,
 }
 
 impl Markers {
@@ -98,7 +98,7 @@ impl Markers {
             key_variables: Vec::new(),
             options,
             dialect,
-            calls_users: false,
+            called: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The processor of one shard: statements in, answers out.
 
+use crate::access::{self, login};
 use crate::batch;
 use crate::cache::{Cache, CacheStats, Unprepared};
 use crate::error::CqlError;
@@ -15,7 +16,7 @@ use crate::syntax::ast;
 use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
-use crate::{ddl, describe, levels, modify, select};
+use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings, TableEntry, TableKind, TraceRules};
 use model::schema::UserFunction;
 use replication::{Coordinator, WriteError};
@@ -102,6 +103,7 @@ pub struct Processor {
     timeouts: Timeouts,
     traces: trace::Writes,
     trace_rules: Rc<TraceRules>,
+    hashing: login::Hashing,
 }
 
 impl Processor {
@@ -122,6 +124,7 @@ impl Processor {
             timeouts: Timeouts::registered(&Settings::of_shard(), &config),
             traces: trace::Writes::new(),
             trace_rules: TraceRules::of_shard(),
+            hashing: login::Hashing::new(),
         })
     }
 
@@ -298,6 +301,9 @@ impl Processor {
         if let Some(trace) = parameters.trace {
             statements.iter().for_each(|statement| trace.statement(statement));
         }
+        for statement in &statements {
+            access::check::statement(&self.cluster, session, statement)?;
+        }
         let mut values = Vec::with_capacity(entries.len());
         for (statement, entry) in statements.iter().zip(entries) {
             values.push(statement.values(&entry.values)?);
@@ -313,9 +319,13 @@ impl Processor {
         let calls = Calls::default();
         let mut request = self.request(&[], parameters, &warnings, now_micros);
         request.calls = statements.iter().any(|it| it.calls_users).then_some(&calls);
+        request.timeout = self.timeout_of_session(session);
         let mut response = batch::execute(kind, &items, None, &request).await?;
         let plans = items.iter().map(|item| item.plan);
         self.options.met.tally.count_batch(kind, plans);
+        if statements.iter().any(|it| it.writes_access) {
+            Box::pin(self.reload_access()).await?;
+        }
         response.warn(warnings.take());
         Ok(response)
     }
@@ -326,13 +336,17 @@ impl Processor {
         statement: &Statement,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
+        access::check::statement(&self.cluster, session, statement)?;
         let values = statement.values(&parameters.values)?;
         let warnings = Warnings::default();
         let now_micros = runtime::time::wall_micros();
         let calls = Calls::default();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.calls = statement.calls_users.then_some(&calls);
-        request.timeout = timeout(statement.timeout(), &request.env())?;
+        request.timeout = match timeout(statement.timeout(), &request.env())? {
+            None => self.timeout_of(session, statement)?,
+            said => said,
+        };
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
         }
@@ -370,10 +384,13 @@ impl Processor {
                 Box::pin(ddl::execute(self, session, change, timestamp)).await
             }
             Plan::Describe(what) => describe::execute(session, what, parameters),
-            Plan::Levels(columns) => Ok(Response::of(ResponseKind::Rows(levels::none(columns)))),
+            Plan::Access(what) => Box::pin(access::execute::statement(self, session, what)).await,
         };
         let mut response = answered?;
         self.options.met.tally.count(&statement.plan, &request, &response);
+        if statement.writes_access {
+            Box::pin(self.reload_access()).await?;
+        }
         response.warn(warnings.take());
         self.note(parameters, || match &response.kind {
             ResponseKind::Rows(rows) => {
@@ -383,6 +400,58 @@ impl Processor {
             _ => "Done processing - preparing a result".to_owned(),
         });
         Ok(response)
+    }
+
+    /// How long a statement may take by its service level, or that of who executes it.
+    #[inline]
+    fn timeout_of(
+        &self,
+        session: &Session,
+        statement: &Statement,
+    ) -> Result<Option<Duration>, CqlError> {
+        match &statement.plan {
+            Plan::Select(plan) => match &plan.service_level {
+                Some(name) => self.timeout_of_level(name),
+                None => Ok(self.timeout_of_session(session)),
+            },
+            _ => Ok(self.timeout_of_session(session)),
+        }
+    }
+
+    #[cold]
+    fn timeout_of_level(&self, name: &str) -> Result<Option<Duration>, CqlError> {
+        let state = self.cluster.access().state();
+        match state.level(name) {
+            Some(level) => Ok(level.timeout),
+            None if [auth::level::DEFAULT, auth::level::DRIVER].contains(&name) => Ok(None),
+            None => Err(CqlError::Invalid(format!("Service level '{name}' doesn't exist"))),
+        }
+    }
+
+    #[inline]
+    fn timeout_of_session(&self, session: &Session) -> Option<Duration> {
+        session.timeout(&self.cluster.access().state())
+    }
+
+    /// Shows what a superuser has written into the tables of roles and grants.
+    async fn reload_access(&self) -> Result<(), CqlError> {
+        let reloaded = self.cluster.reload_access().await;
+        reloaded.map_err(|error| CqlError::Server(error.to_string()))
+    }
+
+    /// Logs a session in by name and password.
+    pub async fn log_in(
+        &self,
+        session: &Session,
+        name: &str,
+        password: &str,
+    ) -> Result<(), CqlError> {
+        login::log_in(self, session, name, password).await
+    }
+
+    /// Where passwords are hashed.
+    pub(crate) fn hashing(&self) -> &login::Hashing {
+        &self.hashing
     }
 
     async fn truncate(

@@ -1,33 +1,175 @@
 //! What a connection is to the processor: who is at the other end, and which keyspace is in use.
+//!
+//! Invariants
+//!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a statement
+//!    may be executed - holds for the generation of roles and grants in which it was found, and for
+//!    no other.
 
-use std::cell::RefCell;
+use auth::{Rights, State};
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
+
+/// Statements that a session remembers it may execute.
+const CLEARED: usize = 64;
 
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
     /// The keyspace set by `USE`.
     pub keyspace: RefCell<Option<Rc<str>>>,
-    /// Who is logged in; `None` without authentication.
+    /// Who is logged in; `None`: nobody.
     pub user: RefCell<Option<String>>,
     /// Where the client is; `None` for this node itself.
     pub client: Option<SocketAddr>,
+    /// Whether it may do everything without being anybody.
+    is_trusted: Cell<bool>,
+    rights: RefCell<Option<Rc<Rights>>>,
+    /// By a statement's number, at a place that it says: the number, and the generation in which
+    /// it was allowed. Empty until the first one is.
+    cleared: RefCell<Box<[(u64, u64)]>>,
+    /// Of the role's service level, and the generation in which it was looked up.
+    timeout: Cell<(u64, Option<Duration>)>,
 }
 
 impl Session {
-    /// A connection of a client.
+    /// A connection of a client. Nobody is logged in, so where permissions count it may do nothing
+    /// until [`Session::log_in`].
     pub fn new(client: SocketAddr) -> Session {
-        Session { client: Some(client), ..Session::internal() }
+        Session { client: Some(client), ..Session::nobody() }
     }
 
     /// This node itself: may do everything.
     pub fn internal() -> Session {
-        Session { keyspace: RefCell::new(None), user: RefCell::new(None), client: None }
+        Session { is_trusted: Cell::new(true), ..Session::nobody() }
+    }
+
+    /// A connection of whoever the operating system lets in, as through the maintenance socket: may
+    /// do everything, without a login.
+    pub fn maintenance() -> Session {
+        Session::internal()
+    }
+
+    fn nobody() -> Session {
+        Session {
+            keyspace: RefCell::new(None),
+            user: RefCell::new(None),
+            client: None,
+            is_trusted: Cell::new(false),
+            rights: RefCell::new(None),
+            cleared: RefCell::new(Box::default()),
+            timeout: Cell::new((u64::MAX, None)),
+        }
+    }
+
+    /// Whoever is at the other end has proven to be that role.
+    pub fn log_in(&self, role: &str) {
+        *self.user.borrow_mut() = Some(role.to_owned());
+        *self.rights.borrow_mut() = None;
+        *self.cleared.borrow_mut() = Box::default();
+        self.timeout.set((u64::MAX, None));
     }
 
     /// The keyspace in use.
     pub fn keyspace(&self) -> Option<Rc<str>> {
         self.keyspace.borrow().clone()
+    }
+
+    /// Who is logged in.
+    pub fn role(&self) -> Option<String> {
+        self.user.borrow().clone()
+    }
+
+    /// Whether it may do everything without being anybody.
+    pub fn is_trusted(&self) -> bool {
+        self.is_trusted.get()
+    }
+
+    /// Whose permissions count (*checked-of-now*).
+    pub(crate) fn rights(&self, state: &State) -> Rc<Rights> {
+        if let Some(rights) = &*self.rights.borrow()
+            && rights.generation == state.generation()
+        {
+            return rights.clone();
+        }
+        let user = self.user.borrow();
+        let rights = match user.as_deref() {
+            Some(role) => state.rights(role),
+            None => {
+                Rights { roles: Vec::new(), is_superuser: false, generation: state.generation() }
+            }
+        };
+        let rights = Rc::new(rights);
+        *self.rights.borrow_mut() = Some(rights.clone());
+        rights
+    }
+
+    /// Whether the statement of that number was allowed in that generation. Costs a look at one
+    /// place.
+    #[inline]
+    pub(crate) fn is_cleared(&self, statement: u64, generation: u64) -> bool {
+        let cleared = self.cleared.borrow();
+        cleared.get(statement as usize % CLEARED) == Some(&(statement, generation))
+    }
+
+    /// It was allowed.
+    pub(crate) fn clear(&self, statement: u64, generation: u64) {
+        let mut cleared = self.cleared.borrow_mut();
+        if cleared.is_empty() {
+            // No statement has the greatest number.
+            *cleared = vec![(u64::MAX, 0); CLEARED].into_boxed_slice();
+        }
+        cleared[statement as usize % CLEARED] = (statement, generation);
+    }
+
+    /// How long requests may take by the service level of whoever is logged in.
+    #[inline]
+    pub(crate) fn timeout(&self, state: &State) -> Option<Duration> {
+        let (generation, timeout) = self.timeout.get();
+        if generation == state.generation() {
+            return timeout;
+        }
+        let user = self.user.borrow();
+        let level = user.as_deref().and_then(|role| state.effective_level(role));
+        let timeout = level.and_then(|level| level.timeout).map(|(_, timeout)| timeout);
+        self.timeout.set((state.generation(), timeout));
+        timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::Change;
+
+    #[test]
+    fn what_was_allowed_holds_for_its_generation_and_its_role() {
+        let session = Session::new(SocketAddr::from(([127, 0, 0, 1], 9)));
+        assert!(!session.is_cleared(3, 7));
+        session.clear(3, 7);
+        assert!(session.is_cleared(3, 7) && !session.is_cleared(3, 8));
+        assert!(!session.is_cleared(3 + CLEARED as u64, 7));
+        session.log_in("a");
+        assert!(!session.is_cleared(3, 7));
+    }
+
+    #[test]
+    fn rights_are_those_of_now() {
+        let role = |name: &str, is_superuser| Change::Role {
+            name: name.to_owned(),
+            can_login: true,
+            is_superuser,
+            salted_hash: None,
+        };
+        let mut state = State::of([role("a", false)]);
+        let session = Session::new(SocketAddr::from(([127, 0, 0, 1], 9)));
+        assert!(session.rights(&state).roles.is_empty());
+        session.log_in("a");
+        assert!(!session.rights(&state).is_superuser);
+        state.apply(role("a", true));
+        assert!(session.rights(&state).is_superuser);
+        state.apply(Change::Forget("a".to_owned()));
+        assert!(!session.rights(&state).is_superuser);
     }
 }

@@ -1,9 +1,9 @@
 //! A statement analysed against one version of the schema.
 
+use crate::access::{self, needs};
 use crate::batch::{self, BatchPlan};
 use crate::error::CqlError;
 use crate::fragments;
-use crate::levels;
 use crate::markers::{self, Markers, Variables};
 use crate::modify::{ModifyPlan, prepare_delete, prepare_insert, prepare_update};
 use crate::options::Options;
@@ -13,12 +13,13 @@ use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
 use crate::syntax::{self, ast};
 use crate::term::{Preparer, Receiver, Term};
-use cluster::{Schema, TableEntry};
+use cluster::{Cluster, Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
 use replication::{Consistency, WriteKind};
 use runtime::task::yield_if_needed;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a statement does.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub(crate) enum Plan {
     /// With the marker of its `USING TIMESTAMP`, if it has one.
     Schema(Box<ast::SchemaStatement>, Option<Term>),
     Describe(Box<ast::Describe>),
-    /// A list of service levels, with its columns.
-    Levels(Rc<ResultMetadata>),
+    /// About roles, grants or service levels.
+    Access(Box<ast::AccessStatement>),
 }
 
 /// An analysed statement.
@@ -50,7 +51,16 @@ pub(crate) struct Statement {
     /// Whether it calls users' functions or aggregates.
     pub(crate) calls_users: bool,
     dialect: Dialect,
+    /// Unlike that of any other analysed statement of this process.
+    pub(crate) number: u64,
+    /// What whoever executes it needs, as far as that does not depend on the session.
+    pub(crate) needs: Vec<auth::Need>,
+    /// Whether it writes into the tables of roles and grants.
+    pub(crate) writes_access: bool,
 }
+
+/// The number of the next statement.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// What an analysis depends on besides text and schema: two that differ in it may bind
 /// differently.
@@ -154,8 +164,11 @@ impl Statement {
             text: Rc::from(text),
             keyspace: keyspace.map(Rc::from),
             version: schema.version,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            needs: needs::of_plan(schema, &plan, &markers.called),
+            writes_access: needs::writes_access(&plan),
             plan,
-            calls_users: markers.calls_users,
+            calls_users: !markers.called.is_empty(),
             dialect: markers.dialect(),
             bind: Rc::new(markers.finish(key_count)?),
         })
@@ -193,7 +206,7 @@ impl Statement {
             Plan::Values(plan) => Some(plan.metadata().clone()),
             Plan::Modify(plan) => plan.result().cloned(),
             Plan::Batch(plan) => plan.result.clone(),
-            Plan::Levels(metadata) => Some(metadata.clone()),
+            Plan::Access(statement) => access::columns(statement),
             _ => None,
         }
     }
@@ -212,7 +225,7 @@ impl Statement {
             Plan::Use(keyspace) => format!("use of {keyspace}"),
             Plan::Schema(..) => "a change of the schema".to_owned(),
             Plan::Describe(_) => "a description".to_owned(),
-            Plan::Levels(_) => "a list of service levels".to_owned(),
+            Plan::Access(_) => "a statement about roles, grants or service levels".to_owned(),
         }
     }
 
@@ -227,7 +240,7 @@ impl Statement {
             | Plan::Use(_)
             | Plan::Schema(..)
             | Plan::Describe(_)
-            | Plan::Levels(_) => {}
+            | Plan::Access(_) => {}
         }
     }
 
@@ -346,14 +359,7 @@ fn plan(
         ast::Statement::PruneView(_) => {
             return Err(CqlError::invalid("Materialized views are not supported yet"));
         }
-        ast::Statement::Access(statement) => match levels::listed(statement) {
-            Some(columns) => (Plan::Levels(columns), 0),
-            None => {
-                return Err(CqlError::invalid(
-                    "Roles, permissions and service levels are not supported yet",
-                ));
-            }
-        },
+        ast::Statement::Access(statement) => (Plan::Access(statement.clone()), 0),
     })
 }
 
@@ -433,6 +439,8 @@ pub(crate) fn table<'s>(
 /// be believed at the next start.
 pub(crate) fn refuse_writes_of_system(table: &TableEntry) -> Result<(), CqlError> {
     match table.schema.keyspace.as_str() {
+        // Superusers may: who executes it asks.
+        _ if Cluster::is_access_table(&table.schema) => Ok(()),
         keyspace @ ("system" | "system_schema") => {
             Err(CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")))
         }

@@ -160,6 +160,8 @@ impl Trace {
         traced: Traced<'_>,
         parameters: &Parameters<'_>,
     ) {
+        let text = crate::access::obscured(traced.text);
+        let traced = Traced { text: &text, ..traced };
         let told = Told {
             duration: self.elapsed_micros(),
             coordinator: encode_inet(processor.cluster().node().rpc_address),

@@ -47,6 +47,8 @@ pub(crate) struct SelectPlan {
     /// Of a table that the node itself writes: its tombstones are mostly dropped tables.
     pub(crate) of_system: bool,
     pub(crate) timeout: Option<Term>,
+    /// Whose timeout it has, where it does not say one itself.
+    pub(crate) service_level: Option<String>,
     pub(crate) metadata: Rc<ResultMetadata>,
 }
 
@@ -127,6 +129,7 @@ pub(crate) fn prepare(
         bypass_cache: select.bypass_cache,
         of_system: matches!(&entry.schema.keyspace[..], "system" | "system_schema"),
         timeout,
+        service_level: select.using.service_level.as_ref().map(|name| name.text.clone()),
         metadata: Rc::new(ResultMetadata::new(specs)),
         table: entry,
         fragments_of: None,
@@ -169,12 +172,6 @@ fn preparer<'a>(
 }
 
 fn refuse_unsupported(table: &TableSchema, select: &ast::Select) -> Result<(), CqlError> {
-    // There are no service levels but the one that all have.
-    if let Some(name) = &select.using.service_level
-        && name.text != "default"
-    {
-        return Err(CqlError::Invalid(format!("Service level '{}' doesn't exist", name.text)));
-    }
     // There are no indexes that could answer these.
     let unindexed = "ANN ordering by vector requires the column to be indexed";
     match select.order_by.first() {

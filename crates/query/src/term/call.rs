@@ -60,7 +60,10 @@ impl Preparer<'_> {
         let Signature { keyspace, arguments: types, returns, body } =
             self.signature(expr, call, receiver)?;
         let shown = format!("{keyspace}.{}", call.function.name.text);
-        self.markers.calls_users |= body.is_of_user();
+        if body.is_of_user() {
+            let name = &call.function.name.text;
+            self.markers.called.push(auth::Resource::function(&keyspace, name, &types));
+        }
         let outer = match &body {
             Body::Aggregate(_) => Some(self.aggregates.take()),
             Body::Scalar(_) => None,

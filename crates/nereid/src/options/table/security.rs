@@ -66,8 +66,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Where roles are kept",
     )
     .idle(),
-    text("auth_superuser_name", "", "Role that is made at the first start").idle(),
-    text("auth_superuser_salted_password", "", "Hash of its password").secret().idle(),
+    text("auth_superuser_name", "", "Superuser that is made where there is no such role"),
+    text("auth_superuser_salted_password", "", "Hash of its password").secret(),
     tree("auth_certificate_role_queries", "Which part of a certificate is a role: source, query")
         .idle(),
     text("auth_certificate_role_query", "", "Older form of auth_certificate_role_queries").idle(),

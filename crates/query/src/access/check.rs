@@ -1,0 +1,144 @@
+//! Whether a session may execute a statement.
+//!
+//! What reads and writes rows is checked once per session, statement and generation of grants;
+//! after that a check is a look at one place, without an allocation. Where nothing is to be
+//! checked ([`Authorizer::AllowAll`]) it is one comparison.
+
+use super::needs;
+use crate::error::CqlError;
+use crate::session::Session;
+use crate::statement::{Plan, Statement};
+use auth::{Need, Permission, Resource, State};
+use cluster::{Access, Authorizer, Cluster, Schema};
+
+/// What somebody is told who must be somebody.
+const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";
+
+/// An error if the session may not execute a statement (*checked-before-done*).
+#[inline]
+pub(crate) fn statement(
+    cluster: &Cluster,
+    session: &Session,
+    statement: &Statement,
+) -> Result<(), CqlError> {
+    let access = cluster.access();
+    if access.authorizer() == Authorizer::AllowAll {
+        return match statement.writes_access && !session.is_trusted() {
+            true => Err(protected("system")),
+            false => Ok(()),
+        };
+    }
+    let state = access.state();
+    if session.is_cleared(statement.number, state.generation()) {
+        return Ok(());
+    }
+    slowly(cluster, access, &state, session, statement)
+}
+
+#[cold]
+fn slowly(
+    cluster: &Cluster,
+    access: &Access,
+    state: &State,
+    session: &Session,
+    statement: &Statement,
+) -> Result<(), CqlError> {
+    if session.is_trusted() {
+        return Ok(());
+    }
+    if session.user.borrow().is_none() && access.authorizer() == Authorizer::Cassandra {
+        return Err(CqlError::Unauthorized(ANONYMOUS.to_owned()));
+    }
+    let checker = Checker { state, session, authorizer: access.authorizer() };
+    match &statement.plan {
+        Plan::Schema(change, _) => {
+            let (schema, keyspace) = (cluster.schema(), session.keyspace());
+            return checker.all(&needs::of_schema(&schema, change, keyspace.as_deref())?);
+        }
+        // What these need depends on what they name; who executes them asks.
+        Plan::Access(_) => return Ok(()),
+        Plan::Use(_) | Plan::Describe(_) => return Ok(()),
+        Plan::Select(_)
+        | Plan::Values(_)
+        | Plan::Modify(_)
+        | Plan::Batch(_)
+        | Plan::Truncate(..) => {}
+    }
+    checker.all(&statement.needs)?;
+    session.clear(statement.number, state.generation());
+    Ok(())
+}
+
+/// Looks needs up.
+pub(super) struct Checker<'a> {
+    pub(super) state: &'a State,
+    pub(super) session: &'a Session,
+    pub(super) authorizer: Authorizer,
+}
+
+impl Checker<'_> {
+    fn all(&self, needs: &[Need]) -> Result<(), CqlError> {
+        needs.iter().try_for_each(|need| self.one(need))
+    }
+
+    /// An error if the session lacks that.
+    pub(super) fn one(&self, need: &Need) -> Result<(), CqlError> {
+        let rights = self.session.rights(self.state);
+        if self.session.is_trusted() || rights.is_superuser {
+            return Ok(());
+        }
+        let keyspace = match &need.resource {
+            Resource::Keyspace(keyspace) | Resource::Table { keyspace, .. } => Some(keyspace),
+            _ => None,
+        };
+        let writes = matches!(
+            need.permission,
+            Permission::Modify | Permission::Create | Permission::Alter | Permission::Drop
+        );
+        if let Some(keyspace) = keyspace
+            && writes
+            && Schema::is_system(keyspace)
+        {
+            return Err(protected(keyspace));
+        }
+        if self.state.permits(&rights, need) || self.is_everybodys(need) {
+            return Ok(());
+        }
+        let user = self.session.user.borrow();
+        let user = user.as_deref().unwrap_or("anonymous");
+        let Need { permission, resource, .. } = need;
+        Err(CqlError::Unauthorized(format!(
+            "User {user} has no {permission} permission on {resource} or any of its parents"
+        )))
+    }
+
+    /// While a cluster is on its way to permissions, data is everybody's, as before.
+    fn is_everybodys(&self, need: &Need) -> bool {
+        use Permission::{Alter, Create, Drop, Modify, Select};
+        let of_data = matches!(need.permission, Create | Alter | Drop | Select | Modify);
+        let is_data = matches!(
+            need.resource,
+            Resource::AllKeyspaces | Resource::Keyspace(_) | Resource::Table { .. }
+        );
+        let is_of_roles = matches!(&need.resource, Resource::Table { keyspace, .. }
+            if Schema::is_system(keyspace));
+        self.authorizer == Authorizer::Transitional && of_data && is_data && !is_of_roles
+    }
+
+    /// Whether whoever is logged in may do everything.
+    pub(super) fn is_superuser(&self) -> bool {
+        self.session.is_trusted() || self.session.rights(self.state).is_superuser
+    }
+}
+
+/// The role that is logged in; `None` for this node itself. An error where nobody is.
+pub(super) fn somebody(session: &Session) -> Result<Option<String>, CqlError> {
+    match session.role() {
+        None if !session.is_trusted() => Err(CqlError::Unauthorized(ANONYMOUS.to_owned())),
+        role => Ok(role),
+    }
+}
+
+fn protected(keyspace: &str) -> CqlError {
+    CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable."))
+}

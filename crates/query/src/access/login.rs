@@ -1,0 +1,110 @@
+//! Logging in by name and password.
+//!
+//! Invariants
+//!  - *off-the-shard*: a password is hashed on the helper thread for long computing, one at a time
+//!    per shard; some wait, more are refused. So whoever guesses is slow, and nobody else notices.
+//!  - *same-for-all*: who names a role that is not there, or has no password, is told the same
+//!    after the same work as who has the wrong password.
+
+use crate::error::CqlError;
+use crate::processor::Processor;
+use crate::session::Session;
+use cluster::Authenticator;
+use runtime::sync::Semaphore;
+use runtime::task::compute;
+
+/// Passwords that wait to be hashed at most, per shard.
+const WAITING_MAX: usize = 128;
+/// What a role without a password is compared with: the hash of nobody's.
+const NOBODY: &str = "$6$................$";
+
+/// The hashing of a shard.
+pub(crate) struct Hashing {
+    turn: Semaphore,
+}
+
+impl Hashing {
+    pub(crate) fn new() -> Hashing {
+        Hashing { turn: Semaphore::new(1, WAITING_MAX) }
+    }
+
+    /// Does `work` off the shard, when it has its turn.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CqlError> {
+        let turn = self.turn.acquire(1).await;
+        let _turn = turn.map_err(|_| {
+            CqlError::Overloaded("too many passwords are being checked, try again".to_owned())
+        })?;
+        Ok(compute(work).await)
+    }
+}
+
+/// The hash of a new password.
+pub(super) async fn hash(processor: &Processor, password: &str) -> Result<String, CqlError> {
+    let (password, salt) = (password.to_owned(), cluster::access::salt());
+    processor.hashing().run(move || auth::password::hash(&password, salt)).await
+}
+
+fn bad_credentials(text: impl Into<String>) -> CqlError {
+    CqlError::BadCredentials(text.into())
+}
+
+/// Logs a session in, or tells why not. Knows nothing of addresses: who guesses is slowed down by
+/// who knows them.
+pub(crate) async fn log_in(
+    processor: &Processor,
+    session: &Session,
+    name: &str,
+    password: &str,
+) -> Result<(), CqlError> {
+    const WRONG: &str = "Username and/or password are incorrect";
+    let access = processor.cluster().access();
+    let is_lenient = match access.authenticator() {
+        Authenticator::AllowAll => return Ok(()),
+        Authenticator::Transitional => true,
+        Authenticator::Password => false,
+    };
+    if is_lenient && name.is_empty() {
+        return Ok(());
+    }
+    let hash = {
+        let state = access.state();
+        let role = state.role(name);
+        role.and_then(|role| role.salted_hash.clone())
+    };
+    let stored = hash.unwrap_or_else(|| NOBODY.to_owned() + &"a".repeat(86));
+    let given = password.to_owned();
+    let is_right = processor.hashing().run(move || auth::password::verify(&given, &stored)).await?;
+    match is_right {
+        false if is_lenient => return Ok(()),
+        false => return Err(bad_credentials(WRONG)),
+        true => {}
+    }
+    // Whether it still is there, and may log in.
+    let can_login = access.state().role(name).map(|role| role.can_login);
+    match can_login {
+        Some(true) => session.log_in(name),
+        Some(false) => return Err(bad_credentials(format!("{name} is not permitted to log in"))),
+        None => return Err(bad_credentials(WRONG)),
+    }
+    Ok(())
+}
+
+/// Name and password of a response by SASL PLAIN: `[authorization] NUL name NUL password`.
+pub fn plain(token: &[u8]) -> Result<(&str, &str), CqlError> {
+    let malformed = || bad_credentials("Malformed PLAIN response: name and password are expected");
+    let mut parts = token.split(|byte| *byte == 0);
+    let (Some(_), Some(name), Some(password), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(malformed());
+    };
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed());
+    let (name, password) = (text(name)?, text(password)?);
+    match name.is_empty() && !password.is_empty() {
+        true => Err(malformed()),
+        false => Ok((name, password)),
+    }
+}
