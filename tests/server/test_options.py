@@ -1,6 +1,7 @@
 """Options: the reference is true of a running node; check and show say what a node would do."""
 import json
 import re
+import signal
 import subprocess
 
 import pytest
@@ -130,3 +131,44 @@ def test_values_are_shown_with_their_sources(tmp_path):
 
 def test_the_reference_is_what_the_program_prints():
     assert config("reference").stdout == (ROOT / "docs" / "options.md").read_text()
+
+
+def reread(node, path, text):
+    """Writes the file, asks the node to read it again, and returns what it says."""
+    path.write_text(text)
+    offset = node.log.stat().st_size
+    node.process.send_signal(signal.SIGHUP)
+    return node.wait_for_log("completed re-reading configuration file", offset)
+
+
+def test_a_file_is_read_again_at_sighup(tmp_path):
+    path = tmp_path / "options.yaml"
+    base = "batch_size_warn_threshold_in_kb: 100\n"
+    path.write_text(base)
+    with Node("--options-file", path, "--twcs-max-window-count", "7") as node:
+        session = node.connect()
+
+        def value(name):
+            query = "SELECT value, source FROM system.config WHERE name = %s"
+            return tuple(session.execute(query, (name,)).one())
+
+        session.execute("UPDATE system.config SET value = '5' WHERE name = "
+                        "'max_relations_in_where_clause'")
+        said = reread(node, path, "batch_size_warn_threshold_in_kb: 90\nnum_tokens: 3\n"
+                                  "twcs_max_window_count: 9\n")
+        assert "re-reading configuration file" in said
+        assert "options that change at the next start: num_tokens" in said
+        assert value("batch_size_warn_threshold_in_kb") == ("90", "config")
+        assert value("twcs_max_window_count") == ("7", "cli")
+        assert value("max_relations_in_where_clause") == ("5", "cql")
+        # A file with a fault changes nothing, be it in its text or in a rule of who obeys.
+        for text, fault in [("read_request_timeout_in_ms: x\n", "1:29: option read_request"),
+                            ("compaction_static_shares: 5000\n", "not 0 to 1000"),
+                            ("batch_size_fail_threshold_in_kb: 1\n", "is above"),
+                            ("a: [1\n", "not YAML")]:
+            said = reread(node, path, text)
+            assert "changes nothing" in said and fault in said, said
+            assert value("batch_size_warn_threshold_in_kb") == ("90", "config")
+        reread(node, path, "")
+        assert value("batch_size_warn_threshold_in_kb") == ("128", "default")
+        assert node.stop() == 0

@@ -272,6 +272,10 @@ pub enum By {
     Client,
     /// A request of the REST API.
     Operator,
+    /// The options file, read again.
+    File,
+    /// The same, which does not say any more.
+    Default,
 }
 
 /// The options of one shard. Lives in `runtime::local`; see [`Settings::of_shard`].
@@ -398,7 +402,8 @@ impl Settings {
         runtime::on_shard(0, change).await
     }
 
-    fn check(&self, name: &str, text: &str, by: By) -> Result<(), Refused> {
+    /// Why [`Settings::change`] would not.
+    pub fn check(&self, name: &str, text: &str, by: By) -> Result<(), Refused> {
         let entries = self.entries.borrow();
         let is_closed = |entry: &Entry| bool::parse(&entry.shown) == Some(false);
         if by == By::Client && entries.get(CHANGEABLE).is_some_and(is_closed) {
@@ -421,6 +426,8 @@ impl Settings {
             entry.source = match by {
                 By::Client => "cql",
                 By::Operator => "api",
+                By::File => "config",
+                By::Default => "default",
             };
             self.changes.set(self.changes.get() + 1);
             entry.watchers.clone()
@@ -514,5 +521,9 @@ mod tests {
         assert_eq!(settings.check("live", "4", By::Operator), Ok(()));
         settings.set("live", "4", By::Operator);
         assert_eq!(of("live").map(|it| (it.value, it.source)), Some(("4".to_owned(), "api")));
+        settings.set("live", "5", By::File);
+        assert_eq!(of("live").map(|it| (it.value, it.source)), Some(("5".to_owned(), "config")));
+        settings.set("live", "7", By::Default);
+        assert_eq!(of("live").map(|it| (it.value, it.source)), Some(("7".to_owned(), "default")));
     }
 }

@@ -18,6 +18,7 @@ mod node;
 mod notify;
 mod options;
 mod perf;
+mod reread;
 mod server;
 mod tables;
 mod tools;
@@ -79,18 +80,19 @@ fn serve(words: &[String]) -> ExitCode {
 /// Reads the options file, where there is one: the one named, or the usual places. Returns
 /// warnings, or all that is wrong.
 fn read_options_file(values: &mut Values) -> Result<Vec<String>, Vec<String>> {
-    let named = values.source("options_file") != Source::Default;
-    let path = match named {
-        true => PathBuf::from(values.text("options_file")),
-        false => match usual_options_file() {
-            Some(path) => path,
-            None => return Ok(Vec::new()),
-        },
-    };
+    let Some(path) = options_file(values) else { return Ok(Vec::new()) };
     let text =
         options::read_text(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
     let of_file = |notes: Vec<Note>| notes.iter().map(|note| note.of_file(&path)).collect();
     values.read_file(&text).map(of_file).map_err(of_file)
+}
+
+/// The options file: the one named, or the first there is of the usual places.
+fn options_file(values: &Values) -> Option<PathBuf> {
+    match values.source("options_file") {
+        Source::Default => usual_options_file(),
+        _ => Some(PathBuf::from(values.text("options_file"))),
+    }
 }
 
 fn usual_options_file() -> Option<PathBuf> {

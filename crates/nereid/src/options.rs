@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::HashMap;
 
 pub(crate) use file::{Note, Place};
-pub(crate) use line::{Invocation, parse_line};
+pub(crate) use line::{Invocation, command, parse_line};
 pub(crate) use live::offers;
 pub(crate) use rules::contradictions;
 pub(crate) use table::{GROUPS, LEGACY, OptionRow, rows};
@@ -151,6 +151,13 @@ impl Values {
     /// A copy, for those who look at values only to show them.
     pub(crate) fn to_show(&self) -> Values {
         Values { asked: Asked::default(), ..self.clone() }
+    }
+
+    /// What the command line gave alone.
+    pub(crate) fn of_line(&self) -> Values {
+        let mut values = self.clone();
+        values.given.retain(|_, given| given.source == Source::CommandLine);
+        values
     }
 
     /// The options that were given and that nobody asked for, by name.

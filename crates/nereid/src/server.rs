@@ -13,11 +13,13 @@ use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
 use crate::options::{Values, contradictions};
+use crate::reread;
 use crate::version::version;
 use native::Server;
 use runtime::signal::Signal;
 use runtime::sync::Notify;
 use runtime::task::{Either, Scope, race};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -119,12 +121,12 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
 /// Tells a following shard to end. Stands in `runtime::local`.
 struct End {
     told: Notify,
-    is_told: std::cell::Cell<bool>,
+    is_told: Cell<bool>,
 }
 
 fn end() -> Rc<End> {
     runtime::local::try_get::<End>().unwrap_or_else(|| {
-        let end = Rc::new(End { told: Notify::new(), is_told: std::cell::Cell::new(false) });
+        let end = Rc::new(End { told: Notify::new(), is_told: Cell::new(false) });
         runtime::local::set(end.clone());
         end
     })
@@ -190,7 +192,14 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     background.spawn(node::write_down_compactions());
     let hangup = Rc::new(Notify::new());
     background.spawn(encryption.watch(hangup.clone()));
-    let reason = wait_for_end(plan, &hangup).await;
+    let again = Rc::new(Cell::new(false));
+    let (values, file) = (plan.values.clone(), crate::options_file(&plan.values.to_show()));
+    background.spawn(reread::watch(values, file, again.clone(), hangup.clone()));
+    let hang_up = || {
+        again.set(true);
+        hangup.notify_all();
+    };
+    let reason = wait_for_end(plan, hang_up).await;
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
@@ -316,7 +325,7 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
     Ok(bound)
 }
 
-async fn wait_for_end(plan: &Plan, hangup: &Notify) -> &'static str {
+async fn wait_for_end(plan: &Plan, hang_up: impl Fn()) -> &'static str {
     let parent = plan.parent;
     let gone = async {
         match plan.ephemeral {
@@ -328,11 +337,7 @@ async fn wait_for_end(plan: &Plan, hangup: &Notify) -> &'static str {
         loop {
             match runtime::signal::wait().await {
                 Signal::Terminate | Signal::Interrupt => return,
-                Signal::Hangup => {
-                    hangup.notify_all();
-                    let text = "SIGHUP: no option of this version changes while the node runs";
-                    tracing::warn!(target: "init", "{text}");
-                }
+                Signal::Hangup => hang_up(),
             }
         }
     };

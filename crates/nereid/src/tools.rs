@@ -2,7 +2,10 @@
 
 mod compactions;
 mod config;
+mod generate;
 mod local_key;
+mod probe;
+mod setup;
 pub(crate) mod sstable;
 mod types;
 
@@ -67,6 +70,8 @@ const TOOLS: &[Tool] = &[
         "measure reads and writes of single rows, in process",
         perf::main::<perf::simple_query::Options>,
     ),
+    ("probe", "ask a running node whether it lets clients in", probe::main),
+    ("setup", "check this host: what is wrong with it, and what mends it", setup::main),
     ("sstable", "look into SSTables, check, write and rewrite them, without a node", sstable::main),
     ("types", "make, print, compare and check values; tokens and shards of keys", types::main),
     (
@@ -85,8 +90,16 @@ pub(crate) fn program() -> String {
 
 /// Runs the tool of that name, if there is one.
 pub(crate) fn run(name: &str, words: &[String]) -> Option<ExitCode> {
+    if name == "generate" {
+        return Some(generate::main(words));
+    }
     let (_, _, tool) = TOOLS.iter().find(|(known, ..)| *known == name)?;
     Some(tool(words))
+}
+
+/// The names of all, with what they are for.
+fn listed() -> Vec<(&'static str, &'static str)> {
+    TOOLS.iter().map(|(name, about, _)| (*name, *about)).collect()
 }
 
 /// For `--list-tools`.

@@ -134,7 +134,6 @@ impl Kind {
                 Value::Object(entries.collect()).to_string()
             }
             Kind::Tree if serde_json::from_str::<Value>(text).is_ok() => text.to_owned(),
-            Kind::Tree if text.is_empty() => "null".to_owned(),
             _ => json!(text).to_string(),
         }
     }
@@ -232,6 +231,6 @@ mod tests {
         check(Kind::List, &[""], "[]");
         check(Kind::Map(&[]), &["a=1", "b=x=y"], "{\"a\":\"1\",\"b\":\"x=y\"}");
         check(Kind::Tree, &["[1]"], "[1]");
-        check(Kind::Tree, &[""], "null");
+        check(Kind::Tree, &[""], "\"\"");
     }
 }

@@ -59,7 +59,8 @@ fn refused(error: &clap::Error) -> Result<Invocation, Refused> {
     }
 }
 
-fn command() -> Command {
+/// The command line of the server.
+pub(crate) fn command() -> Command {
     let mut command = Command::new("nereid")
         .no_binary_name(true)
         .about("Runs a Nereid node: CQL on 127.0.0.1:9042, data in ./nereid-data.")

@@ -63,7 +63,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let option = |name: &'static str, default: &'static str| {
         Arg::new(name).long(name).default_value(default)
     };

@@ -12,7 +12,8 @@ mod check;
 mod reference;
 mod show;
 
-use crate::options::{Invocation, Note, Source, Values, parse_line, read_text};
+use crate::options::{Invocation, Note, Values, parse_line, read_text};
+use clap::{Arg, ArgAction, Command, ValueHint};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,6 +62,23 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
+/// The tool's words, for completions and the manual.
+pub(super) fn command() -> Command {
+    let flag = |name: &'static str, about: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(about)
+    };
+    let file = || Arg::new("FILE").value_hint(ValueHint::FilePath).help("An options file");
+    let show = Command::new("show").about("Print each option with its value and its source");
+    Command::new("nereid config")
+        .about("Check and show options, without a node")
+        .after_help(USAGE)
+        .subcommand(Command::new("check").about("Say what is wrong with options").arg(file()))
+        .subcommand(
+            show.arg(file()).arg(flag("changed", "What was given")).arg(flag("json", "JSON")),
+        )
+        .subcommand(Command::new("reference").about("Print the page that documents every option"))
+}
+
 /// Options as a node would have them.
 struct Read {
     values: Values,
@@ -81,11 +99,7 @@ fn read(words: &[String]) -> Result<Read, String> {
         Ok(Invocation::Print(_)) => return Err("these words ask for no node".to_owned()),
         Err(refused) => return Err(refused.to_string()),
     };
-    let of_line = || match values.source("options_file") {
-        Source::Default => crate::usual_options_file(),
-        _ => Some(PathBuf::from(values.text("options_file"))),
-    };
-    let file = named.or_else(of_line);
+    let file = named.or_else(|| crate::options_file(&values));
     let (mut warnings, mut faults) = (Vec::new(), Vec::new());
     if let Some(path) = &file {
         match read_into(&mut values, path) {

@@ -20,9 +20,7 @@ pub(super) const ROWS: &[OptionRow] = &[
 ];
 
 pub(super) const REPAIR: &[OptionRow] = &[
-    number("stream_io_throughput_mb_per_sec", "0", "MiB a second of streaming; 0: any")
-        .live()
-        .idle(),
+    number("stream_io_throughput_mb_per_sec", "0", "MiB a second of streaming; 0: any").live(),
     decimal("stream_plan_ranges_fraction", "0.1", "Part of the ranges in one plan").live().idle(),
     flag("enable_file_stream", "true", "Stream whole files").live().idle(),
     flag("enable_repair_based_node_ops", "true", "Repair in place of streaming").live().idle(),

@@ -30,7 +30,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         .live()
         .idle(),
     flag("force_capacity_based_balancing", "false", "Balance by capacity alone").live().idle(),
-    decimal("size_based_balance_threshold_percentage", "1.0", "Percent that nodes may differ")
+    decimal("size_based_balance_threshold_percentage", "1", "Percent that nodes may differ")
         .live()
         .idle(),
     number(
