@@ -257,7 +257,7 @@ def test_what_is_wrong_is_named(authority, tmp_path):
         *options(certificate, authority.make("another")[1]))
     assert "require_client_auth: needs a truststore" in refusal(
         *options(certificate, key, require_client_auth="true"))
-    assert "certifcate: unknown; known are enabled" in refusal(
+    assert "unknown key certifcate; did you mean certificate" in refusal(
         "--client-encryption-options", "certifcate=x")
 
 

@@ -157,6 +157,8 @@ pub struct Counters {
     pub connections_stuck: u64,
     /// Connections that had to wait for their turn to be started.
     pub handshakes_blocked: u64,
+    /// Connections that were ended because they did not get started in time, or for others.
+    pub strangers_ended: u64,
     /// Connections whose TLS handshake came to nothing.
     pub tls_refused: u64,
     /// Now.

@@ -16,6 +16,7 @@ use crate::admission::{Charge, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
 use crate::segment;
+use crate::strangers;
 use query::{Ahead, CqlError};
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
@@ -23,8 +24,6 @@ use runtime::time::{Instant, sleep_until};
 use std::future::Future;
 use std::rc::Rc;
 
-/// The largest body before STARTUP.
-const BODY_BYTES_BEFORE_STARTUP: usize = 64 << 10;
 /// The largest body of the protocol: what claims more is no request.
 const BODY_BYTES_MAX: usize = 256 << 20;
 /// Bodies above this are charged before they are read.
@@ -98,7 +97,12 @@ impl<'a> Intake<'a> {
             if input.is_empty() && 2 * self.read_bytes < input.capacity() {
                 input = Vec::new();
             }
-            input.reserve(self.read_bytes);
+            // Who is not let in gets no more room, however much it sends.
+            let read_bytes = match connection.is_started() {
+                true => self.read_bytes,
+                false => *READ_BYTES.start(),
+            };
+            input.reserve(read_bytes);
             let offered = input.capacity() - input.len();
             let reading = connection.stream.read(input);
             let (read, buffer) = match race(reading, connection.stopping.notified()).await {
@@ -269,7 +273,7 @@ impl<'a> Intake<'a> {
         let connection = self.connection;
         let bytes_max = match connection.is_started() {
             true => connection.body_bytes_max(),
-            false => BODY_BYTES_BEFORE_STARTUP,
+            false => strangers::BODY_BYTES_MAX,
         };
         if header.body_bytes <= bytes_max {
             return Ok(true);
@@ -309,6 +313,7 @@ impl<'a> Intake<'a> {
                 connection.handshake(&header, &body, self.events)?;
                 let answered = connection.outbox.unsent_bytes().saturating_sub(unsent);
                 connection.count_answered(&header, body.len(), answered);
+                self.wait_for_stranger().await;
                 Ok(())
             }
             _ if !connection.is_started() => {
@@ -324,6 +329,14 @@ impl<'a> Intake<'a> {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Who is not let in is answered no more before it has taken what there is.
+    async fn wait_for_stranger(&self) {
+        let (connection, unsent_max) = (self.connection, strangers::UNSENT_BYTES_MAX);
+        if !connection.is_started() && unsent_max < connection.outbox.unsent_bytes() {
+            self.wait_for(connection.outbox.wait_for_less(unsent_max)).await;
         }
     }
 

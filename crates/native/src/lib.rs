@@ -23,6 +23,7 @@ mod request;
 mod response;
 mod segment;
 pub mod server;
+mod strangers;
 mod supported;
 mod tally;
 #[doc(hidden)]

@@ -178,6 +178,18 @@ impl Outbox {
         self.sends_since.get()
     }
 
+    /// Waits while more than so many bytes are unsent.
+    pub(crate) async fn wait_for_less(&self, bytes_max: usize) {
+        while bytes_max < self.unsent.get() && !self.closed.get() {
+            self.drained.notified().await;
+        }
+    }
+
+    /// How many bytes are unsent.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.get()
+    }
+
     /// So many bytes are not charged any more.
     fn discharge(&self, bytes: usize) {
         self.unsent.set(self.unsent.get() - bytes);

@@ -13,11 +13,12 @@ use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
 use crate::login::Failures;
+use crate::strangers::{self, Strangers};
 use crate::supported::{Facts, ShardAware};
 use crate::tally::{Served, Tally};
 use cluster::{Cluster, Settings};
 use query::Processor;
-use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener, TcpStream};
+use runtime::net::{DetachedStream, Keepalive, ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Notify;
 use runtime::task::{Either, Scope, race};
 use runtime::time::Instant;
@@ -42,8 +43,9 @@ const ENDING_PERIOD: Duration = Duration::from_millis(5);
 /// The option that says how connections are encrypted.
 pub const ENCRYPTION: &str = "client_encryption_options";
 
-/// What a client has for its TLS handshake.
-const SHAKING_MAX: Duration = Duration::from_secs(30);
+/// How it is found out that a client is gone that says nothing.
+const KEEPALIVE: Keepalive =
+    Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 6 };
 
 /// The settings of CQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub struct Config {
     /// The same two with TLS, as [`ENCRYPTION`] says.
     pub encrypted: Option<SocketAddr>,
     pub encrypted_shard_aware: Option<SocketAddr>,
+    /// Whether silent clients are asked whether they are there.
+    pub keepalive: bool,
     /// Whether drivers are told of shards.
     pub tells_shards: bool,
     /// The largest request.
@@ -111,6 +115,7 @@ pub struct Server {
     failures: Failures,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
+    strangers: Strangers,
     /// Tells connections in their handshake to end.
     shaking: Notify,
     next_shard: Cell<u16>,
@@ -144,6 +149,7 @@ impl Server {
             processor: runtime::local::get::<Processor>(),
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
+            strangers: Strangers::default(),
             shaking: Notify::new(),
             next_shard: Cell::new(0),
             serving: Scope::new(),
@@ -160,6 +166,14 @@ impl Server {
                 runtime::time::sleep(STUCK_PERIOD).await;
                 let Some(server) = watched.upgrade() else { return };
                 server.end_stuck();
+            }
+        });
+        let watched = Rc::downgrade(&server);
+        server.watching.spawn(async move {
+            loop {
+                runtime::time::sleep(strangers::PERIOD).await;
+                let Some(server) = watched.upgrade() else { return };
+                server.strangers.end_late(Instant::now());
             }
         });
         server
@@ -278,7 +292,8 @@ impl Server {
     /// What was let in on this shard, what was not, and what is under way.
     pub fn admission_counters(&self) -> Counters {
         let handshakes_blocked = self.handshakes.blocked();
-        Counters { handshakes_blocked, ..self.admission.counters() }
+        let strangers_ended = self.strangers.ended();
+        Counters { handshakes_blocked, strangers_ended, ..self.admission.counters() }
     }
 
     pub(crate) fn failures(&self) -> &Failures {
@@ -348,25 +363,40 @@ impl Server {
     fn serve(self: &Rc<Self>, stream: DetachedStream, door: Door) {
         let number = self.next_connection.get();
         self.next_connection.set(number + 1);
-        let tcp = stream.attach();
+        let (tcp, since) = (stream.attach(), Instant::now());
+        if self.config.keepalive
+            && let Err(error) = tcp.set_keepalive(KEEPALIVE)
+        {
+            tracing::debug!(target: "cql_server", "client {}: {error}", tcp.peer_addr());
+        }
         if !door.encrypted {
-            self.welcome(number, tcp.into());
+            self.welcome(number, since, tcp.into());
             return;
         }
+        let ends = Rc::new(Notify::new());
+        let told = ends.clone();
+        let end = Rc::new(move || {
+            told.notify_all();
+            true
+        });
+        self.strangers.add(number, since, end);
         let server = self.clone();
         self.serving.spawn_in(runtime::group::STATEMENT, async move {
-            if let Some(stream) = server.shake(tcp).await {
-                server.welcome(number, stream);
+            let shaken = server.shake(tcp, &ends).await;
+            server.strangers.remove(number);
+            if let Some(stream) = shaken {
+                server.welcome(number, since, stream);
             }
         });
     }
 
-    /// Encrypts a connection (*shaken-first*).
-    async fn shake(&self, tcp: TcpStream) -> Option<Stream> {
+    /// Encrypts a connection (*shaken-first*), unless it is told to end.
+    async fn shake(&self, tcp: TcpStream, ends: &Notify) -> Option<Stream> {
         let peer = tcp.peer_addr();
         let config = tls::service::current(ENCRYPTION)?;
-        let shaken = tls::handshake::accept(tcp, config, SHAKING_MAX);
-        match race(shaken, self.shaking.notified()).await {
+        let shaken = tls::handshake::accept(tcp, config, strangers::TIME_MAX);
+        let told = race(ends.notified(), self.shaking.notified());
+        match race(shaken, told).await {
             Either::Left(Ok(stream)) => Some(stream),
             Either::Left(Err(failed)) => {
                 self.admission.count(|counters| counters.tls_refused += 1);
@@ -375,16 +405,23 @@ impl Server {
                 }
                 None
             }
-            Either::Right(()) => None,
+            Either::Right(_) => None,
         }
     }
 
-    fn welcome(self: &Rc<Self>, number: u64, stream: Stream) {
+    fn welcome(self: &Rc<Self>, number: u64, since: Instant, stream: Stream) {
         let connection = Rc::new(Connection::new(self.clone(), stream));
         self.connections.borrow_mut().insert(number, connection.clone());
+        let stranger = Rc::downgrade(&connection);
+        let end = Rc::new(move || {
+            let late = stranger.upgrade().filter(|connection| !connection.is_started());
+            late.inspect(|connection| connection.end()).is_some()
+        });
+        self.strangers.add(number, since, end);
         let server = self.clone();
         self.serving.spawn_in(runtime::group::STATEMENT, async move {
             connection.serve().await;
+            server.strangers.remove(number);
             server.connections.borrow_mut().remove(&number);
         });
     }

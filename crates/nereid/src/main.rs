@@ -7,6 +7,7 @@
 //! No decision about data is made here.
 
 mod console;
+mod descriptors;
 mod encryption;
 mod ephemeral;
 mod host;

@@ -66,7 +66,8 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
         eprintln!("{text}");
         return ExitCode::from(2);
     }
-    warnings.iter().for_each(|text| tracing::warn!(target: "init", "{text}"));
+    let few = crate::descriptors::raise();
+    warnings.iter().chain(&few).for_each(|text| tracing::warn!(target: "init", "{text}"));
     match run(values, folder.is_some()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
@@ -434,6 +435,7 @@ pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Conf
         shard_aware,
         encrypted,
         encrypted_shard_aware,
+        keepalive: values.flag("rpc_keepalive"),
         tells_shards,
         body_bytes_max: (megabytes as usize) << 20,
         limits: admission_limits(values, shards)?,

@@ -3,12 +3,13 @@
 use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};
 use crate::core::with;
 use crate::sim::port;
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The room a read makes where its buffer has none.
 const READ_BYTES_MIN: usize = 4096;
@@ -20,6 +21,17 @@ pub struct ListenOptions {
     pub reuse_port: bool,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
+}
+
+/// How it is found out that a silent peer is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe.
+    pub idle: Duration,
+    /// Between two probes.
+    pub interval: Duration,
+    /// Probes without an answer.
+    pub probes: u32,
 }
 
 /// A failed network operation.
@@ -247,6 +259,22 @@ impl TcpStream {
             return Ok(());
         }
         let done = borrow(&self.fd).set_tcp_nodelay(nodelay);
+        done.map_err(|error| NetError::new("setsockopt", Some(self.peer), &error))
+    }
+
+    /// Has the kernel ask a silent peer whether it is there, and end the connection when it is not,
+    /// or takes nothing that is sent for as long. A simulated network tells by itself.
+    pub fn set_keepalive(&self, keepalive: Keepalive) -> Result<(), NetError> {
+        if self.fd.is_simulated() {
+            return Ok(());
+        }
+        let Keepalive { idle, interval, probes } = keepalive;
+        let asked =
+            TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(probes);
+        let socket = borrow(&self.fd);
+        let done = socket
+            .set_tcp_keepalive(&asked)
+            .and_then(|()| socket.set_tcp_user_timeout(Some(idle + interval * probes)));
         done.map_err(|error| NetError::new("setsockopt", Some(self.peer), &error))
     }
 
