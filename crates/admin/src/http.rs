@@ -1,6 +1,7 @@
 //! A connection of a client, from its first request to its last.
 
 use crate::call::{Answer, Call};
+use crate::guests::Guest;
 use bytes::Bytes;
 use http::Socket;
 use http_body_util::{BodyExt, Full, Limited};
@@ -10,6 +11,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use runtime::net::Stream;
 use runtime::sync::{Permit, Semaphore};
+use runtime::task::{Either, race};
 use runtime::time::timeout;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -33,8 +35,8 @@ impl Default for LargeBodies {
     }
 }
 
-/// Serves one connection to its end with `answer`.
-pub(crate) async fn serve<F>(stream: impl Stream, answer: impl Fn(Call) -> F)
+/// Serves one connection with `answer`, to its end or until the guest has to go.
+pub(crate) async fn serve<F>(stream: impl Stream, guest: &Guest, answer: impl Fn(Call) -> F)
 where
     F: Future<Output = Answer>,
 {
@@ -54,11 +56,15 @@ where
         let uri = &parts.uri;
         let mut call = Call::new(&parts.method, uri.path(), uri.query().unwrap_or(""));
         (call.body, call.headers, call.peer) = (body, parts.headers, Some(peer));
-        Ok(response(answer(call).await))
+        guest.asked();
+        let answer = answer(call).await;
+        guest.answered();
+        Ok(response(answer))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();
     protocol.half_close(true);
-    if let Err(error) = protocol.serve_connection(Socket::new(stream), service).await {
+    let served = protocol.serve_connection(Socket::new(stream), service);
+    if let Either::Left(Err(error)) = race(served, guest.has_to_go()).await {
         tracing::debug!(target: "api", "connection of {peer} ended: {error}");
     }
 }

@@ -16,6 +16,7 @@ pub mod console;
 pub mod metrics;
 
 mod call;
+mod guests;
 mod http;
 mod rest;
 mod server;

@@ -2,13 +2,14 @@
 
 use crate::call::{Answer, Call};
 use crate::console::Console;
+use crate::guests::{self, Guests};
 use crate::http;
 use crate::metrics::Metrics;
 use crate::rest::Rest;
 use crate::tasks::Tasks;
 use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Semaphore;
-use runtime::task::Scope;
+use runtime::task::{Either, Scope, race};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,6 +23,8 @@ const BACKLOG: u32 = 128;
 pub struct Config {
     /// Port 0 takes a free one.
     pub address: SocketAddr,
+    /// The option that says how connections are encrypted, where they are.
+    pub encryption: Option<&'static str>,
 }
 
 /// What is served.
@@ -59,7 +62,7 @@ impl Server {
         let (listening, serving) = (Scope::new(), Rc::new(Scope::new()));
         let (connections, service) = (serving.clone(), Rc::new(service));
         listening.spawn_in(runtime::group::BACKGROUND, async move {
-            accept(listener, &connections, service).await;
+            accept(listener, config.encryption, &connections, service).await;
         });
         Ok(Server { bound, listening, serving })
     }
@@ -80,17 +83,39 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, serving: &Rc<Scope>, service: Rc<Service>) {
-    let free = Semaphore::new(CONNECTIONS_MAX, 1);
+async fn accept(
+    listener: TcpListener,
+    encryption: Option<&'static str>,
+    serving: &Rc<Scope>,
+    service: Rc<Service>,
+) {
+    let (free, guests) = (Semaphore::new(CONNECTIONS_MAX, 1), Rc::new(Guests::default()));
     loop {
-        let Ok(permit) = free.acquire(1).await else { return };
         let stream = accepted(&listener).await;
-        let service = service.clone();
+        if free.available() == 0 {
+            guests.make_room();
+        }
+        let Ok(permit) = free.acquire(1).await else { return };
+        let (service, guests) = (service.clone(), guests.clone());
         serving.spawn_in(runtime::group::BACKGROUND, async move {
-            http::serve(stream, |call| service.answer(call)).await;
+            let (number, guest) = guests.welcome();
+            let shaken = race(shake(stream, encryption), guest.has_to_go()).await;
+            if let Either::Left(Some(stream)) = shaken {
+                http::serve(stream, &guest, |call| service.answer(call)).await;
+            }
+            guests.forget(number);
             drop(permit);
         });
     }
+}
+
+/// Encrypts a connection, where it is to be.
+async fn shake(tcp: TcpStream, encryption: Option<&'static str>) -> Option<tls::Stream> {
+    let Some(option) = encryption else { return Some(tcp.into()) };
+    let peer = tcp.peer_addr();
+    let config = tls::service::current(option)?;
+    let shaken = tls::handshake::accept(tcp, config, guests::FIRST_MAX).await;
+    shaken.inspect_err(|failed| tracing::debug!(target: "api", "client {peer}: {failed}")).ok()
 }
 
 async fn accepted(listener: &TcpListener) -> TcpStream {

@@ -13,12 +13,22 @@ use tls::{Keeper, Options};
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The services that may be encrypted, by their options.
-const SERVICES: [&str; 1] = [native::server::ENCRYPTION];
+const SERVICES: [&str; 3] = [native::server::ENCRYPTION, API, METRICS];
+/// Of the REST API.
+const API: &str = "api_encryption_options";
+/// Of metrics.
+const METRICS: &str = "prometheus_encryption_options";
 
 /// The encryption that an option asks for; `None`: none. The error names the option.
 pub(crate) fn wanted(values: &Values, option: &str) -> Result<Option<Options>, String> {
     let wanted = tls::options::parse(&values.list(option));
     wanted.map_err(|error| format!("option {option}: {error}"))
+}
+
+/// The option that encrypts an HTTP service, if it does.
+pub(crate) fn of_http(values: &Values, service: &str) -> Result<Option<&'static str>, String> {
+    let option = if service == "api" { API } else { METRICS };
+    Ok(wanted(values, option)?.map(|_| option))
 }
 
 /// Refuses what cannot be before anything is started.

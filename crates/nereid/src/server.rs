@@ -450,7 +450,8 @@ fn http_config(values: &Values, service: &str) -> Result<Option<admin::Config>, 
         text => text.parse().map_err(|_| format!("option {name}: not a port: {text}"))?,
     };
     let address = SocketAddr::new(node::address(values, &format!("{service}_address"))?, port);
-    Ok(Some(admin::Config { address }))
+    let encryption = encryption::of_http(values, service)?;
+    Ok(Some(admin::Config { address, encryption }))
 }
 
 /// What may be under way on a shard.

@@ -32,13 +32,27 @@ pub struct Options {
 }
 
 const KEYS: &str = "enabled, certificate, keyfile, truststore, require_client_auth, \
-                    priority_string, certificate_revocation_list, enable_session_tickets";
+                    priority_string, min_version, certificate_revocation_list, \
+                    enable_session_tickets";
+/// Words of other servers that mean nothing here.
+const UNABLE: &[&str] = &[
+    "optional",
+    "protocol",
+    "algorithm",
+    "store_type",
+    "cipher_suites",
+    "keystore",
+    "keystore_password",
+    "truststore_password",
+    "internode_encryption",
+    "require_endpoint_verification",
+];
 
 /// Reads the entries of an option; `None`: TLS is not enabled. The error names the entry.
 pub fn parse(entries: &[String]) -> Result<Option<Options>, String> {
     let (mut enabled, mut tickets, mut client_auth) = (false, true, ClientAuth::No);
     let (mut certificate, mut keyfile, mut priority) = (None, None, String::new());
-    let (mut truststore, mut revoked) = (None, None);
+    let (mut truststore, mut revoked, mut unable, mut newest_only) = (None, None, None, false);
     for entry in entries.iter().filter(|entry| !entry.is_empty()) {
         let (key, value) = entry.split_once('=').ok_or(format!("{entry}: not KEY=VALUE"))?;
         let (key, value) = (key.trim(), value.trim());
@@ -54,14 +68,20 @@ pub fn parse(entries: &[String]) -> Result<Option<Options>, String> {
             "priority_string" if is_nothing(value) => {}
             "priority_string" => priority = value.to_string(),
             "enable_session_tickets" => tickets = flag(key, value)?,
-            "keystore" | "keystore_password" | "truststore_password" => {
-                return Err(format!("{key}: files are PEM; name them certificate and keyfile"));
-            }
+            "min_version" => newest_only = is_newest(value)?,
+            _ if UNABLE.contains(&key) => unable = unable.or(path().map(|_| key.to_string())),
             _ => return Err(format!("{key}: unknown; known are {KEYS}")),
         }
     }
     if !enabled {
         return Ok(None);
+    }
+    if let Some(key) = unable {
+        return Err(format!("{key}: not understood by this server; known are {KEYS}"));
+    }
+    if newest_only {
+        let before = if priority.is_empty() { "NORMAL" } else { &priority };
+        priority = format!("{before}:-VERS-TLS1.2");
     }
     if client_auth != ClientAuth::No && truststore.is_none() {
         return Err("require_client_auth: needs a truststore".to_string());
@@ -81,6 +101,15 @@ pub fn parse(entries: &[String]) -> Result<Option<Options>, String> {
 /// What sample files write for "not set".
 fn is_nothing(value: &str) -> bool {
     value.is_empty() || value.eq_ignore_ascii_case("none") || value == "null"
+}
+
+/// Whether the oldest version that is wanted is the newest there is.
+fn is_newest(value: &str) -> Result<bool, String> {
+    match value.to_ascii_uppercase().trim_start_matches("TLS").trim_start_matches('V') {
+        "1.2" | "" => Ok(false),
+        "1.3" => Ok(true),
+        _ => Err(format!("min_version: neither TLSv1.2 nor TLSv1.3: {value}")),
+    }
 }
 
 fn flag(key: &str, value: &str) -> Result<bool, String> {
@@ -112,7 +141,7 @@ mod tests {
     #[test]
     fn entries_are_read() {
         assert_eq!(parsed(""), Ok(None));
-        assert_eq!(parsed("enabled=false certificate=c"), Ok(None));
+        assert_eq!(parsed("enabled=false certificate=c keystore=k optional=true"), Ok(None));
         let plain = Options {
             certificate: "c".into(),
             keyfile: "k".into(),
@@ -136,6 +165,10 @@ mod tests {
         let asked = Options { client_auth: ClientAuth::Optional, ..trusting };
         check("truststore=t require_client_auth=optional", asked);
         check("priority_string=A:-B=", Options { priority: "A:-B=".into(), ..plain.clone() });
+        let newest = |priority: &str| Options { priority: priority.into(), ..plain.clone() };
+        check("min_version=TLSv1.3", newest("NORMAL:-VERS-TLS1.2"));
+        check("min_version=TLS1.3 priority_string=PFS", newest("PFS:-VERS-TLS1.2"));
+        check("min_version=1.2 optional=none", plain.clone());
         check("enable_session_tickets=off", Options { tickets: false, ..plain.clone() });
         check("certficate_revocation_list=r", Options { revoked: Some("r".into()), ..plain });
     }
@@ -150,7 +183,9 @@ mod tests {
         check("enabled=maybe", "enabled: neither true nor false: maybe");
         check("enabled=true keyfile=k", "certificate: missing");
         check("enabled=true certificate=k", "keyfile: missing");
-        check("keystore=k", "keystore: files are PEM");
+        let other = "enabled=true keystore=k certificate=c keyfile=k";
+        check(other, "keystore: not understood by this server; known are enabled");
+        check("min_version=SSLv3", "min_version: neither TLSv1.2 nor TLSv1.3: SSLv3");
         check("certifcate=k", "certifcate: unknown; known are enabled, certificate");
         check("require_client_auth=perhaps", "require_client_auth: not true, false or optional");
         let both = "enabled=true certificate=c keyfile=k require_client_auth=true";

@@ -208,6 +208,24 @@ impl Stream {
     }
 }
 
+impl runtime::net::Stream for Stream {
+    async fn read(&self, buf: Vec<u8>) -> (Result<usize, NetError>, Vec<u8>) {
+        Stream::read(self, buf).await
+    }
+
+    async fn write_all(&self, buf: Vec<u8>) -> (Result<(), NetError>, Vec<u8>) {
+        Stream::write_all(self, buf).await
+    }
+
+    fn shutdown(&self) -> Result<(), NetError> {
+        Stream::shutdown(self)
+    }
+
+    fn peer_addr(&self) -> SocketAddr {
+        Stream::peer_addr(self)
+    }
+}
+
 impl Secure {
     fn seal(&self, bytes: &[u8], wire: &mut Vec<u8>) {
         self.owes.set(true);

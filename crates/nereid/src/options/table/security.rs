@@ -86,6 +86,8 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .idle(),
     map("client_encryption_options", ENCRYPTION, "TLS of CQL"),
+    map("api_encryption_options", ENCRYPTION, "TLS of the REST API"),
+    map("prometheus_encryption_options", ENCRYPTION, "TLS of metrics"),
     map("server_encryption_options", ENCRYPTION, "TLS between nodes").idle(),
     map("alternator_encryption_options", ENCRYPTION, "TLS of Alternator").idle(),
     map("system_info_encryption", AT_REST, "Encryption of files of the system").idle(),
