@@ -6,13 +6,15 @@
 //! Invariants
 //!  - *bounded*: [`SESSIONS_MAX`] sessions, of [`IDLE_MAX`] without a request; statements of
 //!    [`STATEMENT_BYTES_MAX`] bytes, [`RUNNING_MAX`] at a time; pages of [`ROWS_MAX`] rows.
+//!  - *slower-with-each*: the answer to a failed login is held back, for longer with each further
+//!    one, and [`LOGINS_MAX`] are under way at a time: guessing is slow.
 //!  - *nothing-told*: passwords and statements go to [`Cql`] and nowhere else: no log, no error.
 
 use crate::call::{Answer, Call};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use runtime::sync::Semaphore;
-use runtime::time::Instant;
+use runtime::time::{Instant, sleep};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::future::Future;
@@ -25,6 +27,12 @@ const SESSIONS_MAX: usize = 64;
 const IDLE_MAX: Duration = Duration::from_secs(1800);
 const STATEMENT_BYTES_MAX: usize = 64 << 10;
 const RUNNING_MAX: usize = 16;
+const LOGINS_MAX: usize = 4;
+/// How long the answer to a first failed login is held back, and to many.
+const DELAY_MIN: Duration = Duration::from_millis(20);
+const DELAY_MAX: Duration = Duration::from_secs(2);
+/// After so long without a failed login they are forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 const ROWS_MAX: u64 = 1000;
 const ROWS_DEFAULT: u64 = 100;
 
@@ -143,6 +151,9 @@ pub(super) struct Sessions {
     cql: Rc<dyn Cql>,
     all: RefCell<Vec<Known>>,
     running: Semaphore,
+    logins: Semaphore,
+    /// Failed logins of late, and when the last one was.
+    failed: RefCell<(u32, Option<Instant>)>,
 }
 
 struct Known {
@@ -154,7 +165,8 @@ struct Known {
 impl Sessions {
     pub(super) fn new(cql: Rc<dyn Cql>) -> Sessions {
         let running = Semaphore::new(RUNNING_MAX, RUNNING_MAX);
-        Sessions { cql, all: RefCell::default(), running }
+        let logins = Semaphore::new(LOGINS_MAX, LOGINS_MAX);
+        Sessions { cql, all: RefCell::default(), running, logins, failed: RefCell::default() }
     }
 
     pub(super) fn asks_passwords(&self) -> bool {
@@ -194,7 +206,15 @@ impl Sessions {
                 }
                 None => None,
             };
-        let session = self.cql.login(call.peer, credentials).await.map_err(Failure::answer)?;
+        let busy = || Answer::refused(503, "too many others log in, try again");
+        let _turn = self.logins.acquire(1).await.map_err(|_| busy())?;
+        let session = match self.cql.login(call.peer, credentials).await {
+            Ok(session) => session,
+            Err(failure) => {
+                sleep(self.held_back(Instant::now())).await;
+                return Err(failure.answer());
+            }
+        };
         let secret: String =
             runtime::random_secret().iter().map(|byte| format!("{byte:02x}")).collect();
         let user = session.user();
@@ -204,6 +224,15 @@ impl Sessions {
         }
         all.push(Known { secret: secret.clone(), session, used: Instant::now() });
         Ok(Answer::json(json!({ "session": secret, "user": user })))
+    }
+
+    /// Counts a failed login; how long its answer is held back (*slower-with-each*).
+    fn held_back(&self, now: Instant) -> Duration {
+        let (count, last) = *self.failed.borrow();
+        let is_old = last.is_none_or(|last| FORGOTTEN_AFTER <= now - last);
+        let count = if is_old { 0 } else { count };
+        self.failed.replace((count.saturating_add(1), Some(now)));
+        DELAY_MIN.saturating_mul(1 << count.min(16)).min(DELAY_MAX)
     }
 
     pub(super) fn logout(&self, call: &Call) -> Answer {

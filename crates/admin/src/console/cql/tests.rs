@@ -102,6 +102,25 @@ fn with_passwords_only_who_logs_in_is_served() {
 }
 
 #[test]
+fn who_fails_again_waits_longer() {
+    runtime::sim::test(1, || async {
+        let sessions = sessions(true);
+        let (right, wrong) = (basic("ann:sec:ret"), basic("ann:secret"));
+        let mut taken = Vec::new();
+        for _ in 0..9 {
+            let began = Instant::now();
+            assert_eq!(secret(&sessions, &[("authorization", &wrong)]).await, Err(401));
+            taken.push(began.elapsed().as_millis());
+        }
+        assert_eq!(taken, [20, 40, 80, 160, 320, 640, 1280, 2000, 2000]);
+        let began = Instant::now();
+        assert!(secret(&sessions, &[("authorization", &right)]).await.is_ok());
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(sessions.held_back(Instant::now() + FORGOTTEN_AFTER), DELAY_MIN);
+    });
+}
+
+#[test]
 fn without_passwords_everybody_has_a_session_of_their_own() {
     runtime::sim::test(1, || async {
         let sessions = sessions(false);
