@@ -8,6 +8,7 @@ use admin::console::{
     Asked, Cell, Column, Console, Cql, Credentials, EdgeCounts, Failure, LocalFuture, Outcome,
     Rows, Session,
 };
+use cluster::Authenticator;
 use model::Type;
 use model::value::{print_scalar, to_literal};
 use native::Server;
@@ -52,18 +53,43 @@ struct Door;
 
 impl Cql for Door {
     fn asks_passwords(&self) -> bool {
-        false
+        // While the node starts or stops nobody is let in without.
+        let cluster = runtime::local::try_get::<cluster::Cluster>();
+        cluster.is_none_or(|cluster| cluster.access().authenticator() != Authenticator::AllowAll)
     }
 
     fn login(
         &self,
         client: Option<SocketAddr>,
-        _: Option<Credentials>,
+        credentials: Option<Credentials>,
     ) -> LocalFuture<'_, Result<Rc<dyn Session>, Failure>> {
         let client = client.unwrap_or(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
         let session = query::Session::new(client);
-        Box::pin(async move { Ok(Rc::new(Connection { session }) as Rc<dyn Session>) })
+        Box::pin(async move {
+            let Some(processor) = runtime::local::try_get::<Processor>() else {
+                return Err(failed(CqlError::Overloaded("the node starts or stops".to_owned())));
+            };
+            let asks_passwords = self.asks_passwords();
+            let Credentials { name, password } = match credentials {
+                Some(credentials) if asks_passwords => credentials,
+                None if asks_passwords => {
+                    let text = "a name and a password are asked for";
+                    return Err(failed(CqlError::BadCredentials(text.to_owned())));
+                }
+                _ => return Ok(Rc::new(Connection { session }) as Rc<dyn Session>),
+            };
+            if let Err(error) = processor.log_in(&session, &name, &password).await {
+                let address = client.ip();
+                tracing::info!(target: "auth", %address, "a login of the console failed: {error}");
+                return Err(failed(error));
+            }
+            Ok(Rc::new(Connection { session }) as Rc<dyn Session>)
+        })
     }
+}
+
+fn failed(error: CqlError) -> Failure {
+    Failure { code: error.code(), message: error.message() }
 }
 
 struct Connection {
@@ -77,7 +103,6 @@ impl Session for Connection {
 
     fn execute(&self, asked: Asked) -> LocalFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
-            let failed = |error: CqlError| Failure { code: error.code(), message: error.message() };
             let Some(processor) = runtime::local::try_get::<Processor>() else {
                 return Err(failed(CqlError::Overloaded("the node starts or stops".to_owned())));
             };
