@@ -118,7 +118,15 @@ SUITE_OPTIONS.append("--auth-superuser-salted-password=$6$x7IFjiX5VCpvNiFk$2IfjT
                      "wbY7mJjaRCrJ/68dtT3UpT.sSmNYz1bPjtn3mH.kJKFvaZ2T4SbVeBijjmwGjcb83LlV/")
 
 SUITE_PLUGIN = '''
-import json, os, pytest
+import json, os, pytest, ssl
+_new = ssl.SSLContext.__new__
+def _trusting(cls, *arguments):
+    made = _new(cls, *arguments)
+    made.load_verify_locations(os.environ["SUITE_TRUST"])
+    return made
+if "SUITE_TRUST" in os.environ:
+    # A suite's own contexts trust nobody.
+    ssl.SSLContext.__new__ = _trusting
 _out = open(os.environ["SUITE_EVENTS"], "a", buffering=1)
 def pytest_runtest_logreport(report):
     expected = hasattr(report, "wasxfail")
