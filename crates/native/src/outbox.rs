@@ -185,11 +185,6 @@ impl Outbox {
         }
     }
 
-    /// How many bytes are unsent.
-    pub(crate) fn unsent_bytes(&self) -> usize {
-        self.unsent.get()
-    }
-
     /// So many bytes are not charged any more.
     fn discharge(&self, bytes: usize) {
         self.unsent.set(self.unsent.get() - bytes);
