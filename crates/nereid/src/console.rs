@@ -221,7 +221,7 @@ mod tests {
         check(Type::Text, b"it's <b>", 100, "it's <b>", false);
         check(Type::Text, b"", 100, "", false);
         check(Type::Text, b"abcdef", 3, "abc", true);
-        check(Type::Text, "aéé".as_bytes(), 3, "aé", true);
+        check(Type::Text, "a\u{e9}\u{e9}".as_bytes(), 3, "a\u{e9}", true);
         check(Type::Blob, b"\x01\x02", 100, "0x0102", false);
         check(Type::Blob, b"\x01\x02\x03\x04", 4, "0x01", true);
         let list = Type::List { element: Box::new(Type::Text), frozen: false };

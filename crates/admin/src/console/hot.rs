@@ -84,6 +84,6 @@ fn key_of(table: &model::TableSchema, one: &HotPartition) -> String {
     let cut: String = text.chars().take(KEY_CHARS_MAX).collect();
     match one.is_whole && cut.len() == text.len() {
         true => cut,
-        false => format!("{cut}…"),
+        false => format!("{cut}\u{2026}"),
     }
 }

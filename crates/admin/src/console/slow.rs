@@ -96,7 +96,7 @@ fn redacted(statement: &str) -> String {
     }
     // What follows the first quote may be a part of the password, whatever closes it.
     match statement.find(['\'', '$', '"', '{']) {
-        Some(at) => format!("{}…", &statement[..at]),
+        Some(at) => format!("{}\u{2026}", &statement[..at]),
         None => statement.to_owned(),
     }
 }
@@ -109,10 +109,13 @@ mod tests {
     fn statements_with_passwords_are_cut() {
         let check = |text: &str, expected: &str| assert_eq!(redacted(text), expected);
         check("SELECT 'a' FROM t", "SELECT 'a' FROM t");
-        check("CREATE ROLE r WITH PASSWORD = 'x''y'", "CREATE ROLE r WITH PASSWORD = …");
-        check("ALTER ROLE r WITH hashed password='x'", "ALTER ROLE r WITH hashed password=…");
-        check("ALTER USER r WITH PASSWORD $$x$$", "ALTER USER r WITH PASSWORD …");
-        check("CREATE USER 'r' WITH PASSWORD 'x'", "CREATE USER …");
+        check("CREATE ROLE r WITH PASSWORD = 'x''y'", "CREATE ROLE r WITH PASSWORD = \u{2026}");
+        check(
+            "ALTER ROLE r WITH hashed password='x'",
+            "ALTER ROLE r WITH hashed password=\u{2026}",
+        );
+        check("ALTER USER r WITH PASSWORD $$x$$", "ALTER USER r WITH PASSWORD \u{2026}");
+        check("CREATE USER 'r' WITH PASSWORD 'x'", "CREATE USER \u{2026}");
         check("SELECT password FROM t", "SELECT password FROM t");
     }
 

@@ -164,7 +164,8 @@ pub(super) async fn tables(cluster: &Cluster, system: bool) -> Value {
         }
     }
     views.sort_by_key(|(name, _)| *name);
-    json!({ "at": wall_micros() / 1000, "tables": Value::from_iter(views.into_iter().map(|it| it.1)) })
+    let tables = Value::from_iter(views.into_iter().map(|it| it.1));
+    json!({ "at": wall_micros() / 1000, "tables": tables })
 }
 
 /// What operators have asked for; merges that run, on which shard, and those that ended last.

@@ -176,7 +176,10 @@ fn what_is_asked_for_is_read_or_refused() {
     check("", Err("the body is not JSON"));
     check("{}", Err("statement: a text is wanted"));
     check(r#"{"statement": "x", "page_size": "a"}"#, Err("page_size: not a number"));
-    check(r#"{"statement": "x", "paging_state": "0é"}"#, Err("paging_state: not of an answer"));
+    check(
+        "{\"statement\": \"x\", \"paging_state\": \"0\u{e9}\"}",
+        Err("paging_state: not of an answer"),
+    );
     let long = json!({ "statement": "x".repeat(STATEMENT_BYTES_MAX + 1) }).to_string();
     check(&long, Err("statement: longer than 64 KiB"));
 }
