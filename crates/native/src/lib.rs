@@ -3,8 +3,8 @@
 //!
 //! In reading order: [`server`] (listeners, where a connection goes), `connection` (one client),
 //! `login` (who it is), `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its
-//! writing loop), `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries
-//! them).
+//! writing loop), `request` and `response` (bodies), `frame`, `segment` and `compress` (what
+//! carries them).
 //!
 //! Invariants
 //!  - *nobody-else-notices*: what one client sends wrong ends in an error to it, or the end of its

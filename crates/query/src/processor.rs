@@ -343,10 +343,8 @@ impl Processor {
         let calls = Calls::default();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.calls = statement.calls_users.then_some(&calls);
-        request.timeout = match timeout(statement.timeout(), &request.env())? {
-            None => self.timeout_of(session, statement)?,
-            said => said,
-        };
+        let said = timeout(statement.timeout(), &request.env())?;
+        request.timeout = said.or(self.timeout_of(session, statement)?);
         if request.timeout == Some(Duration::ZERO) {
             return Err(statement.timed_out(parameters.consistency));
         }

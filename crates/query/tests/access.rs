@@ -77,7 +77,8 @@ fn grants() -> Vec<String> {
 /// Statements that need one permission, and on which resources it may have been granted.
 const CASES: &[(&str, &str, &[&str])] = &[
     (
-        "CREATE KEYSPACE k2 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE KEYSPACE k2 WITH replication = {'class': 'SimpleStrategy', \
+         'replication_factor': 1}",
         "CREATE",
         &["ALL KEYSPACES"],
     ),

@@ -1,7 +1,7 @@
 //! `nereid setup`: what is wrong with a host, and the command that mends it.
 //!
-//! It changes nothing. In reading order: `host` (facts), [`checks`] (what they mean), this file (how
-//! it is said).
+//! It changes nothing. In reading order: `host` (facts), [`checks`] (what they mean), this file
+//! (how it is said).
 //!
 //! Exit codes: 0 a node runs well here; 1 something is wrong; 2 the command line makes no sense.
 

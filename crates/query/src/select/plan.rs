@@ -76,7 +76,7 @@ pub(crate) fn prepare(
     markers.enter(table);
     let mut inputs = Inputs::default();
     let mut aggregates = Vec::new();
-    let (mut outputs, specs) =
+    let (mut outputs, mut specs) =
         selection(schema, table, select, markers, &mut inputs, &mut aggregates)?;
     let mut preparer = preparer(schema, table, markers);
     let purpose = if select.allow_filtering { Purpose::SelectFiltering } else { Purpose::Select };
@@ -100,7 +100,6 @@ pub(crate) fn prepare(
         outputs =
             outputs.into_iter().map(|term| first_of(term, &inputs, &mut aggregates)).collect();
     }
-    let mut specs = specs;
     if select.json {
         (outputs, specs) = as_json(table, outputs, specs);
     }

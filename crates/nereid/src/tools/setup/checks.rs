@@ -473,10 +473,8 @@ mod tests {
         check(|it| it.cores = 2, &["poor memory: 4 shards on 2 cores => nereid --smp 2"]);
         check(
             |it| it.swap_bytes = 0,
-            &[
-                "poor swap: none: the system ends processes when memory is short => fallocate -l 4G \
-               /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile",
-            ],
+            &["poor swap: none: the system ends processes when memory is short => fallocate \
+               -l 4G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile"],
         );
         check(
             |it| it.swappiness = Some(60),
@@ -524,10 +522,8 @@ mod tests {
         );
         check(
             |it| it.free_bytes = 5 * GIB,
-            &[
-                "poor free space: 5 GiB; merges need room => du -xh --max-depth=2 /var/lib/nereid | \
-               sort -h | tail",
-            ],
+            &["poor free space: 5 GiB; merges need room => du -xh --max-depth=2 /var/lib/nereid \
+               | sort -h | tail"],
         );
         let scheduler = |it: &mut Facts| {
             it.disk.as_mut().expect("a disk").scheduler = "mq-deadline".to_owned();
@@ -553,10 +549,8 @@ mod tests {
                 it.foreign = vec![mine.ip(); 3];
                 it.taken = vec![(mine, "address not available".to_owned())];
             },
-            &[
-                "wrong address: 127.0.0.1 is no address of this machine => ip -brief address  # one \
-               of these",
-            ],
+            &["wrong address: 127.0.0.1 is no address of this machine => ip -brief address  \
+               # one of these"],
         );
     }
 
