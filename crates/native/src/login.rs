@@ -134,7 +134,9 @@ mod tests {
         runtime::testing::block_on_with(runtime::Config::new(1), || async {
             let (failures, start) = (Failures::default(), Instant::now());
             let address = |index: usize| IpAddr::from((index as u32).to_be_bytes());
-            (0..ADDRESSES_MAX).for_each(|index| drop(failures.add(address(index), start)));
+            for index in 0..ADDRESSES_MAX {
+                failures.add(address(index), start);
+            }
             assert_eq!(failures.add(address(ADDRESSES_MAX), start), DELAY_MAX);
             assert_eq!(failures.by_address.borrow().len(), ADDRESSES_MAX);
             let later = start + FORGOTTEN_AFTER;
