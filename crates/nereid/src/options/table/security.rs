@@ -25,6 +25,7 @@ const ENCRYPTION: Words = &[
     "require_client_auth",
     "priority_string",
     "enable_session_tickets",
+    "min_version",
     "internode_encryption",
     "require_endpoint_verification",
     "keystore",
