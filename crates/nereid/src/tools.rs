@@ -31,6 +31,11 @@ const TOOLS: &[Tool] = &[
         perf::main::<perf::memory_footprint::Options>,
     ),
     (
+        "nodetool",
+        "ask a running node, or tell it to do something, as operators do",
+        |words| nodetool::main(&program(), words),
+    ),
+    (
         "perf-append",
         "measure appending to a collection as it grows",
         perf::main::<perf::append::Options>,

@@ -1,0 +1,157 @@
+//! Nodes that come and go, and what the cluster is.
+
+use crate::session::{Parameters, Session, pairs, plain, texts, wrong};
+use crate::table::{Done, Entry, Opt, any, one};
+
+pub(super) const COMMANDS: &[Entry] = &[
+    plain_entry("decommission", "Give the rows of this node to the others, and leave", |s| {
+        Box::pin(post(s, "/storage_service/decommission"))
+    }),
+    Entry {
+        name: "removenode",
+        about: "Remove a node that is dead, or tell how far that is",
+        options: &[Opt::text(
+            "ignore-dead-nodes",
+            &[],
+            "Host ids of other dead nodes, with commas between them",
+        )],
+        places: &[one("operation", "A host id, status or force")],
+        run: |session| Box::pin(remove_node(session)),
+    },
+    Entry {
+        name: "excludenode",
+        about: "Take dead nodes for gone for good: nothing waits for them",
+        options: &[],
+        places: &[any("node", "Host ids")],
+        run: |session| Box::pin(exclude_node(session)),
+    },
+    Entry {
+        name: "rebuild",
+        about: "Fetch the rows of this node from others",
+        options: &[Opt::flag("force", &[], "Even where it may take rows from too few nodes")],
+        places: &[one("source-dc", "The data center to fetch from")],
+        run: |session| Box::pin(rebuild(session)),
+    },
+    plain_entry("checkAndRepairCdcStreams", "Check the streams of CDC, and mend them", |s| {
+        Box::pin(post(s, "/storage_service/cdc_streams_check_and_repair"))
+    }),
+    plain_entry("resetlocalschema", "Read the schema of this node again", |s| {
+        Box::pin(post(s, "/storage_service/relocal_schema"))
+    }),
+    plain_entry("version", "The release of the node", |s| Box::pin(version(s))),
+    plain_entry("describecluster", "Name, partitioner and schema versions", |s| {
+        Box::pin(describe_cluster(s))
+    }),
+    Entry {
+        name: "viewbuildstatus",
+        about: "Whether a materialized view is built",
+        options: &[],
+        places: &[any("name", "The keyspace and the view, or both with a dot between them")],
+        run: |session| Box::pin(view_build_status(session)),
+    },
+];
+
+type Run = for<'a> fn(&'a mut Session) -> crate::table::Running<'a>;
+
+const fn plain_entry(name: &'static str, about: &'static str, run: Run) -> Entry {
+    Entry { name, about, options: &[], places: &[], run }
+}
+
+async fn post(session: &mut Session, path: &str) -> Done {
+    session.post(path, Vec::new()).await.map(drop)
+}
+
+async fn remove_node(session: &mut Session) -> Done {
+    let Some(operation) = session.given.text("operation").map(str::to_string) else {
+        return wrong(
+            "required parameters are missing: remove_operation, pass one of (status, force or a \
+             host id)",
+        );
+    };
+    let ignored = session.given.text("ignore-dead-nodes").map(str::to_string);
+    if operation == "status" || operation == "force" {
+        if ignored.is_some() {
+            return wrong("cannot use --ignore-dead-nodes with status or force");
+        }
+        let status = session.get("/storage_service/removal_status").await?;
+        session.say(&format!("RemovalStatus: {}\n", plain(&status)))?;
+        if operation == "force" {
+            post(session, "/storage_service/force_remove_completion").await?;
+        }
+        return Ok(());
+    }
+    let mut parameters: Parameters<'_> = vec![("host_id", operation)];
+    parameters.extend(ignored.map(|ignored| ("ignore_nodes", ignored)));
+    session.post("/storage_service/remove_node", parameters).await.map(drop)
+}
+
+async fn exclude_node(session: &mut Session) -> Done {
+    let hosts = session.given.texts("node").join(",");
+    if hosts.is_empty() {
+        return wrong("required parameters are missing: host ids");
+    }
+    session.post("/storage_service/exclude_node", vec![("hosts", hosts)]).await.map(drop)
+}
+
+async fn rebuild(session: &mut Session) -> Done {
+    let mut parameters = Vec::new();
+    if session.given.flag("force") {
+        parameters.push(("force", "true".to_string()));
+    }
+    if let Some(source) = session.given.text("source-dc") {
+        parameters.push(("source_dc", source.to_string()));
+    }
+    session.post("/storage_service/rebuild", parameters).await.map(drop)
+}
+
+async fn version(session: &mut Session) -> Done {
+    let version = session.get("/storage_service/release_version").await?;
+    session.say(&format!("ReleaseVersion: {}\n", plain(&version)))
+}
+
+async fn describe_cluster(session: &mut Session) -> Done {
+    let name = session.get("/storage_service/cluster_name").await?;
+    let snitch = session.get("/snitch/name").await?;
+    let partitioner = session.get("/storage_service/partitioner_name").await?;
+    let mut text = format!(
+        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\
+         \tPartitioner: {}\n\tSchema versions:\n",
+        plain(&name),
+        plain(&snitch),
+        plain(&partitioner)
+    );
+    let versions = session.get("/storage_proxy/schema_versions").await?;
+    for (version, hosts) in pairs(&versions) {
+        text += &format!("\t\t{version}: [{}]\n\n", texts(&hosts).join(", "));
+    }
+    session.say(&text)
+}
+
+async fn view_build_status(session: &mut Session) -> Done {
+    let names = session.given.texts("name");
+    let named = match names[..] {
+        [both] => both.split_once(['.', '/']),
+        [keyspace, view] => Some((keyspace, view)),
+        _ => None,
+    };
+    let Some((keyspace, view)) = named.map(|(one, two)| (one.to_string(), two.to_string())) else {
+        return wrong("viewbuildstatus requires keyspace and view name arguments");
+    };
+    let path = "/storage_service/view_build_statuses";
+    let told = session.get_with(path, &[&keyspace, &view], Vec::new()).await?;
+    let hosts = pairs(&told);
+    if hosts.iter().all(|(_, state)| state == "SUCCESS") {
+        return session.say(&format!("{keyspace}.{view} has finished building\n"));
+    }
+    let mut rows = vec![vec!["Host".to_string(), "Info".to_string()]];
+    rows.extend(hosts.into_iter().map(|(host, state)| vec![host, plain(&state)]));
+    session.say(&format!(
+        "{keyspace}.{view} has not finished building; node status is below.\n\n{}",
+        view_rows(&rows)
+    ))?;
+    Err(crate::session::Failure::Code(1))
+}
+
+fn view_rows(rows: &[Vec<String>]) -> String {
+    rows.iter().map(|row| format!("{:<9} {:<7}\n", row[0], row[1])).collect()
+}

@@ -1,0 +1,78 @@
+"""Commands of `nereid nodetool` against a node: what they do, what they print, how they end."""
+import json
+import re
+import subprocess
+
+import pytest
+
+from node import NEREID, Node
+
+
+@pytest.fixture(scope="module", name="node")
+def _node():
+    with Node() as node:
+        session = node.connect()
+        session.execute("CREATE KEYSPACE ks WITH replication = "
+                        "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}")
+        session.execute("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+        for key in range(10):
+            session.execute("INSERT INTO ks.t (k, v) VALUES (%s, 1)", (key,))
+        yield node
+
+
+def ended(node, *words):
+    return subprocess.run([NEREID, "nodetool", "-h", node.address, *words], capture_output=True,
+                          text=True, timeout=60, check=False)
+
+
+def run(node, *words):
+    """What a command prints, which does its work."""
+    result = ended(node, *words)
+    assert (result.returncode, result.stderr) == (0, ""), words
+    return result.stdout
+
+
+def test_the_node_is_up(node):
+    text = run(node, "status")
+    assert re.search(rf"^UN {re.escape(node.address)} +\S+", text, re.MULTILINE), text
+    assert run(node, "version").startswith("ReleaseVersion: ")
+    assert re.search(r"^Native Transport active: true$", run(node, "info"), re.MULTILINE)
+
+
+def test_transport_is_stopped_and_started(node):
+    assert run(node, "statusbinary") == "running\n"
+    run(node, "disablebinary")
+    assert run(node, "statusbinary") == "not running\n"
+    run(node, "enablebinary")
+    assert run(node, "statusbinary") == "running\n"
+
+
+def test_tables_are_flushed_and_merged(node):
+    session = node.connect()
+    for value in (2, 3):
+        session.execute("INSERT INTO ks.t (k, v) VALUES (1, %s)", (value,))
+        run(node, "flush", "ks", "t")
+    run(node, "compact", "ks", "t")
+    told = json.loads(run(node, "tablestats", "-F", "json", "ks.t"))
+    assert sum(int(level) for level in told["ks"]["tables"]["t"]["sstables_in_each_level"]) >= 1
+    ended_merges = json.loads(run(node, "compactionhistory", "-F", "json"))["CompactionHistory"]
+    assert any(one["columnfamily_name"] == "t" for one in ended_merges)
+    assert run(node, "compactionstats").startswith("pending tasks: ")
+
+
+def test_snapshots_are_taken_listed_and_removed(node):
+    assert "Snapshot directory: tag1" in run(node, "snapshot", "-t", "tag1", "ks")
+    assert re.search(r"^tag1 +ks +t ", run(node, "listsnapshots"), re.MULTILINE)
+    run(node, "clearsnapshot", "-t", "tag1")
+    assert "tag1" not in run(node, "listsnapshots")
+
+
+def test_what_the_node_refuses_is_told(node):
+    result = ended(node, "flush", "nowhere")
+    assert result.returncode == 1
+    assert result.stderr == "error processing arguments: keyspace nowhere does not exist\n"
+    result = ended(node, "describering", "nowhere")
+    assert result.returncode == 4
+    assert "remote replied with status code 400 Bad Request:\n" in result.stderr
+    result = ended(node, "-p", "1", "version")
+    assert result.returncode == 4 and "connect" in result.stderr
