@@ -30,11 +30,9 @@ const TOOLS: &[Tool] = &[
         "tell what rows take in memory and in SSTables",
         perf::main::<perf::memory_footprint::Options>,
     ),
-    (
-        "nodetool",
-        "ask a running node, or tell it to do something, as operators do",
-        |words| nodetool::main(&program(), words),
-    ),
+    ("nodetool", "ask a running node, or tell it to do something, as operators do", |words| {
+        nodetool::main(&program(), words)
+    }),
     (
         "perf-append",
         "measure appending to a collection as it grows",
