@@ -190,7 +190,8 @@ fn each_permission_alone_allows_what_it_is_for() {
             assert!(is_refused(&env, &session_of(Some("gone")), text).await, "{text} by a gone");
             let by_root = is_refused(&env, &session_of(Some("root")), text).await;
             assert_eq!(by_root, text.contains("TABLE system.local"), "{text} by root");
-            prepare(&env, &["DROP SERVICE LEVEL IF EXISTS gold"]).await;
+            // What root did is undone.
+            prepare(&env, &["DROP SERVICE LEVEL IF EXISTS gold", "DROP ROLE IF EXISTS u"]).await;
         }
     });
 }
