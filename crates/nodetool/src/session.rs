@@ -112,6 +112,14 @@ impl Session {
         self.get_with(path, &[part], Vec::new()).await
     }
 
+    /// The same for what some nodes do not count: nothing, from those (*less-is-fine*).
+    pub(crate) async fn counted(&mut self, path: &str, parts: &[&str]) -> Result<Value, Failure> {
+        match self.get_with(path, parts, Vec::new()).await {
+            Err(failure) if matches!(failure.status(), Some(404 | 501)) => Ok(Value::Null),
+            told => told,
+        }
+    }
+
     pub(crate) async fn get_with(
         &mut self,
         path: &str,
@@ -266,6 +274,14 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// A number as it is printed, where the node counts it.
+pub(crate) fn figure(value: &Value) -> String {
+    match value {
+        Value::Null => "n/a".to_string(),
+        value => plain(value),
     }
 }
 

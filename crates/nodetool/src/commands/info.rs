@@ -1,7 +1,7 @@
 //! All about one node.
 
 use crate::print::size;
-use crate::session::{Failure, Session, list, plain, texts};
+use crate::session::{Failure, Session, figure, list, plain, texts};
 use crate::table::{Done, Entry, Opt};
 use serde_json::Value;
 
@@ -36,12 +36,12 @@ async fn info(session: &mut Session) -> Done {
         ("Thrift active", "/storage_service/rpc_server"),
         ("Native Transport active", "/storage_service/native_transport"),
     ] {
-        text += &line(name, &plain(&session.get(path).await?));
+        text += &line(name, &figure(&session.counted(path, &[]).await?));
     }
-    text += &line("Load", &size(number(&session.get("/storage_service/load").await?)));
-    let generation = session.get("/storage_service/generation_number").await?;
-    text += &line("Generation No", &plain(&generation));
-    let uptime = session.get("/system/uptime_ms").await?.as_u64().unwrap_or(0) / 1000;
+    text += &line("Load", &size(number(&session.counted("/storage_service/load", &[]).await?)));
+    let generation = session.counted("/storage_service/generation_number", &[]).await?;
+    text += &line("Generation No", &figure(&generation));
+    let uptime = session.counted("/system/uptime_ms", &[]).await?.as_u64().unwrap_or(0) / 1000;
     text += &line("Uptime (seconds)", &uptime.to_string());
     // There is no heap of Java; the line is read by scripts.
     text += &line("Heap Memory (MB)", "0.00 / 0.00");
@@ -52,7 +52,7 @@ async fn info(session: &mut Session) -> Done {
         ("Rack", "/snitch/rack"),
         ("Exceptions", "/storage_service/metrics/exceptions"),
     ] {
-        text += &line(name, &plain(&session.get(path).await?));
+        text += &line(name, &figure(&session.counted(path, &[]).await?));
     }
     for (name, kind) in [("Key Cache", "key"), ("Row Cache", "row"), ("Counter Cache", "counter")] {
         text += &line(name, &cache(session, kind).await?);
@@ -69,7 +69,7 @@ async fn off_heap(session: &mut Session) -> Result<f64, Failure> {
         let table = format!("{}:{}", plain(&table["ks"]), plain(&table["cf"]));
         for name in OFF_HEAP {
             let path = format!("/column_family/metrics/{name}");
-            sum += number(&session.get_part(&path, &table).await?);
+            sum += number(&session.counted(&path, &[&table]).await?);
         }
     }
     Ok(sum)
@@ -77,24 +77,24 @@ async fn off_heap(session: &mut Session) -> Result<f64, Failure> {
 
 async fn cache(session: &mut Session, kind: &str) -> Result<String, Failure> {
     let base = format!("/cache_service/metrics/{kind}");
-    let entries = session.get(&format!("{base}/entries")).await?;
-    let bytes = session.get(&format!("{base}/size")).await?;
-    let capacity = session.get(&format!("{base}/capacity")).await?;
+    let entries = session.counted(&format!("{base}/entries"), &[]).await?;
+    let bytes = session.counted(&format!("{base}/size"), &[]).await?;
+    let capacity = session.counted(&format!("{base}/capacity"), &[]).await?;
     // The names of the API are misspelled.
-    let hits = session.get(&format!("{base}/hits_moving_avrage")).await?;
-    let requests = session.get(&format!("{base}/requests_moving_avrage")).await?;
-    let rate = session.get(&format!("{base}/hit_rate")).await?;
-    let period = session.get(&format!("/cache_service/{kind}_cache_save_period")).await?;
+    let hits = session.counted(&format!("{base}/hits_moving_avrage"), &[]).await?;
+    let requests = session.counted(&format!("{base}/requests_moving_avrage"), &[]).await?;
+    let rate = session.counted(&format!("{base}/hit_rate"), &[]).await?;
+    let period = session.counted(&format!("/cache_service/{kind}_cache_save_period"), &[]).await?;
     Ok(format!(
         "entries {}, size {}, capacity {}, {} hits, {} requests, {:.3} recent hit rate, {} save \
          period in seconds",
-        plain(&entries),
+        figure(&entries),
         size(number(&bytes)),
         size(number(&capacity)),
-        plain(&hits["count"]),
-        plain(&requests["count"]),
+        figure(&hits["count"]),
+        figure(&requests["count"]),
         number(&rate),
-        plain(&period)
+        figure(&period)
     ))
 }
 

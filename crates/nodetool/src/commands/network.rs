@@ -2,7 +2,7 @@
 
 use crate::histogram::{names, of_sample};
 use crate::print::size_iec;
-use crate::session::{Session, list, pairs, plain};
+use crate::session::{Session, figure, list, pairs, plain};
 use crate::table::{Done, Entry, Opt};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ async fn netstats(session: &mut Session) -> Done {
     let is_human = session.given.flag("human-readable");
     let mode = session.get("/storage_service/operation_mode").await?;
     let mut text = format!("Mode: {}\n", plain(&mode));
-    let streams = session.get("/stream_manager/").await?;
+    let streams = session.counted("/stream_manager/", &[]).await?;
     if list(&streams).next().is_none() {
         text += "Not sending any streams.\n";
     }
@@ -50,7 +50,7 @@ async fn netstats(session: &mut Session) -> Done {
         ("Mismatch (Blocking)", "/storage_proxy/read_repair_repaired_blocking"),
         ("Mismatch (Background)", "/storage_proxy/read_repair_repaired_background"),
     ] {
-        text += &format!("{name}: {}\n", plain(&session.get(path).await?));
+        text += &format!("{name}: {}\n", figure(&session.counted(path, &[]).await?));
     }
     text += &pool(["Pool Name", "Active", "Pending", "Completed", "Dropped"]);
     for (name, pending, completed) in [
@@ -58,8 +58,8 @@ async fn netstats(session: &mut Session) -> Done {
         ("Small messages", "respond_pending", "respond_completed"),
     ] {
         let path = "/messaging_service/messages/";
-        let pending = total(&session.get(&format!("{path}{pending}")).await?);
-        let completed = total(&session.get(&format!("{path}{completed}")).await?);
+        let pending = total(&session.counted(&format!("{path}{pending}"), &[]).await?);
+        let completed = total(&session.counted(&format!("{path}{completed}"), &[]).await?);
         text += &pool([name, "n/a", &pending, &completed, "0"]);
     }
     text += &pool(["Gossip messages", "n/a", "0", "0", "0"]);
@@ -196,7 +196,7 @@ async fn proxy_histograms(session: &mut Session) -> Done {
     let mut spreads = Vec::new();
     for (name, kind) in kinds {
         let path = format!("/storage_proxy/metrics/{kind}/moving_average_histogram");
-        spreads.push(of_sample(&session.get(&path).await?));
+        spreads.push(of_sample(&session.counted(&path, &[]).await?));
         text += &format!("{name:>19}");
     }
     text += &format!("\n{:10}", "");

@@ -2,7 +2,7 @@
 
 use crate::histogram::{Spread, names, of_buckets, of_sample};
 use crate::print::{Form, scientific, value};
-use crate::session::{Failure, Session, list, plain, wrong};
+use crate::session::{Failure, Session, figure, list, plain, wrong};
 use crate::table::{Done, Entry, Opt, Place, any};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ impl Sums {
 
 async fn metric(session: &mut Session, metric: &str, table: &Name) -> Result<Value, Failure> {
     let path = format!("/column_family/metrics/{metric}");
-    session.get_part(&path, &format!("{}:{}", table.0, table.1)).await
+    session.counted(&path, &[&format!("{}:{}", table.0, table.1)]).await
 }
 
 async fn latency(session: &mut Session, kind: &str, table: &Name) -> Result<Value, Failure> {
@@ -203,7 +203,7 @@ const METRICS: [&str; 21] = [
 
 async fn figures(session: &mut Session, table: &Name) -> Result<Figures, Failure> {
     let name = format!("{}:{}", table.0, table.1);
-    let levels = session.get_part("/column_family/sstables/per_level", &name).await?;
+    let levels = session.counted("/column_family/sstables/per_level", &[&name]).await?;
     let mut told = BTreeMap::new();
     for name in METRICS {
         told.insert(name, metric(session, name, table).await?);
@@ -232,7 +232,7 @@ impl Figures {
     }
 
     fn whole(&self, name: &str) -> String {
-        self.told.get(name).map_or_else(String::new, plain)
+        self.told.get(name).map_or_else(String::new, figure)
     }
 
     fn off_heap(&self) -> f64 {
@@ -251,7 +251,7 @@ impl Figures {
 
     /// Lines of text, with what they tell. The middle ones are numbers of the API as they are.
     async fn text(&self, session: &mut Session, table: &Name) -> Result<String, Failure> {
-        let sstables = plain(&metric(session, "live_ss_table_count", table).await?);
+        let sstables = figure(&metric(session, "live_ss_table_count", table).await?);
         let whole = |name: &str| self.whole(name);
         let millis = |told: &Value| format!("{:.3} ms", number(&told["hist"]["mean"]) / 1000.0);
         let (live, tombstones) = ("live_scanned_histogram", "tombstone_scanned_histogram");
