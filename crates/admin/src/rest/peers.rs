@@ -81,13 +81,13 @@ fn states(door: &Door) -> Vec<(u32, String)> {
     let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
     vec![
         (0, format!("NORMAL,{}", tokens.first().map_or("", String::as_str))),
-        (3, door.cluster.schema().version.to_string()),
-        (4, node.data_center.clone()),
-        (5, node.rack.clone()),
-        (6, node.release_version.to_owned()),
-        (9, node.rpc_address.to_string()),
-        (13, node.host_id.to_string()),
-        (14, tokens.join(";")),
+        (2, door.cluster.schema().version.to_string()),
+        (3, node.data_center.clone()),
+        (4, node.rack.clone()),
+        (5, node.release_version.to_owned()),
+        (8, node.rpc_address.to_string()),
+        (12, node.host_id.to_string()),
+        (13, tokens.join(";")),
     ]
 }
 
@@ -95,12 +95,12 @@ fn states(door: &Door) -> Vec<(u32, String)> {
 fn state_name(number: u32) -> &'static str {
     match number {
         0 => "STATUS",
-        3 => "SCHEMA",
-        4 => "DC",
-        5 => "RACK",
-        6 => "RELEASE_VERSION",
-        9 => "RPC_ADDRESS",
-        13 => "HOST_ID",
+        2 => "SCHEMA",
+        3 => "DC",
+        4 => "RACK",
+        5 => "RELEASE_VERSION",
+        8 => "RPC_ADDRESS",
+        12 => "HOST_ID",
         _ => "TOKENS",
     }
 }
