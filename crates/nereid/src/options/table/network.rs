@@ -34,7 +34,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag("start_native_transport", "true", "Serve CQL"),
     flag("enable_shard_aware_drivers", "true", "Tell drivers of the shards"),
     number("native_transport_max_frame_size_in_mb", "256", "Largest request, in MiB"),
-    flag("rpc_keepalive", "true", "Probe idle connections of clients").idle(),
+    flag("rpc_keepalive", "true", "Probe idle connections of clients"),
     flag("start_rpc", "false", "Serve Thrift; it is no more").idle(),
     flag("enable_ipv6_dns_lookup", "false", "Look names up for IPv6 addresses too").idle(),
     text("api_address", "localhost", "Address to serve the REST API on"),
