@@ -32,10 +32,10 @@ impl Tally {
         (opcode::REGISTER, "REGISTER"),
     ];
 
-    /// A request has been answered.
+    /// A request has been answered; what is of no kind counts for none.
     #[inline]
     pub(crate) fn count(&self, opcode: u8, request_bytes: usize, response_bytes: usize) {
-        let cell = &self.0[usize::from(opcode % 16)];
+        let Some(cell) = self.0.get(usize::from(opcode)) else { return };
         let served = cell.get();
         cell.set(Served {
             requests: served.requests + 1,

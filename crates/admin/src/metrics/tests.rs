@@ -1,12 +1,11 @@
 use super::*;
 
-/// What future that never waits comes to.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
+/// The text of sheets of `x`.
+fn written(sheets: Vec<Sheet>, tells_help: bool) -> String {
+    let config = runtime::Config::new(1);
+    let write = move || async move { text("x", sheets, tells_help).await };
+    let bytes = runtime::testing::block_on_with(config, write);
+    String::from_utf8(bytes).expect("text")
 }
 
 fn filter(query: &[(&str, &str)]) -> Result<Filter, String> {
@@ -24,8 +23,7 @@ fn shown(query: &[(&str, &str)]) -> String {
     let mut node = Sheet::new(&filter, None);
     node.push(Kind::Gauge, ("c", "All."), &[("ks", "k"), ("cf", "t")], 0.5);
     sheets.push(node);
-    let text = now(text("x", sheets, filter.tells_help()));
-    String::from_utf8(text).expect("text")
+    written(sheets, filter.tells_help())
 }
 
 #[test]
@@ -67,8 +65,7 @@ x_s{quantile=\"0.99\"} 9
 x_s_sum 12
 x_s_count 3
 ";
-    let text = now(text("x", vec![sheet, node], false));
-    assert_eq!(String::from_utf8(text).expect("text"), expected);
+    assert_eq!(written(vec![sheet, node], false), expected);
 }
 
 #[test]
