@@ -27,6 +27,13 @@ def node():
         yield node
 
 
+@pytest.fixture(scope="module")
+def open_node():
+    """A node that asks for no password."""
+    with Node() as node:
+        yield node
+
+
 def refused(node, name, password):
     with pytest.raises(NoHostAvailable) as caught:
         connect(node, name, password)
@@ -159,3 +166,14 @@ def test_passwords_are_not_written_down(node):
     assert "do not tell" not in str(trace.parameters)
     assert "hidden" in str(trace.parameters)
     assert "do not tell" not in node.log.read_text()
+
+
+@pytest.mark.parametrize("statement", [
+    "CREATE ROLE r", "ALTER ROLE r WITH LOGIN = true", "DROP ROLE r", "LIST ROLES",
+    "CREATE USER u WITH PASSWORD 'p'", "LIST USERS", "GRANT r TO s", "REVOKE r FROM s",
+    "GRANT SELECT ON KEYSPACE system TO r", "REVOKE SELECT ON KEYSPACE system FROM r",
+    "LIST ALL PERMISSIONS",
+])
+def test_roles_are_for_those_who_are_logged_in(open_node, statement):
+    with pytest.raises(Unauthorized, match="You have to be logged in"):
+        open_node.connect().execute(statement)

@@ -11,11 +11,6 @@ STATEMENTS = [
     "CREATE INDEX ON {t} (v)", "CREATE INDEX named ON {t} (v)", "CREATE INDEX ON {t} (keys(m))",
     "CREATE INDEX ON {t} ((k), v)", "CREATE CUSTOM INDEX ON {t} (e) USING 'vector_index'",
     "CREATE CUSTOM INDEX ON {t} (w) USING 'fulltext_index'", "DROP INDEX {ks}.named",
-    "CREATE ROLE r", "ALTER ROLE r WITH LOGIN = true", "DROP ROLE r", "LIST ROLES",
-    "CREATE USER u WITH PASSWORD 'p'", "LIST USERS", "GRANT r TO s", "REVOKE r FROM s",
-    "GRANT SELECT ON {t} TO r", "REVOKE SELECT ON {t} FROM r", "LIST ALL PERMISSIONS",
-    "CREATE SERVICE LEVEL sl WITH timeout = 5s", "ALTER SERVICE LEVEL sl WITH shares = 5",
-    "DROP SERVICE LEVEL sl", "ATTACH SERVICE LEVEL sl TO r", "DETACH SERVICE LEVEL FROM r",
     "ALTER TABLE {t} WITH cdc = {{'enabled': true}}",
     "SELECT * FROM {t} ORDER BY e ANN OF [1, 2] LIMIT 1",
 ]

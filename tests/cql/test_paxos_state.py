@@ -34,14 +34,16 @@ def test_the_state_is_described_where_it_is_named_and_not_changed(db):
     db.refuse(f'DESC TABLE {keyspace}."nothing$paxos"', "not found", kind=InvalidRequest)
 
 
-def test_there_are_no_service_levels(db):
-    for text in ["LIST ALL SERVICE LEVELS", "LIST SERVICE LEVEL gold"]:
-        listed = db.run(text)
-        assert listed.column_names == ["service_level", "timeout", "workload_type", "shares"]
-        assert list(listed) == []
+def test_service_levels_are_listed_until_they_are_dropped(db):
+    db.refuse("LIST SERVICE LEVEL gold", "Service Level gold doesn't exists.")
+    db.run("CREATE SERVICE LEVEL gold WITH timeout = 5s")
+    db.refuse("CREATE SERVICE LEVEL gold", "Service Level gold already exists.")
+    listed = db.run("LIST SERVICE LEVEL gold")
+    assert listed.column_names[:3] == ["service_level", "timeout", "workload_type"]
+    assert [row[0] for row in listed] == ["gold"]
+    db.run("DROP SERVICE LEVEL gold")
+    assert "gold" not in [row[0] for row in db.run("LIST ALL SERVICE LEVELS")]
     assert db.rows("LIST ALL ATTACHED SERVICE LEVELS") == []
-    for text in ["CREATE SERVICE LEVEL gold", "LIST ROLES", "CREATE ROLE r"]:
-        db.refuse(text, "not supported yet")
 
 
 def test_nearest_by_a_column_that_is_not_there(db):
