@@ -6,6 +6,9 @@
 //!    reserve: what log and memtables may come to, at most a twentieth of the disk. So it is not
 //!    merges that fill a disk, and writes go on when merges have stopped. What has expired is
 //!    dropped in any case.
+//!  - *small-ones-go*: merges that together need no more than a 64th of what is free begin in any
+//!    case. They cost the reserve next to nothing, and without them a table of a few rows could
+//!    not be compacted on a disk that only others have filled.
 //!  - *one-answer*: shard 0 answers one question after the other, and knows what all shards were
 //!    promised: they share the disk.
 //!  - *held-not-lost*: what did not fit is asked for again when something has changed, and every
@@ -28,6 +31,9 @@ use std::rc::Rc;
 
 /// The part of a disk that is the reserve at most.
 const RESERVE_PART: u64 = 20;
+
+/// The part of what is free that merges have in any case (*small-ones-go*).
+const SMALL_PART: u64 = 64;
 
 /// What a merge reads.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +70,13 @@ fn needed(inputs: &[Input], cut: u64, all_stay: bool) -> u64 {
     // What is written grows until an input ends, which goes with the next seal.
     let most = inputs.iter().map(|input| taken(input.tokens.1)).fold(0.0, f64::max);
     total.min((most.ceil() as u64).saturating_add(cut))
+}
+
+/// What merges may be promised yet, of the bytes of a disk (*fits-first*, *small-ones-go*).
+fn left(space: fs::Space, reserve: u64, promised: u64) -> u64 {
+    let reserve = reserve.min(space.total / RESERVE_PART);
+    let theirs = space.free.saturating_sub(reserve).max(space.free / SMALL_PART);
+    theirs.saturating_sub(promised)
 }
 
 /// What the merges of a shard were promised, and those that wait.
@@ -262,8 +275,7 @@ async fn promise(needed: u64, to: runtime::ShardId) -> Result<(), Short> {
             let (promised, reserve) = wanted.fold((0u64, 0u64), |sum, of| {
                 (sum.0.saturating_add(of.0), sum.1.saturating_add(of.1))
             });
-            let reserve = reserve.min(space.total / RESERVE_PART);
-            space.free.saturating_sub(reserve.saturating_add(promised))
+            left(space, reserve, promised)
         }
         // It will be seen when it writes.
         Err(error) => {
@@ -320,6 +332,29 @@ mod tests {
         // A file that lies all over the ring stays to the end.
         let with_one: Vec<Input> = run(1000).chain([all(500)]).collect();
         check(&with_one, 10, false, 100 + 450 + 50 + 10);
+    }
+
+    #[test]
+    fn a_reserve_is_left_by_all_but_small_merges() {
+        // (total, free), reserve, promised: left
+        for ((total, free), reserve, promised, expected) in [
+            ((100_000, 50_000), 1_000, 0, 49_000),
+            ((100_000, 50_000), 1_000, 9_000, 40_000),
+            ((100_000, 50_000), 1_000, 60_000, 0),
+            // At most a twentieth of the disk is the reserve.
+            ((100_000, 50_000), 80_000, 0, 45_000),
+            // Little is free: small ones go, together.
+            ((100_000, 6_400), 80_000, 0, 1_400),
+            ((100_000, 5_000), 80_000, 0, 78),
+            ((100_000, 640), 80_000, 0, 10),
+            ((100_000, 640), 80_000, 4, 6),
+            ((100_000, 640), 80_000, 11, 0),
+            ((100_000, 63), 80_000, 0, 0),
+            ((100_000, 0), 0, 0, 0),
+        ] {
+            let space = fs::Space { total, free };
+            assert_eq!(left(space, reserve, promised), expected, "{space:?} {reserve} {promised}");
+        }
     }
 
     #[test]
