@@ -268,8 +268,6 @@ fn may_grant(
 pub(super) fn asked(permissions: &ast::Permissions) -> PermissionSet {
     match permissions {
         ast::Permissions::All => PermissionSet::of(&Permission::ALL),
-        ast::Permissions::Some(some) => {
-            some.iter().filter_map(|it| Permission::by_name(it.name())).collect()
-        }
+        ast::Permissions::Some(some) => PermissionSet::of(some),
     }
 }

@@ -1,6 +1,7 @@
 //! Roles, permissions and service levels.
 
 use super::{Literal, Name, Property, QualifiedName, Type};
+use auth::Permission;
 
 /// A statement about who may do what, and at which priority.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,49 +158,6 @@ pub enum Permissions {
     All,
     /// `SELECT, MODIFY`, never empty.
     Some(Vec<Permission>),
-}
-
-/// What somebody may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
-    /// `CREATE`
-    Create,
-    /// `ALTER`
-    Alter,
-    /// `DROP`
-    Drop,
-    /// `SELECT`
-    Select,
-    /// `MODIFY`
-    Modify,
-    /// `AUTHORIZE`
-    Authorize,
-    /// `DESCRIBE`
-    Describe,
-    /// `EXECUTE`
-    Execute,
-    /// `VECTOR_SEARCH_INDEXING`
-    VectorSearchIndexing,
-    /// `TEXT_SEARCH_INDEXING`
-    TextSearchIndexing,
-}
-
-impl Permission {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Permission::Create => "CREATE",
-            Permission::Alter => "ALTER",
-            Permission::Drop => "DROP",
-            Permission::Select => "SELECT",
-            Permission::Modify => "MODIFY",
-            Permission::Authorize => "AUTHORIZE",
-            Permission::Describe => "DESCRIBE",
-            Permission::Execute => "EXECUTE",
-            Permission::VectorSearchIndexing => "VECTOR_SEARCH_INDEXING",
-            Permission::TextSearchIndexing => "TEXT_SEARCH_INDEXING",
-        }
-    }
 }
 
 /// What a permission is on.

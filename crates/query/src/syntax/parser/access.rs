@@ -4,9 +4,10 @@ use super::{Bracket, Parser, Result, TokenKind};
 use crate::syntax::ast::{
     AccessStatement, AlterRole, AlterServiceLevel, CreateRole, CreateServiceLevel, DropRole,
     DropServiceLevel, Grant, ListPermissions, ListRoles, ListServiceLevels, Literal, Name,
-    Permission, Permissions, Resource, RoleGrant, RoleOptions, RoleWord,
+    Permissions, Resource, RoleGrant, RoleOptions, RoleWord,
 };
 use crate::syntax::keyword::Keyword;
+use auth::Permission;
 
 impl Parser<'_> {
     /// `GRANT`, `REVOKE`, `LIST`, `ATTACH` and `DETACH`.
