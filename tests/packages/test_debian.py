@@ -94,7 +94,7 @@ class Supervisor:
                   "--prometheus-address", address, "--smp", "1", "--memory", "512M",
                   "--overprovisioned"]
         self.process = subprocess.Popen(
-            ["chroot", f"--userspec={unit()['User']}:{unit()['Group']}", str(root), *words],
+            [shutil.which("chroot"), f"--userspec={unit()['User']}:{unit()['Group']}", str(root), *words],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_for(self, text, seconds=60):
