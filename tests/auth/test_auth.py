@@ -69,19 +69,46 @@ def test_wrong_passwords_are_refused_and_slow(node):
         node.connect()
 
 
+def frame(opcode, body):
+    return struct.pack(">BBhBi", 4, 0, 1, opcode, len(body)) + body
+
+
+STARTUP = frame(1, struct.pack(">H", 1) + b"\0\x0bCQL_VERSION\0\x053.0.0")
+
+
+def receive(stream):
+    """Opcode and body of an answer; none where the node has ended the connection."""
+    header = stream.recv(9, socket.MSG_WAITALL)
+    if len(header) < 9:
+        return None, b""
+    _, _, _, opcode, length = struct.unpack(">BBhBi", header)
+    return opcode, stream.recv(length, socket.MSG_WAITALL) if length else b""
+
+
+@pytest.mark.parametrize("opcode, body", [
+    (1, STARTUP[9:]), (5, b""), (7, b"\0\0\0\x08SELECT 1\0\x01\0"), (9, b"\0\0\0\x08SELECT 1"),
+    (10, b""), (11, b"\0\0"), (13, b""), (99, b"")])
+def test_only_a_login_may_follow_authenticate(node, opcode, body):
+    with socket.create_connection((node.address, node.port)) as stream:
+        stream.sendall(STARTUP)
+        assert receive(stream)[0] == 3
+        stream.sendall(frame(opcode, body))
+        answered, text = receive(stream)
+        assert (answered, text[:4]) == (0, struct.pack(">i", 10))
+        assert f"Unexpected message {opcode}, expecting SASL_RESPONSE".encode() in text
+
+
+def test_a_token_may_lack_its_length(node):
+    for body, expected in [(b"\0cassandra\0cassandra", 16), (b"\0cassandra\0wrong", 0)]:
+        with socket.create_connection((node.address, node.port)) as stream:
+            stream.sendall(STARTUP)
+            receive(stream)
+            stream.sendall(frame(15, body))
+            assert receive(stream)[0] == expected
+
+
 def test_nothing_is_answered_before_the_login(node):
-    def frame(opcode, body):
-        return struct.pack(">BBhBi", 4, 0, 1, opcode, len(body)) + body
-
-    def receive(stream):
-        header = stream.recv(9, socket.MSG_WAITALL)
-        if len(header) < 9:
-            return None, b""
-        _, _, _, opcode, length = struct.unpack(">BBhBi", header)
-        return opcode, stream.recv(length, socket.MSG_WAITALL) if length else b""
-
-    startup = frame(1, struct.pack(">H", 1) + b"\0\x0bCQL_VERSION\0\x053.0.0")
-    query = b"SELECT * FROM system.local"
+    startup, query = STARTUP, b"SELECT * FROM system.local"
     query = frame(7, struct.pack(">i", len(query)) + query + b"\0\x01\0")
     token = b"\0cassandra\0wrong"
     login = frame(15, struct.pack(">i", len(token)) + token)
@@ -153,10 +180,59 @@ def test_circles_and_unknown_names(node):
     for text, expected in [("GRANT b TO a", "b already includes role a"),
                            ("GRANT a TO x", "Role x doesn't exist"),
                            ("CREATE ROLE a", "Role a already exists"),
-                           ("GRANT SELECT ON KEYSPACE x TO a", "<keyspace x> doesn't exist"),
-                           ("CREATE ROLE c WITH HASHED PASSWORD = 'x'", "not a hash")]:
+                           ("GRANT SELECT ON KEYSPACE x TO a", "<keyspace x> doesn't exist")]:
         with pytest.raises(InvalidRequest, match=expected):
             root.execute(text)
+
+
+def test_what_is_no_hash_is_kept_and_lets_nobody_in(node):
+    root = connect(node, "cassandra", "cassandra")
+    answer = root.execute_async("CREATE ROLE c WITH HASHED PASSWORD = 'x' AND LOGIN = true")
+    answer.result()
+    assert "nobody can log in with it" in answer.warnings[0]
+    assert "Username and/or password are incorrect" in refused(node, "c", "x")
+    assert root.execute("SELECT salted_hash FROM system.roles WHERE role = 'c'").one()[0] == "x"
+
+
+def test_a_description_makes_roles_and_grants_again(node):
+    root = connect(node, "cassandra", "cassandra")
+    for text in ["CREATE KEYSPACE ks WITH replication = "
+                 "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}",
+                 "CREATE TABLE ks.t (p int PRIMARY KEY)",
+                 "CREATE ROLE reader WITH PASSWORD = 'it''s' AND LOGIN = true",
+                 "CREATE ROLE \"All Readers\" WITH OPTIONS = {'a': 'b'}",
+                 "GRANT SELECT ON ks.t TO \"All Readers\"", "GRANT \"All Readers\" TO reader",
+                 "CREATE SERVICE LEVEL gold WITH timeout = 90s AND workload_type = 'batch'",
+                 "ATTACH SERVICE LEVEL gold TO reader",
+                 "ALTER SERVICE LEVEL driver WITH shares = 100"]:
+        root.execute(text)
+    describe = "DESC SCHEMA WITH INTERNALS AND PASSWORDS"
+    told = [tuple(row) for row in root.execute(describe)]
+    with Node(*OPTIONS) as other:
+        again = connect(other, "cassandra", "cassandra")
+        for *_, statement in told:
+            again.execute(statement)
+        own = lambda rows: [row for row in rows if row[2] != "cassandra"]
+        assert own(tuple(row) for row in again.execute(describe)) == own(told)
+        assert list(connect(other, "reader", "it's").execute("SELECT * FROM ks.t")) == []
+    reader = connect(node, "reader", "it's")
+    with pytest.raises(Unauthorized):
+        reader.execute(describe)
+    hashes = [row for row in reader.execute("DESC SCHEMA WITH INTERNALS")
+              if "PASSWORD" in row.create_statement]
+    assert hashes == []
+
+
+def test_the_level_of_drivers_is_made_once(node):
+    root = connect(node, "cassandra", "cassandra")
+    level = root.execute("LIST SERVICE LEVEL driver").one()
+    assert (level.workload_type, level.shares) == ("batch", 200)
+    root.execute("DROP SERVICE LEVEL driver")
+    node.disconnect()
+    node.kill()
+    node.start()
+    root = connect(node, "cassandra", "cassandra")
+    assert list(root.execute("LIST ALL SERVICE LEVELS")) == []
 
 
 def test_passwords_are_not_written_down(node):

@@ -300,6 +300,9 @@ impl<'a> Intake<'a> {
     /// Handles what changes the connection itself at once, and starts a task for the rest.
     async fn start_request(&mut self, header: Header, body: &[u8]) -> Result<(), Ended> {
         let connection = self.connection;
+        if !connection.is_started() {
+            connection.check_stage(&header)?;
+        }
         match header.opcode {
             opcode::AUTH_RESPONSE => {
                 self.body = None;
@@ -315,10 +318,6 @@ impl<'a> Intake<'a> {
                 connection.count_answered(&header, body.len(), answered);
                 self.wait_for_stranger().await;
                 Ok(())
-            }
-            _ if !connection.is_started() => {
-                let text = "Unexpected message, expecting STARTUP or OPTIONS".to_string();
-                Err(connection.protocol_error(header.stream, text))
             }
             _ => {
                 let entry = self.let_in(&header).await;

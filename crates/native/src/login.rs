@@ -4,12 +4,15 @@
 //!  - *slower-with-each*: who fails is answered later with each failure of the same address, so
 //!    guessing a password over the network is slow; who succeeds never waits for that.
 //!  - *one-at-a-time*: a connection has one login under way, and ends when it fails.
+//!  - *only-the-login*: from AUTHENTICATE until the login is done nothing but an AUTH_RESPONSE is
+//!    looked at.
 //!
 //! What a client sends is neither logged nor kept.
 
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, Header, opcode};
 use crate::request;
+use crate::server::Stage;
 use query::CqlError;
 use query::access::login::plain;
 use runtime::task::Scope;
@@ -62,7 +65,28 @@ impl Failures {
     }
 }
 
+/// What is said of a request that a connection does not expect at its stage; `None`: it does.
+fn unexpected(stage: Stage, code: u8) -> Option<String> {
+    let expected = match (stage, code) {
+        (Stage::Ready, _)
+        | (Stage::Established, opcode::STARTUP | opcode::OPTIONS)
+        | (Stage::Authenticating, opcode::AUTH_RESPONSE) => return None,
+        (Stage::Established, _) => "STARTUP or OPTIONS",
+        // As the protocol's first versions called it, and servers still do.
+        (Stage::Authenticating, _) => "SASL_RESPONSE",
+    };
+    Some(format!("Unexpected message {code}, expecting {expected}"))
+}
+
 impl Connection {
+    /// An error if a request is not for the stage of the connection (*only-the-login*).
+    pub(crate) fn check_stage(&self, header: &Header) -> Result<(), Ended> {
+        match unexpected(self.stage(), header.opcode) {
+            None => Ok(()),
+            Some(text) => Err(self.protocol_error(header.stream, text)),
+        }
+    }
+
     /// Takes an AUTH_RESPONSE; the password is looked at by and by (*one-at-a-time*).
     pub(crate) fn take_login(
         self: &Rc<Self>,
@@ -75,10 +99,7 @@ impl Connection {
             let text = "Unexpected message for the state of this connection".to_string();
             return Err(self.protocol_error(stream, text));
         }
-        let token = match request::auth_token(body) {
-            Ok(token) => token.to_vec(),
-            Err(damaged) => return Err(self.protocol_error(stream, damaged.to_string())),
-        };
+        let token = request::auth_token(body).to_vec();
         let connection = self.clone();
         requests.run(async move {
             match connection.log_in(&token).await {
@@ -113,6 +134,21 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_stage_expects_its_requests() {
+        let all = 0..=0x10;
+        let check = |stage, expected: &[u8], word: &str| {
+            for code in all.clone() {
+                let text = format!("Unexpected message {code}, expecting {word}");
+                let refusal = (!expected.contains(&code)).then_some(text);
+                assert_eq!(unexpected(stage, code), refusal, "{stage:?} {code}");
+            }
+        };
+        check(Stage::Established, &[opcode::STARTUP, opcode::OPTIONS], "STARTUP or OPTIONS");
+        check(Stage::Authenticating, &[opcode::AUTH_RESPONSE], "SASL_RESPONSE");
+        check(Stage::Ready, &all.clone().collect::<Vec<u8>>(), "");
+    }
 
     #[test]
     fn who_fails_again_waits_longer() {

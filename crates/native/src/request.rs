@@ -94,10 +94,13 @@ pub(crate) struct Dialect {
     pub(crate) metadata_ids: bool,
 }
 
-/// The token of an AUTH_RESPONSE; none is as good as an empty one.
-pub(crate) fn auth_token(body: &[u8]) -> Result<&[u8], Damaged> {
-    let mut cursor = Cursor::new(body);
-    Ok(bytes(&mut cursor)?.unwrap_or_default())
+/// The token of an AUTH_RESPONSE; none is as good as an empty one. Some clients send it without its
+/// length, and servers took it: where what stands first is no length, all of it is the token.
+pub(crate) fn auth_token(body: &[u8]) -> &[u8] {
+    match bytes(&mut Cursor::new(body)) {
+        Ok(token) => token.unwrap_or_default(),
+        Err(_) => body,
+    }
 }
 
 /// Parses a body. `has_payload`: a custom payload stands first, and is passed over.

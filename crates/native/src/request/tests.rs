@@ -14,6 +14,20 @@ fn check(code: u8, dialect: Dialect, body: &[u8], expected: &str) {
 }
 
 #[test]
+fn tokens_with_and_without_their_length() {
+    let check = |body: &[u8], token: &[u8]| assert_eq!(auth_token(body), token, "{body:?}");
+    check(b"\0\0\0\x04\0a\0b", b"\0a\0b");
+    check(b"\0\0\0\0", b"");
+    check(b"\xff\xff\xff\xff", b"");
+    check(b"\0a\0b", b"\0a\0b");
+    check(b"\0name\0password", b"\0name\0password");
+    // More than there is.
+    check(b"\0\0\0\x05\0a\0b", b"\0\0\0\x05\0a\0b");
+    check(b"\0a", b"\0a");
+    check(b"", b"");
+}
+
+#[test]
 fn a_query_with_every_parameter() {
     let mut body = Vec::new();
     body.put_u32_bytes(b"SELECT ?");
