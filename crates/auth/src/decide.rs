@@ -3,7 +3,7 @@
 //! Pure: they see the state that their changes apply to. Whether somebody may ask for it is asked
 //! before, and elsewhere.
 
-use crate::level::{COUNT_MAX, DEFAULT, DRIVER, NAME_CHARS_MAX, ServiceLevel, Workload};
+use crate::level::{COUNT_MAX, DEFAULT, NAME_CHARS_MAX, ServiceLevel, Workload};
 use crate::permission::PermissionSet;
 use crate::resource::Resource;
 use crate::state::{Change, SERVICE_LEVEL, State};
@@ -285,13 +285,14 @@ impl State {
         if NAME_CHARS_MAX < name.chars().count() {
             return Err(Refused::LongName);
         }
-        if self.levels.contains_key(name) || name == DRIVER {
+        if self.levels.contains_key(name) {
             return match if_present {
                 Otherwise::Ignored => Ok(Vec::new()),
                 Otherwise::Refused => Err(Refused::LevelExists(name.to_owned())),
             };
         }
-        if COUNT_MAX <= self.levels.len() {
+        // Where it was dropped, another may have the room of the level of drivers.
+        if COUNT_MAX < self.levels.len() {
             return Err(Refused::NoRoomForLevels);
         }
         let level = changed(ServiceLevel::default(), options);

@@ -8,8 +8,11 @@ use std::time::Duration;
 pub const DEFAULT: &str = "default";
 /// Of connections that have not logged in, and of what drivers ask for themselves.
 pub const DRIVER: &str = "driver";
-/// Service levels besides those two at most: each is a group of the runtime.
+/// Service levels besides those two at most: each is a group of the runtime. One more where
+/// [`DRIVER`] was dropped.
 pub const COUNT_MAX: usize = 8;
+/// Shares of [`DRIVER`] as it is made.
+const DRIVER_SHARES: u32 = 200;
 /// Shares of a level that says nothing.
 pub const SHARES: u32 = 1000;
 /// Characters of a level's name at most.
@@ -46,6 +49,14 @@ pub struct ServiceLevel {
     pub workload: Option<Workload>,
     /// From 1 to 1000.
     pub shares: Option<u32>,
+}
+
+impl ServiceLevel {
+    /// [`DRIVER`] as a new node has it.
+    pub fn of_drivers() -> ServiceLevel {
+        let (workload, shares) = (Some(Workload::Batch), Some(DRIVER_SHARES));
+        ServiceLevel { timeout: None, workload, shares }
+    }
 }
 
 /// What holds for a role, and which level each option comes from.

@@ -137,7 +137,7 @@ impl State {
         self.levels.get(name)
     }
 
-    /// All service levels by name, without the two that are always there.
+    /// All service levels by name, without the one that everybody has.
     pub fn levels(&self) -> impl Iterator<Item = (&str, &ServiceLevel)> {
         self.levels.iter().map(|(name, level)| (name.as_str(), level))
     }

@@ -13,7 +13,8 @@ use crate::local_rows;
 use crate::registry::{ChangeError, Cluster};
 use crate::schema::{Schema, SchemaChange};
 use auth::decide::{Otherwise, RoleOptions};
-use auth::{Change, Resource, State};
+use auth::level::DRIVER;
+use auth::{Change, Resource, ServiceLevel, State};
 use model::TableSchema;
 use mutation::FrozenMutation;
 use runtime::task::compute;
@@ -22,6 +23,8 @@ use storage::Storage;
 
 /// The key in `system.scylla_local` of when roles or grants changed last.
 pub(crate) const LAST_CHANGE_KEY: &str = "nereid_access_changed_at";
+/// The key in `system.scylla_local` of that the service level of drivers was made once.
+const DRIVER_LEVEL_KEY: &str = "service_level_driver_created";
 /// The superuser of a node that was told of none, and its password.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
@@ -104,6 +107,8 @@ pub struct Access {
     state: RefCell<State>,
     authenticator: Cell<Authenticator>,
     authorizer: Cell<Authorizer>,
+    /// Of the name in the options; empty: none is named.
+    superuser: RefCell<String>,
 }
 
 impl Access {
@@ -112,6 +117,7 @@ impl Access {
             state: RefCell::new(state),
             authenticator: Cell::new(Authenticator::AllowAll),
             authorizer: Cell::new(Authorizer::AllowAll),
+            superuser: RefCell::default(),
         }
     }
 
@@ -128,6 +134,14 @@ impl Access {
     /// Whether permissions count.
     pub fn authorizer(&self) -> Authorizer {
         self.authorizer.get()
+    }
+
+    /// The superuser that a new node of these options makes.
+    pub fn superuser(&self) -> String {
+        match &**self.superuser.borrow() {
+            "" => DEFAULT_SUPERUSER.to_owned(),
+            name => name.to_owned(),
+        }
     }
 
     pub(crate) fn show(&self, changes: Vec<Change>) {
@@ -232,13 +246,17 @@ impl Cluster {
     /// clients are served.
     pub async fn secure(&self, config: AccessConfig) -> Result<(), String> {
         let (authenticator, authorizer) = (config.authenticator, config.authorizer);
+        let superuser = config.superuser.clone();
         runtime::on_all_shards(move || async move {
             if let Some(cluster) = runtime::local::try_get::<Cluster>() {
+                cluster.access().superuser.replace(superuser);
                 cluster.access().authenticator.set(authenticator);
                 cluster.access().authorizer.set(authorizer);
             }
         })
         .await;
+        let made = self.make_driver_level().await;
+        made.map_err(|error| format!("cannot create service level {DRIVER}: {error}"))?;
         if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
             return Ok(());
         }
@@ -261,13 +279,35 @@ impl Cluster {
                  auth_superuser_name"
             );
         }
-        let name = match &*config.superuser {
-            "" => DEFAULT_SUPERUSER.to_owned(),
-            name => name.to_owned(),
-        };
-        let make = move |state: &State| superuser(state, &name, hash);
+        let name = self.access().superuser();
+        let make = move |state: &State| make_superuser(state, &name, hash);
         let made = self.change_access(make).await;
         made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
+    }
+
+    /// Makes the service level of drivers, once in the life of a node: who drops it means it.
+    async fn make_driver_level(&self) -> Result<(), ChangeError<String>> {
+        self.in_turn(|cluster| async move {
+            let storage = runtime::local::get::<Storage>();
+            let facts = boot::read_table(&storage, "system", "scylla_local").await;
+            let facts = facts.map_err(|error| ChangeError::Failed(error.to_string()))?;
+            if !local_rows::find_fact(&facts, DRIVER_LEVEL_KEY).is_empty() {
+                return Ok(());
+            }
+            let level = Some(ServiceLevel::of_drivers());
+            let changes = match cluster.access().state().level(DRIVER) {
+                None => vec![Change::Level { name: DRIVER.to_owned(), level }],
+                Some(_) => Vec::new(),
+            };
+            let at = cluster.next_timestamp();
+            let mut written = cluster.access_mutations(&changes, at);
+            written.push(local_rows::fact(&cluster.schema(), DRIVER_LEVEL_KEY, "true", at));
+            let applied = storage.apply_all(written).await;
+            applied.map_err(|error| ChangeError::Failed(error.to_string()))?;
+            show(changes).await;
+            Ok(())
+        })
+        .await
     }
 
     /// Whether somebody can log in who may do everything.
@@ -279,7 +319,7 @@ impl Cluster {
 }
 
 /// Makes a superuser where there is no role of that name; gives one a password that has none.
-fn superuser(
+fn make_superuser(
     state: &State,
     name: &str,
     salted_hash: Option<String>,
@@ -400,7 +440,7 @@ mod tests {
         let mut state = State::default();
         let hash = |text: &str| Some(text.to_owned());
         let apply = |state: &mut State, hash| {
-            let changes = superuser(state, "root", hash).expect("changes");
+            let changes = make_superuser(state, "root", hash).expect("changes");
             changes.into_iter().for_each(|change| state.apply(change));
             let role = state.role("root").expect("a role").clone();
             assert!(role.can_login && role.is_superuser);

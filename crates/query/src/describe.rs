@@ -2,13 +2,15 @@
 //!
 //! Invariants
 //!  - *in-order-of-need*: statements stand in an order in which they can be executed: a keyspace,
-//!    its types (those that others use first), its functions, its aggregates, its tables.
+//!    its types (those that others use first), its functions, its aggregates, its tables; then,
+//!    WITH INTERNALS, roles, grants and service levels.
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
-//! Looks at the shard's snapshot only; [`answer`] is pure. Roles are not described yet, so
-//! `AND PASSWORDS` is refused.
+//! Looks at the shard's snapshot only; [`answer`] is pure. Everybody may read what there is, but
+//! hashed passwords are for superusers.
 
+mod access;
 mod paging;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,9 @@ use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 use crate::session::Session;
 use crate::syntax::ast::{Describe, Described, QualifiedName};
 use crate::syntax::quote_name;
-use cluster::{Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind};
+use cluster::{
+    Authenticator, Authorizer, Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind,
+};
 use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
 use model::{Type, UserType, Uuid};
@@ -34,27 +38,48 @@ pub(crate) fn execute(
     statement: &Describe,
     parameters: &Parameters<'_>,
 ) -> Result<Response, CqlError> {
-    if statement.passwords {
-        return Err(refused_passwords(&statement.what));
-    }
     let cluster = runtime::local::get::<Cluster>();
+    if statement.passwords {
+        let is_superuser = crate::access::check::is_superuser(&cluster, session);
+        check_passwords(&statement.what, is_superuser)?;
+    }
     let (schema, keyspace) = (cluster.schema(), session.keyspace());
     let rows = match statement.what {
         Described::Cluster => describe_cluster(&schema, cluster.node(), keyspace),
         _ => {
-            let state = parameters.paging_state;
-            let from = state.map(|state| paging::decode(state, schema.version)).transpose()?;
-            let answer = answer(&schema, keyspace.as_deref(), statement)?;
-            answer.into_page(from.unwrap_or(0), parameters.page_size, schema.version)
+            let (access, state) = (cluster.access(), parameters.paging_state);
+            let roles = access.state();
+            let version = version(schema.version, roles.generation());
+            let from = state.map(|state| paging::decode(state, version)).transpose()?;
+            let mut answer = answer(&schema, keyspace.as_deref(), statement)?;
+            if statement.internals
+                && let (Answer::Statements(entries), Described::Schema | Described::FullSchema) =
+                    (&mut answer, &statement.what)
+            {
+                let asks = access.authenticator() != Authenticator::AllowAll;
+                let told = access::Told {
+                    state: &roles,
+                    superuser: &access.superuser(),
+                    has_grants: access.authorizer() != Authorizer::AllowAll,
+                    has_hashes: statement.passwords && asks,
+                };
+                entries.extend(told.entries());
+            }
+            answer.into_page(from.unwrap_or(0), parameters.page_size, version)
         }
     };
     Ok(Response::of(ResponseKind::Rows(rows)))
 }
 
-/// Something of the schema.
+/// The version of the schema and of roles, grants and service levels.
+fn version(of_schema: Uuid, generation: u64) -> Uuid {
+    Uuid::from_u128(of_schema.as_u128() ^ u128::from(generation))
+}
+
+/// Something of the schema, or, in no keyspace, of who may do what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    keyspace: String,
+    keyspace: Option<String>,
     /// `keyspace`, `type`, `table`, ..
     kind: &'static str,
     name: String,
@@ -135,13 +160,14 @@ fn answer(
     }
 }
 
-/// Why hashed passwords are not told: they are part of the whole schema only, and for superusers.
-fn refused_passwords(what: &Described) -> CqlError {
+/// Hashed passwords are part of the whole schema only, and for superusers.
+fn check_passwords(what: &Described, is_superuser: bool) -> Result<(), CqlError> {
     match what {
-        Described::Schema | Described::FullSchema => CqlError::Unauthorized(
+        Described::Schema | Described::FullSchema if is_superuser => Ok(()),
+        Described::Schema | Described::FullSchema => Err(CqlError::Unauthorized(
             "DESCRIBE SCHEMA WITH INTERNALS AND PASSWORDS can only be issued by a superuser".into(),
-        ),
-        _ => CqlError::invalid("Option WITH PASSWORDS is only allowed with DESC SCHEMA"),
+        )),
+        _ => Err(CqlError::invalid("Option WITH PASSWORDS is only allowed with DESC SCHEMA")),
     }
 }
 
@@ -247,7 +273,7 @@ impl<'a> Scope<'a> {
 fn keyspace_entry(entry: &KeyspaceEntry) -> Entry {
     let keyspace = &entry.keyspace;
     Entry {
-        keyspace: keyspace.name.clone(),
+        keyspace: Some(keyspace.name.clone()),
         kind: "keyspace",
         name: keyspace.name.clone(),
         create: keyspace.to_cql_create(),
@@ -256,17 +282,17 @@ fn keyspace_entry(entry: &KeyspaceEntry) -> Entry {
 
 fn type_entry(user: &UserType) -> Entry {
     let (keyspace, name) = (user.keyspace.clone(), user.name.clone());
-    Entry { keyspace, kind: "type", name, create: user.to_cql_create() }
+    Entry { keyspace: Some(keyspace), kind: "type", name, create: user.to_cql_create() }
 }
 
 fn function_entry(function: &UserFunction) -> Entry {
     let (keyspace, name) = (function.keyspace.clone(), function.name.clone());
-    Entry { keyspace, kind: "function", name, create: function.to_cql_create() }
+    Entry { keyspace: Some(keyspace), kind: "function", name, create: function.to_cql_create() }
 }
 
 fn aggregate_entry(aggregate: &UserAggregate) -> Entry {
     let (keyspace, name) = (aggregate.keyspace.clone(), aggregate.name.clone());
-    Entry { keyspace, kind: "aggregate", name, create: aggregate.to_cql_create() }
+    Entry { keyspace: Some(keyspace), kind: "aggregate", name, create: aggregate.to_cql_create() }
 }
 
 fn functions(entry: &KeyspaceEntry) -> Vec<Entry> {
@@ -295,7 +321,7 @@ fn table_entry(table: &TableEntry, internals: Internals) -> Entry {
         ),
     };
     let (keyspace, name) = (schema.keyspace.clone(), schema.name.clone());
-    Entry { keyspace, kind: "table", name, create }
+    Entry { keyspace: Some(keyspace), kind: "table", name, create }
 }
 
 /// The state of conditional writes to a table, where it is named.
@@ -303,7 +329,7 @@ fn paxos_entry(schema: &Schema, keyspace: &KeyspaceEntry, name: &str) -> Option<
     let keyspace = keyspace.keyspace.name.clone();
     let base = paxos_state::base(schema, Some(&keyspace), name)?;
     let (name, create) = paxos_state::description(schema, &base.schema)?;
-    Some(Entry { keyspace, kind: "table", name, create })
+    Some(Entry { keyspace: Some(keyspace), kind: "table", name, create })
 }
 
 /// The types of a keyspace, each after those that it mentions.
@@ -344,9 +370,13 @@ impl Answer {
         let page = &rest[..size.unwrap_or(usize::MAX).min(rest.len())];
         let mut body = Vec::new();
         for entry in page {
-            let (keyspace, name) = (quote_name(&entry.keyspace), quote_name(&entry.name));
-            let cells = [&keyspace, entry.kind, &name, &entry.create];
-            cells.iter().take(columns.len()).for_each(|cell| put_cell(cell.as_bytes(), &mut body));
+            match &entry.keyspace {
+                Some(keyspace) => put_cell(quote_name(keyspace).as_bytes(), &mut body),
+                None => body.extend_from_slice(&(-1i32).to_be_bytes()),
+            }
+            let cells = [entry.kind, &quote_name(&entry.name), &entry.create];
+            let cells = cells.iter().take(columns.len() - 1);
+            cells.for_each(|cell| put_cell(cell.as_bytes(), &mut body));
         }
         let goes_on = page.len() < rest.len();
         let paging_state = goes_on.then(|| paging::encode(version, from + page.len()));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::level::DRIVER;
 use crate::permission::Permission;
 use crate::resource::Need;
 
@@ -187,13 +188,26 @@ fn service_levels_come_and_go() {
 #[test]
 fn there_is_room_for_some_service_levels() {
     let mut state = State::default();
+    let apply = |state: &mut State, decided: Decision| {
+        decided.expect("changes").into_iter().for_each(|change| state.apply(change));
+    };
+    let create = |state: &State, name: &str| {
+        state.create_level(name, &LevelOptions::default(), Otherwise::Refused)
+    };
+    let made = create(&state, DRIVER);
+    apply(&mut state, made);
     for index in 0..COUNT_MAX {
-        let name = format!("l{index}");
-        let made = state.create_level(&name, &LevelOptions::default(), Otherwise::Refused);
-        made.expect("room").into_iter().for_each(|change| state.apply(change));
+        let made = create(&state, &format!("l{index}"));
+        apply(&mut state, made);
     }
-    let more = state.create_level("more", &LevelOptions::default(), Otherwise::Refused);
-    assert_eq!(more, Err(Refused::NoRoomForLevels));
+    assert_eq!(create(&state, "more"), Err(Refused::NoRoomForLevels));
+    assert_eq!(create(&state, DRIVER), Err(Refused::LevelExists(DRIVER.to_owned())));
+    // Another may have the room of the level of drivers.
+    let dropped = state.drop_level(DRIVER, Otherwise::Refused);
+    apply(&mut state, dropped);
+    let made = create(&state, "more");
+    apply(&mut state, made);
+    assert_eq!(create(&state, DRIVER), Err(Refused::NoRoomForLevels));
 }
 
 #[test]

@@ -131,6 +131,12 @@ impl Checker<'_> {
     }
 }
 
+/// Whether a session may do everything: it is this node itself, or a superuser.
+pub(crate) fn is_superuser(cluster: &Cluster, session: &Session) -> bool {
+    let access = cluster.access();
+    Checker { state: &access.state(), session, authorizer: access.authorizer() }.is_superuser()
+}
+
 /// The role that is logged in; `None` for this node itself. An error where nobody is.
 pub(super) fn somebody(session: &Session) -> Result<Option<String>, CqlError> {
     match session.role() {

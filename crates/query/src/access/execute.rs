@@ -108,6 +108,19 @@ pub(crate) async fn statement(
     }
 }
 
+/// Tells that a hashed password is none that somebody could log in with; schemas of other nodes
+/// that hold such are to be restored all the same.
+fn warned(mut response: Response, said: &ast::RoleOptions) -> Response {
+    if said.hashed_password.as_ref().is_some_and(|hash| !auth::password::is_hash(hash)) {
+        response.warn(vec![
+            "HASHED PASSWORD: not a hash by SHA-512 ($6$), SHA-256 ($5$) or bcrypt ($2b$): nobody \
+             can log in with it"
+                .to_owned(),
+        ]);
+    }
+    response
+}
+
 /// What a statement says of a role; its password is hashed, off the shard.
 async fn options(
     scene: &Scene<'_>,
@@ -126,11 +139,6 @@ async fn options(
         (Some(password), _) => Some(hash(processor, password).await?),
         (None, Some(_)) if !scene.is_superuser() => {
             return unauthorized("Only superusers can set a HASHED PASSWORD");
-        }
-        (None, Some(hash)) if !auth::password::is_hash(hash) => {
-            return Err(CqlError::invalid(
-                "HASHED PASSWORD: not a hash by SHA-512 ($6$), SHA-256 ($5$) or bcrypt ($2b$)",
-            ));
         }
         (None, hashed) => hashed.clone(),
     };
@@ -171,7 +179,7 @@ async fn create_role(
     let if_present = otherwise(it.if_not_exists);
     let decide =
         move |state: &State| state.create_role(&name, options, creator.as_deref(), if_present);
-    scene.change(decide).await
+    Ok(warned(scene.change(decide).await?, &it.options))
 }
 
 async fn alter_role(
@@ -200,7 +208,8 @@ async fn alter_role(
     }
     let options = options(scene, processor, &it.options, None).await?;
     let if_absent = otherwise(it.if_exists);
-    scene.change(move |state| state.alter_role(&name, options, if_absent)).await
+    let response = scene.change(move |state| state.alter_role(&name, options, if_absent)).await?;
+    Ok(warned(response, &it.options))
 }
 
 async fn drop_role(scene: &Scene<'_>, it: &ast::DropRole) -> Result<Response, CqlError> {

@@ -3,8 +3,8 @@
 //! Invariants
 //!  - *off-the-shard*: a password is hashed on the helper thread for long computing, one at a time
 //!    per shard; some wait, more are refused. So whoever guesses is slow, and nobody else notices.
-//!  - *same-for-all*: who names a role that is not there, or has no password, is told the same
-//!    after the same work as who has the wrong password.
+//!  - *same-for-all*: who names a role that is not there, or has no password to log in with, is
+//!    told the same after the same work as who has the wrong password.
 
 use crate::error::CqlError;
 use crate::processor::Processor;
@@ -72,7 +72,8 @@ pub(crate) async fn log_in(
     let hash = {
         let state = access.state();
         let role = state.role(name);
-        role.and_then(|role| role.salted_hash.clone())
+        let hash = role.and_then(|role| role.salted_hash.clone());
+        hash.filter(|hash| auth::password::is_hash(hash))
     };
     let stored = hash.unwrap_or_else(|| NOBODY.to_owned() + &"a".repeat(86));
     let given = password.to_owned();

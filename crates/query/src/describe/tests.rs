@@ -1,4 +1,4 @@
-use super::{Answer, Entry, answer, paging, refused_passwords};
+use super::{Answer, Entry, answer, check_passwords, paging};
 use crate::ddl::testing::Node;
 use crate::error::CqlError;
 use crate::syntax::ast::Statement;
@@ -32,7 +32,7 @@ fn check(keyspace: Option<&str>, text: &str, expected: &str) {
 fn line(entry: &Entry, mark: &str) -> String {
     let Entry { keyspace, kind, name, create } = entry;
     assert!(create.starts_with("CREATE ") || create.starts_with("/*"), "{create}");
-    format!("{mark}{kind} {keyspace}.{name}")
+    format!("{mark}{kind} {}.{name}", keyspace.as_deref().unwrap_or_default())
 }
 
 #[test]
@@ -157,16 +157,25 @@ fn pages_hold_each_entry_once() {
 
 #[test]
 fn passwords_are_for_superusers() {
-    let check = |what: &str, expected: u32| {
+    let check = |what: &str, is_superuser: bool, expected: Option<u32>| {
         let text = format!("DESC {what} WITH INTERNALS AND PASSWORDS");
         let Statement::Describe(statement) = parse(&text).unwrap().statement else { panic!() };
         assert!(statement.passwords && statement.internals, "{text}");
-        let refused = refused_passwords(&statement.what);
-        assert_eq!(refused.code(), expected, "{text}: {refused}");
+        let refused = check_passwords(&statement.what, is_superuser).err();
+        assert_eq!(refused.map(|error| error.code()), expected, "{text}");
     };
-    check("SCHEMA", 0x2100);
-    check("FULL SCHEMA", 0x2100);
-    for what in ["CLUSTER", "KEYSPACES", "KEYSPACE ks", "TABLES", "TABLE ks.t", "TYPE ks.t", "ks"] {
-        check(what, 0x2200);
+    for what in ["SCHEMA", "FULL SCHEMA"] {
+        check(what, false, Some(0x2100));
+        check(what, true, None);
     }
+    for what in ["CLUSTER", "KEYSPACES", "KEYSPACE ks", "TABLES", "TABLE ks.t", "TYPE ks.t", "ks"] {
+        check(what, true, Some(0x2200));
+    }
+}
+
+#[test]
+fn pages_are_of_one_state_of_roles_too() {
+    let of_schema = model::Uuid::from_u128(77);
+    assert_eq!(super::version(of_schema, 5), super::version(of_schema, 5));
+    assert_ne!(super::version(of_schema, 5), super::version(of_schema, 6));
 }
