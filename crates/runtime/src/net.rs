@@ -1,4 +1,6 @@
-//! TCP.
+//! TCP, and sockets in the file system ([`unix`]).
+
+pub mod unix;
 
 use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};
 use crate::core::with;
@@ -6,13 +8,16 @@ use crate::sim::port;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fmt;
 use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// The room a read makes where its buffer has none.
 const READ_BYTES_MIN: usize = 4096;
+
+/// The addresses of connections through the file system, which have none.
+pub const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +124,8 @@ fn bind_real(addr: SocketAddr, options: ListenOptions) -> std::io::Result<(i32, 
     Ok((socket.into_raw_fd(), local))
 }
 
-/// A connection. Reading and writing may go on at once; two reads, or two writes, may not.
+/// A connection, over TCP or through the file system. Reading and writing may go on at once; two
+/// reads, or two writes, may not.
 #[derive(Debug)]
 pub struct TcpStream {
     fd: Rc<Fd>,
@@ -154,6 +160,21 @@ impl TcpStream {
         let port = port::current().expect("a simulated socket is used on a simulated shard");
         let (local, peer) = port.addresses(fd.raw());
         TcpStream { fd, local, peer }
+    }
+
+    /// A connection through the file system.
+    fn nowhere(fd: Rc<Fd>) -> TcpStream {
+        TcpStream { fd, local: NOWHERE, peer: NOWHERE }
+    }
+
+    /// The address for errors.
+    fn named(&self) -> Option<SocketAddr> {
+        (self.peer != NOWHERE).then_some(self.peer)
+    }
+
+    /// Whether the kernel speaks TCP for it.
+    fn is_tcp(&self) -> bool {
+        !self.fd.is_simulated() && self.peer != NOWHERE
     }
 
     fn real(fd: Rc<Fd>) -> Result<TcpStream, NetError> {
@@ -209,7 +230,7 @@ impl TcpStream {
             {
                 Ok(0)
             }
-            sent => sent.map_err(|error| NetError::new("write", Some(self.peer), &error)),
+            sent => sent.map_err(|error| NetError::new("write", self.named(), &error)),
         }
     }
 
@@ -250,22 +271,23 @@ impl TcpStream {
             return self.check("shutdown", port.shutdown(self.fd.raw(), how)).map(drop);
         }
         let done = borrow(&self.fd).shutdown(how);
-        done.map_err(|error| NetError::new("shutdown", Some(self.peer), &error))
+        done.map_err(|error| NetError::new("shutdown", self.named(), &error))
     }
 
     /// Sends small packets at once (the default), or waits to fill them.
     pub fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
-        if self.fd.is_simulated() {
+        if !self.is_tcp() {
             return Ok(());
         }
         let done = borrow(&self.fd).set_tcp_nodelay(nodelay);
-        done.map_err(|error| NetError::new("setsockopt", Some(self.peer), &error))
+        done.map_err(|error| NetError::new("setsockopt", self.named(), &error))
     }
 
     /// Has the kernel ask a silent peer whether it is there, and end the connection when it is not,
-    /// or takes nothing that is sent for as long. A simulated network tells by itself.
+    /// or takes nothing that is sent for as long. A simulated network tells by itself, and so does
+    /// the file system.
     pub fn set_keepalive(&self, keepalive: Keepalive) -> Result<(), NetError> {
-        if self.fd.is_simulated() {
+        if !self.is_tcp() {
             return Ok(());
         }
         let Keepalive { idle, interval, probes } = keepalive;
@@ -275,7 +297,7 @@ impl TcpStream {
         let done = socket
             .set_tcp_keepalive(&asked)
             .and_then(|()| socket.set_tcp_user_timeout(Some(idle + interval * probes)));
-        done.map_err(|error| NetError::new("setsockopt", Some(self.peer), &error))
+        done.map_err(|error| NetError::new("setsockopt", self.named(), &error))
     }
 
     /// The address of the peer.
@@ -302,7 +324,7 @@ impl TcpStream {
     }
 
     fn check(&self, op: &'static str, result: i32) -> Result<usize, NetError> {
-        let addr = Some(self.peer);
+        let addr = self.named();
         usize::try_from(result).map_err(|_| NetError { op, addr, errno: -result })
     }
 }

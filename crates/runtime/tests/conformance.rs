@@ -3,7 +3,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use runtime::io::{AlignedBuf, File, IoClass, OpenOptions, fs};
-use runtime::net::{ListenOptions, TcpListener, TcpStream};
+use runtime::net::unix::{PATH_BYTES_MAX, UnixError, UnixListener, UnixOptions};
+use runtime::net::{ListenOptions, NOWHERE, TcpListener, TcpStream};
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep, timeout};
 use runtime::{Backend, Config, on_all_shards, on_shard, shard_id};
@@ -180,6 +181,93 @@ async fn moved_connection() {
     assert_eq!(buf, b"from shard 1");
 }
 
+fn named() -> UnixOptions {
+    UnixOptions { mode: 0o660, group: None, backlog: 4 }
+}
+
+/// So many bytes, or what there is before the end.
+async fn read_some(stream: &TcpStream, bytes: usize) -> Vec<u8> {
+    let mut buf = Vec::new();
+    while buf.len() < bytes {
+        let (read, back) = stream.read(buf).await;
+        buf = back;
+        if read.unwrap() == 0 {
+            break;
+        }
+    }
+    buf
+}
+
+async fn named_sockets(root: PathBuf) {
+    fs::create_dir_all(&root).await.unwrap();
+    let path = root.join("socket");
+    let refusal = async || TcpStream::connect_unix(&path).await.unwrap_err().kind();
+    assert_eq!(refusal().await, std::io::ErrorKind::NotFound);
+    let listener = UnixListener::bind(&path, named()).await.unwrap();
+    assert_eq!(listener.path(), path);
+    let again = UnixListener::bind(&path, named()).await.unwrap_err();
+    assert_eq!(again, UnixError::Live);
+    let client = TcpStream::connect_unix(&path).await.unwrap();
+    client.write_all(b"hello".to_vec()).await.0.unwrap();
+    let server = loop {
+        let accepted = listener.accept().await.unwrap();
+        // The question whether somebody listens was a connection too, and said nothing.
+        match &read_some(&accepted, 5).await[..] {
+            b"" => continue,
+            said => assert_eq!(said, b"hello"),
+        }
+        break accepted;
+    };
+    assert_eq!((server.peer_addr(), server.local_addr()), (NOWHERE, NOWHERE));
+    let moved = server.detach();
+    on_shard(1, move || async move {
+        let server = moved.attach();
+        server.write_all(b"world".to_vec()).await.0.unwrap();
+    })
+    .await;
+    assert_eq!(read_some(&client, 5).await, b"world");
+    // A process that died leaves its file behind.
+    drop(listener);
+    assert_eq!(refusal().await, std::io::ErrorKind::ConnectionRefused);
+    let listener = UnixListener::bind(&path, named()).await.unwrap();
+    TcpStream::connect_unix(&path).await.unwrap();
+    listener.close().await;
+    assert_eq!(refusal().await, std::io::ErrorKind::NotFound);
+    let long = PathBuf::from("x".repeat(PATH_BYTES_MAX + 1));
+    let refused = UnixListener::bind(&long, named()).await.unwrap_err();
+    assert_eq!(refused, UnixError::TooLong(PATH_BYTES_MAX + 1));
+}
+
+/// What a simulated node has no files for.
+async fn named_sockets_as_files(root: PathBuf) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = root.join("socket");
+    let group = Some("0".to_owned());
+    let listener = UnixListener::bind(&path, UnixOptions { mode: 0o600, group, ..named() }).await;
+    let listener = listener.unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let client = TcpStream::connect_unix(&path).await.unwrap();
+    let server = listener.accept().await.unwrap();
+    let process = std::process::id() as i32;
+    assert_eq!(server.credentials().map(|it| it.process), Some(process));
+    drop(client);
+    // Whatever took its place stays.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, b"a file").unwrap();
+    let refused = UnixListener::bind(&path, named()).await.unwrap_err();
+    assert_eq!(refused, UnixError::NoSocket);
+    listener.close().await;
+    assert_eq!(std::fs::read(&path).unwrap(), b"a file");
+    let below = root.join("missing/socket");
+    let refused = UnixListener::bind(&below, named()).await.unwrap_err();
+    assert_eq!(refused.to_string(), "bind: No such file or directory (os error 2)");
+    let group = Some("no such group".to_owned());
+    let options = UnixOptions { group, ..named() };
+    let refused = UnixListener::bind(&root.join("other"), options).await.unwrap_err();
+    assert_eq!(refused.to_string(), "there is no group no such group");
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
 async fn timers() {
     let start = Instant::now();
     sleep(Duration::from_millis(3)).await;
@@ -244,7 +332,9 @@ fn on_real(name: &str, backend: Backend) {
     let root = directory(name);
     runtime::testing::block_on_with(config(backend), move || async move {
         let limit = Duration::from_secs(60);
-        timeout(limit, files(root)).await.expect("files");
+        timeout(limit, files(root.clone())).await.expect("files");
+        timeout(limit, named_sockets(root.clone())).await.expect("named sockets");
+        timeout(limit, named_sockets_as_files(root)).await.expect("named sockets as files");
         timeout(limit, timers()).await.expect("timers");
         timeout(limit, shards()).await.expect("shards");
         timeout(limit, sockets()).await.expect("sockets");
@@ -270,6 +360,7 @@ fn on_a_simulation() {
         let mut world = runtime::sim::World::new(runtime::sim::Options::new(seed));
         let node = world.add_node(2);
         world.block_on(node, 0, files("/data".into()));
+        world.block_on(node, 0, named_sockets("/run".into()));
         world.block_on(node, 0, timers());
         world.block_on(node, 0, shards());
         world.block_on(node, 0, sockets());

@@ -8,10 +8,14 @@
 //! Decides and keeps; never waits: who must wait is told so and asked again.
 
 use super::state::Waiter;
-use std::collections::{BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 const WINDOW: usize = 256 << 10;
+
+/// What stands for a node's sockets with paths: an address of its own that nobody else listens on.
+const PATHS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +79,8 @@ pub(super) struct Network {
     conns: Vec<[End; 2]>,
     listeners: Vec<Listener>,
     cuts: BTreeSet<(usize, usize)>,
+    /// The sockets with paths, by node, and what they are called here. A dead node's stay.
+    paths: BTreeMap<(usize, PathBuf), SocketAddr>,
     next_port: u16,
 }
 
@@ -117,6 +123,26 @@ impl Network {
         let (backlog, waiting) = (VecDeque::new(), Vec::new());
         self.listeners.push(Listener { node, addr, backlog, waiting, closed: false });
         Some((self.listeners.len() - 1, addr))
+    }
+
+    /// Listens at a path; `None` when somebody does already.
+    pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<usize> {
+        if let Some(address) = self.address_of_path(node, path)
+            && !self.listeners(node, address).is_empty()
+        {
+            return None;
+        }
+        let (listener, address) = self.bind(node, SocketAddr::new(PATHS, 0), false)?;
+        self.paths.insert((node, path.to_path_buf()), address);
+        Some(listener)
+    }
+
+    pub(super) fn address_of_path(&self, node: usize, path: &Path) -> Option<SocketAddr> {
+        self.paths.get(&(node, path.to_path_buf())).copied()
+    }
+
+    pub(super) fn unlink_path(&mut self, node: usize, path: &Path) {
+        self.paths.remove(&(node, path.to_path_buf()));
     }
 
     /// The listeners of a node that take connections to `addr`.

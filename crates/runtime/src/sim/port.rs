@@ -12,6 +12,7 @@ use crate::net::NetError;
 use crate::signal::Signal;
 use std::cell::RefCell;
 use std::net::{Shutdown, SocketAddr};
+use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -83,6 +84,23 @@ impl SimPort {
     ) -> Result<(i32, SocketAddr), NetError> {
         let bound = self.state.borrow_mut().bind(self.node(), addr, shared);
         bound.ok_or(NetError { op: "bind", addr: Some(addr), errno: libc::EADDRINUSE })
+    }
+
+    /// Listens at a path of the node; `None` when somebody does already.
+    pub(crate) fn bind_path(&self, path: &Path) -> Option<i32> {
+        self.state.borrow_mut().bind_path(self.node(), path)
+    }
+
+    /// How the simulated network reaches the socket at a path of the node.
+    pub(crate) fn address_of_path(&self, path: &Path) -> Option<SocketAddr> {
+        self.state.borrow().network.address_of_path(self.node(), path)
+    }
+
+    /// Nothing is at a path of the node any more.
+    pub(crate) fn unlink_path(&self, path: &Path) {
+        if !self.is_over() {
+            self.state.borrow_mut().network.unlink_path(self.node(), path);
+        }
     }
 
     /// A new socket to connect with.

@@ -396,6 +396,11 @@ impl State {
         Some((self.add_handle(node, Handle::Listener(listener)), addr))
     }
 
+    pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<i32> {
+        let listener = self.network.bind_path(node, path)?;
+        Some(self.add_handle(node, Handle::Listener(listener)))
+    }
+
     pub(super) fn socket(&mut self, node: usize) -> i32 {
         self.add_handle(node, Handle::Socket)
     }
