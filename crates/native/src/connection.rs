@@ -16,6 +16,7 @@ use crate::handshake::Handshakes;
 use crate::intake::Intake;
 use crate::login::Failures;
 use crate::outbox::{Carriage, Outbox};
+use crate::peer::Peer;
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
 use crate::segment::Packing;
@@ -61,6 +62,7 @@ enum Login {
 pub(crate) struct Connection {
     server: Rc<Server>,
     pub(crate) stream: Stream,
+    pub(crate) peer: Peer,
     pub(crate) session: Session,
     pub(crate) outbox: Outbox,
     pub(crate) requests: Semaphore,
@@ -91,12 +93,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(server: Rc<Server>, stream: Stream) -> Connection {
-        let session = Session::new(stream.peer_addr());
+    pub(crate) fn new(server: Rc<Server>, stream: Stream, peer: Peer) -> Connection {
+        let session = peer.session();
         let outbox = Outbox::new(server.admission().clone());
         Connection {
             server,
             stream,
+            peer,
             session,
             outbox,
             requests: Semaphore::new(REQUESTS_MAX, 1),
@@ -429,7 +432,7 @@ impl Connection {
         };
         match request {
             Request::Options => {
-                let entries = supported::entries(&self.server.facts());
+                let entries = supported::entries(&self.server.facts(self.peer));
                 self.outbox.push(|out| {
                     let start = frame::begin(out, version, 0, stream, opcode::SUPPORTED);
                     crate::wire::string_multimap(out, &entries);
@@ -765,7 +768,7 @@ impl Connection {
 
     /// Tells the client what it did wrong; the connection cannot go on.
     pub(crate) fn protocol_error(&self, stream: i16, text: String) -> Ended {
-        tracing::debug!(target: "cql_server", "client {}: {text}", self.stream.peer_addr());
+        tracing::debug!(target: "cql_server", "client {}: {text}", self.peer);
         self.refuse(stream, &CqlError::Protocol(text));
         Ended
     }

@@ -1,10 +1,10 @@
 //! The CQL binary protocol, versions 3 to 5: frames, segments, connections, events, shard
 //! awareness. The only crate that knows the wire formats and error codes of CQL clients.
 //!
-//! In reading order: [`server`] (listeners, where a connection goes), `connection` (one client),
-//! `login` (who it is), `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its
-//! writing loop), `request` and `response` (bodies), `frame`, `segment` and `compress` (what
-//! carries them).
+//! In reading order: [`server`] (listeners, where a connection goes), `maintenance` (the socket
+//! without a login), `peer` (who is at the other end), `connection` (one client), `login` (who it
+//! is), `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its writing loop),
+//! `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries them).
 //!
 //! Invariants
 //!  - *nobody-else-notices*: what one client sends wrong ends in an error to it, or the end of its
@@ -18,7 +18,9 @@ mod frame;
 mod handshake;
 mod intake;
 mod login;
+mod maintenance;
 mod outbox;
+mod peer;
 mod request;
 mod response;
 mod segment;
@@ -31,5 +33,6 @@ pub mod testing;
 mod wire;
 
 pub use admission::Limits;
+pub use maintenance::Socket;
 pub use server::{Bound, Choice, Config, Door, Server};
 pub use tally::Served;

@@ -13,6 +13,8 @@ use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
 use crate::login::Failures;
+use crate::maintenance;
+use crate::peer::Peer;
 use crate::strangers::{self, Strangers};
 use crate::supported::{Facts, ShardAware};
 use crate::tally::{Served, Tally};
@@ -124,6 +126,8 @@ pub struct Server {
     watching: Scope,
     /// On shard 0: accepts, while clients are let in.
     listening: RefCell<Option<Scope>>,
+    /// On shard 0, where there is one.
+    maintenance: RefCell<Option<maintenance::Open>>,
     /// The addresses that were listened on first.
     bound: Cell<Bound>,
     /// Errors that clients were answered, by their code.
@@ -155,6 +159,7 @@ impl Server {
             serving: Scope::new(),
             watching: Scope::new(),
             listening: RefCell::default(),
+            maintenance: RefCell::default(),
             bound: Cell::default(),
             errors: RefCell::default(),
             tally: Tally::default(),
@@ -242,15 +247,22 @@ impl Server {
     async fn end_connections(&self, patience: Duration) {
         let told = self.next_connection.get();
         self.shaking.notify_all();
-        let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
-        connections.iter().for_each(|connection| connection.stop());
+        let shut_out: Vec<_> = {
+            let connections = self.connections.borrow();
+            let clients = connections.values().filter(|it| it.peer != Peer::Maintenance);
+            clients.cloned().collect()
+        };
+        shut_out.iter().for_each(|connection| connection.stop());
+        let is_there = |(number, connection): (&u64, &Rc<Connection>)| {
+            *number < told && connection.peer != Peer::Maintenance
+        };
         let ended = async {
-            while self.connections.borrow().keys().any(|number| *number < told) {
+            while self.connections.borrow().iter().any(is_there) {
                 runtime::time::sleep(ENDING_PERIOD).await;
             }
         };
         if runtime::time::timeout(patience, ended).await.is_err() {
-            connections.iter().for_each(|connection| connection.end());
+            shut_out.iter().for_each(|connection| connection.end());
         }
     }
 
@@ -262,6 +274,10 @@ impl Server {
         if let Some(listening) = listening {
             listening.cancel().await;
         }
+        let maintenance = self.maintenance.take();
+        if let Some(maintenance) = maintenance {
+            maintenance.close().await;
+        }
         self.shaking.notify_all();
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
@@ -271,13 +287,16 @@ impl Server {
         }
     }
 
-    /// What SUPPORTED says on this shard.
-    pub(crate) fn facts(&self) -> Facts {
+    /// What SUPPORTED says on this shard to that client.
+    pub(crate) fn facts(&self, peer: Peer) -> Facts {
         Facts {
             host_id: self.cluster.node().host_id.to_string(),
             shard: runtime::shard_id(),
             shards: runtime::shard_count(),
-            ports: self.shard_aware.get(),
+            ports: match peer {
+                Peer::Client(_) => self.shard_aware.get(),
+                Peer::Maintenance => ShardAware::default(),
+            },
         }
     }
 
@@ -317,7 +336,7 @@ impl Server {
         let now = Instant::now();
         let connections = self.connections.borrow();
         for connection in connections.values().filter(|connection| connection.is_stuck(now)) {
-            let peer = connection.stream.peer_addr();
+            let peer = connection.peer;
             tracing::warn!(target: "cql_server", "client {peer} does not read its answers: ended");
             self.admission.count(|counters| counters.connections_stuck += 1);
             connection.end();
@@ -337,20 +356,13 @@ impl Server {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: those in use go on.
-                    tracing::warn!(target: "cql_server", "cannot accept a connection: {error}");
-                    runtime::time::sleep(Duration::from_millis(100)).await;
+                    Server::cannot_accept(&error).await;
                     continue;
                 }
             };
-            let shards = runtime::shard_count();
             let shard = match door.choice {
-                Choice::SourcePort => peer.port() % shards,
-                Choice::InTurn => {
-                    let shard = self.next_shard.get();
-                    self.next_shard.set((shard + 1) % shards);
-                    shard
-                }
+                Choice::SourcePort => peer.port() % runtime::shard_count(),
+                Choice::InTurn => self.next_shard(),
             };
             let stream = stream.detach();
             runtime::on_shard(shard, move || async move {
@@ -360,17 +372,42 @@ impl Server {
         }
     }
 
-    fn serve(self: &Rc<Self>, stream: DetachedStream, door: Door) {
+    /// Out of descriptors, most likely: those in use go on.
+    pub(crate) async fn cannot_accept(error: &NetError) {
+        tracing::warn!(target: "cql_server", "cannot accept a connection: {error}");
+        runtime::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    /// The shard whose turn it is to get a connection.
+    pub(crate) fn next_shard(&self) -> u16 {
+        let shard = self.next_shard.get();
+        self.next_shard.set((shard + 1) % runtime::shard_count());
+        shard
+    }
+
+    /// The number of a new connection.
+    pub(crate) fn next_number(&self) -> u64 {
         let number = self.next_connection.get();
         self.next_connection.set(number + 1);
+        number
+    }
+
+    pub(crate) fn keep_maintenance(&self, open: maintenance::Open) {
+        let before = self.maintenance.borrow_mut().replace(open);
+        assert!(before.is_none(), "one maintenance socket is opened");
+    }
+
+    fn serve(self: &Rc<Self>, stream: DetachedStream, door: Door) {
+        let number = self.next_number();
         let (tcp, since) = (stream.attach(), Instant::now());
+        let peer = Peer::Client(tcp.peer_addr());
         if self.config.keepalive
             && let Err(error) = tcp.set_keepalive(KEEPALIVE)
         {
-            tracing::debug!(target: "cql_server", "client {}: {error}", tcp.peer_addr());
+            tracing::debug!(target: "cql_server", "client {peer}: {error}");
         }
         if !door.encrypted {
-            self.welcome(number, since, tcp.into());
+            self.welcome(number, since, tcp.into(), peer);
             return;
         }
         let ends = Rc::new(Notify::new());
@@ -382,17 +419,16 @@ impl Server {
         self.strangers.add(number, since, end);
         let server = self.clone();
         self.serving.spawn_in(runtime::group::STATEMENT, async move {
-            let shaken = server.shake(tcp, &ends).await;
+            let shaken = server.shake(tcp, peer, &ends).await;
             server.strangers.remove(number);
             if let Some(stream) = shaken {
-                server.welcome(number, since, stream);
+                server.welcome(number, since, stream, peer);
             }
         });
     }
 
     /// Encrypts a connection (*shaken-first*), unless it is told to end.
-    async fn shake(&self, tcp: TcpStream, ends: &Notify) -> Option<Stream> {
-        let peer = tcp.peer_addr();
+    async fn shake(&self, tcp: TcpStream, peer: Peer, ends: &Notify) -> Option<Stream> {
         let config = tls::service::current(ENCRYPTION)?;
         let shaken = tls::handshake::accept(tcp, config, strangers::TIME_MAX);
         let told = race(ends.notified(), self.shaking.notified());
@@ -409,8 +445,14 @@ impl Server {
         }
     }
 
-    fn welcome(self: &Rc<Self>, number: u64, since: Instant, stream: Stream) {
-        let connection = Rc::new(Connection::new(self.clone(), stream));
+    pub(crate) fn welcome(
+        self: &Rc<Self>,
+        number: u64,
+        since: Instant,
+        stream: Stream,
+        peer: Peer,
+    ) {
+        let connection = Rc::new(Connection::new(self.clone(), stream, peer));
         self.connections.borrow_mut().insert(number, connection.clone());
         let stranger = Rc::downgrade(&connection);
         let end = Rc::new(move || {
@@ -446,7 +488,8 @@ impl Server {
         self.tally.all().collect()
     }
 
-    /// The clients of this shard, for `system.clients`.
+    /// The clients of this shard, for `system.clients`. Those of the maintenance socket have no
+    /// address to be shown by.
     pub fn clients(&self) -> Vec<Client> {
         let connections = self.connections.borrow();
         let clients = connections.values().filter_map(|connection| {
