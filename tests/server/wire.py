@@ -32,8 +32,13 @@ def query(text, version=4):
 class Client:
     """A bare connection."""
 
-    def __init__(self, node, seconds=10):
-        self.socket = socket.create_connection((node.address, node.port), timeout=seconds)
+    def __init__(self, node, seconds=10, path=None):
+        if path:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(seconds)
+            self.socket.connect(str(path))
+        else:
+            self.socket = socket.create_connection((node.address, node.port), timeout=seconds)
 
     def send(self, data):
         try:

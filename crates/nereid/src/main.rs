@@ -14,6 +14,7 @@ mod host;
 mod large_data;
 mod limits;
 mod logging;
+mod maintenance;
 mod metrics;
 mod node;
 mod notify;

@@ -22,7 +22,7 @@ pub(crate) fn status(step: &str) {
     tell(&format!("STATUS={step}"));
 }
 
-/// All listeners are up.
-pub(crate) fn ready() {
-    tell("READY=1\nSTATUS=serving\n");
+/// All listeners are up, and the node does `what`.
+pub(crate) fn ready(what: &str) {
+    tell(&format!("READY=1\nSTATUS={what}\n"));
 }

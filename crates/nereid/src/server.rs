@@ -9,6 +9,7 @@
 use crate::encryption::{self, Encryption};
 use crate::ephemeral::{self, Folder};
 use crate::logging::{self, Stream};
+use crate::maintenance;
 use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
@@ -32,6 +33,7 @@ use std::time::Duration;
 struct Plan {
     node: node::Config,
     native: native::Config,
+    maintenance: Option<native::Socket>,
     api: Option<admin::Config>,
     prometheus: Option<admin::Config>,
     values: Values,
@@ -89,6 +91,7 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
     let plan = Arc::new(Plan {
         node: node::config(&values, shards)?,
         native: native_config(&values, shards)?,
+        maintenance: maintenance::socket(&values)?,
         api: http_config(&values, "api")?,
         prometheus: http_config(&values, "prometheus")?,
         workdir: node::workdir(&values),
@@ -176,9 +179,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     };
     runtime::on_all_shards(provide).await;
     tell_idle(&plan.values);
-    tracing::info!(target: "init", "Scylla version {} initialization completed.", version());
-    tracing::info!(target: "init", "serving");
-    notify::ready();
+    tell_ready(&plan.values);
     if plan.ephemeral {
         let api = api.as_ref().map(admin::Server::bound);
         println!("{}", ephemeral::line(bound, api, &plan.workdir));
@@ -218,6 +219,18 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// *ready-last*
+fn tell_ready(values: &Values) {
+    let version = version();
+    if maintenance::is_mode(values) {
+        maintenance::tell_mode(&version);
+        return;
+    }
+    tracing::info!(target: "init", "Scylla version {version} initialization completed.");
+    tracing::info!(target: "init", "serving");
+    notify::ready("serving");
+}
+
 /// Names the options that were given and that nothing depends on.
 fn tell_idle(values: &Values) {
     let settings = cluster::Settings::of_shard();
@@ -238,7 +251,8 @@ fn check_options(values: &Values) -> Result<(), String> {
 fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
-    let transport = Rc::new(Listeners { patience: plan.patience });
+    let is_shut = maintenance::is_mode(&plan.values);
+    let transport = Rc::new(Listeners { patience: plan.patience, is_shut });
     let console = crate::console::console(cluster.clone(), version());
     let (default, levels) =
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
@@ -255,6 +269,8 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
 struct Listeners {
     /// For requests under way.
     patience: Duration,
+    /// Whether the node is in maintenance mode.
+    is_shut: bool,
 }
 
 impl admin::Transport for Listeners {
@@ -262,7 +278,14 @@ impl admin::Transport for Listeners {
         runtime::local::try_get::<Server>().is_some_and(|server| server.is_listening())
     }
 
+    fn is_shut(&self) -> bool {
+        self.is_shut
+    }
+
     fn open(&self) -> admin::Moved {
+        if self.is_shut {
+            return Box::pin(async { Err(maintenance::SHUT.to_owned()) });
+        }
         Box::pin(async {
             let server = runtime::local::try_get::<Server>().ok_or("the node starts or stops")?;
             if server.is_listening() {
@@ -310,6 +333,12 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
         }
     })
     .await;
+    if let Some(socket) = &plan.maintenance {
+        maintenance::open(socket).await?;
+    }
+    if maintenance::is_mode(&plan.values) {
+        return Ok(native::Bound::default());
+    }
     let server = runtime::local::get::<Server>();
     let bound = server.listen().await.map_err(|error| error.to_string())?;
     for (address, door) in bound.doors() {
@@ -360,6 +389,7 @@ pub(crate) fn refusals(values: &Values) -> Vec<String> {
         logging::check(values.text("default_log_level"), &levels),
         node::config(values, shards).map(drop),
         native_config(values, shards).map(drop),
+        maintenance::socket(values).map(drop),
         http_config(values, "api").map(drop),
         http_config(values, "prometheus").map(drop),
         check_options(values),

@@ -30,7 +30,8 @@ pub(super) fn operations(api: &mut Api) {
     api.tells("/storage_service/generation_number", "How often the node was started", |door| {
         json!(door.cluster.node().generation)
     });
-    api.tells("/storage_service/operation_mode", "In which state the node is", |_| json!(mode()));
+    let path = "/storage_service/operation_mode";
+    api.tells(path, "In which state the node is", |door| json!(mode(door)));
     api.tells("/storage_service/is_initialized", "Whether the node has started", |_| json!(true));
     // Nothing is listened on before the node is up.
     api.tells("/storage_service/is_starting", "Whether the node starts", |_| json!(false));
@@ -71,17 +72,18 @@ pub(super) fn operations(api: &mut Api) {
     api.post(path, "Gets in touch with other nodes", async |_, _| Ok(Answer::done()));
     api.cannot(Method::DELETE, path, "Leaves other nodes alone", ALONE);
     let path = "/storage_service/drain";
-    api.tells(path, "How far a drain is", |_| json!(mode()));
+    api.tells(path, "How far a drain is", |door| json!(mode(door)));
     api.post(path, "Lets no client in any more and writes all memtables", drain);
     together(api);
     refused(api);
     later(api);
 }
 
-fn mode() -> &'static str {
+fn mode(door: &Door) -> &'static str {
     match runtime::local::try_get::<Drained>() {
         Some(drained) if drained.ended.get() => "DRAINED",
         Some(drained) if drained.begun.get() => "DRAINING",
+        _ if door.transport.is_shut() => "MAINTENANCE",
         _ => "NORMAL",
     }
 }

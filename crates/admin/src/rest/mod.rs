@@ -63,6 +63,8 @@ pub trait Loggers {
 pub trait Transport {
     /// Whether clients are let in.
     fn is_open(&self) -> bool;
+    /// Whether the node is for its operator alone: clients are not let in until the next start.
+    fn is_shut(&self) -> bool;
     /// Lets clients in. The error says why that cannot be.
     fn open(&self) -> Moved;
     /// Closes the ports, and ends the connections.

@@ -71,7 +71,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     number("murmur3_partitioner_ignore_msb_bits", "0", "Bits of tokens without part in sharding")
         .idle(),
     flag("developer_mode", "false", "Skip the checks of the environment").idle(),
-    flag("maintenance_mode", "false", "Serve local data on the maintenance socket alone").idle(),
+    flag("maintenance_mode", "false", "Serve local data on the maintenance socket alone"),
     words("experimental_features", "", FEATURES, "What is used before it is ready"),
     flag("experimental", "false", "All of them; older form").idle(),
     flag("load_balance", "false", "Older form of what is always done").idle(),
@@ -81,8 +81,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     text(
         "maintenance_socket",
         "ignore",
-        "Socket without authentication: ignore, workdir or a path",
-    )
-    .idle(),
-    text("maintenance_socket_group", "", "Group that may use it").idle(),
+        "Socket of CQL without a login: ignore, workdir (cql.m in it) or a path",
+    ),
+    text("maintenance_socket_group", "", "Group that may use it, besides who runs the node"),
 ];
