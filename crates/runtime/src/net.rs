@@ -96,20 +96,52 @@ impl TcpListener {
         self.local
     }
 
-    /// The next connection, with TCP_NODELAY set.
+    /// The next connection that is still there, with TCP_NODELAY set. An error is one of the
+    /// listener, or of what the process may have.
     pub async fn accept(&self) -> Result<(TcpStream, SocketAddr), NetError> {
-        let (result, _) = submit(Op::Accept { fd: self.fd.clone() }, None).await;
-        if result < 0 {
-            return Err(NetError { op: "accept", addr: Some(self.local), errno: -result });
+        loop {
+            let (result, _) = submit(Op::Accept { fd: self.fd.clone() }, None).await;
+            if result < 0 {
+                if is_gone(-result) {
+                    continue;
+                }
+                return Err(NetError { op: "accept", addr: Some(self.local), errno: -result });
+            }
+            let stream = if self.fd.is_simulated() {
+                TcpStream::simulated(Fd::new(result, FdKind::Simulated))
+            } else {
+                match TcpStream::real(Fd::new(result, FdKind::Socket)) {
+                    Err(error) if is_gone(error.errno) => continue,
+                    stream => stream?,
+                }
+            };
+            let peer = stream.peer;
+            return Ok((stream, peer));
         }
-        let stream = if self.fd.is_simulated() {
-            TcpStream::simulated(Fd::new(result, FdKind::Simulated))
-        } else {
-            TcpStream::real(Fd::new(result, FdKind::Socket))?
-        };
-        let peer = stream.peer;
-        Ok((stream, peer))
     }
+}
+
+/// Whether an error in accepting is of a connection that has gone already, or that the network has
+/// failed: whoever makes many of them must not slow down the others. See accept(2).
+fn is_gone(errno: i32) -> bool {
+    use libc::{
+        ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENONET,
+        ENOPROTOOPT, ENOTCONN, EPROTO, ETIMEDOUT,
+    };
+    let gone = [
+        ECONNABORTED,
+        ECONNRESET,
+        EHOSTDOWN,
+        EHOSTUNREACH,
+        ENETDOWN,
+        ENETUNREACH,
+        ENONET,
+        ENOPROTOOPT,
+        ENOTCONN,
+        EPROTO,
+        ETIMEDOUT,
+    ];
+    gone.contains(&errno)
 }
 
 fn bind_real(addr: SocketAddr, options: ListenOptions) -> std::io::Result<(i32, SocketAddr)> {

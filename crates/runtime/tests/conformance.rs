@@ -181,6 +181,19 @@ async fn moved_connection() {
     assert_eq!(buf, b"from shard 1");
 }
 
+/// Clients that are gone before they are accepted are nobody's trouble.
+async fn gone_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    for _ in 0..3 {
+        let client = std::net::TcpStream::connect(listener.local_addr()).unwrap();
+        // Its end is a reset.
+        socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+    let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (_, peer) = listener.accept().await.unwrap();
+    assert_eq!(peer, client.local_addr());
+}
+
 fn named() -> UnixOptions {
     UnixOptions { mode: 0o660, group: None, backlog: 4 }
 }
@@ -338,6 +351,7 @@ fn on_real(name: &str, backend: Backend) {
         timeout(limit, timers()).await.expect("timers");
         timeout(limit, shards()).await.expect("shards");
         timeout(limit, sockets()).await.expect("sockets");
+        timeout(limit, gone_connections()).await.expect("gone connections");
         timeout(limit, written_at_once()).await.expect("written at once");
         timeout(limit, moved_connection()).await.expect("moved connection");
         timeout(limit, dropped_in_flight()).await.expect("dropped in flight");
