@@ -5,6 +5,7 @@
 //! Invariants
 //!  - *same-number*: a group has the same number on every shard of a node.
 //!  - *no-hoarding*: a group that was idle joins at the least virtual runtime of the others.
+//!  - *counted-anew*: a group that takes a retired one's number begins with nothing counted.
 
 use crate::core::waker::TaskId;
 use crate::core::{Shard, try_with, with};
@@ -16,7 +17,7 @@ pub struct Group(pub(crate) u8);
 
 /// Whatever has no other group.
 pub const MAIN: Group = Group(0);
-/// The statements of clients.
+/// The statements of clients whose role has no service level.
 pub const STATEMENT: Group = Group(1);
 /// The commitlog.
 pub const COMMITLOG: Group = Group(2);
@@ -41,7 +42,7 @@ pub(crate) const COUNT_MAX: usize = 64;
 /// The groups that every node has, in the order of their numbers, with their first shares.
 pub(crate) const FIXED: [(&str, u32); 9] = [
     ("main", 200),
-    ("statement", 1000),
+    ("sl:default", 1000),
     ("commitlog", 1000),
     ("flush", 400),
     ("compaction", 200),
@@ -67,11 +68,18 @@ pub struct GroupStats {
 /// The group called `name`, created with `shares` where it did not exist yet. At most 64 groups.
 pub fn create(name: &str, shares: u32) -> Group {
     with(|shard| {
-        let group = shard.node.group(name, shares);
+        let (group, life) = shard.node.group(name, shares);
         sync_groups(shard);
-        shard.tasks.borrow_mut().set_shares(group, shares);
+        shard.tasks.borrow_mut().adopt(group, life, shares);
         group
     })
+}
+
+/// Gives up a group that [`create`] made, on all shards: it is no longer shown, and a new one may
+/// take its number. What still runs in it goes on with its shares.
+pub fn retire(group: Group) {
+    assert!(FIXED.len() <= group.0 as usize, "a group that every node has stays");
+    with(|shard| shard.node.retire(group));
 }
 
 /// Sets the shares of a group on this shard (at least 1).
@@ -98,6 +106,19 @@ pub async fn with_group<F: Future>(group: Group, future: F) -> F::Output {
     future.await
 }
 
+/// Moves the running task to `group`, where it stays. Costs a comparison where it is there.
+pub async fn enter(group: Group) {
+    if group == current() {
+        return;
+    }
+    with(|shard| {
+        sync_groups(shard);
+        shard.move_to_group(group)
+    });
+    // The next poll comes by the new group's turn.
+    crate::task::yield_now().await;
+}
+
 /// Moves the task back when its work in another group ends, or is dropped.
 struct Back {
     task: Option<TaskId>,
@@ -119,8 +140,8 @@ impl Drop for Back {
 pub(crate) fn sync_groups(shard: &Shard) {
     let mut tasks = shard.tasks.borrow_mut();
     if tasks.group_count() < shard.node.group_count() {
-        for (group, shares) in shard.node.groups().into_iter().skip(tasks.group_count()) {
-            tasks.set_shares(group, shares);
+        for (group, life, shares) in shard.node.groups().into_iter().skip(tasks.group_count()) {
+            tasks.adopt(group, life, shares);
         }
     }
 }
@@ -130,12 +151,18 @@ pub fn stats(group: Group) -> GroupStats {
     with(|shard| shard.tasks.borrow().stats(group))
 }
 
-/// The names and figures of all groups of this shard.
+/// The names and figures of all groups of this shard, without those that are retired.
 pub fn all_stats() -> Vec<(String, GroupStats)> {
     with(|shard| {
         sync_groups(shard);
         let tasks = shard.tasks.borrow();
-        let names = shard.node.group_names().into_iter().take(tasks.group_count());
-        names.enumerate().map(|(n, name)| (name, tasks.stats(Group(n as u8)))).collect()
+        let names = shard.node.group_names().into_iter().take(tasks.group_count()).enumerate();
+        names.filter_map(|(n, name)| Some((name?, tasks.stats(Group(n as u8))))).collect()
     })
+}
+
+/// What all groups did on this shard, also those that are no more: processor time in nanoseconds,
+/// and polls.
+pub fn totals() -> (u64, u64) {
+    with(|shard| shard.tasks.borrow().totals())
 }

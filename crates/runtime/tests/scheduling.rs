@@ -64,6 +64,48 @@ fn groups_count_what_they_do() {
 }
 
 #[test]
+fn a_retired_group_leaves_its_number_to_the_next() {
+    block_on_with(config(2), || async {
+        let names = || group::all_stats().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let fixed = names();
+        let first = group::create("first", 100);
+        let scope = Scope::new();
+        scope.spawn_in(first, yield_now());
+        scope.join().await;
+        let there = on_shard(1, || async { group::create("first", 100) }).await;
+        assert_eq!(there, first, "*same-number*");
+        let before = group::totals();
+        group::retire(first);
+        assert_eq!(names(), fixed);
+        let second = group::create("second", 300);
+        assert_eq!(second, first);
+        let stats = group::stats(second);
+        assert_eq!((stats.polls, stats.cpu_ns, stats.shares), (0, 0, 300), "*counted-anew*");
+        assert!(before <= group::totals());
+        let there = on_shard(1, || async { group::create("second", 300) }).await;
+        assert_eq!(there, second);
+        assert_ne!(group::create("first", 100), second);
+    });
+}
+
+#[test]
+fn a_task_enters_a_group_for_good() {
+    block_on_with(config(1), || async {
+        let scope = Scope::new();
+        let task = scope.spawn(async {
+            group::enter(group::FLUSH).await;
+            yield_now().await;
+            let own = group::current();
+            group::enter(group::FLUSH).await;
+            own
+        });
+        assert_eq!(task.await, Ok(group::FLUSH));
+        assert_eq!(group::stats(group::FLUSH).polls, 2, "its polls are those of the group");
+        assert_eq!(group::current(), group::MAIN);
+    });
+}
+
+#[test]
 fn a_group_is_entered_and_left() {
     block_on_with(config(1), || async {
         assert_eq!(group::current(), group::MAIN);

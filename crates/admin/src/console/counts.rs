@@ -114,7 +114,7 @@ impl ShardCounts {
         let mut counts = ShardCounts {
             edge: edge(),
             // Without the time that an idle shard spends looking for work.
-            cpu_ns: runtime::group::all_stats().iter().map(|(_, group)| group.cpu_ns).sum(),
+            cpu_ns: runtime::group::totals().0,
             stalls: runtime::stalls().0,
             disk_queued: disk.queued,
             disk_under_way: disk.in_flight,

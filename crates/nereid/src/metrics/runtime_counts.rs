@@ -42,8 +42,7 @@ impl Busy {
 
 pub(super) fn reactor(sheet: &mut Sheet) {
     let groups = runtime::group::all_stats();
-    let busy_ns: u64 = groups.iter().map(|(_, group)| group.cpu_ns).sum();
-    let polls: u64 = groups.iter().map(|(_, group)| group.polls).sum();
+    let (busy_ns, polls) = runtime::group::totals();
     let busy = runtime::local::get_or_default::<Busy>();
     let help = "Part of its time that the shard ran tasks, in percent, since the last scrape.";
     let percent = busy.look(Instant::now(), busy_ns);

@@ -68,8 +68,8 @@ impl Shard {
     ) -> Rc<Shard> {
         let config = &node.config;
         let mut tasks = Tasks::new();
-        for (group, shares) in node.groups() {
-            tasks.set_shares(group, shares);
+        for (group, life, shares) in node.groups() {
+            tasks.adopt(group, life, shares);
         }
         Rc::new(Shard {
             id,

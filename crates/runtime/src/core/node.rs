@@ -17,7 +17,7 @@ pub(crate) struct Node {
     pub(crate) remotes: Vec<Arc<Remote>>,
     /// From shard `f` to shard `t`: `rings[f * shards + t]`.
     rings: Vec<Ring>,
-    groups: Mutex<Vec<(String, u32)>>,
+    groups: Mutex<Vec<Named>>,
     pub(crate) pool: Pool,
     /// For what computes for long.
     pub(crate) workers: Pool,
@@ -26,11 +26,27 @@ pub(crate) struct Node {
     stop: AtomicBool,
 }
 
+/// A group by its number.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    shares: u32,
+    /// How often the number was given to a new group.
+    life: u32,
+    is_retired: bool,
+}
+
+impl Named {
+    fn new(name: &str, shares: u32) -> Named {
+        Named { name: name.to_string(), shares, life: 0, is_retired: false }
+    }
+}
+
 impl Node {
     pub(crate) fn new(config: Config, remotes: Vec<Arc<Remote>>, pool: Pool) -> Arc<Node> {
         let shards = config.shards as usize;
         assert!(0 < shards && shards == remotes.len(), "a remote per shard");
-        let groups = group::FIXED.map(|(name, shares)| (name.to_string(), shares)).to_vec();
+        let groups = group::FIXED.iter().map(|(name, shares)| Named::new(name, *shares)).collect();
         Arc::new(Node {
             rings: (0..shards * shards).map(|_| Ring::new()).collect(),
             groups: Mutex::new(groups),
@@ -51,31 +67,47 @@ impl Node {
         &self.rings[from as usize * self.config.shards as usize + to as usize]
     }
 
-    /// The groups and their first shares.
-    pub(crate) fn groups(&self) -> Vec<(Group, u32)> {
-        let groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        groups.iter().enumerate().map(|(n, (_, shares))| (Group(n as u8), *shares)).collect()
+    fn named(&self) -> std::sync::MutexGuard<'_, Vec<Named>> {
+        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The groups, their lives and their first shares.
+    pub(crate) fn groups(&self) -> Vec<(Group, u32, u32)> {
+        let groups = self.named();
+        let groups = groups.iter().enumerate();
+        groups.map(|(n, group)| (Group(n as u8), group.life, group.shares)).collect()
     }
 
     pub(crate) fn group_count(&self) -> usize {
-        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len()
+        self.named().len()
     }
 
-    /// The names of the groups, in the order of their numbers.
-    pub(crate) fn group_names(&self) -> Vec<String> {
-        let groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        groups.iter().map(|(name, _)| name.clone()).collect()
+    /// The names of the groups, in the order of their numbers; `None`: it is retired.
+    pub(crate) fn group_names(&self) -> Vec<Option<String>> {
+        let groups = self.named();
+        groups.iter().map(|group| (!group.is_retired).then(|| group.name.clone())).collect()
     }
 
-    /// The group called `name`, made if need be.
-    pub(crate) fn group(&self, name: &str, shares: u32) -> Group {
-        let mut groups = self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(at) = groups.iter().position(|(known, _)| known == name) {
-            return Group(at as u8);
+    /// The group called `name`, made if need be, and its life.
+    pub(crate) fn group(&self, name: &str, shares: u32) -> (Group, u32) {
+        let mut groups = self.named();
+        let known = groups.iter().position(|it| !it.is_retired && it.name == name);
+        if let Some(at) = known {
+            return (Group(at as u8), groups[at].life);
+        }
+        if let Some(at) = groups.iter().position(|it| it.is_retired) {
+            let life = groups[at].life + 1;
+            groups[at] = Named { life, ..Named::new(name, shares) };
+            return (Group(at as u8), life);
         }
         assert!(groups.len() < group::COUNT_MAX, "more than 64 scheduling groups");
-        groups.push((name.to_string(), shares));
-        Group((groups.len() - 1) as u8)
+        groups.push(Named::new(name, shares));
+        (Group((groups.len() - 1) as u8), 0)
+    }
+
+    /// The number of a group may be given to a new one.
+    pub(crate) fn retire(&self, group: Group) {
+        self.named()[group.0 as usize].is_retired = true;
     }
 
     /// The `main` of a shard has ended; the last one stops all shards.

@@ -39,6 +39,8 @@ struct GroupState {
     /// Nanoseconds x 1024 / shares.
     runtime: u64,
     shares: u32,
+    /// How often its number was given to a new group.
+    life: u32,
     cpu_ns: u64,
     polls: u64,
 }
@@ -50,12 +52,14 @@ pub(crate) struct Tasks {
     ready: usize,
     /// The virtual runtime of the group that ran last: nobody starts below it.
     floor: u64,
+    /// Processor time and polls of groups that are no more.
+    gone: (u64, u64),
 }
 
 impl Tasks {
     pub(crate) fn new() -> Tasks {
         let groups = Vec::with_capacity(group::COUNT_MAX);
-        Tasks { slots: Vec::new(), free: Vec::new(), groups, ready: 0, floor: 0 }
+        Tasks { slots: Vec::new(), free: Vec::new(), groups, ready: 0, floor: 0, gone: (0, 0) }
     }
 
     /// The number of tasks that wait to be polled.
@@ -69,9 +73,27 @@ impl Tasks {
         while self.groups.len() <= index {
             let shares = shares.max(1);
             let ready = VecDeque::new();
-            self.groups.push(GroupState { ready, runtime: 0, shares, cpu_ns: 0, polls: 0 });
+            let (life, cpu_ns, polls) = (0, 0, 0);
+            self.groups.push(GroupState { ready, runtime: 0, shares, life, cpu_ns, polls });
         }
         self.groups[index].shares = shares.max(1);
+    }
+
+    /// The same of a group that may have its number from another (*counted-anew*).
+    pub(crate) fn adopt(&mut self, group: Group, life: u32, shares: u32) {
+        self.set_shares(group, shares);
+        let state = &mut self.groups[group.0 as usize];
+        if state.life != life {
+            state.life = life;
+            self.gone.0 += std::mem::take(&mut state.cpu_ns);
+            self.gone.1 += std::mem::take(&mut state.polls);
+        }
+    }
+
+    /// Processor time and polls of all groups, also of those that are no more.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let sum = |(ns, polls), group: &GroupState| (ns + group.cpu_ns, polls + group.polls);
+        self.groups.iter().fold(self.gone, sum)
     }
 
     pub(crate) fn group_count(&self) -> usize {
@@ -338,6 +360,17 @@ impl Shard {
         task
     }
 
+    /// Polls the next task of the group whose turn it is, as if it took so long: for the simulation.
+    pub(crate) fn run_next(&self, ns: u64) -> TaskId {
+        let mut tasks = self.tasks.borrow_mut();
+        let group = tasks.next_group().expect("a task is ready");
+        let task = tasks.pop(group).expect("the group has a task that is ready");
+        tasks.settle(group, ns, 1);
+        drop(tasks);
+        self.poll_task(task);
+        task
+    }
+
     /// Drops every task.
     pub(crate) fn cancel_all(&self) {
         // A task that panicked has lost its future, and nobody is polling now.
@@ -403,6 +436,22 @@ mod tests {
             let part = *got as f64 / total as f64;
             assert!((part - share).abs() < 0.002, "{part} instead of {share}");
         }
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_counted_anew() {
+        let mut tasks = Tasks::new();
+        tasks.adopt(Group(0), 0, 100);
+        tasks.settle(0, 1000, 2);
+        // The same group again, with other shares.
+        tasks.adopt(Group(0), 0, 300);
+        let stats = tasks.stats(Group(0));
+        assert_eq!((stats.cpu_ns, stats.polls, stats.shares), (1000, 2, 300));
+        tasks.adopt(Group(0), 1, 50);
+        let stats = tasks.stats(Group(0));
+        assert_eq!((stats.cpu_ns, stats.polls, stats.shares), (0, 0, 50));
+        tasks.settle(0, 10, 1);
+        assert_eq!(tasks.totals(), (1010, 3));
     }
 
     #[test]

@@ -38,6 +38,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Which of the ready tasks of a shard runs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Any, drawn by the seed: finds what relies on an order.
+    Drawn,
+    /// As on a real shard: the first of the group whose turn it is by its shares. Each poll counts
+    /// as the virtual time that it takes.
+    ByShares,
+}
+
 /// The knobs of a world.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,6 +59,7 @@ pub struct Options {
     pub sync_max: Duration,
     /// The time a packet takes, at most (without faults).
     pub latency_max: Duration,
+    pub scheduling: Scheduling,
 }
 
 impl Options {
@@ -59,6 +70,7 @@ impl Options {
             buggify: true,
             sync_max: Duration::from_millis(2),
             latency_max: Duration::from_micros(500),
+            scheduling: Scheduling::Drawn,
         }
     }
 }
@@ -351,9 +363,16 @@ impl World {
                     continue;
                 }
                 crate::core::enter(Some(shard.clone()));
-                let task = shard.run_nth(nth);
+                let draw = || self.state.borrow_mut().prng.between(100, 2_000);
+                let scheduling = self.state.borrow().options.scheduling;
+                let (task, took) = match scheduling {
+                    Scheduling::Drawn => (shard.run_nth(nth), draw()),
+                    Scheduling::ByShares => {
+                        let took = draw();
+                        (shard.run_next(took), took)
+                    }
+                };
                 let mut state = self.state.borrow_mut();
-                let took = state.prng.between(100, 2_000);
                 state.now_ns.set(state.now_ns.get() + took);
                 let place = (index as u64) << 48 | (shard.id as u64) << 32;
                 state.trace(place | task.index as u64);
