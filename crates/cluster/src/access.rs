@@ -9,6 +9,7 @@
 
 use crate::access_tables;
 use crate::boot;
+use crate::levels::{self, Groups};
 use crate::local_rows;
 use crate::registry::{ChangeError, Cluster};
 use crate::schema::{Schema, SchemaChange};
@@ -17,6 +18,7 @@ use auth::level::DRIVER;
 use auth::{Change, Resource, ServiceLevel, State};
 use model::TableSchema;
 use mutation::FrozenMutation;
+use runtime::group::Group;
 use runtime::task::compute;
 use std::cell::{Cell, Ref, RefCell};
 use storage::Storage;
@@ -105,6 +107,8 @@ pub struct AccessConfig {
 #[derive(Debug)]
 pub struct Access {
     state: RefCell<State>,
+    /// Of the service levels that `state` has.
+    pub(crate) groups: RefCell<Groups>,
     authenticator: Cell<Authenticator>,
     authorizer: Cell<Authorizer>,
     /// Of the name in the options; empty: none is named.
@@ -113,8 +117,12 @@ pub struct Access {
 
 impl Access {
     pub(crate) fn new(state: State) -> Access {
+        let mut groups = Groups::default();
+        let gone = groups.arrange(&state);
+        assert!(gone.is_empty(), "there were none");
         Access {
             state: RefCell::new(state),
+            groups: RefCell::new(groups),
             authenticator: Cell::new(Authenticator::AllowAll),
             authorizer: Cell::new(Authorizer::AllowAll),
             superuser: RefCell::default(),
@@ -144,9 +152,14 @@ impl Access {
         }
     }
 
-    pub(crate) fn show(&self, changes: Vec<Change>) {
+    /// Carries changes out; the groups that are to be retired after all shards have.
+    #[must_use]
+    pub(crate) fn show(&self, changes: Vec<Change>) -> Vec<Group> {
+        let of_levels = changes.iter().any(|change| matches!(change, Change::Level { .. }));
         let mut state = self.state.borrow_mut();
         changes.into_iter().for_each(|change| state.apply(change));
+        drop(state);
+        if of_levels { self.arrange_groups() } else { Vec::new() }
     }
 }
 
@@ -232,11 +245,12 @@ impl Cluster {
             let storage = runtime::local::get::<Storage>();
             let state = read(&storage).await.map_err(|it| ChangeError::Failed(it.to_string()))?;
             let show = move || async move {
-                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return Vec::new() };
                 let before = cluster.access().state.take();
                 cluster.access().state.replace(state.replacing(&before));
+                cluster.access().arrange_groups()
             };
-            runtime::on_all_shards(show).await;
+            levels::retire(runtime::on_all_shards(show).await);
             Ok(())
         })
         .await
@@ -371,11 +385,10 @@ pub(crate) async fn show(changes: Vec<Change>) {
         return;
     }
     let show = move || async move {
-        if let Some(cluster) = runtime::local::try_get::<Cluster>() {
-            cluster.access().show(changes);
-        }
+        let cluster = runtime::local::try_get::<Cluster>();
+        cluster.map(|cluster| cluster.access().show(changes)).unwrap_or_default()
     };
-    runtime::on_all_shards(show).await;
+    levels::retire(runtime::on_all_shards(show).await);
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod access_tables;
 mod auto_snapshots;
 mod boot;
 mod client_routes;
+mod levels;
 mod local_rows;
 mod registry;
 #[cfg(test)]

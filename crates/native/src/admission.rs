@@ -17,6 +17,7 @@
 //! Allocates only for who waits.
 
 use cluster::Live;
+use query::Workload;
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
 use std::cell::{Cell, RefCell};
@@ -42,6 +43,9 @@ const TURN_MIN: usize = 4;
 const TURN_MAX: usize = 64;
 /// While the shard is overloaded, requests may wait for this part of the usual time.
 const OVERLOADED_PATIENCE: u32 = 20;
+
+/// Requests of batch work may wait for so many times the usual time.
+const BATCH_PATIENCE: u32 = 30;
 
 /// The option that [`Limits::requests_max`] is.
 pub(crate) const REQUESTS_OPTION: &str = "max_concurrent_requests_per_shard";
@@ -84,11 +88,39 @@ impl Limits {
         self.patience / OVERLOADED_PATIENCE
     }
 
+    /// Until when a request may wait that finds no room. While the shard is not overloaded, until
+    /// the connection has lagged for the usual patience; from then on each read has its own time,
+    /// which is shorter the less the connection keeps up. Clients of interactive work send at their
+    /// own pace, however long they wait: theirs waits as if the shard were overloaded, always.
+    /// Those of batch work send less while they wait, so they may.
+    pub(crate) fn deadline(&self, workload: Option<Workload>, lag: Lag) -> Instant {
+        let soon = lag.read_since + self.patience_overloaded() / (1 << lag.halvings);
+        match workload {
+            Some(Workload::Interactive) => soon,
+            Some(Workload::Batch) => lag.read_since + BATCH_PATIENCE * self.patience,
+            None if lag.is_overloaded => soon,
+            None => lag.since + self.patience,
+        }
+    }
+
     /// What a request is charged.
     pub(crate) fn charge(&self, body_bytes: usize, answer_bytes: usize) -> usize {
         let bytes = TASK_BYTES + BODY_FACTOR * body_bytes + ANSWER_FACTOR * answer_bytes;
         bytes.min(self.memory_bytes)
     }
+}
+
+/// How far a connection lags behind its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lag {
+    /// When there was first more than could be let in.
+    pub(crate) since: Instant,
+    /// When the last read was.
+    pub(crate) read_since: Instant,
+    /// How often its time was halved, because a read found more than it could take.
+    pub(crate) halvings: u32,
+    /// Whether the shard sheds.
+    pub(crate) is_overloaded: bool,
 }
 
 /// Why a request is shed.

@@ -14,6 +14,7 @@ use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
 use crate::handshake::Handshakes;
 use crate::intake::Intake;
+use crate::level::{Membership, Tallies};
 use crate::login::Failures;
 use crate::outbox::{Carriage, Outbox};
 use crate::peer::Peer;
@@ -64,6 +65,7 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) peer: Peer,
     pub(crate) session: Session,
+    membership: Membership,
     pub(crate) outbox: Outbox,
     pub(crate) requests: Semaphore,
     /// Bytes that the next answer is expected to have: the largest of the last ones, about.
@@ -96,11 +98,14 @@ impl Connection {
     pub(crate) fn new(server: Rc<Server>, stream: Stream, peer: Peer) -> Connection {
         let session = peer.session();
         let outbox = Outbox::new(server.admission().clone());
+        let group = session.group(server.cluster().access());
+        let membership = Membership::new(group, server.tallies());
         Connection {
             server,
             stream,
             peer,
             session,
+            membership,
             outbox,
             requests: Semaphore::new(REQUESTS_MAX, 1),
             expected_answer: Cell::new(0),
@@ -176,9 +181,16 @@ impl Connection {
         self.request_count.set(self.request_count.get() + 1);
     }
 
-    /// A request has been answered with so many bytes.
-    pub(crate) fn count_answered(&self, header: &Header, body_bytes: usize, bytes: usize) {
-        self.server.tally.count(header.opcode, body_bytes, bytes);
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    pub(crate) fn tallies(&self) -> &Tallies {
+        self.server.tallies()
+    }
+
+    pub(crate) fn cluster(&self) -> &cluster::Cluster {
+        self.server.cluster()
     }
 
     pub(crate) fn handshakes(&self) -> &Handshakes {
@@ -331,7 +343,8 @@ impl Connection {
         let sender = Scope::new();
         let connection = self.clone();
         let sending = sender.spawn(async move {
-            connection.outbox.send_all(&connection.stream).await;
+            let enter = async || connection.enter_group().await;
+            connection.outbox.send_all(&connection.stream, enter).await;
             // The client is gone, or was told all: the reading loop must not wait for it.
             connection.stop();
         });
@@ -580,7 +593,7 @@ impl Connection {
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
         };
         let answered = answer.unwrap_or_else(|error| self.refuse(stream, &error));
-        self.count_answered(&header, body.len(), answered);
+        self.count_answered(header.opcode, body.len(), answered);
     }
 
     /// Executes a request and writes down what was done for it. What is refused leaves no trace.

@@ -5,19 +5,19 @@
 //!    and before a large body is read at all.
 //!  - *shed-by-header*: of a request that is shed nothing is looked at but its header.
 //!  - *bounded-lag*: a connection whose client sends more than the shard takes in lags behind it
-//!    for at most the patience of the admission; then it sheds, of each read what has waited for
-//!    too long.
+//!    for at most the patience of the admission, by the kind of its work; then it sheds, of each
+//!    read what has waited for too long.
 //!  - *never-idle*: what was read waits for its turn as long as its time allows, so a shard that
 //!    sheds is busy.
 //!  - *held-between-waits*: the outbox is held while requests are answered and flushed before
 //!    anything is waited for.
 
-use crate::admission::{Charge, Shed, Turn};
+use crate::admission::{Charge, Lag, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
 use crate::segment;
 use crate::strangers;
-use query::{Ahead, CqlError};
+use query::{Ahead, CqlError, Workload};
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep_until};
@@ -111,6 +111,7 @@ impl<'a> Intake<'a> {
             };
             input = buffer;
             let Ok(read @ 1..) = read else { return };
+            connection.enter_group().await;
             self.look_at(read, offered);
             let turn = match connection.is_started() {
                 true => None,
@@ -315,7 +316,7 @@ impl<'a> Intake<'a> {
                 let unsent = connection.outbox.unsent_bytes();
                 connection.handshake(&header, &body, self.events)?;
                 let answered = connection.outbox.unsent_bytes().saturating_sub(unsent);
-                connection.count_answered(&header, body.len(), answered);
+                connection.count_answered(header.opcode, body.len(), answered);
                 self.wait_for_stranger().await;
                 Ok(())
             }
@@ -411,9 +412,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Until when a request may wait that finds no room: while the shard is not overloaded, until
-    /// the connection has lagged for the usual patience; from then on each read has its own time,
-    /// which is shorter the less the connection keeps up.
+    /// Until when a request may wait that finds no room; see [`crate::Limits::deadline`].
     fn deadline(&mut self) -> Result<Instant, Shed> {
         if let Some(shed) = self.sheds {
             return Err(shed);
@@ -422,16 +421,22 @@ impl<'a> Intake<'a> {
         let now = Instant::now();
         let since = *self.lags_since.get_or_insert(now);
         let read_since = *self.waits_since.get_or_insert(now);
-        let deadline = match admission.is_overloaded(now) {
-            false => since + admission.limits().patience,
-            true => read_since + admission.limits().patience_overloaded() / (1 << self.halvings),
+        let lag = Lag {
+            since,
+            read_since,
+            halvings: self.halvings,
+            is_overloaded: admission.is_overloaded(now),
         };
+        let deadline = admission.limits().deadline(self.connection.workload(), lag);
         if now < deadline { Ok(deadline) } else { Err(self.shed_from_now_on(Shed::TooLate)) }
     }
 
     fn shed_from_now_on(&mut self, shed: Shed) -> Shed {
         self.sheds = Some(shed);
-        self.connection.admission().overloaded(Instant::now());
+        // What is shed early says little about those who may wait for longer.
+        if self.connection.workload() != Some(Workload::Interactive) {
+            self.connection.admission().overloaded(Instant::now());
+        }
         shed
     }
 }

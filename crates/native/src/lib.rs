@@ -4,7 +4,8 @@
 //! In reading order: [`server`] (listeners, where a connection goes), `maintenance` (the socket
 //! without a login), `peer` (who is at the other end), `connection` (one client), `login` (who it
 //! is), `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its writing loop),
-//! `request` and `response` (bodies), `frame`, `segment` and `compress` (what carries them).
+//! `level` (the scheduling group of both), `request` and `response` (bodies), `frame`, `segment`
+//! and `compress` (what carries them).
 //!
 //! Invariants
 //!  - *nobody-else-notices*: what one client sends wrong ends in an error to it, or the end of its
@@ -17,6 +18,7 @@ mod connection;
 mod frame;
 mod handshake;
 mod intake;
+mod level;
 mod login;
 mod maintenance;
 mod outbox;

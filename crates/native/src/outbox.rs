@@ -261,14 +261,16 @@ impl Outbox {
         }
     }
 
-    /// Sends what is appended, until the outbox is closed and empty or the client is gone.
-    pub(crate) async fn send_all(&self, stream: &Stream) {
+    /// Sends what is appended, until the outbox is closed and empty or the client is gone. `enter`
+    /// is awaited before there is something to do.
+    pub(crate) async fn send_all(&self, stream: &Stream, enter: impl AsyncFn()) {
         loop {
             if self.send_now(stream) {
                 if self.closed.get() {
                     return;
                 }
                 self.filled.notified().await;
+                enter().await;
                 // Requests that are ready in this turn add their answers first.
                 runtime::task::yield_now().await;
                 continue;

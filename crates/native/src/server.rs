@@ -12,14 +12,16 @@
 use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
 use crate::handshake::{self, Handshakes};
+use crate::level::Tallies;
 use crate::login::Failures;
 use crate::maintenance;
 use crate::peer::Peer;
 use crate::strangers::{self, Strangers};
 use crate::supported::{Facts, ShardAware};
-use crate::tally::{Served, Tally};
+use crate::tally::Served;
 use cluster::{Cluster, Settings};
 use query::Processor;
+use runtime::group::{self, Group};
 use runtime::net::{DetachedStream, Keepalive, ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Notify;
 use runtime::task::{Either, Scope, race};
@@ -132,7 +134,7 @@ pub struct Server {
     bound: Cell<Bound>,
     /// Errors that clients were answered, by their code.
     errors: RefCell<BTreeMap<u32, u64>>,
-    pub(crate) tally: Tally,
+    tallies: Tallies,
 }
 
 impl Server {
@@ -162,7 +164,7 @@ impl Server {
             maintenance: RefCell::default(),
             bound: Cell::default(),
             errors: RefCell::default(),
-            tally: Tally::default(),
+            tallies: Tallies::default(),
         });
         runtime::local::set(server.clone());
         let watched = Rc::downgrade(&server);
@@ -418,7 +420,7 @@ impl Server {
         });
         self.strangers.add(number, since, end);
         let server = self.clone();
-        self.serving.spawn_in(runtime::group::STATEMENT, async move {
+        self.serving.spawn_in(self.group_of_strangers(), async move {
             let shaken = server.shake(tcp, peer, &ends).await;
             server.strangers.remove(number);
             if let Some(stream) = shaken {
@@ -461,7 +463,7 @@ impl Server {
         });
         self.strangers.add(number, since, end);
         let server = self.clone();
-        self.serving.spawn_in(runtime::group::STATEMENT, async move {
+        self.serving.spawn_in(connection.own_group(), async move {
             connection.serve().await;
             server.strangers.remove(number);
             server.connections.borrow_mut().remove(&number);
@@ -483,9 +485,24 @@ impl Server {
         self.next_connection.get() - 1
     }
 
-    /// What clients of this shard have been answered, by the kind of their requests.
-    pub fn served(&self) -> Vec<(&'static str, Served)> {
-        self.tally.all().collect()
+    /// What clients of this shard have been answered, by scheduling group and the kind of their
+    /// requests.
+    pub fn served(&self) -> Vec<(String, &'static str, Served)> {
+        self.tallies.all()
+    }
+
+    /// Requests that this shard has answered.
+    pub fn requests_served(&self) -> u64 {
+        self.tallies.requests()
+    }
+
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    /// The group of connections that are not known yet.
+    fn group_of_strangers(&self) -> Group {
+        self.cluster.access().group_of_driver().unwrap_or(group::STATEMENT)
     }
 
     /// The clients of this shard, for `system.clients`. Those of the maintenance socket have no
@@ -502,6 +519,7 @@ impl Server {
                 keyspace: connection.session.keyspace().map(|name| name.to_string()),
                 options: connection.options.borrow().clone(),
                 shard: runtime::shard_id(),
+                group: group::name(connection.own_group()).unwrap_or_default(),
                 agreed: connection.stream.agreed().cloned(),
             })
         });
@@ -551,6 +569,8 @@ pub struct Client {
     /// What STARTUP said.
     pub options: Vec<(String, String)>,
     pub shard: u16,
+    /// The scheduling group of its next request.
+    pub group: String,
     /// How it is encrypted, if it is.
     pub agreed: Option<tls::Agreed>,
 }

@@ -1,5 +1,5 @@
-//! Requests of a shard's clients by their kind: how many there were, and their bytes and those of
-//! their answers.
+//! Requests of a shard's clients in one scheduling group, by their kind: how many there were, and
+//! their bytes and those of their answers.
 
 use crate::frame::opcode;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ pub struct Served {
     pub response_bytes: u64,
 }
 
-/// The requests of a shard.
+/// The requests of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([Cell<Served>; 16]);
 

@@ -142,7 +142,7 @@ fn client_row(client: Client) -> Named {
         ("driver_version", text(option("DRIVER_VERSION"))),
         ("hostname", text(client.address.ip().to_string())),
         ("protocol_version", i32::from(client.version.unwrap_or(0)).to_be_bytes().to_vec()),
-        ("scheduling_group", text("statement")),
+        ("scheduling_group", text(&client.group)),
         ("shard_id", i32::from(client.shard).to_be_bytes().to_vec()),
         ("ssl_enabled", vec![u8::from(client.agreed.is_some())]),
         ("username", text(client.user.as_deref().unwrap_or("anonymous"))),

@@ -46,6 +46,7 @@ mod types;
 mod udf;
 
 pub use ahead::Ahead;
+pub use auth::Workload;
 pub use cache::CacheStats;
 pub use error::CqlError;
 pub use options::Options;
@@ -56,7 +57,7 @@ pub use response::{
     BindMetadata, Column, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows,
 };
 pub use routing::Place;
-pub use session::Session;
+pub use session::{Session, Terms};
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};
 pub use udf::Limits as FunctionLimits;

@@ -302,7 +302,7 @@ impl Processor {
             statements.iter().for_each(|statement| trace.statement(statement));
         }
         for statement in &statements {
-            access::check::statement(&self.cluster, session, statement)?;
+            self.check(session, statement)?;
         }
         let mut values = Vec::with_capacity(entries.len());
         for (statement, entry) in statements.iter().zip(entries) {
@@ -336,7 +336,7 @@ impl Processor {
         statement: &Statement,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        access::check::statement(&self.cluster, session, statement)?;
+        self.check(session, statement)?;
         let values = statement.values(&parameters.values)?;
         let warnings = Warnings::default();
         let now_micros = runtime::time::wall_micros();
@@ -400,6 +400,16 @@ impl Processor {
         Ok(response)
     }
 
+    /// An error if the session may not execute a statement; otherwise it does so now.
+    #[inline]
+    fn check(&self, session: &Session, statement: &Statement) -> Result<(), CqlError> {
+        access::check::statement(&self.cluster, session, statement)?;
+        if statement.is_load {
+            session.loads();
+        }
+        Ok(())
+    }
+
     /// How long a statement may take by its service level, or that of who executes it.
     #[inline]
     fn timeout_of(
@@ -421,14 +431,14 @@ impl Processor {
         let state = self.cluster.access().state();
         match state.level(name) {
             Some(level) => Ok(level.timeout),
-            None if [auth::level::DEFAULT, auth::level::DRIVER].contains(&name) => Ok(None),
+            None if name == auth::level::DEFAULT => Ok(None),
             None => Err(CqlError::Invalid(format!("Service level '{name}' doesn't exist"))),
         }
     }
 
     #[inline]
     fn timeout_of_session(&self, session: &Session) -> Option<Duration> {
-        session.timeout(&self.cluster.access().state())
+        session.terms(self.cluster.access()).timeout
     }
 
     /// Shows what a superuser has written into the tables of roles and grants.

@@ -2,10 +2,14 @@
 //!
 //! Invariants
 //!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a statement
-//!    may be executed - holds for the generation of roles and grants in which it was found, and for
-//!    no other.
+//!    may be executed, which service level holds - holds for the generation of roles and grants in
+//!    which it was found, and for no other.
+//!  - *driver-until-load*: a session is the driver's own until it reads or writes a table that is
+//!    not the system's; then it is its role's for good.
 
-use auth::{Rights, State};
+use auth::{Rights, State, Workload};
+use cluster::Access;
+use runtime::group::{self, Group};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -29,9 +33,51 @@ pub struct Session {
     /// By a statement's number, at a place that it says: the number, and the generation in which
     /// it was allowed. Empty until the first one is.
     cleared: RefCell<Box<[(u64, u64)]>>,
-    /// Of the role's service level, and the generation in which it was looked up.
-    timeout: Cell<(u64, Option<Duration>)>,
+    /// And the generation in which they were looked up.
+    terms: Cell<(u64, Terms)>,
+    /// *driver-until-load*.
+    has_load: Cell<bool>,
 }
+
+/// What service levels mean for the requests of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long requests may take.
+    pub timeout: Option<Duration>,
+    /// What kind of work they are.
+    pub workload: Option<Workload>,
+    /// The scheduling group that they run in.
+    pub group: Group,
+    /// The same while the session is the driver's own.
+    pub group_of_driver: Group,
+}
+
+impl Terms {
+    /// Of whom no service level says anything.
+    const NONE: Terms = Terms {
+        timeout: None,
+        workload: None,
+        group: group::STATEMENT,
+        group_of_driver: group::STATEMENT,
+    };
+
+    /// Of whoever is logged in.
+    fn of(access: &Access, role: Option<&str>) -> Terms {
+        let level = role.and_then(|role| access.state().effective_level(role)).unwrap_or_default();
+        let shares = level.shares.as_ref();
+        let group = shares.and_then(|(name, _)| access.group_of(name));
+        let group = group.unwrap_or(group::STATEMENT);
+        Terms {
+            timeout: level.timeout.map(|(_, timeout)| timeout),
+            workload: level.workload.map(|(_, workload)| workload),
+            group,
+            group_of_driver: access.group_of_driver().unwrap_or(group),
+        }
+    }
+}
+
+/// No state has that generation.
+const NEVER: u64 = u64::MAX;
 
 impl Session {
     /// A connection of a client. Nobody is logged in, so where permissions count it may do nothing
@@ -59,7 +105,8 @@ impl Session {
             is_trusted: Cell::new(false),
             rights: RefCell::new(None),
             cleared: RefCell::new(Box::default()),
-            timeout: Cell::new((u64::MAX, None)),
+            terms: Cell::new((NEVER, Terms::NONE)),
+            has_load: Cell::new(false),
         }
     }
 
@@ -68,7 +115,7 @@ impl Session {
         *self.user.borrow_mut() = Some(role.to_owned());
         *self.rights.borrow_mut() = None;
         *self.cleared.borrow_mut() = Box::default();
-        self.timeout.set((u64::MAX, None));
+        self.terms.set((NEVER, Terms::NONE));
     }
 
     /// The keyspace in use.
@@ -123,18 +170,37 @@ impl Session {
         cleared[statement as usize % CLEARED] = (statement, generation);
     }
 
-    /// How long requests may take by the service level of whoever is logged in.
+    /// What service levels say of its requests (*checked-of-now*). Costs a comparison.
     #[inline]
-    pub(crate) fn timeout(&self, state: &State) -> Option<Duration> {
-        let (generation, timeout) = self.timeout.get();
-        if generation == state.generation() {
-            return timeout;
+    pub fn terms(&self, access: &Access) -> Terms {
+        let (generation, terms) = self.terms.get();
+        if generation == access.state().generation() {
+            return terms;
         }
-        let user = self.user.borrow();
-        let level = user.as_deref().and_then(|role| state.effective_level(role));
-        let timeout = level.and_then(|level| level.timeout).map(|(_, timeout)| timeout);
-        self.timeout.set((state.generation(), timeout));
-        timeout
+        self.look_up_terms(access)
+    }
+
+    #[cold]
+    fn look_up_terms(&self, access: &Access) -> Terms {
+        let terms = match self.is_trusted() {
+            true => Terms::NONE,
+            false => Terms::of(access, self.user.borrow().as_deref()),
+        };
+        self.terms.set((access.state().generation(), terms));
+        terms
+    }
+
+    /// The scheduling group that its next request runs in.
+    #[inline]
+    pub fn group(&self, access: &Access) -> Group {
+        let terms = self.terms(access);
+        if self.has_load.get() { terms.group } else { terms.group_of_driver }
+    }
+
+    /// It reads or writes what is not the system's (*driver-until-load*).
+    #[inline]
+    pub(crate) fn loads(&self) {
+        self.has_load.set(true);
     }
 }
 

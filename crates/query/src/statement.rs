@@ -57,6 +57,8 @@ pub(crate) struct Statement {
     pub(crate) needs: Vec<auth::Need>,
     /// Whether it writes into the tables of roles and grants.
     pub(crate) writes_access: bool,
+    /// Whether it reads or writes tables that are not the system's.
+    pub(crate) is_load: bool,
 }
 
 /// The number of the next statement.
@@ -167,6 +169,7 @@ impl Statement {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             needs: needs::of_plan(schema, &plan, &markers.called),
             writes_access: needs::writes_access(&plan),
+            is_load: needs::is_load(&plan),
             plan,
             calls_users: !markers.called.is_empty(),
             dialect: markers.dialect(),

@@ -161,6 +161,11 @@ pub fn all_stats() -> Vec<(String, GroupStats)> {
     })
 }
 
+/// The name of a group; `None`: it is retired.
+pub fn name(group: Group) -> Option<String> {
+    with(|shard| shard.node.group_names().into_iter().nth(group.0 as usize).flatten())
+}
+
 /// What all groups did on this shard, also those that are no more: processor time in nanoseconds,
 /// and polls.
 pub fn totals() -> (u64, u64) {

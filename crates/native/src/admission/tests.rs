@@ -94,6 +94,28 @@ fn overload_shortens_patience_for_a_while() {
     assert_eq!(LIMITS.patience_overloaded(), Duration::from_millis(50));
 }
 
+#[test]
+fn each_kind_of_work_waits_as_long_as_its_clients_gain_by_it() {
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let (interactive, batch) = (Some(Workload::Interactive), Some(Workload::Batch));
+    let cases = [
+        // Workload, whether the shard is overloaded, halvings, until when.
+        (None, false, 0, 1100),
+        (None, false, 3, 1100),
+        (None, true, 0, 550),
+        (None, true, 1, 525),
+        (interactive, false, 0, 550),
+        (interactive, false, 1, 525),
+        (interactive, true, 0, 550),
+        (batch, false, 0, 30_500),
+        (batch, true, 6, 30_500),
+    ];
+    for (workload, is_overloaded, halvings, expected) in cases {
+        let lag = Lag { since: at(100), read_since: at(500), halvings, is_overloaded };
+        assert_eq!(LIMITS.deadline(workload, lag), at(expected), "{workload:?} {lag:?}");
+    }
+}
+
 type Entering = Pin<Box<dyn Future<Output = (Charge, Turn)>>>;
 type Starting = Pin<Box<dyn Future<Output = Charge>>>;
 

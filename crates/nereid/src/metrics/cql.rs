@@ -7,9 +7,6 @@ use query::Processor;
 use query::tally::{Tally, Verb};
 use std::rc::Rc;
 
-/// The group that requests of clients run in.
-const GROUP: &str = "statement";
-
 pub(super) fn statements(sheet: &mut Sheet, processor: &Rc<Processor>) {
     executed(sheet, &processor.options().met.tally);
     per_keyspace(sheet, &processor.options().met.tally);
@@ -183,7 +180,6 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
     let counts = server.admission_counters();
     let clients = server.clients().len() as u64;
     let served = server.served();
-    let answered = served.iter().map(|(_, served)| served.requests).sum();
     gauges(
         sheet,
         &[
@@ -210,7 +206,7 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
                 "Connections that clients have made.",
                 server.connections_total(),
             ),
-            ("transport_requests_served", "Requests answered.", answered),
+            ("transport_requests_served", "Requests answered.", server.requests_served()),
             ("transport_requests_admitted", "Requests let in.", counts.requests_admitted),
             ("transport_requests_shed", "Requests answered OVERLOADED.", counts.requests_shed),
             (
@@ -230,8 +226,8 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
             ),
         ],
     );
-    for (kind, served) in served {
-        let labels = &[("kind", kind), ("scheduling_group", GROUP)];
+    for (group, kind, served) in served {
+        let labels = &[("kind", kind), ("scheduling_group_name", group.as_str())];
         let help = "Requests answered, by kind.";
         sheet.counter("transport_cql_requests_count", help, labels, served.requests);
         let help = "Bytes of requests, by kind.";

@@ -83,6 +83,20 @@ pub(crate) fn writes_access(plan: &Plan) -> bool {
     }
 }
 
+/// Whether a statement reads or writes tables that are not the system's.
+pub(crate) fn is_load(plan: &Plan) -> bool {
+    let of_users = |table: &TableSchema| !Schema::is_system(&table.keyspace);
+    match plan {
+        Plan::Select(plan) => of_users(&plan.fragments_of.as_ref().unwrap_or(&plan.table).schema),
+        Plan::Modify(plan) => of_users(&plan.table.schema),
+        Plan::Batch(plan) => plan.statements.iter().any(|it| of_users(&it.table.schema)),
+        Plan::Truncate(table, _) => of_users(&table.schema),
+        Plan::Values(_) | Plan::Use(_) | Plan::Schema(..) | Plan::Describe(_) | Plan::Access(_) => {
+            false
+        }
+    }
+}
+
 /// The needs of a change of the schema; names without a keyspace are of `keyspace`, the session's.
 pub(crate) fn of_schema(
     schema: &Schema,

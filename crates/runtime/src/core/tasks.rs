@@ -360,7 +360,8 @@ impl Shard {
         task
     }
 
-    /// Polls the next task of the group whose turn it is, as if it took so long: for the simulation.
+    /// Polls the next task of the group whose turn it is, as if it took so long: for the
+    /// simulation.
     pub(crate) fn run_next(&self, ns: u64) -> TaskId {
         let mut tasks = self.tasks.borrow_mut();
         let group = tasks.next_group().expect("a task is ready");
