@@ -22,7 +22,7 @@ pub mod tombstone;
 
 pub use cell::{Cell, CellState};
 pub use collection::{CollectionView, CollectionWriter};
-pub use compact::{CompactionFilter, QueryCompactor, RowSteps, Step};
+pub use compact::{CompactionFilter, Outside, PurgeCounts, QueryCompactor, RowSteps, Step};
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
 pub use page::{

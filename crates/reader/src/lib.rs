@@ -37,7 +37,7 @@ mod vec;
 
 pub use chain::ChainSource;
 pub use evictable::{EvictableSource, OpenSource};
-pub use merge::{MergeSource, merge};
+pub use merge::{MergeCounts, MergeSource, merge, merge_counted};
 pub use page::{read_page, read_page_admitted, read_page_now};
 pub use validate::Validator;
 pub use vec::VecSource;

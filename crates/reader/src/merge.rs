@@ -10,6 +10,7 @@
 use crate::{Budget, LocalFuture, ReadError, Source};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{ClusteringRange, Direction, Fragment, RingBound, RowView, Tombstone, row};
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -32,6 +33,49 @@ pub fn merge(
     }
 }
 
+/// The same, which counts what it yields by the number of sources that had it. Of one source
+/// nobody counts but who reads: [`MergeCounts::add`].
+pub fn merge_counted(
+    schema: Rc<TableSchema>,
+    direction: Direction,
+    mut sources: Vec<Box<dyn Source>>,
+    counts: &Rc<MergeCounts>,
+) -> Box<dyn Source> {
+    if sources.len() == 1 {
+        return sources.remove(0);
+    }
+    let counts = Some(counts.clone());
+    Box::new(MergeSource { counts, ..MergeSource::new(schema, direction, sources) })
+}
+
+/// How many fragments so many sources had, by the number of sources: starts and ends of
+/// partitions, static rows, rows, changes of range tombstones. Their sum, each times the number, is
+/// what was read.
+#[derive(Debug)]
+pub struct MergeCounts(Box<[Cell<u64>]>);
+
+impl MergeCounts {
+    /// None yet, of so many sources.
+    pub fn new(sources: usize) -> Rc<MergeCounts> {
+        Rc::new(MergeCounts((0..=sources).map(|_| Cell::new(0)).collect()))
+    }
+
+    /// Numbers of sources, and of fragments that so many had; without those that none had.
+    pub fn get(&self) -> Vec<(u32, u64)> {
+        let counts = self.0.iter().map(Cell::get).enumerate();
+        let some = counts.filter(|(_, fragments)| 0 < *fragments);
+        some.map(|(sources, fragments)| (sources as u32, fragments)).collect()
+    }
+
+    /// So many fragments that so many sources had.
+    #[inline]
+    pub fn add(&self, sources: usize, fragments: u64) {
+        if let Some(count) = self.0.get(sources) {
+            count.set(count.get() + fragments);
+        }
+    }
+}
+
 /// Merges sources of one table, one slice and one direction: partition tombstones, static rows,
 /// rows of one key and range tombstones become one. Fragments are moved; only rows that several
 /// sources have are rewritten.
@@ -48,6 +92,7 @@ pub struct MergeSource {
     /// Reused: inputs whose heads stand at one place.
     ties: Vec<usize>,
     scratch: Vec<u8>,
+    counts: Option<Rc<MergeCounts>>,
 }
 
 struct Input {
@@ -145,6 +190,7 @@ impl MergeSource {
             only: None,
             ties: Vec::new(),
             scratch: Vec::new(),
+            counts: None,
         }
     }
 
@@ -195,6 +241,7 @@ impl MergeSource {
             }
         }
         let Some((key, tombstone)) = start else { return Progress::End };
+        self.note(self.ties.len());
         self.only = if let [only] = self.ties[..] { Some(only) } else { None };
         self.inside = true;
         out.push(Fragment::PartitionStart { key, tombstone });
@@ -209,6 +256,7 @@ impl MergeSource {
             None if self.inputs[only].drained => return Progress::End,
             None => return Progress::Hungry,
         }
+        self.note(1);
         Progress::Yielded
     }
 
@@ -235,10 +283,18 @@ impl MergeSource {
         }
         let drained = ties.is_empty();
         if !drained {
+            self.note(ties.len());
             self.yield_heads(&ties, out);
         }
         self.ties = ties;
         if drained { Progress::End } else { Progress::Yielded }
+    }
+
+    #[inline]
+    fn note(&self, sources: usize) {
+        if let Some(counts) = &self.counts {
+            counts.add(sources, 1);
+        }
     }
 
     /// Takes the heads of these inputs, which stand at one place.

@@ -3,9 +3,8 @@
 //! two numbers of runs gives the instructions of one.
 
 use model::{DecoratedKey, TableSchema, Token};
-use mutation::tombstone::Purge;
 use mutation::{
-    Cell, CompactionFilter, Direction, Fragment, Marker, RingBound, RowBuilder, Tombstone,
+    Cell, CompactionFilter, Direction, Fragment, Marker, Outside, RingBound, RowBuilder, Tombstone,
 };
 use reader::{Budget, Slice, Source};
 use runtime::io::IoClass;
@@ -108,7 +107,7 @@ impl Merge<'_> {
         });
         let mut source = reader::merge(self.schema.clone(), Direction::Forward, sources.collect());
         let mut writer = self.writer(IoClass::Compaction).await;
-        let mut filter = CompactionFilter::new(0, Box::new(|_| Purge::NEVER));
+        let mut filter = CompactionFilter::new(0, Box::new(|_| Outside::UNKNOWN));
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
         loop {
             source.fill(BATCH, &mut batch).await.expect("sound SSTables");

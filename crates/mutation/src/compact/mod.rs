@@ -6,9 +6,11 @@
 
 mod columns;
 mod filter;
+mod purge;
 mod query;
 #[cfg(test)]
 mod tests;
 
-pub use filter::{CompactionFilter, PurgeOf};
+pub use filter::{CompactionFilter, OutsideOf};
+pub use purge::{Outside, PurgeCounts};
 pub use query::{QueryCompactor, RowSteps, Step};

@@ -16,11 +16,11 @@ pub fn compact(
     purge: &Purge,
     out: &mut Vec<u8>,
 ) -> Compacted {
-    if row.is_empty() {
-        return Compacted::Empty;
-    }
     if shadow.is_none() && is_all_live(row) {
         return Compacted::Unchanged;
+    }
+    if row.is_empty() {
+        return Compacted::Empty;
     }
     let rules = Rules { cover: shadow.merge(row.deletion()), now, purge };
     let tombstone = rules.tombstone(row.tombstone, shadow);
@@ -67,9 +67,46 @@ pub fn compact(
     Compacted::Empty
 }
 
-/// Whether it is nothing but values that do not expire, which neither time nor purge changes.
-fn is_all_live(row: RowView<'_>) -> bool {
-    row.is_plain() && row.live_cells().reach_the_end()
+/// Whether it is something, and nothing but values that do not expire, which neither time nor
+/// purge changes.
+pub(crate) fn is_all_live(row: RowView<'_>) -> bool {
+    row.is_plain() && row.live_cells().reach_the_end() && !row.is_empty()
+}
+
+/// Tells the timestamp and the time of each deletion that the row has at second `now`, of itself,
+/// its marker, cells and collections, unless another one or `shadow` covers it.
+pub(crate) fn for_each_deletion(
+    row: RowView<'_>,
+    shadow: Tombstone,
+    now: i64,
+    tell: &mut impl FnMut(i64, i64),
+) {
+    let own = row.deletion();
+    if !shadow.subsumes(own) {
+        tell(own.timestamp, own.deletion_time);
+    }
+    let cover = shadow.merge(own);
+    row.marker.into_iter().for_each(|marker| tell_if_dead(marker.cell(), cover, now, tell));
+    for (_, data) in row.columns() {
+        match data {
+            ColumnData::Atomic(cell) => tell_if_dead(cell, cover, now, tell),
+            ColumnData::Collection(view) => {
+                if !cover.subsumes(view.tomb()) {
+                    tell(view.tomb().timestamp, view.tomb().deletion_time);
+                }
+                let cover = cover.merge(view.tomb());
+                view.iter().for_each(|(_, cell)| tell_if_dead(cell, cover, now, tell));
+            }
+        }
+    }
+}
+
+fn tell_if_dead(cell: Cell<'_>, cover: Tombstone, now: i64, tell: &mut impl FnMut(i64, i64)) {
+    if let CellState::Dead { deletion_time } = cell.at(now).state
+        && !cover.covers(cell.timestamp)
+    {
+        tell(cell.timestamp, deletion_time);
+    }
 }
 
 /// Drops what `tombstone` covers; the tombstone itself is not put into the row.

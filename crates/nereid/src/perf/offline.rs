@@ -1,8 +1,7 @@
 //! Tables, memtables and SSTables without a node.
 
 use model::{DecoratedKey, TableSchema, Token};
-use mutation::tombstone::Purge;
-use mutation::{CompactionFilter, FrozenMutation, RingBound};
+use mutation::{CompactionFilter, FrozenMutation, Outside, RingBound};
 use reader::{Budget, Slice, Source};
 use runtime::io::IoClass;
 use sstable::{Generation, Sealed, Writer, WriterOptions};
@@ -60,7 +59,7 @@ pub(crate) async fn write(
 ) -> Result<Sealed, String> {
     let created = Writer::create(folder, Generation::generate(), schema.clone(), options, class);
     let mut writer = created.await.map_err(|error| error.to_string())?;
-    let mut filter = CompactionFilter::new(0, Box::new(|_| Purge::NEVER));
+    let mut filter = CompactionFilter::new(0, Box::new(|_| Outside::UNKNOWN));
     let (mut batch, mut kept) = (Vec::new(), Vec::new());
     loop {
         source.fill(BATCH, &mut batch).await.map_err(|error| error.to_string())?;

@@ -57,6 +57,23 @@ impl Generation {
         let ticks = seconds.checked_mul(TICKS_PER_SECOND)?.checked_add(number(ticks)?)?;
         Some(Generation::Time(time_uuid(ticks, number(low)?)))
     }
+
+    /// As a UUID: a counter is one without a time.
+    pub fn to_uuid(self) -> Uuid {
+        match self {
+            Generation::Number(number) => time_uuid(0, number),
+            Generation::Time(uuid) => uuid,
+        }
+    }
+
+    /// The generation with this UUID.
+    pub fn of_uuid(uuid: Uuid) -> Generation {
+        let (high, low) = uuid.as_u64_pair();
+        match ticks_of(high) {
+            0 => Generation::Number(low),
+            _ => Generation::Time(uuid),
+        }
+    }
 }
 
 fn time_uuid(ticks: u64, low: u64) -> Uuid {
@@ -288,6 +305,11 @@ mod tests {
         let now = 1_700_000_000_123_456;
         assert_eq!(Generation::new(now, 77).made_at_micros(), Some(now));
         assert_eq!(Generation::Number(12).made_at_micros(), None);
+        let as_uuid = Generation::Number(12).to_uuid();
+        assert_eq!(as_uuid.to_string(), "00000000-0000-1000-0000-00000000000c");
+        for generation in [descriptor.generation, Generation::Number(12)] {
+            assert_eq!(Generation::of_uuid(generation.to_uuid()), generation);
+        }
         let old = Descriptor { version: Version::Mc, generation: Generation::Number(12) };
         let name = "mc-12-big-TOC.txt";
         assert_eq!(parse_file_name(name), Parsed::Known(old, "TOC.txt"));
