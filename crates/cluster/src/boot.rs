@@ -327,6 +327,9 @@ fn show_system_tables(schema: &Schema, owner: write::Owner, timestamp: i64) -> V
         writer.forget_keyspace(&keyspace.name, timestamp);
         writer.keyspace(&keyspace, timestamp);
     }
+    for user in system_tables::types() {
+        writer.user_type(&user, timestamp);
+    }
     for (table, _) in system_tables::tables() {
         writer.table(&table, timestamp);
     }

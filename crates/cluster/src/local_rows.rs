@@ -7,7 +7,6 @@ use crate::schema_tables::partition::{PartitionWriter, Value, bigint, inet, int,
 use crate::schema_tables::read::Row;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
-use storage::FinishedCompaction;
 use storage::commitlog::ReplayPosition;
 
 /// The key of the only row of `system.local`.
@@ -83,68 +82,6 @@ pub(crate) fn truncated(
         partition.row(&[&i32::from(*shard).to_be_bytes()], cells);
     }
     partition.freeze()
-}
-
-/// Seconds for which `system.compaction_history` has a merge: a week.
-const HISTORY_SECS: i32 = 604_800;
-
-/// The row of `system.compaction_history` of a merge that has ended on a shard.
-pub(crate) fn compacted(schema: &Schema, shard: u16, done: &FinishedCompaction) -> FrozenMutation {
-    let history = &schema.table("system", "compaction_history").expect("a system table").schema;
-    let (job, ended) = (&done.job, done.ended_micros);
-    let partition = PartitionWriter::new(history, &[job.id.as_bytes()], ended);
-    let mut partition = partition.expires_after(HISTORY_SECS);
-    let bytes = |count: u64| bigint(count.min(i64::MAX as u64) as i64);
-    let cells = vec![
-        ("bytes_in", bytes(job.bytes_in)),
-        ("bytes_out", bytes(done.bytes_out)),
-        ("columnfamily_name", text(&job.name)),
-        ("compacted_at", bigint(ended.div_euclid(1000))),
-        ("compaction_type", text(job.kind)),
-        ("keyspace_name", text(&job.keyspace)),
-        ("shard_id", int(shard.into())),
-        ("started_at", bigint(job.started_micros.div_euclid(1000))),
-    ];
-    partition.row(&[], cells);
-    partition.freeze()
-}
-
-/// A merge that has ended, as `system.compaction_history` has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompactionRecord {
-    pub id: Uuid,
-    pub keyspace: String,
-    pub table: String,
-    /// What was done.
-    pub kind: String,
-    pub shard: i32,
-    /// Milliseconds since 1970.
-    pub started_at: i64,
-    /// Milliseconds since 1970.
-    pub ended_at: i64,
-    /// Bytes on the disk.
-    pub bytes_in: i64,
-    pub bytes_out: i64,
-}
-
-impl CompactionRecord {
-    /// What a row says; what it does not is empty.
-    pub(crate) fn of(row: &Row) -> CompactionRecord {
-        let bytes = |name: &str| row.get(name).map(Vec::as_slice).unwrap_or_default();
-        let text = |name| String::from_utf8_lossy(bytes(name)).into_owned();
-        let bigint = |name| bytes(name).try_into().map_or(0, i64::from_be_bytes);
-        CompactionRecord {
-            id: bytes("id").try_into().map_or(Uuid::nil(), Uuid::from_bytes),
-            keyspace: text("keyspace_name"),
-            table: text("columnfamily_name"),
-            kind: text("compaction_type"),
-            shard: bytes("shard_id").try_into().map_or(0, i32::from_be_bytes),
-            started_at: bigint("started_at"),
-            ended_at: bigint("compacted_at"),
-            bytes_in: bigint("bytes_in"),
-            bytes_out: bigint("bytes_out"),
-        }
-    }
 }
 
 /// The value of a row of `system.scylla_local`; empty when there is none.

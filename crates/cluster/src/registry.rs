@@ -7,8 +7,9 @@
 use crate::access::{self, Access};
 use crate::auto_snapshots::AutoSnapshots;
 use crate::boot;
+use crate::compaction_rows::{self, CompactionRecord};
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
-use crate::local_rows::{self, CompactionRecord};
+use crate::local_rows;
 use crate::node::NodeInfo;
 use crate::schema::{Schema, SchemaChange};
 use crate::schema_tables::{self, write::Owner};
@@ -176,11 +177,11 @@ impl Cluster {
         shard: u16,
         done: &FinishedCompaction,
     ) -> Result<(), String> {
-        let history = "compaction_history";
+        let history = compaction_rows::TABLE;
         if done.job.keyspace == "system" && done.job.name == history {
             return Ok(());
         }
-        let mutation = local_rows::compacted(&self.schema.borrow(), shard, done);
+        let mutation = compaction_rows::compacted(&self.schema.borrow(), shard, done);
         self.write_down(history, done.job.id, mutation).await
     }
 
@@ -188,7 +189,7 @@ impl Cluster {
     pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, String> {
         let read = || async {
             let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
-            let rows = boot::read_table(&storage, "system", "compaction_history").await;
+            let rows = boot::read_table(&storage, "system", compaction_rows::TABLE).await;
             rows.map_err(|error| error.to_string())
         };
         let mut all = Vec::new();

@@ -4,13 +4,14 @@
 use cluster::{BootConfig, ChangeError, Cluster, CompactionRecord, Event, NodeConfig};
 use cluster::{Schema, SchemaChange};
 use model::{Column, ColumnId, ColumnKind, Keyspace, TableSchema, Token, Type, UserType, Uuid};
+use mutation::PurgeCounts;
 use runtime::sim::{NodeId, Options, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
-use storage::{FinishedCompaction, RunningCompaction};
+use storage::{CompactedSstable, FinishedCompaction, Generation, RunningCompaction};
 
 fn config() -> BootConfig {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -281,6 +282,12 @@ fn merges_that_have_ended_are_told_for_a_week() {
         cluster::boot(config()).await.expect("a start");
         let cluster = runtime::local::get::<Cluster>();
         let now = runtime::time::wall_micros();
+        let named = Generation::new(now, 9);
+        let sstable = |generation, disk_bytes| CompactedSstable {
+            generation,
+            origin: "memtable".to_owned(),
+            disk_bytes,
+        };
         let ended = |number: u128, name: &str, ended_micros| FinishedCompaction {
             job: RunningCompaction {
                 id: Uuid::from_u128(number),
@@ -298,6 +305,10 @@ fn merges_that_have_ended_are_told_for_a_week() {
             },
             ended_micros,
             bytes_out: 60,
+            merged: vec![(1, 5), (2, 7)],
+            purges: PurgeCounts { tried: 4, kept_for_memtables: 2, kept_for_sstables: 1 },
+            inputs: vec![sstable(Generation::Number(7), 60), sstable(named, 40)],
+            outputs: (0..200).map(|size| sstable(named, size)).collect(),
         };
         let week = 7 * 86_400_000_000;
         let merges = [
@@ -322,6 +333,10 @@ fn merges_that_have_ended_are_told_for_a_week() {
             ended_at: now.div_euclid(1000),
             bytes_in: 100,
             bytes_out: 60,
+            merged: merges[1].merged.clone(),
+            purges: merges[1].purges,
+            inputs: merges[1].inputs.clone(),
+            outputs: merges[1].outputs.clone(),
         };
         assert_eq!(told[0], expected);
         cluster::stop().await.expect("a stop");

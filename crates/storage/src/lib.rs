@@ -59,8 +59,8 @@ pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::RowCacheStats;
 pub use compaction::{
-    CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace, PaceStats,
-    RunningCompaction, Upkeep, UpkeepDone,
+    CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace,
+    PaceStats, RunningCompaction, Upkeep, UpkeepDone,
 };
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;
@@ -77,6 +77,7 @@ pub use read::{Begun, SourceOptions};
 pub use snapshot::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
+pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};
 pub use storage::{ReplayStats, Storage, TableStats};

@@ -8,7 +8,7 @@ use cluster::CompactionRecord;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use storage::{CompactionStats, RunningCompaction, Storage};
+use storage::{CompactedSstable, CompactionStats, RunningCompaction, Storage};
 
 pub(super) fn operations(api: &mut Api) {
     let path = "/compaction_manager/metrics/pending_tasks_by_table";
@@ -123,7 +123,16 @@ async fn history(door: &Rc<Door>, call: &Call) -> Answered {
     let limit = call.number("limit", Some(usize::MAX))?;
     let records = door.cluster.compaction_history().await;
     let records = records.map_err(|error| Answer::refused(500, error))?;
+    let merged = |(inputs, fragments): &(u32, u64)| json!({ "key": inputs, "value": fragments });
+    let sstable = |one: &CompactedSstable| {
+        json!({
+            "generation": one.generation.to_string(),
+            "origin": one.origin,
+            "size": one.disk_bytes,
+        })
+    };
     let entry = |record: CompactionRecord| {
+        let purges = record.purges;
         json!({
             "id": record.id.to_string(),
             "shard_id": record.shard,
@@ -134,7 +143,14 @@ async fn history(door: &Rc<Door>, call: &Call) -> Answered {
             "compacted_at": record.ended_at,
             "bytes_in": record.bytes_in,
             "bytes_out": record.bytes_out,
-            "rows_merged": [],
+            "rows_merged": record.merged.iter().map(merged).collect::<Value>(),
+            "sstables_in": record.inputs.iter().map(sstable).collect::<Value>(),
+            "sstables_out": record.outputs.iter().map(sstable).collect::<Value>(),
+            "total_tombstone_purge_attempt": purges.tried,
+            "total_tombstone_purge_failure_due_to_overlapping_with_memtable":
+                purges.kept_for_memtables,
+            "total_tombstone_purge_failure_due_to_overlapping_with_uncompacting_sstable":
+                purges.kept_for_sstables,
         })
     };
     Ok(Answer::json(records.into_iter().take(limit).map(entry).collect()))

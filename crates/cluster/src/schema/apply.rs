@@ -213,6 +213,7 @@ impl Schema {
     pub fn of_system(version: Uuid, shards: u16) -> Schema {
         let mut schema = Schema::empty(version);
         system_tables::keyspaces().into_iter().for_each(|it| schema.insert_keyspace(it));
+        system_tables::types().into_iter().for_each(|it| schema.insert_type(it));
         for (table, home) in system_tables::tables() {
             let (map, kind) = match home {
                 Home::SchemaLog => (TabletMap::single(0), TableKind::Stored),

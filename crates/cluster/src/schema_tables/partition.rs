@@ -17,6 +17,9 @@ pub(crate) enum Value {
     Atomic(Vec<u8>),
     /// The elements of a set that is not frozen, instead of what it held.
     Set(Vec<Vec<u8>>),
+    /// The cells of a collection that is not frozen, in its order, instead of what it held: names
+    /// (keys of a map, UUIDs of a list) and values.
+    Entries(Vec<(Vec<u8>, Vec<u8>)>),
     /// One element of such a set is there from now on, or no longer.
     Element(Vec<u8>, bool),
 }
@@ -131,12 +134,11 @@ impl<'s> PartitionWriter<'s> {
             }
             Value::Set(mut elements) => {
                 elements.sort();
-                let mut writer = CollectionWriter::new(self.tombstone());
-                for element in &elements {
-                    let state = self.state(&[]);
-                    writer.push(element, Cell { timestamp: self.timestamp, state });
-                }
-                row.collection(column, &writer.finish());
+                self.put_cells(row, column, elements.iter().map(|element| (&element[..], &[][..])));
+            }
+            Value::Entries(entries) => {
+                let cells = entries.iter().map(|(name, value)| (&name[..], &value[..]));
+                self.put_cells(row, column, cells);
             }
             Value::Element(element, is_there) => {
                 let deletion_time = self.timestamp.div_euclid(1_000_000);
@@ -149,6 +151,20 @@ impl<'s> PartitionWriter<'s> {
                 row.collection(column, &writer.finish());
             }
         }
+    }
+
+    /// A collection that is not frozen has these cells, and no others.
+    fn put_cells<'c>(
+        &self,
+        row: &mut RowBuilder,
+        column: ColumnId,
+        cells: impl Iterator<Item = (&'c [u8], &'c [u8])>,
+    ) {
+        let mut writer = CollectionWriter::new(self.tombstone());
+        for (name, value) in cells {
+            writer.push(name, Cell { timestamp: self.timestamp, state: self.state(value) });
+        }
+        row.collection(column, &writer.finish());
     }
 }
 

@@ -249,7 +249,8 @@ impl<'s> Writer<'s> {
         self.push(partition);
     }
 
-    fn user_type(&mut self, user: &UserType, timestamp: i64) {
+    /// A user type.
+    pub(crate) fn user_type(&mut self, user: &UserType, timestamp: i64) {
         let types: Vec<String> = user.fields.iter().map(|(_, ty)| ty.to_cql()).collect();
         let mut partition = self.partition("types", &user.keyspace, timestamp);
         let cells = vec![

@@ -33,6 +33,10 @@ const fn virtual_schema(name: &'static str, columns: &'static str) -> Definition
     Definition { keyspace: "system_virtual_schema", name, home: Home::Virtual, columns }
 }
 
+/// Every user type of the system: keyspace, name, and fields as the columns of tables.
+pub(super) const TYPES: &[(&str, &str, &str)] =
+    &[("system", "sstableinfo", "generation uuid; origin text; size bigint")];
+
 /// Every table of the system.
 pub(super) const DEFINITIONS: &[Definition] = &[
     // What the node is and what it owns.
@@ -78,7 +82,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "compaction_history",
         "id uuid p; bytes_in bigint; bytes_out bigint; columnfamily_name text; \
          compacted_at timestamp; keyspace_name text; rows_merged map<int,bigint>; shard_id int; \
-         compaction_type text; started_at timestamp",
+         compaction_type text; started_at timestamp; sstables_in list<frozen<sstableinfo>>; \
+         sstables_out list<frozen<sstableinfo>>; total_tombstone_purge_attempt bigint; \
+         total_tombstone_purge_failure_due_to_overlapping_with_memtable bigint; \
+         total_tombstone_purge_failure_due_to_overlapping_with_uncompacting_sstable bigint",
     ),
     stored(
         "client_routes",

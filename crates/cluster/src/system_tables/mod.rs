@@ -12,8 +12,8 @@
 mod definitions;
 
 use crate::uuids::time_uuid;
-use definitions::DEFINITIONS;
-use model::schema::{ColumnIndex, TableOptions};
+use definitions::{DEFINITIONS, TYPES};
+use model::schema::{ColumnIndex, TableOptions, UserType};
 use model::{ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
 
 /// Where the rows of a system table are kept.
@@ -49,6 +49,20 @@ pub fn keyspaces() -> Vec<Keyspace> {
     ]
 }
 
+/// The user types of the system. Panics where their text is wrong: a test reads all of them.
+pub fn types() -> Vec<UserType> {
+    let user_type = |(keyspace, name, fields): &(&str, &str, &str)| {
+        let field = |text: &str| {
+            let (name, ty) = text.trim().split_once(' ').expect("a name and a type");
+            let ty = Type::from_cql(ty, &|_| None).unwrap_or_else(|| panic!("type {ty} of {name}"));
+            (name.to_owned(), ty)
+        };
+        let fields = fields.split(';').map(field).collect();
+        UserType { keyspace: keyspace.to_string(), name: name.to_string(), fields }
+    };
+    TYPES.iter().map(user_type).collect()
+}
+
 /// All system tables and where their rows are kept.
 pub fn tables() -> Vec<(TableSchema, Home)> {
     DEFINITIONS.iter().map(|definition| (build(definition), definition.home)).collect()
@@ -74,6 +88,12 @@ pub fn home(id: Uuid) -> Option<Home> {
 pub(crate) fn digest() -> String {
     use md5::{Digest, Md5};
     let mut digest = Md5::new();
+    for (keyspace, name, fields) in TYPES {
+        for part in [keyspace, name, fields] {
+            digest.update(part);
+            digest.update([0]);
+        }
+    }
     for definition in DEFINITIONS {
         for part in [definition.keyspace, definition.name, definition.columns] {
             digest.update(part);
@@ -114,6 +134,8 @@ fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
 /// Reads a definition's text. Panics where the text is wrong: a test reads all of them.
 fn build(definition: &Definition) -> TableSchema {
     let mut columns: Vec<Column> = Vec::new();
+    let of_keyspace = |user: &UserType| user.keyspace == definition.keyspace;
+    let user = |name: &str| types().into_iter().find(|user| of_keyspace(user) && user.name == name);
     for (index, text) in definition.columns.split(';').enumerate() {
         let mut words = text.split_whitespace();
         let (Some(name), Some(ty)) = (words.next(), words.next()) else {
@@ -127,7 +149,7 @@ fn build(definition: &Definition) -> TableSchema {
             None => (ColumnKind::Regular, false),
             Some(other) => panic!("role {other} of {}.{name}", definition.name),
         };
-        let ty = Type::from_cql(ty, &|_| None).unwrap_or_else(|| panic!("type {ty} of {name}"));
+        let ty = Type::from_cql(ty, &user).unwrap_or_else(|| panic!("type {ty} of {name}"));
         let id = ColumnId(index as u32);
         columns.push(Column { id, name: name.to_owned(), kind, position: 0, ty, reversed });
     }

@@ -9,9 +9,8 @@ use crate::config::Planted;
 use crate::flush::pass_gate;
 use crate::shard::Shard;
 use model::{DecoratedKey, Token};
-use mutation::tombstone::Purge;
-use mutation::{CompactionFilter, Direction, Fragment, RingBound};
-use reader::{Budget, ReadError, Slice, Source};
+use mutation::{CompactionFilter, Direction, Fragment, Outside, RingBound};
+use reader::{Budget, MergeCounts, ReadError, Slice, Source};
 use runtime::time::{Instant, sleep, wall_micros};
 use sstable::{Access, Component};
 use std::rc::Rc;
@@ -69,6 +68,7 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
         outputs: Outputs::new(shard, job, adjust),
         released_bytes: 0,
         progress: listed.progress.clone(),
+        counts: MergeCounts::new(job.inputs.len()),
     };
     match merge.all().await {
         Ok(Ended::Done) => {
@@ -104,6 +104,8 @@ struct Merge<'j> {
     /// On the disk, of inputs that are gone.
     released_bytes: u64,
     progress: Rc<Progress>,
+    /// Of how many inputs what was read came.
+    counts: Rc<MergeCounts>,
 }
 
 impl Merge<'_> {
@@ -112,7 +114,7 @@ impl Merge<'_> {
             self.end(Forgets::Something).await?;
             return Ok(Ended::Done);
         }
-        let mut source = source_of(self.job);
+        let mut source = source_of(self.job, &self.counts);
         let now = wall_micros() / 1_000_000;
         let (shard, job) = (self.shard, self.job);
         // What is not merged with what it covers forgets nothing (*parts-outlive-whole*).
@@ -121,11 +123,11 @@ impl Merge<'_> {
             _ => Purger::of(shard, (&*job.table, &*job.tablet), &job.inputs, now),
         };
         let forgets = if purger.is_some() { Forgets::Something } else { Forgets::Nothing };
-        let purge_of = move |key: &DecoratedKey| match &mut purger {
-            Some(purger) => purger.purge_of(key),
-            None => Purge::NEVER,
+        let outside_of = move |key: &DecoratedKey| match &mut purger {
+            Some(purger) => purger.outside_of(key),
+            None => Outside::UNKNOWN,
         };
-        let mut filter = CompactionFilter::new(now, Box::new(purge_of));
+        let mut filter = CompactionFilter::new(now, Box::new(outside_of));
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
         loop {
             self.progress.check_stop()?;
@@ -159,6 +161,7 @@ impl Merge<'_> {
                 self.job.table.remove_sstable(one.descriptor()).await;
             }
         }
+        self.progress.set_counts(self.counts.get(), filter.counts());
         self.outputs.seal().await?;
         self.end(forgets).await?;
         Ok(Ended::Done)
@@ -225,6 +228,9 @@ impl Merge<'_> {
     }
 
     fn count(&self, batch: &[Fragment]) {
+        if let [_] = self.job.inputs[..] {
+            self.counts.add(1, batch.len() as u64);
+        }
         let of = |wanted: fn(&Fragment) -> bool| batch.iter().filter(|one| wanted(one)).count();
         let partitions = of(|one| matches!(one, Fragment::PartitionStart { .. }));
         let rows = of(|one| matches!(one, Fragment::Row { .. } | Fragment::StaticRow { .. }));
@@ -245,9 +251,7 @@ impl Merge<'_> {
         self.inputs = rest;
         self.released_bytes += over.iter().map(|one| one.disk_bytes()).sum::<u64>();
         let outputs = self.outputs.take_sealed();
-        let bytes: u64 = outputs.iter().map(|one| one.disk_bytes()).sum();
-        self.progress.bytes_out.set(self.progress.bytes_out.get() + bytes);
-        self.progress.files_out.set(self.progress.files_out.get() + outputs.len());
+        self.progress.add_outputs(&outputs);
         let _removal = self.job.table.removals.acquire(1).await;
         self.job.tablet.replace(&over, outputs);
         if self.is_planted(Planted::RemovesInputsApart) {
@@ -265,7 +269,7 @@ impl Merge<'_> {
     }
 }
 
-fn source_of(job: &Job) -> Box<dyn Source> {
+fn source_of(job: &Job, counts: &Rc<MergeCounts>) -> Box<dyn Source> {
     let bound = |token, after| RingBound { token, key: None, after };
     let (after, last) = job.tablet.range;
     let (start, end) = match job.why {
@@ -277,7 +281,8 @@ fn source_of(job: &Job) -> Box<dyn Source> {
         let access = Access::bypass(job.class());
         Box::new(input.read_checked(scope, Slice::full(), access)) as Box<dyn Source>
     });
-    reader::merge(job.table.schema(), Direction::Forward, sources.collect())
+    let sources = sources.collect();
+    reader::merge_counted(job.table.schema(), Direction::Forward, sources, counts)
 }
 
 impl Shard {

@@ -4,7 +4,7 @@
 //! may be forgotten), [`weights`] (how many at a time), [`room`] (what there is of the disk), `job`
 //! (doing it), [`pace`] (how fast), [`outputs`], [`obsolete`], [`reshard`] (SSTables of several
 //! tablets), [`upkeep`] (what is done to SSTables
-//! one by one), [`progress`].
+//! one by one), [`progress`], [`history`].
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -35,6 +35,7 @@
 //!    that is hardly written to would bring back what is as old: the log is asked to let it go.
 
 mod files;
+mod history;
 mod job;
 mod obsolete;
 mod outputs;
@@ -50,6 +51,7 @@ mod weights;
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
 use files::own_sstables;
+pub use history::{CompactedSstable, FinishedCompaction};
 use model::{TableId, Uuid};
 pub(crate) use obsolete::Obsolete;
 pub(crate) use pace::Look;
@@ -57,7 +59,7 @@ pub use pace::{Pace, PaceStats};
 pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
-pub use progress::{CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction};
+pub use progress::{CompactionKind, CompactionStats, RunningCompaction};
 use reader::ReadError;
 use room::{Claim, Held};
 use runtime::group;

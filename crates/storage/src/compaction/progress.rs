@@ -1,11 +1,13 @@
 //! What is merged at present, and what was: for those who watch.
 
+use super::history::{CompactedSstable, FinishedCompaction};
 use super::pace::{PaceStats, Pacer};
 use super::reshard::part_of;
 use super::room::{Room, part_until};
 use super::weights::Weights;
 use crate::table::Table;
 use model::{TableId, TableSchema, Token, Uuid};
+use mutation::PurgeCounts;
 use reader::ReadError;
 use runtime::sync::Semaphore;
 use runtime::time::{Instant, wall_micros};
@@ -65,17 +67,6 @@ impl RunningCompaction {
         let left = u128::from(elapsed) * u128::from(MILLION - done) / u128::from(done);
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(u64::MAX)))
     }
-}
-
-/// A merge that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinishedCompaction {
-    /// As it was when it ended.
-    pub job: RunningCompaction,
-    /// When it ended, in microseconds since 1970.
-    pub ended_micros: i64,
-    /// Bytes of its outputs on the disk.
-    pub bytes_out: u64,
 }
 
 /// Why a compaction ended that somebody asked to end.
@@ -164,14 +155,16 @@ pub(super) struct Progress {
     pub(super) bytes_written: Cell<u64>,
     /// Bytes of data gone through so far, where an input is read from one end to the other.
     pub(super) bytes_read: Cell<u64>,
-    /// Bytes of the outputs on the disk.
-    pub(super) bytes_out: Cell<u64>,
     inputs: Vec<Descriptor>,
+    /// The same, for those who ask later.
+    read: Vec<CompactedSstable>,
+    written: RefCell<Vec<CompactedSstable>>,
+    /// When it has ended.
+    counted: RefCell<(Vec<(u32, u64)>, PurgeCounts)>,
     /// Of the inputs, what it reads.
     extents: Vec<Extent>,
     /// The last token that was merged.
     pub(super) merged_until: Cell<Option<Token>>,
-    pub(super) files_out: Cell<usize>,
     /// What the table's options call its strategy.
     strategy: String,
     /// Somebody asked for it to end.
@@ -230,10 +223,33 @@ impl Progress {
         }
     }
 
+    /// These are in the set now.
+    pub(super) fn add_outputs(&self, outputs: &[Rc<sstable::Table>]) {
+        self.written.borrow_mut().extend(outputs.iter().map(CompactedSstable::of));
+    }
+
+    /// What was read has been merged so ([`FinishedCompaction::merged`]), and became of deletions.
+    pub(super) fn set_counts(&self, merged: Vec<(u32, u64)>, purges: PurgeCounts) {
+        self.counted.replace((merged, purges));
+    }
+
+    fn finished(&self) -> FinishedCompaction {
+        let (outputs, (merged, purges)) = (self.written.take(), self.counted.take());
+        FinishedCompaction {
+            job: RunningCompaction { done_millionths: MILLION, ..self.now() },
+            ended_micros: wall_micros(),
+            bytes_out: outputs.iter().map(|one| one.disk_bytes).sum(),
+            merged,
+            purges,
+            inputs: self.read.clone(),
+            outputs,
+        }
+    }
+
     fn log(&self, done: &FinishedCompaction) {
         let RunningCompaction { keyspace, name, kind, bytes_in, started_micros, .. } = &done.job;
         let millis = (done.ended_micros - started_micros).div_euclid(1000);
-        let (files_in, files_out) = (self.inputs.len(), self.files_out.get());
+        let (files_in, files_out) = (done.inputs.len(), done.outputs.len());
         let (bytes_out, rows, strategy) = (done.bytes_out, done.job.rows_done, &self.strategy);
         tracing::info!(
             "{kind} of {keyspace}.{name}: {files_in} SSTables of {bytes_in} bytes became \
@@ -311,11 +327,12 @@ impl Compactions {
             rows: Cell::new(0),
             bytes_written: Cell::new(0),
             bytes_read: Cell::new(0),
-            bytes_out: Cell::new(0),
+            read: inputs.iter().map(CompactedSstable::of).collect(),
+            written: RefCell::default(),
+            counted: RefCell::default(),
             inputs: inputs.iter().map(|one| one.descriptor()).collect(),
             extents: extents.collect(),
             merged_until: Cell::new(None),
-            files_out: Cell::new(0),
             strategy: strategy_of(&schema),
             stop_wanted: Cell::new(false),
         });
@@ -379,13 +396,8 @@ impl Compactions {
 impl Listed<'_> {
     /// It has done what it was to do.
     pub(super) fn finish(self) {
-        let progress = &self.progress;
-        let done = FinishedCompaction {
-            job: RunningCompaction { done_millionths: MILLION, ..progress.now() },
-            ended_micros: wall_micros(),
-            bytes_out: progress.bytes_out.get(),
-        };
-        progress.log(&done);
+        let done = self.progress.finished();
+        self.progress.log(&done);
         let totals = self.list.totals.get();
         self.list.totals.set(Totals {
             finished: totals.finished + 1,

@@ -21,7 +21,7 @@ use crate::shard::Shard;
 use crate::table::{Table, Tablet};
 use model::DecoratedKey;
 use model::schema::TableOptions;
-use mutation::tombstone::Purge;
+use mutation::Outside;
 use sstable::Lookup;
 use std::rc::Rc;
 
@@ -146,10 +146,10 @@ impl<'j> Purger<'j> {
         Some(Purger { shard, table, tablet, inputs, gc_before, newest, logged, seen, others })
     }
 
-    pub(super) fn purge_of(&mut self, key: &DecoratedKey) -> Purge {
+    pub(super) fn outside_of(&mut self, key: &DecoratedKey) -> Outside {
         // What could not be removed or opened meanwhile counts as well.
         if !knows_all(self.shard, self.table) {
-            return Purge::NEVER;
+            return Outside::UNKNOWN;
         }
         self.look_at_others();
         let mut lookup = None;
@@ -162,10 +162,18 @@ impl<'j> Purger<'j> {
             .memtables()
             .filter(|memtable| memtable.oldest_live() <= self.newest && memtable.contains(key));
         let in_memory = memtables.map(|memtable| memtable.oldest_live()).min();
-        let timestamp_before = elsewhere.min(self.logged).min(in_memory.unwrap_or(i64::MAX));
-        let unseen = self.shard.config.planted == Some(Planted::ForgetsUnseen);
-        let timestamp_before = if unseen { i64::MAX } else { timestamp_before };
-        Purge { gc_before: self.gc_before, timestamp_before }
+        let known = Outside {
+            gc_before: self.gc_before,
+            log: self.logged,
+            memtables: in_memory.unwrap_or(i64::MAX),
+            sstables: elsewhere,
+        };
+        match self.shard.config.planted {
+            Some(Planted::ForgetsUnseen) => {
+                Outside { log: i64::MAX, memtables: i64::MAX, sstables: i64::MAX, ..known }
+            }
+            _ => known,
+        }
     }
 
     /// Which SSTables matter, the one with the oldest data first.

@@ -398,8 +398,7 @@ async fn scrub_one(
     let outcome = outcome?;
     let outputs = open_all(shard, table, &outcome.written).await?;
     let progress = listed.progress.clone();
-    progress.bytes_out.set(outputs.iter().map(|one| one.disk_bytes()).sum());
-    progress.files_out.set(outputs.len());
+    progress.add_outputs(&outputs);
     progress.partitions.set(outcome.written.iter().map(|sealed| sealed.partitions).sum());
     progress.rows.set(outcome.written.iter().map(|sealed| sealed.rows).sum());
     {

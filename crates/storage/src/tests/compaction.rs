@@ -1,7 +1,9 @@
 //! Merges: what they forget, what they keep.
 
 use super::*;
+use crate::CompactedSstable;
 use model::Token;
+use mutation::PurgeCounts;
 use runtime::sim::{NodeId, Options, World};
 
 const NODE: NodeId = NodeId(0);
@@ -76,6 +78,59 @@ fn old_deletions_and_what_they_delete_are_forgotten() {
         flush_and_release(&storage, &schema).await;
         compact(&storage, &schema).await;
         assert_eq!(sstables(&storage, &schema).len(), 0);
+        storage.stop().await.unwrap();
+    });
+}
+
+/// Of so many inputs came so many fragments.
+fn merged(done: &crate::FinishedCompaction) -> &[(u32, u64)] {
+    &done.merged
+}
+
+#[test]
+fn what_has_ended_tells_what_it_read_wrote_and_forgot() {
+    let mut world = World::new(Options::new(10));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let (storage, schema) = open_one(config(), &[("enabled", "false")]).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        let write = async |new| storage.apply(new).await.unwrap();
+        for row in 1..=3 {
+            write(super::write(&schema, 1, row, 10, b"old")).await;
+        }
+        flush_and_release(&storage, &schema).await;
+        write(super::write(&schema, 1, 2, 12, b"new")).await;
+        write(delete(&schema, 1, 3, 11)).await;
+        write(super::write(&schema, 2, 1, 12, b"new")).await;
+        flush_and_release(&storage, &schema).await;
+        let inputs = sstables(&storage, &schema);
+        compact(&storage, &schema).await;
+        let [done] = &storage.take_finished_compactions()[..] else { panic!("one merge") };
+        // Start, end and two rows of a partition are in both: a row of each is in one alone, with
+        // the other partition, which has a start, a row and an end.
+        assert_eq!(merged(done), [(1, 4), (2, 4)]);
+        let expected = PurgeCounts { tried: 1, kept_for_memtables: 0, kept_for_sstables: 0 };
+        assert_eq!(done.purges, expected);
+        let named = |all: &[Rc<sstable::Table>]| -> Vec<_> {
+            all.iter().map(|one| (one.descriptor().generation, one.disk_bytes())).collect()
+        };
+        let told = |all: &[CompactedSstable], origin: &str| -> Vec<_> {
+            assert!(all.iter().all(|one| one.origin == origin), "{all:?}");
+            all.iter().map(|one| (one.generation, one.disk_bytes)).collect()
+        };
+        assert_eq!(told(&done.inputs, "memtable"), named(&inputs));
+        assert_eq!(told(&done.outputs, "compaction"), named(&sstables(&storage, &schema)));
+        assert_eq!(done.job.bytes_in, done.inputs.iter().map(|one| one.disk_bytes).sum::<u64>());
+        assert_eq!(done.bytes_out, done.outputs[0].disk_bytes);
+        // Two that share nothing, with a deletion that a memtable keeps.
+        write(delete(&schema, 3, 1, 13)).await;
+        flush_and_release(&storage, &schema).await;
+        write(super::write(&schema, 3, 1, 12, b"late")).await;
+        compact(&storage, &schema).await;
+        let [done] = &storage.take_finished_compactions()[..] else { panic!("one merge") };
+        assert_eq!(merged(done), [(1, 10)]);
+        let expected = PurgeCounts { tried: 1, kept_for_memtables: 1, kept_for_sstables: 0 };
+        assert_eq!(done.purges, expected);
         storage.stop().await.unwrap();
     });
 }
