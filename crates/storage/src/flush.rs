@@ -26,9 +26,8 @@ use runtime::group;
 use runtime::io::{IoClass, IoError, fs, set_shares};
 use runtime::sync::Permit;
 use runtime::task::race;
-use runtime::time::{Instant, sleep};
+use runtime::time::{Instant, sleep, timeout};
 use sstable::Descriptor;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -43,6 +42,8 @@ const CONTROL_PERIOD: Duration = Duration::from_millis(50);
 const PERIOD_LOOK: Duration = Duration::from_secs(1);
 /// Shares of a flush that somebody waits for, at least.
 const AWAITED_SHARES: u32 = 200;
+/// Who goes after the flushes that somebody waits for does not wait longer.
+const FLUSHES_MAX: Duration = Duration::from_secs(1);
 /// One batch from the memtable.
 const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
 
@@ -204,7 +205,7 @@ impl Shard {
     }
 
     async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
-        let _awaited = Awaited::one(&self.flushes_awaited);
+        let _awaited = Awaited::one(self);
         let tablets = tables.iter().flat_map(|table| &table.tablets);
         let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
         waiting.iter().for_each(|memtable| memtable.retry());
@@ -219,6 +220,16 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    /// Waits until nobody waits for a flush; not for long.
+    pub(crate) async fn await_no_flushes(&self) {
+        let ended = async {
+            while 0 < self.flushes_awaited.get() {
+                self.flushed.notified().await;
+            }
+        };
+        let _ = timeout(FLUSHES_MAX, ended).await;
     }
 
     fn largest(&self, dirty: &Rc<Dirty>) -> Option<(Rc<Table>, Rc<Tablet>)> {
@@ -313,19 +324,20 @@ impl Shard {
 
 /// Counts one who waits for a flush.
 struct Awaited<'s> {
-    count: &'s Cell<usize>,
+    shard: &'s Shard,
 }
 
 impl Awaited<'_> {
-    fn one(count: &Cell<usize>) -> Awaited<'_> {
-        count.set(count.get() + 1);
-        Awaited { count }
+    fn one(shard: &Shard) -> Awaited<'_> {
+        shard.flushes_awaited.set(shard.flushes_awaited.get() + 1);
+        Awaited { shard }
     }
 }
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.count.set(self.count.get() - 1);
+        self.shard.flushes_awaited.set(self.shard.flushes_awaited.get() - 1);
+        self.shard.flushed.notify_all();
     }
 }
 

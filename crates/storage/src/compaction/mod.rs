@@ -31,6 +31,9 @@
 //!  - *writes-first*: while memtables or log are beyond the point at which flushes start, a
 //!    compaction pauses after each batch, the longer the nearer they are to their limits; it never
 //!    stops. So writes come in at what the disk takes of flushes, however much there is to compact.
+//!  - *after-flushes*: what a shard merges by itself begins when the flushes that somebody waits
+//!    for have ended, or after a second. They are more urgent; and until all have ended the log may
+//!    have what was flushed already, for which the merge would keep every deletion.
 //!  - *not-for-the-log*: what has expired stays no longer than it must because a segment of the log
 //!    that is hardly written to would bring back what is as old: the log is asked to let it go.
 
@@ -192,6 +195,8 @@ impl Shard {
     }
 
     async fn do_compaction(&self, job: Job) {
+        // *after-flushes*
+        self.await_no_flushes().await;
         match job::run(self, &job, &|_| {}).await {
             Ok(()) => {}
             Err(ReadError::Io(error)) if error.is_full_disk() => {

@@ -136,6 +136,36 @@ fn what_has_ended_tells_what_it_read_wrote_and_forgot() {
 }
 
 #[test]
+fn merges_begin_after_flushes_that_somebody_waits_for_but_not_late() {
+    let mut world = World::new(Options::new(12));
+    assert_eq!(world.add_node(1), NODE);
+    world.block_on(NODE, 0, async {
+        let tiers = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")];
+        let (storage, schema) = open_one(config(), &tiers).await;
+        let two = async |first| {
+            for partition in first..first + 2 {
+                storage.apply(write(&schema, partition, 1, 10, b"a")).await.unwrap();
+                storage.flush(schema.id).await.unwrap();
+            }
+            runtime::time::sleep(Duration::from_millis(500)).await;
+            sstables(&storage, &schema).len()
+        };
+        assert_eq!(two(1).await, 1);
+        // As long as there is one flush that somebody waits for, a second at most.
+        let awaited = &storage.shard().flushes_awaited;
+        awaited.set(1);
+        assert_eq!(two(3).await, 3);
+        runtime::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 2);
+        awaited.set(0);
+        storage.shard().flushed.notify_all();
+        runtime::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 1);
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn what_is_outside_of_a_merge_keeps_deletions() {
     let mut world = World::new(Options::new(4));
     assert_eq!(world.add_node(1), NODE);
