@@ -16,6 +16,7 @@ mod describe;
 mod identity;
 mod injections;
 mod latency;
+mod levels;
 mod look;
 mod peers;
 mod proxy;
@@ -110,6 +111,7 @@ fn api() -> Api {
     compaction_manager::operations(&mut api);
     peers::operations(&mut api);
     proxy::operations(&mut api);
+    levels::operations(&mut api);
     system::operations(&mut api);
     config::operations(&mut api);
     injections::operations(&mut api);

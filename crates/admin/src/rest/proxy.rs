@@ -1,5 +1,5 @@
-//! `/storage_proxy`: what coordinators do; `/cache_service`, `/commitlog`, `/lsa`,
-//! `/service_levels`, `/authorization_cache`: what else the node counts and keeps.
+//! `/storage_proxy`: what coordinators do; `/cache_service`, `/commitlog`, `/lsa`: what else the
+//! node counts and keeps.
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
