@@ -8,7 +8,9 @@ use super::storage_service::{CF, flush};
 use super::tables::{all, named, one};
 use super::upkeep::{self, Order};
 use super::work::on_shards;
-use super::work::{CLEANUP, MAJOR, OFF_STRATEGY, SCRUB, Tables, UPGRADE, finished, start, told};
+use super::work::{
+    CLEANUP, MAJOR, OFF_STRATEGY, RESHARD, SCRUB, Tables, UPGRADE, finished, start, told,
+};
 use crate::call::{Answer, Call};
 use crate::tasks::Running;
 use cluster::Cluster;
@@ -218,6 +220,18 @@ async fn empty(cluster: &Cluster, id: TableId) -> Result<(), String> {
 /// What is streamed lies with the rest: there is nothing to be done.
 fn off_strategy(tables: Tables) -> Result<Uuid, Answer> {
     start(OFF_STRATEGY, &tables, async move |task: Rc<Running>| task.check())
+}
+
+/// SSTables that lie in several tablets are divided between them: shards would do so by themselves
+/// as well.
+pub(super) fn reshard(tables: &Tables) -> Result<Uuid, Answer> {
+    let of_task = tables.clone();
+    start(RESHARD, tables, async move |task: Rc<Running>| {
+        let divided = |storage: Rc<Storage>, table| async move {
+            storage.reshard(table).await.map_err(|error| error.to_string())
+        };
+        on_shards(&task, RESHARD, &of_task, divided).await.map(|_| ())
+    })
 }
 
 /// `exclude_current_version`: those that have the format already stay.

@@ -18,6 +18,7 @@ mod injections;
 mod latency;
 mod levels;
 mod look;
+mod merge_tasks;
 mod peers;
 mod proxy;
 mod repair;

@@ -3,7 +3,9 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
+use super::compaction::reshard;
 use super::tables::{all, named, on_each, set_auto_compaction, set_tombstone_gc};
+use super::work::Tables;
 use crate::call::{Answer, Call};
 use cluster::settings::{By, Settings};
 use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
@@ -260,6 +262,10 @@ async fn load(door: &Rc<Door>, call: &Call) -> Answered {
     let storage = runtime::local::get::<Storage>();
     let loaded = storage.load_new(table, Checks::Open).await;
     let loaded = loaded.map_err(|error| Answer::refused(500, error.to_string()))?;
+    if let Some(entry) = door.cluster.schema().table_by_id(table) {
+        // Nobody waits for it: every tablet reads its part of them already.
+        reshard(&Tables::one(entry))?;
+    }
     if loaded.refused.is_empty() {
         return Ok(Answer::done());
     }

@@ -3,8 +3,9 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
+use super::merge_tasks::{self, MergeTask, Seen};
 use crate::call::{Answer, Call};
-use crate::tasks::{About, Refusal, Registry, State, Task, Tasks};
+use crate::tasks::{About, COMPACTION, Refusal, Registry, State, Task, Tasks};
 use model::Uuid;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -101,15 +102,21 @@ fn id(call: &Call) -> Result<Uuid, Answer> {
 }
 
 async fn list(_: &Rc<Door>, call: &Call) -> Answered {
+    let (module, internal) = (call.segment("module"), call.flag("internal", false)?);
+    let merges = match internal && module == COMPACTION {
+        true => merge_tasks::running().await,
+        false => Vec::new(),
+    };
+    let wanted = |keyspace: &str, table: &str| {
+        call.given("keyspace").is_none_or(|name| name == keyspace)
+            && call.given("table").is_none_or(|name| name == table)
+    };
     let tasks = Tasks::of_shard();
     let registry = tasks.registry();
-    let listed = registry.of_module(call.segment("module"), call.flag("internal", false)?);
-    let wanted = |task: &&Task| {
-        call.given("keyspace").is_none_or(|name| name == task.about.keyspace)
-            && call.given("table").is_none_or(|name| name == task.about.table)
-    };
-    let listed = listed.map_err(refused)?.into_iter().filter(wanted);
-    Ok(Answer::json(listed.map(stats).collect()))
+    let listed = registry.of_module(module, internal).map_err(refused)?.into_iter();
+    let listed = listed.filter(|task| wanted(&task.about.keyspace, &task.about.table));
+    let merges = merges.iter().filter(|task| wanted(task.keyspace(), task.table()));
+    Ok(Answer::json(listed.map(stats).chain(merges.map(MergeTask::stats)).collect()))
 }
 
 /// What a list says of a task.
@@ -179,36 +186,58 @@ pub(super) fn time(millis: Option<i64>) -> String {
 }
 
 async fn status(_: &Rc<Door>, call: &Call) -> Answered {
+    let id = id(call)?;
+    if let Some(task) = unknown_merge(id).await {
+        return Ok(Answer::json(task.shown(Seen::Running)));
+    }
     let tasks = Tasks::of_shard();
     let registry = tasks.registry();
-    let task = registry.asked(id(call)?).map_err(refused)?;
+    let task = registry.asked(id).map_err(refused)?;
     Ok(Answer::json(shown(&registry, task)))
 }
 
+/// The merge with this id that a shard does by itself: no task of the registry.
+async fn unknown_merge(id: Uuid) -> Option<MergeTask> {
+    let is_known = Tasks::of_shard().registry().get(id).is_some();
+    if is_known { None } else { merge_tasks::find(id).await }
+}
+
 async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
+    let id = id(call)?;
+    if let Some(task) = unknown_merge(id).await {
+        return Ok(Answer::json(json!([task.shown(Seen::Running)])));
+    }
     let tasks = Tasks::of_shard();
     let registry = tasks.registry();
-    let id = id(call)?;
     registry.asked(id).map_err(refused)?;
     let below = registry.below(id);
     let found = below.iter().filter_map(|id| registry.get(*id));
     Ok(Answer::json(found.map(|task| shown(&registry, task)).collect()))
 }
 
-async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
-    let tasks = Tasks::of_shard();
+async fn wait(door: &Rc<Door>, call: &Call) -> Answered {
+    let (tasks, id) = (Tasks::of_shard(), id(call)?);
     let span = match call.given("timeout") {
         Some(_) => Some(Duration::from_secs(call.number("timeout", None)?)),
         None => None,
     };
-    match tasks.wait(id(call)?, span).await.map_err(refused)? {
-        Some(task) => Ok(Answer::json(shown(&tasks.registry(), &task))),
-        None => Err(Answer::refused(408, "the task has not ended yet")),
+    let not_yet = || Answer::refused(408, "the task has not ended yet");
+    if let Some(task) = unknown_merge(id).await {
+        return match task.wait(span, &door.cluster).await {
+            Seen::Running => Err(not_yet()),
+            seen => Ok(Answer::json(task.shown(seen))),
+        };
     }
+    let task = tasks.wait(id, span).await.map_err(refused)?.ok_or_else(not_yet)?;
+    Ok(Answer::json(shown(&tasks.registry(), &task)))
 }
 
 async fn abort(_: &Rc<Door>, call: &Call) -> Answered {
-    Tasks::of_shard().abort(id(call)?).map_err(refused)?;
+    let id = id(call)?;
+    match Tasks::of_shard().abort(id) {
+        Err(Refusal::Unknown(_)) if merge_tasks::abort(id).await => {}
+        other => other.map_err(refused)?,
+    }
     Ok(Answer::done())
 }
 

@@ -45,6 +45,9 @@ pub(super) const SCRUB: Work = Work {
     stops: &[CompactionKind::Scrub, CompactionKind::Validation],
 };
 
+pub(super) const RESHARD: Work =
+    Work { module: COMPACTION, name: "resharding compaction", stops: &[CompactionKind::Reshard] };
+
 /// Tables that something is done to, and the names that its task shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tables {

@@ -325,10 +325,7 @@ pub(crate) async fn merge_all(
     adjust: Adjust<'_>,
 ) -> Result<(), ReadError> {
     let alone = tablet.compacting.acquire(1).await.ok();
-    for one in reshard::to_reshard(tablet) {
-        let job = reshard::job_of((table, tablet), &one).with_room(shard).await?;
-        job::run(shard, &job, adjust).await?;
-    }
+    reshard::write_parts(shard, (table, tablet), adjust).await?;
     let own = own_sstables(tablet);
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
     let options = Options::of(&table.schema.borrow().options);

@@ -25,15 +25,17 @@
 //!  - *smallest-first*: all shards go by the same order, so that they have done with the same
 //!    SSTables at about the same time, and room is free again as early as possible.
 
-use super::Job;
 use super::files::shared_sstables;
 use super::policy::{self, Options, Why};
-use crate::Storage;
+use super::{Adjust, Job, job};
 use crate::config::Planted;
 use crate::flush::pass_gate;
 use crate::shard::Shard;
 use crate::table::{Table, Tablet};
+use crate::{Storage, StorageError};
 use model::{TableId, Token};
+use reader::ReadError;
+use runtime::group;
 use runtime::time::timeout;
 use runtime::{local, on_all_shards, on_shard};
 use sstable::{Component, Descriptor, store};
@@ -74,6 +76,44 @@ pub(super) fn to_reshard(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
 /// The one that is next (*smallest-first*).
 pub(super) fn next_of(tablet: &Tablet) -> Option<Rc<sstable::Table>> {
     to_reshard(tablet).into_iter().min_by_key(|one| (one.data_bytes(), one.descriptor()))
+}
+
+/// Writes the part of a tablet of each SSTable that lies in others as well, while nobody else
+/// merges those of the tablet.
+pub(super) async fn write_parts(
+    shard: &Shard,
+    place: (&Rc<Table>, &Rc<Tablet>),
+    adjust: Adjust<'_>,
+) -> Result<(), ReadError> {
+    for one in to_reshard(place.1) {
+        let job = job_of(place, &one).with_room(shard).await?;
+        job::run(shard, &job, adjust).await?;
+    }
+    Ok(())
+}
+
+impl Storage {
+    /// Has each tablet of this shard write its part of the SSTables of a table that lie in several
+    /// tablets, as the shard does by itself when it comes to it. A caller who leaves leaves nothing
+    /// halfway.
+    pub async fn reshard(&self, id: TableId) -> Result<(), ReadError> {
+        let unknown = || ReadError::Overloaded(StorageError::UnknownTable(id).to_string());
+        let table = self.shard().table(id).ok_or_else(unknown)?;
+        let shard = self.shard().clone();
+        let parts = async move {
+            for tablet in &table.tablets {
+                let alone = tablet.compacting.acquire(1).await.ok();
+                let written = write_parts(&shard, (&table, tablet), &|_| {}).await;
+                // Who passed the tablet by meanwhile looks at it again.
+                drop(alone);
+                shard.compaction_wake.notify_one();
+                written?;
+            }
+            Ok(())
+        };
+        let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
+        written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+    }
 }
 
 impl Shard {

@@ -505,6 +505,26 @@ fn each_shard_writes_its_part_and_the_whole_goes() {
 }
 
 #[test]
+fn who_asks_for_parts_need_not_wait_until_shards_come_to_them() {
+    let mut world = shared_by_two(6);
+    for shard in [1, 0] {
+        world.block_on(NODE, shard, open_plain());
+    }
+    world.block_on(NODE, 0, async {
+        assert_eq!((shared_on_all().await, present().await), (2, 30));
+        // Nothing is replayed yet: nobody merges by himself.
+        let left = on_all_shards(|| async {
+            storage().reshard(mine().id).await.unwrap();
+            let table = mine();
+            table.sstables().iter().filter(|one| table.is_shared(one)).count()
+        });
+        assert_eq!((left.await, present().await), (vec![0, 0], 30));
+        let unknown = storage().reshard(model::Uuid::nil()).await;
+        assert!(unknown.is_err());
+    });
+}
+
+#[test]
 fn what_one_shard_cannot_open_stays_for_it() {
     let mut world = shared_by_two(2);
     let [statistics] = &files(&mut world, "-Statistics.db")[..] else { panic!("one SSTable") };
