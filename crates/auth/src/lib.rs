@@ -9,8 +9,10 @@
 //!  - *nothing-by-default*: who has no rights on a resource and on none above it may do nothing.
 //!  - *no-clear-text*: a password is neither kept nor shown; a [`State`] has hashes only.
 //!
-//! In reading order: [`permission`], [`resource`], [`password`], [`level`], [`state`], [`decide`].
+//! In reading order: [`permission`], [`resource`], [`password`], [`level`], [`state`], [`decide`],
+//! [`audit`].
 
+pub mod audit;
 pub mod decide;
 pub mod level;
 pub mod password;

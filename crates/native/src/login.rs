@@ -126,7 +126,9 @@ impl Connection {
     }
 
     async fn log_in(&self, token: &[u8]) -> Result<(), CqlError> {
-        let (name, password) = plain(token)?;
+        let (name, password) = plain(token).inspect_err(|_| {
+            self.processor().write_down_login(&self.session, "", true);
+        })?;
         self.processor().log_in(&self.session, name, password).await
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! No decision about data is made here.
 
+mod audit;
 mod console;
 mod descriptors;
 mod encryption;

@@ -2,6 +2,7 @@
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`.
 
+use crate::audit;
 use crate::options::{Source, Values, offers, parse_bytes};
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig, Settings};
@@ -20,6 +21,7 @@ pub(crate) struct Config {
     pub(crate) access: AccessConfig,
     pub(crate) coordinator: replication::Config,
     pub(crate) processor: query::Config,
+    pub(crate) audit: audit::Config,
     /// Every option, for those who let theirs change.
     pub(crate) offers: Vec<Offer>,
 }
@@ -38,6 +40,7 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     let cluster = runtime::local::get::<cluster::Cluster>();
     cluster.secure(config.access).await?;
     Processor::start(config.processor).await;
+    audit::start(config.audit).await?;
     runtime::on_all_shards(|| async { crate::limits::provide() }).await;
     match Settings::of_shard().refused().into_iter().next() {
         Some(text) => Err(text),
@@ -51,11 +54,13 @@ pub(crate) fn refused_settings(values: &Values) -> Vec<String> {
     offers(values).into_iter().for_each(|offer| settings.offer(offer));
     crate::limits::check(&settings);
     query::Options::check(&settings);
+    query::Audit::check(&settings);
     settings.refused()
 }
 
 /// Stops what [`start`] started: what is in memory goes to files.
 pub(crate) async fn stop() -> Result<(), String> {
+    query::Audit::stop().await;
     Processor::stop().await;
     Coordinator::stop().await;
     cluster::stop().await.map_err(|error| error.to_string())
@@ -136,6 +141,7 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
     Ok(Config {
         boot,
         access: access(values)?,
+        audit: audit::Config::of(values),
         coordinator: replication::Config { batch_memory },
         processor,
         offers: offers(values),

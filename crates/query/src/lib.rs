@@ -5,13 +5,14 @@
 //! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
 //! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
 //! schema, [`access`] what concerns roles, grants and service levels, and checks who may execute a
-//! statement; `routing` tells where a statement belongs. [`session`],
-//! [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol above deals in;
-//! [`options`] are what the node is told, [`guardrail`] counts which of them were met; [`offline`]
-//! serves tools that have no node.
+//! statement; [`audit`] writes down what clients did; `routing` tells where a statement belongs.
+//! [`session`], [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol
+//! above deals in; [`options`] are what the node is told, [`guardrail`] counts which of them were
+//! met; [`offline`] serves tools that have no node.
 
 pub mod access;
 mod ahead;
+pub mod audit;
 mod batch;
 mod cache;
 mod ddl;
@@ -46,6 +47,7 @@ mod types;
 mod udf;
 
 pub use ahead::Ahead;
+pub use audit::Audit;
 pub use auth::Workload;
 pub use cache::CacheStats;
 pub use error::CqlError;

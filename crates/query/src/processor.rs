@@ -1,6 +1,7 @@
 //! The processor of one shard: statements in, answers out.
 
 use crate::access::{self, login};
+use crate::audit::Audit;
 use crate::batch;
 use crate::cache::{Cache, CacheStats, Unprepared};
 use crate::error::CqlError;
@@ -18,10 +19,11 @@ use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings, TableEntry, TableKind, TraceRules};
+use model::Uuid;
 use model::schema::UserFunction;
 use replication::{Coordinator, WriteError};
 use runtime::task::{compute, yield_if_needed};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +106,8 @@ pub struct Processor {
     traces: trace::Writes,
     trace_rules: Rc<TraceRules>,
     hashing: login::Hashing,
+    /// Where clients are written about.
+    audit: OnceCell<Rc<Audit>>,
 }
 
 impl Processor {
@@ -125,6 +129,7 @@ impl Processor {
             traces: trace::Writes::new(),
             trace_rules: TraceRules::of_shard(),
             hashing: login::Hashing::new(),
+            audit: OnceCell::new(),
         })
     }
 
@@ -183,7 +188,38 @@ impl Processor {
             true => self.analyzed(text, keyspace.as_deref())?,
             false => Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?,
         };
-        self.run(session, &statement, parameters).await
+        let answered = self.run(session, &statement, parameters).await;
+        self.write_down(session, &statement, parameters, &answered);
+        answered
+    }
+
+    /// Tells the audit log of an execution, if there is one.
+    #[inline]
+    fn write_down(
+        &self,
+        session: &Session,
+        statement: &Statement,
+        parameters: &Parameters<'_>,
+        answered: &Result<Response, CqlError>,
+    ) {
+        if let Some(audit) = self.audit.get() {
+            audit.statement(session, statement, parameters.consistency, answered.is_err());
+        }
+    }
+
+    /// The audit log, if there is one.
+    pub fn audit(&self) -> Option<&Rc<Audit>> {
+        self.audit.get()
+    }
+
+    /// Begins the audit log; later ones change nothing.
+    pub(crate) fn set_audit(&self, audit: Rc<Audit>) {
+        let _ = self.audit.set(audit);
+    }
+
+    /// A timeuuid of that time.
+    pub(crate) fn timeuuid(&self, micros: i64) -> Uuid {
+        self.ids.timeuuid(micros)
     }
 
     /// The statement of a text that nobody prepared.
@@ -269,7 +305,9 @@ impl Processor {
             Some(statement) => statement,
             None => Box::pin(self.renewed(prepared)).await?,
         };
-        self.run(session, &statement, parameters).await
+        let answered = self.run(session, &statement, parameters).await;
+        self.write_down(session, &statement, parameters, &answered);
+        answered
     }
 
     /// Executes a batch of the protocol's BATCH message.
@@ -298,10 +336,27 @@ impl Processor {
                 yield_if_needed().await;
             }
         }
+        let answered = self.run_batch(session, kind, (&statements, entries), parameters).await;
+        if self.audit.get().is_some() {
+            for statement in &statements {
+                self.write_down(session, statement, parameters, &answered);
+                yield_if_needed().await;
+            }
+        }
+        answered
+    }
+
+    async fn run_batch(
+        &self,
+        session: &Session,
+        kind: ast::BatchKind,
+        (statements, entries): (&[Rc<Statement>], &[BatchEntry<'_>]),
+        parameters: &Parameters<'_>,
+    ) -> Result<Response, CqlError> {
         if let Some(trace) = parameters.trace {
             statements.iter().for_each(|statement| trace.statement(statement));
         }
-        for statement in &statements {
+        for statement in statements {
             self.check(session, statement)?;
         }
         let mut values = Vec::with_capacity(entries.len());
@@ -454,7 +509,16 @@ impl Processor {
         name: &str,
         password: &str,
     ) -> Result<(), CqlError> {
-        login::log_in(self, session, name, password).await
+        let done = login::log_in(self, session, name, password).await;
+        self.write_down_login(session, name, done.is_err());
+        done
+    }
+
+    /// Tells the audit log that somebody has logged in by that name, or could not.
+    pub fn write_down_login(&self, session: &Session, name: &str, is_error: bool) {
+        if let Some(audit) = self.audit.get() {
+            audit.login(session, name, is_error);
+        }
     }
 
     /// Where passwords are hashed.

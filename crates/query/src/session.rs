@@ -29,6 +29,8 @@ pub struct Session {
     pub client: Option<SocketAddr>,
     /// Whether it may do everything without being anybody.
     is_trusted: Cell<bool>,
+    /// Whether somebody else than this node is at the other end.
+    is_client: bool,
     rights: RefCell<Option<Rc<Rights>>>,
     /// By a statement's number, at a place that it says: the number, and the generation in which
     /// it was allowed. Empty until the first one is.
@@ -83,7 +85,7 @@ impl Session {
     /// A connection of a client. Nobody is logged in, so where permissions count it may do nothing
     /// until [`Session::log_in`].
     pub fn new(client: SocketAddr) -> Session {
-        Session { client: Some(client), ..Session::nobody() }
+        Session { client: Some(client), is_client: true, ..Session::nobody() }
     }
 
     /// This node itself: may do everything.
@@ -94,7 +96,7 @@ impl Session {
     /// A connection of whoever the operating system lets in, as through the maintenance socket: may
     /// do everything, without a login.
     pub fn maintenance() -> Session {
-        Session::internal()
+        Session { is_client: true, ..Session::internal() }
     }
 
     fn nobody() -> Session {
@@ -103,6 +105,7 @@ impl Session {
             user: RefCell::new(None),
             client: None,
             is_trusted: Cell::new(false),
+            is_client: false,
             rights: RefCell::new(None),
             cleared: RefCell::new(Box::default()),
             terms: Cell::new((NEVER, Terms::NONE)),
@@ -131,6 +134,11 @@ impl Session {
     /// Whether it may do everything without being anybody.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted.get()
+    }
+
+    /// Whether somebody else than this node is at the other end.
+    pub(crate) fn is_client(&self) -> bool {
+        self.is_client
     }
 
     /// Whose permissions count (*checked-of-now*).

@@ -1,5 +1,6 @@
-//! TCP, and sockets in the file system ([`unix`]).
+//! TCP, and sockets in the file system ([`unix`], [`datagram`]).
 
+pub mod datagram;
 pub mod unix;
 
 use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};

@@ -145,6 +145,20 @@ fn drift(sheet: &mut Sheet, processor: &Rc<Processor>) {
     sheet.histogram("transport_cql_client_timestamp_drift_histogram", help, &[], &buckets);
 }
 
+/// What became of events of the audit log, where there is one.
+pub(super) fn audit(sheet: &mut Sheet, processor: &Rc<Processor>) {
+    let Some(audit) = processor.audit() else { return };
+    let help = "Events of the audit log: written, failed to be, or without room to wait.";
+    for (sink, counts) in audit.counts() {
+        let outcomes =
+            [("written", counts.written), ("failed", counts.failed), ("dropped", counts.dropped)];
+        for (outcome, count) in outcomes {
+            let labels = [("outcome", outcome), ("sink", sink)];
+            sheet.counter("audit_events", help, &labels, count);
+        }
+    }
+}
+
 fn functions(sheet: &mut Sheet, processor: &Rc<Processor>) {
     let stats = processor.function_stats();
     counters(

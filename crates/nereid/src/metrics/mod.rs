@@ -57,6 +57,7 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     }
     if let Some(processor) = runtime::local::try_get::<Processor>() {
         cql::statements(&mut sheet, &processor);
+        cql::audit(&mut sheet, &processor);
         yield_if_needed().await;
     }
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {

@@ -107,14 +107,11 @@ pub(super) const ROWS: &[OptionRow] = &[
 ];
 
 pub(super) const AUDIT: &[OptionRow] = &[
-    words("audit", "none", &["none", "table", "syslog"], "Where statements are written down")
-        .idle(),
-    text("audit_categories", "DCL,DDL,AUTH,ADMIN", "Which kinds: these, QUERY or DML")
-        .live()
-        .idle(),
-    text("audit_tables", "", "Which tables: keyspace.table, by commas").live().idle(),
-    text("audit_keyspaces", "", "Which keyspaces, by commas").live().idle(),
+    words("audit", "none", &["none", "table", "syslog"], "Where statements are written down"),
+    text("audit_categories", "DCL,DDL,AUTH,ADMIN", "Which kinds: these, QUERY or DML").live(),
+    text("audit_tables", "", "Which tables: keyspace.table, by commas").live(),
+    text("audit_keyspaces", "", "Which keyspaces, by commas").live(),
     tree("audit_rules", "Which statements of whom").live().idle(),
-    text("audit_unix_socket_path", "/dev/log", "Socket of syslog").idle(),
-    number("audit_syslog_write_buffer_size", "1048576", "Bytes that wait for syslog").idle(),
+    text("audit_unix_socket_path", "/dev/log", "Socket of syslog"),
+    number("audit_syslog_write_buffer_size", "1048576", "Bytes that wait for syslog, of a shard"),
 ];

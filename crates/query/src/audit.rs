@@ -1,0 +1,467 @@
+//! The audit log: what clients did and tried, by the rules of [`auth::audit`], in rows of
+//! `audit.audit_log` and in the queue that whoever speaks to syslog empties.
+//!
+//! Invariants
+//!  - *never-waited-for*: a statement is answered without regard to whether its event is written;
+//!    it only puts it into queues.
+//!  - *bounded*: a queue of a shard holds so many bytes; what comes on top is counted, and told in
+//!    the log. So is what cannot be written.
+//!  - *no-passwords*: texts are kept as `obscured` has them.
+//!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of an
+//!    `Option`.
+//!
+//! What the node does for itself is no event. A statement that cannot be analysed is none either,
+//! for it names nothing that is there.
+
+use crate::access::obscured;
+use crate::parameters::{Parameters, Value, Values};
+use crate::processor::Processor;
+use crate::session::Session;
+use crate::statement::{Plan, Statement};
+use crate::syntax::ast::{AccessStatement, QualifiedName, SchemaStatement};
+use auth::audit::{self as rules, Category, Event, Scope as Rules};
+use cluster::settings::{Live, Rule, Settings};
+use model::value::encode_inet;
+use replication::Consistency;
+use runtime::sync::Notify;
+use runtime::task::Scope;
+use runtime::time::{Instant, timeout};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes of events that wait for the table, of a shard.
+const TABLE_BYTES_MAX: usize = 1 << 20;
+/// Rows of a shard that are written at once.
+const WRITERS: usize = 16;
+/// Between two lines of the log about events that are lost.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// How long the node waits for events to be written when it stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+const CATEGORIES: &str = "audit_categories";
+const KEYSPACES: &str = "audit_keyspaces";
+const TABLES: &str = "audit_tables";
+/// The kinds that are written down where the options say nothing.
+const CATEGORIES_DEFAULT: &str = "DCL,DDL,AUTH,ADMIN";
+
+/// The sinks.
+const TABLE: &str = "table";
+const SYSLOG: &str = "syslog";
+
+const SCHEMA: [&str; 2] = [
+    "CREATE KEYSPACE IF NOT EXISTS audit WITH replication = {'class': \
+     'org.apache.cassandra.locator.NetworkTopologyStrategy', 'replication_factor': 1}",
+    "CREATE TABLE IF NOT EXISTS audit.audit_log (date timestamp, node inet, event_time timeuuid, \
+     category text, consistency text, table_name text, keyspace_name text, operation text, source \
+     inet, username text, error boolean, PRIMARY KEY ((date, node), event_time)) WITH comment = \
+     'what clients did and tried'",
+];
+const INSERT: &str = "INSERT INTO audit.audit_log (date, node, event_time, category, consistency, \
+                      table_name, keyspace_name, operation, source, username, error) VALUES (?, \
+                      ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Where events go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    pub to_table: bool,
+    /// Bytes of events that wait for syslog, of a shard; `None`: it is told nothing.
+    pub syslog_bytes_max: Option<usize>,
+}
+
+/// Events that wait for one sink.
+#[derive(Debug)]
+pub struct Queue {
+    name: &'static str,
+    bytes_max: usize,
+    events: RefCell<VecDeque<Rc<Event>>>,
+    bytes: Cell<usize>,
+    filled: Notify,
+    is_closed: Cell<bool>,
+    counts: Cell<Counts>,
+    /// When it was told last that some are lost, and how many were by then.
+    told: Cell<Option<(Instant, u64)>>,
+}
+
+/// What became of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub written: u64,
+    /// Could not be written.
+    pub failed: u64,
+    /// Found no room.
+    pub dropped: u64,
+}
+
+impl Queue {
+    fn new(name: &'static str, bytes_max: usize) -> Queue {
+        Queue {
+            name,
+            bytes_max,
+            events: RefCell::default(),
+            bytes: Cell::new(0),
+            filled: Notify::new(),
+            is_closed: Cell::new(false),
+            counts: Cell::default(),
+            told: Cell::new(None),
+        }
+    }
+
+    /// Puts an event at the end (*bounded*).
+    fn offer(&self, event: &Rc<Event>) {
+        let bytes = self.bytes.get() + event.bytes();
+        if self.bytes_max < bytes {
+            self.count(|counts| counts.dropped += 1);
+            self.tell_dropped(Instant::now());
+            return;
+        }
+        self.bytes.set(bytes);
+        self.events.borrow_mut().push_back(event.clone());
+        self.filled.notify_one();
+    }
+
+    fn tell_dropped(&self, now: Instant) {
+        let dropped = self.counts.get().dropped;
+        let before = match self.told.get() {
+            Some((at, _)) if now - at < TOLD_EVERY => return,
+            told => told.map_or(0, |(_, before)| before),
+        };
+        self.told.set(Some((now, dropped)));
+        tracing::warn!(
+            target: "audit",
+            "{} events for {} are lost: {} bytes of them wait already",
+            dropped - before, self.name, self.bytes.get()
+        );
+    }
+
+    /// The next event, when there is one; `None`: there will be no more.
+    pub async fn next(&self) -> Option<Rc<Event>> {
+        loop {
+            if let Some(event) = self.events.borrow_mut().pop_front() {
+                self.bytes.set(self.bytes.get() - event.bytes());
+                return Some(event);
+            }
+            if self.is_closed.get() {
+                return None;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn close(&self) {
+        self.is_closed.set(true);
+        self.filled.notify_all();
+    }
+
+    /// An event was written, or could not be: then it stands in the node's own log.
+    pub fn conclude(&self, event: &Event, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) => self.count(|counts| counts.written += 1),
+            Err(error) => {
+                self.count(|counts| counts.failed += 1);
+                let node = runtime::local::get::<Processor>().cluster().node().rpc_address;
+                let fields = event.fields(node);
+                let name = self.name;
+                tracing::error!(target: "audit", "cannot write to {name}: {error}: {fields}");
+            }
+        }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// What became of its events so far.
+    pub fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// Which sink it is for.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// The options by which a shard goes; they change while it runs.
+struct Said {
+    categories: Live<Rc<str>>,
+    keyspaces: Live<Rc<str>>,
+    tables: Live<Rc<str>>,
+}
+
+impl Said {
+    fn registered(settings: &Settings) -> Said {
+        let categories: Rule<Rc<str>> = |text| rules::categories(text).map(drop);
+        let tables: Rule<Rc<str>> = |text| rules::tables(text).map(drop);
+        let any: Rule<Rc<str>> = cluster::settings::anything;
+        Said {
+            categories: settings.register(CATEGORIES, Rc::from(CATEGORIES_DEFAULT), categories),
+            keyspaces: settings.register(KEYSPACES, Rc::from(""), any),
+            tables: settings.register(TABLES, Rc::from(""), tables),
+        }
+    }
+
+    /// Each was checked.
+    fn rules(&self) -> Rules {
+        let (kinds, keyspaces) = (self.categories.get(), self.keyspaces.get());
+        Rules::of(&kinds, &keyspaces, &self.tables.get()).unwrap_or_default()
+    }
+}
+
+/// The audit log of one shard. Lives in the shard's [`Processor`].
+pub struct Audit {
+    said: Said,
+    rules: RefCell<Rules>,
+    queues: Vec<Rc<Queue>>,
+    writers: Scope,
+}
+
+impl Audit {
+    /// Registers the options that change, for [`Settings::refused`].
+    pub fn check(settings: &Settings) {
+        Said::registered(settings);
+    }
+
+    /// Writes down what clients do from now on, on every shard. Runs on shard 0, after processors
+    /// were started.
+    pub async fn start(config: Config) -> Result<(), String> {
+        let processor = runtime::local::get::<Processor>();
+        if config.to_table {
+            for text in SCHEMA {
+                let parameters = Parameters::plain(Consistency::One);
+                let made = processor.query(&Session::internal(), text, &parameters).await;
+                made.map_err(|error| format!("cannot make the table of audit: {error}"))?;
+            }
+        }
+        runtime::on_all_shards(move || async move { Audit::start_here(config) }).await;
+        Ok(())
+    }
+
+    fn start_here(config: Config) {
+        let settings = Settings::of_shard();
+        let said = Said::registered(&settings);
+        if config == Config::default() {
+            return;
+        }
+        let table = config.to_table.then(|| Rc::new(Queue::new(TABLE, TABLE_BYTES_MAX)));
+        let syslog = config.syslog_bytes_max.map(|bytes| Rc::new(Queue::new(SYSLOG, bytes)));
+        let audit = Rc::new(Audit {
+            rules: RefCell::new(said.rules()),
+            said,
+            queues: table.iter().chain(&syslog).cloned().collect(),
+            writers: Scope::new(),
+        });
+        for queue in table.iter().flat_map(|queue| std::iter::repeat_n(queue, WRITERS)) {
+            audit.writers.spawn(write_rows(queue.clone()));
+        }
+        for name in [CATEGORIES, KEYSPACES, TABLES] {
+            let watched = Rc::downgrade(&audit);
+            let changed = move || {
+                if let Some(audit) = watched.upgrade() {
+                    audit.rules.replace(audit.said.rules());
+                }
+            };
+            settings.watch(name, Rc::new(changed));
+        }
+        runtime::local::get::<Processor>().set_audit(audit);
+    }
+
+    /// Writes what waits, for some seconds at most.
+    pub async fn stop() {
+        runtime::on_all_shards(|| async {
+            let Some(processor) = runtime::local::try_get::<Processor>() else { return };
+            let Some(audit) = processor.audit() else { return };
+            audit.queues.iter().for_each(|queue| queue.close());
+            let ended = timeout(STOP_PATIENCE, audit.writers.join()).await;
+            let left: usize = audit.queues.iter().map(|it| it.events.borrow().len()).sum();
+            if ended.is_err() || 0 < left {
+                tracing::warn!(target: "audit", "{left} events were not written at the stop");
+            }
+        })
+        .await;
+    }
+
+    /// Runs whoever writes to syslog as long as there are events, and when the node stops until all
+    /// are written.
+    pub fn write_syslog<F>(&self, writer: impl FnOnce(Rc<Queue>) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        if let Some(queue) = self.queues.iter().find(|queue| queue.name == SYSLOG) {
+            self.writers.spawn(writer(queue.clone()));
+        }
+    }
+
+    /// What became of events, by sink.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, Counts)> {
+        self.queues.iter().map(|queue| (queue.name, queue.counts()))
+    }
+
+    /// A client has executed a statement, or could not.
+    pub(crate) fn statement(
+        &self,
+        session: &Session,
+        statement: &Statement,
+        consistency: Consistency,
+        is_error: bool,
+    ) {
+        if !session.is_client() {
+            return;
+        }
+        let category = category(&statement.plan);
+        if !self.rules.borrow().has(category) {
+            return;
+        }
+        for (keyspace, table) in subjects(&statement.plan, session) {
+            if self.rules.borrow().covers(category, &keyspace, &table) {
+                self.offer(Event {
+                    at_micros: runtime::time::wall_micros(),
+                    category,
+                    consistency: consistency.name(),
+                    keyspace,
+                    table,
+                    operation: rules::kept(&statement.text, obscured),
+                    client: session.client.map(|client| client.ip()),
+                    user: session.role().unwrap_or_else(|| "anonymous".to_owned()),
+                    is_error,
+                });
+            }
+        }
+    }
+
+    /// Somebody has logged in by that name, or could not.
+    pub(crate) fn login(&self, session: &Session, name: &str, is_error: bool) {
+        if self.rules.borrow().covers(Category::Auth, "", "") {
+            self.offer(Event {
+                at_micros: runtime::time::wall_micros(),
+                category: Category::Auth,
+                consistency: "",
+                keyspace: String::new(),
+                table: String::new(),
+                operation: "LOGIN".to_owned(),
+                client: session.client.map(|client| client.ip()),
+                user: name.to_owned(),
+                is_error,
+            });
+        }
+    }
+
+    fn offer(&self, event: Event) {
+        let event = Rc::new(event);
+        self.queues.iter().for_each(|queue| queue.offer(&event));
+    }
+}
+
+fn category(plan: &Plan) -> Category {
+    match plan {
+        Plan::Select(_) | Plan::Values(_) | Plan::Describe(_) => Category::Query,
+        Plan::Modify(_) | Plan::Batch(_) | Plan::Truncate(..) | Plan::Use(_) => Category::Dml,
+        Plan::Schema(..) => Category::Ddl,
+        Plan::Access(statement) => match **statement {
+            AccessStatement::CreateServiceLevel(_)
+            | AccessStatement::AlterServiceLevel(_)
+            | AccessStatement::DropServiceLevel(_)
+            | AccessStatement::AttachServiceLevel { .. }
+            | AccessStatement::DetachServiceLevel { .. }
+            | AccessStatement::ListServiceLevels(_) => Category::Admin,
+            _ => Category::Dcl,
+        },
+    }
+}
+
+/// The keyspaces and tables that it is about, each once; empty texts where there is none.
+fn subjects(plan: &Plan, session: &Session) -> Vec<(String, String)> {
+    let none = String::new;
+    let one = |keyspace: &str, table: &str| vec![(keyspace.to_owned(), table.to_owned())];
+    match plan {
+        Plan::Select(plan) => {
+            let table = &plan.fragments_of.as_ref().unwrap_or(&plan.table).schema;
+            one(&table.keyspace, &table.name)
+        }
+        Plan::Modify(plan) => one(&plan.table.schema.keyspace, &plan.table.schema.name),
+        Plan::Truncate(table, _) => one(&table.schema.keyspace, &table.schema.name),
+        Plan::Batch(plan) => {
+            let mut found: Vec<(String, String)> = Vec::new();
+            for statement in &plan.statements {
+                let table = &statement.table.schema;
+                if !found.iter().any(|it| it.0 == table.keyspace && it.1 == table.name) {
+                    found.push((table.keyspace.clone(), table.name.clone()));
+                }
+            }
+            found
+        }
+        Plan::Use(keyspace) => one(keyspace, ""),
+        Plan::Schema(change, _) => vec![subject(change, session)],
+        Plan::Values(_) | Plan::Describe(_) | Plan::Access(_) => vec![(none(), none())],
+    }
+}
+
+/// What a change of the schema is about: a table, or a keyspace alone.
+fn subject(change: &SchemaStatement, session: &Session) -> (String, String) {
+    use SchemaStatement as Of;
+    let home = |name: &QualifiedName| match &name.keyspace {
+        Some(keyspace) => keyspace.text.clone(),
+        None => session.keyspace().as_deref().unwrap_or_default().to_owned(),
+    };
+    let table = |name: &QualifiedName| (home(name), name.name.text.clone());
+    let within = |name: &QualifiedName| (home(name), String::new());
+    match change {
+        Of::CreateKeyspace(it) => (it.name.text.clone(), String::new()),
+        Of::AlterKeyspace(it) => (it.name.text.clone(), String::new()),
+        Of::DropKeyspace(it) => (it.name.text.clone(), String::new()),
+        Of::CreateTable(it) => table(&it.name),
+        Of::AlterTable(it) => table(&it.name),
+        Of::DropTable(it) | Of::DropView(it) => table(&it.name),
+        Of::CreateIndex(it) => table(&it.table),
+        Of::CreateView(it) => table(&it.name),
+        Of::AlterView(it) => table(&it.name),
+        Of::CreateType(it) => within(&it.name),
+        Of::AlterType(it) => within(&it.name),
+        Of::DropType(it) | Of::DropIndex(it) => within(&it.name),
+        Of::CreateFunction(it) => within(&it.name),
+        Of::CreateAggregate(it) => within(&it.name),
+        Of::DropFunction(it) | Of::DropAggregate(it) => within(&it.name),
+    }
+}
+
+/// Writes events as rows, one after the other.
+async fn write_rows(queue: Rc<Queue>) {
+    while let Some(event) = queue.next().await {
+        let written = Box::pin(write_row(&event)).await;
+        queue.conclude(&event, written);
+    }
+}
+
+async fn write_row(event: &Event) -> Result<(), String> {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let Some(processor) = runtime::local::try_get::<Processor>() else {
+        return Err("the node stops".to_owned());
+    };
+    let node = encode_inet(processor.cluster().node().rpc_address);
+    let day = event.at_micros.div_euclid(DAY_MICROS) * (DAY_MICROS / 1000);
+    let (day, time) = (day.to_be_bytes(), processor.timeuuid(event.at_micros));
+    let (client, is_error) = (event.client.map(encode_inet), [u8::from(event.is_error)]);
+    let values = [
+        Value::Bytes(&day),
+        Value::Bytes(&node),
+        Value::Bytes(time.as_bytes()),
+        Value::Bytes(event.category.name().as_bytes()),
+        Value::Bytes(event.consistency.as_bytes()),
+        Value::Bytes(event.table.as_bytes()),
+        Value::Bytes(event.keyspace.as_bytes()),
+        Value::Bytes(event.operation.as_bytes()),
+        client.as_deref().map_or(Value::Null, Value::Bytes),
+        Value::Bytes(event.user.as_bytes()),
+        Value::Bytes(&is_error),
+    ];
+    let values = Values::Positional(&values);
+    let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
+    let written = processor.query(&Session::internal(), INSERT, &parameters).await;
+    written.map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;
