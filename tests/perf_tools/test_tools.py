@@ -139,7 +139,7 @@ def test_compaction_efficiency(words):
 
 @pytest.mark.parametrize("tool, words, text", [
     ("perf-compaction-efficiency", ["--delete-ratio", "2"], "not between 0 and 1"),
-    ("perf-simple-query", ["--audit", "table"], "there is no audit"),
+    ("perf-simple-query", ["--audit", "table"], "give a --role"),
     ("perf-simple-query", ["--strongly-consistent-tables"], "no such tables"),
     ("perf-simple-query", ["--sstable-summary-ratio", "0.1"], "ratio is fixed"),
     ("perf-commitlog", ["--commitlog-use-o-dsync", "1"], "O_DSYNC"),

@@ -2,6 +2,7 @@
 
 use query::{CqlError, Parameters, Prepared, Processor, Response, Session, Value, Values};
 use replication::Consistency;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 /// Executes a statement without values. The error names it.
@@ -10,6 +11,14 @@ pub(crate) async fn execute(text: &str) -> Result<(), String> {
     let parameters = Parameters::plain(Consistency::One);
     let done = processor.query(&Session::internal(), text, &parameters).await;
     done.map(|_| ()).map_err(|error| format!("{text}: {error}"))
+}
+
+/// A session of that role, as a client has it; without one, of the node itself.
+fn session_of(role: Option<&str>) -> Session {
+    let Some(role) = role else { return Session::internal() };
+    let session = Session::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    session.log_in(role);
+    session
 }
 
 /// A statement that was prepared on this shard.
@@ -21,7 +30,12 @@ pub(crate) struct Statement {
 
 impl Statement {
     pub(crate) async fn prepare(text: &str) -> Result<Statement, String> {
-        let (processor, session) = (runtime::local::get::<Processor>(), Session::internal());
+        Statement::prepare_as(None, text).await
+    }
+
+    /// The same, of who is logged in as a role, and may do what that was granted.
+    pub(crate) async fn prepare_as(role: Option<&str>, text: &str) -> Result<Statement, String> {
+        let (processor, session) = (runtime::local::get::<Processor>(), session_of(role));
         let prepared = processor.prepare(&session, text, None).await;
         let prepared = prepared.map_err(|error| format!("{text}: {error}"))?;
         Ok(Statement { processor, session, prepared })

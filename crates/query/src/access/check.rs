@@ -14,8 +14,9 @@ use cluster::{Access, Authorizer, Cluster, Schema};
 /// What somebody is told who must be somebody.
 const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";
 
-/// An error if the session may not execute a statement (*checked-before-done*).
-#[inline]
+/// An error if the session may not execute a statement (*checked-before-done*). A function of its
+/// own, so that `bench/instructions` can count it.
+#[inline(never)]
 pub(crate) fn statement(
     cluster: &Cluster,
     session: &Session,

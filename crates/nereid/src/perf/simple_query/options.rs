@@ -34,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) enable_cache: bool,
     pub(crate) enable_index_cache: bool,
     pub(crate) version: Option<Version>,
+    /// Whose permissions are looked up with each operation.
+    pub(crate) role: Option<String>,
     pub(crate) plan: Plan,
 }
 
@@ -58,6 +60,8 @@ usage: nereid perf-simple-query [OPTIONS]
   --stop-on-error 0|1      end at the first error [1]
   --tablets                the keyspace has tablets
   --initial-tablets N      so many [128]
+  --role NAME              as a role that was granted SELECT and MODIFY on the table, with
+                           permissions that count
   --consistency-level L    [QUORUM]
   --json-result FILE       write the result there too
 and the options of the server: -c N shards, -m SIZE memory, --default-log-level, ...";
@@ -68,7 +72,8 @@ impl Tool for Options {
         &[("smp", "1"), ("unsafe_bypass_fsync", "1"), ("commitlog_sync", "periodic")];
 
     fn take(words: &mut Words) -> Result<Options, String> {
-        refuse_unable(words)?;
+        let role = words.text("role")?.filter(|name| !name.is_empty());
+        refuse_unable(words, role.as_deref())?;
         let counters = words.flag("counters");
         let has_tablets = words.flag("tablets");
         let initial_tablets = words.number("initial-tablets")?.unwrap_or(128);
@@ -88,6 +93,7 @@ impl Tool for Options {
             enable_cache: words.truth("enable-cache", true)?,
             enable_index_cache: words.truth("enable-index-cache", true)?,
             version: crate::perf::writable(words)?,
+            role,
             plan: Plan::take(words)?,
         })
     }
@@ -99,6 +105,9 @@ impl Tool for Options {
         if !self.enable_index_cache {
             set(node, "cache_index_pages", "0")?;
             set(node, "index_cache_fraction", "0")?;
+        }
+        if self.role.is_some() {
+            set(node, "authorizer", "CassandraAuthorizer")?;
         }
         match self.version {
             Some(version) => set(node, "sstable_format", version.name()),
@@ -165,16 +174,19 @@ const AUDIT: [&str; 7] = [
 ];
 
 /// Refuses options of runs that others publish whose measurement would not be the one asked for.
-fn refuse_unable(words: &mut Words) -> Result<(), String> {
+fn refuse_unable(words: &mut Words, role: Option<&str>) -> Result<(), String> {
     if words.truth("strongly-consistent-tables", false)? {
         return Err("--strongly-consistent-tables: there are no such tables yet".to_string());
     }
     if words.text("sstable-summary-ratio")?.is_some() {
         return Err("--sstable-summary-ratio: the ratio is fixed".to_string());
     }
-    for name in AUDIT {
+    // With a role they are the node's.
+    for name in AUDIT.into_iter().filter(|_| role.is_none()) {
         if words.text(name)?.is_some_and(|value| !matches!(&*value, "" | "none")) {
-            return Err(format!("--{name}: there is no audit yet, so it costs nothing"));
+            return Err(format!(
+                "--{name}: what the node does for itself is not written down; give a --role"
+            ));
         }
     }
     Ok(())
@@ -197,8 +209,16 @@ mod tests {
         assert_eq!((&*kind("--write --counters"), &*kind("")), ("write_counters", "read"));
         let line = "--sstable-format me --enable-index-cache 0 --enable-cache=false --audit none";
         let (_, node) = options::<Options>(line);
-        let names = ["sstable_format", "cache_index_pages", "enable_cache"];
-        assert_eq!(names.map(|name| node.text(name)), ["me", "0", "0"]);
+        let names = ["sstable_format", "cache_index_pages", "enable_cache", "authorizer"];
+        assert_eq!(names.map(|name| node.text(name)), ["me", "0", "0", "AllowAllAuthorizer"]);
+        let (_, node) = options::<Options>("--role reader --audit table --audit-keyspaces=ks");
+        assert_eq!(
+            (node.text("audit_keyspaces"), node.list("audit")),
+            ("ks", vec!["table".into()])
+        );
+        let (given, node) = options::<Options>("--role reader");
+        assert_eq!(given.role.as_deref(), Some("reader"));
+        assert_eq!(node.text("authorizer"), "CassandraAuthorizer");
     }
 
     #[test]
@@ -209,8 +229,8 @@ mod tests {
             ("--consistency-level SOME", "no such level: SOME"),
             ("--strongly-consistent-tables", "no such tables"),
             ("--sstable-summary-ratio 0.01", "fixed"),
-            ("--audit table", "--audit: there is no audit"),
-            ("--audit-categories=DML", "--audit-categories: there is no audit"),
+            ("--audit table", "--audit: what the node does for itself"),
+            ("--audit-categories=DML", "--audit-categories: what the node"),
             ("--sstable-format ka", "cannot be written"),
             ("--nonsense 1", "unknown option --nonsense"),
         ]);

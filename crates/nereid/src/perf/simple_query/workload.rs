@@ -31,15 +31,18 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
         cql::execute(&text).await?;
     }
     populate(options).await?;
-    let statement = statement(options);
+    for text in options.role.iter().flat_map(|role| grants(role)) {
+        cql::execute(&text).await?;
+    }
+    let (statement, role) = (statement(options), options.role.clone());
     let (shards, partitions) = (runtime::shard_count() as u32, options.partitions);
     let (plan, single_key) = (options.plan.clone(), options.single_key);
     let consistency = options.consistency;
     let any_key = options.tablets.is_some() || !options.shard_aware;
     let made = runtime::on_all_shards(move || {
-        let (statement, plan) = (statement.clone(), plan.clone());
+        let (statement, role, plan) = (statement.clone(), role.clone(), plan.clone());
         async move {
-            let statement = Statement::prepare(&statement).await?;
+            let statement = Statement::prepare_as(role.as_deref(), &statement).await?;
             let shard = runtime::shard_id();
             let mut keys = Vec::new();
             for number in 0..partitions {
@@ -91,6 +94,13 @@ fn schema(options: &Options) -> Vec<String> {
              {{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}}"
         ),
     ]
+}
+
+/// Makes the role, and lets it do what is measured.
+fn grants(role: &str) -> Vec<String> {
+    let role = query::syntax::quote_name(role).into_owned();
+    let grant = |permission: &str| format!("GRANT {permission} ON {KEYSPACE}.cf TO {role}");
+    vec![format!("CREATE ROLE {role}"), grant("SELECT"), grant("MODIFY")]
 }
 
 /// The bytes of column `n`: constant, so that every run stores the same.
