@@ -5,7 +5,7 @@
 //!  - *never-waited-for*: a statement is answered without regard to whether its event is written;
 //!    it only puts it into queues.
 //!  - *bounded*: a queue of a shard holds so many bytes; what comes on top is counted, and told in
-//!    the log. So is what cannot be written.
+//!    the log. So is what cannot be written, some events of it in full each second.
 //!  - *no-passwords*: texts are kept as `obscured` has them.
 //!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of an
 //!    `Option`.
@@ -37,6 +37,8 @@ const TABLE_BYTES_MAX: usize = 1 << 20;
 const WRITERS: usize = 16;
 /// Between two lines of the log about events that are lost.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// Events of a queue that could not be written and are told in full, in a second.
+const FAILURES_TOLD: u32 = 10;
 /// How long the node waits for events to be written when it stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -82,6 +84,30 @@ pub struct Queue {
     counts: Cell<Counts>,
     /// When it was told last that some are lost, and how many were by then.
     told: Cell<Option<(Instant, u64)>>,
+    failures: Cell<Failures>,
+}
+
+/// Which failures are told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failures {
+    since: Option<Instant>,
+    told: u32,
+    untold: u64,
+}
+
+impl Failures {
+    /// Whether a failure of now is told, and how many before it were not.
+    fn add(&mut self, now: Instant) -> Option<u64> {
+        if self.since.is_none_or(|since| Duration::from_secs(1) <= now - since) {
+            (self.since, self.told) = (Some(now), 0);
+        }
+        if FAILURES_TOLD <= self.told {
+            self.untold += 1;
+            return None;
+        }
+        self.told += 1;
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 /// What became of events.
@@ -105,6 +131,7 @@ impl Queue {
             is_closed: Cell::new(false),
             counts: Cell::default(),
             told: Cell::new(None),
+            failures: Cell::default(),
         }
     }
 
@@ -154,18 +181,25 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// An event was written, or could not be: then it stands in the node's own log.
+    /// An event was written, or could not be: then it stands in the node's own log, if there are
+    /// not too many of them.
     pub fn conclude(&self, event: &Event, outcome: Result<(), String>) {
-        match outcome {
-            Ok(()) => self.count(|counts| counts.written += 1),
-            Err(error) => {
-                self.count(|counts| counts.failed += 1);
-                let node = runtime::local::get::<Processor>().cluster().node().rpc_address;
-                let fields = event.fields(node);
-                let name = self.name;
-                tracing::error!(target: "audit", "cannot write to {name}: {error}: {fields}");
-            }
-        }
+        let Err(error) = outcome else {
+            self.count(|counts| counts.written += 1);
+            return;
+        };
+        self.count(|counts| counts.failed += 1);
+        let mut failures = self.failures.get();
+        let untold = failures.add(Instant::now());
+        self.failures.set(failures);
+        let Some(untold) = untold else { return };
+        let node = runtime::local::get::<Processor>().cluster().node().rpc_address;
+        let (name, fields) = (self.name, event.fields(node));
+        let before = match untold {
+            0 => String::new(),
+            count => format!(" ({count} before it are not told)"),
+        };
+        tracing::error!(target: "audit", "cannot write to {name}{before}: {error}: {fields}");
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {

@@ -106,3 +106,17 @@ fn losses_are_told_now_and_then() {
         assert_eq!(told(10), Some(4));
     });
 }
+
+#[test]
+fn some_failures_of_each_second_are_told() {
+    let mut failures = Failures::default();
+    let mut told = |millis: u64, count: usize| -> Vec<Option<u64>> {
+        let at = Instant::from_nanos(millis * 1_000_000);
+        (0..count).map(|_| failures.add(at)).filter(Option::is_some).collect()
+    };
+    assert_eq!(told(0, 4).len(), 4);
+    assert_eq!(told(999, 30), vec![Some(0); 6]);
+    assert_eq!(told(1000, 2), [Some(24), Some(0)]);
+    assert_eq!(told(5000, 11), vec![Some(0); 10]);
+    assert_eq!(told(9000, 1), [Some(1)]);
+}
