@@ -1,4 +1,5 @@
-//! Who may do what: roles and their graph, passwords, permissions on resources, service levels.
+//! Who may do what: roles and their graph, passwords, certificates, permissions on resources,
+//! service levels.
 //!
 //! Pure: values in, values out. The registry in `cluster` keeps a [`State`] on every shard, writes
 //! each [`Change`] down and shows it everywhere; `query` asks it.
@@ -9,10 +10,11 @@
 //!  - *nothing-by-default*: who has no rights on a resource and on none above it may do nothing.
 //!  - *no-clear-text*: a password is neither kept nor shown; a [`State`] has hashes only.
 //!
-//! In reading order: [`permission`], [`resource`], [`password`], [`level`], [`state`], [`decide`],
-//! [`audit`].
+//! In reading order: [`permission`], [`resource`], [`password`], [`certificate`],
+//! [`level`], [`state`], [`decide`], [`audit`].
 
 pub mod audit;
+pub mod certificate;
 pub mod decide;
 pub mod level;
 pub mod password;

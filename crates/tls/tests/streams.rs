@@ -78,7 +78,7 @@ async fn exchange(priority: &'static str, relay: fn() -> usize, count: usize) ->
     assert_eq!(stream.read(Vec::new()).await.0, Ok(0), "the server has ended");
     let agreed = stream.agreed().expect("it is encrypted");
     let peer = agreed.peer.as_ref().expect("the server has a certificate");
-    assert_eq!(peer.subject, "O=Nereid tests, CN=localhost");
+    assert_eq!(peer.subject, "CN=localhost,O=Nereid tests");
     format!("{} {}", agreed.protocol, agreed.cipher_suite)
 }
 
@@ -178,7 +178,7 @@ fn seen(config: Arc<rustls::ServerConfig>, client: Arc<rustls::ClientConfig>) ->
 
 #[test]
 fn clients_show_certificates_where_they_are_asked() {
-    let alice = "O=Nereid tests, CN=localhost";
+    let alice = "CN=localhost,O=Nereid tests";
     assert_eq!(seen(mutual(ClientAuth::Required), showing()), alice);
     assert_eq!(seen(mutual(ClientAuth::Optional), showing()), alice);
     assert_eq!(seen(mutual(ClientAuth::Optional), client("")), "nobody");
