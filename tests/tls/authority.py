@@ -39,12 +39,13 @@ class Authority:
                 encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
         return path
 
-    def make(self, name, address=None, days=30, bits=None):
+    def make(self, name, address=None, days=30, bits=None, organization="Tests", hosts=()):
         """The files of certificate and key of NAME, reached at an address."""
         key = rsa.generate_private_key(65537, bits) if bits \
             else ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Tests"),
+        subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
                              x509.NameAttribute(NameOID.COMMON_NAME, name)])
         alternatives = [x509.IPAddress(ipaddress.ip_address(address))] if address else []
+        alternatives += [x509.DNSName(host) for host in hosts]
         certificate = self._sign(subject, key, alternatives, days=days)
         return self._write(name, certificate, key), self.folder / f"{name}.key"

@@ -13,6 +13,8 @@ use crate::levels::{self, Groups};
 use crate::local_rows;
 use crate::registry::{ChangeError, Cluster};
 use crate::schema::{Schema, SchemaChange};
+pub use auth::certificate;
+use auth::certificate::Queries;
 use auth::decide::{Otherwise, RoleOptions};
 use auth::level::DRIVER;
 use auth::{Change, Resource, ServiceLevel, State};
@@ -21,6 +23,7 @@ use mutation::FrozenMutation;
 use runtime::group::Group;
 use runtime::task::compute;
 use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
 use storage::Storage;
 
 /// The key in `system.scylla_local` of when roles or grants changed last.
@@ -39,6 +42,21 @@ pub enum Authenticator {
     Password,
     /// By name and password; who has none, or a wrong one, is anonymous.
     Transitional,
+    /// By the certificate that they show in their TLS handshake.
+    Certificate,
+    /// By the certificate that they show; who shows none, by name and password.
+    CertificateOrPassword,
+}
+
+/// What a client has to do to be let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// Nothing.
+    Free,
+    /// To have shown a certificate that names a role.
+    ByCertificate,
+    /// To send a name and a password, asked for in the name of this class.
+    ByPassword(&'static str),
 }
 
 /// Whether permissions count.
@@ -64,19 +82,30 @@ impl Authenticator {
             "allowallauthenticator" => Authenticator::AllowAll,
             "passwordauthenticator" => Authenticator::Password,
             "transitionalauthenticator" => Authenticator::Transitional,
+            "certificateauthenticator" => Authenticator::Certificate,
+            "certificateorpasswordauthenticator" => Authenticator::CertificateOrPassword,
             _ => return None,
         })
     }
 
-    /// The class that AUTHENTICATE names; `None`: clients need not log in.
-    pub fn class_name(self) -> Option<&'static str> {
+    /// What is asked of a client that has shown a certificate, or none.
+    pub fn login(self, shows_certificate: bool) -> Login {
         match self {
-            Authenticator::AllowAll => None,
-            // Drivers know this one, and send a name and a password.
-            Authenticator::Password | Authenticator::Transitional => {
-                Some("org.apache.cassandra.auth.PasswordAuthenticator")
+            Authenticator::AllowAll => Login::Free,
+            Authenticator::Certificate => Login::ByCertificate,
+            Authenticator::CertificateOrPassword if shows_certificate => Login::ByCertificate,
+            // Drivers know this class, and send a name and a password.
+            Authenticator::Password
+            | Authenticator::Transitional
+            | Authenticator::CertificateOrPassword => {
+                Login::ByPassword("org.apache.cassandra.auth.PasswordAuthenticator")
             }
         }
+    }
+
+    /// Whether certificates of clients are looked at.
+    pub fn reads_certificates(self) -> bool {
+        matches!(self, Authenticator::Certificate | Authenticator::CertificateOrPassword)
     }
 }
 
@@ -101,6 +130,8 @@ pub struct AccessConfig {
     pub superuser: String,
     /// Its hashed password; empty: it has none yet.
     pub superuser_salted_password: String,
+    /// Which role a certificate stands for.
+    pub certificate_roles: Queries,
 }
 
 /// What one shard knows.
@@ -113,6 +144,7 @@ pub struct Access {
     authorizer: Cell<Authorizer>,
     /// Of the name in the options; empty: none is named.
     superuser: RefCell<String>,
+    certificate_roles: RefCell<Option<Rc<Queries>>>,
 }
 
 impl Access {
@@ -126,6 +158,7 @@ impl Access {
             authenticator: Cell::new(Authenticator::AllowAll),
             authorizer: Cell::new(Authorizer::AllowAll),
             superuser: RefCell::default(),
+            certificate_roles: RefCell::default(),
         }
     }
 
@@ -150,6 +183,11 @@ impl Access {
             "" => DEFAULT_SUPERUSER.to_owned(),
             name => name.to_owned(),
         }
+    }
+
+    /// Which role a certificate stands for; `None` before it was said.
+    pub fn certificate_roles(&self) -> Option<Rc<Queries>> {
+        self.certificate_roles.borrow().clone()
     }
 
     /// Carries changes out; the groups that are to be retired after all shards have.
@@ -260,18 +298,27 @@ impl Cluster {
     /// clients are served.
     pub async fn secure(&self, config: AccessConfig) -> Result<(), String> {
         let (authenticator, authorizer) = (config.authenticator, config.authorizer);
-        let superuser = config.superuser.clone();
-        runtime::on_all_shards(move || async move {
-            if let Some(cluster) = runtime::local::try_get::<Cluster>() {
-                cluster.access().superuser.replace(superuser);
-                cluster.access().authenticator.set(authenticator);
-                cluster.access().authorizer.set(authorizer);
+        let (roles, superuser) = (config.certificate_roles, config.superuser.clone());
+        runtime::on_all_shards(move || {
+            let (roles, superuser) = (roles.clone(), superuser.clone());
+            async move {
+                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+                let access = cluster.access();
+                access.superuser.replace(superuser);
+                access.authenticator.set(authenticator);
+                access.authorizer.set(authorizer);
+                access.certificate_roles.replace(Some(Rc::new(roles)));
             }
         })
         .await;
         let made = self.make_driver_level().await;
         made.map_err(|error| format!("cannot create service level {DRIVER}: {error}"))?;
         if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
+            return Ok(());
+        }
+        if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
+            // A password that everybody knows would be good for nothing here.
+            self.warn_without_superuser();
             return Ok(());
         }
         let hash = match (&*config.superuser, &*config.superuser_salted_password) {
@@ -324,7 +371,18 @@ impl Cluster {
         .await
     }
 
-    /// Whether somebody can log in who may do everything.
+    fn warn_without_superuser(&self) {
+        let is_there = self.access().state().roles().any(|(_, it)| it.is_superuser && it.can_login);
+        if !is_there {
+            tracing::warn!(
+                target: "auth",
+                "no superuser can log in: name one by option auth_superuser_name, or create one \
+                 through the maintenance socket"
+            );
+        }
+    }
+
+    /// Whether somebody can log in by a password who may do everything.
     fn has_superuser(&self) -> bool {
         let state = self.access().state();
         let mut roles = state.roles();
@@ -406,6 +464,10 @@ mod tests {
         check("org.apache.cassandra.auth.AllowAllAuthenticator", Some(Authenticator::AllowAll));
         check("PasswordAuthenticator", Some(Authenticator::Password));
         check("com.scylladb.auth.TransitionalAuthenticator", Some(Authenticator::Transitional));
+        let certificate = "com.scylladb.auth.CertificateAuthenticator";
+        check(certificate, Some(Authenticator::Certificate));
+        let either = "CertificateOrPasswordAuthenticator";
+        check(either, Some(Authenticator::CertificateOrPassword));
         check("", None);
         check("SaslauthdAuthenticator", None);
         let check = |name: &str, expected: Option<Authorizer>| {
@@ -415,6 +477,24 @@ mod tests {
         check("org.apache.cassandra.auth.CassandraAuthorizer", Some(Authorizer::Cassandra));
         check("com.scylladb.auth.TransitionalAuthorizer", Some(Authorizer::Transitional));
         check("PasswordAuthorizer", None);
+    }
+
+    #[test]
+    fn what_is_asked_depends_on_the_certificate() {
+        let check = |authenticator: Authenticator, expected: [&str; 2]| {
+            let asked = [false, true].map(|shows| match authenticator.login(shows) {
+                Login::Free => "nothing",
+                Login::ByCertificate => "certificate",
+                Login::ByPassword(_) => "password",
+            });
+            assert_eq!(asked, expected, "{authenticator:?}");
+            assert_eq!(authenticator.reads_certificates(), expected[1] == "certificate");
+        };
+        check(Authenticator::AllowAll, ["nothing", "nothing"]);
+        check(Authenticator::Password, ["password", "password"]);
+        check(Authenticator::Transitional, ["password", "password"]);
+        check(Authenticator::Certificate, ["certificate", "certificate"]);
+        check(Authenticator::CertificateOrPassword, ["password", "certificate"]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod registry;
 #[cfg(test)]
 mod rows_testing;
 
-pub use access::{Access, AccessConfig, Authenticator, Authorizer};
+pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use client_routes::ClientRoute;
 pub use compaction_rows::CompactionRecord;

@@ -493,7 +493,7 @@ impl Connection {
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
         let pairs = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         self.options.replace(pairs.collect());
-        self.welcome(version, stream);
+        self.welcome(version, stream)?;
         if 5 <= version {
             let packing = if compression.is_some() { Packing::Lz4 } else { Packing::Plain };
             self.segments.set(Some(packing));
@@ -506,22 +506,28 @@ impl Connection {
     }
 
     /// Answers STARTUP: requests may come, or first a login.
-    fn welcome(&self, version: u8, stream: i16) {
-        let class = match self.session.is_trusted() || self.session.role().is_some() {
-            true => None,
-            false => self.server.cluster().access().authenticator().class_name(),
+    fn welcome(&self, version: u8, stream: i16) -> Result<(), Ended> {
+        let shows_certificate = self.stream.agreed().is_some_and(|agreed| agreed.peer.is_some());
+        let login = match self.session.is_trusted() || self.session.role().is_some() {
+            true => cluster::Login::Free,
+            false => self.server.cluster().access().authenticator().login(shows_certificate),
         };
-        let Some(class) = class else {
-            self.started.set(true);
-            self.outbox.push(|out| response::empty(out, version, stream, opcode::READY));
-            return;
-        };
-        self.login.set(Login::Asked);
-        self.outbox.push(|out| {
-            let start = frame::begin(out, version, 0, stream, opcode::AUTHENTICATE);
-            crate::wire::string(out, class);
-            frame::finish(out, start);
-        });
+        match login {
+            cluster::Login::Free => {}
+            cluster::Login::ByCertificate => self.log_in_by_certificate(stream)?,
+            cluster::Login::ByPassword(class) => {
+                self.login.set(Login::Asked);
+                self.outbox.push(|out| {
+                    let start = frame::begin(out, version, 0, stream, opcode::AUTHENTICATE);
+                    crate::wire::string(out, class);
+                    frame::finish(out, start);
+                });
+                return Ok(());
+            }
+        }
+        self.started.set(true);
+        self.outbox.push(|out| response::empty(out, version, stream, opcode::READY));
+        Ok(())
     }
 
     fn register(

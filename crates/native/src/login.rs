@@ -1,4 +1,5 @@
-//! Logging in: AUTHENTICATE, AUTH_RESPONSE by SASL PLAIN, AUTH_SUCCESS.
+//! Logging in: AUTHENTICATE, AUTH_RESPONSE by SASL PLAIN, AUTH_SUCCESS; or by certificate, before
+//! READY.
 //!
 //! Invariants
 //!  - *slower-with-each*: who fails is answered later with each failure of the same address, so
@@ -14,7 +15,7 @@ use crate::frame::{self, Header, opcode};
 use crate::request;
 use crate::server::Stage;
 use query::CqlError;
-use query::access::login::plain;
+use query::access::login::{Names, plain};
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep};
 use std::cell::{Cell, RefCell};
@@ -123,6 +124,21 @@ impl Connection {
             }
         });
         Ok(())
+    }
+
+    /// Logs in by the certificate that the connection has shown, or answers why not. Nothing is
+    /// held back: a certificate cannot be guessed.
+    pub(crate) fn log_in_by_certificate(&self, stream: i16) -> Result<(), Ended> {
+        let shown = self.stream.agreed().and_then(|agreed| agreed.peer.as_ref());
+        let names = shown.map(|it| Names { subject: &it.subject, alternatives: &it.alternatives });
+        let done = self.processor().log_in_by_certificate(&self.session, names);
+        done.map_err(|error| {
+            let address = self.stream.peer_addr().ip();
+            self.failures().add(address, Instant::now());
+            tracing::info!(target: "auth", %address, "a login failed: {error}");
+            self.refuse(stream, &error);
+            Ended
+        })
     }
 
     async fn log_in(&self, token: &[u8]) -> Result<(), CqlError> {

@@ -28,6 +28,7 @@ async fn served(limits: Limits, statements: &[&str]) -> (CqlEnv, Rc<Server>, u16
         authorizer: Authorizer::AllowAll,
         superuser: "root".to_owned(),
         superuser_salted_password: HASH.to_owned(),
+        certificate_roles: cluster::access::certificate::Queries::usual(),
     };
     runtime::local::get::<Cluster>().secure(config).await.expect("a superuser");
     for text in statements {

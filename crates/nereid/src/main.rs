@@ -7,6 +7,7 @@
 //! No decision about data is made here.
 
 mod audit;
+mod certificates;
 mod console;
 mod descriptors;
 mod encryption;

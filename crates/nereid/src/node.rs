@@ -3,6 +3,7 @@
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`.
 
 use crate::audit;
+use crate::certificates;
 use crate::options::{Source, Values, offers, parse_bytes};
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig, Settings};
@@ -153,17 +154,20 @@ pub(crate) fn access(values: &Values) -> Result<AccessConfig, String> {
     let (authenticator, authorizer) = (values.text("authenticator"), values.text("authorizer"));
     let unknown =
         |name: &str, given: &str, known: &str| format!("option {name}: {given} is none of {known}");
+    let known = "AllowAllAuthenticator, PasswordAuthenticator, CertificateAuthenticator, \
+                 CertificateOrPasswordAuthenticator, TransitionalAuthenticator";
+    let authenticator = Authenticator::by_name(authenticator)
+        .ok_or_else(|| unknown("authenticator", authenticator, known))?;
+    certificates::check(values, authenticator)?;
     Ok(AccessConfig {
-        authenticator: Authenticator::by_name(authenticator).ok_or_else(|| {
-            let known = "AllowAllAuthenticator, PasswordAuthenticator, TransitionalAuthenticator";
-            unknown("authenticator", authenticator, known)
-        })?,
+        authenticator,
         authorizer: Authorizer::by_name(authorizer).ok_or_else(|| {
             let known = "AllowAllAuthorizer, CassandraAuthorizer, TransitionalAuthorizer";
             unknown("authorizer", authorizer, known)
         })?,
         superuser: values.text("auth_superuser_name").to_owned(),
         superuser_salted_password: values.text("auth_superuser_salted_password").to_owned(),
+        certificate_roles: certificates::queries(values)?,
     })
 }
 

@@ -521,6 +521,19 @@ impl Processor {
         }
     }
 
+    /// Logs a session in by the certificate that its connection has shown.
+    pub fn log_in_by_certificate(
+        &self,
+        session: &Session,
+        names: Option<login::Names<'_>>,
+    ) -> Result<(), CqlError> {
+        let role = login::certified_role(self, names);
+        let name = role.as_deref().unwrap_or_default().to_owned();
+        let done = role.and_then(|role| login::let_in(self, session, &role));
+        self.write_down_login(session, &name, done.is_err());
+        done
+    }
+
     /// Where passwords are hashed.
     pub(crate) fn hashing(&self) -> &login::Hashing {
         &self.hashing

@@ -1,5 +1,6 @@
 //! Who may execute what, on a simulated node that asks for permissions.
 
+use cluster::access::certificate;
 use cluster::{AccessConfig, Authenticator, Authorizer, Cluster};
 use query::{CqlError, Parameters, Session};
 use replication::Consistency;
@@ -17,6 +18,7 @@ async fn secure() {
         authorizer: Authorizer::Cassandra,
         superuser: "root".to_owned(),
         superuser_salted_password: HASH.to_owned(),
+        certificate_roles: certificate::Queries::usual(),
     };
     runtime::local::get::<Cluster>().secure(config).await.expect("a superuser");
 }

@@ -84,6 +84,7 @@ fn failures_and_statements_of_batches_are_written_down() {
             authorizer: Authorizer::Cassandra,
             superuser: String::new(),
             superuser_salted_password: String::new(),
+            certificate_roles: cluster::access::certificate::Queries::usual(),
         };
         runtime::local::get::<Cluster>().secure(config).await.expect("a superuser");
         begin("DML,AUTH,DDL", "ks", "").await;

@@ -1,4 +1,4 @@
-//! Logging in by name and password.
+//! Logging in by name and password, or by certificate.
 //!
 //! Invariants
 //!  - *off-the-shard*: a password is hashed on the helper thread for long computing, one at a time
@@ -9,6 +9,7 @@
 use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::session::Session;
+pub use auth::certificate::Names;
 use cluster::Authenticator;
 use runtime::sync::Semaphore;
 use runtime::task::compute;
@@ -64,7 +65,10 @@ pub(crate) async fn log_in(
     let is_lenient = match access.authenticator() {
         Authenticator::AllowAll => return Ok(()),
         Authenticator::Transitional => true,
-        Authenticator::Password => false,
+        Authenticator::Certificate => {
+            return Err(bad_credentials("This node lets in by certificates, not by passwords"));
+        }
+        Authenticator::Password | Authenticator::CertificateOrPassword => false,
     };
     if is_lenient && name.is_empty() {
         return Ok(());
@@ -89,6 +93,37 @@ pub(crate) async fn log_in(
         Some(true) => session.log_in(name),
         Some(false) => return Err(bad_credentials(format!("{name} is not permitted to log in"))),
         None => return Err(bad_credentials(WRONG)),
+    }
+    Ok(())
+}
+
+/// The role that the certificate of a TLS connection stands for. `None`: it has shown none.
+pub(crate) fn certified_role(
+    processor: &Processor,
+    names: Option<Names<'_>>,
+) -> Result<String, CqlError> {
+    let Some(names) = names else {
+        return Err(bad_credentials(
+            "Clients log in by certificates here, and none was shown on this connection",
+        ));
+    };
+    let queries = processor.cluster().access().certificate_roles();
+    let role = queries.as_ref().and_then(|queries| queries.role(names));
+    role.map(str::to_owned).ok_or_else(|| {
+        bad_credentials(format!("By auth_certificate_role_queries no role is named by {names}"))
+    })
+}
+
+/// Logs a session in as the role that its certificate stands for.
+pub(crate) fn let_in(processor: &Processor, session: &Session, role: &str) -> Result<(), CqlError> {
+    let can_login = processor.cluster().access().state().role(role).map(|role| role.can_login);
+    match can_login {
+        Some(true) => session.log_in(role),
+        Some(false) => return Err(bad_credentials(format!("{role} is not permitted to log in"))),
+        None => {
+            let text = format!("Role {role}, which the certificate names, does not exist");
+            return Err(bad_credentials(text));
+        }
     }
     Ok(())
 }

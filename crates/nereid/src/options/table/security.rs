@@ -6,6 +6,7 @@ const AUTHENTICATORS: Words = &[
     "AllowAllAuthenticator",
     "PasswordAuthenticator",
     "CertificateAuthenticator",
+    "CertificateOrPasswordAuthenticator",
     "TransitionalAuthenticator",
     "SaslauthdAuthenticator",
 ];
@@ -69,8 +70,10 @@ pub(super) const ROWS: &[OptionRow] = &[
     .idle(),
     text("auth_superuser_name", "", "Superuser that is made where there is no such role"),
     text("auth_superuser_salted_password", "", "Hash of its password").secret(),
-    tree("auth_certificate_role_queries", "Which part of a certificate is a role: source, query")
-        .idle(),
+    tree(
+        "auth_certificate_role_queries",
+        "Which part of a certificate is a role: source, query; the common name of the subject",
+    ),
     text("auth_certificate_role_query", "", "Older form of auth_certificate_role_queries").idle(),
     number("permissions_validity_in_ms", "10000", "Milliseconds that a permission is kept")
         .live()
