@@ -114,7 +114,7 @@ impl Connection {
                     connection.logged_in();
                 }
                 Err(error) => {
-                    let address = connection.stream.peer_addr().ip();
+                    let address = connection.peer.ip();
                     let delay = connection.failures().add(address, Instant::now());
                     tracing::info!(target: "auth", %address, "a login failed: {error}");
                     sleep(delay).await;
@@ -133,7 +133,7 @@ impl Connection {
         let names = shown.map(|it| Names { subject: &it.subject, alternatives: &it.alternatives });
         let done = self.processor().log_in_by_certificate(&self.session, names);
         done.map_err(|error| {
-            let address = self.stream.peer_addr().ip();
+            let address = self.peer.ip();
             self.failures().add(address, Instant::now());
             tracing::info!(target: "auth", %address, "a login failed: {error}");
             self.refuse(stream, &error);

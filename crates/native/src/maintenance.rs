@@ -75,7 +75,8 @@ impl Server {
             tell(listener.path(), &stream);
             let (shard, stream) = (self.next_shard(), stream.detach());
             runtime::on_shard(shard, move || async move {
-                let server = runtime::local::get::<Server>();
+                // A server that has stopped takes nobody in.
+                let Some(server) = runtime::local::try_get::<Server>() else { return };
                 let number = server.next_number();
                 server.welcome(number, Instant::now(), stream.attach().into(), Peer::Maintenance);
             })

@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //!  - *not-one-byte-more*: nothing is read past the header, so what follows it is the client's.
-//!  - *said-or-ended*: a connection without a header that we understand is ended; nothing is guessed.
+//!  - *said-or-ended*: a connection without a header that we understand is ended; nothing is
+//!    guessed.
 //!  - *bounded-header*: a header has at most [`HEADER_BYTES_MAX`].
 //!
 //! Only who may be believed may reach the port: whoever does says where it is.
@@ -59,7 +60,9 @@ impl fmt::Display for Refused {
                 write!(f, "family {family:#04x}, which is not TCP over IPv4 or IPv6")
             }
             Refused::Short(bytes) => write!(f, "{bytes} bytes, too few for its addresses"),
-            Refused::Long(bytes) => write!(f, "a header of {bytes} bytes, above {HEADER_BYTES_MAX}"),
+            Refused::Long(bytes) => {
+                write!(f, "a header of {bytes} bytes, above {HEADER_BYTES_MAX}")
+            }
         }
     }
 }
@@ -219,5 +222,28 @@ mod tests {
         // What cannot become one is refused by its first byte.
         assert_eq!(parse(b"x"), Err(Refused::NoHeader));
         assert_eq!(parse(b"\r\n\r\nx"), Err(Refused::NoHeader));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_header_is_whole_or_none(
+            command in 0x1eu8..0x24,
+            family in proptest::sample::select(vec![0x00u8, 0x11, 0x12, 0x21]),
+            body in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+            cut in 0usize..80,
+        ) {
+            let whole = header(command, family, &body);
+            let bytes = &whole[..cut.min(whole.len())];
+            match parse(bytes) {
+                Ok(Parsed::Needs(more)) => {
+                    assert!(bytes.len() < more && more <= HEADER_BYTES_MAX);
+                }
+                Ok(Parsed::Header { bytes: used, client }) => {
+                    assert_eq!((used, bytes.len()), (whole.len(), whole.len()));
+                    assert_eq!(client.is_some(), command == 0x21);
+                }
+                Err(refused) => assert_eq!(parse(&whole), Err(refused)),
+            }
+        }
     }
 }

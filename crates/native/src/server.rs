@@ -11,7 +11,9 @@
 
 use crate::admission::{self, Admission, Counters, Limits};
 use crate::connection::Connection;
+use crate::doors::{Bound, Choice, Door, Ports};
 use crate::handshake::{self, Handshakes};
+use crate::introduction::Introductions;
 use crate::level::Tallies;
 use crate::login::Failures;
 use crate::maintenance;
@@ -54,13 +56,10 @@ const KEEPALIVE: Keepalive =
 /// The settings of CQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The plain port; port 0 takes a free one. `None`: not served.
-    pub plain: Option<SocketAddr>,
-    /// The port where the source port chooses the shard.
-    pub shard_aware: Option<SocketAddr>,
-    /// The same two with TLS, as [`ENCRYPTION`] says.
-    pub encrypted: Option<SocketAddr>,
-    pub encrypted_shard_aware: Option<SocketAddr>,
+    /// The ports for clients; port 0 takes a free one. Encryption is as [`ENCRYPTION`] says.
+    pub direct: Ports,
+    /// The ports for proxies, which say first where a client is.
+    pub proxied: Ports,
     /// Whether silent clients are asked whether they are there.
     pub keepalive: bool,
     /// Whether drivers are told of shards.
@@ -69,43 +68,6 @@ pub struct Config {
     pub body_bytes_max: usize,
     /// What may be under way on a shard.
     pub limits: Limits,
-}
-
-/// The addresses that are listened on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
-    pub plain: Option<SocketAddr>,
-    pub shard_aware: Option<SocketAddr>,
-    pub encrypted: Option<SocketAddr>,
-    pub encrypted_shard_aware: Option<SocketAddr>,
-}
-
-impl Bound {
-    /// The addresses, with how a connection to them is served.
-    pub fn doors(&self) -> impl Iterator<Item = (SocketAddr, Door)> {
-        let door = |encrypted, choice| Door { encrypted, choice };
-        let all = [
-            (self.plain, door(false, Choice::InTurn)),
-            (self.shard_aware, door(false, Choice::SourcePort)),
-            (self.encrypted, door(true, Choice::InTurn)),
-            (self.encrypted_shard_aware, door(true, Choice::SourcePort)),
-        ];
-        all.into_iter().filter_map(|(address, door)| Some((address?, door)))
-    }
-}
-
-/// How the connections of a port are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Door {
-    pub encrypted: bool,
-    pub choice: Choice,
-}
-
-/// How a connection's shard is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    InTurn,
-    SourcePort,
 }
 
 /// The connections of one shard. Lives in `runtime::local`.
@@ -120,10 +82,11 @@ pub struct Server {
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     strangers: Strangers,
+    pub(crate) introductions: Introductions,
     /// Tells connections in their handshake to end.
-    shaking: Notify,
+    pub(crate) shaking: Notify,
     next_shard: Cell<u16>,
-    serving: Scope,
+    pub(crate) serving: Scope,
     /// Looks after the connections.
     watching: Scope,
     /// On shard 0: accepts, while clients are let in.
@@ -156,6 +119,7 @@ impl Server {
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
             strangers: Strangers::default(),
+            introductions: Introductions::default(),
             shaking: Notify::new(),
             next_shard: Cell::new(0),
             serving: Scope::new(),
@@ -181,6 +145,7 @@ impl Server {
                 runtime::time::sleep(strangers::PERIOD).await;
                 let Some(server) = watched.upgrade() else { return };
                 server.strangers.end_late(Instant::now());
+                server.introductions.strangers.end_late(Instant::now());
             }
         });
         server
@@ -192,25 +157,24 @@ impl Server {
         assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
         let (known, config) = (self.bound.get(), &self.config);
         let mut listeners = Vec::new();
-        let mut bind = |known: Option<SocketAddr>, wanted: Option<SocketAddr>| {
-            let Some(address) = known.or(wanted) else { return Ok(None) };
+        let mut bind = |address| {
             let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
             let listener = TcpListener::bind(address, options)?;
             let bound = listener.local_addr();
             listeners.push(listener);
-            Ok(Some(bound))
+            Ok::<_, NetError>(bound)
         };
         let bound = Bound {
-            plain: bind(known.plain, config.plain)?,
-            shard_aware: bind(known.shard_aware, config.shard_aware)?,
-            encrypted: bind(known.encrypted, config.encrypted)?,
-            encrypted_shard_aware: bind(known.encrypted_shard_aware, config.encrypted_shard_aware)?,
+            direct: known.direct.or(config.direct).try_map(&mut bind)?,
+            proxied: known.proxied.or(config.proxied).try_map(&mut bind)?,
         };
         let told = |address: Option<SocketAddr>| {
             address.map(|address| address.port()).filter(|_| config.tells_shards)
         };
-        let (plain, encrypted) = (told(bound.shard_aware), told(bound.encrypted_shard_aware));
-        let ports = ShardAware { plain, encrypted };
+        let ports = ShardAware {
+            plain: told(bound.direct.shard_aware),
+            encrypted: told(bound.direct.encrypted_shard_aware),
+        };
         runtime::on_all_shards(move || async move {
             runtime::local::get::<Server>().shard_aware.set(ports);
         })
@@ -313,7 +277,7 @@ impl Server {
     /// What was let in on this shard, what was not, and what is under way.
     pub fn admission_counters(&self) -> Counters {
         let handshakes_blocked = self.handshakes.blocked();
-        let strangers_ended = self.strangers.ended();
+        let strangers_ended = self.strangers.ended() + self.introductions.strangers.ended();
         Counters { handshakes_blocked, strangers_ended, ..self.admission.counters() }
     }
 
@@ -362,16 +326,33 @@ impl Server {
                     continue;
                 }
             };
-            let shard = match door.choice {
-                Choice::SourcePort => peer.port() % runtime::shard_count(),
-                Choice::InTurn => self.next_shard(),
-            };
-            let stream = stream.detach();
-            runtime::on_shard(shard, move || async move {
-                runtime::local::get::<Server>().serve(stream, door);
-            })
-            .await;
+            match door.proxied {
+                true => self.introduce(stream, door),
+                false => self.hand_over(stream, peer, door, Instant::now()).await,
+            }
         }
+    }
+
+    /// Gives a connection to the shard that serves it. `address`: where the client is.
+    pub(crate) async fn hand_over(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        door: Door,
+        since: Instant,
+    ) {
+        let shard = match door.choice {
+            Choice::SourcePort => address.port() % runtime::shard_count(),
+            Choice::InTurn => self.next_shard(),
+        };
+        let (stream, peer) = (stream.detach(), Peer::Client(address));
+        runtime::on_shard(shard, move || async move {
+            // A server that has stopped takes nobody in.
+            if let Some(server) = runtime::local::try_get::<Server>() {
+                server.serve(stream, peer, door, since);
+            }
+        })
+        .await;
     }
 
     /// Out of descriptors, most likely: those in use go on.
@@ -399,10 +380,8 @@ impl Server {
         assert!(before.is_none(), "one maintenance socket is opened");
     }
 
-    fn serve(self: &Rc<Self>, stream: DetachedStream, door: Door) {
-        let number = self.next_number();
-        let (tcp, since) = (stream.attach(), Instant::now());
-        let peer = Peer::Client(tcp.peer_addr());
+    fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, door: Door, since: Instant) {
+        let (number, tcp) = (self.next_number(), stream.attach());
         if self.config.keepalive
             && let Err(error) = tcp.set_keepalive(KEEPALIVE)
         {

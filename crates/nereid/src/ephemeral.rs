@@ -72,11 +72,12 @@ pub(crate) fn adjust(values: &mut Values, folder: &Folder) {
 /// The one line on stdout.
 pub(crate) fn line(bound: native::Bound, api: Option<SocketAddr>, folder: &Path) -> String {
     let port = |address: Option<SocketAddr>| address.map(|address| address.port());
-    let plain = bound.plain.or(bound.encrypted);
+    let ports = bound.direct;
+    let plain = ports.plain.or(ports.encrypted);
     serde_json::json!({
         "host": plain.map(|address| address.ip().to_string()),
         "port": port(plain),
-        "shard_aware_port": port(bound.shard_aware.or(bound.encrypted_shard_aware)),
+        "shard_aware_port": port(ports.shard_aware.or(ports.encrypted_shard_aware)),
         "api_port": port(api),
         "pid": std::process::id(),
         "workdir": folder.display().to_string(),

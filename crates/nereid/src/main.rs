@@ -22,6 +22,7 @@ mod node;
 mod notify;
 mod options;
 mod perf;
+mod ports;
 mod reread;
 mod server;
 mod tables;

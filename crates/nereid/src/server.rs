@@ -14,6 +14,7 @@ use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
 use crate::options::{Values, contradictions};
+use crate::ports;
 use crate::reread;
 use crate::version::version;
 use native::Server;
@@ -347,9 +348,10 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
             native::Choice::InTurn => "non-shard-aware",
             native::Choice::SourcePort => "shard-aware",
         };
+        let proxied = if door.proxied { ", proxy protocol" } else { "" };
         tracing::info!(
             target: "cql_server",
-            "Starting listening for CQL clients on {address} ({encrypted}, {kind})"
+            "Starting listening for CQL clients on {address} ({encrypted}, {kind}{proxied})"
         );
     }
     Ok(bound)
@@ -441,32 +443,12 @@ pub(crate) fn runtime_config(values: &Values) -> Result<runtime::Config, String>
 
 /// Reads the settings of CQL from the options. The error names the option.
 pub(crate) fn native_config(values: &Values, shards: u16) -> Result<native::Config, String> {
-    let ip = node::address(values, "rpc_address")?;
-    let port = |name: &str| match values.text(name) {
-        "" | "null" => Ok(None),
-        text => match text.parse::<u16>() {
-            Ok(port) => Ok(Some(SocketAddr::new(ip, port))),
-            Err(_) => Err(format!("option {name}: not a port: {text}")),
-        },
-    };
-    let serves = values.flag("start_native_transport");
-    let tells_shards = values.flag("enable_shard_aware_drivers");
-    let plain = port("native_transport_port")?.filter(|_| serves);
-    let shard_aware = port("native_shard_aware_transport_port")?.filter(|_| serves && tells_shards);
-    let encrypts = encryption::wanted(values, native::server::ENCRYPTION)?.is_some();
-    let sister = port("native_transport_port_ssl")?.filter(|_| serves);
-    let (plain, encrypted) = encryption::ports(encrypts, plain, sister);
-    let sister = port("native_shard_aware_transport_port_ssl")?;
-    let sister = sister.filter(|_| serves && tells_shards);
-    let (shard_aware, encrypted_shard_aware) = encryption::ports(encrypts, shard_aware, sister);
     let megabytes = values.integer("native_transport_max_frame_size_in_mb").clamp(1, 256);
     Ok(native::Config {
-        plain,
-        shard_aware,
-        encrypted,
-        encrypted_shard_aware,
+        direct: ports::direct(values)?,
+        proxied: ports::proxied(values)?,
         keepalive: values.flag("rpc_keepalive"),
-        tells_shards,
+        tells_shards: values.flag("enable_shard_aware_drivers"),
         body_bytes_max: (megabytes as usize) << 20,
         limits: admission_limits(values, shards)?,
     })

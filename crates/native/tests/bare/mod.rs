@@ -1,7 +1,7 @@
 //! Bare clients of a served node, for the tests of this folder.
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use native::{Config, Limits, Server};
+use native::{Config, Limits, Ports, Server};
 use runtime::net::TcpStream;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -132,10 +132,11 @@ pub(crate) async fn serve(env: &CqlEnv, limits: Limits, value_bytes: usize) -> (
     let value = "x".repeat(value_bytes);
     env.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{value}')")).await;
     let config = Config {
-        plain: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
-        shard_aware: None,
-        encrypted: None,
-        encrypted_shard_aware: None,
+        direct: Ports {
+            plain: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
+            ..Ports::default()
+        },
+        proxied: Ports::default(),
         keepalive: false,
         tells_shards: false,
         body_bytes_max: 16 << 20,
@@ -143,5 +144,5 @@ pub(crate) async fn serve(env: &CqlEnv, limits: Limits, value_bytes: usize) -> (
     };
     let server = Server::start(config);
     let bound = server.listen().await.expect("a port");
-    (server, bound.plain.expect("a port").port())
+    (server, bound.direct.plain.expect("a port").port())
 }

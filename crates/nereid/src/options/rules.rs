@@ -100,6 +100,10 @@ const LISTENERS: &[(&str, &str)] = &[
     ("rpc_address", "native_transport_port_ssl"),
     ("rpc_address", "native_shard_aware_transport_port"),
     ("rpc_address", "native_shard_aware_transport_port_ssl"),
+    ("rpc_address", "native_transport_port_proxy_protocol"),
+    ("rpc_address", "native_transport_port_ssl_proxy_protocol"),
+    ("rpc_address", "native_shard_aware_transport_port_proxy_protocol"),
+    ("rpc_address", "native_shard_aware_transport_port_ssl_proxy_protocol"),
     ("api_address", "api_port"),
     ("prometheus_address", "prometheus_port"),
     ("alternator_address", "alternator_port"),
@@ -112,7 +116,7 @@ fn same_ports(values: &Values) -> Vec<Fault> {
         let port = values.integer(name);
         for (other_address, other) in &LISTENERS[..at] {
             // A port and its encrypted sister may be one: then it is encrypted.
-            let are_sisters = name.strip_suffix("_ssl") == Some(*other);
+            let are_sisters = name.contains("_ssl") && name.replacen("_ssl", "", 1) == *other;
             let is_same_port = port != 0 && port == values.integer(other) && !are_sisters;
             let (here, there) = (values.text(address), values.text(other_address));
             if is_same_port && do_overlap(here, there) {
@@ -208,18 +212,19 @@ fn names(values: &Values) -> Vec<Fault> {
 mod tests {
     use super::*;
 
+    /// What is said of these options.
+    fn check(given: &[(&str, &str)], expected: &[&str]) {
+        let mut values = Values::default();
+        for (name, value) in given {
+            values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
+        }
+        let said: Vec<String> = contradictions(&values).iter().map(ToString::to_string).collect();
+        assert_eq!(said, expected, "{given:?}");
+        assert_eq!(values.unasked().len(), given.len(), "looking is not asking");
+    }
+
     #[test]
     fn contradictions_are_told_with_the_options_that_make_them() {
-        let check = |given: &[(&str, &str)], expected: &[&str]| {
-            let mut values = Values::default();
-            for (name, value) in given {
-                values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
-            }
-            let said: Vec<String> =
-                contradictions(&values).iter().map(ToString::to_string).collect();
-            assert_eq!(said, expected, "{given:?}");
-            assert_eq!(values.unasked().len(), given.len(), "looking is not asking");
-        };
         check(&[], &[]);
         check(
             &[("batch_size_warn_threshold_in_kb", "2000")],
@@ -275,5 +280,16 @@ mod tests {
         );
         check(&[("memory", "0")], &["option memory: a node needs some"]);
         check(&[("workdir", "")], &["option workdir: nothing is given"]);
+    }
+
+    #[test]
+    fn a_port_is_no_port_twice() {
+        let proxied = "native_transport_port_proxy_protocol";
+        check(&[(proxied, "29042"), ("native_transport_port_ssl_proxy_protocol", "29042")], &[]);
+        check(
+            &[(proxied, "9042")],
+            &["option native_transport_port_proxy_protocol: 9042 is the port of \
+               native_transport_port too, on 127.0.0.1"],
+        );
     }
 }

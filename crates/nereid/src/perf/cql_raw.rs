@@ -44,10 +44,8 @@ async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
 async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let config = native::Config {
-        plain: Some(any),
-        shard_aware: None,
-        encrypted: None,
-        encrypted_shard_aware: None,
+        direct: native::Ports { plain: Some(any), ..native::Ports::default() },
+        proxied: native::Ports::default(),
         ..crate::server::native_config(&bench.values, bench.shards)?
     };
     runtime::on_all_shards(move || {
@@ -59,7 +57,7 @@ async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
     .await;
     let bound = runtime::local::get::<native::Server>().listen().await;
     let bound = bound.map_err(|error| error.to_string())?;
-    bound.plain.ok_or("no port".to_string())
+    bound.direct.plain.ok_or("no port".to_string())
 }
 
 async fn run(options: &Options, shards: u16, address: SocketAddr) -> Result<(), String> {

@@ -102,6 +102,10 @@ fn listeners(values: &Values) -> Vec<(&'static str, SocketAddr)> {
         ("native_transport_port_ssl", "rpc_address"),
         ("native_shard_aware_transport_port", "rpc_address"),
         ("native_shard_aware_transport_port_ssl", "rpc_address"),
+        ("native_transport_port_proxy_protocol", "rpc_address"),
+        ("native_transport_port_ssl_proxy_protocol", "rpc_address"),
+        ("native_shard_aware_transport_port_proxy_protocol", "rpc_address"),
+        ("native_shard_aware_transport_port_ssl_proxy_protocol", "rpc_address"),
         ("api_port", "api_address"),
         ("prometheus_port", "prometheus_address"),
     ];

@@ -22,15 +22,22 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Port of CQL where the source port chooses the shard; empty: not served",
     ),
     port("native_shard_aware_transport_port_ssl", "", "The same, encrypted"),
-    port("native_transport_port_proxy_protocol", "", "Port of CQL behind a proxy").idle(),
-    port("native_transport_port_ssl_proxy_protocol", "", "The same, encrypted").idle(),
+    port(
+        "native_transport_port_proxy_protocol",
+        "",
+        "Port of CQL for proxies that say where clients are (PROXY protocol, version 2)",
+    ),
+    port("native_transport_port_ssl_proxy_protocol", "", "The same, encrypted after that"),
     port(
         "native_shard_aware_transport_port_proxy_protocol",
         "",
-        "Port of CQL behind a proxy where the source port chooses the shard",
-    )
-    .idle(),
-    port("native_shard_aware_transport_port_ssl_proxy_protocol", "", "The same, encrypted").idle(),
+        "The same where the source port that they say chooses the shard",
+    ),
+    port(
+        "native_shard_aware_transport_port_ssl_proxy_protocol",
+        "",
+        "The same, encrypted after that",
+    ),
     flag("start_native_transport", "true", "Serve CQL"),
     flag("enable_shard_aware_drivers", "true", "Tell drivers of the shards"),
     number("native_transport_max_frame_size_in_mb", "256", "Largest request, in MiB"),
