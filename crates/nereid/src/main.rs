@@ -21,6 +21,7 @@ mod metrics;
 mod node;
 mod notify;
 mod options;
+mod patience;
 mod perf;
 mod ports;
 mod reread;

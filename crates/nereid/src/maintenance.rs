@@ -45,7 +45,7 @@ pub(crate) async fn open(socket: &Socket) -> Result<(), String> {
     let opened = runtime::local::get::<Server>().open_maintenance(socket).await;
     opened.map_err(|error| format!("option {SOCKET}: {path}: {error}"))?;
     tracing::info!(
-        target: "maintenance_socket",
+        target: "cql_server",
         "Starting listening for maintenance CQL clients on {path}"
     );
     Ok(())

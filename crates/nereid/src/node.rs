@@ -42,7 +42,11 @@ pub(crate) async fn start(config: Config) -> Result<(), String> {
     cluster.secure(config.access).await?;
     Processor::start(config.processor).await;
     audit::start(config.audit).await?;
-    runtime::on_all_shards(|| async { crate::limits::provide() }).await;
+    let provide = || async {
+        crate::limits::provide();
+        crate::patience::provide();
+    };
+    runtime::on_all_shards(provide).await;
     match Settings::of_shard().refused().into_iter().next() {
         Some(text) => Err(text),
         None => Ok(()),
@@ -54,6 +58,7 @@ pub(crate) fn refused_settings(values: &Values) -> Vec<String> {
     let settings = Settings::default();
     offers(values).into_iter().for_each(|offer| settings.offer(offer));
     crate::limits::check(&settings);
+    crate::patience::register(&settings);
     query::Options::check(&settings);
     query::Audit::check(&settings);
     settings.refused()

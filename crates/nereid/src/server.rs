@@ -14,6 +14,7 @@ use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
 use crate::options::{Values, contradictions};
+use crate::patience;
 use crate::ports;
 use crate::reread;
 use crate::version::version;
@@ -39,7 +40,6 @@ struct Plan {
     prometheus: Option<admin::Config>,
     values: Values,
     workdir: std::path::PathBuf,
-    patience: Duration,
     /// Whether stdout belongs to whoever started an ephemeral node.
     ephemeral: bool,
     /// The process that started us.
@@ -96,9 +96,6 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
         api: http_config(&values, "api")?,
         prometheus: http_config(&values, "prometheus")?,
         workdir: node::workdir(&values),
-        patience: Duration::from_secs(
-            values.integer("request_timeout_on_shutdown_in_seconds").max(0) as u64,
-        ),
         values,
         ephemeral,
         parent: rustix::process::getppid(),
@@ -209,7 +206,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     for server in [api, prometheus].into_iter().flatten() {
         server.stop().await;
     }
-    let patience = plan.patience;
+    let patience = patience::now();
     runtime::on_all_shards(move || async move {
         runtime::local::get::<Server>().stop(patience).await;
         runtime::local::clear::<Server>();
@@ -253,7 +250,7 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let Some(config) = plan.api else { return Ok(None) };
     let cluster = runtime::local::get::<cluster::Cluster>();
     let is_shut = maintenance::is_mode(&plan.values);
-    let transport = Rc::new(Listeners { patience: plan.patience, is_shut });
+    let transport = Rc::new(Listeners { is_shut });
     let console = crate::console::console(cluster.clone(), version());
     let (default, levels) =
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
@@ -268,8 +265,6 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
 
 /// The listeners of CQL, as the REST API opens and closes them.
 struct Listeners {
-    /// For requests under way.
-    patience: Duration,
     /// Whether the node is in maintenance mode.
     is_shut: bool,
 }
@@ -297,10 +292,9 @@ impl admin::Transport for Listeners {
     }
 
     fn close(&self) -> admin::Moved {
-        let patience = self.patience;
-        Box::pin(async move {
+        Box::pin(async {
             let server = runtime::local::try_get::<Server>().ok_or("the node starts or stops")?;
-            server.close(patience).await;
+            server.close(patience::now()).await;
             Ok(())
         })
     }

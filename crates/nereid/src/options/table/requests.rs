@@ -15,7 +15,8 @@ pub(super) const TIMES: &[OptionRow] = &[
         "request_timeout_on_shutdown_in_seconds",
         "30",
         "What is under way when the node stops, in seconds",
-    ),
+    )
+    .live(),
     number("failure_detector_timeout_in_ms", "20000", "Until a silent node is down").live().idle(),
     number("direct_failure_detector_ping_timeout_in_ms", "600", "One ping").live().idle(),
     number("phi_convict_threshold", "8", "Older form of failure_detector_timeout_in_ms").idle(),
