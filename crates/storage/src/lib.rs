@@ -57,7 +57,7 @@ mod whole;
 
 pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
-pub use cache::RowCacheStats;
+pub use cache::{CacheLookups, RowCacheStats};
 pub use compaction::{
     CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace,
     PaceStats, RunningCompaction, Upkeep, UpkeepDone,

@@ -5,9 +5,9 @@ use crate::read::Begun;
 use crate::shard::Shard;
 use crate::table::Table;
 use crate::{
-    CompactionStats, Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites, Log, Pace,
-    PartitionGuard, RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag, SourceOptions,
-    StartError, StorageError, WriteError, compaction, flush, replay, snapshot,
+    CacheLookups, CompactionStats, Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites,
+    Log, Pace, PartitionGuard, RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag,
+    SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay, snapshot,
 };
 use model::{TableId, TableSchema, TabletMap, Token};
 use mutation::FrozenMutation;
@@ -68,6 +68,10 @@ pub struct TableStats {
     pub memtable_bytes: u64,
     /// Partitions of memtables.
     pub memtable_partitions: u64,
+    /// Memtables that were sealed, to be written, since the table was opened.
+    pub memtables_sealed: u64,
+    /// Partitions that reads looked for in the row cache, since the table was opened.
+    pub cache_lookups: CacheLookups,
     /// SSTables.
     pub sstables: u64,
     /// Bytes of the data files of the SSTables.
@@ -416,9 +420,13 @@ impl Storage {
     /// The state of a table.
     pub fn table_stats(&self, id: TableId) -> Option<TableStats> {
         let table = self.shard.table(id)?;
-        let mut stats = TableStats::default();
+        let memtables_sealed = table.sealed_count.get();
+        let mut stats = TableStats { memtables_sealed, ..TableStats::default() };
         for tablet in &table.tablets {
             stats.pending_compactions += tablet.look.pending() as u64;
+            let lookups = tablet.cache.as_ref().map(|cache| cache.lookups()).unwrap_or_default();
+            stats.cache_lookups.hits += lookups.hits;
+            stats.cache_lookups.misses += lookups.misses;
             for memtable in tablet.memtables() {
                 stats.memtable_bytes += memtable.bytes() as u64;
                 stats.memtable_partitions += memtable.partition_count() as u64;

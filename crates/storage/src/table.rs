@@ -83,6 +83,8 @@ pub(crate) struct Table {
     /// SSTables that are not in the set any more, and that other shards may have
     /// (`compaction::reshard`).
     pub(crate) let_go: RefCell<Vec<Descriptor>>,
+    /// So many of its memtables were sealed.
+    pub(crate) sealed_count: Cell<u64>,
 }
 
 /// What of its shard a table takes memory of.
@@ -178,6 +180,7 @@ impl Table {
             in_doubt: Cell::new(false),
             unremoved: RefCell::default(),
             let_go: RefCell::default(),
+            sealed_count: Cell::new(0),
         }
     }
 
@@ -235,6 +238,7 @@ impl Table {
         let fresh = Rc::new(Memtable::counted(self.order.clone(), self.dirty.clone()));
         let full = tablet.active.replace(fresh);
         full.seal();
+        self.sealed_count.set(self.sealed_count.get() + 1);
         tablet.sealed.borrow_mut().push(full.clone());
         Some(full)
     }

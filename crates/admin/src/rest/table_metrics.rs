@@ -31,9 +31,6 @@ pub(super) fn operations(api: &mut Api) {
     latencies(api);
     let why = "is not counted by table";
     for (name, summary) in [
-        ("memtable_switch_count", "Memtables that were written"),
-        ("row_cache_hit", "Reads that the row cache answered"),
-        ("row_cache_miss", "Reads that it did not"),
         ("sstables_per_read_histogram", "SSTables that reads looked at"),
         ("tombstone_scanned_histogram", "Deletions that reads met"),
         ("live_scanned_histogram", "Rows that reads met"),
@@ -104,6 +101,15 @@ fn sums(api: &mut Api) {
     }
     add(api, "memtable_columns_count", "Partitions of memtables", |storage, table| {
         stats(storage, table).memtable_partitions
+    });
+    add(api, "memtable_switch_count", "Memtables that were to be written", |storage, table| {
+        stats(storage, table).memtables_sealed
+    });
+    add(api, "row_cache_hit", "Partitions that the row cache knew", |storage, table| {
+        stats(storage, table).cache_lookups.hits
+    });
+    add(api, "row_cache_miss", "Partitions that it did not", |storage, table| {
+        stats(storage, table).cache_lookups.misses
     });
     add(api, "pending_flushes", "Memtables that are to be written", |storage, table| {
         storage.pending_flushes(table) as u64

@@ -121,7 +121,8 @@ impl RowCache {
         range: (Token, Token),
     ) -> Rc<TabletCache> {
         let id = self.store.borrow_mut().add_tablet(order.clone(), range);
-        Rc::new(TabletCache { cache: self.clone(), id, order })
+        let lookups = Cell::default();
+        Rc::new(TabletCache { cache: self.clone(), id, order, lookups })
     }
 
     /// Counts rows that a reader found here, and rows that it read below.
@@ -143,6 +144,16 @@ pub(crate) struct TabletCache {
     cache: Rc<RowCache>,
     id: TabletId,
     order: Rc<ClusteringOrder>,
+    lookups: Cell<CacheLookups>,
+}
+
+/// Partitions that were looked up in what is cached of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheLookups {
+    /// Something was known of them.
+    pub hits: u64,
+    /// Nothing was.
+    pub misses: u64,
 }
 
 /// All of a partition, borrowed from the cache.
@@ -188,6 +199,19 @@ pub(crate) enum NextKey {
 
 /// Reading.
 impl TabletCache {
+    /// Partitions that were looked up since the table was opened.
+    pub(crate) fn lookups(&self) -> CacheLookups {
+        self.lookups.get()
+    }
+
+    #[inline]
+    fn note_lookup(&self, store: &Store, found: bool) {
+        store.stats.add_lookup(found);
+        let mut lookups = self.lookups.get();
+        *(if found { &mut lookups.hits } else { &mut lookups.misses }) += 1;
+        self.lookups.set(lookups);
+    }
+
     /// Calls `read` with all of a partition, if all of it is known and in one object, or it is
     /// known not to exist. Allocates nothing. `read` must not change the cache.
     pub(crate) fn with_whole<R>(
@@ -199,7 +223,7 @@ impl TabletCache {
         let index = &store.tablet(self.id).index;
         if let Some((handle, view)) = index.whole(&store.arena, key) {
             store.arena.touch(handle);
-            store.stats.add_lookup(true);
+            self.note_lookup(&store, true);
             let (tombstone, static_row) = (view.tombstone, view.static_row);
             let marks = Marks::default();
             let run = view.run().marking(&marks);
@@ -212,7 +236,7 @@ impl TabletCache {
             return Some(result);
         }
         if let Known::Absent = index.lookup(&store.arena, key) {
-            store.stats.add_lookup(true);
+            self.note_lookup(&store, true);
             return Some(read(Whole::ABSENT));
         }
         None
@@ -243,7 +267,7 @@ impl TabletCache {
     pub(crate) fn find(&self, key: &DecoratedKey) -> Found {
         let store = self.cache.store.borrow();
         let known = store.lookup(self.id, key);
-        store.stats.add_lookup(!matches!(known, Known::Nothing));
+        self.note_lookup(&store, !matches!(known, Known::Nothing));
         match known {
             Known::Nothing => Found::Unknown,
             Known::Absent => Found::Absent,
@@ -264,7 +288,7 @@ impl TabletCache {
 
     /// Counts a partition that was looked up and not known.
     pub(crate) fn count_miss(&self) {
-        self.cache.store.borrow().stats.add_lookup(false);
+        self.note_lookup(&self.cache.store.borrow(), false);
     }
 
     /// Whether something is known of a partition.

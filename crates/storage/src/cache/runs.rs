@@ -64,7 +64,7 @@ impl TabletCache {
         };
         let result = read(&view)?;
         let read = view.read.take();
-        store.stats.add_lookup(true);
+        self.note_lookup(&store, true);
         store.stats.add_rows_read(read.iter().map(|(_, rows)| rows.len()).sum(), 0);
         read.iter().for_each(|(handle, _)| store.arena.touch(*handle));
         drop(store);
