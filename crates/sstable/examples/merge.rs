@@ -105,7 +105,9 @@ impl Merge<'_> {
             let source = table.read_checked(Scope::Range { start, end }, Slice::full(), access);
             Box::new(source) as Box<dyn Source>
         });
-        let mut source = reader::merge(self.schema.clone(), Direction::Forward, sources.collect());
+        let counts = reader::MergeCounts::new(tables.len());
+        let (schema, sources) = (self.schema.clone(), sources.collect());
+        let mut source = reader::merge_counted(schema, Direction::Forward, sources, &counts);
         let mut writer = self.writer(IoClass::Compaction).await;
         let mut filter = CompactionFilter::new(0, Box::new(|_| Outside::UNKNOWN));
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
