@@ -177,6 +177,8 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     };
     runtime::on_all_shards(provide).await;
     tell_idle(&plan.values);
+    // Who is told that the node is ready may end it, in order.
+    runtime::signal::keep();
     tell_ready(&plan.values);
     if plan.ephemeral {
         let api = api.as_ref().map(admin::Server::bound);

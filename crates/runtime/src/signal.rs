@@ -68,7 +68,14 @@ fn take() -> Option<Signal> {
     None
 }
 
-/// The next signal. From the first call on these signals end the process no more. On shard 0.
+/// From now on these signals end the process no more: they wait to be taken by [`wait`].
+pub fn keep() {
+    if port::current().is_none() {
+        let _ = install();
+    }
+}
+
+/// The next signal. From the first call on they are kept, as by [`keep`]. On shard 0.
 pub async fn wait() -> Signal {
     if let Some(port) = port::current() {
         return std::future::poll_fn(|cx| port.poll_signal(cx)).await;
