@@ -24,6 +24,7 @@ mod options;
 mod patience;
 mod perf;
 mod ports;
+mod relabel;
 mod reread;
 mod server;
 mod tables;

@@ -18,6 +18,7 @@ use crate::patience;
 use crate::ports;
 use crate::reread;
 use crate::version::version;
+use admin::metrics::relabel::{Relabelling, Rules};
 use native::Server;
 use runtime::signal::Signal;
 use runtime::sync::Notify;
@@ -38,6 +39,8 @@ struct Plan {
     maintenance: Option<native::Socket>,
     api: Option<admin::Config>,
     prometheus: Option<admin::Config>,
+    /// How metrics are labelled at first.
+    rules: Rules,
     values: Values,
     workdir: std::path::PathBuf,
     /// Whether stdout belongs to whoever started an ephemeral node.
@@ -95,6 +98,7 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
         maintenance: maintenance::socket(&values)?,
         api: http_config(&values, "api")?,
         prometheus: http_config(&values, "prometheus")?,
+        rules: crate::relabel::rules(&values)?,
         workdir: node::workdir(&values),
         values,
         ephemeral,
@@ -313,6 +317,7 @@ fn start_metrics(plan: &Plan) -> Result<Option<admin::Server>, String> {
         (false, true) => Tables::Summed,
         (false, false) => Tables::No,
     };
+    Relabelling::of_shard().set(plan.rules.clone());
     let gather = Box::new(move |filter| Box::pin(crate::metrics::gather(filter, tables)) as _);
     let service = admin::Service::Metrics(admin::metrics::Metrics { prefix, gather });
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
@@ -390,6 +395,7 @@ pub(crate) fn refusals(values: &Values) -> Vec<String> {
         maintenance::socket(values).map(drop),
         http_config(values, "api").map(drop),
         http_config(values, "prometheus").map(drop),
+        crate::relabel::rules(values).map(drop),
         check_options(values),
     ];
     let mut texts: Vec<String> = checked.into_iter().filter_map(Result::err).collect();

@@ -1,6 +1,8 @@
-//! Which samples a request wants.
+//! Which samples a request wants, of those that there are after the rules of the operator.
 
+use super::relabel::Rules;
 use regex_lite::{Regex, RegexBuilder};
+use std::sync::Arc;
 
 /// Patterns may have so many characters, and take so many bytes of memory.
 const PATTERN_CHARS_MAX: usize = 1024;
@@ -17,6 +19,7 @@ pub struct Filter {
     labels: Vec<(String, Regex)>,
     tells_help: bool,
     aggregates: bool,
+    rules: Arc<Rules>,
 }
 
 impl Filter {
@@ -24,15 +27,16 @@ impl Filter {
     /// regular expression of the whole value. The error says what is wrong with which.
     pub(crate) fn parse<'p>(
         prefix: &str,
+        rules: Arc<Rules>,
         parameters: impl Iterator<Item = (&'p str, &'p str)>,
     ) -> Result<Filter, String> {
-        let mut filter = Filter::all(prefix);
+        let mut filter = Filter { rules, ..Filter::all(prefix) };
         for (name, value) in parameters {
             match name {
                 "__name__" => filter.names.push(value.to_string()),
                 "__help__" => filter.tells_help = flag(name, value)?,
                 "__aggregate__" => filter.aggregates = flag(name, value)?,
-                _ if super::LABELS.contains(&name) => {
+                _ if super::LABELS.contains(&name) || filter.rules.make(name) => {
                     filter.labels.push((name.to_string(), pattern(name, value)?));
                 }
                 _ => {
@@ -58,12 +62,18 @@ impl Filter {
             labels: Vec::new(),
             tells_help: true,
             aggregates: true,
+            rules: Arc::default(),
         }
     }
 
     /// What comes before each name.
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// What the operator says of samples.
+    pub(super) fn rules(&self) -> &Arc<Rules> {
+        &self.rules
     }
 
     /// Whether help texts are wanted.
@@ -96,7 +106,7 @@ impl Filter {
     /// Whether a sample with these labels is wanted.
     pub(crate) fn passes<'l>(
         &self,
-        labels: impl Iterator<Item = (&'static str, &'l str)> + Clone,
+        labels: impl Iterator<Item = (&'l str, &'l str)> + Clone,
     ) -> bool {
         self.labels.iter().all(|(name, pattern)| {
             let mut named = labels.clone().filter(|(label, _)| label == name);

@@ -2,7 +2,8 @@
 //!
 //! Every shard writes its samples as lines of a [`Sheet`], in its own turn; here the sheets are put
 //! together family by family, in the text format, version 0.0.4. A [`Filter`], made of the
-//! parameters of the request, says which samples are wanted.
+//! parameters of the request, says which samples are wanted; [`relabel`] has the rules of the
+//! operator for what they are called.
 //!
 //! Invariants
 //!  - *one-help*: samples of one name have one kind and one help text, those of the first.
@@ -13,6 +14,7 @@
 //! it with the parser of Prometheus' own Python client.
 
 mod filter;
+pub mod relabel;
 mod sheet;
 
 pub use filter::Filter;
@@ -20,6 +22,7 @@ pub use sheet::{Buckets, Kind, LABELS, Labels, Sheet};
 
 use crate::call::{Answer, Call};
 use hyper::Method;
+use relabel::Relabelling;
 use runtime::task::yield_if_needed;
 use sheet::Family;
 use std::collections::BTreeMap;
@@ -42,7 +45,8 @@ impl Metrics {
         if call.method != Method::GET || !is_metrics {
             return Answer::refused(404, "Not found: metrics are at /metrics");
         }
-        match Filter::parse(&self.prefix, call.parameters()) {
+        let rules = Relabelling::of_shard().rules();
+        match Filter::parse(&self.prefix, rules, call.parameters()) {
             Ok(filter) => {
                 let tells_help = filter.tells_help();
                 let sheets = (self.gather)(filter).await;

@@ -1,8 +1,10 @@
 //! The samples of one shard, as lines of text.
 
 use super::Filter;
+use super::relabel::{Fate, Label};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use stdx::HashSet;
 
 /// What a value means over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,8 @@ pub struct Sheet {
     shard: Option<String>,
     families: BTreeMap<&'static str, Family>,
     bounds: Bounds,
+    /// Where rules change labels: the samples that there are, by name and labels (*still-apart*).
+    taken: HashSet<(&'static str, String)>,
 }
 
 /// Bounds as text: the same ones stand in every histogram, and take long to be written.
@@ -111,6 +115,7 @@ impl Sheet {
             shard,
             families: BTreeMap::new(),
             bounds: Bounds::default(),
+            taken: HashSet::default(),
         }
     }
 
@@ -149,7 +154,8 @@ impl Sheet {
         labels: Labels<'_>,
         value: impl Display,
     ) {
-        self.add(kind, (name, help), labels, |lines, _| {
+        let is_empty = || value.to_string().parse() == Ok(0.0);
+        self.add(kind, (name, help), (labels, &is_empty), |lines, _| {
             lines.line("", None, &value);
         });
     }
@@ -162,7 +168,8 @@ impl Sheet {
         labels: Labels<'_>,
         buckets: &Buckets,
     ) {
-        self.add(Kind::Histogram, (name, help), labels, |lines, bounds| {
+        let is_empty = || buckets.count == 0;
+        self.add(Kind::Histogram, (name, help), (labels, &is_empty), |lines, bounds| {
             for (bound, count) in &buckets.up_to {
                 lines.line("_bucket", Some(("le", bounds.text(*bound))), count);
             }
@@ -180,7 +187,7 @@ impl Sheet {
         labels: Labels<'_>,
         (quantiles, sum, count): (&[(f64, f64)], f64, u64),
     ) {
-        self.add(Kind::Summary, (name, help), labels, |lines, bounds| {
+        self.add(Kind::Summary, (name, help), (labels, &|| count == 0), |lines, bounds| {
             for (part, value) in quantiles {
                 lines.line("", Some(("quantile", bounds.text(*part))), value);
             }
@@ -198,7 +205,7 @@ impl Sheet {
         &mut self,
         kind: Kind,
         (name, help): (&'static str, &'static str),
-        labels: Labels<'_>,
+        (labels, is_empty): (Labels<'_>, &dyn Fn() -> bool),
         put: impl FnOnce(&mut Lines<'_>, &mut Bounds),
     ) {
         if !self.filter.wants(name) {
@@ -206,24 +213,64 @@ impl Sheet {
         }
         let all = self.shard.iter().map(|shard| ("shard", shard.as_str()));
         let all = all.chain(labels.iter().copied());
-        if !self.filter.passes(all.clone()) {
-            return;
+        for (label, _) in labels {
+            debug_assert!(LABELS.contains(label), "{label} of {name} is no known label");
         }
-        let mut shown = String::new();
-        for (label, value) in all {
-            debug_assert!(LABELS.contains(&label), "{label} of {name} is no known label");
-            shown.push_str(if shown.is_empty() { "" } else { "," });
-            shown.push_str(label);
-            shown.push_str("=\"");
-            escape(&mut shown, value);
-            shown.push('"');
-        }
+        let shown = if self.filter.rules().is_empty() {
+            if !self.filter.passes(all.clone()) {
+                return;
+            }
+            listed(all)
+        } else {
+            let own: Vec<Label> =
+                all.map(|(label, value)| (label.to_owned(), value.to_owned())).collect();
+            let Some(shown) = self.relabelled(name, own, is_empty) else { return };
+            shown
+        };
         let new = Family { kind, help, pieces: Vec::new() };
         let family = self.families.entry(name).or_insert(new);
         let prefix = self.filter.prefix();
         let mut lines = Lines { out: family.piece(), prefix, name, labels: shown };
         put(&mut lines, &mut self.bounds);
     }
+
+    /// What the labels of a sample become by the rules; `None`: it is not shown.
+    fn relabelled(
+        &mut self,
+        name: &'static str,
+        own: Vec<Label>,
+        is_empty: &dyn Fn() -> bool,
+    ) -> Option<String> {
+        let mut labels = own.clone();
+        let Fate { is_shown, when_empty } = self.filter.rules().apply(name, &mut labels);
+        if !is_shown || (!when_empty && is_empty()) {
+            return None;
+        }
+        for labels in [labels, own] {
+            let shown = listed(pairs(&labels));
+            if self.taken.insert((name, shown.clone())) {
+                return self.filter.passes(pairs(&labels)).then_some(shown);
+            }
+        }
+        None
+    }
+}
+
+/// Labels as the format wants them.
+fn listed<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>) -> String {
+    let mut shown = String::new();
+    for (label, value) in labels {
+        shown.push_str(if shown.is_empty() { "" } else { "," });
+        shown.push_str(label);
+        shown.push_str("=\"");
+        escape(&mut shown, value);
+        shown.push('"');
+    }
+    shown
+}
+
+fn pairs(labels: &[Label]) -> impl Iterator<Item = (&str, &str)> + Clone {
+    labels.iter().map(|(label, value)| (label.as_str(), value.as_str()))
 }
 
 /// Writes the lines of one sample.

@@ -1,4 +1,7 @@
 use super::*;
+use relabel::Rules;
+use serde_json::json;
+use std::sync::Arc;
 
 /// The text of sheets of `x`.
 fn written(sheets: Vec<Sheet>, tells_help: bool) -> String {
@@ -9,7 +12,7 @@ fn written(sheets: Vec<Sheet>, tells_help: bool) -> String {
 }
 
 fn filter(query: &[(&str, &str)]) -> Result<Filter, String> {
-    Filter::parse("x", query.iter().copied())
+    Filter::parse("x", Arc::default(), query.iter().copied())
 }
 
 /// Lines that two shards and the node itself make, under a filter.
@@ -124,4 +127,41 @@ fn what_is_no_filter_is_refused() {
     check(&[("ks", &long)], "ks: a pattern of more than 1024 characters");
     check(&[("ks", "(a{99}){99}")], "ks: not a regular expression");
     check(&[("ks", "a"); 17], "more than 16 filters");
+}
+
+#[test]
+fn samples_are_called_as_the_rules_say() {
+    let rules = json!([
+        { "source_labels": ["ks"], "target_label": "keyspace" },
+        { "source_labels": ["ks"], "action": "drop_label", "target_label": "ks" },
+        { "source_labels": ["cf"], "action": "drop_label", "target_label": "cf" },
+        { "source_labels": ["__name__"], "regex": "^idle", "action": "skip_when_empty" },
+        { "source_labels": ["class"], "regex": "^c$", "action": "drop" },
+    ]);
+    let rules = Arc::new(Rules::parse(&rules).expect("rules"));
+    let shown = |query: &[(&str, &str)]| {
+        let filter = Filter::parse("x", rules.clone(), query.iter().copied()).expect("a filter");
+        let mut sheet = Sheet::new(&filter, Some(0));
+        for (table, value) in [("a", 1), ("b", 2), ("c", 3)] {
+            sheet.gauge("of", "Of.", &[("ks", "k"), ("cf", table)], value);
+        }
+        sheet.gauge("of", "Of.", &[("class", "c")], 4);
+        sheet.push(Kind::Gauge, ("idle", "Idle."), &[("class", "a")], 0.0);
+        sheet.push(Kind::Gauge, ("idle", "Idle."), &[("class", "b")], 0.5);
+        let none = Buckets { up_to: Vec::new(), sum: 0.0, count: 0 };
+        sheet.histogram("idle_times", "Times.", &[], &none);
+        written(vec![sheet], false)
+    };
+    // Of tables that have the same name now, one is called so, and the others as ever.
+    let expected = "\
+# TYPE x_idle gauge
+x_idle{shard=\"0\",class=\"b\"} 0.5
+# TYPE x_of gauge
+x_of{shard=\"0\",keyspace=\"k\"} 1
+x_of{shard=\"0\",ks=\"k\",cf=\"b\"} 2
+x_of{shard=\"0\",ks=\"k\",cf=\"c\"} 3
+";
+    assert_eq!(shown(&[("__help__", "false")]), expected);
+    let filtered = "# TYPE x_of gauge\nx_of{shard=\"0\",keyspace=\"k\"} 1\n";
+    assert_eq!(shown(&[("keyspace", "k")]), filtered);
 }

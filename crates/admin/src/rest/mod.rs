@@ -19,6 +19,7 @@ mod latency;
 mod levels;
 mod look;
 mod merge_tasks;
+mod metrics;
 mod peers;
 mod proxy;
 mod repair;
@@ -115,6 +116,7 @@ fn api() -> Api {
     levels::operations(&mut api);
     system::operations(&mut api);
     config::operations(&mut api);
+    metrics::operations(&mut api);
     injections::operations(&mut api);
     task_manager::operations(&mut api);
     api

@@ -64,7 +64,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "true",
         "Metrics of each table, of all shards together",
     ),
-    text("relabel_config_file", "", "File that says how metrics are labelled").idle(),
+    text("relabel_config_file", "", "File that says how metrics are labelled"),
     number(
         "large_memory_allocation_warning_threshold",
         "131073",
