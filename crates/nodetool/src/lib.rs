@@ -48,6 +48,11 @@ pub fn main(program: &str, words: &[String]) -> ExitCode {
     }
 }
 
+/// The tool's words, for completions and manual pages.
+pub fn command() -> clap::Command {
+    line::whole()
+}
+
 fn show(text: &str) -> Result<(), Failure> {
     let written = std::io::stdout().write_all(text.as_bytes());
     written.map_err(|error| Failure::Unexpected(format!("cannot write the output: {error}")))

@@ -138,6 +138,29 @@ fn plain(entry: &Entry, words: Vec<String>) -> Vec<String> {
     plain
 }
 
+/// All commands as one, for completions and manual pages.
+pub(crate) fn whole() -> Command {
+    let mut whole = Command::new("nodetool")
+        .about("Asks a running node, or tells it to do something, over its REST API")
+        .disable_help_subcommand(true)
+        .disable_version_flag(true);
+    for entry in commands::all() {
+        let own = command("nereid", entry);
+        whole = match entry.name.split_once(' ') {
+            None => whole.subcommand(own.name(entry.name)),
+            Some((group, name)) => {
+                if whole.find_subcommand(group).is_none() {
+                    let about = format!("Operations of {group}");
+                    let group = Command::new(group).about(about).disable_help_subcommand(true);
+                    whole = whole.subcommand(group);
+                }
+                whole.mut_subcommand(group, |group| group.subcommand(own.name(name)))
+            }
+        };
+    }
+    whole
+}
+
 fn command(program: &str, entry: &Entry) -> Command {
     let mut command = Command::new(format!("{program} nodetool {}", entry.name))
         .disable_help_flag(true)

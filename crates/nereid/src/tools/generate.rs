@@ -62,6 +62,9 @@ fn rendered() -> io::Result<Vec<(String, Vec<u8>)>> {
             commands.push((format!("nereid-{name}"), of_tool(name, about)));
         }
     }
+    for operation in nodetool::command().get_subcommands() {
+        commands.extend(operations(format!("nereid-nodetool-{}", operation.get_name()), operation));
+    }
     let mut pages = Vec::new();
     for (name, command) in commands {
         let mut page = Vec::new();
@@ -70,6 +73,15 @@ fn rendered() -> io::Result<Vec<(String, Vec<u8>)>> {
         pages.push((name, page));
     }
     Ok(pages)
+}
+
+/// An operation of nodetool, or those of a group of them, by the name of their page.
+fn operations(name: String, operation: &Command) -> Vec<(String, Command)> {
+    if !operation.has_subcommands() {
+        return vec![(name, operation.clone())];
+    }
+    let below = operation.get_subcommands();
+    below.map(|one| (format!("{name}-{}", one.get_name()), one.clone())).collect()
 }
 
 /// The server with its options, and its tools below it.
@@ -83,6 +95,7 @@ fn of_tool(name: &'static str, about: &'static str) -> Command {
     match name {
         "compactions" => super::compactions::command(),
         "config" => super::config::command(),
+        "nodetool" => nodetool::command().about(about),
         "probe" => super::probe::command(),
         "setup" => super::setup::command(),
         _ => Command::new(name).about(about),
@@ -104,13 +117,23 @@ mod tests {
             super::super::listed()
                 .iter()
                 .for_each(|(tool, _)| assert!(text.contains(tool), "{shell}: {tool}"));
+            for operation in nodetool::command().get_subcommands() {
+                assert!(text.contains(operation.get_name()), "{shell}: {}", operation.get_name());
+            }
+            assert!(text.contains("rest-api-port"), "{shell}: options of operations");
         }
     }
 
     #[test]
     fn every_tool_has_a_page() {
         let pages = rendered().expect("pages");
-        assert_eq!(pages.len(), super::super::listed().len());
+        let operations = pages.iter().filter(|(name, _)| name.starts_with("nereid-nodetool-"));
+        let operations: Vec<&str> = operations.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(pages.len() - operations.len(), super::super::listed().len());
+        for name in ["compact", "status", "tasks-wait"] {
+            let page = format!("nereid-nodetool-{name}");
+            assert!(operations.contains(&page.as_str()), "{name} is not among {operations:?}");
+        }
         let (name, page) = &pages[0];
         let text = String::from_utf8_lossy(page).replace("\\-", "-");
         assert_eq!(name, "nereid");

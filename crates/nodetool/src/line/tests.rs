@@ -34,6 +34,21 @@ fn asked(line: &str) -> String {
 }
 
 #[test]
+fn all_commands_are_one() {
+    let whole = whole();
+    whole.clone().debug_assert();
+    for entry in commands::all() {
+        let mut words = entry.name.split(' ');
+        let found = words.try_fold(&whole, |at, word| at.find_subcommand(word));
+        let found = found.unwrap_or_else(|| panic!("no {}", entry.name));
+        for opt in entry.options.iter().chain(GLOBAL) {
+            let mut args = found.get_arguments();
+            assert!(args.any(|arg| arg.get_long() == Some(opt.long)), "{}", opt.long);
+        }
+    }
+}
+
+#[test]
 fn every_command_makes_sense() {
     for entry in commands::all() {
         command("nereid", entry).debug_assert();
