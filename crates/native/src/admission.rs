@@ -10,8 +10,14 @@
 //!  - *charges-return*: with nothing under way and nothing unsent, nothing is charged.
 //!  - *fifo*: who comes while others wait, waits behind them; a turn is several requests.
 //!  - *progress*: with nothing under way a request is let in, whatever is charged; while nothing
-//!    moves, what clients hold that do not read keeps no small request out; with nothing running
-//!    one runs.
+//!    moves, what clients hold that do not read keeps no slight request out; with nothing running
+//!    one runs, but for large ones while *flooded*.
+//!  - *unread-is-a-quarter*: answers that clients do not read take no more than a quarter of the
+//!    memory from requests.
+//!  - *slight-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
+//!    those that do not, and these wait for none of those to run.
+//!  - *flooded*: while twice the memory is unread, only slight ones run. Clients that do not read
+//!    are ended then ([`Unread`]), so it passes.
 //!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
 //!
 //! Allocates only for who waits.
@@ -34,8 +40,11 @@ const TASK_BYTES: usize = 2 << 10;
 const BODY_FACTOR: usize = 3;
 /// An answer is there as rows, then as an envelope.
 const ANSWER_FACTOR: usize = 2;
-/// A request is small that takes no more than this part of the memory.
-const SMALL_PART: usize = 16;
+/// A request is slight that takes no more than this part of the memory.
+const SLIGHT_PART: usize = 64;
+/// The answer of a connection's first request is this part of the memory, for all that is known: so
+/// few of these run at a time, and who comes while others hold much is slight all the same.
+const UNKNOWN_PART: usize = 160;
 /// The bounds of what one client may leave unread, beside a quarter of what is free.
 const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=8 << 20;
 /// Requests that one turn in the line lets in, at least and at most.
@@ -103,6 +112,11 @@ impl Limits {
         }
     }
 
+    /// How large the answer to the first request of a connection may be.
+    pub(crate) fn unknown_answer_bytes(&self) -> usize {
+        self.memory_bytes / UNKNOWN_PART
+    }
+
     /// What a request is charged.
     pub(crate) fn charge(&self, body_bytes: usize, answer_bytes: usize) -> usize {
         let bytes = TASK_BYTES + BODY_FACTOR * body_bytes + ANSWER_FACTOR * answer_bytes;
@@ -148,7 +162,10 @@ impl Shed {
 /// What is charged now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
+    /// Of requests.
     memory: usize,
+    /// Of answers that are not sent.
+    unsent: usize,
     under_way: usize,
     /// Let in and not begun, and the places that turns have left.
     unbegun: usize,
@@ -156,17 +173,44 @@ struct Load {
     running: usize,
 }
 
+impl Load {
+    /// What requests find taken (*unread-is-a-quarter*).
+    fn taken(&self, limits: &Limits) -> usize {
+        self.memory + self.unsent.min(limits.memory_bytes / 4)
+    }
+
+    fn is_flooded(&self, limits: &Limits) -> bool {
+        2 * limits.memory_bytes <= self.unsent
+    }
+}
+
+/// Whether a request that takes so many bytes is slight.
+fn is_slight(limits: &Limits, whole: usize) -> bool {
+    whole <= limits.memory_bytes / SLIGHT_PART
+}
+
+/// Whether a request finds so many bytes more, of as many in all (*slight-ones-go*).
+fn finds(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
+    let (bytes, memory) = match is_slight(limits, whole) {
+        true => (bytes, limits.memory_bytes),
+        // However large one is, there is a time for it.
+        false => (bytes.min(limits.memory_bytes / 2), limits.memory_bytes / 4 * 3),
+    };
+    load.taken(limits).saturating_add(bytes) <= memory
+}
+
 /// Whether one more request of so many bytes has room.
 fn has_room(limits: &Limits, load: &Load, bytes: usize) -> bool {
     let nothing_moves = load.running == 0 && load.unbegun == 0;
-    load.memory.saturating_add(bytes) <= limits.memory_bytes
+    finds(limits, load, bytes, bytes)
         || load.under_way == 0
-        || (nothing_moves && bytes <= limits.memory_bytes / SMALL_PART)
+        || (nothing_moves && is_slight(limits, bytes))
 }
 
-/// Whether one that was let in may run, which takes so many bytes more.
-fn may_run(limits: &Limits, load: &Load, bytes: usize) -> bool {
-    load.running == 0 || load.memory.saturating_add(bytes) <= limits.memory_bytes
+/// Whether one that was let in may run, which takes so many bytes more, and so many in all.
+fn may_run(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
+    let waits = load.is_flooded(limits) && !is_slight(limits, whole);
+    !waits && (load.running == 0 || finds(limits, load, bytes, whole))
 }
 
 /// How many requests a turn is, when so many wait.
@@ -209,8 +253,8 @@ pub(crate) struct Admission {
     counters: Cell<Counters>,
     /// Connections that want to let a request in.
     entering: RefCell<VecDeque<Rc<Place>>>,
-    /// Requests that want to run.
-    starting: RefCell<VecDeque<Rc<Place>>>,
+    /// Requests that want to run: slight ones, and others.
+    starting: [RefCell<VecDeque<Rc<Place>>>; 2],
     overloaded_until: Cell<Instant>,
 }
 
@@ -218,6 +262,8 @@ pub(crate) struct Admission {
 #[derive(Debug)]
 struct Place {
     bytes: usize,
+    /// With those that it was charged before.
+    whole: usize,
     state: Cell<PlaceState>,
     waker: RefCell<Option<Waker>>,
 }
@@ -232,8 +278,9 @@ enum PlaceState {
 }
 
 impl Place {
-    fn new(bytes: usize) -> Rc<Place> {
-        Rc::new(Place { bytes, state: Cell::new(PlaceState::Waiting), waker: RefCell::new(None) })
+    fn new(bytes: usize, before: usize) -> Rc<Place> {
+        let (state, waker) = (Cell::new(PlaceState::Waiting), RefCell::new(None));
+        Rc::new(Place { bytes, whole: before + bytes, state, waker })
     }
 
     fn grant(&self, turn: usize) {
@@ -268,7 +315,7 @@ impl Admission {
             load: Cell::default(),
             counters: Cell::default(),
             entering: RefCell::default(),
-            starting: RefCell::default(),
+            starting: Default::default(),
             overloaded_until: Cell::new(Instant::ZERO),
         })
     }
@@ -283,7 +330,7 @@ impl Admission {
         Counters {
             requests_under_way: load.under_way as u64,
             connections_waiting: self.waiting() as u64,
-            memory_bytes: load.memory as u64,
+            memory_bytes: (load.memory + load.unsent) as u64,
             memory_bytes_max: self.limits.memory_bytes as u64,
             ..self.counters.get()
         }
@@ -338,6 +385,11 @@ impl Admission {
         self.count(|counters| counters.requests_admitted += 1);
     }
 
+    /// Where a request waits to run that takes so much.
+    fn starting_line(&self, whole: usize) -> &RefCell<VecDeque<Rc<Place>>> {
+        &self.starting[usize::from(!is_slight(&self.limits, whole))]
+    }
+
     fn start(&self, bytes: usize) {
         self.change(|load| {
             load.running += 1;
@@ -361,7 +413,7 @@ impl Admission {
             return Err(Shed::LineFull);
         }
         self.count(|counters| counters.requests_blocked += 1);
-        let place = Place::new(bytes);
+        let place = Place::new(bytes, 0);
         self.entering.borrow_mut().push_back(place.clone());
         self.pump();
         let wait = Wait { admission: self, place, taken: false, kind: Kind::Enter };
@@ -376,12 +428,14 @@ impl Admission {
 
     /// Gives room to those who wait for it, in their order: first to requests that were let in.
     fn pump(&self) {
-        while let Some(place) = first(&self.starting)
-            && may_run(&self.limits, &self.load.get(), place.bytes)
-        {
-            self.starting.borrow_mut().pop_front();
-            self.start(place.bytes);
-            place.grant(0);
+        for line in &self.starting {
+            while let Some(place) = first(line)
+                && may_run(&self.limits, &self.load.get(), place.bytes, place.whole)
+            {
+                line.borrow_mut().pop_front();
+                self.start(place.bytes);
+                place.grant(0);
+            }
         }
         while let Some(place) = first(&self.entering) {
             let load = self.load.get();
@@ -400,7 +454,8 @@ impl Admission {
     /// After room was made.
     #[inline]
     fn made_room(&self) {
-        if !self.entering.borrow().is_empty() || !self.starting.borrow().is_empty() {
+        let waits = |line: &RefCell<VecDeque<Rc<Place>>>| !line.borrow().is_empty();
+        if waits(&self.entering) || self.starting.iter().any(waits) {
             self.pump();
         }
     }
@@ -422,26 +477,50 @@ impl Admission {
 
     /// Charges bytes of answers.
     pub(crate) fn add_unsent(&self, bytes: usize) {
-        self.change(|load| load.memory += bytes);
+        self.change(|load| load.unsent += bytes);
     }
 
     /// Bytes of answers were sent, or dropped.
     pub(crate) fn sub_unsent(&self, bytes: usize) {
-        self.change(|load| load.memory -= bytes);
+        self.change(|load| load.unsent -= bytes);
         self.made_room();
     }
 
     /// How much a client may leave unread: less, the less there is for all, so that clients that
     /// do not read never take it all.
     pub(crate) fn unsent_bytes_max(&self) -> usize {
-        let free = self.limits.memory_bytes.saturating_sub(self.load.get().memory);
+        let load = self.load.get();
+        let free = self.limits.memory_bytes.saturating_sub(load.memory + load.unsent);
         (free / 4).clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end())
     }
 
-    /// Whether memory is so short that who holds some without moving has to go.
-    pub(crate) fn is_short(&self) -> bool {
-        self.limits.memory_bytes / 4 * 3 < self.load.get().memory
+    /// Whether a client may leave so much unread.
+    pub(crate) fn may_be_unread(&self, bytes: usize) -> bool {
+        bytes <= *UNSENT_BYTES.start() || bytes <= self.unsent_bytes_max()
     }
+
+    /// How short memory is of what clients leave unread.
+    pub(crate) fn unread(&self) -> Unread {
+        let (load, limits) = (self.load.get(), &self.limits);
+        if limits.memory_bytes <= load.unsent {
+            return Unread::Flood;
+        }
+        match limits.memory_bytes / 4 * 3 < load.memory + load.unsent {
+            true => Unread::Much,
+            false => Unread::Little,
+        }
+    }
+}
+
+/// How short memory is: who holds some without moving has to go, sooner or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// There is room for all.
+    Little,
+    /// Memory is short.
+    Much,
+    /// As much as there is for everything is unread.
+    Flood,
 }
 
 /// The requests that a connection may still let in before others get their turn. Dropping it ends
@@ -501,13 +580,15 @@ impl Charge {
         assert!(self.stage == Stage::Begun, "a request runs once");
         let admission = &self.admission;
         let bytes = admission.limits.charge(body_bytes, answer_bytes).saturating_sub(self.bytes);
-        let waits = first(&admission.starting).is_some();
-        if !waits && may_run(&admission.limits, &admission.load.get(), bytes) {
+        let (load, whole) = (admission.load.get(), self.bytes + bytes);
+        let line = admission.starting_line(whole);
+        let waits = first(line).is_some();
+        if !waits && may_run(&admission.limits, &load, bytes, whole) {
             admission.start(bytes);
         } else {
             admission.count(|counters| counters.requests_blocked += 1);
-            let place = Place::new(bytes);
-            admission.starting.borrow_mut().push_back(place.clone());
+            let place = Place::new(bytes, self.bytes);
+            line.borrow_mut().push_back(place.clone());
             admission.pump();
             Wait { admission, place, taken: false, kind: Kind::Start }.await;
         }

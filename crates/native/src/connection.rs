@@ -9,7 +9,7 @@
 //!  - *started-first*: nothing but OPTIONS and STARTUP is looked at before STARTUP.
 //!  - *requests-bounded*: at most `REQUESTS_MAX` requests are under way; more are left unread.
 
-use crate::admission::{Admission, Charge, Shed};
+use crate::admission::{Admission, Charge, Shed, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
 use crate::handshake::Handshakes;
@@ -44,6 +44,8 @@ const WINDOW_MIN: usize = 8;
 const AT_ONCE_BYTES: usize = 256 << 10;
 /// A connection that has not moved for so long may be ended where memory is short.
 const STUCK_MIN: Duration = Duration::from_secs(30);
+/// The same where there is more unread than there is memory for.
+const STUCK_IN_FLOOD_MIN: Duration = Duration::from_secs(5);
 
 /// A connection ends before its client ends it.
 pub(crate) struct Ended;
@@ -68,14 +70,18 @@ pub(crate) struct Connection {
     membership: Membership,
     pub(crate) outbox: Outbox,
     pub(crate) requests: Semaphore,
-    /// Bytes that the next answer is expected to have: the largest of the last ones, about.
-    pub(crate) expected_answer: Cell<usize>,
+    /// Bytes of the largest of the last answers, about; `None`: there was none yet.
+    largest_answer: Cell<Option<usize>>,
     /// Requests that were let in.
     request_count: Cell<u64>,
     /// Requests that run, and that may.
     running: Cell<usize>,
     window: Cell<usize>,
     ran: Notify,
+    /// Requests that were let in and have no answer.
+    let_in: Cell<usize>,
+    /// One of them has its answer.
+    answered: Notify,
     /// Since when the rest of a large body is waited for.
     pub(crate) receives: Cell<Option<Instant>>,
     version: Cell<Option<u8>>,
@@ -108,11 +114,13 @@ impl Connection {
             membership,
             outbox,
             requests: Semaphore::new(REQUESTS_MAX, 1),
-            expected_answer: Cell::new(0),
+            largest_answer: Cell::new(None),
             request_count: Cell::new(0),
             running: Cell::new(0),
             window: Cell::new(WINDOW_MIN),
             ran: Notify::new(),
+            let_in: Cell::new(0),
+            answered: Notify::new(),
             receives: Cell::new(None),
             version: Cell::new(None),
             compression: Cell::new(None),
@@ -211,12 +219,12 @@ impl Connection {
         charge.begin();
         loop {
             self.outbox.wait_for_room().await;
-            if self.window.get() <= self.running.get() {
+            if !self.may_run() {
                 self.ran.notified().await;
                 continue;
             }
-            charge.run(header.body_bytes, self.expected_answer.get()).await;
-            if self.outbox.has_room() && self.running.get() < self.window.get() {
+            charge.run(header.body_bytes, self.expected_answer()).await;
+            if self.outbox.has_room() && self.may_run() {
                 break;
             }
             charge.pause();
@@ -224,8 +232,55 @@ impl Connection {
         self.running.set(self.running.get() + 1);
     }
 
+    /// Whether one more request may run, by the number of those that run and by what the client
+    /// would leave unread of all their answers.
+    fn may_run(&self) -> bool {
+        let running = self.running.get();
+        running < self.window.get() && self.has_room_for_answers(running)
+    }
+
+    /// Whether its client has room for one more answer than those of so many requests. For one
+    /// there always is, and for no more before it is known how large they are.
+    fn has_room_for_answers(&self, requests: usize) -> bool {
+        if requests == 0 {
+            return true;
+        }
+        self.largest_answer.get().is_some_and(|bytes| {
+            let unread = self.outbox.unsent_bytes() + requests * bytes;
+            self.admission().may_be_unread(unread)
+        })
+    }
+
+    /// Waits until one more request may be let in for what the client leaves unread.
+    pub(crate) async fn wait_for_room(&self) {
+        while !self.takes_more() {
+            self.outbox.wait_for_room().await;
+            if !self.has_room_for_answers(self.let_in.get()) {
+                self.answered.notified().await;
+            }
+        }
+    }
+
+    /// Whether one more request may be let in for what the client leaves unread.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.outbox.has_room() && self.has_room_for_answers(self.let_in.get())
+    }
+
+    /// A request was let in.
+    pub(crate) fn takes(&self) {
+        self.let_in.set(self.let_in.get() + 1);
+    }
+
+    /// How large the next answer may be, by those before.
+    pub(crate) fn expected_answer(&self) -> usize {
+        let unknown = || self.admission().limits().unknown_answer_bytes();
+        self.largest_answer.get().unwrap_or_else(unknown)
+    }
+
     /// A request has its answer: one more may run, and one in its place.
     pub(crate) fn ran(&self) {
+        self.let_in.set(self.let_in.get() - 1);
+        self.answered.notify_one();
         self.running.set(self.running.get() - 1);
         self.ran.notify_one();
         if self.window.get() < REQUESTS_MAX {
@@ -297,8 +352,8 @@ impl Connection {
     /// Appends an answer, and remembers how large it is. These bytes are what is returned.
     fn push(&self, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
         let bytes = self.outbox.push(encode);
-        let before = self.expected_answer.get();
-        self.expected_answer.set(bytes.max(before - before / 8));
+        let before = self.largest_answer.get().unwrap_or(0);
+        self.largest_answer.set(Some(bytes.max(before - before / 8)));
         bytes
     }
 
@@ -317,10 +372,15 @@ impl Connection {
         })
     }
 
-    /// Whether the client has neither taken what is sent to it nor sent the rest of a body for
+    /// Whether the client has neither taken what is sent to it nor sent the rest of a body for too
     /// long.
-    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
-        let long = |since: Option<Instant>| since.is_some_and(|since| STUCK_MIN <= now - since);
+    pub(crate) fn is_stuck(&self, now: Instant, unread: Unread) -> bool {
+        let min = match unread {
+            Unread::Little => return false,
+            Unread::Much => STUCK_MIN,
+            Unread::Flood => STUCK_IN_FLOOD_MIN,
+        };
+        let long = |since: Option<Instant>| since.is_some_and(|since| min <= now - since);
         long(self.receives.get()) || long(self.outbox.sends_since())
     }
 

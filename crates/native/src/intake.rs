@@ -355,6 +355,7 @@ impl<'a> Intake<'a> {
             charge.grow(unpacked.len());
         }
         self.connection.count_request();
+        self.connection.takes();
         let (connection, is_fetched) = (self.connection.clone(), self.is_fetched);
         self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
@@ -372,9 +373,9 @@ impl<'a> Intake<'a> {
         {
             return Err(shed);
         }
-        if !self.connection.outbox.has_room() {
+        if !self.connection.takes_more() {
             self.turn = Turn::default();
-            self.wait_for(self.connection.outbox.wait_for_room()).await;
+            self.wait_for(self.connection.wait_for_room()).await;
         }
         let requests = &self.connection.requests;
         let permit = match requests.try_acquire(1) {
@@ -396,7 +397,7 @@ impl<'a> Intake<'a> {
 
     async fn admit(&mut self, header: &Header) -> Result<Charge, Shed> {
         let admission = self.connection.admission();
-        let answer_bytes = self.connection.expected_answer.get();
+        let answer_bytes = self.connection.expected_answer();
         let bytes = admission.limits().charge(header.body_bytes, answer_bytes);
         if let Some(decided) = admission.try_admit(bytes, &mut self.turn) {
             return decided;

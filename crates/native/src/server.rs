@@ -9,7 +9,7 @@
 //!  - *shaken-first*: an encrypted connection is one of the server once its handshake is done; a
 //!    server that stops or closes ends those that are not so far.
 
-use crate::admission::{self, Admission, Counters, Limits};
+use crate::admission::{self, Admission, Counters, Limits, Unread};
 use crate::connection::Connection;
 use crate::doors::{Bound, Choice, Door, Ports};
 use crate::handshake::{self, Handshakes};
@@ -296,12 +296,13 @@ impl Server {
 
     /// Ends connections that do not move, where others need the memory that they hold.
     fn end_stuck(&self) {
-        if !self.admission.is_short() {
+        let (now, unread) = (Instant::now(), self.admission.unread());
+        if unread == Unread::Little {
             return;
         }
-        let now = Instant::now();
         let connections = self.connections.borrow();
-        for connection in connections.values().filter(|connection| connection.is_stuck(now)) {
+        let stuck = |connection: &&Rc<Connection>| connection.is_stuck(now, unread);
+        for connection in connections.values().filter(stuck) {
             let peer = connection.peer;
             tracing::warn!(target: "cql_server", "client {peer} does not read its answers: ended");
             self.admission.count(|counters| counters.connections_stuck += 1);

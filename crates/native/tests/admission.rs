@@ -87,6 +87,36 @@ fn a_client_that_does_not_read_stalls_only_itself() {
 }
 
 #[test]
+fn clients_that_do_not_read_take_neither_memory_nor_turns_from_others() {
+    run(|env| async move {
+        let limits = Limits::of_shard(20 << 20);
+        let (server, port) = serve(&env, limits, 50_000).await;
+        let small = "SELECT k FROM ks.t WHERE k = 1";
+        let mut other = Client::connect(port).await;
+        assert_eq!(other.ask(query(1, small)).await.opcode, RESULT);
+        let mut lazy = Vec::new();
+        for _ in 0..100 {
+            let client = Client::connect(port).await;
+            client.send((0..50).flat_map(|n| query(n, SELECT)).collect()).await;
+            lazy.push(client);
+        }
+        let began = runtime::time::Instant::now();
+        for _ in 0..3000 {
+            assert_eq!(other.ask(query(1, small)).await.opcode, RESULT, "the others go on");
+            let counters = server.admission_counters();
+            assert!(counters.memory_bytes < 3 * counters.memory_bytes_max, "{counters:?}");
+        }
+        let taken = runtime::time::Instant::now() - began;
+        assert!(taken < Duration::from_secs(5), "{taken:?}: nobody had to be ended for it");
+        runtime::time::sleep(Duration::from_secs(120)).await;
+        let counters = server.admission_counters();
+        assert!(0 < counters.connections_stuck, "{counters:?}");
+        assert!(counters.memory_bytes <= counters.memory_bytes_max, "{counters:?}");
+        server.stop(Duration::from_secs(1)).await;
+    });
+}
+
+#[test]
 fn a_client_that_never_reads_is_ended_when_memory_is_short() {
     run(|env| async move {
         let limits = Limits { memory_bytes: 400_000, ..Limits::of_shard(20 << 20) };

@@ -14,20 +14,41 @@ const LIMITS: Limits = Limits {
 
 #[test]
 fn decisions() {
-    let load = |memory, under_way, running| Load { memory, under_way, unbegun: 0, running };
+    let load = |memory, under_way, running| Load { memory, under_way, running, ..Load::default() };
     let check = |load: Load, bytes, room, run| {
-        assert_eq!((has_room(&LIMITS, &load, bytes), may_run(&LIMITS, &load, bytes)), (room, run));
+        assert_eq!(may_run(&LIMITS, &load, bytes, bytes), run, "{load:?} {bytes}");
+        assert_eq!(has_room(&LIMITS, &load, bytes), room, "{load:?} {bytes}");
     };
     check(load(0, 0, 0), 100_000, true, true);
-    check(load(50_000, 1, 1), 50_000, true, true);
-    check(load(50_000, 1, 1), 50_001, false, false);
+    // *slight-ones-go*
+    check(load(50_000, 1, 1), 25_000, true, true);
+    check(load(50_000, 1, 1), 25_001, false, false);
+    check(load(25_000, 1, 1), 100_000, true, true);
+    check(load(25_001, 1, 1), 100_000, false, false);
+    check(load(98_438, 1, 1), 1_562, true, true);
+    check(load(98_439, 1, 1), 1_562, false, false);
+    check(load(98_437, 1, 1), 1_563, false, false);
     check(load(100_001, 2, 1), 1, false, false);
     // *progress*
     check(load(100_001, 2, 0), 50_000, false, true);
     check(load(900_000, 0, 0), 90_000, true, true);
-    check(load(900_000, 5, 0), 100_000 / 16, true, true);
-    check(load(900_000, 5, 0), 100_000 / 16 + 1, false, true);
+    check(load(900_000, 5, 0), 1_562, true, true);
+    check(load(900_000, 5, 0), 1_563, false, true);
     check(load(900_000, 5, 1), 1, false, false);
+    // *unread-is-a-quarter*
+    let unread = |unsent, memory| Load { unsent, ..load(memory, 3, 1) };
+    check(unread(20_000, 50_000), 5_000, true, true);
+    check(unread(20_000, 50_000), 5_001, false, false);
+    check(unread(199_999, 0), 50_000, true, true);
+    check(unread(199_999, 73_438), 1_562, true, true);
+    check(unread(199_999, 73_439), 1_562, false, false);
+    // *flooded*
+    check(unread(200_000, 0), 1_562, true, true);
+    check(unread(200_000, 0), 1_563, true, false);
+    check(Load { unsent: 200_000, ..load(0, 1, 0) }, 1_563, true, false);
+    let flooded = unread(200_000, 50_000);
+    assert!(may_run(&LIMITS, &flooded, 0, 1_562));
+    assert!(!may_run(&LIMITS, &flooded, 0, 1_563), "it was charged before");
 }
 
 #[test]
@@ -54,6 +75,8 @@ fn requests_are_charged_for_body_and_answer() {
     // An answer that was too large for all once does not keep its connection out for ever.
     assert_eq!(limits.charge(0, 1 << 30), limits.memory_bytes);
     assert_eq!(Limits::of_shard(1000).body_bytes_max(), 0);
+    // The first request of a connection is slight.
+    assert!(is_slight(&limits, limits.charge(100, limits.unknown_answer_bytes())));
 }
 
 #[test]
@@ -74,11 +97,13 @@ fn what_a_client_may_leave_unread_shrinks_with_what_is_free() {
     assert_eq!(admission.unsent_bytes_max(), 1 << 20);
     admission.add_unsent(2 << 20);
     assert_eq!(admission.unsent_bytes_max(), 512 << 10);
-    assert!(!admission.is_short());
-    admission.add_unsent(4 << 20);
+    assert_eq!(admission.unread(), Unread::Little);
+    admission.add_unsent((1 << 20) + 1);
+    assert_eq!(admission.unread(), Unread::Much);
+    admission.add_unsent(3 << 20);
     assert_eq!(admission.unsent_bytes_max(), 64 << 10);
-    assert!(admission.is_short());
-    admission.sub_unsent(6 << 20);
+    assert_eq!(admission.unread(), Unread::Flood);
+    admission.sub_unsent((6 << 20) + 1);
     let large = Admission::new(Limits { memory_bytes: 1 << 30, ..LIMITS });
     assert_eq!(large.unsent_bytes_max(), 8 << 20);
 }
@@ -162,7 +187,7 @@ impl Steps {
     /// Waits in the line, as `Admission::admit` does but for the deadline.
     fn enter(&mut self, bytes: usize) {
         let admission = self.admission.clone();
-        let place = Place::new(bytes);
+        let place = Place::new(bytes, 0);
         admission.entering.borrow_mut().push_back(place.clone());
         admission.pump();
         let wait = async move {
@@ -266,11 +291,12 @@ impl Steps {
         assert_eq!(load.under_way, under_way);
         if self.starting.is_empty() {
             let held = self.unbegun.iter().chain(&self.running).map(|charge| charge.bytes);
-            let memory = held.sum::<usize>() + self.unsent.iter().sum::<usize>();
-            assert_eq!(load.memory, memory, "*charges-return*");
-        } else {
-            let place = first(&self.admission.starting).expect("one waits");
-            assert!(!may_run(&LIMITS, &load, place.bytes), "*no-lost-wake*: one could run");
+            let charged = (held.sum::<usize>(), self.unsent.iter().sum::<usize>());
+            assert_eq!((load.memory, load.unsent), charged, "*charges-return*");
+        }
+        for place in self.admission.starting.iter().filter_map(first) {
+            let could = may_run(&LIMITS, &load, place.bytes, place.whole);
+            assert!(!could, "*no-lost-wake*: one could run");
         }
         if let Some(place) = first(&self.admission.entering) {
             let turn = turn_of(&LIMITS, self.admission.entering.borrow().len());
