@@ -11,7 +11,7 @@ fn main() {
     let passes = std::env::args().nth(2).as_deref() == Some("pass");
     for _ in 0..rounds {
         if passes {
-            assert!(std::hint::black_box(semaphore.try_pass()));
+            std::hint::black_box(&semaphore).pass();
             continue;
         }
         let reading = Reading { schema: schema.clone(), operation: "data-query" };

@@ -101,8 +101,11 @@ impl Shard {
         };
         self.sampler.note(Touch::Read, table.id, lookup.key.token, key);
         let one = One { table: &table, tablet, schema: &schema, lookup, command };
-        match one.read_at_once(|| self.reads.of(&schema).try_pass()) {
-            Some(read) => ControlFlow::Break(read),
+        match one.read_at_once() {
+            Some(read) => {
+                self.reads.of(&schema).pass();
+                ControlFlow::Break(read)
+            }
             None => ControlFlow::Continue(Begun { lookup: Some(one.lookup) }),
         }
     }
@@ -178,9 +181,9 @@ impl One<'_> {
         Through::of(self.command.bypass_cache)
     }
 
-    /// Answers from memory where one place has all there is; `pass` is asked before. The cache
-    /// comes before the filters of SSTables: of what it knows nobody has to ask them.
-    pub(crate) fn read_at_once(&self, pass: impl Fn() -> bool) -> Option<Result<Page, ReadError>> {
+    /// Answers from memory where one place has all there is. The cache comes before the filters of
+    /// SSTables: of what it knows nobody has to ask them.
+    pub(crate) fn read_at_once(&self) -> Option<Result<Page, ReadError>> {
         let Tablet { sealed, sstables, .. } = self.tablet;
         let one_memtable = sealed.borrow().is_empty() && sstables.borrow().is_empty();
         let cache = self.table.cache_of(self.tablet, self.through()).filter(|_| !one_memtable);
@@ -188,33 +191,22 @@ impl One<'_> {
             let mut held = self.tablet.in_memory(&self.lookup.key);
             let more = held.next();
             if held.next().is_none()
-                && let Some(page) = self.read_whole(cache, more.as_deref(), &pass)
+                && let Some(page) = self.read_whole(cache, more.as_deref())
             {
-                return page.map(Ok);
+                return Some(Ok(page));
             }
             if more.is_none()
-                && let Some(page) = self.read_runs(cache, &pass)
+                && let Some(page) = self.read_runs(cache)
             {
                 return Some(Ok(page));
             }
         }
-        if self.is_in_memtable_alone() {
-            return match self.takes_long() {
-                true => None,
-                false => pass().then(|| self.read_memtable()),
-            };
-        }
-        None
+        (self.is_in_memtable_alone() && !self.takes_long()).then(|| self.read_memtable())
     }
 
-    /// Answers from one object of the cache, and what a memtable has besides; outer `None`: the
-    /// cache has no such object, or the memtable more than a few rows.
-    fn read_whole(
-        &self,
-        cache: &TabletCache,
-        more: Option<&Partition>,
-        pass: impl Fn() -> bool,
-    ) -> Option<Option<Page>> {
+    /// Answers from one object of the cache, and what a memtable has besides; `None`: the cache has
+    /// no such object, or the memtable more than a few rows.
+    fn read_whole(&self, cache: &TabletCache, more: Option<&Partition>) -> Option<Page> {
         let One { schema, lookup, command, .. } = self;
         let key = &lookup.key;
         let more = match more {
@@ -222,24 +214,19 @@ impl One<'_> {
             None => None,
         };
         cache.with_whole(key, |whole| {
-            pass().then(|| {
-                cache.cache().count_rows(whole.run.row_count(), 0);
-                match more {
-                    None => whole::page_of(&whole, &key.key, schema, command),
-                    Some(more) => whole::page_of_both(&whole, more, &key.key, schema, command),
-                }
-            })
+            cache.cache().count_rows(whole.run.row_count(), 0);
+            match more {
+                None => whole::page_of(&whole, &key.key, schema, command),
+                Some(more) => whole::page_of_both(&whole, more, &key.key, schema, command),
+            }
         })
     }
 
     /// Answers from a few runs of the cache, of a partition that no memtable has.
-    fn read_runs(&self, cache: &TabletCache, pass: impl Fn() -> bool) -> Option<Page> {
+    fn read_runs(&self, cache: &TabletCache) -> Option<Page> {
         let One { schema, lookup, command, .. } = self;
         let key = &lookup.key;
-        cache.with_runs(key, |runs| {
-            // Where something is missing the read is admitted once it is known to have to wait.
-            whole::page_of_runs(runs, &key.key, schema, command).filter(|_| pass())
-        })
+        cache.with_runs(key, |runs| whole::page_of_runs(runs, &key.key, schema, command))
     }
 
     /// Whether all there is of the partition is in the memtable that is written to.

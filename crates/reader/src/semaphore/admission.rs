@@ -105,8 +105,9 @@ pub struct Load {
     pub memory_free: i64,
     /// Bytes that are held, but for what can be borrowed still.
     pub consumed: i64,
-    /// Reads that were admitted and have not gone on yet.
+    /// Reads that were admitted and have not gone on yet, and how many there may be.
     pub ready: u32,
+    pub ready_max: u32,
     /// Admitted reads that want the processor, and those of them that wait for something else.
     pub need_cpu: u32,
     pub awaits: u32,
@@ -160,13 +161,13 @@ pub fn decide(limits: &Limits, load: &Load, candidate: Candidate) -> Verdict {
     if candidate == Candidate::Memory {
         return Verdict::Admit;
     }
-    if 0 < load.ready {
+    if load.ready_max <= load.ready {
         return Verdict::Wait(Reason::ReadyList);
     }
     if limits.cpu_concurrency <= load.need_cpu.saturating_sub(load.awaits) as usize {
         return Verdict::Wait(Reason::NeedCpu);
     }
-    if load.awaits_max <= load.awaits as usize {
+    if load.awaits_max <= (load.awaits + load.ready) as usize {
         return Verdict::Wait(Reason::Disk);
     }
     if load.memory_free < limits.base_bytes() {

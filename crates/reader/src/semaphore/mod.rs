@@ -8,6 +8,7 @@
 //!
 //! Invariants
 //!  - *fifo*: a read is admitted after all that waited before it, even if there is room.
+//!  - *at-once*: what ends in the step in which it begins waits for nobody.
 //!  - *units-return*: with no permits, nothing is held. Whoever drops a permit, a buffer or a wait
 //!    returns what it had.
 //!  - *no-lost-wake*: whoever gives something back lets the head of the queue go on.
@@ -89,12 +90,13 @@ impl ReadSemaphore {
         Some(self.permit(id, None))
     }
 
-    /// Lets a read through that neither waits nor lets others run before it has ended: what it
-    /// would hold nobody could see. It counts as admitted, and as successful; false: it has to be
-    /// admitted like all others.
+    /// Counts a read that neither waits nor lets others run before it has ended, as admitted and
+    /// as successful. It needs no permit, whoever waits for one: what it would hold nobody could
+    /// see, and whenever it runs it takes as much of the processor. Behind reads that take long it
+    /// would only be late.
     #[inline]
-    pub fn try_pass(&self) -> bool {
-        self.core.borrow_mut().try_pass()
+    pub fn pass(&self) {
+        self.core.borrow_mut().pass();
     }
 
     /// A permit, when there is room. At the deadline the wait ends with [`ReadError::TimedOut`];

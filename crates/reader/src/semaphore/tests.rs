@@ -36,12 +36,18 @@ const IDLE: Load = Load {
     memory_free: 10 * BASE_BYTES as i64,
     consumed: 0,
     ready: 0,
+    ready_max: 1,
     need_cpu: 0,
     awaits: 0,
     awaits_max: usize::MAX,
     has_inactive: false,
     has_blessed: false,
 };
+
+/// The load but for what was learned.
+fn held(semaphore: &ReadSemaphore) -> Load {
+    Load { ready_max: 1, ..semaphore.load() }
+}
 
 #[test]
 fn decisions() {
@@ -53,12 +59,17 @@ fn decisions() {
     let base = BASE_BYTES as i64;
     check(IDLE, New, Admit);
     check(Load { ready: 1, ..IDLE }, New, Wait(Reason::ReadyList));
+    check(Load { ready: 1, ready_max: 2, ..IDLE }, New, Admit);
+    check(Load { ready: 2, ready_max: 2, ..IDLE }, New, Wait(Reason::ReadyList));
     check(Load { ready: 1, ..IDLE }, Memory, Admit);
     check(Load { need_cpu: 2, ..IDLE }, New, Wait(Reason::NeedCpu));
     check(Load { need_cpu: 2, awaits: 1, ..IDLE }, New, Admit);
     check(Load { need_cpu: 2, has_inactive: true, ..IDLE }, New, Wait(Reason::NeedCpu));
     check(Load { awaits: 20, awaits_max: 20, ..IDLE }, New, Wait(Reason::Disk));
     check(Load { awaits: 19, awaits_max: 20, ..IDLE }, New, Admit);
+    let ready = Load { ready: 3, ready_max: 4, ..IDLE };
+    check(Load { awaits: 17, awaits_max: 20, ..ready }, New, Wait(Reason::Disk));
+    check(Load { awaits: 16, awaits_max: 20, ..ready }, New, Admit);
     check(Load { awaits: 20, awaits_max: 20, ..IDLE }, Memory, Admit);
     check(Load { count_free: 0, ..IDLE }, New, Wait(Reason::Count));
     check(Load { count_free: 0, has_inactive: true, ..IDLE }, New, Evict(Reason::Count));
@@ -136,7 +147,7 @@ fn limits_change_while_reads_run() {
     assert!(third.consume(1).is_err(), "over the new kill limit");
     drop(units);
     drop((permits, third));
-    assert_eq!(semaphore.load(), Load { count_free: 1, ..IDLE });
+    assert_eq!(held(&semaphore), Load { count_free: 1, ..IDLE });
 }
 
 #[test]
@@ -201,16 +212,102 @@ fn the_queue_is_bounded_and_cancelled_waits_leave_nothing() {
 }
 
 #[test]
-fn a_read_that_ends_at_once_passes_where_it_would_be_admitted() {
+fn a_read_that_ends_at_once_is_counted_and_holds_nothing() {
     let semaphore = ReadSemaphore::new("user", limits());
-    assert!(semaphore.try_pass());
+    semaphore.pass();
     assert_eq!(semaphore.load(), IDLE);
-    let held: Vec<_> = (0..4).map(|_| semaphore.try_admit(&reading()).unwrap()).collect();
-    assert!(!semaphore.try_pass());
     let counters = semaphore.counters();
-    assert_eq!((counters.reads_admitted_immediately, counters.total_successful_reads), (5, 1));
-    drop(held);
-    assert!(semaphore.try_pass());
+    assert_eq!((counters.reads_admitted_immediately, counters.total_successful_reads), (1, 1));
+    assert_eq!((counters.total_permits, counters.current_permits), (1, 0));
+}
+
+/// What a read does in a turn of its own.
+enum Step {
+    Computes,
+    WaitsForDisk,
+}
+
+/// A read that takes so many turns once it is admitted, in all of which it computes.
+async fn read_in_turns(semaphore: Rc<ReadSemaphore>, step: Step, turns: u32) {
+    let permit = semaphore.admit(&reading(), None).await.unwrap();
+    let _cpu = permit.need_cpu();
+    for _ in 1..turns {
+        match step {
+            Step::Computes => next_turn().await,
+            Step::WaitsForDisk => permit.awaiting(next_turn()).await,
+        }
+    }
+}
+
+async fn next_turn() {
+    let mut first = true;
+    std::future::poll_fn(|_| match std::mem::take(&mut first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await
+}
+
+/// Gives all reads a turn until they have ended: how many turns each had, and the most that
+/// computed between two of them.
+fn run_in_turns(semaphore: &Rc<ReadSemaphore>, make: impl Fn() -> (Step, u32)) -> (u32, u32) {
+    let keepers: Vec<_> = (0..2).map(|_| semaphore.try_admit(&reading()).unwrap()).collect();
+    let computing: Vec<_> = keepers.iter().map(Permit::need_cpu).collect();
+    let mut reads: Vec<_> = (0..400)
+        .map(|_| {
+            let (step, turns) = make();
+            let mut read = Box::pin(read_in_turns(semaphore.clone(), step, turns));
+            assert!(Polled.poll(&mut read).is_none());
+            Some(read)
+        })
+        .collect();
+    assert_eq!(semaphore.waiting_count(), 400);
+    // The last one first: who is let in meanwhile has its turn in the next round.
+    let mut turn = || {
+        for slot in reads.iter_mut().rev() {
+            if slot.as_mut().is_some_and(|read| Polled.poll(read).is_some()) {
+                *slot = None;
+            }
+        }
+        reads.iter().flatten().count()
+    };
+    drop(computing);
+    drop(keepers);
+    let (mut turns, mut most) = (0, 0);
+    while turn() != 0 {
+        let load = semaphore.load();
+        most = most.max(load.need_cpu - load.awaits);
+        turns += 1;
+        assert!(turns < 10_000);
+    }
+    (turns, most)
+}
+
+#[test]
+fn a_queue_of_short_reads_empties_in_few_turns() {
+    let limits = Limits { queue_max: 1000, count: 100, memory_bytes: 100 << 20, ..limits() };
+    let (turns, _) = run_in_turns(&ReadSemaphore::new("user", limits), || (Step::Computes, 1));
+    assert!(turns < 400 / 16, "{turns} turns");
+    let disk = || (Step::WaitsForDisk, 2);
+    let (turns, _) = run_in_turns(&ReadSemaphore::new("user", limits), disk);
+    assert!(turns < 400 / 8, "{turns} turns");
+}
+
+#[test]
+fn few_long_reads_compute_however_many_short_ones_went_before() {
+    let limits = Limits { queue_max: 1000, count: 100, memory_bytes: 100 << 20, ..limits() };
+    let semaphore = ReadSemaphore::new("user", limits);
+    let (_, most) = run_in_turns(&semaphore, || (Step::Computes, 10));
+    // Two were let in before the first of them was seen to take long.
+    assert!(most <= 3, "{most} at a time");
+    let left = Cell::new(0);
+    let (_, most) = run_in_turns(&semaphore, || {
+        left.set(left.get() + 1);
+        (Step::Computes, if left.get() < 200 { 1 } else { 10 })
+    });
+    assert!(most <= 40, "{most} at a time");
+    let (_, most) = run_in_turns(&semaphore, || (Step::Computes, 10));
+    assert!(most <= 3, "{most} at a time: what was learned is forgotten");
 }
 
 #[test]
@@ -423,8 +520,9 @@ impl Steps {
         }
     }
 
-    /// In a random order: only the first of the queue may get anything.
+    /// In a random order, until nobody goes on: only the first of the queue may get anything.
     fn poll_all(&mut self) {
+        let all: Vec<_> = self.waits.iter().map(|(number, _)| *number).collect();
         loop {
             let before = self.permits.len();
             let mut order: Vec<usize> = (0..self.waits.len()).collect();
@@ -437,15 +535,13 @@ impl Steps {
                     self.permits.push((permit.unwrap(), Vec::new()));
                 }
             }
-            got.sort();
-            for (expected, number) in self.waits.iter().map(|(number, _)| number).zip(&got) {
-                assert_eq!(expected, number, "*fifo*");
-            }
             self.waits.retain(|(number, _)| !got.contains(number));
             if self.permits.len() == before {
-                return;
+                break;
             }
         }
+        let left = self.waits.iter().map(|(number, _)| number);
+        assert!(left.eq(&all[all.len() - self.waits.len()..]), "*fifo*");
     }
 
     fn check(&self) {
@@ -538,8 +634,7 @@ proptest! {
             steps.poll_all();
             steps.check();
         }
-        let load = steps.semaphore.load();
-        prop_assert_eq!(load, IDLE);
+        prop_assert_eq!(held(&steps.semaphore), IDLE);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use crate::{Config, Storage};
 use mutation::page::ReadCommand;
 use mutation::{Partitions, RingBound};
 use reader::ReadError;
-use runtime::task::join_all;
+use reader::semaphore::{Permit, Reading};
+use runtime::task::{Either, join_all, race};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,6 +37,33 @@ fn many_reads_at_a_time_take_turns() {
         assert!(0 < counters.reads_enqueued_for_admission, "{counters:?}");
         assert!(0 < counters.sstables_read, "{counters:?}");
         assert_eq!((user.load().consumed, counters.current_permits), (0, 0));
+        storage.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_read_at_once_waits_for_no_other_read() {
+    runtime::sim::test(4, || async {
+        let storage = open(config()).await;
+        let schema = schema(1, "t1");
+        storage.apply(write(&schema, 7, 1, 1, b"value")).await.unwrap();
+        let command = command(&schema, Partitions::Key(key(7)));
+        let reading = Reading { schema: Rc::new(schema), operation: "scan" };
+        let [user, ..] = storage.semaphores();
+        // Scans have the processor, and another one waits.
+        let scans: Vec<_> = (0..2).map(|_| user.try_admit(&reading).unwrap()).collect();
+        let computing: Vec<_> = scans.iter().map(Permit::need_cpu).collect();
+        let third = user.admit(&reading, None);
+        let read = async {
+            assert_eq!(user.waiting_count(), 1);
+            storage.read(&command).await.unwrap()
+        };
+        match race(third, read).await {
+            Either::Right(page) => assert_eq!(page.row_count, 1),
+            Either::Left(_) => panic!("a third scan is let in"),
+        }
+        drop(computing);
+        drop(scans);
         storage.stop().await.unwrap();
     });
 }
