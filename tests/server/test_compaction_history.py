@@ -1,33 +1,21 @@
 """`system.compaction_history`: what a merge read, wrote and forgot, by CQL, REST and nodetool."""
 import json
 import subprocess
-import time
-import urllib.parse
-import urllib.request
 
 from node import NEREID, Node
+from rest import told, until
 
 ATTEMPTS = "total_tombstone_purge_attempt"
 
 
-def ask(node, method, path, **parameters):
-    url = f"http://{node.address}:10000{path}?{urllib.parse.urlencode(parameters)}"
-    with urllib.request.urlopen(urllib.request.Request(url, method=method)) as answer:
-        body = answer.read()
-    return json.loads(body) if body else None
-
-
 def records(node):
-    told = ask(node, "GET", "/compaction_manager/compaction_history")
-    return [one for one in told if (one["ks"], one["cf"]) == ("ks", "t")]
+    history = told(node, "GET", "/compaction_manager/compaction_history")
+    return [one for one in history if (one["ks"], one["cf"]) == ("ks", "t")]
 
 
 def merged(node):
     """The merge of ks.t, once it is written down."""
-    deadline = time.monotonic() + 60
-    while not records(node):
-        assert time.monotonic() < deadline
-    [one] = records(node)
+    [one] = until(lambda: records(node), "a record of the merge")
     return one
 
 
@@ -45,31 +33,32 @@ def test_a_merge_is_told_and_outlives_the_node():
             session.execute("INSERT INTO ks.t (a, b, c) VALUES (7, 1, 1)")
             if part:
                 session.execute("DELETE FROM ks.t WHERE a = 0 AND b > 2")
-            ask(node, "POST", "/storage_service/keyspace_flush/ks")
-        ask(node, "POST", "/storage_service/keyspace_compaction/ks", cf="t")
-        told = merged(node)
+            told(node, "POST", "/storage_service/keyspace_flush/ks")
+        told(node, "POST", "/storage_service/keyspace_compaction/ks", cf="t")
+        record = merged(node)
         # Two partitions of which both have the start and the end, and one of them a row; of each
         # side five more rows, and of one alone a partition and a deletion with two ends.
-        assert told["rows_merged"] == [{"key": 1, "value": 14}, {"key": 2, "value": 5}]
-        assert [one["origin"] for one in told["sstables_in"]] == ["memtable"] * 2
-        assert [one["origin"] for one in told["sstables_out"]] == ["compaction"]
-        assert sum(one["size"] for one in told["sstables_in"]) == told["bytes_in"]
-        assert told["sstables_out"][0]["size"] == told["bytes_out"]
-        assert told[ATTEMPTS] >= 0
+        assert record["rows_merged"] == [{"key": 1, "value": 14}, {"key": 2, "value": 5}]
+        assert [one["origin"] for one in record["sstables_in"]] == ["memtable"] * 2
+        assert [one["origin"] for one in record["sstables_out"]] == ["compaction"]
+        assert sum(one["size"] for one in record["sstables_in"]) == record["bytes_in"]
+        assert record["sstables_out"][0]["size"] == record["bytes_out"]
+        assert record[ATTEMPTS] >= 0
         node.stop()
         node.start()
-        assert merged(node) == told
+        assert merged(node) == record
         row = node.connect().execute(
             f"SELECT rows_merged, sstables_in, sstables_out, {ATTEMPTS} AS attempts, "
             "ttl(bytes_in) AS ttl FROM system.compaction_history "
             "WHERE keyspace_name = 'ks' ALLOW FILTERING").one()
-        assert dict(row.rows_merged) == {1: 14, 2: 5} and row.attempts == told[ATTEMPTS]
-        assert [one.size for one in row.sstables_in] == [one["size"] for one in told["sstables_in"]]
+        assert dict(row.rows_merged) == {1: 14, 2: 5} and row.attempts == record[ATTEMPTS]
+        sizes = [one["size"] for one in record["sstables_in"]]
+        assert [one.size for one in row.sstables_in] == sizes
         assert 0 < row.ttl <= 7 * 24 * 3600
         printed = subprocess.run(
             [NEREID, "nodetool", "-h", node.address, "compactionhistory", "-F", "json"],
             capture_output=True, text=True, timeout=60, check=True)
         listed = json.loads(printed.stdout)["CompactionHistory"]
         [shown] = [one for one in listed if one["columnfamily_name"] == "t"]
-        assert shown["rows_merged"] == told["rows_merged"]
+        assert shown["rows_merged"] == record["rows_merged"]
         assert shown["sstables_out"][0]["generation"] == str(row.sstables_out[0].generation)

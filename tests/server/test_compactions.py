@@ -1,5 +1,4 @@
 """`nereid compactions`: a running node's merges, watched from outside."""
-import json
 import os
 import pty
 import re
@@ -9,11 +8,10 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.parse
-import urllib.request
 
 import pytest
 from node import NEREID, Node, free_address
+from rest import ask, told, until
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -27,26 +25,9 @@ def node():
         yield node
 
 
-def ask(node, method, path, **parameters):
-    url = f"http://{node.address}:10000{path}?{urllib.parse.urlencode(parameters)}"
-    with urllib.request.urlopen(urllib.request.Request(url, method=method)) as answer:
-        body = answer.read()
-    return json.loads(body) if body else None
-
-
 def compactions(*words):
     return subprocess.run([NEREID, "compactions", *words], capture_output=True, text=True,
                           timeout=60, check=False)
-
-
-def until(condition, what):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it does not come to {what}")
 
 
 @pytest.fixture
@@ -60,20 +41,20 @@ def merge(node):
     for part in range(2):
         for key in range(400):
             cql.execute(insert, (part * 400 + key, os.urandom(10_000)))
-        ask(node, "POST", "/storage_service/keyspace_flush/ks", cf="slow")
+        told(node, "POST", "/storage_service/keyspace_flush/ks", cf="slow")
     limit = "/storage_service/compaction_throughput"
-    ask(node, "POST", limit, value=1)
+    told(node, "POST", limit, value=1)
     asked = threading.Thread(
         target=ask, args=(node, "POST", "/storage_service/keyspace_compaction/ks"),
         kwargs={"cf": "slow"})
     asked.start()
 
     def running():
-        jobs = ask(node, "GET", "/compaction_manager/compactions")
+        jobs = told(node, "GET", "/compaction_manager/compactions")
         return [job for job in jobs if job["cf"] == "slow" and job["bytes_written"]]
 
     yield until(running, "a merge that has written something")[0]
-    ask(node, "POST", limit, value=0)
+    told(node, "POST", limit, value=0)
     asked.join()
 
 
@@ -103,17 +84,17 @@ def test_what_has_ended_is_told(node):
     cql = node.connect()
     cql.execute("CREATE TABLE ks.ended (a int PRIMARY KEY)")
     cql.execute("INSERT INTO ks.ended (a) VALUES (1)")
-    ask(node, "POST", "/storage_service/keyspace_compaction/ks", cf="ended")
+    told(node, "POST", "/storage_service/keyspace_compaction/ks", cf="ended")
     history = "/compaction_manager/compaction_history"
-    until(lambda: any(one["cf"] == "ended" for one in ask(node, "GET", history)), "a record")
-    assert len(ask(node, "GET", history, limit=1)) == 1
+    until(lambda: any(one["cf"] == "ended" for one in told(node, "GET", history)), "a record")
+    assert len(told(node, "GET", history, limit=1)) == 1
     done = compactions("--host", node.address)
     assert done.returncode == 0, done
     ended = [line for line in done.stdout.splitlines() if "ks.ended" in line]
     assert ended and re.match(r" *\d+:\d\d ago  major +ks\.ended ", ended[0]), done.stdout
-    shares = ask(node, "GET", "/compaction_manager/metrics/shares")
+    shares = told(node, "GET", "/compaction_manager/metrics/shares")
     assert len(shares) == 2 and all(0 < share <= 1000 for share in shares)
-    assert ask(node, "GET", "/compaction_manager/metrics/backlog") >= 0
+    assert told(node, "GET", "/compaction_manager/metrics/backlog") >= 0
 
 
 def test_a_node_that_is_not_there_is_named():

@@ -1,9 +1,6 @@
 """The REST API: what nodetool and harnesses ask a node for."""
-import json
 import shutil
 import time
-import urllib.error
-import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.query import SimpleStatement
 
 from node import Node
+from rest import ask
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +25,6 @@ def cql(node):
     session.execute("CREATE KEYSPACE ks WITH replication = "
                     "{'class': 'SimpleStrategy', 'replication_factor': 1}")
     return session
-
-
-def ask(node, method, path, **parameters):
-    """The status and the JSON of the answer, or None where it is empty."""
-    url = f"http://{node.address}:10000{path}?{urllib.parse.urlencode(parameters)}"
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method)) as answer:
-            status, body = answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        status, body = error.code, error.read()
-    return status, json.loads(body) if body else None
 
 
 def data_files(node, table):

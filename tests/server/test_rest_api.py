@@ -1,15 +1,13 @@
 """The REST API as a whole: what it says of itself, tasks, the ring, metrics, hostile requests."""
-import json
 import socket
 import threading
-import urllib.error
-import urllib.parse
 import urllib.request
 import uuid
 
 import pytest
 
 from node import Node
+from rest import ask
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +26,6 @@ def cql(node):
         session.execute(f"CREATE TABLE {name}.t (a int, b text, c int, v text, "
                         "PRIMARY KEY ((a, b), c))")
     return session
-
-
-def ask(node, method, path, body=None, **parameters):
-    """The status and the JSON of the answer, or None where it is empty."""
-    url = f"http://{node.address}:10000{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        request = urllib.request.Request(url, method=method, data=data)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            status, found = answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        status, found = error.code, error.read()
-    return status, json.loads(found) if found else None
 
 
 def get(node, path, **parameters):

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from node import Node
-from test_rest import ask, data_files
+from rest import ask
+from test_rest import data_files
 
 SNAPSHOTS = "/storage_service/snapshots"
 
