@@ -56,6 +56,15 @@ def test_options_come_from_a_file(tmp_path):
         assert got.one()[0] == "false"
 
 
+def test_a_log_begins_with_its_first_words_whatever_is_warned_of(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("key_cache_save_period: 1\n")
+    with Node("--options-file", str(path)) as node:
+        first, *rest = node.log.read_text().splitlines()
+        assert first.startswith("Scylla version "), first
+        assert any("key_cache_save_period has no effect" in line for line in rest)
+
+
 def test_a_wrong_file_is_named(tmp_path):
     path = tmp_path / "options.yaml"
     for text, part in [("clusternam: x\n", "clusternam"), ("a: [1\n", "options.yaml")]:

@@ -72,6 +72,10 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
         eprintln!("{text}");
         return ExitCode::from(2);
     }
+    if folder.is_none() {
+        // Launchers know a log by its first words, whatever there is to warn of.
+        println!("Scylla version {} starting", version());
+    }
     let few = crate::descriptors::raise();
     warnings.iter().chain(&few).for_each(|text| tracing::warn!(target: "init", "{text}"));
     match run(values, folder.is_some()) {
@@ -105,10 +109,6 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
         parent: rustix::process::getppid(),
         failed: AtomicBool::new(false),
     });
-    if !ephemeral {
-        // Launchers know a log by its first words.
-        println!("Scylla version {} starting", version());
-    }
     tracing::info!(
         target: "init",
         "Scylla version {} starting: {shards} shards, data in {}",
