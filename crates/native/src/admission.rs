@@ -8,14 +8,15 @@
 //!
 //! Invariants
 //!  - *charges-return*: with nothing under way and nothing unsent, nothing is charged.
-//!  - *fifo*: who comes while others wait, waits behind them; a turn is several requests.
+//!  - *fifo*: who comes while others wait, waits behind them, but that slight ones pass large ones
+//!    that find no memory; a turn is several requests.
 //!  - *progress*: with nothing under way a request is let in, whatever is charged; while nothing
 //!    moves, what clients hold that do not read keeps no slight request out; with nothing running
 //!    one runs, but for large ones while *flooded*.
 //!  - *unread-is-a-quarter*: answers that clients do not read take no more than a quarter of the
 //!    memory from requests.
 //!  - *slight-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
-//!    those that do not, and these wait for none of those to run.
+//!    those that do not, and these wait for none of those, neither to be let in nor to run.
 //!  - *flooded*: while twice the memory is unread, only slight ones run. Clients that do not read
 //!    are ended then ([`Unread`]), so it passes.
 //!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
@@ -252,15 +253,22 @@ pub(crate) struct Admission {
     load: Cell<Load>,
     counters: Cell<Counters>,
     /// Connections that want to let a request in.
-    entering: RefCell<VecDeque<Rc<Place>>>,
-    /// Requests that want to run: slight ones, and others.
-    starting: [RefCell<VecDeque<Rc<Place>>>; 2],
+    entering: Lines,
+    /// Requests that want to run.
+    starting: Lines,
+    /// Places that were taken so far.
+    places: Cell<u64>,
     overloaded_until: Cell<Instant>,
 }
+
+/// Who waits for the same: slight requests, and others.
+type Lines = [RefCell<VecDeque<Rc<Place>>>; 2];
 
 /// A place in a line.
 #[derive(Debug)]
 struct Place {
+    /// Who came before has a lower one.
+    number: u64,
     bytes: usize,
     /// With those that it was charged before.
     whole: usize,
@@ -278,11 +286,6 @@ enum PlaceState {
 }
 
 impl Place {
-    fn new(bytes: usize, before: usize) -> Rc<Place> {
-        let (state, waker) = (Cell::new(PlaceState::Waiting), RefCell::new(None));
-        Rc::new(Place { bytes, whole: before + bytes, state, waker })
-    }
-
     fn grant(&self, turn: usize) {
         self.state.set(PlaceState::Granted(turn));
         if let Some(waker) = self.waker.take() {
@@ -314,8 +317,9 @@ impl Admission {
             requests_max,
             load: Cell::default(),
             counters: Cell::default(),
-            entering: RefCell::default(),
+            entering: Default::default(),
             starting: Default::default(),
+            places: Cell::default(),
             overloaded_until: Cell::new(Instant::ZERO),
         })
     }
@@ -349,8 +353,33 @@ impl Admission {
     }
 
     fn waiting(&self) -> usize {
-        let line = self.entering.borrow();
-        line.iter().filter(|place| place.state.get() == PlaceState::Waiting).count()
+        let waits = |place: &&Rc<Place>| place.state.get() == PlaceState::Waiting;
+        self.entering.iter().map(|line| line.borrow().iter().filter(waits).count()).sum()
+    }
+
+    /// A place at the end of a line, for a request that is charged so much already.
+    fn wait_in(&self, lines: &Lines, bytes: usize, before: usize) -> Rc<Place> {
+        let (number, whole) = (self.places.get(), before + bytes);
+        self.places.set(number + 1);
+        let (state, waker) = (Cell::new(PlaceState::Waiting), RefCell::new(None));
+        let place = Rc::new(Place { number, bytes, whole, state, waker });
+        self.line(lines, whole).borrow_mut().push_back(place.clone());
+        self.pump();
+        place
+    }
+
+    /// Where a request waits that takes so much.
+    fn line<'l>(&self, lines: &'l Lines, whole: usize) -> &'l RefCell<VecDeque<Rc<Place>>> {
+        &lines[usize::from(!is_slight(&self.limits, whole))]
+    }
+
+    /// Whether one that enters has to wait for those who came before, as far as memory goes: of
+    /// large ones only for one that would find some.
+    fn has_before(&self, load: &Load, bytes: usize) -> bool {
+        let waits = |line| first(line).is_some_and(|place: Rc<Place>| {
+            !is_slight(&self.limits, bytes) || has_room(&self.limits, load, place.bytes)
+        });
+        self.has_line() || waits(&self.entering[1])
     }
 
     /// Lets a request in at once, if that can be. `None`: it has to wait.
@@ -368,7 +397,7 @@ impl Admission {
         }
         let in_turn = turn.take();
         if !in_turn {
-            if self.limits.unbegun_max <= load.unbegun || first(&self.entering).is_some() {
+            if self.limits.unbegun_max <= load.unbegun || self.has_before(&load, bytes) {
                 return None;
             }
             self.change(|load| load.unbegun += 1);
@@ -383,11 +412,6 @@ impl Admission {
             load.under_way += 1;
         });
         self.count(|counters| counters.requests_admitted += 1);
-    }
-
-    /// Where a request waits to run that takes so much.
-    fn starting_line(&self, whole: usize) -> &RefCell<VecDeque<Rc<Place>>> {
-        &self.starting[usize::from(!is_slight(&self.limits, whole))]
     }
 
     fn start(&self, bytes: usize) {
@@ -407,15 +431,13 @@ impl Admission {
         bytes: usize,
         deadline: Instant,
     ) -> Result<(Charge, Turn), Shed> {
-        if self.limits.waiting_max <= self.entering.borrow().len()
+        if self.limits.waiting_max <= self.entering_len()
             && self.limits.waiting_max <= self.waiting()
         {
             return Err(Shed::LineFull);
         }
         self.count(|counters| counters.requests_blocked += 1);
-        let place = Place::new(bytes, 0);
-        self.entering.borrow_mut().push_back(place.clone());
-        self.pump();
+        let place = self.wait_in(&self.entering, bytes, 0);
         let wait = Wait { admission: self, place, taken: false, kind: Kind::Enter };
         match race(wait, sleep_until(deadline)).await {
             Either::Left(turn) => {
@@ -437,25 +459,37 @@ impl Admission {
                 place.grant(0);
             }
         }
-        while let Some(place) = first(&self.entering) {
-            let load = self.load.get();
-            let turn = turn_of(&self.limits, self.entering.borrow().len());
-            let places = self.limits.unbegun_max.saturating_sub(load.unbegun);
-            if places < turn || !has_room(&self.limits, &load, place.bytes) {
-                return;
-            }
-            self.entering.borrow_mut().pop_front();
+        while let Some((line, turn)) = self.next_to_enter()
+            && let Some(place) = line.borrow_mut().pop_front()
+        {
             self.change(|load| load.unbegun += turn);
             self.hold(place.bytes);
             place.grant(turn - 1);
         }
     }
 
+    /// The line whose first is to enter next, and how many requests its turn is: of those that find
+    /// memory the one that came first.
+    fn next_to_enter(&self) -> Option<(&RefCell<VecDeque<Rc<Place>>>, usize)> {
+        let load = self.load.get();
+        let heads = self.entering.iter().filter_map(|line| Some((line, first(line)?)));
+        let (line, _) = heads
+            .filter(|(_, place)| has_room(&self.limits, &load, place.bytes))
+            .min_by_key(|(_, place)| place.number)?;
+        let turn = turn_of(&self.limits, self.entering_len());
+        let places = self.limits.unbegun_max.saturating_sub(load.unbegun);
+        (turn <= places).then_some((line, turn))
+    }
+
+    /// Places in the lines of those who enter, left ones with them.
+    fn entering_len(&self) -> usize {
+        self.entering.iter().map(|line| line.borrow().len()).sum()
+    }
+
     /// After room was made.
     #[inline]
     fn made_room(&self) {
-        let waits = |line: &RefCell<VecDeque<Rc<Place>>>| !line.borrow().is_empty();
-        if waits(&self.entering) || self.starting.iter().any(waits) {
+        if self.entering.iter().chain(&self.starting).any(|line| !line.borrow().is_empty()) {
             self.pump();
         }
     }
@@ -465,9 +499,9 @@ impl Admission {
         now < self.overloaded_until.get()
     }
 
-    /// Whether a connection waits in the line.
+    /// Whether connections wait for what every request needs.
     pub(crate) fn has_line(&self) -> bool {
-        first(&self.entering).is_some()
+        first(&self.entering[0]).is_some()
     }
 
     /// Something was shed: for a while all may lag for less.
@@ -581,15 +615,13 @@ impl Charge {
         let admission = &self.admission;
         let bytes = admission.limits.charge(body_bytes, answer_bytes).saturating_sub(self.bytes);
         let (load, whole) = (admission.load.get(), self.bytes + bytes);
-        let line = admission.starting_line(whole);
+        let line = admission.line(&admission.starting, whole);
         let waits = first(line).is_some();
         if !waits && may_run(&admission.limits, &load, bytes, whole) {
             admission.start(bytes);
         } else {
             admission.count(|counters| counters.requests_blocked += 1);
-            let place = Place::new(bytes, self.bytes);
-            line.borrow_mut().push_back(place.clone());
-            admission.pump();
+            let place = admission.wait_in(&admission.starting, bytes, self.bytes);
             Wait { admission, place, taken: false, kind: Kind::Start }.await;
         }
         self.bytes += bytes;

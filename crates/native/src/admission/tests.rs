@@ -92,6 +92,25 @@ fn a_request_too_many_is_shed_at_once() {
 }
 
 #[test]
+fn slight_requests_pass_large_ones_that_find_no_memory() {
+    let admission = Admission::new(LIMITS);
+    let mut turn = Turn::default();
+    let mut enter = |bytes| admission.try_admit(bytes, &mut turn).map(Result::unwrap);
+    let first = enter(50_000).expect("there is nothing else");
+    let place = admission.wait_in(&admission.entering, 25_001, 0);
+    let mut second =
+        Box::pin(Wait { admission: &admission, place, taken: false, kind: Kind::Enter });
+    let slight: Vec<_> = (0..7).map(|_| enter(1_000).expect("a large one waits")).collect();
+    assert!(enter(1_000).is_none(), "no more may be let in before some have begun");
+    // There is memory now: the large one is next, and only waits for the places of a turn.
+    drop(first);
+    assert_eq!(poll(&mut second), None);
+    assert!(enter(1_000).is_none(), "a slight one is behind it");
+    drop(slight);
+    assert_eq!(poll(&mut second), Some(3));
+}
+
+#[test]
 fn what_a_client_may_leave_unread_shrinks_with_what_is_free() {
     let admission = Admission::new(Limits { memory_bytes: 4 << 20, ..LIMITS });
     assert_eq!(admission.unsent_bytes_max(), 1 << 20);
@@ -155,7 +174,8 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Option<F::Output> {
 struct Steps {
     admission: Rc<Admission>,
     prng: Prng,
-    entering: Vec<(u64, Entering)>,
+    /// The number of each, and whether it is slight.
+    entering: Vec<(u64, bool, Entering)>,
     starting: Vec<Starting>,
     next: u64,
     unbegun: Vec<Charge>,
@@ -187,20 +207,19 @@ impl Steps {
     /// Waits in the line, as `Admission::admit` does but for the deadline.
     fn enter(&mut self, bytes: usize) {
         let admission = self.admission.clone();
-        let place = Place::new(bytes, 0);
-        admission.entering.borrow_mut().push_back(place.clone());
-        admission.pump();
+        let place = admission.wait_in(&admission.entering, bytes, 0);
         let wait = async move {
             let wait = Wait { admission: &admission, place, taken: false, kind: Kind::Enter }.await;
             let turn = Turn { admission: Some(admission.clone()), left: wait };
             (admission.charge(bytes), turn)
         };
-        self.entering.push((self.next, Box::pin(wait)));
+        self.entering.push((self.next, is_slight(&LIMITS, bytes), Box::pin(wait)));
         self.next += 1;
     }
 
     fn step(&mut self) {
-        let bytes = self.prng.below(40_000) as usize;
+        let most = if self.prng.one_in(2) { 40_000 } else { 2_000 };
+        let bytes = self.prng.below(most) as usize;
         match self.prng.below(10) {
             0..=2 => {
                 let mut turn = Self::pick(&mut self.prng, &mut self.turns).unwrap_or_default();
@@ -257,18 +276,20 @@ impl Steps {
         let before = (self.entering.len(), self.starting.len());
         let mut entered = Vec::new();
         let mut still = Vec::new();
-        for (number, mut wait) in std::mem::take(&mut self.entering) {
+        for (number, is_slight, mut wait) in std::mem::take(&mut self.entering) {
             match poll(&mut wait) {
                 Some((charge, turn)) => {
-                    entered.push(number);
+                    entered.push((number, is_slight));
                     self.unbegun.push(charge);
                     self.turns.push(turn);
                 }
-                None => still.push((number, wait)),
+                None => still.push((number, is_slight, wait)),
             }
         }
-        let overtaken = entered.last().zip(still.first()).is_some_and(|(in_, (out, _))| out < in_);
-        assert!(!overtaken, "*fifo*");
+        let overtakes = |(number, is_slight): &(u64, bool)| {
+            still.iter().any(|(other, slight, _)| other < number && (*slight || !is_slight))
+        };
+        assert!(!entered.iter().any(overtakes), "*fifo*");
         self.entering = still;
         let mut still = Vec::new();
         for mut start in std::mem::take(&mut self.starting) {
@@ -298,8 +319,8 @@ impl Steps {
             let could = may_run(&LIMITS, &load, place.bytes, place.whole);
             assert!(!could, "*no-lost-wake*: one could run");
         }
-        if let Some(place) = first(&self.admission.entering) {
-            let turn = turn_of(&LIMITS, self.admission.entering.borrow().len());
+        for place in self.admission.entering.iter().filter_map(first) {
+            let turn = turn_of(&LIMITS, self.admission.entering_len());
             let places = LIMITS.unbegun_max.saturating_sub(load.unbegun);
             let fits = turn <= places && has_room(&LIMITS, &load, place.bytes);
             assert!(!fits, "*no-lost-wake*: one could enter");
