@@ -17,6 +17,9 @@
 //!    memory from requests.
 //!  - *slight-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
 //!    those that do not, and these wait for none of those, neither to be let in nor to run.
+//!  - *one-grows*: where large requests find no memory, of those that gather more than they were
+//!    charged one goes on, the blessed one, to its end; the others wait for memory or for the
+//!    blessing, before those who want to run or to be let in.
 //!  - *flooded*: while twice the memory is unread, only slight ones run. Clients that do not read
 //!    are ended then ([`Unread`]), so it passes.
 //!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
@@ -214,6 +217,11 @@ fn may_run(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
     !waits && (load.running == 0 || finds(limits, load, bytes, whole))
 }
 
+/// Whether one that runs finds so many bytes more. Whoever grows is large.
+fn may_grow(limits: &Limits, load: &Load, bytes: usize) -> bool {
+    !load.is_flooded(limits) && finds(limits, load, bytes, usize::MAX)
+}
+
 /// How many requests a turn is, when so many wait.
 fn turn_of(limits: &Limits, waiting: usize) -> usize {
     let share = limits.unbegun_max / (2 * waiting.max(1));
@@ -256,13 +264,19 @@ pub(crate) struct Admission {
     entering: Lines,
     /// Requests that want to run.
     starting: Lines,
+    /// Requests that run and want more memory.
+    growing: Line,
+    /// Whether one of those that run may grow as it needs to (*one-grows*).
+    has_blessed: Cell<bool>,
     /// Places that were taken so far.
     places: Cell<u64>,
     overloaded_until: Cell<Instant>,
 }
 
-/// Who waits for the same: slight requests, and others.
-type Lines = [RefCell<VecDeque<Rc<Place>>>; 2];
+/// Who waits for the same.
+type Line = RefCell<VecDeque<Rc<Place>>>;
+/// Slight requests, and others.
+type Lines = [Line; 2];
 
 /// A place in a line.
 #[derive(Debug)]
@@ -279,7 +293,7 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlaceState {
     Waiting,
-    /// It got what it waits for: that and a turn of so many requests.
+    /// It got what it waits for: that and a turn of so many requests, or one blessing.
     Granted(usize),
     /// It waits no more.
     Gone,
@@ -295,7 +309,7 @@ impl Place {
 }
 
 /// The first of a line that still waits.
-fn first(line: &RefCell<VecDeque<Rc<Place>>>) -> Option<Rc<Place>> {
+fn first(line: &Line) -> Option<Rc<Place>> {
     let mut line = line.borrow_mut();
     while line.front()?.state.get() == PlaceState::Gone {
         line.pop_front();
@@ -319,6 +333,8 @@ impl Admission {
             counters: Cell::default(),
             entering: Default::default(),
             starting: Default::default(),
+            growing: Default::default(),
+            has_blessed: Cell::default(),
             places: Cell::default(),
             overloaded_until: Cell::new(Instant::ZERO),
         })
@@ -359,27 +375,32 @@ impl Admission {
 
     /// A place at the end of a line, for a request that is charged so much already.
     fn wait_in(&self, lines: &Lines, bytes: usize, before: usize) -> Rc<Place> {
-        let (number, whole) = (self.places.get(), before + bytes);
+        let whole = before + bytes;
+        self.wait_at(self.line(lines, whole), bytes, whole)
+    }
+
+    fn wait_at(&self, line: &Line, bytes: usize, whole: usize) -> Rc<Place> {
+        let number = self.places.get();
         self.places.set(number + 1);
         let (state, waker) = (Cell::new(PlaceState::Waiting), RefCell::new(None));
         let place = Rc::new(Place { number, bytes, whole, state, waker });
-        self.line(lines, whole).borrow_mut().push_back(place.clone());
+        line.borrow_mut().push_back(place.clone());
         self.pump();
         place
     }
 
     /// Where a request waits that takes so much.
-    fn line<'l>(&self, lines: &'l Lines, whole: usize) -> &'l RefCell<VecDeque<Rc<Place>>> {
+    fn line<'l>(&self, lines: &'l Lines, whole: usize) -> &'l Line {
         &lines[usize::from(!is_slight(&self.limits, whole))]
     }
 
     /// Whether one that enters has to wait for those who came before, as far as memory goes: of
     /// large ones only for one that would find some.
     fn has_before(&self, load: &Load, bytes: usize) -> bool {
-        let waits = |line| first(line).is_some_and(|place: Rc<Place>| {
-            !is_slight(&self.limits, bytes) || has_room(&self.limits, load, place.bytes)
-        });
-        self.has_line() || waits(&self.entering[1])
+        let is_before = |large: Rc<Place>| {
+            !is_slight(&self.limits, bytes) || has_room(&self.limits, load, large.bytes)
+        };
+        self.has_line() || first(&self.entering[1]).is_some_and(is_before)
     }
 
     /// Lets a request in at once, if that can be. `None`: it has to wait.
@@ -422,7 +443,8 @@ impl Admission {
     }
 
     fn charge(self: &Rc<Self>, bytes: usize) -> Charge {
-        Charge { admission: self.clone(), bytes, stage: Stage::Unbegun }
+        let (bytes, is_blessed) = (Cell::new(bytes), Cell::new(false));
+        Charge { admission: self.clone(), bytes, stage: Stage::Unbegun, is_blessed }
     }
 
     /// Waits in the line until a request is let in, and further ones with it.
@@ -448,8 +470,18 @@ impl Admission {
         }
     }
 
-    /// Gives room to those who wait for it, in their order: first to requests that were let in.
+    /// Gives room to those who wait for it, in their order: first to requests that have some, then
+    /// to those that were let in.
     fn pump(&self) {
+        while let Some(place) = first(&self.growing) {
+            let finds = may_grow(&self.limits, &self.load.get(), place.bytes);
+            if !finds && self.has_blessed.replace(true) {
+                break;
+            }
+            self.growing.borrow_mut().pop_front();
+            self.change(|load| load.memory += place.bytes);
+            place.grant(usize::from(!finds));
+        }
         for line in &self.starting {
             while let Some(place) = first(line)
                 && may_run(&self.limits, &self.load.get(), place.bytes, place.whole)
@@ -470,7 +502,7 @@ impl Admission {
 
     /// The line whose first is to enter next, and how many requests its turn is: of those that find
     /// memory the one that came first.
-    fn next_to_enter(&self) -> Option<(&RefCell<VecDeque<Rc<Place>>>, usize)> {
+    fn next_to_enter(&self) -> Option<(&Line, usize)> {
         let load = self.load.get();
         let heads = self.entering.iter().filter_map(|line| Some((line, first(line)?)));
         let (line, _) = heads
@@ -489,7 +521,8 @@ impl Admission {
     /// After room was made.
     #[inline]
     fn made_room(&self) {
-        if self.entering.iter().chain(&self.starting).any(|line| !line.borrow().is_empty()) {
+        let mut lines = self.entering.iter().chain(&self.starting).chain([&self.growing]);
+        if lines.any(|line| !line.borrow().is_empty()) {
             self.pump();
         }
     }
@@ -594,8 +627,9 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Charge {
     admission: Rc<Admission>,
-    bytes: usize,
+    bytes: Cell<usize>,
     stage: Stage,
+    is_blessed: Cell<bool>,
 }
 
 impl Charge {
@@ -608,24 +642,74 @@ impl Charge {
         }
     }
 
+    /// Charges so many bytes in all, and takes back what let it grow (*one-grows*).
+    pub(crate) fn give_back_to(&self, bytes: usize) {
+        if self.is_blessed.take() {
+            self.admission.has_blessed.set(false);
+        }
+        self.set(bytes);
+        self.admission.made_room();
+    }
+
     /// Goes on when there is memory for an answer of so many bytes.
     pub(crate) async fn run(&mut self, body_bytes: usize, answer_bytes: usize) {
         self.begin();
         assert!(self.stage == Stage::Begun, "a request runs once");
         let admission = &self.admission;
-        let bytes = admission.limits.charge(body_bytes, answer_bytes).saturating_sub(self.bytes);
-        let (load, whole) = (admission.load.get(), self.bytes + bytes);
+        let before = self.bytes.get();
+        let bytes = admission.limits.charge(body_bytes, answer_bytes).saturating_sub(before);
+        let (load, whole) = (admission.load.get(), before + bytes);
         let line = admission.line(&admission.starting, whole);
         let waits = first(line).is_some();
         if !waits && may_run(&admission.limits, &load, bytes, whole) {
             admission.start(bytes);
         } else {
             admission.count(|counters| counters.requests_blocked += 1);
-            let place = admission.wait_in(&admission.starting, bytes, self.bytes);
+            let place = admission.wait_in(&admission.starting, bytes, before);
             Wait { admission, place, taken: false, kind: Kind::Start }.await;
         }
-        self.bytes += bytes;
+        self.bytes.set(whole);
         self.stage = Stage::Running;
+    }
+
+    /// What is charged.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Charges so many bytes in all of a request that runs, whatever there is.
+    pub(crate) fn set(&self, bytes: usize) {
+        let before = self.bytes.replace(bytes);
+        self.admission.change(|load| load.memory = load.memory - before + bytes);
+        if bytes < before {
+            self.admission.made_room();
+        }
+    }
+
+    /// The same, if there is memory for it now and nobody waits for that.
+    pub(crate) fn try_resize(&self, bytes: usize) -> bool {
+        let (admission, before) = (&self.admission, self.bytes.get());
+        let may = bytes <= before
+            || self.is_blessed.get()
+            || first(&admission.growing).is_none()
+                && may_grow(&admission.limits, &admission.load.get(), bytes - before);
+        if may {
+            self.set(bytes);
+        }
+        may
+    }
+
+    /// The same, when there is memory for it, or the blessing (*one-grows*).
+    pub(crate) async fn resize(&self, bytes: usize) {
+        if self.try_resize(bytes) {
+            return;
+        }
+        let (admission, before) = (&self.admission, self.bytes.get());
+        admission.count(|counters| counters.requests_blocked += 1);
+        let place = admission.wait_at(&admission.growing, bytes - before, bytes);
+        let blessed = Wait { admission, place, taken: false, kind: Kind::Grow }.await;
+        self.bytes.set(bytes);
+        self.is_blessed.set(0 < blessed);
     }
 
     /// Lets others run: this request has to wait for something else before it can.
@@ -637,17 +721,15 @@ impl Charge {
     }
 
     /// Charges more: a body that was larger than its envelope.
-    pub(crate) fn grow(&mut self, body_bytes: usize) {
-        let more = BODY_FACTOR * body_bytes;
-        self.bytes += more;
-        self.admission.change(|load| load.memory += more);
+    pub(crate) fn grow(&self, body_bytes: usize) {
+        self.set(self.bytes.get() + BODY_FACTOR * body_bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         self.admission.change(|load| {
-            load.memory -= self.bytes;
+            load.memory -= self.bytes.get();
             load.under_way -= 1;
             match self.stage {
                 Stage::Unbegun => load.unbegun -= 1,
@@ -655,6 +737,9 @@ impl Drop for Charge {
                 Stage::Running => load.running -= 1,
             }
         });
+        if self.is_blessed.get() {
+            self.admission.has_blessed.set(false);
+        }
         self.admission.made_room();
     }
 }
@@ -663,6 +748,7 @@ impl Drop for Charge {
 enum Kind {
     Enter,
     Start,
+    Grow,
 }
 
 /// Waits for a place to be granted; the output is what is left of the turn.
@@ -704,6 +790,12 @@ impl Drop for Wait<'_> {
                 load.memory -= self.place.bytes;
                 load.running -= 1;
             }),
+            (PlaceState::Granted(blessed), Kind::Grow) => {
+                self.admission.change(|load| load.memory -= self.place.bytes);
+                if 0 < blessed {
+                    self.admission.has_blessed.set(false);
+                }
+            }
             _ => {}
         }
         self.admission.made_room();

@@ -12,6 +12,7 @@
 use crate::admission::{Admission, Charge, Shed, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
+use crate::gathering::Gatherers;
 use crate::handshake::Handshakes;
 use crate::intake::Intake;
 use crate::level::{Membership, Tallies};
@@ -26,7 +27,7 @@ use crate::supported;
 use model::Uuid;
 use query::trace::{Cause, Traced};
 use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
-use replication::Consistency;
+use replication::{Consistency, Room};
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, compute, yield_if_needed};
 use runtime::time::Instant;
@@ -82,6 +83,7 @@ pub(crate) struct Connection {
     let_in: Cell<usize>,
     /// One of them has its answer.
     answered: Notify,
+    gatherers: Gatherers,
     /// Since when the rest of a large body is waited for.
     pub(crate) receives: Cell<Option<Instant>>,
     version: Cell<Option<u8>>,
@@ -121,6 +123,7 @@ impl Connection {
             ran: Notify::new(),
             let_in: Cell::new(0),
             answered: Notify::new(),
+            gatherers: Gatherers::default(),
             receives: Cell::new(None),
             version: Cell::new(None),
             compression: Cell::new(None),
@@ -211,6 +214,10 @@ impl Connection {
 
     pub(crate) fn admission(&self) -> &Rc<Admission> {
         self.server.admission()
+    }
+
+    pub(crate) fn gatherers(&self) -> &Gatherers {
+        &self.gatherers
     }
 
     /// Waits while the client does not read its answers, while as many requests run as may, and
@@ -624,7 +631,13 @@ impl Connection {
 
     /// Answers a request that only the processor can answer. `is_fetched`: what it looks for was
     /// fetched ahead.
-    pub(crate) async fn answer(&self, header: Header, body: &[u8], is_fetched: bool) {
+    pub(crate) async fn answer(
+        &self,
+        header: Header,
+        body: &[u8],
+        is_fetched: bool,
+        room: &dyn Room,
+    ) {
         let (version, stream) = (header.version, header.stream);
         let dialect = self.dialect(version);
         let has_payload = header.flags & flag::CUSTOM_PAYLOAD != 0;
@@ -641,20 +654,22 @@ impl Connection {
         };
         let answer = match (cause, request) {
             (Some(cause), request) => {
-                Box::pin(self.traced(cause, dialect, stream, (request, body.len()))).await
+                let request = (request, body.len());
+                Box::pin(self.traced(cause, dialect, stream, request, room)).await
             }
             (None, Request::Query { text, parameters }) => {
-                self.query(dialect, stream, text, &parameters).await
+                self.query(dialect, stream, text, (&parameters, room)).await
             }
             (None, Request::Prepare { text, keyspace }) => {
                 Box::pin(self.prepare(dialect, stream, text, keyspace)).await
             }
             (None, Request::Execute { id, metadata_id, parameters }) => {
                 let known = (metadata_id, is_fetched);
-                self.execute(dialect, stream, id, known, &parameters).await
+                self.execute(dialect, stream, id, known, (&parameters, room)).await
             }
             (None, Request::Batch { kind, entries, parameters }) => {
-                Box::pin(self.batch(dialect, stream, kind, &entries, &parameters)).await
+                let parameters = (&parameters, room);
+                Box::pin(self.batch(dialect, stream, kind, &entries, parameters)).await
             }
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
         };
@@ -669,6 +684,7 @@ impl Connection {
         dialect: Dialect,
         stream: i16,
         (request, request_bytes): (Request<'_>, usize),
+        room: &dyn Room,
     ) -> Result<usize, CqlError> {
         let processor = self.server.processor();
         let trace = processor.begin_trace(&self.session, cause);
@@ -683,7 +699,7 @@ impl Connection {
         };
         match request {
             Request::Query { text, parameters } => {
-                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = processor_parameters(dialect, &parameters, room)?;
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let response = processor.query(&self.session, text, &bound).await?;
                 let skip_metadata = parameters.skip_metadata;
@@ -693,7 +709,7 @@ impl Connection {
                 Ok(bytes)
             }
             Request::Execute { id, metadata_id, parameters } => {
-                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = processor_parameters(dialect, &parameters, room)?;
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let unprepared = || CqlError::Unprepared { id: id.to_vec() };
                 let prepared = processor.prepared(id).ok_or_else(unprepared)?;
@@ -708,7 +724,7 @@ impl Connection {
                 Ok(bytes)
             }
             Request::Batch { kind, entries, parameters } => {
-                let bound = processor_parameters(dialect, &parameters)?;
+                let bound = processor_parameters(dialect, &parameters, room)?;
                 let bound = query::Parameters { trace: Some(&trace), ..bound };
                 let statements = self.statements(&entries)?;
                 let response = processor.batch(&self.session, kind, &statements, &bound).await?;
@@ -729,9 +745,9 @@ impl Connection {
         dialect: Dialect,
         stream: i16,
         text: &str,
-        parameters: &Parameters<'_>,
+        (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {
-        let bound = processor_parameters(dialect, parameters)?;
+        let bound = processor_parameters(dialect, parameters, room)?;
         let response = self.server.processor().query(&self.session, text, &bound).await?;
         let known = Known { skip_metadata: parameters.skip_metadata, ..Known::default() };
         if response::is_large(&response) {
@@ -759,9 +775,9 @@ impl Connection {
         stream: i16,
         id: &[u8],
         (metadata_id, is_fetched): (Option<&[u8]>, bool),
-        parameters: &Parameters<'_>,
+        (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {
-        let mut bound = processor_parameters(dialect, parameters)?;
+        let mut bound = processor_parameters(dialect, parameters, room)?;
         bound.is_fetched = is_fetched;
         let processor = self.server.processor();
         let unprepared = || CqlError::Unprepared { id: id.to_vec() };
@@ -798,9 +814,9 @@ impl Connection {
         stream: i16,
         kind: query::syntax::ast::BatchKind,
         entries: &[request::Entry<'_>],
-        parameters: &Parameters<'_>,
+        (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {
-        let bound = processor_parameters(dialect, parameters)?;
+        let bound = processor_parameters(dialect, parameters, room)?;
         let processor = self.server.processor();
         let statements = self.statements(entries)?;
         let response = processor.batch(&self.session, kind, &statements, &bound).await?;
@@ -856,6 +872,7 @@ impl Connection {
 fn processor_parameters<'a>(
     dialect: Dialect,
     parameters: &'a Parameters<'a>,
+    room: &'a dyn Room,
 ) -> Result<query::Parameters<'a>, CqlError> {
     let level = |code: u16| {
         Consistency::from_wire(code).ok_or_else(|| {
@@ -875,5 +892,6 @@ fn processor_parameters<'a>(
         protocol_version: dialect.version,
         is_fetched: false,
         trace: None,
+        room: Some(room),
     })
 }

@@ -15,6 +15,7 @@
 use crate::admission::{Charge, Lag, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
+use crate::gathering::Gathering;
 use crate::segment;
 use crate::strangers;
 use query::{Ahead, CqlError, Workload};
@@ -359,7 +360,9 @@ impl<'a> Intake<'a> {
         let (connection, is_fetched) = (self.connection.clone(), self.is_fetched);
         self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
-            connection.answer(header, &unpacked, is_fetched).await;
+            let gathering = Gathering::new(&connection, &charge, header.body_bytes);
+            connection.answer(header, &unpacked, is_fetched, &gathering).await;
+            drop(gathering);
             connection.ran();
             drop((charge, permit));
         });

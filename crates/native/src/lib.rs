@@ -4,7 +4,8 @@
 //! In reading order: [`server`] (listeners, where a connection goes), `doors` (the ports),
 //! `introduction` and [`proxy`] (what proxies say of clients), `maintenance` (the socket without a
 //! login), `peer` (who is at the other end), `connection` (one client), `login` (who it is),
-//! `intake` (its reading loop), [`admission`] (what is let in), `outbox` (its writing loop),
+//! `intake` (its reading loop), [`admission`] (what is let in), `gathering` (what requests gather
+//! before they answer), `outbox` (its writing loop),
 //! `level` (the scheduling group of both), `request` and `response` (bodies), `frame`, `segment`
 //! and `compress` (what carries them).
 //!
@@ -18,6 +19,7 @@ mod compress;
 mod connection;
 mod doors;
 mod frame;
+mod gathering;
 mod handshake;
 mod intake;
 mod introduction;

@@ -166,6 +166,11 @@ impl Outbox {
         unsent == 0 || self.closed.get() || unsent <= self.admission.unsent_bytes_max()
     }
 
+    /// Whether nothing leaves any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     /// Waits while the client does not read what it asked for.
     pub(crate) async fn wait_for_room(&self) {
         while !self.has_room() {

@@ -117,6 +117,37 @@ fn clients_that_do_not_read_take_neither_memory_nor_turns_from_others() {
 }
 
 #[test]
+fn answers_that_turn_out_large_take_no_more_memory_than_there_is() {
+    run(|env| async move {
+        let limits = Limits::of_shard(20 << 20);
+        let (server, port) = serve(&env, limits, 100_000).await;
+        let (small, large) = ("SELECT k FROM ks.t WHERE k = 1", "SELECT v FROM ks.t");
+        let mut clients = Vec::new();
+        for _ in 0..20 {
+            // So many small answers, and a client may run many requests at a time.
+            let mut client = Client::connect(port).await;
+            client.send((0..2000).flat_map(|n| query(n, small)).collect()).await;
+            client.answers(2000).await;
+            client.send((0..300).flat_map(|n| query(n, large)).collect()).await;
+            clients.push(client);
+        }
+        let mut other = Client::connect(port).await;
+        for _ in 0..100 {
+            assert_eq!(other.ask(query(1, small)).await.opcode, RESULT, "the others go on");
+            runtime::time::sleep(Duration::from_millis(10)).await;
+            let counters = server.admission_counters();
+            assert!(counters.memory_bytes < 2 * counters.memory_bytes_max, "{counters:?}");
+        }
+        // Whoever reads gets all that it asked for.
+        let answers = clients[0].answers(300).await;
+        assert!(answers.iter().all(|answer| answer.opcode == RESULT));
+        drop(clients);
+        at_rest(&server).await;
+        server.stop(Duration::from_secs(1)).await;
+    });
+}
+
+#[test]
 fn a_client_that_never_reads_is_ended_when_memory_is_short() {
     run(|env| async move {
         let limits = Limits { memory_bytes: 400_000, ..Limits::of_shard(20 << 20) };

@@ -1,7 +1,7 @@
 //! What comes with a statement: bound values, consistency, paging.
 
 use crate::trace::Trace;
-use replication::Consistency;
+use replication::{Consistency, Room};
 
 /// A bound value, as the frame holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Parameters<'a> {
     pub is_fetched: bool,
     /// Where the client has asked for a trace.
     pub trace: Option<&'a Trace>,
+    /// Where there is room for what is gathered; `None`: everywhere.
+    pub room: Option<&'a dyn Room>,
 }
 
 impl Parameters<'_> {
@@ -86,6 +88,7 @@ impl Parameters<'_> {
             protocol_version: 4,
             is_fetched: false,
             trace: None,
+            room: None,
         }
     }
 }

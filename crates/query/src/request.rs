@@ -148,14 +148,14 @@ impl<'a> Request<'a> {
         Ok(asked.await?)
     }
 
-    /// For reads.
-    pub(crate) fn read_options(&self, partitions: &Partitions) -> ReadOptions {
+    /// For reads that gather no more than a row or a few.
+    pub(crate) fn read_options(&self, partitions: &Partitions) -> ReadOptions<'static> {
         let timeout = match partitions {
             Partitions::Key(_) => &self.timeouts.read_request_timeout,
             Partitions::Range { .. } => &self.timeouts.range_request_timeout,
         };
         let timeout = self.timeout.unwrap_or_else(|| timeout.get().0);
-        ReadOptions { consistency: self.parameters.consistency, timeout }
+        ReadOptions::new(self.parameters.consistency, timeout)
     }
 
     /// For writes.

@@ -215,10 +215,7 @@ async fn remembered(
     coordinator: &Coordinator,
     table: &TableEntry,
 ) -> Result<Vec<(Logged, Vec<u8>)>, WriteError> {
-    let options = crate::ReadOptions {
-        consistency: Consistency::One,
-        timeout: std::time::Duration::from_secs(600),
-    };
+    let options = crate::ReadOptions::new(Consistency::One, Duration::from_secs(600));
     let mut command = read_all(table);
     let mut found = Vec::new();
     loop {

@@ -190,7 +190,7 @@ impl Coordinator {
         table: &TableEntry,
         token: Token,
         command: &ReadCommand,
-        options: &ReadOptions,
+        options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
         let consistency = options.consistency;
         let work = work_of(command, consistency);
@@ -214,8 +214,36 @@ impl Coordinator {
             },
         };
         // Boxed: what need not wait is not to pay for the room that waiting takes.
-        let waits = Box::pin(self.read_waiting(table, token, command, begun));
+        let waits = Box::pin(async move {
+            match &options.wanted {
+                Some(wanted) if !wanted.take().await => Err(unwanted()),
+                _ => self.read_waiting(table, token, command, begun).await,
+            }
+        });
         self.answer_read(table, (work, began), options, required, waits).await
+    }
+
+    /// Takes room for the next page of a request that gathers several, as [`Coordinator::read`]
+    /// does for what has to wait.
+    pub async fn make_room(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+        options: &ReadOptions<'_>,
+    ) -> Result<(), ReadError> {
+        let Some(wanted) = &options.wanted else { return Ok(()) };
+        let consistency = options.consistency;
+        let work = work_of(command, consistency);
+        let required = self.admit_read(table, work, options)?;
+        match timeout(options.timeout, wanted.take()).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(read_failed(unwanted(), consistency, required)),
+            Err(_) => {
+                self.traffic.fail(work, Failure::Timeout);
+                let (received, data_present) = (0, false);
+                Err(ReadError::Timeout { consistency, received, required, data_present })
+            }
+        }
     }
 
     /// Refuses what cannot be read or has too few copies; how many copies have to answer.
@@ -224,7 +252,7 @@ impl Coordinator {
         &self,
         table: &TableEntry,
         work: Work,
-        options: &ReadOptions,
+        options: &ReadOptions<'_>,
     ) -> Result<u32, ReadError> {
         let consistency = options.consistency;
         if consistency == Consistency::Any {
@@ -247,7 +275,7 @@ impl Coordinator {
         &self,
         table: &TableEntry,
         (work, began): (Work, Mark),
-        options: &ReadOptions,
+        options: &ReadOptions<'_>,
         required: u32,
         waits: Pin<Box<dyn Future<Output = Result<Page, reader::ReadError>> + '_>>,
     ) -> Result<Page, ReadError> {
@@ -601,6 +629,10 @@ impl Owner {
         let applied = self.storage.apply(mutation).await;
         applied.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
     }
+}
+
+fn unwanted() -> reader::ReadError {
+    reader::ReadError::Overloaded("nobody waits for the answer any more".to_owned())
 }
 
 /// This shard's storage, unless it has stopped: what other shards ask may come late.

@@ -62,7 +62,7 @@ impl Coordinator {
         table: &TableEntry,
         token: Token,
         command: &ReadCommand,
-        options: &ReadOptions,
+        options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
         let work = work_of(command, options.consistency);
         let required = self.admit_read(table, work, options)?;

@@ -32,6 +32,6 @@ mod virtual_read;
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
 pub use lwt::Round;
-pub use options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
+pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
 pub use rate::{Operation, RateLimited};
 pub use storage::{AHEAD_MAX, Exceeded};

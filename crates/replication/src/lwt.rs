@@ -183,7 +183,7 @@ pub(crate) async fn forget_table(
 /// All rows, where there are any.
 async fn remembered(coordinator: &Coordinator) -> Result<Vec<(Place, State)>, WriteError> {
     let table = paxos::table(&coordinator.cluster.schema());
-    let options = ReadOptions { consistency: Consistency::One, timeout: SCAN_TIMEOUT };
+    let options = ReadOptions::new(Consistency::One, SCAN_TIMEOUT);
     let now_secs = runtime::time::wall_micros().div_euclid(1_000_000);
     let mut command = paxos::read_command(&table.schema, None, now_secs);
     let mut found = Vec::new();

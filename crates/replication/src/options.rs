@@ -1,5 +1,7 @@
 //! What a client asks of a read or write: consistency, time, kind.
 
+use reader::LocalFuture;
+use std::fmt::Debug;
 use std::time::Duration;
 
 /// How many copies must answer.
@@ -92,11 +94,47 @@ pub struct WriteOptions {
     pub kind: WriteKind,
 }
 
+/// Memory for what a request gathers before it answers.
+///
+/// It has told how much it has, none at first, and takes room for what it reads next; a second time
+/// is the same as once, until it tells again.
+pub trait Room: Debug {
+    /// Takes room for so many bytes beside those that were told, if there is some now.
+    fn try_take(&self, bytes: usize) -> bool;
+    /// The same, when there is some; false: nobody waits for the answer any more.
+    fn take(&self, bytes: usize) -> LocalFuture<'_, bool>;
+    /// Tells how many bytes were gathered. Of what was taken no more is kept.
+    fn tell(&self, bytes: usize);
+}
+
+/// What a read is to take room for before it waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub room: &'a dyn Room,
+    pub bytes: usize,
+}
+
+impl Wanted<'_> {
+    /// Takes the room, when there is some; false: nobody waits for the answer any more.
+    pub async fn take(&self) -> bool {
+        self.room.try_take(self.bytes) || self.room.take(self.bytes).await
+    }
+}
+
 /// How a read is to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadOptions {
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions<'a> {
     pub consistency: Consistency,
     pub timeout: Duration,
+    /// Where it finds room for what it reads: asked by reads that cannot be answered at once.
+    pub wanted: Option<Wanted<'a>>,
+}
+
+impl ReadOptions<'_> {
+    /// For reads that need not ask for room.
+    pub const fn new(consistency: Consistency, timeout: Duration) -> ReadOptions<'static> {
+        ReadOptions { consistency, timeout, wanted: None }
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
     if table.kind != TableKind::Stored {
         return Ok(());
     }
-    let options = ReadOptions { consistency: Consistency::LocalOne, timeout: PAGE_TIMEOUT };
+    let options = ReadOptions::new(Consistency::LocalOne, PAGE_TIMEOUT);
     let mut command = command(&table.schema, column);
     loop {
         let asked_at = runtime::time::wall_micros();

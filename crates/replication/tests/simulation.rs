@@ -179,7 +179,7 @@ async fn scan(
     table: &TableEntry,
     row_limit: u64,
 ) -> Vec<(i32, Vec<u8>)> {
-    let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
+    let options = ReadOptions::new(Consistency::One, TIMEOUT);
     let mut command = command(table, whole_ring(), row_limit);
     let mut found = Vec::new();
     loop {
@@ -216,7 +216,7 @@ fn a_scan_yields_every_row_once_in_ring_order() {
                 assert!(found.iter().all(|(pk, value)| *value == pk.to_be_bytes()));
             }
             for pk in 0..40 {
-                let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
+                let options = ReadOptions::new(Consistency::One, TIMEOUT);
                 let command = command(&table, Partitions::Key(key(pk).to_vec()), 10);
                 let page = coordinator.read(&table, token(pk), &command, &options).await;
                 let page = page.expect("a page");
@@ -249,7 +249,7 @@ fn too_few_copies_are_unavailable_and_virtual_tables_are_read_only() {
         coordinator.write(&table, token(1), put(&table, 1, 1, 1), &one).await.expect("a write");
 
         let status = entry("system", "cluster_status");
-        let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
+        let options = ReadOptions::new(Consistency::One, TIMEOUT);
         let host = status.schema.column("host_id").expect("a column").id;
         let mut read = command(&status, whole_ring(), 10);
         read.columns = vec![(host, ColumnForm::Value)];
@@ -270,7 +270,7 @@ fn drivers_find_the_system_in_its_own_tables() {
             // From the other shard, as a client there would.
             let ask = || async {
                 let coordinator = runtime::local::get::<Coordinator>();
-                let options = ReadOptions { consistency: Consistency::Quorum, timeout: TIMEOUT };
+                let options = ReadOptions::new(Consistency::Quorum, TIMEOUT);
                 let mut counts = Vec::new();
                 let asked = [
                     ("system_schema", "keyspaces", "system"),
@@ -397,7 +397,7 @@ fn a_batch_that_fails_halfway_is_whole_after_a_restart() {
         runtime::time::sleep(Duration::from_secs(1)).await;
         let log = entry("system", "batchlog");
         let read = ReadCommand { columns: Vec::new(), ..command(&log, whole_ring(), 10) };
-        let options = ReadOptions { consistency: Consistency::One, timeout: TIMEOUT };
+        let options = ReadOptions::new(Consistency::One, TIMEOUT);
         let page = coordinator.read(&log, Token::MIN, &read, &options).await.expect("a page");
         assert_eq!(page.row_count, 0);
     });

@@ -92,6 +92,33 @@ fn a_request_too_many_is_shed_at_once() {
 }
 
 #[test]
+fn one_grows_where_there_is_no_memory() {
+    let admission = Admission::new(LIMITS);
+    let run = || {
+        let mut turn = Turn::default();
+        let mut charge = admission.try_admit(10_000, &mut turn).and_then(Result::ok).unwrap();
+        assert!(poll(&mut Box::pin(charge.run(0, 0))).is_some());
+        charge
+    };
+    let [one, two, three] = [run(), run(), run()];
+    // Like a large request: it leaves a quarter to slight ones.
+    assert!(one.try_resize(55_000) && !two.try_resize(10_001));
+    let mut first = Box::pin(two.resize(40_000));
+    assert!(poll(&mut first).is_some(), "nobody was blessed");
+    let mut second = Box::pin(three.resize(20_000));
+    assert!(poll(&mut second).is_none(), "another one is");
+    assert!(two.try_resize(90_000), "and goes on");
+    assert!(!one.try_resize(55_001), "who has much waits like who has little");
+    one.set(10_000);
+    assert!(poll(&mut second).is_none());
+    drop(first);
+    drop(two);
+    assert!(poll(&mut second).is_some());
+    drop(second);
+    assert!(!admission.has_blessed.get(), "there is memory");
+}
+
+#[test]
 fn slight_requests_pass_large_ones_that_find_no_memory() {
     let admission = Admission::new(LIMITS);
     let mut turn = Turn::default();
@@ -177,6 +204,7 @@ struct Steps {
     /// The number of each, and whether it is slight.
     entering: Vec<(u64, bool, Entering)>,
     starting: Vec<Starting>,
+    growing: Vec<Starting>,
     next: u64,
     unbegun: Vec<Charge>,
     running: Vec<Charge>,
@@ -191,6 +219,7 @@ impl Steps {
             prng: Prng::from_seed(seed),
             entering: Vec::new(),
             starting: Vec::new(),
+            growing: Vec::new(),
             next: 0,
             unbegun: Vec::new(),
             running: Vec::new(),
@@ -245,12 +274,23 @@ impl Steps {
             }
             7 if self.prng.one_in(3) => {
                 let charge = Self::pick(&mut self.prng, &mut self.running);
-                self.unbegun.extend(charge.map(|mut charge| {
-                    charge.pause();
-                    charge
-                }));
+                // What has begun to gather goes on.
+                let (blessed, charge) = charge.into_iter().partition(|it| it.is_blessed.get());
+                self.running.extend::<Vec<Charge>>(blessed);
+                self.unbegun.extend::<Vec<Charge>>(charge);
+                let paused = self.unbegun.iter_mut();
+                paused.filter(|it| it.stage == Stage::Running).for_each(Charge::pause);
             }
             7 => drop(Self::pick(&mut self.prng, &mut self.running)),
+            8 if self.prng.one_in(2) => {
+                let charge = Self::pick(&mut self.prng, &mut self.running);
+                self.growing.extend(charge.map(|charge| -> Starting {
+                    Box::pin(async move {
+                        charge.resize(charge.bytes() / 2 + bytes).await;
+                        charge
+                    })
+                }));
+            }
             8 if self.prng.one_in(2) => {
                 self.admission.add_unsent(bytes);
                 self.unsent.push(bytes);
@@ -260,6 +300,7 @@ impl Steps {
                 sent.into_iter().for_each(|bytes| self.admission.sub_unsent(bytes));
             }
             _ if self.prng.one_in(4) => drop(Self::pick(&mut self.prng, &mut self.starting)),
+            _ if self.prng.one_in(4) => drop(Self::pick(&mut self.prng, &mut self.growing)),
             _ => drop(Self::pick(&mut self.prng, &mut self.turns)),
         }
         self.poll_all();
@@ -273,7 +314,7 @@ impl Steps {
 
     /// Whether anybody got on.
     fn poll_each(&mut self) -> bool {
-        let before = (self.entering.len(), self.starting.len());
+        let before = (self.entering.len(), self.starting.len(), self.growing.len());
         let mut entered = Vec::new();
         let mut still = Vec::new();
         for (number, is_slight, mut wait) in std::mem::take(&mut self.entering) {
@@ -299,7 +340,15 @@ impl Steps {
             }
         }
         self.starting = still;
-        before != (self.entering.len(), self.starting.len())
+        let mut still = Vec::new();
+        for mut growth in std::mem::take(&mut self.growing) {
+            match poll(&mut growth) {
+                Some(charge) => self.running.push(charge),
+                None => still.push(growth),
+            }
+        }
+        self.growing = still;
+        before != (self.entering.len(), self.starting.len(), self.growing.len())
     }
 
     fn check(&self) {
@@ -307,13 +356,19 @@ impl Steps {
         let turns: usize = self.turns.iter().map(|turn| turn.left).sum();
         let unbegun = self.unbegun.iter().filter(|charge| charge.stage == Stage::Unbegun);
         assert_eq!(load.unbegun, unbegun.count() + turns);
-        assert_eq!(load.running, self.running.len());
-        let under_way = self.unbegun.len() + self.running.len() + self.starting.len();
+        assert_eq!(load.running, self.running.len() + self.growing.len());
+        let under_way = self.unbegun.len() + self.starting.len() + load.running;
         assert_eq!(load.under_way, under_way);
-        if self.starting.is_empty() {
-            let held = self.unbegun.iter().chain(&self.running).map(|charge| charge.bytes);
+        if self.starting.is_empty() && self.growing.is_empty() {
+            let held = self.unbegun.iter().chain(&self.running).map(Charge::bytes);
             let charged = (held.sum::<usize>(), self.unsent.iter().sum::<usize>());
             assert_eq!((load.memory, load.unsent), charged, "*charges-return*");
+        }
+        let blessed = self.running.iter().filter(|charge| charge.is_blessed.get()).count();
+        assert_eq!(blessed, usize::from(self.admission.has_blessed.get()), "*one-grows*");
+        if let Some(place) = first(&self.admission.growing) {
+            let could = may_grow(&LIMITS, &load, place.bytes) || blessed == 0;
+            assert!(!could, "*no-lost-wake*: one could grow");
         }
         for place in self.admission.starting.iter().filter_map(first) {
             let could = may_run(&LIMITS, &load, place.bytes, place.whole);
@@ -353,6 +408,7 @@ proptest! {
             steps.check();
         }
         prop_assert!(steps.entering.is_empty() && steps.starting.is_empty());
+        prop_assert!(steps.growing.is_empty());
         prop_assert_eq!(steps.admission.load.get(), Load::default());
     }
 }

@@ -5,6 +5,8 @@
 //!    unpaged result at most `max_memory_for_unlimited_query_hard_limit`.
 //!  - *groups-whole*: a page of groups ends between two of them.
 //!  - *resume-after-last*: a paging state names the place after the last row of its page.
+//!  - *room-first*: whoever reads page after page takes room for each before it is read, and who
+//!    reads one, before it waits for it.
 
 use super::output::Output;
 use super::paging::PagingState;
@@ -21,12 +23,14 @@ use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
-use replication::Coordinator;
+use replication::{Coordinator, ReadOptions, Wanted};
 use runtime::pieces::{self, PIECE_BYTES};
 use std::collections::VecDeque;
 
 /// An answer that no limit of memory is asked for.
 const ALWAYS_ALLOWED_BYTES: usize = 64 << 10;
+/// How large a row is taken for before it is read.
+const ROW_ROOM_BYTES: usize = 128 << 10;
 /// Rows after which others may have the shard.
 const ROWS_PER_STEP: usize = 128;
 /// Partitions of an `IN` that are read at once.
@@ -208,10 +212,13 @@ fn is_cut(command: &ReadCommand, page: &Page) -> bool {
     command.bytes_max <= page.bytes.len() || command.tombstone_limit <= page.tombstones_seen
 }
 
-/// Refuses answers that take too much memory.
+/// Tells how much memory an answer takes so far, and refuses what is too much.
 fn check_size(request: &Request<'_>, bytes: usize) -> Result<(), CqlError> {
     if bytes <= ALWAYS_ALLOWED_BYTES {
         return Ok(());
+    }
+    if let Some(room) = request.parameters.room {
+        room.tell(bytes);
     }
     let max = natural(&request.options.max_memory_for_unlimited_query_hard_limit);
     if bytes as u64 <= max {
@@ -230,7 +237,7 @@ async fn read(
     token: Token,
     command: &ReadCommand,
 ) -> Result<Page, CqlError> {
-    let options = request.read_options(&command.partitions);
+    let options = options(plan, request, command, 1);
     let coordinator = request.coordinator;
     if let Some(base) = &plan.fragments_of {
         let read = coordinator.read_fragments(base, token, command, &options);
@@ -244,6 +251,27 @@ async fn read(
     let page = coordinator.read(table, token, command, &options).await?;
     request.note(|| ended(&page));
     Ok(page)
+}
+
+/// How so many pages like this one are read.
+fn options<'a>(
+    plan: &SelectPlan,
+    request: &Request<'a>,
+    command: &ReadCommand,
+    pages: usize,
+) -> ReadOptions<'a> {
+    let wanted = request.parameters.room.map(|room| {
+        let rows = match &command.partitions {
+            Partitions::Key(_) if plan.restrictions.clustering.names_rows(&plan.table.schema) => {
+                command.ranges.len() as u64
+            }
+            _ => u64::MAX,
+        };
+        let rows = usize::try_from(rows.min(command.row_limit)).unwrap_or(usize::MAX);
+        let page = rows.saturating_mul(ROW_ROOM_BYTES).min(command.bytes_max);
+        Wanted { room, bytes: pages * page }
+    });
+    ReadOptions { wanted, ..request.read_options(&command.partitions) }
 }
 
 /// Tells the operator of large answers that nobody cuts.
@@ -603,7 +631,21 @@ impl Scan<'_> {
     }
 
     async fn read(&self, token: Token) -> Result<Page, CqlError> {
+        self.make_room(1).await?;
         read(self.plan, self.request, token, &self.command).await
+    }
+
+    /// Takes room for the next pages (*room-first*).
+    async fn make_room(&self, pages: usize) -> Result<(), CqlError> {
+        let options = options(self.plan, self.request, &self.command, pages);
+        match options.wanted {
+            Some(wanted) if !wanted.room.try_take(wanted.bytes) => {
+                let table = &self.plan.table;
+                let made = self.request.coordinator.make_room(table, &self.command, &options);
+                Ok(Box::pin(made).await?)
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn read_ahead(
@@ -620,6 +662,7 @@ impl Scan<'_> {
             self.aim(Partitions::Key(key), None);
             commands.push((token, self.command.clone()));
         }
+        self.make_room(commands.len()).await?;
         let reads = commands
             .iter()
             .map(|(token, command)| coordinator.read(&self.plan.table, *token, command, &options));
