@@ -3,18 +3,11 @@
 //! own.
 
 use super::task_manager::time;
-use cluster::Cluster;
 use model::Uuid;
-use runtime::time::{Instant, sleep};
+use runtime::time::timeout;
 use serde_json::{Value, json};
-use std::rc::Rc;
 use std::time::Duration;
 use storage::{RunningCompaction, Storage};
-
-/// Between two looks at a merge that somebody waits for.
-const LOOK: Duration = Duration::from_millis(100);
-/// A merge that has ended is in the history within this time, unless it failed.
-const WRITTEN_DOWN: Duration = Duration::from_secs(3);
 
 /// A merge that runs.
 pub(super) struct MergeTask {
@@ -76,24 +69,23 @@ impl MergeTask {
         &self.job.name
     }
 
-    /// Waits for its end, until then at most: how it ended.
-    pub(super) async fn wait(&self, span: Option<Duration>, cluster: &Rc<Cluster>) -> Seen {
-        let begun = Instant::now();
-        while find(self.job.id).await.is_some() {
-            if span.is_some_and(|span| span <= begun.elapsed()) {
-                return Seen::Running;
-            }
-            sleep(LOOK).await;
+    /// Waits for its end, for so long at most: how it ended.
+    pub(super) async fn wait(&self, span: Option<Duration>) -> Seen {
+        let id = self.job.id;
+        let end = runtime::on_shard(self.shard, move || async move {
+            runtime::local::try_get::<Storage>()?.end_of_compaction(id).await
+        });
+        let ended = match span {
+            None => end.await,
+            Some(span) => match timeout(span, end).await {
+                Ok(ended) => ended,
+                Err(_) => return Seen::Running,
+            },
+        };
+        match ended {
+            Some(true) => Seen::Done,
+            Some(false) | None => Seen::Failed,
         }
-        let ended = Instant::now();
-        while ended.elapsed() < WRITTEN_DOWN {
-            let known = cluster.compaction_history().await.unwrap_or_default();
-            if known.iter().any(|record| record.id == self.job.id) {
-                return Seen::Done;
-            }
-            sleep(LOOK).await;
-        }
-        Seen::Failed
     }
 
     /// What a list says of it.

@@ -215,7 +215,7 @@ async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
     Ok(Answer::json(found.map(|task| shown(&registry, task)).collect()))
 }
 
-async fn wait(door: &Rc<Door>, call: &Call) -> Answered {
+async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
     let (tasks, id) = (Tasks::of_shard(), id(call)?);
     let span = match call.given("timeout") {
         Some(_) => Some(Duration::from_secs(call.number("timeout", None)?)),
@@ -223,7 +223,7 @@ async fn wait(door: &Rc<Door>, call: &Call) -> Answered {
     };
     let not_yet = || Answer::refused(408, "the task has not ended yet");
     if let Some(task) = unknown_merge(id).await {
-        return match task.wait(span, &door.cluster).await {
+        return match task.wait(span).await {
             Seen::Running => Err(not_yet()),
             seen => Ok(Answer::json(task.shown(seen))),
         };

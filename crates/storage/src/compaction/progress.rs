@@ -9,7 +9,7 @@ use crate::table::Table;
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::PurgeCounts;
 use reader::ReadError;
-use runtime::sync::Semaphore;
+use runtime::sync::{Notify, Semaphore};
 use runtime::time::{Instant, wall_micros};
 use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
@@ -22,6 +22,8 @@ const STRATEGY_DEFAULT: &str = "IncrementalCompactionStrategy";
 
 /// Ended merges that nobody has asked for are kept up to this number.
 const FINISHED_MAX: usize = 256;
+/// So many of those that ended are known by how they did.
+const ENDS_MAX: usize = 256;
 
 /// All of a job.
 const MILLION: u32 = 1_000_000;
@@ -107,6 +109,8 @@ impl CompactionKind {
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
+    /// The last ones that ended, and whether they did what they were to do.
+    ends: RefCell<VecDeque<(Uuid, bool)>>,
     pub(super) weights: Weights,
     /// How fast they go.
     pub(crate) pacer: Pacer,
@@ -169,6 +173,10 @@ pub(super) struct Progress {
     strategy: String,
     /// Somebody asked for it to end.
     stop_wanted: Cell<bool>,
+    /// It has done what it was to do.
+    is_done: Cell<bool>,
+    /// Told when it has ended.
+    ended: Notify,
 }
 
 /// What a job reads of an input.
@@ -275,6 +283,7 @@ impl Default for Compactions {
         Compactions {
             running: RefCell::default(),
             finished: RefCell::default(),
+            ends: RefCell::default(),
             weights: Weights::default(),
             pacer: Pacer::default(),
             room: Rc::default(),
@@ -335,6 +344,8 @@ impl Compactions {
             merged_until: Cell::new(None),
             strategy: strategy_of(&schema),
             stop_wanted: Cell::new(false),
+            is_done: Cell::new(false),
+            ended: Notify::new(),
         });
         self.running.borrow_mut().push(progress.clone());
         Listed { list: self, progress }
@@ -388,6 +399,19 @@ impl Compactions {
         found.inspect(|one| one.stop_wanted.set(true)).is_some()
     }
 
+    /// Waits until this one has ended: whether it did what it was to do. `None`: it is not one of
+    /// those that run, nor of the last that ended.
+    pub(crate) async fn end_of(&self, id: Uuid) -> Option<bool> {
+        let of_id = |one: &&Rc<Progress>| one.begun.id == id;
+        let running = self.running.borrow().iter().find(of_id).cloned();
+        if let Some(job) = running {
+            job.ended.notified().await;
+            return Some(job.is_done.get());
+        }
+        let ends = self.ends.borrow();
+        ends.iter().find(|(one, _)| *one == id).map(|(_, is_done)| *is_done)
+    }
+
     pub(crate) fn take_finished(&self) -> Vec<FinishedCompaction> {
         self.finished.take().into()
     }
@@ -396,6 +420,7 @@ impl Compactions {
 impl Listed<'_> {
     /// It has done what it was to do.
     pub(super) fn finish(self) {
+        self.progress.is_done.set(true);
         let done = self.progress.finished();
         self.progress.log(&done);
         let totals = self.list.totals.get();
@@ -416,6 +441,12 @@ impl Listed<'_> {
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         self.list.running.borrow_mut().retain(|one| !Rc::ptr_eq(one, &self.progress));
+        let mut ends = self.list.ends.borrow_mut();
+        if ENDS_MAX <= ends.len() {
+            ends.pop_front();
+        }
+        ends.push_back((self.progress.begun.id, self.progress.is_done.get()));
+        self.progress.ended.notify_all();
     }
 }
 

@@ -173,6 +173,12 @@ impl Storage {
         self.shard().compactions.stop_one(id)
     }
 
+    /// Waits until a merge of this shard has ended: whether it did what it was to do, and was not
+    /// stopped nor met an error. `None`: it is neither under way nor one of the last that were.
+    pub async fn end_of_compaction(&self, id: Uuid) -> Option<bool> {
+        self.shard().compactions.end_of(id).await
+    }
+
     fn table_of(&self, id: TableId) -> Result<Rc<Table>, ReadError> {
         self.shard().table(id).ok_or_else(|| told(StorageError::UnknownTable(id)))
     }

@@ -204,14 +204,22 @@ fn stop_a_merge(stop: fn(&Storage, &TableSchema, Uuid)) {
             while storage.running_compactions().is_empty() {
                 sleep(Duration::from_micros(10)).await;
             }
-            stop(&storage, &schema, storage.running_compactions()[0].id);
+            let merge = storage.running_compactions()[0].id;
+            stop(&storage, &schema, merge);
+            assert_eq!(storage.end_of_compaction(merge).await, Some(false));
+            merge
         };
         let merge = storage.compact_all(schema.id, Rewrite::default());
-        let (merged, ()) = runtime::task::join(merge, stop).await;
+        let (merged, stopped) = runtime::task::join(merge, stop).await;
         assert!(merged.unwrap_err().to_string().contains("stopped"));
         assert_eq!((count(&storage, &schema), present(&storage, &schema).await), (3, 30));
         storage.compact_all(schema.id, Rewrite::default()).await.unwrap();
         assert_eq!((count(&storage, &schema), present(&storage, &schema).await), (1, 30));
+        // Whoever asks later is told as well.
+        let done = storage.take_finished_compactions()[0].job.id;
+        assert_eq!(storage.end_of_compaction(done).await, Some(true));
+        assert_eq!(storage.end_of_compaction(stopped).await, Some(false));
+        assert_eq!(storage.end_of_compaction(Uuid::from_u128(99)).await, None);
         storage.stop().await.unwrap();
     });
 }
