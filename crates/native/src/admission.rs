@@ -19,7 +19,8 @@
 //!    those that do not, and these wait for none of those, neither to be let in nor to run.
 //!  - *one-grows*: where large requests find no memory, of those that gather more than they were
 //!    charged one goes on, the blessed one, to its end; the others wait for memory or for the
-//!    blessing, before those who want to run or to be let in.
+//!    blessing, before those who want to run or to be let in. What it grows by is not taken from
+//!    slight ones.
 //!  - *flooded*: while twice the memory is unread, only slight ones run. Clients that do not read
 //!    are ended then ([`Unread`]), so it passes.
 //!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
@@ -168,6 +169,8 @@ impl Shed {
 struct Load {
     /// Of requests.
     memory: usize,
+    /// What the blessed one has more than there was memory for.
+    overdrawn: usize,
     /// Of answers that are not sent.
     unsent: usize,
     under_way: usize,
@@ -181,6 +184,11 @@ impl Load {
     /// What requests find taken (*unread-is-a-quarter*).
     fn taken(&self, limits: &Limits) -> usize {
         self.memory + self.unsent.min(limits.memory_bytes / 4)
+    }
+
+    /// Where one grows that was blessed, or was not.
+    fn growth(&mut self, is_blessed: bool) -> &mut usize {
+        if is_blessed { &mut self.overdrawn } else { &mut self.memory }
     }
 
     fn is_flooded(&self, limits: &Limits) -> bool {
@@ -350,7 +358,7 @@ impl Admission {
         Counters {
             requests_under_way: load.under_way as u64,
             connections_waiting: self.waiting() as u64,
-            memory_bytes: (load.memory + load.unsent) as u64,
+            memory_bytes: (load.memory + load.overdrawn + load.unsent) as u64,
             memory_bytes_max: self.limits.memory_bytes as u64,
             ..self.counters.get()
         }
@@ -443,8 +451,13 @@ impl Admission {
     }
 
     fn charge(self: &Rc<Self>, bytes: usize) -> Charge {
-        let (bytes, is_blessed) = (Cell::new(bytes), Cell::new(false));
-        Charge { admission: self.clone(), bytes, stage: Stage::Unbegun, is_blessed }
+        Charge {
+            admission: self.clone(),
+            bytes: Cell::new(bytes),
+            overdrawn: Cell::default(),
+            stage: Stage::Unbegun,
+            is_blessed: Cell::default(),
+        }
     }
 
     /// Waits in the line until a request is let in, and further ones with it.
@@ -479,7 +492,7 @@ impl Admission {
                 break;
             }
             self.growing.borrow_mut().pop_front();
-            self.change(|load| load.memory += place.bytes);
+            self.change(|load| *load.growth(!finds) += place.bytes);
             place.grant(usize::from(!finds));
         }
         for line in &self.starting {
@@ -628,6 +641,8 @@ enum Stage {
 pub(crate) struct Charge {
     admission: Rc<Admission>,
     bytes: Cell<usize>,
+    /// Of these, what it has overdrawn.
+    overdrawn: Cell<usize>,
     stage: Stage,
     is_blessed: Cell<bool>,
 }
@@ -679,9 +694,17 @@ impl Charge {
 
     /// Charges so many bytes in all of a request that runs, whatever there is.
     pub(crate) fn set(&self, bytes: usize) {
-        let before = self.bytes.replace(bytes);
-        self.admission.change(|load| load.memory = load.memory - before + bytes);
-        if bytes < before {
+        let (before, overdrawn) = (self.bytes.replace(bytes), self.overdrawn.get());
+        // What was overdrawn last is given back first.
+        let back = before.saturating_sub(bytes);
+        let more = if self.is_blessed.get() { bytes.saturating_sub(before) } else { 0 };
+        let after = overdrawn.saturating_sub(back) + more;
+        self.overdrawn.set(after);
+        self.admission.change(|load| {
+            load.overdrawn = load.overdrawn - overdrawn + after;
+            load.memory = load.memory - (before - overdrawn) + (bytes - after);
+        });
+        if 0 < back {
             self.admission.made_room();
         }
     }
@@ -709,7 +732,10 @@ impl Charge {
         let place = admission.wait_at(&admission.growing, bytes - before, bytes);
         let blessed = Wait { admission, place, taken: false, kind: Kind::Grow }.await;
         self.bytes.set(bytes);
-        self.is_blessed.set(0 < blessed);
+        if 0 < blessed {
+            self.is_blessed.set(true);
+            self.overdrawn.set(bytes - before);
+        }
     }
 
     /// Lets others run: this request has to wait for something else before it can.
@@ -729,7 +755,8 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.admission.change(|load| {
-            load.memory -= self.bytes.get();
+            load.memory -= self.bytes.get() - self.overdrawn.get();
+            load.overdrawn -= self.overdrawn.get();
             load.under_way -= 1;
             match self.stage {
                 Stage::Unbegun => load.unbegun -= 1,
@@ -791,7 +818,7 @@ impl Drop for Wait<'_> {
                 load.running -= 1;
             }),
             (PlaceState::Granted(blessed), Kind::Grow) => {
-                self.admission.change(|load| load.memory -= self.place.bytes);
+                self.admission.change(|load| *load.growth(0 < blessed) -= self.place.bytes);
                 if 0 < blessed {
                     self.admission.has_blessed.set(false);
                 }

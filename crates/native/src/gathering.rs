@@ -30,8 +30,8 @@ const PAGE_PART: usize = 16;
 pub(crate) struct Gatherers {
     count: Cell<usize>,
     bytes: Cell<usize>,
-    /// One of them has less, or is no more.
-    changed: Notify,
+    /// One of them is no more.
+    ended: Notify,
 }
 
 /// What one request gathers.
@@ -66,11 +66,11 @@ impl<'r> Gathering<'r> {
         }
     }
 
-    /// The charge of a request that was told so much and took so much: what was gathered is there
-    /// once more as an envelope in the end.
+    /// The charge of a request that has gathered so much and took so much. Where answers like its
+    /// own were expected, that it is there once more as an envelope in the end is charged already.
     fn charge_of(&self, told: usize, taken: usize) -> usize {
         let limits = self.connection.admission().limits();
-        let bytes = self.fixed_bytes + 2 * told + taken;
+        let bytes = self.fixed_bytes + told + taken;
         bytes.min(limits.memory_bytes).max(self.first_bytes)
     }
 
@@ -87,9 +87,6 @@ impl<'r> Gathering<'r> {
         }
         let before = self.told.replace(told) + self.taken.replace(taken);
         gatherers.bytes.set(gatherers.bytes.get() - before + told + taken);
-        if told + taken < before {
-            gatherers.changed.notify_all();
-        }
     }
 
     /// Whether it may begin to gather, or does (*few-gather*).
@@ -108,7 +105,7 @@ impl<'r> Gathering<'r> {
             while !self.may_gather(page) {
                 connection.outbox.wait_for_room().await;
                 if !self.may_gather(page) {
-                    connection.gatherers().changed.notified().await;
+                    connection.gatherers().ended.notified().await;
                 }
             }
             // While it waits it gathers already, for those who come after. Who waits no more, for
@@ -133,7 +130,7 @@ impl<'r> Gathering<'r> {
             let bytes = self.told.take() + self.taken.take();
             gatherers.bytes.set(gatherers.bytes.get() - bytes);
             gatherers.count.set(gatherers.count.get() - 1);
-            gatherers.changed.notify_all();
+            gatherers.ended.notify_all();
         }
     }
 }

@@ -108,14 +108,18 @@ fn one_grows_where_there_is_no_memory() {
     let mut second = Box::pin(three.resize(20_000));
     assert!(poll(&mut second).is_none(), "another one is");
     assert!(two.try_resize(90_000), "and goes on");
+    // One has 55 000, two of its own 10 000, three 10 000.
+    let load = admission.load.get();
+    assert_eq!((load.memory, load.overdrawn), (75_000, 80_000));
+    assert!(has_room(&LIMITS, &load, 1_000), "slight ones do not notice");
     assert!(!one.try_resize(55_001), "who has much waits like who has little");
     one.set(10_000);
-    assert!(poll(&mut second).is_none());
+    assert!(poll(&mut second).is_some(), "there is memory");
     drop(first);
+    two.set(20_000);
+    assert_eq!(admission.load.get().overdrawn, 10_000);
     drop(two);
-    assert!(poll(&mut second).is_some());
-    drop(second);
-    assert!(!admission.has_blessed.get(), "there is memory");
+    assert!(!admission.has_blessed.get() && admission.load.get().overdrawn == 0);
 }
 
 #[test]
@@ -362,7 +366,7 @@ impl Steps {
         if self.starting.is_empty() && self.growing.is_empty() {
             let held = self.unbegun.iter().chain(&self.running).map(Charge::bytes);
             let charged = (held.sum::<usize>(), self.unsent.iter().sum::<usize>());
-            assert_eq!((load.memory, load.unsent), charged, "*charges-return*");
+            assert_eq!((load.memory + load.overdrawn, load.unsent), charged, "*charges-return*");
         }
         let blessed = self.running.iter().filter(|charge| charge.is_blessed.get()).count();
         assert_eq!(blessed, usize::from(self.admission.has_blessed.get()), "*one-grows*");
