@@ -13,8 +13,8 @@
 //!  - *progress*: with nothing under way a request is let in, whatever is charged; while nothing
 //!    moves, what clients hold that do not read keeps no slight request out; with nothing running
 //!    one runs, but for large ones while *flooded*.
-//!  - *unread-is-a-quarter*: answers that clients do not read take no more than a quarter of the
-//!    memory from requests.
+//!  - *unread-is-a-quarter*: answers that clients do not read, and requests that wait for their own
+//!    client, take no more than a quarter of the memory from other requests.
 //!  - *slight-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
 //!    those that do not, and these wait for none of those, neither to be let in nor to run.
 //!  - *one-grows*: where large requests find no memory, of those that gather more than they were
@@ -40,7 +40,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What a request is charged beside its body and its answer: its task.
-const TASK_BYTES: usize = 2 << 10;
+pub(crate) const TASK_BYTES: usize = 2 << 10;
 /// A body is read, taken out of the buffer, and becomes a mutation: so many times it is there.
 const BODY_FACTOR: usize = 3;
 /// An answer is there as rows, then as an envelope.
@@ -173,6 +173,8 @@ struct Load {
     overdrawn: usize,
     /// Of answers that are not sent.
     unsent: usize,
+    /// Of requests that wait for their own client, or for others of its requests that do.
+    stalled: usize,
     under_way: usize,
     /// Let in and not begun, and the places that turns have left.
     unbegun: usize,
@@ -183,7 +185,12 @@ struct Load {
 impl Load {
     /// What requests find taken (*unread-is-a-quarter*).
     fn taken(&self, limits: &Limits) -> usize {
-        self.memory + self.unsent.min(limits.memory_bytes / 4)
+        self.memory + self.unread().min(limits.memory_bytes / 4)
+    }
+
+    /// What is there for clients that do not read.
+    fn unread(&self) -> usize {
+        self.unsent + self.stalled
     }
 
     /// Where one grows that was blessed, or was not.
@@ -192,7 +199,7 @@ impl Load {
     }
 
     fn is_flooded(&self, limits: &Limits) -> bool {
-        2 * limits.memory_bytes <= self.unsent
+        2 * limits.memory_bytes <= self.unread()
     }
 }
 
@@ -358,7 +365,7 @@ impl Admission {
         Counters {
             requests_under_way: load.under_way as u64,
             connections_waiting: self.waiting() as u64,
-            memory_bytes: (load.memory + load.overdrawn + load.unsent) as u64,
+            memory_bytes: (load.memory + load.overdrawn + load.unread()) as u64,
             memory_bytes_max: self.limits.memory_bytes as u64,
             ..self.counters.get()
         }
@@ -570,7 +577,7 @@ impl Admission {
     /// do not read never take it all.
     pub(crate) fn unsent_bytes_max(&self) -> usize {
         let load = self.load.get();
-        let free = self.limits.memory_bytes.saturating_sub(load.memory + load.unsent);
+        let free = self.limits.memory_bytes.saturating_sub(load.memory + load.unread());
         (free / 4).clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end())
     }
 
@@ -582,10 +589,10 @@ impl Admission {
     /// How short memory is of what clients leave unread.
     pub(crate) fn unread(&self) -> Unread {
         let (load, limits) = (self.load.get(), &self.limits);
-        if limits.memory_bytes <= load.unsent {
+        if limits.memory_bytes <= load.unread() {
             return Unread::Flood;
         }
-        match limits.memory_bytes / 4 * 3 < load.memory + load.unsent {
+        match limits.memory_bytes / 4 * 3 < load.memory + load.unread() {
             true => Unread::Much,
             false => Unread::Little,
         }
@@ -664,6 +671,12 @@ impl Charge {
         }
         self.set(bytes);
         self.admission.made_room();
+    }
+
+    /// Waits for something that its own client has to do, or others of its requests.
+    pub(crate) async fn stall<F: Future>(&self, what: F) -> F::Output {
+        let _stalled = Stalled::new(self);
+        what.await
     }
 
     /// Goes on when there is memory for an answer of so many bytes.
@@ -768,6 +781,33 @@ impl Drop for Charge {
             self.admission.has_blessed.set(false);
         }
         self.admission.made_room();
+    }
+}
+
+/// While a request waits for its own client.
+struct Stalled<'c> {
+    charge: &'c Charge,
+    bytes: usize,
+}
+
+impl Stalled<'_> {
+    fn new(charge: &Charge) -> Stalled<'_> {
+        let bytes = charge.bytes.get() - charge.overdrawn.get();
+        charge.admission.change(|load| {
+            load.memory -= bytes;
+            load.stalled += bytes;
+        });
+        charge.admission.made_room();
+        Stalled { charge, bytes }
+    }
+}
+
+impl Drop for Stalled<'_> {
+    fn drop(&mut self) {
+        self.charge.admission.change(|load| {
+            load.stalled -= self.bytes;
+            load.memory += self.bytes;
+        });
     }
 }
 

@@ -9,7 +9,7 @@
 //!  - *started-first*: nothing but OPTIONS and STARTUP is looked at before STARTUP.
 //!  - *requests-bounded*: at most `REQUESTS_MAX` requests are under way; more are left unread.
 
-use crate::admission::{Admission, Charge, Shed, Unread};
+use crate::admission::{Admission, Charge, Shed, TASK_BYTES, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
 use crate::gathering::Gatherers;
@@ -225,7 +225,9 @@ impl Connection {
     pub(crate) async fn wait_to_run(&self, header: &Header, charge: &mut Charge) {
         charge.begin();
         loop {
-            self.outbox.wait_for_room().await;
+            if !self.outbox.has_room() {
+                charge.stall(self.outbox.wait_for_room()).await;
+            }
             if !self.may_run() {
                 self.ran.notified().await;
                 continue;
@@ -253,7 +255,7 @@ impl Connection {
             return true;
         }
         self.largest_answer.get().is_some_and(|bytes| {
-            let unread = self.outbox.unsent_bytes() + requests * bytes;
+            let unread = self.outbox.unsent_bytes() + requests * (bytes + TASK_BYTES);
             self.admission().may_be_unread(unread)
         })
     }

@@ -103,9 +103,9 @@ impl<'r> Gathering<'r> {
         let begins = !self.gathers.get();
         loop {
             while !self.may_gather(page) {
-                connection.outbox.wait_for_room().await;
+                self.charge.stall(connection.outbox.wait_for_room()).await;
                 if !self.may_gather(page) {
-                    connection.gatherers().ended.notified().await;
+                    self.charge.stall(connection.gatherers().ended.notified()).await;
                 }
             }
             // While it waits it gathers already, for those who come after. Who waits no more, for

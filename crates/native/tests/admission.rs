@@ -128,7 +128,7 @@ fn answers_that_turn_out_large_take_no_more_memory_than_there_is() {
             let mut client = Client::connect(port).await;
             client.send((0..2000).flat_map(|n| query(n, small)).collect()).await;
             client.answers(2000).await;
-            client.send((0..300).flat_map(|n| query(n, large)).collect()).await;
+            client.send((0..1000).flat_map(|n| query(n, large)).collect()).await;
             clients.push(client);
         }
         let mut other = Client::connect(port).await;
@@ -139,7 +139,7 @@ fn answers_that_turn_out_large_take_no_more_memory_than_there_is() {
             assert!(counters.memory_bytes < 2 * counters.memory_bytes_max, "{counters:?}");
         }
         // Whoever reads gets all that it asked for.
-        let answers = clients[0].answers(300).await;
+        let answers = clients[0].answers(1000).await;
         assert!(answers.iter().all(|answer| answer.opcode == RESULT));
         drop(clients);
         at_rest(&server).await;

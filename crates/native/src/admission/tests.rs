@@ -123,6 +123,23 @@ fn one_grows_where_there_is_no_memory() {
 }
 
 #[test]
+fn who_waits_for_its_client_takes_little_from_others() {
+    let admission = Admission::new(LIMITS);
+    let mut turn = Turn::default();
+    let charge = admission.try_admit(60_000, &mut turn).and_then(Result::ok).unwrap();
+    let next = admission.wait_in(&admission.entering, 50_000, 0);
+    assert_eq!(next.state.get(), PlaceState::Waiting);
+    let mut stalled = Box::pin(charge.stall(std::future::pending::<()>()));
+    assert!(poll(&mut stalled).is_none());
+    assert!(matches!(next.state.get(), PlaceState::Granted(_)), "*no-lost-wake*");
+    let load = admission.load.get();
+    assert_eq!((load.memory, load.stalled, load.taken(&LIMITS)), (50_000, 60_000, 75_000));
+    drop(stalled);
+    let load = admission.load.get();
+    assert_eq!((load.memory, load.stalled), (110_000, 0));
+}
+
+#[test]
 fn slight_requests_pass_large_ones_that_find_no_memory() {
     let admission = Admission::new(LIMITS);
     let mut turn = Turn::default();
