@@ -5,9 +5,9 @@
 //! tells how much it has when it has it.
 //!
 //! Invariants
-//!  - *few-gather*: what the requests of a connection gather, and what its client leaves unread, is
-//!    no more than a quarter of the memory when one more begins to gather; one at a time may always,
-//!    where the client has room for an answer.
+//!  - *few-gather*: what the requests of a connection gather, and what its client leaves unread,
+//!    is no more than a quarter of the memory when one more begins to gather; one at a time may
+//!    always, where the client has room for an answer.
 //!  - *room-first*: no page is read before its room is charged (*one-grows* of the admission).
 //!  - *charges-return*: a request that has ended gathers nothing.
 
