@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use mutation::{
-    Cell, CollectionView, CompactionFilter, FrozenView, Purge, QueryCompactor, RowView, Step,
-    Tombstone, collection, counter, frozen, row, testing,
+    Cell, CollectionView, CompactionFilter, FrozenView, Outside, Purge, QueryCompactor, RowView,
+    Step, Tombstone, collection, counter, frozen, row, testing,
 };
 
 fuzz_target!(|input: &[u8]| {
@@ -28,7 +28,7 @@ fn frozen_mutation(bytes: &[u8]) {
     }
     let fragments = view.fragments(&schema.order);
     let mut kept = Vec::new();
-    let mut filter = CompactionFilter::new(testing::NOW, Box::new(|_| Purge::NEVER));
+    let mut filter = CompactionFilter::new(testing::NOW, Box::new(|_| Outside::UNKNOWN));
     let command = testing::read_all();
     let mut compactor = QueryCompactor::new(&schema, &command);
     for fragment in fragments {
