@@ -269,7 +269,7 @@ fn options<'a>(
         };
         let rows = usize::try_from(rows.min(command.row_limit)).unwrap_or(usize::MAX);
         let page = rows.saturating_mul(ROW_ROOM_BYTES).min(command.bytes_max);
-        Wanted { room, bytes: pages * page }
+        Wanted { room, bytes: page.saturating_mul(pages) }
     });
     ReadOptions { wanted, ..request.read_options(&command.partitions) }
 }
