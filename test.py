@@ -186,9 +186,9 @@ def counts_of(output, expression):
     return total if found else None
 
 
-def run_cargo(suite, word):
+def run_cargo(suite, word, env):
     command = ["cargo", "test", "--no-fail-fast", *suite.args] + ([word] if word else [])
-    code, output = run(command, suite.seconds, on_line=progress)
+    code, output = run(command, suite.seconds, env=env, on_line=progress)
     total = counts_of(output, CARGO_RESULT) or Counts()
     if code and not total.failed:
         total.failed = 1
@@ -236,7 +236,7 @@ def run_suite(suite, selected, word, env):
     if missing:
         return Counts(skipped=1), f"skipped: {suite.name} needs {', '.join(missing)}\n"
     if suite.kind == "cargo":
-        return run_cargo(suite, word)
+        return run_cargo(suite, word, env)
     if suite.kind == "command":
         return run_command(suite, env)
     return run_pytest(suite, selected, word, env)

@@ -1,0 +1,3 @@
+module nereid/clients/go
+
+go 1.24
