@@ -5,7 +5,7 @@ use crate::markers::Markers;
 use crate::modify::{
     Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency, check_level,
     check_sizes, default_timestamp, existing, metadata_of_batch, on_owner, partition_keys,
-    prepare_delete, prepare_insert, prepare_update, refused, tell_exceeded,
+    prepare_delete, prepare_insert, prepare_update, refused, shown_of_batch, tell_exceeded,
 };
 use crate::options::Options;
 use crate::parameters::Value;
@@ -368,7 +368,8 @@ async fn owned(
         owned.push(OwnedStatement::new(item.statement, item.part, item.values));
     }
     let Some((table, key)) = place else { return Ok(Response::VOID) };
-    let outcome = on_owner(table, key, owned, true, request, timestamp).await?;
+    let shown = shown_of_batch(items.iter().map(|item| item.plan));
+    let outcome = on_owner(table, key, owned, shown, request, timestamp).await?;
     let result = match items.first().map(|item| &item.statement.plan) {
         Some(Plan::Batch(plan)) => plan.result.clone(),
         _ => metadata_of_batch(items.iter().map(|item| item.plan)),

@@ -17,7 +17,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct ConditionPlan {
     kind: Kind,
-    /// What the result tells of the row as it was, by column id.
+    /// What the result tells of the row as it was: columns by id, in the order of the table's.
     pub(super) shown: Vec<ColumnId>,
     pub(super) metadata: Rc<ResultMetadata>,
 }
@@ -99,21 +99,19 @@ fn metadata_of(table: &TableSchema, shown: &[ColumnId]) -> Rc<ResultMetadata> {
     Rc::new(ResultMetadata::new(specs))
 }
 
-/// The columns that a conditional batch shows of each of its statements: the key, and what any of
-/// their conditions shows.
-pub(crate) fn shown_of_batch<'p>(plans: impl Iterator<Item = &'p ModifyPlan>) -> Vec<ColumnId> {
-    let mut shown: Vec<ColumnId> = Vec::new();
-    for plan in plans {
-        let table = &plan.table.schema;
-        let keys = table.partition_key().iter().chain(table.clustering()).map(|column| column.id);
-        let of_condition = plan.condition.iter().flat_map(|condition| &condition.shown);
-        for id in keys.chain(of_condition.copied()) {
-            if !shown.contains(&id) {
-                shown.push(id);
-            }
-        }
-    }
-    shown
+/// The columns that a conditional batch shows of each of its statements, in the order of the table's:
+/// the key, and what any of their conditions shows. `None`: none of them is conditional.
+pub(crate) fn shown_of_batch<'p>(
+    plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
+) -> Option<Vec<ColumnId>> {
+    let table = &plans.clone().find(|plan| plan.is_conditional())?.table.schema;
+    let is_shown = |id: ColumnId| {
+        plans.clone().any(|plan| plan.condition.as_ref().is_some_and(|it| it.shown.contains(&id)))
+    };
+    let key_count = table.partition_key_count + table.clustering_count;
+    let columns = table.columns.iter().enumerate();
+    let shown = columns.filter(|(at, column)| *at < key_count || is_shown(column.id));
+    Some(shown.map(|(_, column)| column.id).collect())
 }
 
 /// The result of a conditional batch; `None` for others.
@@ -121,7 +119,7 @@ pub(crate) fn metadata_of_batch<'p>(
     plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
 ) -> Option<Rc<ResultMetadata>> {
     let first = plans.clone().find(|plan| plan.is_conditional())?;
-    Some(metadata_of(&first.table.schema, &shown_of_batch(plans)))
+    Some(metadata_of(&first.table.schema, &shown_of_batch(plans)?))
 }
 
 fn spec(table: &TableSchema, name: &str, ty: Type) -> ColumnSpec {

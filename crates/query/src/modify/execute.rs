@@ -157,11 +157,12 @@ async fn owned(
         Keys::One(key) => vec![key],
         Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
     };
-    let conditional = plan.is_conditional();
+    let shown = plan.condition.as_ref().map(|condition| condition.shown.clone());
     let mut response = Response::VOID;
     for key in keys {
         let owned = vec![OwnedStatement::new(statement, None, request.values)];
-        let outcome = on_owner(&plan.table, key, owned, conditional, request, timestamp).await?;
+        let shown = shown.clone();
+        let outcome = on_owner(&plan.table, key, owned, shown, request, timestamp).await?;
         response = outcome.answer(plan.result().cloned());
     }
     Ok(response)

@@ -19,7 +19,7 @@ mod using;
 
 pub(crate) use build::{Existing, Write, add_to, partition_keys};
 pub(crate) use computed::refused;
-pub(crate) use condition::metadata_of_batch;
+pub(crate) use condition::{metadata_of_batch, shown_of_batch};
 pub(crate) use execute::{check_consistency, default_timestamp, execute};
 pub(crate) use guardrails::{check_level, check_sizes, tell_exceeded};
 pub(crate) use owner::{OwnedStatement, existing, on_owner};

@@ -3,9 +3,13 @@
 //!
 //! A plan belongs to a shard. What travels is the statement's text and its values; the owner finds
 //! the plan in its own cache, or makes it.
+//!
+//! Invariants
+//!  - *metadata-fits-rows*: a row of a result has a value for each column that its metadata names.
+//!    The shard of the connection makes the metadata, the owner the rows: the columns travel with
+//!    the statements, and one that the owner does not know any more is null.
 
 use super::build::{Existing, Write, add_to};
-use super::condition::shown_of_batch;
 use super::guardrails::{check_sizes, tell_exceeded};
 use super::plan::ModifyPlan;
 use super::present::{ReadPlan, Step};
@@ -17,7 +21,7 @@ use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
 use crate::statement::Statement;
 use crate::udf::Calls;
 use cluster::{TableEntry, Traffic};
-use model::Token;
+use model::{ColumnId, Token};
 use mutation::MutationBuilder;
 use replication::{Consistency, Owner, Round, WriteKind};
 use std::rc::Rc;
@@ -91,23 +95,25 @@ impl Outcome {
 }
 
 /// Executes writes of one partition on its owner: all of them, if all conditions hold. Of several
-/// that are conditional, each has a row in the result.
+/// that are conditional, each has a row in the result. `shown`: the columns of the result that the
+/// metadata names after `[applied]`, in their order; `None`: nothing is conditional.
 pub(crate) async fn on_owner(
     table: &Rc<TableEntry>,
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
-    conditional: bool,
+    shown: Option<Vec<ColumnId>>,
     request: &Request<'_>,
     timestamp: i64,
 ) -> Result<Outcome, CqlError> {
     let mut options = request.write_options(WriteKind::Cas);
-    if conditional {
+    if shown.is_some() {
         options.consistency = serial_consistency(request)?;
     }
     let token = Token::of(&key);
     let work = Work {
         key: key.clone(),
         statements,
+        shown,
         consistency: request.parameters.consistency,
         now_secs: request.parameters.now_secs,
         timestamp,
@@ -142,6 +148,9 @@ fn serial_consistency(request: &Request<'_>) -> Result<Consistency, CqlError> {
 struct Work {
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
+    /// The columns of the result. They come from where its metadata does, so that every row has a
+    /// value for each, whatever this shard's plan or schema says (*metadata-fits-rows*).
+    shown: Option<Vec<ColumnId>>,
     consistency: Consistency,
     now_secs: Option<i32>,
     /// Of writes that are not conditional.
@@ -182,16 +191,14 @@ impl Work {
         steps: &[Step<'_>],
     ) -> Result<Outcome, CqlError> {
         let table = owner.schema().clone();
-        let conditional = steps.iter().any(|step| step.plan.is_conditional());
+        let conditional = self.shown.is_some();
+        debug_assert_eq!(conditional, steps.iter().any(|step| step.plan.is_conditional()));
         let round = match conditional {
             true => Some(owner.begin(&self.key, processor.timestamp()).await?),
             false => None,
         };
-        let shown = match steps {
-            [step] => step.plan.condition.as_ref().map_or(Vec::new(), |it| it.shown.clone()),
-            _ => shown_of_batch(steps.iter().map(|step| step.plan)),
-        };
-        let read = ReadPlan::new(&table, steps, &shown);
+        let shown = self.shown.as_deref().unwrap_or_default();
+        let read = ReadPlan::new(&table, steps, shown);
         let Some(Step { request, .. }) = steps.first() else { return Ok(Outcome::default()) };
         let command = request.step(|_| read.command(&table, &self.key, steps)).await?;
         let page = owner.read(&command).await?;

@@ -23,8 +23,8 @@ pub(super) struct ReadPlan {
     inputs: Inputs,
     /// Of each statement, the inputs that are its own.
     of_statement: Vec<Vec<u16>>,
-    /// The columns that a result shows.
-    shown: Vec<u16>,
+    /// The columns that a result shows; `None`: one that is gone.
+    shown: Vec<Option<u16>>,
     columns: Vec<(ColumnId, ColumnForm)>,
     column_inputs: Vec<u16>,
     static_count: usize,
@@ -45,7 +45,7 @@ pub(super) struct Found {
 }
 
 impl ReadPlan {
-    /// `shown`: the columns of the result, in any order.
+    /// `shown`: the columns of the result, in its order.
     pub(super) fn new(table: &TableSchema, steps: &[Step<'_>], shown: &[ColumnId]) -> ReadPlan {
         let mut inputs = Inputs::default();
         let mut of_statement = Vec::with_capacity(steps.len());
@@ -58,8 +58,10 @@ impl ReadPlan {
             }
             of_statement.push(own);
         }
-        let columns = table.columns.iter().filter(|column| shown.contains(&column.id));
-        let shown = columns.map(|column| inputs.add(column, ColumnForm::Value)).collect();
+        let mut show = |id: &ColumnId| {
+            table.column_by_id(*id).map(|column| inputs.add(column, ColumnForm::Value))
+        };
+        let shown = shown.iter().map(&mut show).collect();
         let (columns, column_inputs, static_count) = columns_read(&inputs);
         ReadPlan { inputs, of_statement, shown, columns, column_inputs, static_count }
     }
@@ -174,7 +176,9 @@ impl ReadPlan {
     fn shown_of(&self, env: &Env<'_>) -> Result<Vec<u8>, CqlError> {
         let mut out = Vec::new();
         for input in &self.shown {
-            match Term::Column(*input).evaluate(env)?.bytes() {
+            let term = input.map(Term::Column);
+            let value = term.as_ref().map(|term| term.evaluate(env)).transpose()?;
+            match value.as_ref().and_then(|value| value.bytes()) {
                 Some(bytes) => out.put_u32_bytes(bytes),
                 None => out.put_i32(-1),
             }
