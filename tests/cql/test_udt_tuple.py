@@ -86,3 +86,37 @@ def test_tuples_as_keys_are_ordered(db):
     expected = [(-5, "q"), (1, "b"), (1, "z"), (2, "a")]
     assert db.column(f"SELECT c FROM {t} WHERE p = 1") == expected
     assert db.column(f"SELECT c FROM {t} WHERE p = 1 AND c >= (1, 'c')") == expected[2:]
+
+
+@pytest.mark.parametrize("of, text, value", [
+    ("tuple<tuple<int>, list<int>>", "((-3),[])", ((-3,), [])),
+    ("list<frozen<tuple<int>>>", "[(1),(2)]", [(1,), (2,)]),
+    ("set<frozen<tuple<text>>>", "{('a')}", {("a",)}),
+    ("map<frozen<tuple<int>>, frozen<tuple<tuple<text>>>>", "{(1): (('x'))}", {(1,): (("x",),)}),
+    ("tuple<tuple<tuple<int>>>", "(((7)))", (((7,),),)),
+    ("tuple<int>", "(1 + 2)", None), ("int", "(1 + 2) * (3)", 9), ("int", "((7))", 7),
+    ("tuple<int, text>", "((1), ('x'))", (1, "x")), ("list<int>", "[(1), 2 * (3)]", [1, 6]),
+    ("frozen<list<frozen<tuple<smallint>>>>", "[(32767)]", [(32767,)]),
+])
+def test_brackets_are_tuples_of_one_element_or_group(db, of, text, value):
+    t = db.table(f"k int PRIMARY KEY, v frozen<{of}>" if of != "int" else "k int PRIMARY KEY, v int")
+    if value is None:
+        with pytest.raises(InvalidRequest):
+            db.run(f"INSERT INTO {t} (k, v) VALUES (1, {text})")
+        return
+    db.run(f"INSERT INTO {t} (k, v) VALUES (1, {text})")
+    assert db.one(f"SELECT v FROM {t}") == value
+    assert db.one(f"SELECT k FROM {t} WHERE v = {text} ALLOW FILTERING") == 1
+
+
+def test_user_types_in_the_order_of_their_fields(db, point):
+    one = db.type("x int").split(".")[1]
+    outer = db.type(f"a frozen<tuple<smallint>>, b frozen<{one}>").split(".")[1]
+    t = db.table(f"k int PRIMARY KEY, v frozen<{one}>, w {point}, o frozen<{outer}>, "
+                 f"l list<frozen<{one}>>")
+    db.run(f"INSERT INTO {t} (k, v, w, o, l) VALUES (1, ((7)), (1, 'a'), {{a: (32767), b: (5)}}, "
+           "[(1), {x: 2}, ({x: 3})])")
+    assert db.rows(f"SELECT v, w, o, l FROM {t}")[0] == (
+        (7,), (1, "a", None), ((32767,), (5,)), [(1,), (2,), (3,)])
+    db.refuse(f"UPDATE {t} SET v = (1, 2) WHERE k = 1", "too many")
+    db.refuse(f"UPDATE {t} SET w = ('a', 1) WHERE k = 1", "component 0 is not of type int")

@@ -25,7 +25,7 @@ use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
 use model::Uuid;
-use query::trace::{Cause, Traced};
+use query::trace::{Cause, Trace, Traced};
 use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
 use replication::{Consistency, Room};
 use runtime::sync::{Notify, Semaphore};
@@ -663,7 +663,7 @@ impl Connection {
                 self.query(dialect, stream, text, (&parameters, room)).await
             }
             (None, Request::Prepare { text, keyspace }) => {
-                Box::pin(self.prepare(dialect, stream, text, keyspace)).await
+                Box::pin(self.prepare((dialect, stream), text, keyspace, None)).await
             }
             (None, Request::Execute { id, metadata_id, parameters }) => {
                 let known = (metadata_id, is_fetched);
@@ -716,7 +716,7 @@ impl Connection {
                 let unprepared = || CqlError::Unprepared { id: id.to_vec() };
                 let prepared = processor.prepared(id).ok_or_else(unprepared)?;
                 let response = processor.execute(&self.session, &prepared, &bound).await?;
-                let told = metadata_id.is_some() || !prepared.has_changed();
+                let told = metadata_id.is_some() || prepared.is_result_known();
                 let skip_metadata = parameters.skip_metadata && told;
                 let tablet = self.better_tablet(&prepared, &bound);
                 let bytes = answer(Known { skip_metadata, metadata_id, tablet }, response).await;
@@ -736,7 +736,11 @@ impl Connection {
                 Ok(bytes)
             }
             Request::Prepare { text, keyspace } => {
-                self.prepare(dialect, stream, text, keyspace).await
+                let place = (dialect, stream);
+                let bytes = self.prepare(place, text, keyspace, Some(&trace)).await?;
+                let traced = traced("PREPARE", "Preparing CQL3 query", text);
+                processor.end_trace(&trace, traced, &query::Parameters::plain(Consistency::One));
+                Ok(bytes)
             }
             _ => Err(CqlError::Protocol("unexpected message".to_string())),
         }
@@ -761,14 +765,15 @@ impl Connection {
 
     async fn prepare(
         &self,
-        dialect: Dialect,
-        stream: i16,
+        (dialect, stream): (Dialect, i16),
         text: &str,
         keyspace: Option<&str>,
+        trace: Option<&Trace>,
     ) -> Result<usize, CqlError> {
-        let prepared = self.server.processor().prepare(&self.session, text, keyspace).await?;
-        let marks_lwt = self.marks_lwt.get();
-        Ok(self.push(|out| response::prepared(out, dialect, stream, marks_lwt, &prepared)))
+        let processor = self.server.processor();
+        let prepared = processor.prepare(&self.session, text, keyspace, trace).await?;
+        let (lwt, id) = (self.marks_lwt.get(), trace.and_then(Trace::told_id));
+        Ok(self.push(|out| response::prepared(out, dialect, stream, lwt, id, &prepared)))
     }
 
     async fn execute(
@@ -786,7 +791,7 @@ impl Connection {
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
         let response = processor.execute(&self.session, &prepared, &bound).await?;
         // Before version 5 clients cannot be told that the columns they remember are outdated.
-        let told = metadata_id.is_some() || !prepared.has_changed();
+        let told = metadata_id.is_some() || prepared.is_result_known();
         let skip_metadata = parameters.skip_metadata && told;
         let tablet = self.better_tablet(&prepared, &bound);
         let known = Known { skip_metadata, metadata_id, tablet };

@@ -188,9 +188,14 @@ pub(crate) fn prepared(
     dialect: Dialect,
     stream: i16,
     marks_lwt: bool,
+    tracing_id: Option<Uuid>,
     statement: &Prepared,
 ) {
-    let start = frame::begin(out, dialect.version, 0, stream, opcode::RESULT);
+    let flags = tracing_id.map_or(0, |_| flag::TRACING);
+    let start = frame::begin(out, dialect.version, flags, stream, opcode::RESULT);
+    if let Some(id) = tracing_id {
+        out.put(id.as_bytes());
+    }
     out.put_u32(kind::PREPARED);
     out.put_u16_bytes(statement.id());
     let result = statement.result();

@@ -43,9 +43,11 @@ impl Prepared {
     pub fn result(&self) -> Option<Rc<ResultMetadata>> {
         self.statement.borrow().result()
     }
-    /// Whether the result's columns are others than clients were told, who must not skip them then.
-    pub fn has_changed(&self) -> bool {
-        self.result().map(|result| result.id) != self.told_metadata_id
+    /// Whether clients know the columns of the result from when they prepared it: they were told
+    /// some, and these are still the same. Only then may an answer leave them out.
+    pub fn is_result_known(&self) -> bool {
+        self.told_metadata_id.is_some()
+            && self.result().map(|result| result.id) == self.told_metadata_id
     }
     /// Whether it is conditional (`IF ..`).
     pub fn is_lwt(&self) -> bool {

@@ -258,15 +258,22 @@ impl Processor {
         runtime::local::try_get::<Engine>().map(|engine| engine.stats()).unwrap_or_default()
     }
 
-    /// Prepares a statement on every shard. `keyspace` (version 5) goes before the session's.
+    /// Prepares a statement on every shard. `keyspace` (version 5) takes precedence over the session's.
     pub async fn prepare(
         &self,
         session: &Session,
         text: &str,
         keyspace: Option<&str>,
+        trace: Option<&Trace>,
     ) -> Result<Rc<Prepared>, CqlError> {
+        let note = |activity: &str| {
+            trace.iter().for_each(|trace| trace.event(&self.ids, || activity.to_owned()));
+        };
         let keyspace = effective_keyspace(session, keyspace);
+        note("Preparing a statement");
         let prepared = self.prepare_here(text, keyspace.as_deref()).await?;
+        trace.iter().for_each(|trace| trace.statement(&prepared.as_analysed()));
+        note("Preparing it on the other shards");
         let (text, keyspace) = (text.to_owned(), keyspace.as_deref().map(str::to_owned));
         runtime::on_all_shards(move || async move {
             let processor = runtime::local::get::<Processor>();
@@ -274,6 +281,7 @@ impl Processor {
             let _ = processor.prepare_here(&text, keyspace.as_deref()).await;
         })
         .await;
+        note("The statement is prepared");
         Ok(prepared)
     }
 

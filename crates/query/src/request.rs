@@ -88,7 +88,9 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// For terms outside of rows.
     pub(crate) fn env(&self) -> Env<'a> {
-        Env { calls: self.calls, ..Env::new(self.values, self.now_micros, self.ids) }
+        let given_secs = self.parameters.now_secs;
+        let env = Env::new(self.values, self.now_micros, self.ids);
+        Env { given_secs, calls: self.calls, ..env }
     }
 
     /// Evaluates something: others have the shard while functions of users run that take long. So
@@ -118,12 +120,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Seconds since the epoch.
+    /// Seconds since the epoch by which values expire: the client's, where it has said them.
     pub(crate) fn now_secs(&self) -> i64 {
-        match self.parameters.now_secs {
-            Some(secs) => secs as i64,
-            None => self.now_micros.div_euclid(1_000_000),
-        }
+        self.env().now_secs()
     }
 
     /// Refuses a request to a partition that goes over its table's limit for them.

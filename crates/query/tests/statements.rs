@@ -291,7 +291,7 @@ fn prepared_statements_bind_and_follow_the_schema() {
         env.execute(insert, &values).await.unwrap();
         let rows = env.execute("SELECT v, x FROM k WHERE p = ?", &[Value::Bytes(&one)]).await;
         assert_eq!(testkit::cql::rows_text(&rows.unwrap()), "10, null");
-        let prepared = env.processor().prepare(env.session(), insert, None).await.unwrap();
+        let prepared = env.processor().prepare(env.session(), insert, None, None).await.unwrap();
         let names: Vec<String> =
             prepared.bind().columns().map(|column| column.name.to_owned()).collect();
         assert_eq!(names, ["p", "v", "x"]);
@@ -309,20 +309,20 @@ fn prepared_statements_bind_and_follow_the_schema() {
         list.extend(one);
         let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
         assert_eq!(testkit::cql::rows_text(&rows), "1, 10, null");
-        let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
+        let prepared = env.processor().prepare(env.session(), select, None, None).await.unwrap();
         let names: Vec<String> =
             prepared.bind().columns().map(|column| column.name.to_owned()).collect();
         assert_eq!(names, ["IN(p)", "[limit]"]);
         let schema = env.processor().cluster().schema();
         let table = schema.table("ks", "k").unwrap().schema.edit();
         let table = table.regular("added", Type::Int).build().unwrap();
-        let prepared = env.processor().prepare(env.session(), select, None).await.unwrap();
+        let prepared = env.processor().prepare(env.session(), select, None, None).await.unwrap();
         let before = prepared.result().unwrap().id;
-        assert!(!prepared.has_changed());
+        assert!(prepared.is_result_known());
         env.change(vec![SchemaChange::AlterTable(table)]).await;
         let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
         assert_eq!(testkit::cql::rows_text(&rows), "1, null, 10, null");
-        assert!(prepared.has_changed() && prepared.result().unwrap().id != before);
+        assert!(!prepared.is_result_known() && prepared.result().unwrap().id != before);
     });
 }
 
@@ -439,7 +439,7 @@ fn bound_values_of_any_bytes_are_stored_or_refused() {
 fn bind_markers_are_named_typed_and_routed() {
     run(|env| async move {
         for pair in include_str!("scripts/bindings.cql").lines().collect::<Vec<_>>().chunks(2) {
-            let prepared = env.processor().prepare(env.session(), pair[0], None).await;
+            let prepared = env.processor().prepare(env.session(), pair[0], None, None).await;
             let found = match prepared {
                 Ok(prepared) => {
                     let bind = prepared.bind();

@@ -114,7 +114,7 @@ impl CqlEnv {
 
     /// Prepares a statement and executes it with values.
     pub async fn execute(&self, text: &str, values: &[Value<'_>]) -> Result<Response, CqlError> {
-        let prepared = self.processor.prepare(&self.session, text, None).await?;
+        let prepared = self.processor.prepare(&self.session, text, None, None).await?;
         let values = Values::Positional(values);
         let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
         self.processor.execute(&self.session, &prepared, &parameters).await

@@ -36,7 +36,7 @@ impl Statement {
     /// The same, of who is logged in as a role, and may do what that was granted.
     pub(crate) async fn prepare_as(role: Option<&str>, text: &str) -> Result<Statement, String> {
         let (processor, session) = (runtime::local::get::<Processor>(), session_of(role));
-        let prepared = processor.prepare(&session, text, None).await;
+        let prepared = processor.prepare(&session, text, None, None).await;
         let prepared = prepared.map_err(|error| format!("{text}: {error}"))?;
         Ok(Statement { processor, session, prepared })
     }

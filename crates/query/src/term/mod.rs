@@ -123,6 +123,8 @@ pub(crate) struct Env<'a> {
     pub(crate) values: &'a [Value<'a>],
     /// Of the statement: microseconds since the epoch.
     pub(crate) now_micros: i64,
+    /// The seconds since the epoch by which values expire, where the client has said them.
+    pub(crate) given_secs: Option<i32>,
     /// New UUIDs.
     pub(crate) ids: &'a Ids,
     /// The row, by input.
@@ -136,7 +138,8 @@ pub(crate) struct Env<'a> {
 impl<'a> Env<'a> {
     /// Outside of any row.
     pub(crate) fn new(values: &'a [Value<'a>], now_micros: i64, ids: &'a Ids) -> Env<'a> {
-        Env { values, now_micros, ids, cells: &[], aggregates: &[], calls: None }
+        let given_secs = None;
+        Env { values, now_micros, given_secs, ids, cells: &[], aggregates: &[], calls: None }
     }
 
     /// The same for a row.
@@ -147,9 +150,12 @@ impl<'a> Env<'a> {
         Env { cells, ..self }
     }
 
-    /// Seconds since the epoch.
+    /// Seconds since the epoch by which values expire.
     pub(crate) fn now_secs(&self) -> i64 {
-        self.now_micros.div_euclid(1_000_000)
+        match self.given_secs {
+            Some(secs) => secs.into(),
+            None => self.now_micros.div_euclid(1_000_000),
+        }
     }
 }
 

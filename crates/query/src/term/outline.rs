@@ -36,6 +36,8 @@ enum Kind<'e> {
     Set(Vec<Outline<'e>>),
     Map(Vec<(Outline<'e>, Outline<'e>)>),
     Tuple(Vec<Outline<'e>>),
+    /// `(a)`: a tuple of one element where such is expected, else only brackets around `a`.
+    Group(Box<Outline<'e>>),
     User(Vec<(&'e Name, Outline<'e>)>),
     Typed(Type),
     Call(Choice),
@@ -70,7 +72,7 @@ impl Preparer<'_> {
             ExprKind::List(items) => Kind::List(all(items)?),
             ExprKind::Set(items) => Kind::Set(all(items)?),
             ExprKind::Tuple(items) => match &items[..] {
-                [only] => return self.outline(only),
+                [only] => Kind::Group(Box::new(self.outline(only)?)),
                 _ => Kind::Tuple(all(items)?),
             },
             ExprKind::Map(entries) => {
@@ -170,12 +172,19 @@ impl Outline<'_> {
                 fits.min().unwrap_or(Fit::Possible)
             }
             (Kind::Tuple(items), Type::Tuple(types)) => {
-                if types.len() < items.len() {
-                    return Fit::No;
-                }
-                let fits = items.iter().zip(types).map(|(item, ty)| item.fit(ty));
-                fits.min().unwrap_or(Fit::No)
+                fit_of_components(items.iter(), types.iter())
             }
+            (Kind::Tuple(items), Type::User(user)) => {
+                fit_of_components(items.iter(), user.fields.iter().map(|(_, ty)| ty))
+            }
+            (Kind::Group(only), Type::Tuple(types)) => {
+                fit_of_components(std::iter::once(&**only), types.iter())
+            }
+            (Kind::Group(only), Type::User(user)) => {
+                let fields = user.fields.iter().map(|(_, ty)| ty);
+                only.fit(ty).max(fit_of_components(std::iter::once(&**only), fields))
+            }
+            (Kind::Group(only), _) => only.fit(ty),
             (Kind::User(fields), Type::User(user)) => {
                 let fit = |(name, value): &(&Name, Outline<'_>)| {
                     let field = user.fields.iter().find(|(field, _)| *field == name.text);
@@ -205,6 +214,7 @@ impl Outline<'_> {
     pub(super) fn signature(&self, receiver: Option<&Type>) -> Option<Result<Signature, CqlError>> {
         match &self.kind {
             Kind::Call(choice) => Some(choice.resolve(receiver).cloned()),
+            Kind::Group(only) => only.signature(receiver),
             _ => None,
         }
     }
@@ -213,18 +223,25 @@ impl Outline<'_> {
     pub(super) fn operation(&self, receiver: Option<&Type>) -> Option<Result<Operation, CqlError>> {
         match &self.kind {
             Kind::Operation(choice) => Some(choice.resolve(receiver)),
+            Kind::Group(only) => only.operation(receiver),
             _ => None,
         }
     }
 
     /// Whether it is a bind marker.
     pub(super) fn is_marker(&self) -> bool {
-        matches!(self.expr.kind, ExprKind::Marker(_))
+        match &self.kind {
+            Kind::Group(only) => only.is_marker(),
+            _ => matches!(self.expr.kind, ExprKind::Marker(_)),
+        }
     }
 
     /// As errors show it.
     pub(super) fn text(&self) -> String {
-        self.expr.to_string()
+        match &self.kind {
+            Kind::Group(only) => only.text(),
+            _ => self.expr.to_string(),
+        }
     }
 
     /// The type that it has by itself.
@@ -244,6 +261,7 @@ impl Outline<'_> {
                 let types: Option<Vec<Type>> = items.iter().map(Outline::natural).collect();
                 Some(Type::Tuple(types?))
             }
+            Kind::Group(only) => only.natural(),
             Kind::Typed(own) => Some(own.clone()),
             Kind::Call(choice) => Some(choice.resolve(None).ok()?.returns.clone()),
             Kind::Operation(choice) => Some(choice.resolve(None).ok()?.returns),
@@ -290,6 +308,17 @@ fn fit_of_type(own: &Type, ty: &Type) -> Fit {
         () if accepts(ty, own) => Fit::Possible,
         () => Fit::No,
     }
+}
+
+/// How well components suit the types of a tuple's, of which the last may be left out.
+fn fit_of_components<'o, 'e: 'o, 't>(
+    items: impl ExactSizeIterator<Item = &'o Outline<'e>>,
+    types: impl ExactSizeIterator<Item = &'t Type>,
+) -> Fit {
+    if types.len() < items.len() {
+        return Fit::No;
+    }
+    items.zip(types).map(|(item, ty)| item.fit(ty)).min().unwrap_or(Fit::No)
 }
 
 /// How well elements suit the type of their collection's elements.

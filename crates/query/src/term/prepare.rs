@@ -387,12 +387,17 @@ impl Preparer<'_> {
         fold(Term::Parts(Rc::new(receiver.ty.clone()), parts))
     }
 
+    /// `(a, b)`, a tuple or a user type by the order of its fields; or `(a)`, where brackets may be
+    /// no more than that.
     fn tuple(&mut self, items: &[Expr], receiver: Receiver<'_>) -> Prepared {
-        let Type::Tuple(types) = receiver.ty else {
-            return match items {
-                [only] => self.prepare(only, receiver),
-                _ => Err(wrong_literal("tuple type", receiver)),
-            };
+        let types: Vec<&Type> = match (receiver.ty, items) {
+            (Type::Tuple(types), _) => types.iter().collect(),
+            (Type::User(_), [only]) if self.fit(only, receiver.ty)? != Fit::No => {
+                return self.prepare(only, receiver);
+            }
+            (Type::User(user), _) => user.fields.iter().map(|(_, ty)| ty).collect(),
+            (_, [only]) => return self.prepare(only, receiver),
+            _ => return Err(wrong_literal("tuple type", receiver)),
         };
         if types.len() < items.len() {
             return Err(CqlError::Invalid(format!(
@@ -404,7 +409,7 @@ impl Preparer<'_> {
             )));
         }
         let mut parts = Vec::with_capacity(items.len());
-        for (index, (item, ty)) in items.iter().zip(types).enumerate() {
+        for (index, (item, ty)) in items.iter().zip(&types).enumerate() {
             if self.fit(item, ty)? == Fit::No {
                 return Err(CqlError::Invalid(format!(
                     "Invalid tuple literal for {}: component {index} is not of type {}",
@@ -414,6 +419,9 @@ impl Preparer<'_> {
             }
             let name = format!("{}[{index}]", receiver.name);
             parts.push(self.prepare(item, Receiver { name: &name, ty })?);
+        }
+        if matches!(receiver.ty, Type::User(_)) {
+            parts.resize(types.len(), Term::Null);
         }
         fold(Term::Parts(Rc::new(receiver.ty.clone()), parts))
     }
