@@ -1,6 +1,8 @@
 """Every sample can be read, and counts what it says."""
 import collections
 import json
+import socket
+import struct
 import urllib.error
 import urllib.request
 
@@ -217,3 +219,17 @@ def test_every_family_is_documented(node, used):
              if line.startswith("# TYPE")]
     assert scraped and names
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_what_drivers_try_when_they_connect_is_no_error():
+    """Apache's driver for Python begins with two versions of DSE, and tries older ones."""
+    with Node() as node:
+        for version in (66, 65, 6):
+            with socket.create_connection((node.address, 9042), timeout=10) as client:
+                client.sendall(struct.pack(">BBhBI", version, 0, 1, 5, 0))
+                answer = client.recv(4096)
+                assert answer[4] == 0 and b"unsupported protocol version" in answer
+        node.connect().execute("SELECT key FROM system.local")
+        assert total(node, "scylla_transport_protocol_version_refusals") == 3
+        assert total(node, "scylla_transport_cql_errors") == 0, [
+            sample for sample in samples(node) if "cql_errors" in sample.name]

@@ -868,6 +868,18 @@ impl Connection {
         self.outbox.push(|out| response::error(out, version, stream, error))
     }
 
+    /// Refuses the version of a message. In the first one a driver asks whether the node speaks it,
+    /// and tries an older one then: that is no error.
+    pub(crate) fn refuse_version(&self, stream: i16, text: String) -> Ended {
+        if self.version.get().is_some() {
+            return self.protocol_error(stream, text);
+        }
+        self.server.count_version_refusal();
+        let error = CqlError::Protocol(text);
+        self.outbox.push(|out| response::error(out, frame::VERSION_MAX, stream, &error));
+        Ended
+    }
+
     /// Tells the client what it did wrong; the connection cannot go on.
     pub(crate) fn protocol_error(&self, stream: i16, text: String) -> Ended {
         tracing::debug!(target: "cql_server", "client {}: {text}", self.peer);

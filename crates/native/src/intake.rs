@@ -241,7 +241,7 @@ impl<'a> Intake<'a> {
             }
             Parsed::UnsupportedVersion { version, stream } => {
                 let text = format!("Invalid or unsupported protocol version: {version}");
-                Err(self.connection.protocol_error(stream, text))
+                Err(self.connection.refuse_version(stream, text))
             }
         }
     }

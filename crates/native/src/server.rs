@@ -97,6 +97,7 @@ pub struct Server {
     bound: Cell<Bound>,
     /// Errors that clients were answered, by their code.
     errors: RefCell<BTreeMap<u32, u64>>,
+    version_refusals: Cell<u64>,
     tallies: Tallies,
 }
 
@@ -128,6 +129,7 @@ impl Server {
             maintenance: RefCell::default(),
             bound: Cell::default(),
             errors: RefCell::default(),
+            version_refusals: Cell::new(0),
             tallies: Tallies::default(),
         });
         runtime::local::set(server.clone());
@@ -452,6 +454,16 @@ impl Server {
 
     pub(crate) fn count_error(&self, code: u32) {
         *self.errors.borrow_mut().entry(code).or_default() += 1;
+    }
+
+    pub(crate) fn count_version_refusal(&self) {
+        self.version_refusals.set(self.version_refusals.get() + 1);
+    }
+
+    /// First messages of connections in a version that this node does not speak. Drivers find out
+    /// by them which versions it speaks, so they are not among [`Server::errors`].
+    pub fn version_refusals(&self) -> u64 {
+        self.version_refusals.get()
     }
 
     /// Errors that clients of this shard were answered, by their code. Requests that were shed are

@@ -253,6 +253,10 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
         let labels = &[("type", error_type(code))];
         sheet.counter("transport_cql_errors_total", "Errors answered, by type.", labels, count);
     }
+    let help = "First messages in a protocol version that the node does not speak; drivers \
+                negotiate the version by them.";
+    let refusals = server.version_refusals();
+    sheet.counter("transport_protocol_version_refusals", help, &[], refusals);
 }
 
 /// What an error's code is called.
