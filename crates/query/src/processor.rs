@@ -258,7 +258,8 @@ impl Processor {
         runtime::local::try_get::<Engine>().map(|engine| engine.stats()).unwrap_or_default()
     }
 
-    /// Prepares a statement on every shard. `keyspace` (version 5) takes precedence over the session's.
+    /// Prepares a statement on every shard. `keyspace` (version 5) takes precedence over the
+    /// session's.
     pub async fn prepare(
         &self,
         session: &Session,

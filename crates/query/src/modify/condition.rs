@@ -99,8 +99,8 @@ fn metadata_of(table: &TableSchema, shown: &[ColumnId]) -> Rc<ResultMetadata> {
     Rc::new(ResultMetadata::new(specs))
 }
 
-/// The columns that a conditional batch shows of each of its statements, in the order of the table's:
-/// the key, and what any of their conditions shows. `None`: none of them is conditional.
+/// The columns that a conditional batch shows of each of its statements, in the order of the
+/// table's: the key, and what any of their conditions shows. `None`: none of them is conditional.
 pub(crate) fn shown_of_batch<'p>(
     plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
 ) -> Option<Vec<ColumnId>> {
