@@ -32,7 +32,7 @@ def node(tmp_path_factory):
     """A node that is given every option of a file, each with its default."""
     lines = []
     for name, (kind, default, text) in reference().items():
-        if default and "command line alone" not in text and name not in Node.GIVEN:
+        if default and "command line only" not in text and name not in Node.GIVEN:
             lines.append(f"{name}: '{default}'\n")
     path = tmp_path_factory.mktemp("options") / "all.yaml"
     path.write_text("".join(lines))
@@ -47,7 +47,7 @@ def test_the_reference_names_what_has_no_effect(node):
     rows = reference()
     idle = {name for name, (_, _, text) in rows.items() if "**no effect yet**" in text}
     given = {name for name, (_, default, text) in rows.items()
-             if default and "command line alone" not in text}
+             if default and "command line only" not in text}
     assert set(said) == idle & given
 
 

@@ -115,7 +115,7 @@ fn a_command_line_is_read_as_launchers_write_it() {
     assert_eq!(values.list("client_encryption_options"), ["enabled=true", "keyfile=/k"]);
     assert!(matches!(parse_line(&words("--version")), Ok(Invocation::Print(_))));
     let error = parse_line(&words("--smpp 2")).unwrap_err();
-    assert_eq!(error.0, "unknown option --smpp; did you mean smp?");
+    assert_eq!(error.0, "unknown option --smpp; did you mean --smp?");
 }
 
 #[test]

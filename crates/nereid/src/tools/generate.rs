@@ -1,6 +1,7 @@
 //! `nereid generate`: completions of shells and manual pages, for who makes packages. It is not
 //! listed: what it prints is made from the tables that the program itself reads its words with.
 
+use crate::options::Listed;
 use clap::Command;
 use clap_complete::Shell;
 use std::io;
@@ -56,11 +57,9 @@ fn pages(folder: &Path) -> io::Result<()> {
 }
 
 fn rendered() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut commands = vec![("nereid".to_owned(), crate::options::command())];
-    for (name, about) in super::listed() {
-        if name != "server" {
-            commands.push((format!("nereid-{name}"), of_tool(name, about)));
-        }
+    let mut commands = vec![("nereid".to_owned(), server())];
+    for (name, _, _, command) in super::TOOLS.iter().filter(|(name, ..)| *name != "server") {
+        commands.push((format!("nereid-{name}"), command()));
     }
     for operation in nodetool::command().get_subcommands() {
         commands.extend(operations(format!("nereid-nodetool-{}", operation.get_name()), operation));
@@ -86,20 +85,13 @@ fn operations(name: String, operation: &Command) -> Vec<(String, Command)> {
 
 /// The server with its options, and its tools below it.
 fn whole() -> Command {
-    let tools = super::listed().into_iter().map(|(name, about)| of_tool(name, about).name(name));
-    crate::options::command().name("nereid").no_binary_name(false).subcommands(tools)
+    let tools = super::TOOLS.iter().filter(|(name, ..)| *name != "server");
+    let tools = tools.map(|(name, _, _, command)| command().name(*name));
+    server().no_binary_name(false).subcommands(tools)
 }
 
-/// The table of a tool's words, as far as it has one.
-fn of_tool(name: &'static str, about: &'static str) -> Command {
-    match name {
-        "compactions" => super::compactions::command(),
-        "config" => super::config::command(),
-        "nodetool" => nodetool::command().about(about),
-        "probe" => super::probe::command(),
-        "setup" => super::setup::command(),
-        _ => Command::new(name).about(about),
-    }
+fn server() -> Command {
+    crate::options::command(Listed::All).name("nereid")
 }
 
 #[cfg(test)]

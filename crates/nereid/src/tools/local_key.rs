@@ -42,7 +42,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let option = |name: &'static str, short: char, default: &'static str| {
         Arg::new(name).long(name).short(short).default_value(default)
     };

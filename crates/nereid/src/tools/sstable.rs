@@ -26,6 +26,7 @@ mod script;
 mod values;
 
 pub(super) use check::static_shard;
+pub(super) use options::command;
 pub(super) use values::{hex, of_hex, parse as value_of, text as text_of};
 
 use crate::logging::{self, Stream};
@@ -87,10 +88,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
     let options = match options::parse(words) {
         Ok(Invocation::Run(options)) => *options,
-        Ok(Invocation::Print(text)) => {
-            println!("{}", text.trim_end());
-            return ExitCode::SUCCESS;
-        }
+        Ok(Invocation::Print(text)) => return super::show(&text),
         Err(text) => {
             Failure::Arguments(text).tell();
             return ExitCode::from(1);

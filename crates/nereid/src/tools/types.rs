@@ -46,10 +46,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         return ExitCode::from(1);
     }
     match run(words) {
-        Ok(text) => {
-            println!("{}", text.trim_end());
-            ExitCode::SUCCESS
-        }
+        Ok(text) => super::show(&text),
         Err(text) => {
             eprintln!("error processing arguments: {text}");
             ExitCode::from(1)
@@ -89,7 +86,7 @@ fn run(words: &[String]) -> Result<String, String> {
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let command = Command::new("nereid types")
         .bin_name("nereid types")
         .about("Make, print, compare and check values of a type")

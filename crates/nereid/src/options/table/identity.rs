@@ -30,6 +30,12 @@ const FEATURES: Words = &[
 
 pub(super) const ROWS: &[OptionRow] = &[
     text("cluster_name", "", "Name of the cluster"),
+    word(
+        "persona",
+        "auto",
+        &["auto", "nereid", "scylla"],
+        "Name in the log lines that launchers wait for; auto: scylla if the program is called so",
+    ),
     text("workdir", "nereid-data", "Folder of all data").short('W'),
     list("data_file_directories", "", "Folder of SSTables; data in workdir"),
     text("commitlog_directory", "", "Folder of the commitlog; commitlog in workdir"),

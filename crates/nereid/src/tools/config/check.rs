@@ -11,14 +11,7 @@ use std::process::ExitCode;
 const ADDRESSES: [&str; 4] = ["listen_address", "rpc_address", "api_address", "prometheus_address"];
 
 /// Runs the operation.
-pub(super) fn main(words: &[String]) -> ExitCode {
-    let read = match super::read(words) {
-        Ok(read) => read,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+pub(super) fn main(read: &Read) -> ExitCode {
     let faults = match read.faults.is_empty() {
         true => faults(&read.values),
         false => read.faults.clone(),
@@ -31,7 +24,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
         let facts = facts(Path::new(read.values.text("workdir")), &addresses, &[]);
         warnings.extend(suspicions(&read.values, &facts));
     }
-    print!("{}", report(&read, &faults, &warnings));
+    crate::tools::show(&report(read, &faults, &warnings));
     ExitCode::from(u8::from(!faults.is_empty()))
 }
 

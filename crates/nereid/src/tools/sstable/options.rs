@@ -317,7 +317,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
     options(spec, matches).map(|options| Invocation::Run(Box::new(options)))
 }
 
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let command = Command::new("nereid sstable")
         .bin_name("nereid sstable")
         .about("Look into SSTables, check, write and rewrite them, without a node")
