@@ -8,7 +8,7 @@
 
 use crate::encryption::{self, Encryption};
 use crate::ephemeral::{self, Folder};
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use crate::maintenance;
 use crate::metrics::Tables;
 use crate::node;
@@ -70,7 +70,8 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
     }
     let stream = if folder.is_some() { Stream::Stderr } else { Stream::Stdout };
     let levels = values.list("logger_log_level");
-    if let Err(text) = logging::start(values.text("default_log_level"), &levels, stream) {
+    let form = Form::of(values.text("log_format"), stream);
+    if let Err(text) = logging::start(values.text("default_log_level"), &levels, stream, form) {
         eprintln!("{text}");
         return ExitCode::from(2);
     }

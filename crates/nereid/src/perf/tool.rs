@@ -7,7 +7,7 @@
 
 use super::given::Given;
 use crate::ephemeral::Folder;
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use crate::node;
 use crate::options::{self, Line, Listed, Source, Values};
 use crate::tools;
@@ -115,7 +115,9 @@ pub(crate) fn main<T: Tool>(words: &[String]) -> ExitCode {
         Err(text) => return tools::refuse(&text),
     };
     let levels = values.list("logger_log_level");
-    if let Err(text) = logging::start(values.text("default_log_level"), &levels, Stream::Stderr) {
+    let form = Form::of(values.text("log_format"), Stream::Stderr);
+    let default = values.text("default_log_level");
+    if let Err(text) = logging::start(default, &levels, Stream::Stderr, form) {
         return tools::refuse(&text);
     }
     match run(tool, values) {

@@ -29,7 +29,7 @@ pub(super) use check::static_shard;
 pub(super) use options::command;
 pub(super) use values::{hex, of_hex, parse as value_of, text as text_of};
 
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use config::Config;
 use options::{Invocation, Operation, Options};
 use output::Output;
@@ -94,7 +94,8 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    if let Err(text) = logging::start(&options.log_level, &options.log_levels, Stream::Stderr) {
+    let (level, levels) = (&options.log_level, &options.log_levels);
+    if let Err(text) = logging::start(level, levels, Stream::Stderr, Form::Text) {
         Failure::Arguments(text).tell();
         return ExitCode::from(1);
     }

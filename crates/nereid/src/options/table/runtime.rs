@@ -48,6 +48,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("collectd_hostname", "", "What the node is called there").idle(),
     word("default_log_level", "info", LEVELS, "The least level that is logged"),
     list("logger_log_level", "", "Level of one logger, such as sstable=debug"),
+    word(
+        "log_format",
+        "auto",
+        &["auto", "text", "json", "journald"],
+        "Format of log lines; auto: journald if stdout is connected to the journal, else text",
+    ),
     flag("log_to_stdout", "true", "Log to the standard output").idle(),
     flag("log_to_syslog", "false", "Log to syslog").idle(),
     flag("log_with_color", "false", "Log with colours").idle(),
