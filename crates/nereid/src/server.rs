@@ -116,7 +116,12 @@ fn run(mut values: Values, persona: Persona, ephemeral: bool) -> Result<(), Stri
         parent: rustix::process::getppid(),
         failed: AtomicBool::new(false),
     });
-    tracing::info!(target: "init", "{shards} shards, data in {}", plan.workdir.display());
+    if let Some(file) = crate::options_file(&plan.values.to_show()) {
+        tracing::info!(target: "init", "options file: {}", file.display());
+    }
+    let plural = if shards == 1 { "" } else { "s" };
+    let folder = plan.workdir.display();
+    tracing::info!(target: "init", "{shards} shard{plural}, data in {folder}");
     let shared = plan.clone();
     runtime::run(runtime_config, move |shard| {
         let plan = shared.clone();
