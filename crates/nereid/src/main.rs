@@ -85,9 +85,11 @@ fn read_options_file(values: &mut Values) -> Result<Vec<String>, Vec<String>> {
     values.read_file(&text).map(of_file).map_err(of_file)
 }
 
-/// The options file: the one named, or the first there is of the usual places.
+/// The options file: the one named, or the first there is of the usual places. A throw-away node
+/// looks at none of these: what lies there is about a node with data, which it must not touch.
 fn options_file(values: &Values) -> Option<PathBuf> {
     match values.source("options_file") {
+        Source::Default if values.flag("ephemeral") => None,
         Source::Default => options::usual_file(),
         _ => Some(PathBuf::from(values.text("options_file"))),
     }

@@ -164,11 +164,11 @@ impl Values {
         values
     }
 
-    /// The options that were given and that nobody asked for, by name.
+    /// The options that an operator gave and that nobody asked for, by name.
     pub(crate) fn unasked(&self) -> Vec<&'static str> {
         let is_unasked = |row: &&OptionRow| {
             let asked = self.asked.flag(row);
-            self.source(row.name) != Source::Default
+            matches!(self.source(row.name), Source::File | Source::CommandLine)
                 && asked.is_some_and(|flag| !flag.load(Ordering::Relaxed))
         };
         rows().filter(is_unasked).map(|row| row.name).collect()
