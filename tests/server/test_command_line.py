@@ -14,7 +14,7 @@ def run(*words, **options):
 @pytest.mark.parametrize("words, parts", [
     (["--version"], ["0."]),
     (["--build-id"], ["nereid"]),
-    (["--build-mode"], ["release"]),
+    (["--build-mode"], ["debug" if "/debug/" in NEREID else "release"]),
     (["--list-tools"], ["server", "perf-simple-query"]),
     (["--help"], ["--smp", "--workdir", "--ephemeral", "--commitlog-sync"]),
     (["--help-loggers"], ["init"]),

@@ -56,8 +56,8 @@ fn faults_of_a_file_are_told_all_at_once_with_their_places() {
     check(
         "rpc_address: [a, b]\nnum_tokens: [1]\nclient_encryption_options: true\n",
         &[
-            "2:13: option num_tokens: one value is wanted, not a list",
-            "3:28: option client_encryption_options: a map of `key: value` lines is wanted",
+            "2:13: option num_tokens: expected one value, found a list",
+            "3:28: option client_encryption_options: expected a map of `key: value` lines",
         ],
     );
     check(
