@@ -1,30 +1,24 @@
 //! `nereid generate`: completions of shells and manual pages, for who makes packages. It is not
 //! listed: what it prints is made from the tables that the program itself reads its words with.
 
-use crate::options::Listed;
-use clap::Command;
+use crate::options::{self, Line, Listed};
+use clap::{Arg, Command, value_parser};
 use clap_complete::Shell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-const USAGE: &str = "\
-Usage: nereid generate bash|zsh|fish FILE
-       nereid generate man FOLDER
-";
 
 /// Runs the tool.
 pub(crate) fn main(words: &[String]) -> ExitCode {
-    let written = match words {
-        [what, path] if what == "man" => pages(Path::new(path)),
-        [what, path] => match what.parse::<Shell>() {
-            Ok(shell) => write(Path::new(path), &completions(shell)),
-            Err(text) => Err(io::Error::other(text)),
-        },
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let matches = match options::read(command(), words) {
+        Ok(Line::Given(matches)) => matches,
+        Ok(Line::Help(text)) => return super::show(&text),
+        Err(refused) => return super::refuse(&refused.to_string()),
+    };
+    let path = matches.get_one::<PathBuf>("PATH").cloned().unwrap_or_default();
+    let written = match matches.get_one::<String>("WHAT").map(|what| what.parse::<Shell>()) {
+        Some(Ok(shell)) => write(&path, &completions(shell)),
+        _ => pages(&path),
     };
     match written {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,6 +27,16 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn command() -> Command {
+    let what = Arg::new("WHAT").required(true).value_parser(["bash", "zsh", "fish", "man"]);
+    let path = Arg::new("PATH").required(true).value_parser(value_parser!(PathBuf));
+    Command::new("nereid generate")
+        .no_binary_name(true)
+        .about("Generate completions for a shell, or manual pages")
+        .arg(what.help("A shell, or man"))
+        .arg(path.help("The file of completions, or the folder of manual pages"))
 }
 
 #[allow(clippy::disallowed_methods, reason = "no shard runs")]
@@ -91,7 +95,7 @@ fn whole() -> Command {
 }
 
 fn server() -> Command {
-    crate::options::command(Listed::All).name("nereid")
+    options::command(Listed::All).name("nereid")
 }
 
 #[cfg(test)]

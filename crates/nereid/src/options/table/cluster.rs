@@ -89,5 +89,5 @@ pub(super) const HINTS: &[OptionRow] = &[
     number("view_flow_control_delay_limit_in_ms", "1000", "Longest delay of writes for views")
         .live()
         .idle(),
-    number("view_update_limit_in_mb", "-1", "MiB of updates of views under way").idle(),
+    number("view_update_limit_in_mb", "-1", "MiB of view updates in flight").idle(),
 ];
