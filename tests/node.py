@@ -54,17 +54,18 @@ class Node(Client):
              "overprovisioned", "developer_mode", "enable_user_defined_functions",
              "experimental_features")
 
-    def __init__(self, *options, address=None, workdir=None, env=None):
+    def __init__(self, *options, address=None, workdir=None, env=None, program=NEREID):
         super().__init__(address or free_address())
         self.options = [str(option) for option in options]
         self._temporary = None if workdir else tempfile.TemporaryDirectory(prefix="nereid-")
         self.workdir = Path(workdir or self._temporary.name)
         self.log = self.workdir / "log"
         self.env = env
+        self.program = str(program)
         self.process = None
 
     def command(self):
-        return [NEREID, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
+        return [self.program, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
                 "--listen-address", self.address, "--api-address", self.address,
                 "--prometheus-address", self.address, "--smp", "2", "--overprovisioned",
                 "--developer-mode", "1", "--enable-user-defined-functions", "1",

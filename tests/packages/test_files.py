@@ -73,7 +73,7 @@ def test_the_image_is_made_of_what_is_there():
 def test_the_probe_tells_whether_clients_are_let_in():
     with Node() as node:
         done = run(NEREID, "probe", "--host", node.address)
-        assert (done.returncode, done.stdout) == (0, "clients are let in\n")
+        assert (done.returncode, done.stdout) == (0, "the node accepts clients\n")
     done = run(NEREID, "probe", "--host", node.address, "--timeout", "1")
     assert done.returncode == 1 and node.address in done.stderr, done
 

@@ -157,5 +157,5 @@ def test_refusals(tool, words, text):
                                   "perf-fast-forward", "perf-compaction-efficiency"])
 def test_help(tool):
     done = run(tool, "--help")
-    assert done.returncode == 0 and done.stdout.startswith(f"usage: nereid {tool} ")
+    assert done.returncode == 0 and f"Usage: nereid {tool} " in done.stdout
     assert tool in run("--list-tools").stdout

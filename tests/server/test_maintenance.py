@@ -134,7 +134,7 @@ def test_a_wrong_place_is_told_at_the_start():
         "--maintenance-socket", long)
     assert "there is no group of-nobody" in refusal(
         "--maintenance-socket", "workdir", "--maintenance-socket-group", "of-nobody")
-    assert "option maintenance_mode: it is served on maintenance_socket alone" in refusal(
+    assert "option maintenance_mode: requires maintenance_socket" in refusal(
         "--maintenance-mode", "1")
 
 

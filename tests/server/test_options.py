@@ -32,7 +32,7 @@ def node(tmp_path_factory):
     """A node that is given every option of a file, each with its default."""
     lines = []
     for name, (kind, default, text) in reference().items():
-        if default and "command line alone" not in text and name not in Node.GIVEN:
+        if default and "command line only" not in text and name not in Node.GIVEN:
             lines.append(f"{name}: '{default}'\n")
     path = tmp_path_factory.mktemp("options") / "all.yaml"
     path.write_text("".join(lines))
@@ -47,7 +47,7 @@ def test_the_reference_names_what_has_no_effect(node):
     rows = reference()
     idle = {name for name, (_, _, text) in rows.items() if "**no effect yet**" in text}
     given = {name for name, (_, default, text) in rows.items()
-             if default and "command line alone" not in text}
+             if default and "command line only" not in text}
     assert set(said) == idle & given
 
 
@@ -112,7 +112,7 @@ def test_warnings_do_not_fail_a_check(tmp_path):
     done = config("check", str(path), "--listen-address", "192.0.2.1")
     assert done.returncode == 0, done
     for part in [f"{path}:1:1: warning: option key_cache_size_in_mb", "2:1: ", "power cut",
-                 "3:1: warning: option storage_port: it has no effect", "no address of this machine"]:
+                 "3:1: warning: option storage_port: no effect", "not an address of this machine"]:
         assert part in done.stdout, done.stdout
     assert config("check", "--no-such-option").returncode == 2
     assert config("check", str(tmp_path / "absent.yaml")).returncode == 1

@@ -1,5 +1,7 @@
 """Start, stop, kill: what is kept, what is said, what is left behind."""
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -48,6 +50,20 @@ def test_a_clean_stop_keeps_everything():
             assert "shutdown complete" in node.log.read_text()
             node.start()
             check(node)
+
+
+def test_a_throw_away_node_leaves_the_options_of_others_alone(tmp_path):
+    """It would serve, and write, the data of a node that is configured where it is started."""
+    (tmp_path / "nereid.yaml").write_text(f"workdir: {tmp_path / 'precious'}\n")
+    process = subprocess.Popen([NEREID, "--ephemeral"], cwd=tmp_path, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    told = json.loads(process.stdout.readline())
+    process.terminate()
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "precious" not in told["workdir"] and not (tmp_path / "precious").exists()
+    # Nobody asked for what it sets for itself.
+    assert "WARN" not in re.sub(r"WARN.*this process may open.*", "", log), log
 
 
 def test_an_interrupt_is_a_clean_stop():

@@ -16,7 +16,7 @@ def test_every_finding_that_is_not_fine_comes_with_a_command(tmp_path):
     found = {finding["check"]: finding for finding in json.loads(done.stdout)}
     assert {"kernel", "memory", "folder", "file system", "free space", "open files", "io_uring",
             "clock source", "transparent huge pages", "swap"} <= set(found)
-    assert found["folder"]["verdict"] == "fine" and "can be made" in found["folder"]["found"]
+    assert found["folder"]["verdict"] == "fine" and "can be created" in found["folder"]["found"]
     for finding in found.values():
         assert finding["verdict"] in ("fine", "poor", "wrong")
         assert (finding["mend"] is None) == (finding["verdict"] == "fine"), finding

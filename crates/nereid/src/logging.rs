@@ -1,17 +1,22 @@
-//! Log lines: `LEVEL  YYYY-MM-DD HH:MM:SS,mmm [shard N:group] logger - message`, to stdout.
+//! The log: lines by level and logger, on stdout; `tracing-subscriber` collects them.
 //!
-//! A logger is a `tracing` target. Its level is the default one or the one set by name; events
-//! below it cost one comparison.
+//! A logger is a `tracing` target. Its level is the default one or the one set by name, at the
+//! start or since; events below it cost one comparison.
 //!
-//! Invariants
-//!  - *one-write*: a line reaches the stream in one write, so that lines of shards do not mix.
+//! In reading order: this file (levels), [`form`] (what a line looks like), [`sink`] (how it is
+//! written: a shard never waits for who reads the log).
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+mod form;
+mod sink;
+
+pub(crate) use form::Form;
+use form::Lines;
+use sink::Sink;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tracing::subscriber::Interest;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::{Layer, Registry};
 
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +121,28 @@ pub(crate) fn loggers() -> String {
 
 /// Sends log lines to `stream` from now on. `levels` holds `logger=level` entries. The text of
 /// the error names what is not a level.
-pub(crate) fn start(default: &str, levels: &[String], stream: Stream) -> Result<(), String> {
-    let default = parse_level(default)?;
-    let named = parse_levels(levels)?;
-    let lines = Lines { default, named, stream, spans: AtomicU64::new(1) };
-    tracing::subscriber::set_global_default(lines).map_err(|error| error.to_string())
+pub(crate) fn start(
+    default: &str,
+    levels: &[String],
+    stream: Stream,
+    form: Form,
+) -> Result<(), String> {
+    let levels = Levels { default: parse_level(default)?, named: parse_levels(levels)? };
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(Sink { stream, form })
+        .with_ansi(false)
+        .log_internal_errors(false);
+    let set = match form {
+        Form::Json => {
+            let layer = layer.fmt_fields(form::json_fields()).event_format(form::json());
+            tracing::subscriber::set_global_default(Registry::default().with(layer).with(levels))
+        }
+        Form::Text | Form::Journal => {
+            let layer = layer.event_format(Lines(form));
+            tracing::subscriber::set_global_default(Registry::default().with(layer).with(levels))
+        }
+    };
+    set.map_err(|error| error.to_string())
 }
 
 /// Refuses what [`start`] would.
@@ -151,120 +173,32 @@ fn parse_level(text: &str) -> Result<Level, String> {
     }
 }
 
-struct Lines {
+/// Lets through what somebody wants to read.
+struct Levels {
     default: Level,
     named: Vec<(String, Level)>,
-    stream: Stream,
-    spans: AtomicU64,
 }
 
-impl Lines {
-    fn level_of(&self, target: &str) -> Level {
-        level_of(target, self.default, &self.named)
+impl Levels {
+    fn wants(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= level_of(metadata.target(), self.default, &self.named)
     }
 }
 
-impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level_of(metadata.target())
+impl<S: Subscriber> Layer<S> for Levels {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // Remembered by each event until a level changes.
+        if self.wants(metadata) { Interest::always() } else { Interest::never() }
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = String::with_capacity(160);
-        head(&mut line, event.metadata());
-        event.record(&mut Text { line: &mut line });
-        line.push('\n');
-        // A log that cannot be written must not stop the database.
-        let _ = match self.stream {
-            Stream::Stdout => std::io::stdout().lock().write_all(line.as_bytes()),
-            Stream::Stderr => std::io::stderr().lock().write_all(line.as_bytes()),
-        };
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-fn head(line: &mut String, metadata: &Metadata<'_>) {
-    let now = runtime::time::wall_micros();
-    let level = match *metadata.level() {
-        Level::WARN => "WARN",
-        Level::ERROR => "ERROR",
-        Level::INFO => "INFO",
-        Level::DEBUG => "DEBUG",
-        Level::TRACE => "TRACE",
-    };
-    let (seconds, millis) = (now.div_euclid(1_000_000), now.rem_euclid(1_000_000) / 1000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let _ = write!(
-        line,
-        "{level:<5} {year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{millis:03} "
-    );
-    let _ = match runtime::current_shard() {
-        Some(shard) => write!(line, "[shard {shard:2}] "),
-        None => write!(line, "[shard  0] "),
-    };
-    let _ = write!(line, "{} - ", metadata.target());
-}
-
-/// The civil date of a day counted from 1970-01-01 (proleptic Gregorian): years of 400 are counted
-/// from 1 March, so that the leap day is the last of its year.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let era = from_march.div_euclid(146_097);
-    let day_of_era = from_march.rem_euclid(146_097);
-    let leaps = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leaps) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-struct Text<'a> {
-    line: &'a mut String,
-}
-
-impl Visit for Text<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        let _ = match field.name() {
-            "message" => write!(self.line, "{value:?}"),
-            name => write!(self.line, " {name}={value:?}"),
-        };
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        let _ = match field.name() {
-            "message" => write!(self.line, "{value}"),
-            name => write!(self.line, " {name}={value}"),
-        };
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.wants(metadata)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates() {
-        let check = |days, expected| assert_eq!(civil(days), expected);
-        check(0, (1970, 1, 1));
-        check(-1, (1969, 12, 31));
-        check(11_016, (2000, 2, 29));
-        check(20_778, (2026, 11, 21));
-    }
 
     #[test]
     fn levels() {

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`options`] (what the operator wants), [`server`] (a node as a process),
 //! [`node`] (the parts of a node, in their order), [`perf`] and [`tools`] (other sub-commands),
-//! [`logging`], [`version`].
+//! [`logging`], [`persona`], [`version`].
 //!
 //! No decision about data is made here.
 
@@ -23,6 +23,7 @@ mod notify;
 mod options;
 mod patience;
 mod perf;
+mod persona;
 mod ports;
 mod relabel;
 mod reread;
@@ -32,7 +33,7 @@ mod tools;
 mod version;
 
 use options::{Invocation, Note, Source, Values};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -52,27 +53,17 @@ fn end_at_panic() {
 fn main() -> ExitCode {
     end_at_panic();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (tool, rest) = match words.split_first() {
-        Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
-        _ => ("server", &words[..]),
-    };
-    tools::run(tool, rest).unwrap_or_else(|| {
-        eprintln!("unknown tool {tool}; the tools are:\n{}", tools::list());
-        ExitCode::from(2)
-    })
+    match words.split_first() {
+        Some((tool, rest)) if !tool.starts_with('-') => tools::run(tool, rest),
+        _ => serve(&words),
+    }
 }
 
 fn serve(words: &[String]) -> ExitCode {
     let mut values = match options::parse_line(words) {
         Ok(Invocation::Serve(values)) => *values,
-        Ok(Invocation::Print(text)) => {
-            println!("{}", text.trim_end());
-            return ExitCode::SUCCESS;
-        }
-        Err(refused) => {
-            eprintln!("{refused}");
-            return ExitCode::from(2);
-        }
+        Ok(Invocation::Print(text)) => return tools::show(&text),
+        Err(refused) => return tools::refuse(&refused.to_string()),
     };
     let warnings = match read_options_file(&mut values) {
         Ok(warnings) => warnings,
@@ -94,22 +85,12 @@ fn read_options_file(values: &mut Values) -> Result<Vec<String>, Vec<String>> {
     values.read_file(&text).map(of_file).map_err(of_file)
 }
 
-/// The options file: the one named, or the first there is of the usual places.
+/// The options file: the one named, or the first there is of the usual places. A throw-away node
+/// looks at none of these: what lies there is about a node with data, which it must not touch.
 fn options_file(values: &Values) -> Option<PathBuf> {
     match values.source("options_file") {
-        Source::Default => usual_options_file(),
+        Source::Default if values.flag("ephemeral") => None,
+        Source::Default => options::usual_file(),
         _ => Some(PathBuf::from(values.text("options_file"))),
     }
-}
-
-fn usual_options_file() -> Option<PathBuf> {
-    let below = |variable: &str, tail: &str| {
-        std::env::var_os(variable).map(|folder| Path::new(&folder).join(tail))
-    };
-    let places = [
-        below("SCYLLA_CONF", "scylla.yaml"),
-        below("SCYLLA_HOME", "conf/scylla.yaml"),
-        Some(PathBuf::from("conf/scylla.yaml")),
-    ];
-    places.into_iter().flatten().find(|path| path.is_file())
 }

@@ -52,10 +52,10 @@ pub(crate) async fn open(socket: &Socket) -> Result<(), String> {
 }
 
 /// All that is open in maintenance mode is up.
-pub(crate) fn tell_mode(version: &str) {
+pub(crate) fn tell_mode(name: &str, version: &str) {
     tracing::info!(
         target: "init",
-        "Scylla version {version} initialization completed (maintenance mode)."
+        "{name} version {version} initialization completed (maintenance mode)."
     );
     tracing::warn!(
         target: "init",

@@ -4,8 +4,8 @@
 //! work unchanged; what a node of today does not use yet is stored and shown, and does nothing.
 //!
 //! In reading order: [`kind`] (what a value can be), [`table`] (the options), [`file`] and [`line`]
-//! (where values come from), [`rules`] (what goes together), [`live`] (how parts of a node are
-//! given them).
+//! (where values come from), [`places`] (where a file is looked for), [`rules`] (what goes
+//! together), [`live`] (how parts of a node are given them).
 //!
 //! Invariants
 //!  - *known-or-refused*: a name that is not in the table stops the start, with the nearest name.
@@ -15,6 +15,7 @@ mod file;
 mod kind;
 mod line;
 mod live;
+mod places;
 mod rules;
 mod table;
 
@@ -23,8 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::HashMap;
 
 pub(crate) use file::{Note, Place};
-pub(crate) use line::{Invocation, command, parse_line};
+pub(crate) use line::{
+    Invocation, Line, Listed, OTHERS, arguments, command, help_flag, parse_line, read, values_of,
+};
 pub(crate) use live::offers;
+pub(crate) use places::usual_file;
 pub(crate) use rules::contradictions;
 pub(crate) use table::{GROUPS, LEGACY, OptionRow, rows};
 
@@ -160,11 +164,11 @@ impl Values {
         values
     }
 
-    /// The options that were given and that nobody asked for, by name.
+    /// The options that an operator gave and that nobody asked for, by name.
     pub(crate) fn unasked(&self) -> Vec<&'static str> {
         let is_unasked = |row: &&OptionRow| {
             let asked = self.asked.flag(row);
-            self.source(row.name) != Source::Default
+            matches!(self.source(row.name), Source::File | Source::CommandLine)
                 && asked.is_some_and(|flag| !flag.load(Ordering::Relaxed))
         };
         rows().filter(is_unasked).map(|row| row.name).collect()
@@ -272,24 +276,13 @@ pub(crate) fn unknown(name: &str) -> Refused {
 }
 
 /// The name that was probably meant.
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let (far, near) = names.map(|name| (distance(wanted, name), name)).min()?;
+pub(crate) fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let distances = names.into_iter().map(|name| (strsim::osa_distance(wanted, name), name));
+    let (far, near) = distances.min()?;
     (far <= wanted.len() / 3 + 1).then_some(near)
-}
-
-/// How many letters must be inserted, removed or replaced to get from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The text of an options file. Read before any shard runs, so blocking harms nobody.

@@ -1,6 +1,6 @@
 //! Performance tools: sub-commands that run parts of a node in process and count what they spend.
 //!
-//! In reading order: [`tool`] (what all of them share) with [`words`]; [`load`] (operations that
+//! In reading order: [`tool`] (what all of them share) with [`given`]; [`load`] (operations that
 //! are repeated) with [`report`]; [`cql`], [`offline`], [`delays`], [`latencies`], [`statistics`];
 //! the tools.
 
@@ -12,6 +12,7 @@ mod cql;
 pub(crate) mod cql_raw;
 mod delays;
 pub(crate) mod fast_forward;
+mod given;
 mod latencies;
 mod load;
 pub(crate) mod memory_footprint;
@@ -23,9 +24,8 @@ pub(crate) mod simple_query;
 pub(crate) mod sstable;
 mod statistics;
 mod tool;
-mod words;
 
-pub(crate) use tool::main;
+pub(crate) use tool::{command, main};
 
 /// What JSON results say of the program.
 fn versions() -> serde_json::Value {
@@ -37,11 +37,13 @@ fn versions() -> serde_json::Value {
     } })
 }
 
-/// The version of SSTables that `--sstable-format` names, if it is one that is written.
-fn writable(words: &mut words::Words) -> Result<Option<::sstable::Version>, String> {
-    let Some(format) = words.text("sstable-format")? else { return Ok(None) };
-    let version = ::sstable::Version::of(&format).filter(|_| matches!(&*format, "me" | "ms"));
-    version
-        .map(Some)
-        .ok_or(format!("--sstable-format: {format} cannot be written; me and ms may be"))
+/// `--sstable-format`: a version of SSTables that is written.
+fn format() -> clap::Arg {
+    let parser = clap::builder::PossibleValuesParser::new(["me", "ms"]);
+    given::text("sstable-format", "VERSION", "Version of SSTables").value_parser(parser)
+}
+
+/// What was given of it.
+fn writable(given: &given::Given) -> Option<::sstable::Version> {
+    given.text("sstable-format").and_then(::sstable::Version::of)
 }

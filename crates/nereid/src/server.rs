@@ -8,13 +8,14 @@
 
 use crate::encryption::{self, Encryption};
 use crate::ephemeral::{self, Folder};
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use crate::maintenance;
 use crate::metrics::Tables;
 use crate::node;
 use crate::notify;
 use crate::options::{Values, contradictions};
 use crate::patience;
+use crate::persona::Persona;
 use crate::ports;
 use crate::reread;
 use crate::version::version;
@@ -42,6 +43,7 @@ struct Plan {
     /// How metrics are labelled at first.
     rules: Rules,
     values: Values,
+    persona: Persona,
     workdir: std::path::PathBuf,
     /// Whether stdout belongs to whoever started an ephemeral node.
     ephemeral: bool,
@@ -68,17 +70,21 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
     }
     let stream = if folder.is_some() { Stream::Stderr } else { Stream::Stdout };
     let levels = values.list("logger_log_level");
-    if let Err(text) = logging::start(values.text("default_log_level"), &levels, stream) {
+    let form = Form::of(values.text("log_format"), stream);
+    if let Err(text) = logging::start(values.text("default_log_level"), &levels, stream, form) {
         eprintln!("{text}");
         return ExitCode::from(2);
     }
-    if folder.is_none() {
-        // Launchers know a log by its first words, whatever there is to warn of.
+    let persona = Persona::of(&values, &crate::tools::program());
+    if folder.is_none() && persona == Persona::Scylla {
+        // Harnesses know a log by its first words, whatever there is to warn of.
         println!("Scylla version {} starting", version());
+    } else {
+        tracing::info!(target: "init", "{} version {} starting", persona.name(), version());
     }
     let few = crate::descriptors::raise();
     warnings.iter().chain(&few).for_each(|text| tracing::warn!(target: "init", "{text}"));
-    match run(values, folder.is_some()) {
+    match run(values, persona, folder.is_some()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             tracing::error!(target: "init", "Startup failed: {text}");
@@ -87,7 +93,7 @@ pub(crate) fn main(values: &Values, warnings: &[String]) -> ExitCode {
     }
 }
 
-fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
+fn run(mut values: Values, persona: Persona, ephemeral: bool) -> Result<(), String> {
     let wrong = contradictions(&values);
     if !wrong.is_empty() {
         let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
@@ -105,16 +111,17 @@ fn run(mut values: Values, ephemeral: bool) -> Result<(), String> {
         rules: crate::relabel::rules(&values)?,
         workdir: node::workdir(&values),
         values,
+        persona,
         ephemeral,
         parent: rustix::process::getppid(),
         failed: AtomicBool::new(false),
     });
-    tracing::info!(
-        target: "init",
-        "Scylla version {} starting: {shards} shards, data in {}",
-        version(),
-        plan.workdir.display()
-    );
+    if let Some(file) = crate::options_file(&plan.values.to_show()) {
+        tracing::info!(target: "init", "options file: {}", file.display());
+    }
+    let plural = if shards == 1 { "" } else { "s" };
+    let folder = plan.workdir.display();
+    tracing::info!(target: "init", "{shards} shard{plural}, data in {folder}");
     let shared = plan.clone();
     runtime::run(runtime_config, move |shard| {
         let plan = shared.clone();
@@ -183,7 +190,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     tell_idle(&plan.values);
     // Who is told that the node is ready may end it, in order.
     runtime::signal::keep();
-    tell_ready(&plan.values);
+    tell_ready(plan);
     if plan.ephemeral {
         let api = api.as_ref().map(admin::Server::bound);
         println!("{}", ephemeral::line(bound, api, &plan.workdir));
@@ -219,18 +226,19 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     })
     .await;
     node::stop().await?;
-    tracing::info!(target: "init", "Scylla version {} shutdown complete.", version());
+    let name = plan.persona.name();
+    tracing::info!(target: "init", "{name} version {} shutdown complete.", version());
     Ok(())
 }
 
 /// *ready-last*
-fn tell_ready(values: &Values) {
-    let version = version();
-    if maintenance::is_mode(values) {
-        maintenance::tell_mode(&version);
+fn tell_ready(plan: &Plan) {
+    let (name, version) = (plan.persona.name(), version());
+    if maintenance::is_mode(&plan.values) {
+        maintenance::tell_mode(name, &version);
         return;
     }
-    tracing::info!(target: "init", "Scylla version {version} initialization completed.");
+    tracing::info!(target: "init", "{name} version {version} initialization completed.");
     tracing::info!(target: "init", "serving");
     notify::ready("serving");
 }
@@ -265,7 +273,8 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let service = admin::Service::Rest(admin::Rest::new(door), console);
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
-    tracing::info!(target: "init", "Scylla API server listening on {bound}");
+    let name = plan.persona.name();
+    tracing::info!(target: "init", "{name} API server listening on {bound}");
     Ok(Some(server))
 }
 

@@ -75,11 +75,22 @@ fn find(name: &[String]) -> Option<&'static Entry> {
 
 fn unknown(name: &[String]) -> Failure {
     let names: Vec<&str> = commands::all().map(|entry| entry.name).collect();
-    Failure::Line(format!(
-        "unrecognized operation argument: expected one of ({}), got {}",
+    let name = name.join(" ");
+    let mut text = format!(
+        "unrecognized operation argument: expected one of ({}), got {name}",
         names.join(", "),
-        name.join(" ")
-    ))
+    );
+    if let Some(near) = nearest(&name) {
+        text += &format!("\ndid you mean {near}?");
+    }
+    Failure::Line(text)
+}
+
+/// The operation that was probably meant.
+fn nearest(name: &str) -> Option<&'static str> {
+    let distance = |known: &'static str| (strsim::osa_distance(name, known), known);
+    let (far, near) = commands::all().map(|entry| distance(entry.name)).min()?;
+    (far <= name.len() / 3 + 1).then_some(near)
 }
 
 /// The words of the command's name, and the others. A name of two words is one whose first is the
@@ -141,7 +152,7 @@ fn plain(entry: &Entry, words: Vec<String>) -> Vec<String> {
 /// All commands as one, for completions and manual pages.
 pub(crate) fn whole() -> Command {
     let mut whole = Command::new("nodetool")
-        .about("Asks a running node, or tells it to do something, over its REST API")
+        .about("Inspects and operates a running node, over its REST API")
         .disable_help_subcommand(true)
         .disable_version_flag(true);
     for entry in commands::all() {
@@ -239,7 +250,12 @@ fn help(program: &str, words: &[String]) -> Result<Asked, Failure> {
     }
     match find(&name) {
         Some(entry) => Ok(Asked::Text(text_of(program, entry))),
-        None => Err(Failure::Argument(format!("unknown command {}", name.join(" ")))),
+        None => {
+            let name = name.join(" ");
+            let hint =
+                nearest(&name).map_or(String::new(), |near| format!("; did you mean {near}?"));
+            Err(Failure::Argument(format!("unknown command {name}{hint}")))
+        }
     }
 }
 
@@ -250,7 +266,7 @@ fn text_of(program: &str, entry: &Entry) -> String {
 fn overview(program: &str) -> String {
     let mut text = format!(
         "Usage: {program} nodetool OPERATION [OPTIONS] ...\n\n\
-         Asks a running node, or tells it to do something, over its REST API.\n\nOperations:\n"
+         Inspects and operates a running node, over its REST API.\n\nOperations:\n"
     );
     for entry in commands::all() {
         text += &format!("  {:<26} {}\n", entry.name, entry.about);

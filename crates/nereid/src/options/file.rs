@@ -113,7 +113,7 @@ impl Tree {
             (Kind::Port, Shape::Null) => Ok(vec![(String::new(), at)]),
             (_, Shape::Null) => Ok(Vec::new()),
             (Kind::Tree, shape) => Ok(vec![(json_of(shape).to_string(), at)]),
-            (Kind::Map(_), Shape::Scalar(_)) => refuse("a map of `key: value` lines is wanted"),
+            (Kind::Map(_), Shape::Scalar(_)) => refuse("expected a map of `key: value` lines"),
             (_, Shape::Scalar(value)) => Ok(vec![(plain(value), at)]),
             (Kind::List | Kind::Words(_), Shape::List(items)) => {
                 Ok(items.iter().map(text).collect())
@@ -131,8 +131,8 @@ impl Tree {
                 let items: Vec<String> = items.iter().map(|item| text(item).0).collect();
                 Ok(vec![(items.join(","), at)])
             }
-            (_, Shape::List(_)) => refuse("one value is wanted, not a list"),
-            (_, Shape::Map(_)) => refuse("one value is wanted, not a map"),
+            (_, Shape::List(_)) => refuse("expected one value, found a list"),
+            (_, Shape::Map(_)) => refuse("expected one value, found a map"),
         }
     }
 }

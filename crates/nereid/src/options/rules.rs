@@ -89,7 +89,8 @@ fn is_given(values: &Values, name: &str) -> bool {
 
 fn both(values: &Values, one: &'static str, other: &str) -> Option<Fault> {
     let are_given = is_given(values, one) && is_given(values, other);
-    are_given.then(|| Fault { name: one, text: format!("{other} is given too; give one of them") })
+    are_given
+        .then(|| Fault { name: one, text: format!("conflicts with {other}; set only one of them") })
 }
 
 /// The listeners of a node: the address and the port of each.
@@ -120,7 +121,7 @@ fn same_ports(values: &Values) -> Vec<Fault> {
             let is_same_port = port != 0 && port == values.integer(other) && !are_sisters;
             let (here, there) = (values.text(address), values.text(other_address));
             if is_same_port && do_overlap(here, there) {
-                let text = format!("{port} is the port of {other} too, on {there}");
+                let text = format!("{port} is also the port of {other}, on {there}");
                 faults.push(Fault { name, text });
             }
         }
@@ -148,15 +149,15 @@ fn wildcards(values: &Values) -> Vec<Fault> {
     {
         let (here, told_here) = (values.text(name), values.text(told));
         if is_wildcard(told_here) {
-            let text = format!("{told_here} is no address that others can reach");
+            let text = format!("{told_here} cannot be reached by others");
             faults.push(Fault { name: told, text });
         } else if is_wildcard(here) && told_here.is_empty() {
-            let text = format!("{here} needs {told}, the address that others are told");
+            let text = format!("{here} requires {told}, the address announced to others");
             faults.push(Fault { name, text });
         }
     }
     if values.flag("listen_on_broadcast_address") && values.text("broadcast_address").is_empty() {
-        let text = "broadcast_address is not given".to_owned();
+        let text = "requires broadcast_address".to_owned();
         faults.push(Fault { name: "listen_on_broadcast_address", text });
     }
     faults
@@ -176,7 +177,7 @@ fn maintenance(values: &Values) -> Option<Fault> {
     let is_lost = values.flag("maintenance_mode") && values.text("maintenance_socket") == "ignore";
     is_lost.then(|| Fault {
         name: "maintenance_mode",
-        text: "it is served on maintenance_socket alone, which is ignore".to_owned(),
+        text: "requires maintenance_socket, which is ignore".to_owned(),
     })
 }
 
@@ -194,16 +195,16 @@ fn names(values: &Values) -> Vec<Fault> {
     let mut faults = Vec::new();
     for name in ["workdir", "rpc_address", "listen_address", "prometheus_prefix"] {
         if values.text(name).is_empty() {
-            faults.push(Fault { name, text: "nothing is given".to_owned() });
+            faults.push(Fault { name, text: "must not be empty".to_owned() });
         }
     }
     let folders = values.list("data_file_directories");
     if 1 < folders.iter().filter(|folder| !folder.is_empty()).count() {
-        let text = format!("one folder is wanted: {}", folders.join(", "));
+        let text = format!("exactly one directory is supported: {}", folders.join(", "));
         faults.push(Fault { name: "data_file_directories", text });
     }
     if parse_bytes(values.text("memory")) == Some(0) {
-        faults.push(Fault { name: "memory", text: "a node needs some".to_owned() });
+        faults.push(Fault { name: "memory", text: "must not be 0".to_owned() });
     }
     faults
 }
@@ -242,12 +243,12 @@ mod tests {
         );
         check(
             &[("listen_interface", "eth0"), ("listen_address", "10.0.0.1")],
-            &["option listen_interface: listen_address is given too; give one of them"],
+            &["option listen_interface: conflicts with listen_address; set only one of them"],
         );
         check(&[("listen_interface", "eth0")], &[]);
         check(
             &[("prometheus_port", "9042"), ("rpc_address", "localhost")],
-            &["option prometheus_port: 9042 is the port of native_transport_port too, \
+            &["option prometheus_port: 9042 is also the port of native_transport_port, \
                on localhost"],
         );
         check(&[("prometheus_port", "9042"), ("rpc_address", "10.0.0.1")], &[]);
@@ -255,13 +256,13 @@ mod tests {
         check(&[("native_transport_port_ssl", "9042")], &[]);
         check(
             &[("rpc_address", "0.0.0.0")],
-            &["option rpc_address: 0.0.0.0 needs broadcast_rpc_address, the address that others \
-               are told"],
+            &["option rpc_address: 0.0.0.0 requires broadcast_rpc_address, the address announced \
+               to others"],
         );
         check(&[("rpc_address", "0.0.0.0"), ("broadcast_rpc_address", "10.0.0.1")], &[]);
         check(
             &[("listen_on_broadcast_address", "1")],
-            &["option listen_on_broadcast_address: broadcast_address is not given"],
+            &["option listen_on_broadcast_address: requires broadcast_address"],
         );
         check(&[("enable_tablets", "1")], &[]);
         check(
@@ -271,15 +272,15 @@ mod tests {
         );
         check(
             &[("maintenance_mode", "1")],
-            &["option maintenance_mode: it is served on maintenance_socket alone, which is ignore"],
+            &["option maintenance_mode: requires maintenance_socket, which is ignore"],
         );
         check(
             &[("commitlog_total_space_in_mb", "32")],
             &["option commitlog_segment_size_in_mb: 64 MiB do not fit into \
                commitlog_total_space_in_mb (32)"],
         );
-        check(&[("memory", "0")], &["option memory: a node needs some"]);
-        check(&[("workdir", "")], &["option workdir: nothing is given"]);
+        check(&[("memory", "0")], &["option memory: must not be 0"]);
+        check(&[("workdir", "")], &["option workdir: must not be empty"]);
     }
 
     #[test]
@@ -288,8 +289,8 @@ mod tests {
         check(&[(proxied, "29042"), ("native_transport_port_ssl_proxy_protocol", "29042")], &[]);
         check(
             &[(proxied, "9042")],
-            &["option native_transport_port_proxy_protocol: 9042 is the port of \
-               native_transport_port too, on 127.0.0.1"],
+            &["option native_transport_port_proxy_protocol: 9042 is also the port of \
+               native_transport_port, on 127.0.0.1"],
         );
     }
 }

@@ -56,8 +56,8 @@ fn faults_of_a_file_are_told_all_at_once_with_their_places() {
     check(
         "rpc_address: [a, b]\nnum_tokens: [1]\nclient_encryption_options: true\n",
         &[
-            "2:13: option num_tokens: one value is wanted, not a list",
-            "3:28: option client_encryption_options: a map of `key: value` lines is wanted",
+            "2:13: option num_tokens: expected one value, found a list",
+            "3:28: option client_encryption_options: expected a map of `key: value` lines",
         ],
     );
     check(
@@ -115,7 +115,7 @@ fn a_command_line_is_read_as_launchers_write_it() {
     assert_eq!(values.list("client_encryption_options"), ["enabled=true", "keyfile=/k"]);
     assert!(matches!(parse_line(&words("--version")), Ok(Invocation::Print(_))));
     let error = parse_line(&words("--smpp 2")).unwrap_err();
-    assert_eq!(error.0, "unknown option --smpp; did you mean smp?");
+    assert_eq!(error.0, "unknown option --smpp; did you mean --smp?");
 }
 
 #[test]

@@ -7,22 +7,16 @@
 //! does. If an append costs the same however large the map is, all of them are O(n log n).
 
 use super::cql::{self, Statement};
+use super::given::{Given, number, ranged, word};
 use super::latencies::Latencies;
 use super::tool::{Bench, Tool};
-use super::words::Words;
+use clap::Arg;
 use query::Value;
 use replication::Consistency;
 use runtime::counters::{Counters, cpu_ns};
 use runtime::time::Instant;
 
 const KEYSPACE: &str = "ks";
-
-const USAGE: &str = "\
-usage: nereid perf-append [OPTIONS]
-  --elements N             elements of the map at the end [1000000]
-  --value-size N           bytes of a value [8]
-  --order O                of keys: ascending, descending or scattered [ascending]
-and the options of the server: -m SIZE memory, --blocked-reactor-notify-ms, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -60,16 +54,25 @@ impl Order {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-append";
+    const ABOUT: &'static str = "Measures appending to a collection as it grows";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("commitlog_sync", "periodic"), ("default_log_level", "warn")];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        let order = words.text("order")?.unwrap_or("ascending".to_string());
+    fn args() -> Vec<Arg> {
+        let orders = ["ascending", "descending", "scattered"];
+        vec![
+            ranged("elements", "1000000", (0, u32::MAX.into()), "Elements of the map at the end"),
+            number("value-size", "8", "Bytes of a value"),
+            word("order", "ascending", orders, "Order of the keys"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
         Ok(Options {
-            elements: words.number("elements")?.unwrap_or(1_000_000).max(10),
-            value_bytes: words.number("value-size")?.unwrap_or(8),
-            order: Order::of(&order).ok_or(format!("--order: no such order: {order}"))?,
+            elements: (given.number("elements") as u32).max(10),
+            value_bytes: given.count("value-size"),
+            order: given.text("order").and_then(Order::of).unwrap_or(Order::Ascending),
         })
     }
 
@@ -200,8 +203,8 @@ mod tests {
         assert_eq!((given.elements, given.order), (50, Order::Scattered));
         assert_eq!((node.text("memory"), node.text("smp")), ("512M", "1"));
         check_refusals::<Options>(&[
-            ("--order random", "--order: no such order: random"),
-            ("--elements all", "--elements: not a number: all"),
+            ("--order random", "invalid value 'random' for '--order <WORD>'"),
+            ("--elements all", "invalid value 'all' for '--elements <N>'"),
         ]);
     }
 

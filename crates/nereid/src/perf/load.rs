@@ -3,8 +3,9 @@
 //! A sample is a second, or a fixed number of operations per shard. Allocations, tasks,
 //! instructions and cycles are those of the shards' own threads during the sample.
 
+use super::given::{Given, number, optional, text, truth};
 use super::latencies::Latencies;
-use super::words::Words;
+use clap::Arg;
 use runtime::counters::Counters;
 use runtime::task::Scope;
 use runtime::time::Instant;
@@ -32,17 +33,28 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Takes `--duration`, `--operations-per-shard`, `--warm-up`, `--concurrency`,
-    /// `--stop-on-error` and `--json-result`.
-    pub(crate) fn take(words: &mut Words) -> Result<Plan, String> {
-        Ok(Plan {
-            duration: words.number("duration")?.unwrap_or(5).max(1),
-            operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
-            warm_up: words.number("warm-up")?.unwrap_or(0),
-            concurrency: words.number("concurrency")?.unwrap_or(100).max(1),
-            stop_on_error: words.truth("stop-on-error", true)?,
-            json_result: words.text("json-result")?.map(PathBuf::from),
-        })
+    /// The options that say so.
+    pub(crate) fn args() -> [Arg; 6] {
+        [
+            number("duration", "5", "Samples of one second"),
+            optional("operations-per-shard", "Take samples of so many operations instead"),
+            number("warm-up", "0", "Operations of each shard before the first sample"),
+            number("concurrency", "100", "Workers per shard"),
+            truth("stop-on-error", "1", "End at the first error"),
+            text("json-result", "FILE", "Write the result to this file as well"),
+        ]
+    }
+
+    /// What was given of them.
+    pub(crate) fn take(given: &Given) -> Plan {
+        Plan {
+            duration: given.number("duration").max(1),
+            operations_per_shard: given.optional("operations-per-shard").filter(|n| 0 < *n),
+            warm_up: given.number("warm-up"),
+            concurrency: given.number("concurrency").max(1),
+            stop_on_error: given.truth("stop-on-error"),
+            json_result: given.path("json-result"),
+        }
     }
 
     fn limit(&self) -> Limit {

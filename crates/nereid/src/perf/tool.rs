@@ -2,14 +2,16 @@
 //! stderr, a folder, shards, a node, the exit code.
 //!
 //! Invariants
-//!  - *own-options-first*: a tool takes its options out of the words; the node knows every other.
+//!  - *own-options-first*: an option of the tool hides one of the node with the same name.
 //!  - *operator-wins*: what a tool prefers for the node yields to what the operator said.
 
-use super::words::Words;
+use super::given::Given;
 use crate::ephemeral::Folder;
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use crate::node;
-use crate::options::{Invocation, Source, Values, parse_line};
+use crate::options::{self, Line, Listed, Source, Values};
+use crate::tools;
+use clap::{Arg, Command};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,18 +19,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A performance tool: its options, and what it does with them.
 pub(crate) trait Tool: Sized + Send + Sync + 'static {
-    /// What `--help` prints.
-    const USAGE: &'static str;
+    /// The name of the tool, and what it measures.
+    const NAME: &'static str;
+    const ABOUT: &'static str;
     /// Options of the node as this tool prefers them (*operator-wins*).
     const PREFERRED: &'static [(&'static str, &'static str)];
 
     /// A list that the words ask for instead of a run.
-    fn listing(_: &mut Words) -> Option<String> {
+    fn listing(_: &Given) -> Option<String> {
         None
     }
 
-    /// Takes the tool's own options (*own-options-first*). The error is what to print.
-    fn take(words: &mut Words) -> Result<Self, String>;
+    /// The tool's own options (*own-options-first*).
+    fn args() -> Vec<Arg>;
+
+    /// Takes what was given of them. The error is what to print.
+    fn take(given: &Given) -> Result<Self, String>;
 
     /// Sets options of the node that own ones stand for; refuses what does not go together.
     fn adjust(&self, _: &mut Values) -> Result<(), String> {
@@ -51,27 +57,40 @@ pub(crate) enum Asked<T> {
     Print(String),
 }
 
+/// The command line of a tool: its own options, then those of the node.
+pub(crate) fn command<T: Tool>() -> Command {
+    let own = T::args();
+    let names: Vec<&str> = own.iter().filter_map(Arg::get_long).collect();
+    let of_node: Vec<Arg> = options::arguments(Listed::BesideOwn, &names).collect();
+    Command::new(format!("nereid {}", T::NAME))
+        .no_binary_name(true)
+        .about(T::ABOUT)
+        .after_help(options::OTHERS)
+        .disable_help_flag(true)
+        .args(own)
+        .arg(options::help_flag())
+        .args(of_node)
+}
+
 /// Reads the words after the tool's name; the error is what to print.
 pub(crate) fn parse<T: Tool>(words: &[String]) -> Result<Asked<T>, String> {
-    let mut words = Words::new(words);
-    if words.flag("help") {
-        return Ok(Asked::Print(T::USAGE.to_string()));
-    }
-    if let Some(text) = T::listing(&mut words) {
-        return Ok(Asked::Print(text));
-    }
-    let tool = T::take(&mut words)?;
-    let mut values = match parse_line(&words.rest()) {
-        Ok(Invocation::Serve(values)) => values,
-        Ok(Invocation::Print(text)) => return Ok(Asked::Print(text)),
+    let matches = match options::read(command::<T>(), words) {
+        Ok(Line::Given(matches)) => matches,
+        Ok(Line::Help(text)) => return Ok(Asked::Print(text)),
         Err(refused) => return Err(refused.to_string()),
     };
+    let given = Given(&matches);
+    if let Some(text) = T::listing(&given) {
+        return Ok(Asked::Print(text));
+    }
+    let tool = T::take(&given)?;
+    let mut values = options::values_of(&matches).map_err(|refused| refused.to_string())?;
     if let Some(folder) = tool.folder() {
         prefer(&mut values, "workdir", &folder.display().to_string());
     }
     T::PREFERRED.iter().for_each(|(name, value)| prefer(&mut values, name, value));
     tool.adjust(&mut values)?;
-    Ok(Asked::Run(tool, values))
+    Ok(Asked::Run(tool, Box::new(values)))
 }
 
 /// Sets an option of the node where the operator has not said otherwise.
@@ -90,21 +109,16 @@ pub(crate) fn set(values: &mut Values, name: &str, value: &str) -> Result<(), St
 
 /// Runs a tool: the words after its name.
 pub(crate) fn main<T: Tool>(words: &[String]) -> ExitCode {
-    let refused = |text: String| {
-        eprintln!("{text}");
-        ExitCode::from(2)
-    };
     let (tool, values) = match parse::<T>(words) {
         Ok(Asked::Run(tool, values)) => (tool, *values),
-        Ok(Asked::Print(text)) => {
-            println!("{}", text.trim_end());
-            return ExitCode::SUCCESS;
-        }
-        Err(text) => return refused(text),
+        Ok(Asked::Print(text)) => return tools::show(&text),
+        Err(text) => return tools::refuse(&text),
     };
     let levels = values.list("logger_log_level");
-    if let Err(text) = logging::start(values.text("default_log_level"), &levels, Stream::Stderr) {
-        return refused(text);
+    let form = Form::of(values.text("log_format"), Stream::Stderr);
+    let default = values.text("default_log_level");
+    if let Err(text) = logging::start(default, &levels, Stream::Stderr, form) {
+        return tools::refuse(&text);
     }
     match run(tool, values) {
         Ok(()) => ExitCode::SUCCESS,
@@ -209,19 +223,24 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::{check_refusals, options, parse_text};
     use super::*;
+    use crate::perf::given;
 
     #[derive(Debug, PartialEq)]
     struct Rows(u64);
 
     impl Tool for Rows {
-        const USAGE: &'static str = "usage: rows";
+        const NAME: &'static str = "rows";
+        const ABOUT: &'static str = "Counts rows";
         const PREFERRED: &'static [(&'static str, &'static str)] = &[("smp", "1")];
 
-        fn listing(words: &mut Words) -> Option<String> {
-            words.flag("list").then_some("a list".to_string())
+        fn listing(given: &Given) -> Option<String> {
+            given.flag("list").then_some("a list".to_string())
         }
-        fn take(words: &mut Words) -> Result<Rows, String> {
-            Ok(Rows(words.number("rows")?.unwrap_or(5)))
+        fn args() -> Vec<Arg> {
+            vec![given::number("rows", "5", "rows"), given::flag("list", "list")]
+        }
+        fn take(given: &Given) -> Result<Rows, String> {
+            Ok(Rows(given.number("rows")))
         }
         fn adjust(&self, node: &mut Values) -> Result<(), String> {
             if self.0 == 0 { Err("no rows".into()) } else { set(node, "memory", "1G") }
@@ -248,17 +267,18 @@ mod tests {
     #[test]
     fn words_may_ask_for_text() {
         let check = |line, expected: &str| match parse_text::<Rows>(line) {
-            Ok(Asked::Print(text)) => assert_eq!(text, expected),
+            Ok(Asked::Print(text)) => assert!(text.contains(expected), "{text}"),
             other => panic!("{line}: {other:?}"),
         };
-        check("--rows x --help", "usage: rows");
+        check("--help", "Usage: nereid rows [OPTIONS]");
+        check("--help", "--memory");
         check("--list", "a list");
     }
 
     #[test]
     fn refusals() {
         check_refusals::<Rows>(&[
-            ("--rows x", "--rows: not a number: x"),
+            ("--rows x", "invalid value 'x' for '--rows <N>'"),
             ("--rows 0", "no rows"),
             ("--unheard-of", "unknown option --unheard-of"),
         ]);

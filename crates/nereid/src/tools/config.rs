@@ -12,69 +12,60 @@ mod check;
 mod reference;
 mod show;
 
-use crate::options::{Invocation, Note, Values, parse_line, read_text};
-use clap::{Arg, ArgAction, Command, ValueHint};
+use super::{refuse, show};
+use crate::options::{self, Line, Listed, Note, Values, read_text};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-Options of a node, without a node
-
-Usage: nereid config check [FILE] [OPTIONS]
-       nereid config show [--changed] [--json] [FILE] [OPTIONS]
-       nereid config reference
-
-  check      say what is wrong with FILE and OPTIONS: each fault with its place, and warnings
-  show       print each option with its value and where that came from
-  reference  print the page that documents every option
-
-FILE is an options file; without one it is the file that a node would read. OPTIONS are those of
-`nereid`.
-
-  --changed  only options that somebody has given
-  --json     JSON: a list of {name, type, source, value}
-
-Exit codes: 0 nothing is wrong; 1 a node would not start; 2 the command line makes no sense.
-";
-
 /// Runs the tool.
 pub(crate) fn main(words: &[String]) -> ExitCode {
-    let (operation, rest) = match words.split_first() {
-        Some((operation, rest)) => (operation.as_str(), rest),
-        None => ("", words),
+    let matches = match options::read(command(), words) {
+        Ok(Line::Given(matches)) => matches,
+        Ok(Line::Help(text)) => return show(&text),
+        Err(refused) => return refuse(&refused.to_string()),
     };
-    let asks_for_help = words.iter().any(|word| word == "--help" || word == "-h");
-    match operation {
-        _ if asks_for_help => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
+    match matches.subcommand() {
+        Some(("check", given)) => {
+            read(given).map_or_else(|text| refuse(&text), |read| check::main(&read))
         }
-        "check" => check::main(rest),
-        "show" => show::main(rest),
-        "reference" => {
-            print!("{}", reference::page());
-            ExitCode::SUCCESS
+        Some(("show", given)) => {
+            let form = show::Form { json: given.get_flag("json"), all: !given.get_flag("changed") };
+            read(given).map_or_else(|text| refuse(&text), |read| show::main(read, form))
         }
-        _ => {
-            eprint!("{USAGE}");
-            ExitCode::from(2)
-        }
+        _ => show(&reference::page()),
     }
 }
 
-/// The tool's words, for completions and the manual.
+/// The tool's command line.
 pub(super) fn command() -> Command {
     let flag = |name: &'static str, about: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(about)
     };
-    let file = || Arg::new("FILE").value_hint(ValueHint::FilePath).help("An options file");
-    let show = Command::new("show").about("Print each option with its value and its source");
+    let of_node = |name: &'static str, about: &'static str| {
+        let file = Arg::new("FILE").value_hint(ValueHint::FilePath);
+        Command::new(name)
+            .about(about)
+            .disable_help_flag(true)
+            .arg(options::help_flag())
+            .arg(file.help("Options file; by default the one that a node would read"))
+            .after_help(options::OTHERS)
+            .args(options::arguments(Listed::BesideOwn, &[]))
+    };
     Command::new("nereid config")
-        .about("Check and show options, without a node")
-        .after_help(USAGE)
-        .subcommand(Command::new("check").about("Say what is wrong with options").arg(file()))
+        .no_binary_name(true)
+        .about("Checks and shows the options of a node, without a node")
+        .after_help(
+            "Exit codes: 0 nothing is wrong; 1 a node would not start; 2 the command line is \
+             invalid.",
+        )
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(of_node("check", "Report errors and warnings in FILE and OPTIONS"))
         .subcommand(
-            show.arg(file()).arg(flag("changed", "What was given")).arg(flag("json", "JSON")),
+            of_node("show", "Print each option with its value and where it was set")
+                .arg(flag("changed", "Only options that were set"))
+                .arg(flag("json", "Print JSON: a list of {name, type, source, value}")),
         )
         .subcommand(Command::new("reference").about("Print the page that documents every option"))
 }
@@ -88,17 +79,11 @@ struct Read {
     faults: Vec<Note>,
 }
 
-/// Reads a file, where one is named or there is one, and words. The error is about the words.
-fn read(words: &[String]) -> Result<Read, String> {
-    let (named, rest) = match words.split_first() {
-        Some((first, rest)) if !first.starts_with('-') => (Some(PathBuf::from(first)), rest),
-        _ => (None, words),
-    };
-    let mut values = match parse_line(rest) {
-        Ok(Invocation::Serve(values)) => *values,
-        Ok(Invocation::Print(_)) => return Err("these words ask for no node".to_owned()),
-        Err(refused) => return Err(refused.to_string()),
-    };
+/// Reads a file, where one is named or there is one, and options of the command line. The error is
+/// about the command line.
+fn read(matches: &ArgMatches) -> Result<Read, String> {
+    let mut values = options::values_of(matches).map_err(|refused| refused.to_string())?;
+    let named = matches.get_one::<String>("FILE").map(PathBuf::from);
     let file = named.or_else(|| crate::options_file(&values));
     let (mut warnings, mut faults) = (Vec::new(), Vec::new());
     if let Some(path) = &file {

@@ -1,29 +1,24 @@
 //! `nereid generate`: completions of shells and manual pages, for who makes packages. It is not
 //! listed: what it prints is made from the tables that the program itself reads its words with.
 
-use clap::Command;
+use crate::options::{self, Line, Listed};
+use clap::{Arg, Command, value_parser};
 use clap_complete::Shell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-const USAGE: &str = "\
-Usage: nereid generate bash|zsh|fish FILE
-       nereid generate man FOLDER
-";
 
 /// Runs the tool.
 pub(crate) fn main(words: &[String]) -> ExitCode {
-    let written = match words {
-        [what, path] if what == "man" => pages(Path::new(path)),
-        [what, path] => match what.parse::<Shell>() {
-            Ok(shell) => write(Path::new(path), &completions(shell)),
-            Err(text) => Err(io::Error::other(text)),
-        },
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let matches = match options::read(command(), words) {
+        Ok(Line::Given(matches)) => matches,
+        Ok(Line::Help(text)) => return super::show(&text),
+        Err(refused) => return super::refuse(&refused.to_string()),
+    };
+    let path = matches.get_one::<PathBuf>("PATH").cloned().unwrap_or_default();
+    let written = match matches.get_one::<String>("WHAT").map(|what| what.parse::<Shell>()) {
+        Some(Ok(shell)) => write(&path, &completions(shell)),
+        _ => pages(&path),
     };
     match written {
         Ok(()) => ExitCode::SUCCESS,
@@ -32,6 +27,16 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn command() -> Command {
+    let what = Arg::new("WHAT").required(true).value_parser(["bash", "zsh", "fish", "man"]);
+    let path = Arg::new("PATH").required(true).value_parser(value_parser!(PathBuf));
+    Command::new("nereid generate")
+        .no_binary_name(true)
+        .about("Generate completions for a shell, or manual pages")
+        .arg(what.help("A shell, or man"))
+        .arg(path.help("The file of completions, or the folder of manual pages"))
 }
 
 #[allow(clippy::disallowed_methods, reason = "no shard runs")]
@@ -56,11 +61,9 @@ fn pages(folder: &Path) -> io::Result<()> {
 }
 
 fn rendered() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut commands = vec![("nereid".to_owned(), crate::options::command())];
-    for (name, about) in super::listed() {
-        if name != "server" {
-            commands.push((format!("nereid-{name}"), of_tool(name, about)));
-        }
+    let mut commands = vec![("nereid".to_owned(), server())];
+    for (name, _, _, command) in super::TOOLS.iter().filter(|(name, ..)| *name != "server") {
+        commands.push((format!("nereid-{name}"), command()));
     }
     for operation in nodetool::command().get_subcommands() {
         commands.extend(operations(format!("nereid-nodetool-{}", operation.get_name()), operation));
@@ -86,20 +89,13 @@ fn operations(name: String, operation: &Command) -> Vec<(String, Command)> {
 
 /// The server with its options, and its tools below it.
 fn whole() -> Command {
-    let tools = super::listed().into_iter().map(|(name, about)| of_tool(name, about).name(name));
-    crate::options::command().name("nereid").no_binary_name(false).subcommands(tools)
+    let tools = super::TOOLS.iter().filter(|(name, ..)| *name != "server");
+    let tools = tools.map(|(name, _, _, command)| command().name(*name));
+    server().no_binary_name(false).subcommands(tools)
 }
 
-/// The table of a tool's words, as far as it has one.
-fn of_tool(name: &'static str, about: &'static str) -> Command {
-    match name {
-        "compactions" => super::compactions::command(),
-        "config" => super::config::command(),
-        "nodetool" => nodetool::command().about(about),
-        "probe" => super::probe::command(),
-        "setup" => super::setup::command(),
-        _ => Command::new(name).about(about),
-    }
+fn server() -> Command {
+    options::command(Listed::All).name("nereid")
 }
 
 #[cfg(test)]

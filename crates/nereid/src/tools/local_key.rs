@@ -42,39 +42,39 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let option = |name: &'static str, short: char, default: &'static str| {
         Arg::new(name).long(name).short(short).default_value(default)
     };
     Command::new("nereid local-file-key-generator")
-        .about("Make a key for files that are encrypted")
+        .about("Generate a key for files that are encrypted")
         .arg(
             option("alg", 'a', "AES")
-                .help("The algorithm")
+                .help("Algorithm")
                 .ignore_case(true)
                 .value_parser(["AES", "DES", "DESEDE", "BLOWFISH", "RC2"]),
         )
         .arg(
             option("block-mode", 'b', "CBC")
-                .help("The mode of blocks")
+                .help("Block mode")
                 .ignore_case(true)
                 .value_parser(["CBC", "ECB"]),
         )
         .arg(
             option("padding", 'p', "PKCS5")
-                .help("The padding")
+                .help("Padding")
                 .ignore_case(true)
                 .value_parser(["PKCS5", "NO"]),
         )
         .arg(
             option("length", 'l', "128")
-                .help("Bits of the key, a multiple of 8")
+                .help("Length of the key in bits, a multiple of 8")
                 .value_parser(bits_of),
         )
         .arg(
             Arg::new("operation")
                 .required(true)
-                .help("A file with this key alone, or one more key")
+                .help("Make a new file, or append the key to one")
                 .value_parser(["generate", "append"]),
         )
         .arg(Arg::new("file").required(true).help("The file"))

@@ -37,12 +37,12 @@ pub(crate) fn command() -> Command {
     let number =
         |range: std::ops::RangeFrom<u16>| clap::value_parser!(u16).range(i64::from(range.start)..);
     Command::new("nereid probe")
-        .about("Ask a running node whether it lets clients in; ends with 0 if it does")
-        .arg(option("host", "localhost").help("The node's api_address"))
-        .arg(option("port", "10000").help("The node's api_port").value_parser(number(1..)))
+        .about("Check whether a running node accepts clients; the exit code is 0 if it does")
+        .arg(option("host", "localhost").help("api_address of the node"))
+        .arg(option("port", "10000").help("api_port of the node").value_parser(number(1..)))
         .arg(
             option("timeout", "4")
-                .help("Seconds to wait for its answer")
+                .help("Timeout, in seconds")
                 .value_parser(clap::value_parser!(u64).range(1..=3600)),
         )
 }
@@ -50,7 +50,7 @@ pub(crate) fn command() -> Command {
 fn said(answer: Result<(), String>) -> ExitCode {
     match answer {
         Ok(()) => {
-            println!("clients are let in");
+            println!("the node accepts clients");
             ExitCode::SUCCESS
         }
         Err(text) => {
@@ -85,7 +85,7 @@ fn ask(peer: SocketAddr, within: Duration) -> Result<(), String> {
 fn judge(reply: Result<(u16, String), String>) -> Result<(), String> {
     match reply {
         Ok((200, body)) if body.trim() == "true" => Ok(()),
-        Ok((200, _)) => Err("the node runs, and lets no clients in".to_owned()),
+        Ok((200, _)) => Err("the node is running, but does not accept clients".to_owned()),
         Ok((status, body)) => Err(format!("the node answers {status}: {}", body.trim())),
         Err(text) => Err(text),
     }
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(judged, expected.map_err(str::to_owned));
         };
         check(Ok((200, "true\n")), Ok(()));
-        check(Ok((200, "false")), Err("the node runs, and lets no clients in"));
+        check(Ok((200, "false")), Err("the node is running, but does not accept clients"));
         check(Ok((404, "what?")), Err("the node answers 404: what?"));
         check(Err("refused"), Err("refused"));
     }

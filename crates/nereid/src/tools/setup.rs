@@ -7,74 +7,65 @@
 
 mod checks;
 
+use super::{refuse, show};
 use crate::host;
 use crate::node;
-use crate::options::{Invocation, Values, parse_line};
+use crate::options::{self, Line, Listed, Values};
 use checks::{Finding, Verdict, Wants, findings};
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-Check this host for a node; nothing is changed
-
-Usage: nereid setup [--json] [--quiet] [OPTIONS]
-
-OPTIONS are those of `nereid`: the folder, the addresses and ports, the memory and the shards that
-the node is to have. The options file is read as the node would read it.
-
-  --json   JSON: a list of {check, verdict, found, mend}
-  --quiet  only what is wrong
-
-Run it as the user of the node: limits are those of who asks. Exit codes: 0 a node runs well here;
-1 something is wrong; 2 the command line makes no sense.
-";
-
 /// Runs the tool.
 pub(crate) fn main(words: &[String]) -> ExitCode {
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let is_own = |word: &&String| matches!(word.as_str(), "--json" | "--quiet");
-    let (own, rest): (Vec<&String>, Vec<&String>) = words.iter().partition(is_own);
-    let has = |name: &str| own.iter().any(|word| word.as_str() == name);
-    let values = match values(&rest.into_iter().cloned().collect::<Vec<_>>()) {
-        Ok(values) => values,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
+    let (matches, values) = match options::read(command(), words) {
+        Ok(Line::Help(text)) => return show(&text),
+        Ok(Line::Given(matches)) => {
+            let values = values(&matches);
+            (matches, values)
         }
+        Err(refused) => return refuse(&refused.to_string()),
     };
-    let found = look(&values);
-    match has("--json") {
-        true => println!("{:#}", Value::Array(found.iter().map(as_json).collect())),
-        false => print!("{}", report(&found, has("--quiet"))),
-    }
+    let found = match values {
+        Ok(values) => look(&values),
+        Err(text) => return refuse(&text),
+    };
+    show(&match matches.get_flag("json") {
+        true => format!("{:#}", Value::Array(found.iter().map(as_json).collect())),
+        false => report(&found, matches.get_flag("quiet")),
+    });
     let is_bad = found.iter().any(|finding| finding.verdict == Verdict::Wrong);
     ExitCode::from(u8::from(is_bad))
 }
 
-/// The tool's words, for completions and the manual.
+/// The tool's command line.
 pub(super) fn command() -> Command {
     let flag = |name: &'static str, about: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(about)
     };
-    crate::options::command()
-        .name("nereid setup")
-        .about("Check this host for a node; nothing is changed")
-        .override_usage("nereid setup [--json] [--quiet] [OPTIONS]")
-        .arg(flag("json", "JSON"))
-        .arg(flag("quiet", "Only what is wrong"))
+    Command::new("nereid setup")
+        .no_binary_name(true)
+        .about(
+            "Checks this host: kernel, memory, disk, limits, addresses and ports. Nothing is \
+             changed.\n\nRun it as the user that will run the node, with the options that the \
+             node will have: limits are those of the user. The options file is read as the node \
+             would read it.",
+        )
+        .after_help(format!(
+            "{}\n\nExit codes: 0 the host is fit; 1 something is wrong; 2 the command line is \
+             invalid.",
+            options::OTHERS
+        ))
+        .disable_help_flag(true)
+        .arg(options::help_flag())
+        .arg(flag("json", "Print JSON: a list of {check, verdict, found, mend}"))
+        .arg(flag("quiet", "Print only what is not fine"))
+        .args(options::arguments(Listed::BesideOwn, &[]))
 }
 
-fn values(words: &[String]) -> Result<Values, String> {
-    let mut values = match parse_line(words) {
-        Ok(Invocation::Serve(values)) => *values,
-        Ok(Invocation::Print(_)) => return Err("these words ask for no node".to_owned()),
-        Err(refused) => return Err(refused.to_string()),
-    };
+fn values(matches: &ArgMatches) -> Result<Values, String> {
+    let mut values = options::values_of(matches).map_err(|refused| refused.to_string())?;
     crate::read_options_file(&mut values).map_err(|faults| faults.join("\n"))?;
     Ok(values)
 }
@@ -165,9 +156,10 @@ mod tests {
     #[test]
     fn listeners_are_those_of_the_node() {
         let words = ["--rpc-address", "127.0.0.2", "--api-port", "", "--prometheus-port", "0"];
-        let Ok(Invocation::Serve(values)) = parse_line(&words.map(str::to_owned)) else {
+        let Ok(Line::Given(matches)) = options::read(command(), &words.map(str::to_owned)) else {
             panic!("not accepted")
         };
+        let values = options::values_of(&matches).expect("values");
         let found: Vec<String> =
             listeners(&values).iter().map(|(name, at)| format!("{name} {at}")).collect();
         let expected = [

@@ -26,9 +26,10 @@ mod script;
 mod values;
 
 pub(super) use check::static_shard;
+pub(super) use options::command;
 pub(super) use values::{hex, of_hex, parse as value_of, text as text_of};
 
-use crate::logging::{self, Stream};
+use crate::logging::{self, Form, Stream};
 use config::Config;
 use options::{Invocation, Operation, Options};
 use output::Output;
@@ -87,16 +88,14 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
     let options = match options::parse(words) {
         Ok(Invocation::Run(options)) => *options,
-        Ok(Invocation::Print(text)) => {
-            println!("{}", text.trim_end());
-            return ExitCode::SUCCESS;
-        }
+        Ok(Invocation::Print(text)) => return super::show(&text),
         Err(text) => {
             Failure::Arguments(text).tell();
             return ExitCode::from(1);
         }
     };
-    if let Err(text) = logging::start(&options.log_level, &options.log_levels, Stream::Stderr) {
+    let (level, levels) = (&options.log_level, &options.log_levels);
+    if let Err(text) = logging::start(level, levels, Stream::Stderr, Form::Text) {
         Failure::Arguments(text).tell();
         return ExitCode::from(1);
     }

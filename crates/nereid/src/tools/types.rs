@@ -19,10 +19,10 @@ use stdx::{Cursor, Put};
 
 /// What is done: its name, and for people what it does.
 const OPERATIONS: [(&str, &str); 6] = [
-    ("serialize", "Print the bytes of a value that is given as text, in hexadecimal"),
-    ("deserialize", "Print values that are given in hexadecimal as text"),
-    ("compare", "Compare two values, in hexadecimal"),
-    ("validate", "Tell whether values, in hexadecimal, are ones of the type"),
+    ("serialize", "Convert values from text to hexadecimal bytes"),
+    ("deserialize", "Convert values from hexadecimal bytes to text"),
+    ("compare", "Compare two hexadecimal values"),
+    ("validate", "Check whether hexadecimal values are valid for the type"),
     ("tokenof", "Print the tokens of partition keys"),
     ("shardof", "Print the tokens of partition keys, and the shards that own them"),
 ];
@@ -46,10 +46,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         return ExitCode::from(1);
     }
     match run(words) {
-        Ok(text) => {
-            println!("{}", text.trim_end());
-            ExitCode::SUCCESS
-        }
+        Ok(text) => super::show(&text),
         Err(text) => {
             eprintln!("error processing arguments: {text}");
             ExitCode::from(1)
@@ -89,15 +86,15 @@ fn run(words: &[String]) -> Result<String, String> {
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let command = Command::new("nereid types")
         .bin_name("nereid types")
-        .about("Make, print, compare and check values of a type")
+        .about("Serialize, print, compare and validate values of a type")
         .after_help(
             "A type is a marshal class, with or without its package (Int32Type, \
              'ReversedType(TimeUUIDType)'), or as CQL names it. Give -t once for each value of a \
              compound. Put -- before values that start with a hyphen.\n\n\
-             Exit codes: 0 done, 1 wrong arguments.",
+             Exit codes: 0 success, 1 invalid arguments.",
         )
         .subcommand_required(true)
         .disable_help_subcommand(true)
@@ -115,7 +112,7 @@ fn operation(name: &'static str, about: &'static str) -> Command {
     let types = Arg::new("type").long("type").short('t').value_name("TYPE").required(true);
     let mut command = Command::new(name)
         .about(about)
-        .arg(types.action(ArgAction::Append).help("The type; of a compound one for each value"))
+        .arg(types.action(ArgAction::Append).help("Type; for a compound once per value"))
         .arg(
             flag("prefix-compound", "The first values of a compound, as a clustering key")
                 .conflicts_with("full-compound"),
@@ -125,7 +122,7 @@ fn operation(name: &'static str, about: &'static str) -> Command {
             Arg::new("value")
                 .long("value")
                 .action(ArgAction::Append)
-                .help("A value, as those that stand alone"),
+                .help("A value, like a positional one"),
         )
         .arg(
             Arg::new("values")

@@ -30,7 +30,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     decimal(
         "alternator_ttl_period_in_seconds",
         "86400",
-        "Seconds between scans for rows that have expired, of CQL too",
+        "Seconds between scans for expired rows, in CQL tables too",
     )
     .live(),
     decimal("alternator_streams_time_window_s", "10", "Seconds until changes are shown").idle(),

@@ -9,18 +9,19 @@ pub(super) const ROWS: &[OptionRow] = &[
     number("nodeops_heartbeat_interval_seconds", "10", "Seconds between signs of life of one")
         .live()
         .idle(),
-    number("fd_initial_value_ms", "2000", "Older form of failure_detector_timeout_in_ms").idle(),
-    number("fd_max_interval_ms", "2000", "Older form of failure_detector_timeout_in_ms").idle(),
+    number("fd_initial_value_ms", "2000", "Old name of failure_detector_timeout_in_ms").idle(),
+    number("fd_max_interval_ms", "2000", "Old name of failure_detector_timeout_in_ms").idle(),
     number("service_levels_interval_ms", "10000", "Milliseconds between looks at service levels")
         .live()
         .idle(),
     flag("cache_hit_rate_read_balancing", "true", "Prefer replicas that have it cached").idle(),
     flag("enable_deprecated_partitioners", "false", "Allow partitioners that are no more").idle(),
-    flag("table_digest_insensitive_to_expiry", "true", "Older form of what is always done").idle(),
+    flag("table_digest_insensitive_to_expiry", "true", "Obsolete: always on").idle(),
 ];
 
 pub(super) const REPAIR: &[OptionRow] = &[
-    number("stream_io_throughput_mb_per_sec", "0", "MiB a second of streaming; 0: any").live(),
+    number("stream_io_throughput_mb_per_sec", "0", "MiB per second of streaming; 0: unlimited")
+        .live(),
     decimal("stream_plan_ranges_fraction", "0.1", "Part of the ranges in one plan").live().idle(),
     flag("enable_file_stream", "true", "Stream whole files").live().idle(),
     flag("enable_repair_based_node_ops", "true", "Repair in place of streaming").live().idle(),
@@ -88,5 +89,5 @@ pub(super) const HINTS: &[OptionRow] = &[
     number("view_flow_control_delay_limit_in_ms", "1000", "Longest delay of writes for views")
         .live()
         .idle(),
-    number("view_update_limit_in_mb", "-1", "MiB of updates of views under way").idle(),
+    number("view_update_limit_in_mb", "-1", "MiB of view updates in flight").idle(),
 ];

@@ -3,21 +3,37 @@
 use super::*;
 
 pub(super) const FUNCTIONS: &[OptionRow] = &[
-    flag("enable_user_defined_functions", "false", "Allow functions and aggregates of users"),
-    number("user_defined_function_time_limit_ms", "10", "Milliseconds of a call"),
-    number("user_defined_function_allocation_limit_bytes", "1048576", "Bytes of a call"),
+    flag("enable_user_defined_functions", "false", "Allow user-defined functions and aggregates"),
+    number(
+        "user_defined_function_time_limit_ms",
+        "10",
+        "Time limit of a function call, in milliseconds",
+    ),
+    number(
+        "user_defined_function_allocation_limit_bytes",
+        "1048576",
+        "Memory limit of a function call, in bytes",
+    ),
     number(
         "user_defined_function_contiguous_allocation_limit_bytes",
         "1048576",
         "Bytes of one allocation of a call",
     )
     .idle(),
-    decimal("wasm_cache_memory_fraction", "0.01", "Part of the memory for instances that wait"),
-    number("wasm_cache_timeout_in_ms", "5000", "Milliseconds that an instance waits"),
-    number("wasm_cache_instance_size_limit", "1048576", "Bytes of an instance that may wait"),
-    number("wasm_udf_total_fuel", "100000000", "Fuel of a call"),
-    number("wasm_udf_yield_fuel", "100000", "Fuel after which a call yields"),
-    number("wasm_udf_memory_limit", "2097152", "Bytes of an instance"),
+    decimal(
+        "wasm_cache_memory_fraction",
+        "0.01",
+        "Fraction of memory for idle WebAssembly instances",
+    ),
+    number("wasm_cache_timeout_in_ms", "5000", "Milliseconds that an idle instance is kept"),
+    number(
+        "wasm_cache_instance_size_limit",
+        "1048576",
+        "Maximum size of an instance that is kept, in bytes",
+    ),
+    number("wasm_udf_total_fuel", "100000000", "Fuel of a WebAssembly call"),
+    number("wasm_udf_yield_fuel", "100000", "Fuel after which a WebAssembly call yields"),
+    number("wasm_udf_memory_limit", "2097152", "Memory limit of a WebAssembly instance, in bytes"),
 ];
 
 pub(super) const VECTORS: &[OptionRow] = &[
@@ -43,28 +59,32 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag(
         "live_updatable_config_params_changeable_via_cql",
         "true",
-        "Let statements change options in system.config",
+        "Allow UPDATE of system.config",
     ),
     flag(
         "cql_duplicate_bind_variable_names_refer_to_same_variable",
         "true",
-        "Markers of the same name are one variable",
+        "Bind markers of the same name are one variable",
     )
     .live(),
     flag(
         "cql_in_bind_variable_name_uses_uppercase_operator",
         "true",
-        "A marker after IN is called IN(x), not in(x)",
+        "Name the marker after IN \"IN(x)\" instead of \"in(x)\"",
     )
     .live(),
-    flag("enable_parallelized_aggregation", "true", "Let every shard count").live(),
-    flag("enable_keyspace_column_family_metrics", "false", "Metrics of each table, shard by shard"),
+    flag("enable_parallelized_aggregation", "true", "Aggregate on all shards in parallel").live(),
+    flag(
+        "enable_keyspace_column_family_metrics",
+        "false",
+        "Export metrics of each table per shard",
+    ),
     flag(
         "enable_node_aggregated_table_metrics",
         "true",
-        "Metrics of each table, of all shards together",
+        "Export metrics of each table, aggregated over shards",
     ),
-    text("relabel_config_file", "", "File that says how metrics are labelled"),
+    text("relabel_config_file", "", "File of relabelling rules for metrics"),
     number(
         "large_memory_allocation_warning_threshold",
         "131073",
@@ -83,6 +103,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     list("error_injections_at_startup", "", "Errors to make on purpose, in debug builds")
         .live()
         .idle(),
-    text("cpu_scheduler", "", "Older form of what is always done").idle(),
+    text("cpu_scheduler", "", "Obsolete: always on").idle(),
     flag("volatile_system_keyspace_for_testing", "false", "Keep system tables in memory").idle(),
 ];

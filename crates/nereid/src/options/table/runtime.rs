@@ -5,18 +5,23 @@ use super::*;
 const LEVELS: Words = &["trace", "debug", "info", "warn", "warning", "error"];
 
 pub(super) const ROWS: &[OptionRow] = &[
-    number("smp", "0", "Shards to run; 0: one per core").short('c'),
+    number("smp", "0", "Number of shards; 0: one per core").short('c'),
     text("cpuset", "", "Cores to run on, such as 0-3,8").idle(),
-    size("memory", "", "Memory of the node, such as 2G; 4/5 of the machine's").short('m'),
+    size("memory", "", "Memory of the node, such as 2G; default: 4/5 of the machine's memory")
+        .short('m'),
     size("reserve_memory", "0", "Memory left to the system").idle(),
-    flag("overprovisioned", "false", "Share the cores: no pinning, no polling while idle"),
+    flag(
+        "overprovisioned",
+        "false",
+        "Share the cores with other processes: do not pin shards, do not poll while idle",
+    ),
     number("idle_poll_time_us", "", "Microseconds to poll before sleeping"),
     flag("poll_aio", "false", "Poll for finished requests to the disk").idle(),
-    decimal("task_quota_ms", "0.5", "Milliseconds a task may run before it yields"),
+    decimal("task_quota_ms", "0.5", "Milliseconds that a task may run before it yields"),
     number(
         "blocked_reactor_notify_ms",
         "25",
-        "Report a task that holds a shard longer than this many milliseconds",
+        "Report tasks that block a shard for longer than this many milliseconds",
     ),
     number("max_networking_io_control_blocks", "10000", "Requests to the network at a time").idle(),
     number("max_io_requests", "0", "Requests to the disk at a time").idle(),
@@ -25,8 +30,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     word("network_stack", "posix", &["posix", "native"], "Whose sockets").idle(),
     flag("lock_memory", "false", "Keep all memory from being swapped out").idle(),
     flag("thread_affinity", "true", "Pin each shard to its core").idle(),
-    flag("unsafe_bypass_fsync", "false", "Do not sync files: for tests only"),
-    flag("kernel_page_cache", "false", "Read and write through the page cache"),
+    flag(
+        "unsafe_bypass_fsync",
+        "false",
+        "Do not sync files: a power cut loses data. For tests only",
+    ),
+    flag("kernel_page_cache", "false", "Use the kernel's page cache instead of direct I/O"),
     flag("relaxed_dma", "false", "Accept unaligned requests to the disk").idle(),
     flag("abort_on_seastar_bad_alloc", "false", "End the process when memory is out").idle(),
     word(
@@ -40,14 +49,20 @@ pub(super) const ROWS: &[OptionRow] = &[
         "reactor_backend",
         "auto",
         &["auto", "io_uring", "epoll", "linux-aio"],
-        "How shards wait for the kernel",
+        "Kernel interface for I/O",
     ),
     number("random_seed", "", "Seed of the random numbers of the runtime").idle(),
     text("collectd", "", "Whether metrics are sent to collectd").idle(),
     text("collectd_address", "", "Where collectd listens").idle(),
     text("collectd_hostname", "", "What the node is called there").idle(),
-    word("default_log_level", "info", LEVELS, "The least level that is logged"),
+    word("default_log_level", "info", LEVELS, "Minimum level of log lines"),
     list("logger_log_level", "", "Level of one logger, such as sstable=debug"),
+    word(
+        "log_format",
+        "auto",
+        &["auto", "text", "json", "journald"],
+        "Format of log lines; auto: journald if stdout is connected to the journal, else text",
+    ),
     flag("log_to_stdout", "true", "Log to the standard output").idle(),
     flag("log_to_syslog", "false", "Log to syslog").idle(),
     flag("log_with_color", "false", "Log with colours").idle(),
@@ -57,7 +72,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag(
         "ephemeral",
         "false",
-        "A throw-away node: temporary folder, free ports, one JSON line on stdout",
+        "Throw-away node: temporary data, free ports, one JSON line on stdout",
     )
     .of_line(),
 ];

@@ -59,8 +59,8 @@ const AT_REST: Words = &[
 ];
 
 pub(super) const ROWS: &[OptionRow] = &[
-    class("authenticator", "AllowAllAuthenticator", AUTHENTICATORS, "How clients log in"),
-    class("authorizer", "AllowAllAuthorizer", AUTHORIZERS, "What they may do"),
+    class("authenticator", "AllowAllAuthenticator", AUTHENTICATORS, "How clients authenticate"),
+    class("authorizer", "AllowAllAuthorizer", AUTHORIZERS, "How permissions are checked"),
     class(
         "role_manager",
         "CassandraRoleManager",
@@ -68,13 +68,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Where roles are kept",
     )
     .idle(),
-    text("auth_superuser_name", "", "Superuser that is made where there is no such role"),
-    text("auth_superuser_salted_password", "", "Hash of its password").secret(),
+    text("auth_superuser_name", "", "Name of the first superuser, created at startup"),
+    text("auth_superuser_salted_password", "", "Password hash of the first superuser").secret(),
     tree(
         "auth_certificate_role_queries",
-        "Which part of a certificate is a role: source, query; the common name of the subject",
+        "Part of a client certificate that names the role: source, query",
     ),
-    text("auth_certificate_role_query", "", "Older form of auth_certificate_role_queries").idle(),
+    text("auth_certificate_role_query", "", "Old name of auth_certificate_role_queries").idle(),
     number("permissions_validity_in_ms", "10000", "Milliseconds that a permission is kept")
         .live()
         .idle(),
@@ -110,11 +110,12 @@ pub(super) const ROWS: &[OptionRow] = &[
 ];
 
 pub(super) const AUDIT: &[OptionRow] = &[
-    words("audit", "none", &["none", "table", "syslog"], "Where statements are written down"),
-    text("audit_categories", "DCL,DDL,AUTH,ADMIN", "Which kinds: these, QUERY or DML").live(),
-    text("audit_tables", "", "Which tables: keyspace.table, by commas").live(),
-    text("audit_keyspaces", "", "Which keyspaces, by commas").live(),
+    words("audit", "none", &["none", "table", "syslog"], "Where audited statements are recorded"),
+    text("audit_categories", "DCL,DDL,AUTH,ADMIN", "Categories to audit: these, QUERY or DML")
+        .live(),
+    text("audit_tables", "", "Tables to audit: keyspace.table, comma-separated").live(),
+    text("audit_keyspaces", "", "Keyspaces to audit, comma-separated").live(),
     tree("audit_rules", "Which statements of whom").live().idle(),
     text("audit_unix_socket_path", "/dev/log", "Socket of syslog"),
-    number("audit_syslog_write_buffer_size", "1048576", "Bytes that wait for syslog, of a shard"),
+    number("audit_syslog_write_buffer_size", "1048576", "Bytes buffered for syslog, per shard"),
 ];

@@ -8,17 +8,17 @@ pub(super) const LOG: &[OptionRow] = &[
         "commitlog_sync",
         "periodic",
         &["periodic", "batch"],
-        "When writes are acknowledged: at once, or in batch mode after the sync",
+        "periodic: acknowledge writes before the sync; batch: after it",
     ),
     number("commitlog_sync_period_in_ms", "10000", "Milliseconds between syncs in periodic mode"),
     number("commitlog_sync_batch_window_in_ms", "2", "Milliseconds to wait in batch mode").idle(),
-    number("commitlog_segment_size_in_mb", "64", "MiB of a file of the log"),
+    number("commitlog_segment_size_in_mb", "64", "Size of a commitlog segment, in MiB"),
     number("schema_commitlog_segment_size_in_mb", "128", "MiB of a file of the schema's log")
         .idle(),
     number(
         "commitlog_total_space_in_mb",
         "-1",
-        "MiB of all files; -1: the node's memory, 8192 at most",
+        "Size of the commitlog, in MiB; -1: the node's memory, at most 8192",
     ),
     flag("commitlog_reuse_segments", "true", "Use files again").idle(),
     number("commitlog_flush_threshold_in_mb", "-1", "MiB after which tables are flushed").idle(),
@@ -34,18 +34,18 @@ pub(super) const SSTABLES: &[OptionRow] = &[
         "sstable_format",
         "ms",
         &["me", "ms", "mt"],
-        "Format of new SSTables, where the table does not say",
+        "Version of new SSTables, unless the table sets it",
     )
     .live(),
     number(
         "column_index_size_in_kb",
         "64",
-        "KiB of rows between two entries of the index of a partition, where the table does not say",
+        "KiB between entries of the row index, unless the table sets it",
     ),
     number(
         "column_index_auto_scale_threshold_in_kb",
         "10240",
-        "KiB of the index of a partition after which its entries get half as many; 0: never",
+        "KiB of a partition's row index above which every second entry is dropped; 0: never",
     )
     .live(),
     decimal("sstable_summary_ratio", "0.0005", "Bytes of the summary for a byte of data").idle(),
@@ -104,38 +104,37 @@ pub(super) const SSTABLES: &[OptionRow] = &[
     )
     .live()
     .idle(),
-    flag("uuid_sstable_identifiers_enabled", "true", "Older form of what is always done").idle(),
+    flag("uuid_sstable_identifiers_enabled", "true", "Obsolete: always on").idle(),
     flag("enable_sstable_data_integrity_check", "false", "Check SSTables while they are written")
         .idle(),
     number("sstable_health_check_interval", "0", "Seconds between checks").idle(),
     flag("ignore_component_digest_mismatch", "false", "Load files with wrong checksums").idle(),
     number("initial_sstable_loading_concurrency", "4", "SSTables opened at a time").idle(),
-    flag("enable_cache", "true", "Cache rows"),
-    flag("cache_index_pages", "true", "Cache indexes of SSTables").live(),
-    decimal(
-        "index_cache_fraction",
-        "0.2",
-        "Part of the memory that indexes of SSTables are cached in",
-    )
-    .live(),
+    flag("enable_cache", "true", "Use the row cache"),
+    flag("cache_index_pages", "true", "Cache SSTable indexes").live(),
+    decimal("index_cache_fraction", "0.2", "Fraction of memory for cached SSTable indexes").live(),
     decimal("components_memory_reclaim_threshold", "0.2", "Part of the memory for filters")
         .live()
         .idle(),
     decimal("unspooled_dirty_soft_limit", "0.6", "Part of the memory of memtables to flush at")
         .idle(),
-    decimal("virtual_dirty_soft_limit", "0.6", "Older form of unspooled_dirty_soft_limit").idle(),
-    flag("auto_adjust_flush_quota", "false", "Older form of what is always done").idle(),
-    decimal("background_writer_scheduling_quota", "1", "Older form of what is always done").idle(),
+    decimal("virtual_dirty_soft_limit", "0.6", "Old name of unspooled_dirty_soft_limit").idle(),
+    flag("auto_adjust_flush_quota", "false", "Obsolete: always on").idle(),
+    decimal("background_writer_scheduling_quota", "1", "Obsolete: always on").idle(),
     flag("defragment_memory_on_idle", "false", "Put memory in order while idle").idle(),
-    number("memtable_flush_static_shares", "0", "Shares of flushes; 0: what memory and log need")
+    number("memtable_flush_static_shares", "0", "CPU and disk shares of flushes; 0: automatic")
         .live(),
-    number("compaction_static_shares", "0", "Shares of compaction; 0: what the backlog needs")
-        .live(),
-    number("compaction_max_shares", "0", "Most shares of compaction; 0: any").live(),
+    number(
+        "compaction_static_shares",
+        "0",
+        "CPU and disk shares of compaction; 0: automatic, by backlog",
+    )
+    .live(),
+    number("compaction_max_shares", "0", "Maximum shares of compaction; 0: no maximum").live(),
     number(
         "compaction_throughput_mb_per_sec",
         "0",
-        "MiB a second that merges of the node may read and write; 0: any number",
+        "MiB per second that compaction may read and write; 0: unlimited",
     )
     .live(),
     flag("compaction_enforce_min_threshold", "false", "Never merge fewer than min_threshold")
@@ -147,9 +146,9 @@ pub(super) const SSTABLES: &[OptionRow] = &[
         "Seconds after which a major compaction flushes all tables first",
     )
     .idle(),
-    flag("incremental_backups", "false", "Link what flushes write into backups/ of its table"),
+    flag("incremental_backups", "false", "Hard-link flushed SSTables into backups/ of their table"),
     flag("auto_snapshot", "true", "Take a snapshot before a table is dropped or truncated").live(),
-    number("auto_snapshot_ttl", "0", "Seconds after which that one goes; 0: never").live(),
+    number("auto_snapshot_ttl", "0", "Seconds after which such snapshots expire; 0: never").live(),
     flag("snapshot_before_compaction", "false", "Take a snapshot before each merge").idle(),
     flag("flush_schema_tables_after_modification", "true", "Flush tables of the schema")
         .live()
@@ -204,25 +203,25 @@ pub(super) const SEMAPHORES: &[OptionRow] = &[
     number(
         "reader_concurrency_semaphore_serialize_limit_multiplier",
         "2",
-        "Times the memory of reads above which one goes on alone",
+        "Multiple of read memory above which only one read continues",
     )
     .live(),
     number(
         "reader_concurrency_semaphore_kill_limit_multiplier",
         "4",
-        "Times the memory of reads above which they end",
+        "Multiple of read memory above which reads fail",
     )
     .live(),
     number(
         "reader_concurrency_semaphore_cpu_concurrency",
         "2",
-        "Reads that need the processor at a time",
+        "Concurrent reads that need the CPU",
     )
     .live(),
     decimal(
         "reader_concurrency_semaphore_preemptive_abort_factor",
         "0.3",
-        "Part of its time that a read must have left to begin",
+        "Fraction of its timeout that a queued read must have left to start",
     )
     .live(),
     decimal(
@@ -256,7 +255,7 @@ pub(super) const SEMAPHORES: &[OptionRow] = &[
     number(
         "maintenance_reader_concurrency_semaphore_count_limit",
         "10",
-        "Reads of repair and streaming at a time",
+        "Concurrent reads of repair and streaming",
     )
     .live(),
 ];

@@ -7,10 +7,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         "tablets_mode_for_new_keyspaces",
         "disabled",
         &["disabled", "enabled", "enforced"],
-        "Whether new keyspaces use tablets that move",
+        "Use tablets in new keyspaces",
     )
     .live(),
-    flag("enable_tablets", "false", "Older form of tablets_mode_for_new_keyspaces").live(),
+    flag("enable_tablets", "false", "Old name of tablets_mode_for_new_keyspaces").live(),
     decimal("tablets_initial_scale_factor", "10", "Tablets of a new table on a shard")
         .live()
         .idle(),

@@ -1,19 +1,10 @@
 //! The command line of `perf-cache-eviction`.
 
 use crate::options::Values;
+use crate::perf::given::{Given, flag, number, size};
 use crate::perf::tool::{Bench, Tool, prefer};
-use crate::perf::words::Words;
+use clap::Arg;
 use std::time::Duration;
-
-const USAGE: &str = "\
-usage: nereid perf-cache-eviction [OPTIONS]
-  --seconds N              [60]
-  --no-reads               writes alone
-  --value-size N           bytes of a row [1024]
-  --memtable-rows N        partitions that are merged at once [10000]
-  --cache-size SIZE        [256M]
-  --trace                  log more of the cache
-and the options of the server: --task-quota-ms, --blocked-reactor-notify-ms, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -27,18 +18,30 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-cache-eviction";
+    const ABOUT: &'static str = "Measures reads and writes while the row cache evicts";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("default_log_level", "warn"), ("blocked_reactor_notify_ms", "2")];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
+    fn args() -> Vec<Arg> {
+        vec![
+            number("seconds", "60", "How long"),
+            flag("no-reads", "Write only"),
+            number("value-size", "1024", "Bytes of a row"),
+            number("memtable-rows", "10000", "Partitions that are merged at once"),
+            size("cache-size", "256M", 1 << 20, "Size of the row cache"),
+            flag("trace", "Log what the cache does"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
         Ok(Options {
-            span: Duration::from_secs(words.number("seconds")?.unwrap_or(60).max(1)),
-            reads: !words.flag("no-reads"),
-            value_bytes: words.number("value-size")?.unwrap_or(1024),
-            memtable_rows: words.number("memtable-rows")?.unwrap_or(10_000).max(1),
-            cache_bytes: words.size("cache-size", 256 << 20, 1 << 20)?,
-            trace: words.flag("trace"),
+            span: Duration::from_secs(given.number("seconds").max(1)),
+            reads: !given.flag("no-reads"),
+            value_bytes: given.count("value-size"),
+            memtable_rows: given.number("memtable-rows").max(1),
+            cache_bytes: given.count("cache-size"),
+            trace: given.flag("trace"),
         })
     }
 
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn refusals() {
         check_refusals::<Options>(&[
-            ("--seconds soon", "--seconds: not a number: soon"),
+            ("--seconds soon", "invalid value 'soon' for '--seconds <N>'"),
             ("--cache-size 1k", "not a size of 1048576 bytes or more"),
             ("-c 2", "exactly one shard"),
         ]);

@@ -1,25 +1,11 @@
 //! The command line of `perf-commitlog`.
 
 use crate::options::Values;
+use crate::perf::given::{Given, number, truth};
 use crate::perf::load::Plan;
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::Arg;
 use std::ops::RangeInclusive;
-
-const USAGE: &str = "\
-usage: nereid perf-commitlog [OPTIONS]
-  --min-data-size N        bytes of an entry, at least [200]
-  --max-data-size N        at most; sizes are uniform between [16777184]
-  --min-flush-delay-in-ms N, --max-flush-delay-in-ms N
-                           what is held is released so long after the log asks for it [10, 800]
-  --duration N             samples of one second [5]
-  --operations-per-shard N a sample is so many appends instead
-  --warm-up N              appends of each shard before the first sample [0]
-  --concurrency N          workers per shard [100]
-  --stop-on-error 0|1      end at the first error [1]
-  --json-result FILE       write the result there too
-and the options of the server: --commitlog-sync periodic|batch, --commitlog-sync-period-in-ms,
---commitlog-segment-size-in-mb, --commitlog-total-space-in-mb, -c N shards, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -31,24 +17,37 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-commitlog";
+    const ABOUT: &'static str = "Measures appending to the commitlog";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("default_log_level", "warn")];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        if words.truth("commitlog-use-o-dsync", false)? {
+    fn args() -> Vec<Arg> {
+        let mut args = vec![
+            number("min-data-size", "200", "Bytes of an entry, at least"),
+            // With its header, what ScyllaDB takes of a segment of 32 MiB.
+            number("max-data-size", "16777184", "Bytes at most; sizes are uniform in between"),
+            number("min-flush-delay-in-ms", "10", "Release segments so long after the log asks"),
+            number("max-flush-delay-in-ms", "800", "and at most so long after"),
+            truth("commitlog-use-o-dsync", "0", "").hide(true),
+        ];
+        args.extend(Plan::args());
+        args
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
+        if given.truth("commitlog-use-o-dsync") {
             let text = "--commitlog-use-o-dsync: chunks are written and then synced; no file is \
                         opened with O_DSYNC";
             return Err(text.to_string());
         }
-        let least = words.number("min-flush-delay-in-ms")?.unwrap_or(10);
-        let most = words.number("max-flush-delay-in-ms")?.unwrap_or(800);
+        let least = given.number("min-flush-delay-in-ms");
+        let most = given.number("max-flush-delay-in-ms");
         let options = Options {
-            entry_bytes_min: words.number("min-data-size")?.unwrap_or(200),
-            // With its header, what ScyllaDB takes of a segment of 32 MiB.
-            entry_bytes_max: words.number("max-data-size")?.unwrap_or((16 << 20) - 32),
+            entry_bytes_min: given.count("min-data-size"),
+            entry_bytes_max: given.count("max-data-size"),
             flush_delay_ms: least..=most,
-            plan: Plan::take(words)?,
+            plan: Plan::take(given),
         };
         if options.entry_bytes_max < options.entry_bytes_min {
             return Err("--max-data-size: below --min-data-size".to_string());
@@ -104,7 +103,7 @@ mod tests {
             ("--max-data-size 100", "below --min-data-size"),
             ("--min-flush-delay-in-ms 801", "below --min-flush-delay-in-ms"),
             ("--commitlog-use-o-dsync true", "no file is opened with O_DSYNC"),
-            ("--min-data-size large", "not a number: large"),
+            ("--min-data-size large", "invalid value 'large' for '--min-data-size <N>'"),
         ]);
     }
 }

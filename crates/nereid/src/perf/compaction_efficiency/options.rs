@@ -2,35 +2,14 @@
 
 use super::workload::{Distribution, Mix};
 use crate::options::Values;
+use crate::perf::given::{Given, flag, list, number, optional, ranged, text, word};
 use crate::perf::offline;
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::{Arg, value_parser};
 use model::{TableId, TableSchema};
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::time::Duration;
-
-const USAGE: &str = "\
-usage: nereid perf-compaction-efficiency [OPTIONS]
-  --partitions N           partitions to choose from [100000]
-  --operations N           measured [1000000]
-  --duration S             or as many as take so many seconds
-  --warmup-operations N    before, not measured [0]
-  --warmup-duration S      or as many as take so many seconds
-  --rewrite-ratio R        of the operations, writes to partitions that live [0.25]
-  --delete-ratio R         of the operations, deletions of such; the rest writes any [0.25]
-  --distribution D         of partitions: gaussian, uniform, zipfian [gaussian]
-  --value-size N           bytes of a value; they do not compress [200]
-  --default-time-to-live S of what is written; 0: it does not expire [0]
-  --gc-grace-seconds S     how long deletions are kept [0]
-  --read-frequency N       look at reads after every Nth flush; 0: never [1]
-  --compaction-strategy C  its class, or that without CompactionStrategy [Incremental]
-  --compaction-options K=V,...  as in CREATE TABLE
-  --min-flush-interval N   operations between two flushes, [100]
-  --max-flush-interval N   at least and at most [2000]
-  --output-format F        text or json [text]
-  --verbose                a line for each flush
-and the options of the server: -m SIZE memory, --workdir DIR, ...";
 
 /// How long something goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +39,9 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-compaction-efficiency";
+    const ABOUT: &'static str =
+        "Measures write, space and read amplification of compaction strategies";
     const PREFERRED: &'static [(&'static str, &'static str)] = &[
         ("smp", "1"),
         ("default_log_level", "warn"),
@@ -68,31 +49,57 @@ impl Tool for Options {
         ("unsafe_bypass_fsync", "1"),
     ];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
+    fn args() -> Vec<Arg> {
+        const ANY: u64 = u64::MAX;
+        let ratio = |name, help| {
+            let parser = value_parser!(f64);
+            text(name, "R", help).value_parser(parser).default_value("0.25")
+        };
+        let distributions = ["gaussian", "uniform", "zipfian"];
+        vec![
+            ranged("partitions", "100000", (1, ANY), "Partitions to choose from"),
+            optional("operations", "Operations that are measured [default: 1000000]"),
+            optional("duration", "Measure for so many seconds instead"),
+            optional("warmup-operations", "Operations before, not measured [default: 0]"),
+            optional("warmup-duration", "Warm up for so many seconds instead"),
+            ratio("rewrite-ratio", "Share of operations that overwrite live partitions"),
+            ratio("delete-ratio", "Share that delete live partitions; the rest writes any"),
+            word("distribution", "gaussian", distributions, "Distribution of partitions"),
+            ranged("value-size", "200", (1, ANY), "Bytes of a value, incompressible"),
+            number("default-time-to-live", "0", "TTL of what is written, in seconds; 0: none"),
+            number("gc-grace-seconds", "0", "How long tombstones are kept"),
+            number("read-frequency", "1", "Measure reads after every Nth flush; 0: never"),
+            text("compaction-strategy", "CLASS", "With or without CompactionStrategy")
+                .default_value("Incremental"),
+            list("compaction-options", "Options as in CREATE TABLE: name=value,.."),
+            ranged("min-flush-interval", "100", (1, ANY), "Operations between flushes, at least"),
+            ranged("max-flush-interval", "2000", (1, ANY), "Operations between flushes, at most"),
+            word("output-format", "text", ["text", "json"], "Form of the output"),
+            flag("verbose", "Print a line for each flush"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
         let options = Options {
-            partitions: number(words, "partitions", 100_000, 1)?,
-            measured: extent(words, "operations", "duration", 1_000_000)?,
-            warmup: extent(words, "warmup-operations", "warmup-duration", 0)?,
+            partitions: given.number("partitions"),
+            measured: extent(given, "operations", "duration", 1_000_000)?,
+            warmup: extent(given, "warmup-operations", "warmup-duration", 0)?,
             mix: Mix {
-                rewrite_ratio: ratio(words, "rewrite-ratio")?,
-                delete_ratio: ratio(words, "delete-ratio")?,
+                rewrite_ratio: ratio(given, "rewrite-ratio")?,
+                delete_ratio: ratio(given, "delete-ratio")?,
             },
-            distribution: distribution(words)?,
-            value_bytes: number(words, "value-size", 200, 1)?.min(1 << 20) as usize,
-            time_to_live: number(words, "default-time-to-live", 0, 0)?.min(630_720_000) as i64,
-            gc_grace_secs: number(words, "gc-grace-seconds", 0, 0)?.min(1 << 30) as u32,
-            read_frequency: number(words, "read-frequency", 1, 0)?,
-            compaction: compaction(words)?,
+            distribution: distribution(given)?,
+            value_bytes: given.count("value-size").min(1 << 20),
+            time_to_live: given.number("default-time-to-live").min(630_720_000) as i64,
+            gc_grace_secs: given.number("gc-grace-seconds").min(1 << 30) as u32,
+            read_frequency: given.number("read-frequency"),
+            compaction: compaction(given)?,
             flush_interval: (
-                number(words, "min-flush-interval", 100, 1)?,
-                number(words, "max-flush-interval", 2000, 1)?,
+                given.number("min-flush-interval"),
+                given.number("max-flush-interval"),
             ),
-            json: match words.text("output-format")?.as_deref() {
-                None | Some("text") => false,
-                Some("json") => true,
-                Some(other) => return Err(format!("--output-format: no such format: {other}")),
-            },
-            verbose: words.flag("verbose"),
+            json: given.text("output-format") == Some("json"),
+            verbose: given.flag("verbose"),
         };
         if 1.0 < options.mix.rewrite_ratio + options.mix.delete_ratio {
             return Err("--rewrite-ratio and --delete-ratio: more than all operations".into());
@@ -189,41 +196,33 @@ impl Options {
     }
 }
 
-fn number(words: &mut Words, name: &str, usual: u64, least: u64) -> Result<u64, String> {
-    let given = words.number(name)?.unwrap_or(usual);
-    if given < least {
-        return Err(format!("--{name}: {given} is less than {least}"));
-    }
-    Ok(given)
-}
-
-fn ratio(words: &mut Words, name: &str) -> Result<f64, String> {
-    let given = words.number(name)?.unwrap_or(0.25);
-    match (0.0..=1.0).contains(&given) {
-        true => Ok(given),
-        false => Err(format!("--{name}: {given} is not between 0 and 1")),
+fn ratio(given: &Given, name: &str) -> Result<f64, String> {
+    let ratio = given.decimal(name);
+    match (0.0..=1.0).contains(&ratio) {
+        true => Ok(ratio),
+        false => Err(format!("--{name}: {ratio} is not between 0 and 1")),
     }
 }
 
-fn extent(words: &mut Words, count: &str, span: &str, usual: u64) -> Result<Extent, String> {
-    match (words.number(count)?, words.number(span)?) {
+fn extent(given: &Given, count: &str, span: &str, usual: u64) -> Result<Extent, String> {
+    match (given.optional(count), given.optional(span)) {
         (Some(_), Some(_)) => Err(format!("--{count} and --{span}: one of them")),
         (None, Some(seconds)) => Ok(Extent::For(Duration::from_secs(seconds))),
         (operations, None) => Ok(Extent::Operations(operations.unwrap_or(usual))),
     }
 }
 
-fn distribution(words: &mut Words) -> Result<Distribution, String> {
-    let name = words.text("distribution")?.unwrap_or("gaussian".to_string());
-    Distribution::of(&name).ok_or(format!("--distribution: no such distribution: {name}"))
+fn distribution(given: &Given) -> Result<Distribution, String> {
+    let name = given.text("distribution").unwrap_or_default();
+    Distribution::of(name).ok_or(format!("--distribution: no such distribution: {name}"))
 }
 
 /// What CREATE TABLE is told, the class first.
-fn compaction(words: &mut Words) -> Result<Vec<(String, String)>, String> {
-    let class = words.text("compaction-strategy")?.unwrap_or("Incremental".to_string());
+fn compaction(given: &Given) -> Result<Vec<(String, String)>, String> {
+    let class = given.text("compaction-strategy").unwrap_or_default();
     let ending = if class.ends_with("Strategy") { "" } else { "CompactionStrategy" };
     let mut compaction = vec![("class".to_string(), format!("{class}{ending}"))];
-    for pair in words.list("compaction-options")?.unwrap_or_default() {
+    for pair in given.list("compaction-options").unwrap_or_default() {
         let refused = || format!("--compaction-options: not a name and a value: {pair}");
         let (name, value) = pair.split_once('=').ok_or_else(refused)?;
         compaction.push((name.to_string(), value.to_string()));
@@ -273,13 +272,13 @@ mod tests {
     #[test]
     fn refusals() {
         check_refusals::<Options>(&[
-            ("--partitions 0", "--partitions: 0 is less than 1"),
+            ("--partitions 0", "0 is not in 1.."),
             ("--operations 5 --duration 1", "--operations and --duration: one of them"),
             ("--rewrite-ratio 2", "--rewrite-ratio: 2 is not between 0 and 1"),
             ("--rewrite-ratio 0.6 --delete-ratio 0.6", "more than all operations"),
-            ("--distribution flat", "--distribution: no such distribution: flat"),
+            ("--distribution flat", "invalid value 'flat' for '--distribution <WORD>'"),
             ("--min-flush-interval 9 --max-flush-interval 8", "--max-flush-interval is less"),
-            ("--output-format xml", "--output-format: no such format: xml"),
+            ("--output-format xml", "invalid value 'xml' for '--output-format <WORD>'"),
             ("--compaction-options goal", "not a name and a value: goal"),
             ("--compaction-options goal=2", "Invalid compaction strategy options {{goal, 2}}"),
             ("--compaction-strategy Lucky", "Lucky"),

@@ -1,8 +1,9 @@
 //! The command line of `perf-cql-raw`.
 
 use super::wire::VALUE_BYTES;
+use crate::perf::given::{Given, number, optional, text, truth, word};
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::{Arg, value_parser};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,68 +63,72 @@ pub(crate) struct Options {
     pub(crate) json_result: Option<PathBuf>,
 }
 
-const USAGE: &str = "\
-usage: nereid perf-cql-raw [OPTIONS]
-  --workload W             read, write, slice or connect [read]
-  --partitions N           partitions of the data set [10000]
-  --tables N               tables that they are in [1]
-  --value-bytes N          bytes of each of the five values of a row [34]
-  --compression 0|1        of the tables [1]
-  --duration N             samples of one second [5]
-  --operations-per-shard N a sample is so many operations instead
-  --connections-per-shard N [100]
-  --concurrency-per-shard N requests of a connection under way [10]
-  --rate N                 open loop: N requests per second, latency from when they fell due
-  --streams N              requests of a connection under way at most, with --rate [32768]
-  --timeout-ms N           answers after that count as late [5000]
-  --use-prepared 0|1       EXECUTE, or QUERY with the text [1]
-  --connection-per-request a new connection for each request
-  --populate 0|1           fill the tables first [1]
-  --remote-host H          a node elsewhere; without it one in this process
-  --remote-port N          [9042]
-  --tls-trust FILE         over TLS: certificates of who vouches for a node elsewhere (PEM)
-  --continue-after-error   count errors and go on
-  --json-result FILE       write the result there too
-and the options of the server: -c N shards (of the client too), -m SIZE memory, ...";
-
-/// What no node of today asks for.
-const UNABLE: [&str; 2] = ["username", "password"];
-
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-cql-raw";
+    const ABOUT: &'static str = "Measures a node over TCP, in a closed or an open loop";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("unsafe_bypass_fsync", "1"), ("commitlog_sync", "periodic")];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        for name in UNABLE {
-            if words.text(name)?.is_some() {
-                return Err(format!("--{name}: nodes do not authenticate yet"));
+    fn args() -> Vec<Arg> {
+        let port = text("remote-port", "PORT", "Port of that node");
+        vec![
+            word("workload", "read", ["read", "write", "slice", "connect"], "What is asked"),
+            number("partitions", "10000", "Partitions of the data set"),
+            number("tables", "1", "Tables that they are in"),
+            number("value-bytes", "34", "Bytes of each of the five values of a row"),
+            truth("compression", "1", "Compress the tables"),
+            number("duration", "5", "Samples of one second"),
+            optional("operations-per-shard", "Take samples of so many operations instead"),
+            number("connections-per-shard", "100", "Connections of each shard"),
+            number("concurrency-per-shard", "10", "Requests in flight of a connection"),
+            optional("rate", "Open loop: requests per second, latency from when they fell due"),
+            number("streams", "32768", "Most requests in flight of a connection, with --rate"),
+            number("timeout-ms", "5000", "Answers after that count as late"),
+            truth("use-prepared", "1", "Send EXECUTE; 0: QUERY with the text"),
+            truth("connection-per-request", "0", "Make a connection for each request"),
+            truth("populate", "1", "Fill the tables first"),
+            text("remote-host", "HOST", "A node elsewhere; without it one in this process"),
+            port.value_parser(value_parser!(u16)).default_value("9042"),
+            text("tls-trust", "FILE", "Use TLS: certificates (PEM) of who vouches for that node"),
+            truth("continue-after-error", "0", "Count errors and go on"),
+            text("json-result", "FILE", "Write the result to this file as well"),
+            text("username", "NAME", "").hide(true),
+            text("password", "WORD", "").hide(true),
+            truth("create-non-superuser", "0", "").hide(true),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
+        // Options of runs that others publish.
+        for name in ["username", "password"] {
+            if given.text(name).is_some() {
+                return Err(format!("--{name}: the client does not log in"));
             }
         }
-        if words.flag("create-non-superuser") {
-            return Err("--create-non-superuser: nodes have no roles yet".to_string());
+        if given.truth("create-non-superuser") {
+            return Err("--create-non-superuser: the client does not log in".to_string());
         }
         let options = Options {
-            workload: workload(words.text("workload")?.as_deref())?,
-            partitions: words.number("partitions")?.unwrap_or(10_000).max(1),
-            tables: words.number("tables")?.unwrap_or(1).max(1),
-            value_bytes: words.number("value-bytes")?.unwrap_or(VALUE_BYTES),
-            compressed: words.truth("compression", true)?,
-            duration: words.number("duration")?.unwrap_or(5).max(1),
-            operations_per_shard: words.number("operations-per-shard")?.filter(|n| 0 < *n),
-            concurrency: words.number("concurrency-per-shard")?.unwrap_or(10).clamp(1, STREAMS_MAX),
-            connections: words.number("connections-per-shard")?.unwrap_or(100).max(1),
-            use_prepared: words.truth("use-prepared", true)?,
-            connection_per_request: words.truth("connection-per-request", false)?,
-            populate: words.truth("populate", true)?,
-            rate: words.number("rate")?.filter(|rate| 0 < *rate),
-            streams: words.number("streams")?.unwrap_or(STREAMS_MAX).clamp(1, STREAMS_MAX),
-            timeout: Duration::from_millis(words.number("timeout-ms")?.unwrap_or(5000)),
-            remote_host: words.text("remote-host")?.filter(|host| !host.is_empty()),
-            remote_port: words.number("remote-port")?.unwrap_or(9042),
-            tls_trust: words.text("tls-trust")?.map(PathBuf::from),
-            continue_after_error: words.truth("continue-after-error", false)?,
-            json_result: words.text("json-result")?.map(PathBuf::from),
+            workload: workload(given.text("workload")),
+            partitions: given.number("partitions").max(1),
+            tables: given.number("tables").max(1),
+            value_bytes: given.count("value-bytes"),
+            compressed: given.truth("compression"),
+            duration: given.number("duration").max(1),
+            operations_per_shard: given.optional("operations-per-shard").filter(|n| 0 < *n),
+            concurrency: given.count("concurrency-per-shard").clamp(1, STREAMS_MAX),
+            connections: given.count("connections-per-shard").max(1),
+            use_prepared: given.truth("use-prepared"),
+            connection_per_request: given.truth("connection-per-request"),
+            populate: given.truth("populate"),
+            rate: given.optional("rate").filter(|rate| 0 < *rate),
+            streams: given.count("streams").clamp(1, STREAMS_MAX),
+            timeout: Duration::from_millis(given.number("timeout-ms")),
+            remote_host: given.text("remote-host").filter(|it| !it.is_empty()).map(str::to_owned),
+            remote_port: given.port("remote-port"),
+            tls_trust: given.path("tls-trust"),
+            continue_after_error: given.truth("continue-after-error"),
+            json_result: given.path("json-result"),
         };
         options.check()
     }
@@ -140,15 +145,16 @@ pub(crate) const SLICE_ROWS: u64 = 100;
 /// Stream numbers of a connection.
 const STREAMS_MAX: usize = 1 << 15;
 
-fn workload(name: Option<&str>) -> Result<Workload, String> {
+fn workload(name: Option<&str>) -> Workload {
     match name {
-        None | Some("read") => Ok(Workload::Read),
-        Some("write") => Ok(Workload::Write),
-        Some("slice") => Ok(Workload::Slice),
-        Some("connect") => Ok(Workload::Connect),
-        Some(other) => Err(format!("--workload: not read, write, slice or connect: {other}")),
+        Some("write") => Workload::Write,
+        Some("slice") => Workload::Slice,
+        Some("connect") => Workload::Connect,
+        _ => Workload::Read,
     }
 }
+
+const _: () = assert!(VALUE_BYTES == 34, "the default of --value-bytes");
 
 impl Options {
     fn check(self) -> Result<Options, String> {
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         check_refusals::<Options>(&[
-            ("--workload scan", "--workload: not read, write, slice or connect: scan"),
+            ("--workload scan", "invalid value 'scan' for '--workload <WORD>'"),
             ("--rate 10 --workload connect", "--rate"),
             ("--rate 10 --operations-per-shard 5", "--rate"),
             ("--username x", "--username"),

@@ -3,39 +3,12 @@
 use super::dataset::{DATASETS, Dataset};
 use super::groups::{GROUPS, Group};
 use crate::options::Values;
+use crate::perf::given::{Given, flag, list, number, optional, size, text, truth, word};
 use crate::perf::tool::{Bench, Tool, prefer};
-use crate::perf::words::Words;
+use clap::{Arg, value_parser};
 use sstable::Version;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-pub(crate) const USAGE: &str = "\
-usage: nereid perf-fast-forward --populate [OPTIONS]
-       nereid perf-fast-forward -c 1 [OPTIONS]
-  --populate               make the data instead of reading it
-  --rows N                 rows of the large partition, and small partitions [1000000]
-  --value-size N           bytes of a value [100]
-  --flush-threshold BYTES  of memtable [300M]
-  --with-compression       LZ4
-  --column-index-size-in-kb N
-  --sstable-format F       me or ms
-  --run-tests GROUPS       some groups [all]
-  --run-cases CASES        some cases, by their parameters, such as 500000->1->1 [all]
-  --datasets DATASETS      some data sets [the default ones]
-  --list-tests, --list-datasets
-  --enable-cache           the row cache
-  --keep-cache-across-test-groups, --keep-cache-across-test-cases
-                           otherwise caches are dropped before each group, case and repetition
-  --test-case-duration S   repeat a case for so long; 0: run it once [1]
-  --test-case-iterations N run a case exactly so often
-                           the first time of several warms up, and is not told
-  --output-format F        text or json (text is printed too) [text]
-  --output-directory DIR   [./perf_fast_forward_output]
-  --dump-all-results       write the results of all repetitions too
-  --data-directory DIR     [./perf_large_partition_data]
-  --name NAME              of this data in ks.config [default]
-  --verbose, --trace       log more of what is read
-and the options of the server: -m SIZE memory, --default-log-level, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -78,7 +51,9 @@ pub(crate) struct Output {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-fast-forward";
+    const ABOUT: &'static str =
+        "Measures readers that skip, slice and forward; --populate makes the data first";
     const PREFERRED: &'static [(&'static str, &'static str)] = &[
         ("smp", "1"),
         ("overprovisioned", "1"),
@@ -86,42 +61,73 @@ impl Tool for Options {
         ("blocked_reactor_notify_ms", "-1"),
     ];
 
-    fn listing(words: &mut Words) -> Option<String> {
-        if words.flag("list-tests") {
+    fn listing(given: &Given) -> Option<String> {
+        if given.flag("list-tests") {
             return Some(lines(GROUPS.iter().map(|one| one.name)));
         }
-        let listed = words.flag("list-datasets");
+        let listed = given.flag("list-datasets");
         listed.then(|| lines(DATASETS.iter().map(|one| one.name)))
     }
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        let datasets = chosen("datasets", words, DATASETS, |one| one.name)?;
+    fn args() -> Vec<Arg> {
+        vec![
+            flag("populate", "Write the data instead of reading it"),
+            number("rows", "1000000", "Rows of the large partition, and small partitions"),
+            number("value-size", "100", "Bytes of a value"),
+            size("flush-threshold", "300M", 1, "Size of a memtable"),
+            flag("with-compression", "Compress with LZ4"),
+            optional("column-index-size-in-kb", "KiB between entries of the row index"),
+            crate::perf::format(),
+            list("run-tests", "Run these groups only"),
+            list("run-cases", "Run these cases only, by parameters such as 500000->1->1"),
+            list("datasets", "Use these data sets instead of the default ones"),
+            flag("list-tests", "List the groups"),
+            flag("list-datasets", "List the data sets"),
+            truth("enable-cache", "0", "Use the row cache"),
+            flag("keep-cache-across-test-groups", "Do not drop caches before each group"),
+            flag("keep-cache-across-test-cases", "Do not drop caches before each case"),
+            text("test-case-duration", "SECONDS", "Repeat a case for so long; 0: run it once")
+                .value_parser(value_parser!(f64))
+                .default_value("1"),
+            optional("test-case-iterations", "Run a case so often; the first of several warms up"),
+            word("output-format", "text", ["text", "json"], "Form of results in files"),
+            text("output-directory", "DIR", "Folder of results")
+                .default_value("./perf_fast_forward_output"),
+            flag("dump-all-results", "Write the results of all repetitions too"),
+            text("data-directory", "DIR", "Folder of the data")
+                .default_value("./perf_large_partition_data"),
+            text("name", "NAME", "Name of this data in ks.config").default_value("default"),
+            flag("verbose", "Log more"),
+            flag("trace", "Log each read"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
+        let datasets = chosen("datasets", given, DATASETS, |one| one.name)?;
         let datasets = datasets.unwrap_or_else(|| DATASETS.iter().filter(|d| d.default).collect());
-        let groups = chosen("run-tests", words, GROUPS, |one| one.name)?;
+        let groups = chosen("run-tests", given, GROUPS, |one| one.name)?;
         let options = Options {
-            populate: words.flag("populate"),
-            rows: words.number("rows")?.unwrap_or(1_000_000),
-            value_bytes: words.number("value-size")?.unwrap_or(100),
-            flush_bytes: words.size("flush-threshold", 300 << 20, 1)?,
-            compressed: words.flag("with-compression"),
-            column_index_bytes: words
-                .number::<usize>("column-index-size-in-kb")?
-                .map(|kib| kib.saturating_mul(1024)),
-            version: crate::perf::writable(words)?,
+            populate: given.flag("populate"),
+            rows: given.number("rows"),
+            value_bytes: given.count("value-size"),
+            flush_bytes: given.count("flush-threshold"),
+            compressed: given.flag("with-compression"),
+            column_index_bytes: given
+                .optional("column-index-size-in-kb")
+                .map(|kib| (kib as usize).saturating_mul(1024)),
+            version: crate::perf::writable(given),
             groups: groups.unwrap_or_else(|| GROUPS.iter().collect()),
-            cases: words.list("run-cases")?,
+            cases: given.list("run-cases"),
             datasets,
-            enable_cache: words.truth("enable-cache", false)?,
-            keep_across_groups: words.flag("keep-cache-across-test-groups"),
-            keep_across_cases: words.flag("keep-cache-across-test-cases"),
-            repeat: repeat(words)?,
-            output: output(words)?,
-            name: words.text("name")?.unwrap_or("default".to_string()),
-            verbose: words.flag("verbose"),
-            trace: words.flag("trace"),
-            data: PathBuf::from(
-                words.text("data-directory")?.unwrap_or("./perf_large_partition_data".to_string()),
-            ),
+            enable_cache: given.truth("enable-cache"),
+            keep_across_groups: given.flag("keep-cache-across-test-groups"),
+            keep_across_cases: given.flag("keep-cache-across-test-cases"),
+            repeat: repeat(given)?,
+            output: output(given),
+            name: given.text("name").unwrap_or_default().to_owned(),
+            verbose: given.flag("verbose"),
+            trace: given.flag("trace"),
+            data: given.path("data-directory").unwrap_or_default(),
         };
         match options.rows {
             ..16 => Err("--rows: at least 16".to_string()),
@@ -155,11 +161,11 @@ fn lines<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// The items that an option names.
 fn chosen<T>(
     option: &str,
-    words: &mut Words,
+    given: &Given,
     all: &'static [T],
     name: fn(&T) -> &'static str,
 ) -> Result<Option<Vec<&'static T>>, String> {
-    let Some(wanted) = words.list(option)? else { return Ok(None) };
+    let Some(wanted) = given.list(option) else { return Ok(None) };
     let find = |wanted: &String| {
         let found = all.iter().find(|one| name(one) == wanted);
         found.ok_or_else(|| format!("--{option}: there is no {wanted}"))
@@ -167,9 +173,9 @@ fn chosen<T>(
     wanted.iter().map(find).collect::<Result<_, _>>().map(Some)
 }
 
-fn repeat(words: &mut Words) -> Result<Repeat, String> {
-    let seconds: f64 = words.number("test-case-duration")?.unwrap_or(1.0);
-    if let Some(times) = words.number("test-case-iterations")? {
+fn repeat(given: &Given) -> Result<Repeat, String> {
+    let seconds = given.decimal("test-case-duration");
+    if let Some(times) = given.optional("test-case-iterations") {
         return Ok(Repeat::Times(1.max(times)));
     }
     match Duration::try_from_secs_f64(seconds) {
@@ -179,14 +185,12 @@ fn repeat(words: &mut Words) -> Result<Repeat, String> {
     }
 }
 
-fn output(words: &mut Words) -> Result<Output, String> {
-    let json = match words.text("output-format")?.as_deref() {
-        None | Some("text") => false,
-        Some("json") => true,
-        Some(other) => return Err(format!("--output-format: neither text nor json: {other}")),
-    };
-    let folder = words.text("output-directory")?.unwrap_or("./perf_fast_forward_output".into());
-    Ok(Output { json, all: words.flag("dump-all-results"), folder: PathBuf::from(folder) })
+fn output(given: &Given) -> Output {
+    Output {
+        json: given.text("output-format") == Some("json"),
+        all: given.flag("dump-all-results"),
+        folder: given.path("output-directory").unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

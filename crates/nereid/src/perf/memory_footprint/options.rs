@@ -1,21 +1,10 @@
 //! The command line of `memory-footprint`.
 
 use crate::options::Values;
+use crate::perf::given::{Given, ranged, text};
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::Arg;
 use std::path::PathBuf;
-
-const USAGE: &str = "\
-usage: nereid memory-footprint [OPTIONS]
-  --column-count N         [5]
-  --column-name-size N     letters [2]
-  --row-count N            rows of each partition [1]
-  --partition-count N      with few of them, what is there once is most of a figure [1]
-  --partition-key-size N   bytes [10]
-  --clustering-key-size N  bytes [10]
-  --data-size N            bytes of each cell [32]
-  --json-result FILE       write the result there too
-and the options of the server: -m SIZE, --workdir DIR, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -31,7 +20,8 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "memory-footprint";
+    const ABOUT: &'static str = "Measures what rows take in memory and in SSTables";
     const PREFERRED: &'static [(&'static str, &'static str)] = &[
         ("smp", "1"),
         ("default_log_level", "warn"),
@@ -39,24 +29,31 @@ impl Tool for Options {
         ("unsafe_bypass_fsync", "1"),
     ];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        let mut number = |name: &str, default: u64, least: u64, most: u64| {
-            let given = words.number(name)?.unwrap_or(default);
-            match (least..=most).contains(&given) {
-                true => Ok(given),
-                false => Err(format!("--{name}: {given} is not between {least} and {most}")),
-            }
-        };
-        const KEY_BYTES_MAX: u64 = 60 << 10;
+    fn args() -> Vec<Arg> {
+        const KEY: (u64, u64) = (1, 60 << 10);
+        const ANY: (u64, u64) = (1, u64::MAX);
+        vec![
+            ranged("column-count", "5", (0, 1000), "Columns of a row"),
+            ranged("column-name-size", "2", (1, 48), "Letters of a column's name"),
+            ranged("row-count", "1", ANY, "Rows of each partition"),
+            ranged("partition-count", "1", ANY, "Partitions; with few, fixed costs dominate"),
+            ranged("partition-key-size", "10", KEY, "Bytes of a partition key"),
+            ranged("clustering-key-size", "10", KEY, "Bytes of a clustering key"),
+            ranged("data-size", "32", (0, 1 << 24), "Bytes of each cell"),
+            text("json-result", "FILE", "Write the result to this file as well"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
         let options = Options {
-            columns: number("column-count", 5, 0, 1000)? as usize,
-            column_letters: number("column-name-size", 2, 1, 48)? as usize,
-            rows: number("row-count", 1, 1, u64::MAX)?,
-            partitions: number("partition-count", 1, 1, u64::MAX)?,
-            partition_key_bytes: number("partition-key-size", 10, 1, KEY_BYTES_MAX)? as usize,
-            clustering_key_bytes: number("clustering-key-size", 10, 1, KEY_BYTES_MAX)? as usize,
-            cell_bytes: number("data-size", 32, 0, 1 << 24)? as usize,
-            json_result: words.text("json-result")?.map(PathBuf::from),
+            columns: given.count("column-count"),
+            column_letters: given.count("column-name-size"),
+            rows: given.number("row-count"),
+            partitions: given.number("partition-count"),
+            partition_key_bytes: given.count("partition-key-size"),
+            clustering_key_bytes: given.count("clustering-key-size"),
+            cell_bytes: given.count("data-size"),
+            json_result: given.path("json-result"),
         };
         let names = 26usize.saturating_pow(options.column_letters as u32);
         if names < options.columns {
@@ -105,8 +102,8 @@ mod tests {
         check_refusals::<Options>(&[
             ("--column-count 27 --column-name-size 1", "as many names"),
             ("--partition-key-size 1 --partition-count 300", "--partition-key-size: as many keys"),
-            ("--row-count 0", "--row-count: 0 is not between"),
-            ("--clustering-key-size 70000", "--clustering-key-size: 70000 is not between"),
+            ("--row-count 0", "0 is not in 1.."),
+            ("--clustering-key-size 70000", "70000 is not in 1..=61440"),
             ("-c 2", "-c 1"),
         ]);
     }

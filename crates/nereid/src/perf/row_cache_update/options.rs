@@ -2,21 +2,10 @@
 
 use super::cases::{CASES, Case};
 use crate::options::Values;
+use crate::perf::given::{Given, flag, list, number, size, text};
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::Arg;
 use std::path::PathBuf;
-
-const USAGE: &str = "\
-usage: nereid perf-row-cache-update [OPTIONS]
-  --run-cases CASES        some cases [all]
-  --list-cases
-  --rows N                 rows of the large partition [1000000]
-  --memtable-rows N        rows, or range tombstones, of a memtable [100000]
-  --value-size N           bytes of a value [100]
-  --cache-size SIZE        of the cache, which is full in cases of small partitions [256M]
-  --iterations N           memtables that are merged in each case [3]
-  --json-result FILE       write the result there too
-and the options of the server: --blocked-reactor-notify-ms, --task-quota-ms, ...";
 
 /// The options, read and checked.
 #[derive(Clone, Debug)]
@@ -31,32 +20,46 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-row-cache-update";
+    const ABOUT: &'static str = "Measures merging memtables into the row cache";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("default_log_level", "warn"), ("blocked_reactor_notify_ms", "2")];
 
-    fn listing(words: &mut Words) -> Option<String> {
+    fn listing(given: &Given) -> Option<String> {
         let names = || CASES.iter().map(|case| case.name).collect::<Vec<_>>().join("\n");
-        words.flag("list-cases").then(names)
+        given.flag("list-cases").then(names)
     }
 
-    fn take(words: &mut Words) -> Result<Options, String> {
+    fn args() -> Vec<Arg> {
+        vec![
+            list("run-cases", "Run these cases only"),
+            flag("list-cases", "List the cases"),
+            number("rows", "1000000", "Rows of the large partition"),
+            number("memtable-rows", "100000", "Rows, or range tombstones, of a memtable"),
+            number("value-size", "100", "Bytes of a value"),
+            size("cache-size", "256M", 1 << 20, "Size of the row cache"),
+            number("iterations", "3", "Memtables that are merged in each case"),
+            text("json-result", "FILE", "Write the result to this file as well"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
         let find = |name: &String| {
             let found = CASES.iter().find(|case| case.name == name);
             found.ok_or_else(|| format!("--run-cases: there is no {name}"))
         };
-        let cases = match words.list("run-cases")? {
+        let cases = match given.list("run-cases") {
             Some(names) => names.iter().map(find).collect::<Result<_, _>>()?,
             None => CASES.iter().collect(),
         };
         Ok(Options {
             cases,
-            rows: words.number("rows")?.unwrap_or(1_000_000).max(1),
-            memtable_rows: words.number("memtable-rows")?.unwrap_or(100_000).max(1),
-            value_bytes: words.number("value-size")?.unwrap_or(100),
-            cache_bytes: words.size("cache-size", 256 << 20, 1 << 20)?,
-            iterations: words.number("iterations")?.unwrap_or(3).max(1),
-            json_result: words.text("json-result")?.map(PathBuf::from),
+            rows: given.number("rows").max(1),
+            memtable_rows: given.number("memtable-rows").max(1),
+            value_bytes: given.count("value-size"),
+            cache_bytes: given.count("cache-size"),
+            iterations: given.number("iterations").max(1),
+            json_result: given.path("json-result"),
         })
     }
 

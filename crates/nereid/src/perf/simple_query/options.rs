@@ -1,9 +1,10 @@
 //! The command line of `perf-simple-query`: its own options, and those of the node that it runs.
 
-use crate::options::Values;
+use crate::options::{Source, Values};
+use crate::perf::given::{Given, flag, number, optional, text, truth};
 use crate::perf::load::Plan;
 use crate::perf::tool::{Bench, Tool, set};
-use crate::perf::words::Words;
+use clap::Arg;
 use sstable::Version;
 
 /// What to measure.
@@ -39,62 +40,60 @@ pub(crate) struct Options {
     pub(crate) plan: Plan,
 }
 
-const USAGE: &str = "\
-usage: nereid perf-simple-query [OPTIONS]
-  --partitions N           partitions of the data set [10000]
-  --write | --delete | --counters      instead of reads
-  --collection N           a map column with N cells per row [0]
-  --duration N             samples of one second [5]
-  --operations-per-shard N a sample is so many operations instead
-  --warm-up N              operations of each shard before the first sample [0]
-  --concurrency N          workers per shard [100]
-  --query-single-key       always the first key
-  --flush                  flush memtables before the test
-  --memtable-partitions N  flush after every N partitions while populating
-  --shard-aware 0|1        each shard takes keys of its own [1]
-  --enable-index-cache 0|1 [1]
-  --enable-cache 0|1       the row cache [1]
-  --sstable-format F       me or ms
-  --bypass-cache           SELECT .. BYPASS CACHE
-  --timeout D              USING TIMEOUT D
-  --stop-on-error 0|1      end at the first error [1]
-  --tablets                the keyspace has tablets
-  --initial-tablets N      so many [128]
-  --role NAME              as a role that was granted SELECT and MODIFY on the table, with
-                           permissions that count
-  --consistency-level L    [QUORUM]
-  --json-result FILE       write the result there too
-and the options of the server: -c N shards, -m SIZE memory, --default-log-level, ...";
-
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-simple-query";
+    const ABOUT: &'static str = "Measures reads and writes of single rows, in process";
     const PREFERRED: &'static [(&'static str, &'static str)] =
         &[("smp", "1"), ("unsafe_bypass_fsync", "1"), ("commitlog_sync", "periodic")];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        let role = words.text("role")?.filter(|name| !name.is_empty());
-        refuse_unable(words, role.as_deref())?;
-        let counters = words.flag("counters");
-        let has_tablets = words.flag("tablets");
-        let initial_tablets = words.number("initial-tablets")?.unwrap_or(128);
+    fn args() -> Vec<Arg> {
+        let mut args = vec![
+            number("partitions", "10000", "Partitions of the data set"),
+            flag("write", "Write instead of reading"),
+            flag("delete", "Delete instead of reading"),
+            flag("counters", "Use a table of counters"),
+            number("collection", "0", "Cells of a map in each row; 0: no map"),
+            flag("query-single-key", "Always take the first key"),
+            flag("flush", "Flush memtables before the test"),
+            optional("memtable-partitions", "Flush after every N partitions while populating"),
+            truth("shard-aware", "1", "Each shard takes keys that it owns"),
+            truth("enable-index-cache", "1", "Cache indexes of SSTables"),
+            truth("enable-cache", "1", "Use the row cache"),
+            crate::perf::format(),
+            flag("bypass-cache", "SELECT .. BYPASS CACHE"),
+            text("timeout", "DURATION", "USING TIMEOUT").default_value(""),
+            flag("tablets", "Make the keyspace with tablets"),
+            number("initial-tablets", "128", "Tablets of the table"),
+            text("role", "NAME", "Run as a role that was granted SELECT and MODIFY"),
+            text("consistency-level", "LEVEL", "Consistency level").default_value("QUORUM"),
+            truth("strongly-consistent-tables", "0", "").hide(true),
+            text("sstable-summary-ratio", "RATIO", "").hide(true),
+        ];
+        args.extend(Plan::args());
+        args
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
+        refuse_unable(given)?;
+        let counters = given.flag("counters");
         Ok(Options {
-            operation: operation(words.flag("write"), words.flag("delete"), counters)?,
+            operation: operation(given.flag("write"), given.flag("delete"), counters)?,
             counters,
-            partitions: words.number("partitions")?.unwrap_or(10_000).max(1),
-            collection: words.number("collection")?.unwrap_or(0),
-            single_key: words.flag("query-single-key"),
-            shard_aware: words.truth("shard-aware", true)?,
-            flush: words.flag("flush"),
-            memtable_partitions: words.number("memtable-partitions")?.filter(|count| 0 < *count),
-            bypass_cache: words.flag("bypass-cache"),
-            timeout: words.text("timeout")?.unwrap_or_default(),
-            tablets: has_tablets.then_some(initial_tablets),
-            consistency: consistency(words)?,
-            enable_cache: words.truth("enable-cache", true)?,
-            enable_index_cache: words.truth("enable-index-cache", true)?,
-            version: crate::perf::writable(words)?,
-            role,
-            plan: Plan::take(words)?,
+            partitions: given.number("partitions").max(1),
+            collection: given.number("collection"),
+            single_key: given.flag("query-single-key"),
+            shard_aware: given.truth("shard-aware"),
+            flush: given.flag("flush"),
+            memtable_partitions: given.optional("memtable-partitions").filter(|n| 0 < *n),
+            bypass_cache: given.flag("bypass-cache"),
+            timeout: given.text("timeout").unwrap_or_default().to_owned(),
+            tablets: given.flag("tablets").then(|| given.number("initial-tablets")),
+            consistency: consistency(given)?,
+            enable_cache: given.truth("enable-cache"),
+            enable_index_cache: given.truth("enable-index-cache"),
+            version: crate::perf::writable(given),
+            role: given.text("role").filter(|name| !name.is_empty()).map(str::to_owned),
+            plan: Plan::take(given),
         })
     }
 
@@ -106,8 +105,9 @@ impl Tool for Options {
             set(node, "cache_index_pages", "0")?;
             set(node, "index_cache_fraction", "0")?;
         }
-        if self.role.is_some() {
-            set(node, "authorizer", "CassandraAuthorizer")?;
+        match self.role {
+            Some(_) => set(node, "authorizer", "CassandraAuthorizer")?,
+            None => refuse_audit(node)?,
         }
         match self.version {
             Some(version) => set(node, "sstable_format", version.name()),
@@ -155,8 +155,8 @@ fn operation(write: bool, delete: bool, counters: bool) -> Result<Operation, Str
     }
 }
 
-fn consistency(words: &mut Words) -> Result<replication::Consistency, String> {
-    let level = words.text("consistency-level")?.unwrap_or("QUORUM".to_string());
+fn consistency(given: &Given) -> Result<replication::Consistency, String> {
+    let level = given.text("consistency-level").unwrap_or_default();
     let all = (0..=10).filter_map(replication::Consistency::from_wire);
     let found = all.into_iter().find(|known| known.name() == level);
     found.ok_or(format!("--consistency-level: no such level: {level}"))
@@ -165,31 +165,35 @@ fn consistency(words: &mut Words) -> Result<replication::Consistency, String> {
 /// Options of audit.
 const AUDIT: [&str; 7] = [
     "audit",
-    "audit-keyspaces",
-    "audit-tables",
-    "audit-categories",
-    "audit-rules",
-    "audit-unix-socket-path",
-    "audit-syslog-write-buffer-size",
+    "audit_keyspaces",
+    "audit_tables",
+    "audit_categories",
+    "audit_rules",
+    "audit_unix_socket_path",
+    "audit_syslog_write_buffer_size",
 ];
 
 /// Refuses options of runs that others publish whose measurement would not be the one asked for.
-fn refuse_unable(words: &mut Words, role: Option<&str>) -> Result<(), String> {
-    if words.truth("strongly-consistent-tables", false)? {
+fn refuse_unable(given: &Given) -> Result<(), String> {
+    if given.truth("strongly-consistent-tables") {
         return Err("--strongly-consistent-tables: there are no such tables yet".to_string());
     }
-    if words.text("sstable-summary-ratio")?.is_some() {
+    if given.text("sstable-summary-ratio").is_some() {
         return Err("--sstable-summary-ratio: the ratio is fixed".to_string());
     }
-    // With a role they are the node's.
-    for name in AUDIT.into_iter().filter(|_| role.is_none()) {
-        if words.text(name)?.is_some_and(|value| !matches!(&*value, "" | "none")) {
-            return Err(format!(
-                "--{name}: what the node does for itself is not written down; give a --role"
-            ));
-        }
-    }
     Ok(())
+}
+
+/// Without a role nothing that the tool does is audited.
+fn refuse_audit(node: &Values) -> Result<(), String> {
+    let given = AUDIT.into_iter().find(|name| {
+        let is_set = node.source(name) == Source::CommandLine;
+        is_set && !matches!(node.text(name), "" | "none")
+    });
+    given.map_or(Ok(()), |name| {
+        let name = name.replace('_', "-");
+        Err(format!("--{name}: what the node does for itself is not audited; give a --role"))
+    })
 }
 
 #[cfg(test)]
@@ -224,14 +228,14 @@ mod tests {
     #[test]
     fn refusals() {
         check_refusals::<Options>(&[
-            ("--partitions many", "--partitions: not a number: many"),
+            ("--partitions many", "invalid value 'many' for '--partitions <N>'"),
             ("--write --delete", "exclude each other"),
             ("--consistency-level SOME", "no such level: SOME"),
             ("--strongly-consistent-tables", "no such tables"),
             ("--sstable-summary-ratio 0.01", "fixed"),
             ("--audit table", "--audit: what the node does for itself"),
             ("--audit-categories=DML", "--audit-categories: what the node"),
-            ("--sstable-format ka", "cannot be written"),
+            ("--sstable-format ka", "invalid value 'ka' for '--sstable-format <VERSION>'"),
             ("--nonsense 1", "unknown option --nonsense"),
         ]);
     }

@@ -1,30 +1,10 @@
 //! The command line of `perf-sstable`.
 
+use crate::perf::given::{Given, flag, number, ranged, text, word};
 use crate::perf::tool::{Bench, Tool};
-use crate::perf::words::Words;
+use clap::Arg;
 use sstable::Version;
 use std::path::{Path, PathBuf};
-
-pub(crate) const USAGE: &str = "\
-usage: nereid perf-sstable [OPTIONS]
-  --mode MODE            sequential_read, index_read, write, compaction, index_write,
-                         full_scan_streaming or partitioned_streaming [index_write]
-  --partitions N         [5000000]
-  --key_size N           bytes [128]
-  --num_columns N        [5]
-  --column_size N        bytes [64]
-  --buffer_size KB       of reads; the reader chooses, so only the default is taken [64]
-  --parallelism N        operations at once on each shard [1]
-  --iterations N         [30]
-  --sstables N           inputs of a compaction [1]
-  --compaction-strategy S
-  --timestamp-range N    write times are uniform in [-N, N] [0]
-  --testdir DIR          [a temporary folder]
-  --sstable-format F     me or ms
-  --with-compression     LZ4
-  --rows N               of a partition; with more than one there is a clustering column [1]
-  --compressible         values of few distinct words instead of random bytes
-and the options of the server: -c N shards, --default-log-level, ...";
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +50,8 @@ pub(crate) struct Options {
 }
 
 impl Tool for Options {
-    const USAGE: &'static str = USAGE;
+    const NAME: &'static str = "perf-sstable";
+    const ABOUT: &'static str = "Measures writing, reading and compacting SSTables";
     const PREFERRED: &'static [(&'static str, &'static str)] = &[
         ("smp", "1"),
         ("unsafe_bypass_fsync", "1"),
@@ -78,27 +59,48 @@ impl Tool for Options {
         ("blocked_reactor_notify_ms", "-1"),
     ];
 
-    fn take(words: &mut Words) -> Result<Options, String> {
-        let mode = mode(words)?;
-        let buffer: u64 = words.number("buffer-size")?.unwrap_or(64);
-        if buffer != 64 {
+    fn args() -> Vec<Arg> {
+        vec![
+            word("mode", "index_write", MODES.map(|(name, _)| name), "What is measured"),
+            number("partitions", "5000000", "Partitions of an SSTable"),
+            number("key_size", "128", "Bytes of a key"),
+            ranged("num_columns", "5", (0, 1000), "Columns of a row"),
+            number("column_size", "64", "Bytes of a value"),
+            number("buffer_size", "64", "KiB of reads; the reader chooses: only the default"),
+            number("parallelism", "1", "Operations at once on each shard"),
+            number("iterations", "30", "How often"),
+            number("sstables", "1", "Inputs of a compaction"),
+            text("compaction-strategy", "CLASS", "Only SizeTieredCompactionStrategy"),
+            number("timestamp-range", "0", "Write times are uniform in [-N, N]"),
+            text("testdir", "DIR", "Folder of the files; by default a temporary one"),
+            crate::perf::format(),
+            flag("with-compression", "Compress with LZ4"),
+            number("rows", "1", "Rows of a partition; several: with a clustering column"),
+            flag("compressible", "Values of few distinct words instead of random bytes"),
+        ]
+    }
+
+    fn take(given: &Given) -> Result<Options, String> {
+        let mode = mode(given);
+        if given.number("buffer_size") != 64 {
             return Err("--buffer_size: the reader chooses the size of its reads".to_string());
         }
+        let rows = u32::try_from(given.number("rows").max(1));
         let options = Options {
             mode,
-            partitions: words.number("partitions")?.unwrap_or(5_000_000),
-            key_bytes: words.number("key-size")?.unwrap_or(128),
-            columns: if mode == Mode::IndexWrite { 0 } else { columns(words)? },
-            column_bytes: words.number("column-size")?.unwrap_or(64),
-            parallelism: words.number("parallelism")?.unwrap_or(1).max(1),
-            iterations: words.number("iterations")?.unwrap_or(30).max(1),
-            sstables: inputs(words, mode)?,
-            timestamps: words.number("timestamp-range")?.unwrap_or(0),
-            folder: words.text("testdir")?.map(PathBuf::from),
-            version: crate::perf::writable(words)?,
-            compressed: words.flag("with-compression"),
-            compressible: words.flag("compressible"),
-            rows: words.number("rows")?.unwrap_or(1).max(1),
+            partitions: given.number("partitions"),
+            key_bytes: given.count("key_size"),
+            columns: if mode == Mode::IndexWrite { 0 } else { given.count("num_columns") },
+            column_bytes: given.count("column_size"),
+            parallelism: given.number("parallelism").max(1),
+            iterations: given.number("iterations").max(1),
+            sstables: inputs(given, mode)?,
+            timestamps: given.number("timestamp-range"),
+            folder: given.path("testdir"),
+            version: crate::perf::writable(given),
+            compressed: given.flag("with-compression"),
+            compressible: given.flag("compressible"),
+            rows: rows.map_err(|_| "--rows: too many".to_string())?,
         };
         let keys_max = 256u64.saturating_pow(options.key_bytes.min(7) as u32);
         if options.partitions == 0 || keys_max < options.partitions * 2 {
@@ -119,24 +121,19 @@ impl Tool for Options {
     }
 }
 
-fn mode(words: &mut Words) -> Result<Mode, String> {
-    let Some(name) = words.text("mode")? else { return Ok(Mode::IndexWrite) };
+fn mode(given: &Given) -> Mode {
+    let name = given.text("mode").unwrap_or_default();
     let found = MODES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, mode)| *mode).ok_or(format!("--mode: there is no {name}"))
-}
-
-fn columns(words: &mut Words) -> Result<usize, String> {
-    let columns = words.number("num-columns")?.unwrap_or(5);
-    if 1000 < columns { Err("--num_columns: at most 1000".to_string()) } else { Ok(columns) }
+    found.map_or(Mode::IndexWrite, |(_, mode)| *mode)
 }
 
 /// The inputs of a compaction; refuses strategies that would not decide about them.
-fn inputs(words: &mut Words, mode: Mode) -> Result<usize, String> {
-    let strategy = words.text("compaction-strategy")?;
+fn inputs(given: &Given, mode: Mode) -> Result<usize, String> {
+    let strategy = given.text("compaction-strategy");
     if let Some(name) = strategy.filter(|name| !name.ends_with("SizeTieredCompactionStrategy")) {
         return Err(format!("--compaction-strategy: there is no {name} yet"));
     }
-    let count = words.number("sstables")?.unwrap_or(1).max(1);
+    let count = given.count("sstables").max(1);
     match mode {
         Mode::Compaction => Ok(count),
         _ if count == 1 => Ok(1),
@@ -169,12 +166,12 @@ mod tests {
     #[test]
     fn refusals() {
         check_refusals::<Options>(&[
-            ("--mode other", "there is no other"),
+            ("--mode other", "invalid value 'other' for '--mode <WORD>'"),
             ("--mode write --sstables 2", "compaction alone"),
             ("--buffer_size 128", "chooses"),
             ("--compaction-strategy LeveledCompactionStrategy", "no LeveledCompaction"),
             ("--key_size 1", "as many keys"),
-            ("--sstable-format mc", "cannot be written"),
+            ("--sstable-format mc", "invalid value 'mc' for '--sstable-format <VERSION>'"),
         ]);
     }
 }

@@ -11,14 +11,7 @@ use std::process::ExitCode;
 const ADDRESSES: [&str; 4] = ["listen_address", "rpc_address", "api_address", "prometheus_address"];
 
 /// Runs the operation.
-pub(super) fn main(words: &[String]) -> ExitCode {
-    let read = match super::read(words) {
-        Ok(read) => read,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+pub(super) fn main(read: &Read) -> ExitCode {
     let faults = match read.faults.is_empty() {
         true => faults(&read.values),
         false => read.faults.clone(),
@@ -31,7 +24,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
         let facts = facts(Path::new(read.values.text("workdir")), &addresses, &[]);
         warnings.extend(suspicions(&read.values, &facts));
     }
-    print!("{}", report(&read, &faults, &warnings));
+    crate::tools::show(&report(read, &faults, &warnings));
     ExitCode::from(u8::from(!faults.is_empty()))
 }
 
@@ -84,7 +77,7 @@ fn note(values: &Values, name: &str, text: &str) -> Note {
 /// Options that were given and that nothing depends on.
 fn idle(values: &Values) -> Vec<Note> {
     let given = rows().filter(|row| row.is_idle && values.source(row.name) != Source::Default);
-    given.map(|row| note(values, row.name, "it has no effect in this version")).collect()
+    given.map(|row| note(values, row.name, "no effect in this version")).collect()
 }
 
 /// What a node would start with, and is seldom meant.
@@ -92,7 +85,7 @@ fn suspicions(values: &Values, facts: &Facts) -> Vec<Note> {
     let mut found = Vec::new();
     let mut warn = |name: &str, text: String| found.push(note(values, name, &text));
     if ["tmpfs", "ramfs"].contains(&facts.file_system.as_str()) {
-        let text = format!("{} is in memory: data goes when the machine stops", facts.folder);
+        let text = format!("{} is in memory: data is lost when the machine stops", facts.folder);
         warn("workdir", text);
     }
     if ["nfs", "nfs4", "cifs", "fuse"].contains(&facts.file_system.as_str()) {
@@ -103,17 +96,17 @@ fn suspicions(values: &Values, facts: &Facts) -> Vec<Note> {
         && facts.memory_bytes < bytes
     {
         let has = facts.memory_bytes >> 20;
-        warn("memory", format!("{} MiB, and the machine has {has}", bytes >> 20));
+        warn("memory", format!("{} MiB, but the machine has {has}", bytes >> 20));
     }
     if 0 < facts.cores && facts.cores < values.integer("smp") as u64 {
         let (smp, cores) = (values.integer("smp"), facts.cores);
-        warn("smp", format!("{smp} shards, and the machine has {cores} cores"));
+        warn("smp", format!("{smp} shards, but the machine has {cores} cores"));
     }
     for name in ADDRESSES {
         if let Ok(address) = values.text(name).parse()
             && facts.foreign.contains(&address)
         {
-            warn(name, format!("{address} is no address of this machine"));
+            warn(name, format!("{address} is not an address of this machine"));
         }
     }
     if values.flag("unsafe_bypass_fsync") {
@@ -133,7 +126,7 @@ fn open_doors(values: &Values) -> Vec<(&'static str, String)> {
     };
     let mut found = Vec::new();
     if is_open("api_address") && !values.text("api_port").is_empty() {
-        let text = "the REST API lets in whoever reaches it; keep it on a loopback or management \
+        let text = "the REST API has no authentication; keep it on a loopback or management \
                     address";
         found.push(("api_address", text.to_owned()));
     }
@@ -196,14 +189,14 @@ mod tests {
             assert_eq!(said(&suspicions(&values(text), facts)), expected, "{text}");
         };
         check("", &disk, &[]);
-        let tmpfs = " option workdir: /data is in memory: data goes when the machine stops";
+        let tmpfs = " option workdir: /data is in memory: data is lost when the machine stops";
         check("", &facts, &[tmpfs]);
-        check("memory: 8G\n", &disk, &["1:1: option memory: 8192 MiB, and the machine has 4096"]);
-        check("smp: 8\n", &disk, &["1:1: option smp: 8 shards, and the machine has 4 cores"]);
+        check("memory: 8G\n", &disk, &["1:1: option memory: 8192 MiB, but the machine has 4096"]);
+        check("smp: 8\n", &disk, &["1:1: option smp: 8 shards, but the machine has 4 cores"]);
         check(
             "listen_address: 10.0.0.8\n",
             &disk,
-            &["1:1: option listen_address: 10.0.0.8 is no address of this machine"],
+            &["1:1: option listen_address: 10.0.0.8 is not an address of this machine"],
         );
         check("listen_address: 10.0.0.7\n", &disk, &[]);
         check(
@@ -212,7 +205,7 @@ mod tests {
             &[" option authenticator: AllowAllAuthenticator lets in whoever reaches rpc_address"],
         );
         let idle = said(&idle(&values("storage_port: 7\nnum_tokens: 3\n")));
-        assert_eq!(idle, ["1:1: option storage_port: it has no effect in this version"]);
+        assert_eq!(idle, ["1:1: option storage_port: no effect in this version"]);
     }
 
     #[test]

@@ -6,34 +6,37 @@ const HEAD: &str = "\
 # Options
 
 Every option may stand in the options file as `name: value` and on the command line as
-`--name-with-dashes value` (or `=value`); what the command line says goes first. A list is a YAML
-list, or one text with commas; on the command line the option is repeated. A map is a YAML map, or
+`--name-with-dashes value` (or `=value`); the command line takes precedence. A list is a YAML list,
+or one text with commas; on the command line the option is repeated. A map is a YAML map, or
 `--option key=value` repeated. Booleans are 0, 1, true, false, yes, no, on, off. Sizes are bytes, or
-have one of the letters K, M, G, T.
+have one of the suffixes K, M, G, T. `nereid --help` lists the options that have an effect,
+`nereid --help-all` all of them.
 
-The options file is the one that `--options-file` names, else `$SCYLLA_CONF/scylla.yaml`,
-`$SCYLLA_HOME/conf/scylla.yaml`, `conf/scylla.yaml`. An unknown name, a value of another kind, a
-name that stands twice and values that contradict each other stop the start; each is told with its
-line and column. `nereid config check FILE` tells the same without a node, and warns of what is
-seldom meant. `nereid config show --changed` prints what was given, and by whom.
+The options file is the one that `--options-file` names; without it, the first of these that exists:
+`nereid.yaml`, then `scylla.yaml`, in `$NEREID_CONF`, `$SCYLLA_CONF`, `$SCYLLA_HOME/conf` and
+`conf`; then `nereid.yaml` in the current directory. A node does not start if the file has an
+unknown or duplicate name, a value of the wrong type, or values that contradict each other; each
+error is reported with its line and column. `nereid config check FILE` reports the same without a
+node, and warns of settings that are probably mistakes. `nereid config show --changed` prints the
+options that were set, and where.
 
-**live**: it changes while the node runs, by `UPDATE system.config SET value = '..' WHERE name =
-'..'`, by the REST API, or by SIGHUP, at which the file is read again: what has changed in it since
-it was last read is set, what has gone from it gets its default back, and what the command line
-gave stays. A file with a fault changes nothing. `system.config` shows the value of every option
-and its source: `default`, `config` (the file), `cli`, `cql`, `api` or `internal` (the node has
-derived it from others).
+**live**: the option can be changed while the node runs: by `UPDATE system.config SET value = '..'
+WHERE name = '..'`, by the REST API, or in the file, which the node reads again on SIGHUP. On
+SIGHUP, options that were changed in the file are set, options that were removed from it return to
+their defaults, and options of the command line stay. A file with an error changes nothing.
+`system.config` shows the value of every option and its source: `default`, `config` (the file),
+`cli`, `cql`, `api` or `internal` (derived from other options).
 
-**no effect yet**: the option is known, checked, stored and shown, and nothing depends on it. A
-node names those that were given in a line of its log.
+**no effect yet**: the option is accepted, checked, stored and shown, but has no effect. The log
+names such options that were set.
 
-This page is made by `nereid config reference`.
+This page is generated: `nereid config reference > docs/options.md`.
 ";
 
 const LEGACY_HEAD: &str = "
 ## Names that are accepted and ignored
 
-Of Cassandra, and of releases long gone. Each gives a warning at the start.
+Options of Cassandra, and of old releases of ScyllaDB. Each gives a warning at startup.
 ";
 
 /// The whole page.
@@ -41,7 +44,7 @@ pub(super) fn page() -> String {
     let mut out = HEAD.to_owned();
     for group in GROUPS {
         out.push_str(&format!("\n## {}\n\n", group.name));
-        out.push_str("| option | value | default | what it is for |\n|---|---|---|---|\n");
+        out.push_str("| option | value | default | description |\n|---|---|---|---|\n");
         group.rows.iter().for_each(|row| out.push_str(&line(row)));
     }
     out.push_str(LEGACY_HEAD);
@@ -60,8 +63,8 @@ fn line(row: &OptionRow) -> String {
     let marks = [
         (row.is_live, "**live**"),
         (row.is_idle, "**no effect yet**"),
-        (row.is_of_line, "on the command line alone"),
-        (row.is_secret, "never shown"),
+        (row.is_of_line, "command line only"),
+        (row.is_secret, "value is never shown"),
     ];
     for (_, mark) in marks.iter().filter(|(is_so, _)| *is_so) {
         about.push_str(&format!("; {mark}"));

@@ -6,37 +6,31 @@ use crate::options::{Source, Values, rows};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
+/// What is printed, and how.
+pub(super) struct Form {
+    pub(super) json: bool,
+    /// Whether options are shown that nobody has set.
+    pub(super) all: bool,
+}
+
 /// Runs the operation.
-pub(super) fn main(words: &[String]) -> ExitCode {
-    let is_own = |word: &&String| matches!(word.as_str(), "--changed" | "--json");
-    let (own, rest): (Vec<&String>, Vec<&String>) = words.iter().partition(is_own);
-    let has = |name: &str| own.iter().any(|word| word.as_str() == name);
-    let rest: Vec<String> = rest.into_iter().cloned().collect();
-    let mut read: Read = match super::read(&rest) {
-        Ok(read) => read,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+pub(super) fn main(mut read: Read, form: Form) -> ExitCode {
     if !read.faults.is_empty() {
         read.faults.iter().for_each(|fault| eprintln!("{}", read.line(fault)));
         return ExitCode::from(1);
     }
     node::name_data_dir(&mut read.values);
-    let shown = shown(&read.values, has("--changed"));
-    if has("--json") {
-        println!("{:#}", Value::Array(shown));
-    } else {
-        print!("{}", lines(&shown));
-    }
-    ExitCode::SUCCESS
+    let shown = shown(&read.values, form.all);
+    crate::tools::show(&match form.json {
+        true => format!("{:#}", Value::Array(shown)),
+        false => lines(&shown),
+    })
 }
 
-fn shown(values: &Values, only_changed: bool) -> Vec<Value> {
+fn shown(values: &Values, all: bool) -> Vec<Value> {
     let wanted = rows().filter(|row| {
         let source = values.source(row.name);
-        !only_changed || matches!(source, Source::File | Source::CommandLine)
+        all || matches!(source, Source::File | Source::CommandLine)
     });
     let shown = wanted.map(|row| {
         json!({
@@ -71,7 +65,7 @@ mod tests {
         let expected = "num_tokens                      config    4\n\
                         rpc_address                     cli       \"10.0.0.1\"\n\
                         auth_superuser_salted_password  config    \"***\"\n";
-        assert_eq!(lines(&shown(&values, true)), expected);
-        assert_eq!(shown(&values, false).len(), rows().count());
+        assert_eq!(lines(&shown(&values, false)), expected);
+        assert_eq!(shown(&values, true).len(), rows().count());
     }
 }

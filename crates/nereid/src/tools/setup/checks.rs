@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What the node is to have.
+/// What the node wants.
 #[derive(Clone, Debug)]
 pub(super) struct Wants {
     pub(super) shards: u64,
@@ -110,7 +110,7 @@ fn memory(facts: &Facts, wants: &Wants) -> Finding {
     let (has, wanted) = (facts.memory_bytes / MIB, wants.memory_bytes / MIB);
     let shard = wanted / wants.shards.max(1);
     if has != 0 && has < wanted {
-        let text = format!("the node is to have {wanted} MiB, the machine has {has}");
+        let text = format!("the node wants {wanted} MiB, the machine has {has}");
         return wrong(check, text, format!("nereid --memory {}M", has / 10 * 8));
     }
     if facts.cores != 0 && facts.cores < wants.shards {
@@ -118,7 +118,8 @@ fn memory(facts: &Facts, wants: &Wants) -> Finding {
         return poor(check, text, format!("nereid --smp {}", facts.cores));
     }
     if shard < 512 {
-        let text = format!("{shard} MiB for each of {} shards; 1024 are good", wants.shards);
+        let text =
+            format!("{shard} MiB for each of {} shards; at least 1024 recommended", wants.shards);
         return poor(check, text, format!("nereid --smp {}", (wanted / 1024).max(1)));
     }
     fine(check, format!("{wanted} MiB of {has} for {} shards", wants.shards))
@@ -129,14 +130,14 @@ fn folder(facts: &Facts) -> Finding {
     let Facts { folder, existing, .. } = facts;
     match (facts.is_writable, folder == existing) {
         (true, true) => fine(check, folder.clone()),
-        (true, false) => fine(check, format!("{folder} can be made")),
+        (true, false) => fine(check, format!("{folder} can be created")),
         (false, true) => {
             let mend = format!("chown -R nereid:nereid {folder}");
             wrong(check, format!("{folder} cannot be written"), mend)
         }
         (false, false) => {
             let mend = format!("install -d -o nereid -g nereid -m 750 {folder}");
-            wrong(check, format!("{folder} cannot be made in {existing}"), mend)
+            wrong(check, format!("{folder} cannot be created in {existing}"), mend)
         }
     }
 }
@@ -148,12 +149,14 @@ fn file_system(facts: &Facts) -> Finding {
     let mend =
         format!("mkfs.xfs /dev/{device}  # this erases it; then mount it at {}", facts.folder);
     match kind {
-        "tmpfs" | "ramfs" => wrong(check, format!("{kind}: data goes with the machine"), mend),
+        "tmpfs" | "ramfs" => {
+            wrong(check, format!("{kind}: data is lost when the machine stops"), mend)
+        }
         "nfs" | "nfs4" | "cifs" | "smb3" => {
             wrong(check, format!("{kind}: a local disk is needed"), mend)
         }
         "overlay" => {
-            let text = "overlay: data goes with the container";
+            let text = "overlay: data is lost with the container";
             wrong(check, text, format!("docker run -v nereid:{} ..", facts.folder))
         }
         "xfs" | "ext4" | "" => fine(check, if kind.is_empty() { "unknown" } else { kind }),
@@ -167,7 +170,7 @@ fn free_space(facts: &Facts) -> Finding {
     let mend = format!("du -xh --max-depth=2 {} | sort -h | tail", facts.existing);
     match facts.free_bytes {
         0..GIB => wrong(check, format!("{} MiB", facts.free_bytes / MIB), mend),
-        free if free < 20 * GIB => poor(check, format!("{gib} GiB; merges need room"), mend),
+        free if free < 20 * GIB => poor(check, format!("{gib} GiB; compaction needs space"), mend),
         _ => fine(check, format!("{gib} GiB")),
     }
 }
@@ -176,10 +179,12 @@ fn files(facts: &Facts) -> Finding {
     let check = "open files";
     let mend = "echo 'nereid - nofile 800000' > /etc/security/limits.d/nereid.conf";
     match facts.files {
-        None => fine(check, "any number"),
+        None => fine(check, "unlimited"),
         Some(count @ 200_000..) => fine(check, count.to_string()),
-        Some(count @ 10_000..) => poor(check, format!("{count}; 200000 are good"), mend),
-        Some(count) => wrong(check, format!("{count}; 200000 are good"), mend),
+        Some(count @ 10_000..) => {
+            poor(check, format!("{count}; at least 200000 recommended"), mend)
+        }
+        Some(count) => wrong(check, format!("{count}; at least 200000 recommended"), mend),
     }
 }
 
@@ -194,7 +199,7 @@ fn locked(facts: &Facts, wants: &Wants) -> Finding {
             poor(check, format!("{} KiB; io_uring needs {}", bytes / 1024, needed / 1024), mend)
         }
         Some(bytes) => fine(check, format!("{} KiB", bytes / 1024)),
-        None => fine(check, "any number"),
+        None => fine(check, "unlimited"),
     }
 }
 
@@ -202,7 +207,7 @@ fn locked(facts: &Facts, wants: &Wants) -> Finding {
 fn at_least(check: &'static str, found: Option<u64>, least: u64, key: &str) -> Finding {
     match found {
         Some(value) if value < least => {
-            let text = format!("{key} is {value}; {least} is good");
+            let text = format!("{key} is {value}; at least {least} recommended");
             poor(check, text, format!("sysctl -w {key}={least}"))
         }
         Some(value) => fine(check, format!("{key} is {value}")),
@@ -215,7 +220,7 @@ fn map_count(facts: &Facts) -> Finding {
 }
 
 fn backlog(facts: &Facts) -> Finding {
-    at_least("connections that wait", facts.backlog, 1024, "net.core.somaxconn")
+    at_least("listen backlog", facts.backlog, 1024, "net.core.somaxconn")
 }
 
 /// Requests to the disk: by io_uring, or by the kernel's older interface.
@@ -226,7 +231,7 @@ fn requests(facts: &Facts, wants: &Wants) -> Vec<Finding> {
         None if release(&facts.kernel).is_some_and(|version| (5, 15) <= version) => {
             fine(check, "allowed")
         }
-        None => fine(check, "unknown; epoll is used where there is none"),
+        None => fine(check, "unknown; epoll is used if it is not available"),
         Some(level) => {
             let text = format!("kernel.io_uring_disabled is {level}; epoll is used instead");
             poor(check, text, "sysctl -w kernel.io_uring_disabled=0")
@@ -253,7 +258,7 @@ fn swap(facts: &Facts) -> Finding {
         (0, _) => {
             let mend = "fallocate -l 4G /swapfile && chmod 600 /swapfile && mkswap /swapfile && \
                         swapon /swapfile";
-            poor(check, "none: the system ends processes when memory is short", mend)
+            poor(check, "none: the kernel kills processes when memory runs out", mend)
         }
         (_, Some(value @ 11..)) => {
             let text = format!("{gib} GiB, and vm.swappiness is {value}");
@@ -267,7 +272,7 @@ fn huge_pages(facts: &Facts) -> Finding {
     let check = "transparent huge pages";
     let mend = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
     match facts.huge_pages.as_str() {
-        "always" => poor(check, "always: pauses, and memory that is not given back", mend),
+        "always" => poor(check, "always: latency spikes, and memory that is not returned", mend),
         "" => fine(check, "unknown"),
         word => fine(check, word),
     }
@@ -282,7 +287,7 @@ fn clock(facts: &Facts) -> Finding {
     match better {
         _ if fast.contains(&now) => fine(check, now),
         Some(name) => {
-            let text = format!("{now}: slow to read; {name} is there");
+            let text = format!("{now}: slow to read; {name} is available");
             poor(check, text, format!("echo {name} > {folder}"))
         }
         None if now.is_empty() => fine(check, "unknown"),
@@ -298,7 +303,7 @@ fn governor(facts: &Facts) -> Finding {
             let mend = "cpupower frequency-set -g performance";
             poor(check, format!("governor {word}: cores are slow at first"), mend)
         }
-        None if facts.governors.is_empty() => fine(check, "its speed is not ours to set"),
+        None if facts.governors.is_empty() => fine(check, "not configurable"),
         None => fine(check, "governor performance"),
     }
 }
@@ -332,7 +337,7 @@ fn addresses(facts: &Facts) -> Vec<Finding> {
     foreign.dedup();
     let found = foreign.into_iter().map(|address| {
         let mend = "ip -brief address  # one of these";
-        wrong("address", format!("{address} is no address of this machine"), mend)
+        wrong("address", format!("{address} is not an address of this machine"), mend)
     });
     found.collect()
 }
@@ -427,7 +432,8 @@ mod tests {
         );
         check(
             |it| it.files = Some(1024),
-            &["wrong open files: 1024; 200000 are good => echo 'nereid - nofile 800000' > \
+            &["wrong open files: 1024; at least 200000 recommended => echo 'nereid - nofile \
+                 800000' > \
                /etc/security/limits.d/nereid.conf"],
         );
         check(|it| it.files = None, &[]);
@@ -443,12 +449,14 @@ mod tests {
         check(|it| it.locked_bytes = Some(65_536), &[]);
         check(
             |it| it.map_count = Some(65_530),
-            &["poor mappings: vm.max_map_count is 65530; 262144 is good => sysctl -w \
+            &["poor mappings: vm.max_map_count is 65530; at least 262144 recommended => sysctl \
+                 -w \
                vm.max_map_count=262144"],
         );
         check(
             |it| it.backlog = Some(128),
-            &["poor connections that wait: net.core.somaxconn is 128; 1024 is good => sysctl -w \
+            &["poor listen backlog: net.core.somaxconn is 128; at least 1024 recommended => \
+                 sysctl -w \
                net.core.somaxconn=1024"],
         );
         check(
@@ -467,13 +475,13 @@ mod tests {
     fn memory_and_processor() {
         check(
             |it| it.memory_bytes = 8 * GIB,
-            &["wrong memory: the node is to have 12288 MiB, the machine has 8192 => nereid \
+            &["wrong memory: the node wants 12288 MiB, the machine has 8192 => nereid \
                --memory 6552M"],
         );
         check(|it| it.cores = 2, &["poor memory: 4 shards on 2 cores => nereid --smp 2"]);
         check(
             |it| it.swap_bytes = 0,
-            &["poor swap: none: the system ends processes when memory is short => fallocate \
+            &["poor swap: none: the kernel kills processes when memory runs out => fallocate \
                -l 4G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile"],
         );
         check(
@@ -482,12 +490,13 @@ mod tests {
         );
         check(
             |it| it.huge_pages = "always".to_owned(),
-            &["poor transparent huge pages: always: pauses, and memory that is not given back => \
+            &["poor transparent huge pages: always: latency spikes, and memory that is not \
+                 returned => \
                echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"],
         );
         check(
             |it| it.clock_source = "hpet".to_owned(),
-            &["poor clock source: hpet: slow to read; tsc is there => echo tsc > \
+            &["poor clock source: hpet: slow to read; tsc is available => echo tsc > \
                /sys/devices/system/clocksource/clocksource0/current_clocksource"],
         );
         check(
@@ -507,14 +516,15 @@ mod tests {
         );
         check(
             |it| (it.is_writable, it.existing) = (false, "/var/lib".to_owned()),
-            &["wrong folder: /var/lib/nereid cannot be made in /var/lib => install -d -o nereid \
+            &["wrong folder: /var/lib/nereid cannot be created in /var/lib => install -d -o \
+                 nereid \
                -g nereid -m 750 /var/lib/nereid"],
         );
         check(|it| it.existing = "/var/lib".to_owned(), &[]);
         let mkfs = "mkfs.xfs /dev/nvme0n1  # this erases it; then mount it at /var/lib/nereid";
         check(
             |it| it.file_system = "tmpfs".to_owned(),
-            &[&format!("wrong file system: tmpfs: data goes with the machine => {mkfs}")],
+            &[&format!("wrong file system: tmpfs: data is lost when the machine stops => {mkfs}")],
         );
         check(
             |it| it.file_system = "btrfs".to_owned(),
@@ -522,7 +532,8 @@ mod tests {
         );
         check(
             |it| it.free_bytes = 5 * GIB,
-            &["poor free space: 5 GiB; merges need room => du -xh --max-depth=2 /var/lib/nereid \
+            &["poor free space: 5 GiB; compaction needs space => du -xh --max-depth=2 \
+                 /var/lib/nereid \
                | sort -h | tail"],
         );
         let scheduler = |it: &mut Facts| {
@@ -549,7 +560,7 @@ mod tests {
                 it.foreign = vec![mine.ip(); 3];
                 it.taken = vec![(mine, "address not available".to_owned())];
             },
-            &["wrong address: 127.0.0.1 is no address of this machine => ip -brief address  \
+            &["wrong address: 127.0.0.1 is not an address of this machine => ip -brief address  \
                # one of these"],
         );
     }

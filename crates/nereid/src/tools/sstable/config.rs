@@ -27,7 +27,7 @@ impl Config {
     pub(crate) async fn read(options: &Options) -> Config {
         let path = match &options.yaml_file {
             Some(path) => Some(path.clone()),
-            None => crate::usual_options_file(),
+            None => crate::options::usual_file(),
         };
         let Some(path) = path else { return Config::default() };
         match read_text(&path).await {

@@ -123,15 +123,15 @@ const SPECS: &[Spec] = &[
         operation: Operation::DumpData,
         name: "dump-data",
         about: "Print the partitions",
-        help: "Prints partitions, rows, cells and tombstones as they stand in the files, expired \
-               and deleted ones included. As JSON: {\"sstables\": {path: [partition, ..]}}.",
+        help: "Prints partitions, rows, cells and tombstones as stored, including expired and \
+               deleted ones. As JSON: {\"sstables\": {path: [partition, ..]}}.",
         options: &["output-format-json", "merge", "partition", "partitions-file"],
     },
     Spec {
         operation: Operation::Dump,
         name: "dump",
         about: "Print several components at once",
-        help: "Prints the components that are named, each as its own operation does: \
+        help: "Prints the named components, each like its own operation: \
                {\"sstables\": {path: {component: ..}}}.",
         options: &["components", "all-components"],
     },
@@ -139,7 +139,7 @@ const SPECS: &[Spec] = &[
         operation: Operation::DumpIndex,
         name: "dump-index",
         about: "Print the keys and positions of the partition index",
-        help: "Prints for each partition its key and where it starts in the uncompressed data.",
+        help: "Prints for each partition its key and its position in the uncompressed data.",
         options: &[],
     },
     Spec {
@@ -154,7 +154,7 @@ const SPECS: &[Spec] = &[
         operation: Operation::DumpStatistics,
         name: "dump-statistics",
         about: "Print the statistics and the serialization header",
-        help: "Prints Statistics.db: what the file says of its data, and its columns and types.",
+        help: "Prints Statistics.db: statistics of the data, columns and types.",
         options: &[],
     },
     Spec {
@@ -162,7 +162,7 @@ const SPECS: &[Spec] = &[
         name: "dump-scylla-metadata",
         about: "Print Scylla.db",
         help: "Prints Scylla.db: token ranges, features, origin, identifiers, large data, schema, \
-               digests. Files of Apache Cassandra have none.",
+               digests. Apache Cassandra writes none.",
         options: &[],
     },
     Spec {
@@ -182,24 +182,25 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Validate,
         name: "validate",
-        about: "Look for damage in data and index",
-        help: "Reads all of each file and checks the order of partitions, rows and range \
-               tombstones, the format of each, and that the index leads to every partition. What \
-               is wrong goes to stderr: file, offset, rule. Exit code 0 whether or not files are \
-               valid: the output tells.",
+        about: "Check data and index for damage",
+        help: "Reads each file completely and checks the order of partitions, rows and range \
+               tombstones, their format, and that the index finds every partition. Errors go to \
+               stderr: file, offset, rule. The exit code is 0 whether or not files are valid: \
+               see the output.",
         options: &[],
     },
     Spec {
         operation: Operation::ValidateChecksums,
         name: "validate-checksums",
-        about: "Compare the data with its checksums and its digest",
-        help: "Reads all of each Data.db and compares the checksum of every chunk, and the digest.",
+        about: "Check the checksums and the digest of the data",
+        help: "Reads each Data.db completely and compares the checksum of every chunk, and the \
+        digest.",
         options: &[],
     },
     Spec {
         operation: Operation::ShardOf,
         name: "shard-of",
-        about: "Tell which shards own the partitions",
+        about: "Print which shards own the partitions",
         help: "Prints the shards that partitions of each file belong to: numbers, by the static \
                sharder, or with --tablets {\"host\", \"shard\"}, by the tablets that the data \
                directory of the file has in system.tablets (as far as it was flushed).",
@@ -208,20 +209,20 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Scrub,
         name: "scrub",
-        about: "Rewrite what is good of damaged files",
-        help: "Rewrites each file such that the order of its partitions and rows is right.\n\n\
+        about: "Rewrite the readable part of damaged files",
+        help: "Rewrites each file with its partitions and rows in order.\n\n\
                abort      stop at the first error\n\
-               skip       leave out what is out of order or cannot be read\n\
-               segregate  put what is out of order into further files, leave out what cannot be \
+               skip       drop what is out of order or cannot be read\n\
+               segregate  write what is out of order to further files, drop what cannot be \
                read\n\
-               validate   write nothing, as the operation validate\n\n\
-               Prints what was written; what is wrong goes to stderr.",
+               validate   write nothing, like the operation validate\n\n\
+               Prints what was written; errors go to stderr.",
         options: &["scrub-mode"],
     },
     Spec {
         operation: Operation::Split,
         name: "split",
-        about: "Divide files at tokens",
+        about: "Split files at tokens",
         help: "Writes the partitions before the first token, from each token on to the next, and \
                from the last on, to a file each.",
         options: &["token", "merge"],
@@ -229,7 +230,7 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Filter,
         name: "filter",
-        about: "Keep or leave out some partitions",
+        about: "Keep or remove some partitions",
         help: "Rewrites each file with only the partitions that are given (--include), or without \
                them (--exclude).",
         options: &["partition", "partitions-file", "include", "exclude", "merge"],
@@ -252,7 +253,7 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Write,
         name: "write",
-        about: "Make an SSTable of JSON or CQL",
+        about: "Write an SSTable from JSON or CQL",
         help: "Writes a new SSTable of what dump-data prints of one: [partition, ..]; or of \
                INSERT, UPDATE and DELETE statements on scylla_sstable.TABLE. Prints its \
                generation.\n\nPartitions must be in order, and the rows of each, unless \
@@ -264,7 +265,7 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Query,
         name: "query",
-        about: "Answer a SELECT from the files",
+        about: "Run a SELECT on the files",
         help: "Answers a CQL query from all files together, as a node would that has nothing else. \
                The keyspace is scylla_sstable; without a query all rows are printed. A schema that \
                comes from the files themselves may name key columns \"$pk0\", \"$ck0\", and the \
@@ -274,13 +275,13 @@ const SPECS: &[Spec] = &[
     Spec {
         operation: Operation::Script,
         name: "script",
-        about: "Run a program in Lua over the partitions",
+        about: "Run a Lua program over the partitions",
         help: "Calls the functions of a program in Lua, as far as it has them, with what the files \
                hold: consume_stream_start(args), consume_sstable_start(sst), \
                consume_partition_start(ps), consume_static_row(sr), consume_clustering_row(cr), \
                consume_range_tombstone_change(rtc), consume_partition_end(), \
-               consume_sstable_end(), consume_stream_end(). One that returns false has had enough \
-               of the partition, the SSTable or the stream. docs/tools.md has what they are given.",
+               consume_sstable_end(), consume_stream_end(). Returning false skips the rest of \
+               the partition, the SSTable or the stream. docs/tools.md describes their arguments.",
         options: &["script-file", "script-arg", "merge", "partition", "partitions-file"],
     },
 ];
@@ -317,15 +318,17 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
     options(spec, matches).map(|options| Invocation::Run(Box::new(options)))
 }
 
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let command = Command::new("nereid sstable")
         .bin_name("nereid sstable")
-        .about("Look into SSTables, check, write and rewrite them, without a node")
+        .about("Inspect, check, write and rewrite SSTables, without a node")
         .after_help(
-            "A file is given by the path of any of its components, or a directory for all in it. \
+            "An SSTable is named by the path of any of its components; a directory stands for all \
+             SSTables in it. \
              The schema is taken from ./schema.cql, from the data directory that the file is in, \
              from the one that the configuration names, or from the file itself; or from where \
-             the options say.\n\nExit codes: 0 done, 1 wrong arguments, 2 the operation failed.",
+             the options say.\n\nExit codes: 0 success, 1 invalid arguments, 2 the operation \
+             failed.",
         )
         .subcommand_required(true)
         .infer_long_args(true)
@@ -360,10 +363,10 @@ fn schema_args() -> Vec<Arg> {
         flag("system-schema", "Take the built-in schema of a table of the system"),
         flag("schema-tables", "Take the schema from the tables of a data directory"),
         flag("sstable-schema", "Take the schema from the SSTable itself"),
-        value("keyspace", "NAME", "The keyspace, where the path does not tell it"),
-        value("table", "NAME", "The table, where the path does not tell it"),
+        value("keyspace", "NAME", "Keyspace, unless the path names it"),
+        value("table", "NAME", "Table, unless the path names it"),
         value("scylla-data-dir", "DIR", "The data directory").alias("data-dir"),
-        value("scylla-yaml-file", "FILE", "The configuration that names the data directory"),
+        value("scylla-yaml-file", "FILE", "Options file that names the data directory"),
     ]
 }
 
@@ -376,12 +379,12 @@ fn hidden_args() -> Vec<Arg> {
         .collect();
     args.push(value("default-log-level", "LEVEL", "").hide(true).default_value("warn"));
     args.push(
-        value("logger-log-level", "LOGGER=LEVEL", "What a logger tells, as sstable_tool=debug")
+        value("logger-log-level", "LOGGER=LEVEL", "Level of a logger, such as sstable_tool=debug")
             .action(ArgAction::Append),
     );
     args.push(flag(
         "ignore-component-digest-mismatch",
-        "Warn of components whose digest does not match, and go on",
+        "Only warn of components whose digest does not match",
     ));
     args
 }
