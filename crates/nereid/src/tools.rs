@@ -30,6 +30,7 @@ const TOOLS: &[Tool] = &[
         "tell what rows take in memory and in SSTables",
         perf::main::<perf::memory_footprint::Options>,
     ),
+    ("load", "load rows from files into a table of a running node", transfer::load),
     ("nodetool", "ask a running node, or tell it to do something, as operators do", |words| {
         nodetool::main(&program(), words)
     }),
@@ -77,6 +78,7 @@ const TOOLS: &[Tool] = &[
     ("setup", "check this host: what is wrong with it, and what mends it", setup::main),
     ("sstable", "look into SSTables, check, write and rewrite them, without a node", sstable::main),
     ("types", "make, print, compare and check values; tokens and shards of keys", types::main),
+    ("unload", "write the rows of a table of a running node to a file", transfer::unload),
     (
         "perf-sstable",
         "measure writing, reading and merging SSTables",

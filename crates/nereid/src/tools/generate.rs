@@ -95,9 +95,11 @@ fn of_tool(name: &'static str, about: &'static str) -> Command {
     match name {
         "compactions" => super::compactions::command(),
         "config" => super::config::command(),
+        "load" => transfer::load_command(),
         "nodetool" => nodetool::command().about(about),
         "probe" => super::probe::command(),
         "setup" => super::setup::command(),
+        "unload" => transfer::unload_command(),
         _ => Command::new(name).about(about),
     }
 }
