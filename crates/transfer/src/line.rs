@@ -49,7 +49,7 @@ pub fn load_command() -> Command {
         option("nulls", "WHAT", "What a null does: unset leaves the column, delete deletes it")
             .value_parser(["unset", "delete"])
             .default_value("unset"),
-        number("batch-size", "ROWS", "Rows in a batch [default: 128, 32 without shards]")
+        number("batch-size", "ROWS", "Rows in a batch [default: 256, 32 without shards]")
             .value_parser(value_parser!(u16).range(1..=10_000)),
         number("concurrency", "N", "Batches in flight per thread")
             .value_parser(value_parser!(u64).range(1..=10_000))

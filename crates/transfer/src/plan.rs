@@ -36,7 +36,7 @@ impl Policy {
     pub(crate) fn for_server(routing: &Routing, rows_max: Option<u16>) -> Policy {
         let policy = match routing {
             Routing::Unknown => Policy { by_shard: false, rows_max: 32, bytes_max: 4 << 10 },
-            _ => Policy { by_shard: true, rows_max: 128, bytes_max: 96 << 10 },
+            _ => Policy { by_shard: true, rows_max: 256, bytes_max: 96 << 10 },
         };
         Policy { rows_max: rows_max.unwrap_or(policy.rows_max), ..policy }
     }
