@@ -1,4 +1,6 @@
 """`nereid load` and `nereid unload` as operators run them, against a node."""
+import datetime
+import decimal
 import gzip
 import json
 import os
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -148,7 +151,7 @@ def fixture_wide(cql, keyspace):
     return table, make
 
 
-@pytest.mark.parametrize("ending", ["csv", "json", "csv.gz", "jsonl.zst"])
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "csv.gz", "jsonl.zst"])
 def test_every_type_round_trips(node, cql, wide, tmp_path, ending):
     table, make = wide
     copy = make("copy_" + ending.replace(".", "_"))
@@ -162,6 +165,49 @@ def test_every_type_round_trips(node, cql, wide, tmp_path, ending):
         assert sorted(first.read_bytes()) == sorted(second.read_bytes())
     if ending == "json":
         assert sorted(first.read_text().splitlines()) == sorted(second.read_text().splitlines())
+
+
+def test_parquet_of_others(node, cql, table, keyspace, tmp_path):
+    """Lists, maps and groups, moments in nanoseconds, decimals, compressed by zstd; and what is
+    unloaded is read by others, with the types that its columns have."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    cql.execute(f"CREATE TYPE IF NOT EXISTS {keyspace}.spot (x int, name text)")
+    name = table("id bigint PRIMARY KEY, t text, f float, w timestamp, day date, at time, d decimal, "
+                 "b blob, u uuid, l list<int>, m map<text, int>, g frozen<spot>, "
+                 "p tuple<int, text>, n varint")
+    moment = datetime.datetime(2026, 11, 24, 1, 2, 3, 456000)
+    rows_of = [{"id": number, "t": "it's", "f": 0.1, "w": moment, "day": moment.date(),
+                "at": datetime.time(1, 2, 3), "d": decimal.Decimal("-12.50"), "b": b"\x00\xff",
+                "u": uuid.UUID(int=number).bytes, "l": [1, 2], "m": [("a", 1)],
+                "g": {"x": 1, "name": "y"}, "p": {"a": 5, "b": "z"}, "n": 7}
+               for number in range(2999)] + [{"id": 2999}]
+    schema = arrow.schema([
+        ("id", arrow.int64()), ("t", arrow.string()), ("f", arrow.float32()),
+        ("w", arrow.timestamp("ns")), ("day", arrow.date32()), ("at", arrow.time64("us")),
+        ("d", arrow.decimal128(10, 2)), ("b", arrow.binary()), ("u", arrow.binary(16)),
+        ("l", arrow.list_(arrow.int32())), ("m", arrow.map_(arrow.string(), arrow.int32())),
+        ("g", arrow.struct([("x", arrow.int32()), ("name", arrow.string())])),
+        ("p", arrow.struct([("a", arrow.int32()), ("b", arrow.string())])), ("n", arrow.int16())])
+    file = tmp_path / "t.parquet"
+    parquet.write_table(arrow.Table.from_pylist(rows_of, schema), file, compression="zstd",
+                        row_group_size=1000)
+    tool("load", node, name, file, cwd=tmp_path)
+    row = cql.execute(f"SELECT * FROM {name} WHERE id = 5").one()
+    assert (row.t, row.f, row.w, row.d, row.b) == ("it's", pytest.approx(0.1), moment,
+                                                    decimal.Decimal("-12.50"), b"\x00\xff")
+    assert (str(row.day), str(row.at), row.u, row.l, dict(row.m), tuple(row.g), row.p, row.n) == (
+        "2026-11-24", "01:02:03.000000000", uuid.UUID(int=5), [1, 2], {"a": 1}, (1, "y"), (5, "z"), 7)
+    assert count(cql, name) == 3000
+    out = tmp_path / "out.parquet"
+    tool("unload", node, name, out)
+    read = parquet.read_table(out)
+    kinds = {field.name: str(field.type) for field in read.schema}
+    assert [kinds[column] for column in ("id", "f", "w", "day", "at", "b", "t")] == [
+        "int64", "float", "timestamp[ms, tz=UTC]", "date32[day]", "time64[ns]", "binary", "string"]
+    found = {row["id"]: row for row in read.to_pylist()}
+    assert len(found) == 3000 and found[2999]["t"] is None
+    assert (found[5]["t"], found[5]["d"], json.loads(found[5]["l"])) == ("it's", "-12.50", [1, 2])
 
 
 @pytest.mark.parametrize("options", [

@@ -8,7 +8,9 @@
 //!  - *placed*: a chunk says where it begins and ends, such that reading can go on from there.
 
 use crate::csv::{Dialect, End};
+use crate::parquet::Lines;
 use flate2::read::MultiGzDecoder;
+use model::Type;
 use runtime::io::{AlignedBuf, IoClass};
 use runtime::io::{File, OpenOptions};
 use std::io::Read;
@@ -76,6 +78,8 @@ pub(crate) struct Wanted {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) records: Records,
     pub(crate) has_header: bool,
+    /// The types of the table's columns.
+    pub(crate) types: Vec<(String, Type)>,
     /// Records that are passed over at the start.
     pub(crate) skip: u64,
     /// Records after those.
@@ -93,16 +97,14 @@ enum Bytes {
 }
 
 impl Bytes {
-    async fn open(path: &Path, offset: u64) -> Result<Bytes, String> {
+    async fn open(path: &Path, offset: u64, types: &[(String, Type)]) -> Result<Bytes, String> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
-        let is_pipe = path == Path::new("-");
-        if !is_pipe && !matches!(extension.as_deref(), Some("gz" | "zst")) {
+        if is_plain(path) {
             let options = OpenOptions::read_only().buffered();
             let file = File::open(path, options).await.map_err(|error| error.to_string())?;
             return Ok(Bytes::Plain { file, buf: AlignedBuf::new() });
         }
-        let stream = stream(path, extension.as_deref()).map_err(|error| named(&error))?;
+        let stream = stream(path, types).map_err(|error| named(&error))?;
         let mut bytes = Bytes::Stream(Some(stream));
         // What is compressed can only be read from its start.
         let (mut left, mut passed) = (offset, Vec::new());
@@ -152,13 +154,20 @@ impl Bytes {
     }
 }
 
+/// Whether a file's bytes are those of its records.
+pub(crate) fn is_plain(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    path != Path::new("-") && !matches!(extension, Some("gz" | "zst" | "parquet"))
+}
+
 #[allow(clippy::disallowed_methods, reason = "decoders read by themselves, on a helper thread")]
-fn stream(path: &Path, extension: Option<&str>) -> std::io::Result<Box<dyn Read + Send>> {
+fn stream(path: &Path, types: &[(String, Type)]) -> std::io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdin()));
     }
     let file = std::fs::File::open(path)?;
-    Ok(match extension {
+    Ok(match path.extension().and_then(|extension| extension.to_str()) {
+        Some("parquet") => Box::new(Lines::open(path, types)?),
         Some("gz") => Box::new(MultiGzDecoder::new(std::io::BufReader::new(file))),
         _ => Box::new(zstd::Decoder::new(file)?),
     })
@@ -206,7 +215,7 @@ impl Feed {
     /// Opens the file that is at hand, and takes its header.
     async fn open(&mut self) -> Result<(), String> {
         let path = self.wanted.files[self.at.file].clone();
-        self.bytes = Some(Bytes::open(&path, self.at.offset).await?);
+        self.bytes = Some(Bytes::open(&path, self.at.offset, &self.wanted.types).await?);
         self.is_ended = false;
         if self.at.offset != 0 || !self.wanted.has_header {
             return Ok(());

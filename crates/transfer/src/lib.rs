@@ -4,7 +4,7 @@
 //! Lives on: shards of a process of its own. Sees: files, and a server by the CQL protocol: Nereid,
 //! ScyllaDB or Cassandra.
 //!
-//! In reading order: `line` (the command line), [`csv`], [`values`] and `json` (text and values),
+//! In reading order: `line` (the command line), [`csv`], [`values`], `json` and `parquet` (values),
 //! `table` (what the server says of the table), `plan` (from a record to the values of a
 //! statement), `feed` (files as chunks), `worker` (chunks as requests), `ledger` and `checkpoint`
 //! (how far it is), `bad` (records that are no rows), `progress`, `load` (all of that together),
@@ -26,6 +26,7 @@ mod json;
 mod ledger;
 mod line;
 mod load;
+mod parquet;
 mod plan;
 mod progress;
 mod table;

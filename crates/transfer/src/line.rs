@@ -5,7 +5,7 @@ use crate::csv::Dialect;
 use crate::feed::Records;
 use crate::load::{Earlier, Header, Load};
 use crate::plan::Nulls;
-use crate::unload::Unload;
+use crate::unload::{Form, Unload};
 use crate::values::Formats;
 use crate::worker::Limits;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -22,7 +22,7 @@ const VALUES: &str = "Values";
 /// The options of `nereid load`.
 pub fn load_command() -> Command {
     let command = Command::new("nereid load")
-        .about("Load rows from CSV or JSON files into a table of a running node")
+        .about("Load rows from CSV, JSON or Parquet files into a table of a running node")
         .after_help(
             "Files that end in .gz or .zst are decompressed; - is standard input. An interrupted \
              load leaves a checkpoint; the same command with --resume continues it.\n\n\
@@ -77,7 +77,7 @@ pub fn load_command() -> Command {
 /// The options of `nereid unload`.
 pub fn unload_command() -> Command {
     let command = Command::new("nereid unload")
-        .about("Write the rows of a table of a running node to a CSV or JSON file")
+        .about("Write the rows of a table of a running node to a CSV, JSON or Parquet file")
         .after_help(
             "A file that ends in .gz or .zst is compressed; - is standard output.\n\n\
              Exit codes: 0 all rows were written; 1 it stopped before its end; 2 the command line \
@@ -169,7 +169,7 @@ fn shared(command: Command, writes: bool) -> Command {
     command
         .arg(
             option("format", "FORMAT", "Format of files [default: by their names, else csv]")
-                .value_parser(["csv", "json"]),
+                .value_parser(["csv", "json", "parquet"]),
         )
         .arg(
             option("columns", "NAME,..", "The columns of the fields; - is a field without one")
@@ -206,8 +206,11 @@ pub(crate) fn read_load(words: &[String]) -> Result<Load, String> {
     let matches = matches(load_command(), words);
     let (keyspace, table) = table_name(&text(&matches, "table").unwrap_or_default())?;
     let files: Vec<PathBuf> = matches.get_many("files").into_iter().flatten().cloned().collect();
-    let is_json = is_json(&matches, &files)?;
-    let records = if is_json { Records::Json } else { Records::Csv(dialect(&matches)?) };
+    let records = match form(&matches, &files)? {
+        Form::Text(records) => records,
+        // Its rows are read as JSON.
+        Form::Parquet => Records::Json,
+    };
     let beside = |ending: &str| PathBuf::from(format!("{keyspace}.{table}.{ending}"));
     let earlier = match (matches.get_flag("resume"), matches.get_flag("restart")) {
         (true, _) => Earlier::Resume,
@@ -263,13 +266,13 @@ pub(crate) fn read_unload(words: &[String]) -> Result<Unload, String> {
         None => Some(table_name(&words.remove(0))?),
     };
     let file = PathBuf::from(words.pop().unwrap_or_else(|| "-".to_string()));
-    let is_json = is_json(&matches, std::slice::from_ref(&file))?;
+    let form = form(&matches, std::slice::from_ref(&file))?;
     Ok(Unload {
         server: server(&matches)?,
         table,
         query,
         condition: text(&matches, "where"),
-        records: if is_json { Records::Json } else { Records::Csv(dialect(&matches)?) },
+        form,
         file,
         has_header: text(&matches, "header").as_deref() == Some("yes"),
         columns: columns(&matches),
@@ -381,20 +384,28 @@ fn table_name(text: &str) -> Result<(String, String), String> {
 }
 
 /// By the option, else by the names of all files.
-fn is_json(matches: &ArgMatches, files: &[PathBuf]) -> Result<bool, String> {
-    if let Some(format) = text(matches, "format") {
-        return Ok(format == "json");
-    }
-    let is_json = |path: &PathBuf| {
+fn form(matches: &ArgMatches, files: &[PathBuf]) -> Result<Form, String> {
+    let by_name = |path: &PathBuf| {
         let name = path.to_string_lossy();
         let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
-        [".json", ".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending))
+        match name.rsplit_once('.') {
+            Some((_, "json" | "jsonl" | "ndjson")) => "json",
+            Some((_, "parquet")) => "parquet",
+            _ => "csv",
+        }
     };
-    let count = files.iter().filter(|file| is_json(file)).count();
-    if count != 0 && count != files.len() {
+    let first = files.first().map_or("csv", by_name);
+    let given = text(matches, "format");
+    if given.is_none() && files.iter().any(|file| by_name(file) != first) {
         return Err("files of several formats: load them one after the other".to_string());
     }
-    Ok(count != 0)
+    let is_parquet = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "parquet");
+    match given.as_deref().unwrap_or(first) {
+        "json" => Ok(Form::Text(Records::Json)),
+        "parquet" if files.iter().all(is_parquet) => Ok(Form::Parquet),
+        "parquet" => Err("the names of Parquet files end in .parquet".to_string()),
+        _ => Ok(Form::Text(Records::Csv(dialect(matches)?))),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::bad::BadFile;
 use crate::checkpoint::{Checkpoint, FileFacts};
 use crate::csv::Fields;
-use crate::feed::{Chunk, Feed, Position, Records, Wanted};
+use crate::feed::{Chunk, Feed, Position, Records, Wanted, is_plain};
 use crate::ledger::Ledger;
 use crate::plan::{Nulls, Plan, Policy, Statement, field_names};
 use crate::progress::{Progress, State};
@@ -151,15 +151,19 @@ impl Prepared {
             files: load.files.clone(),
             records: load.records.clone(),
             has_header: false,
+            types: Vec::new(),
             skip: load.skip,
             records_max: load.records_max,
         };
         let header = read_header(load, &mut wanted, &table).await?;
         let names = header.as_ref().map(|(_, names)| names.clone());
         let fields = field_names(&table, load.columns.as_deref(), names);
-        let statement = Statement::new(&table, &fields, load.ttl_secs)?;
+        let mut statement = Statement::new(&table, &fields, load.ttl_secs)?;
+        statement.takes_some = load.columns.is_some();
         let prepared = pool.prepare(&statement.text).await;
         let prepared = prepared.map_err(|failure| format!("{}: {failure}", statement.text))?;
+        let types = prepared.markers.iter().map(|marker| (marker.name.clone(), marker.ty.clone()));
+        wanted.types = types.collect();
         let is_counter = statement.is_counter;
         let timestamp = load.timestamp.unwrap_or_else(wall_micros);
         let mut start = Checkpoint {
@@ -297,12 +301,9 @@ struct Run {
 impl Run {
     fn new(load: &Load, prepared: Prepared) -> Run {
         let Prepared { plan, wanted, header, start } = prepared;
-        let is_plain = |path: &PathBuf| {
-            let extension = path.extension().and_then(|extension| extension.to_str());
-            path != Path::new("-") && !matches!(extension, Some("gz" | "zst"))
-        };
-        let is_known =
-            load.files.iter().all(is_plain) && load.skip == 0 && load.records_max.is_none();
+        let is_known = load.files.iter().all(|path| is_plain(path))
+            && load.skip == 0
+            && load.records_max.is_none();
         let bytes = || start.files.iter().map(|file| file.bytes).sum();
         Run {
             plan,

@@ -56,6 +56,8 @@ pub(crate) struct Statement {
     /// Which markers may not be null.
     is_key: Vec<bool>,
     pub(crate) is_counter: bool,
+    /// Whether members of JSON objects without a column here are left out.
+    pub(crate) takes_some: bool,
 }
 
 impl Statement {
@@ -102,6 +104,7 @@ impl Statement {
             fields: fields.collect(),
             is_key: columns.iter().map(|(_, column)| column.kind != Kind::Other).collect(),
             is_counter,
+            takes_some: false,
         })
     }
 }
@@ -233,7 +236,9 @@ impl Plan {
         let bad = |why: String| Bad { at: None, why };
         let text = std::str::from_utf8(record).map_err(|_| bad("not UTF-8".to_string()))?;
         let members = crate::json::members(text).map_err(bad)?;
-        let known = |name: &str| self.statement.fields.iter().any(|field| field == name);
+        let known = |name: &str| {
+            self.statement.takes_some || self.statement.fields.iter().any(|field| field == name)
+        };
         if let Some((name, _)) = members.iter().find(|(name, _)| !known(name)) {
             return Err(bad(format!("the table has no column {name}")));
         }

@@ -33,6 +33,20 @@ const WAITING_MAX: usize = 4;
 const SPLITS_MIN: u32 = 64;
 const BACKOFF: Duration = Duration::from_millis(200);
 
+/// What a file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text(Records),
+    Parquet,
+}
+
+/// What is written at once.
+enum Piece {
+    Text(Vec<u8>),
+    /// So many rows of a page.
+    Rows(Rows, usize),
+}
+
 /// What is unloaded, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Unload {
@@ -40,7 +54,7 @@ pub(crate) struct Unload {
     pub(crate) table: Option<(String, String)>,
     pub(crate) query: Option<String>,
     pub(crate) condition: Option<String>,
-    pub(crate) records: Records,
+    pub(crate) form: Form,
     pub(crate) file: PathBuf,
     pub(crate) has_header: bool,
     pub(crate) columns: Option<Vec<String>>,
@@ -86,7 +100,7 @@ async fn lead(unload: Unload) -> Result<Ended, String> {
     drop(sender);
     let drawn = run.clone();
     drawing.spawn(async move { drawn.draw().await });
-    let output = Output::create(&run.unload.file)?;
+    let output = Output::create(&run.unload.file, &run.unload.form)?;
     let written = race(signal::wait(), write_all(output, receiver)).await;
     readers.cancel().await;
     drawing.cancel().await;
@@ -164,7 +178,7 @@ struct Run {
 }
 
 impl Run {
-    async fn read_parts(&self, sender: &Sender<Vec<u8>>) {
+    async fn read_parts(&self, sender: &Sender<Piece>) {
         loop {
             let part = self.parts.borrow_mut().pop();
             let Some(part) = part else { return };
@@ -177,12 +191,22 @@ impl Run {
     }
 
     /// Reads a part, page by page (*each-once*).
-    async fn read(&self, part: &Part, sender: &Sender<Vec<u8>>) -> Result<(), String> {
+    async fn read(&self, part: &Part, sender: &Sender<Piece>) -> Result<(), String> {
         let mut state: Option<Vec<u8>> = None;
         loop {
             let rows = self.insist(part, state.as_deref()).await?;
-            let bytes = self.format(&rows).await?;
-            if !bytes.is_empty() && sender.send(bytes).await.is_err() {
+            let more = rows.more.clone();
+            let piece = match self.unload.form {
+                Form::Text(_) => Piece::Text(self.format(&rows).await?),
+                Form::Parquet => {
+                    let max = self.unload.rows_max.unwrap_or(u64::MAX);
+                    let left = usize::try_from(max - self.rows.get()).unwrap_or(usize::MAX);
+                    let count = rows.row_count.min(left);
+                    self.rows.set(self.rows.get() + count as u64);
+                    Piece::Rows(rows, count)
+                }
+            };
+            if sender.send(piece).await.is_err() {
                 return Ok(()); // Who writes has said why.
             }
             let is_enough = self.unload.rows_max.is_some_and(|max| max <= self.rows.get());
@@ -190,7 +214,7 @@ impl Run {
                 self.parts.borrow_mut().clear();
                 return Ok(());
             }
-            match rows.more {
+            match more {
                 Some(next) => state = Some(next),
                 None => return Ok(()),
             }
@@ -240,7 +264,7 @@ impl Run {
     }
 
     fn put_header(&self, columns: &[Column], out: &mut Vec<u8>) {
-        let Records::Csv(dialect) = &self.unload.records else { return };
+        let Form::Text(Records::Csv(dialect)) = &self.unload.form else { return };
         if !self.unload.has_header {
             return;
         }
@@ -260,8 +284,8 @@ impl Run {
         text: &mut String,
         out: &mut Vec<u8>,
     ) {
-        match &self.unload.records {
-            Records::Csv(dialect) => {
+        match &self.unload.form {
+            Form::Text(Records::Csv(dialect)) => {
                 for (index, (column, cell)) in columns.iter().zip(cells).enumerate() {
                     if index != 0 {
                         out.push(dialect.delimiter);
@@ -278,7 +302,7 @@ impl Run {
                     dialect.write(text.as_bytes(), looks_null, out);
                 }
             }
-            Records::Json => {
+            _ => {
                 text.clear();
                 for (index, (column, cell)) in columns.iter().zip(cells).enumerate() {
                     text.push_str(if index == 0 { "{" } else { ", " });
@@ -308,59 +332,93 @@ impl Run {
 }
 
 /// Where rows go. Written by a helper thread: it may be a pipe, or compress.
-struct Output(Option<Box<dyn Finish + Send>>);
+struct Output(Option<Box<dyn Sink + Send>>);
 
-/// A writer that has to know of its end.
-trait Finish: Write {
+/// Takes what is written, and has to know of its end.
+trait Sink {
+    fn put(&mut self, piece: &Piece) -> std::io::Result<()>;
     fn finish(self: Box<Self>) -> std::io::Result<()>;
 }
 
-impl Finish for std::fs::File {
+/// Text, compressed or not.
+struct Text<W>(W);
+
+/// The end of a stream of text.
+trait Finish: Write {
+    fn finish(self) -> std::io::Result<()>;
+}
+
+impl<W: Finish> Sink for Text<W> {
+    fn put(&mut self, piece: &Piece) -> std::io::Result<()> {
+        let Piece::Text(bytes) = piece else { unreachable!("rows go to a file of rows") };
+        self.0.write_all(bytes)
+    }
     fn finish(self: Box<Self>) -> std::io::Result<()> {
+        self.0.finish()
+    }
+}
+
+impl Sink for crate::parquet::Writer {
+    fn put(&mut self, piece: &Piece) -> std::io::Result<()> {
+        let Piece::Rows(rows, count) = piece else { unreachable!("text goes to a file of text") };
+        crate::parquet::Writer::put(self, rows, *count)
+    }
+    fn finish(self: Box<Self>) -> std::io::Result<()> {
+        crate::parquet::Writer::finish(*self)
+    }
+}
+
+impl Finish for std::fs::File {
+    fn finish(self) -> std::io::Result<()> {
         self.sync_all()
     }
 }
 
 impl Finish for std::io::Stdout {
-    fn finish(mut self: Box<Self>) -> std::io::Result<()> {
+    fn finish(mut self) -> std::io::Result<()> {
         self.flush()
     }
 }
 
 impl Finish for flate2::write::GzEncoder<std::fs::File> {
-    fn finish(self: Box<Self>) -> std::io::Result<()> {
-        flate2::write::GzEncoder::finish(*self)?.sync_all()
+    fn finish(self) -> std::io::Result<()> {
+        flate2::write::GzEncoder::finish(self)?.sync_all()
     }
 }
 
 impl Finish for zstd::Encoder<'static, std::fs::File> {
-    fn finish(self: Box<Self>) -> std::io::Result<()> {
-        zstd::Encoder::finish(*self)?.sync_all()
+    fn finish(self) -> std::io::Result<()> {
+        zstd::Encoder::finish(self)?.sync_all()
     }
 }
 
 impl Output {
     #[allow(clippy::disallowed_methods, reason = "written by a helper thread")]
-    fn create(path: &Path) -> Result<Output, String> {
+    fn create(path: &Path, form: &Form) -> Result<Output, String> {
         if path == Path::new("-") {
-            return Ok(Output(Some(Box::new(std::io::stdout()))));
+            return match form {
+                Form::Text(_) => Ok(Output(Some(Box::new(Text(std::io::stdout()))))),
+                Form::Parquet => Err("a Parquet file cannot be written to a pipe".to_string()),
+            };
         }
         let error = |error: std::io::Error| format!("{}: {error}", path.display());
         let file = std::fs::File::create(path).map_err(error)?;
         let extension = path.extension().and_then(|extension| extension.to_str());
-        let output: Box<dyn Finish + Send> = match extension {
-            Some("gz") => {
-                Box::new(flate2::write::GzEncoder::new(file, flate2::Compression::default()))
+        let output: Box<dyn Sink + Send> = match (form, extension) {
+            (Form::Parquet, _) => Box::new(crate::parquet::Writer::new(file)),
+            (_, Some("gz")) => {
+                let level = flate2::Compression::default();
+                Box::new(Text(flate2::write::GzEncoder::new(file, level)))
             }
-            Some("zst") => Box::new(zstd::Encoder::new(file, 0).map_err(error)?),
-            _ => Box::new(file),
+            (_, Some("zst")) => Box::new(Text(zstd::Encoder::new(file, 0).map_err(error)?)),
+            _ => Box::new(Text(file)),
         };
         Ok(Output(Some(output)))
     }
 
-    async fn write(&mut self, bytes: Vec<u8>) -> Result<(), String> {
+    async fn write(&mut self, piece: Piece) -> Result<(), String> {
         let Some(mut inner) = self.0.take() else { return Err("the output is closed".into()) };
-        let work = move || (inner.write_all(&bytes), inner);
+        let work = move || (inner.put(&piece), inner);
         let (written, inner) = runtime::task::compute(work).await;
         self.0 = Some(inner);
         written.map_err(|error| format!("the output cannot be written: {error}"))
@@ -373,7 +431,7 @@ impl Output {
     }
 }
 
-async fn write_all(mut output: Output, mut pages: Receiver<Vec<u8>>) -> Result<(), String> {
+async fn write_all(mut output: Output, mut pages: Receiver<Piece>) -> Result<(), String> {
     while let Some(page) = pages.recv().await {
         output.write(page).await?;
     }
