@@ -42,6 +42,12 @@ const TOOLS: &[Tool] = &[
         perf::command::<perf::memory_footprint::Options>,
     ),
     (
+        "load",
+        "load rows from files into a table of a running node",
+        transfer::load,
+        transfer::load_command,
+    ),
+    (
         "nodetool",
         "inspect and operate a running node",
         |words| nodetool::main(&program(), words),
@@ -114,6 +120,12 @@ const TOOLS: &[Tool] = &[
         "serialize, print, compare and validate values; tokens and shards of keys",
         types::main,
         types::command,
+    ),
+    (
+        "unload",
+        "write the rows of a table of a running node to a file",
+        transfer::unload,
+        transfer::unload_command,
     ),
 ];
 

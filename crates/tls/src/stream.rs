@@ -98,7 +98,9 @@ impl Stream {
             }
             // Nothing is kept for an idle connection but the caller's buffer.
             let wire = buf.split_off(before);
-            match secure.session.borrow_mut().open(&wire, &mut buf) {
+            // The borrow ends here: who is told that it is broken is told by the same session.
+            let opened = secure.session.borrow_mut().open(&wire, &mut buf);
+            match opened {
                 Ok(goes_on) => secure.goes_on.set(goes_on),
                 Err(broken) => {
                     self.tell_broken(secure, &broken);

@@ -104,6 +104,30 @@ fn a_real_shard_carries_megabytes() {
     assert_eq!(agreed, "TLS1.3 TLS_AES_256_GCM_SHA384");
 }
 
+#[test]
+fn a_record_that_cannot_be_opened_ends_its_connection_only() {
+    for priority in ["NORMAL", "NORMAL:-VERS-TLS1.3"] {
+        let error = runtime::sim::test(1, move || async move {
+            let scope = Scope::new();
+            let (near, far) = pair(&scope, || usize::MAX).await;
+            let answering = scope.spawn(async move {
+                let stream = handshake::accept(far, server(), LIMIT).await.expect("a handshake");
+                let asked = read(&stream, 1).await;
+                stream.write_all(asked).await.0.expect("an answer");
+                stream.read(Vec::new()).await.0.expect_err("nothing was sealed by the client")
+            });
+            let shaken = handshake::connect(near, client(priority), "localhost", LIMIT).await;
+            let stream = shaken.expect("a handshake");
+            stream.write_all(vec![7]).await.0.expect("a question");
+            read(&stream, 1).await;
+            let forged = [&[0x17, 3, 3, 0, 32][..], &[0; 32]].concat();
+            stream.write_sealed(forged).await.0.expect("it is sent");
+            answering.await.expect("it ran")
+        });
+        assert_eq!(error.op, "read", "{priority}");
+    }
+}
+
 /// What becomes of a handshake with a peer that sends `bytes`; what the peer is told.
 fn refused(limit: Duration, bytes: Vec<u8>) -> (Failed, Vec<u8>) {
     runtime::sim::test(1, move || async move {

@@ -1,8 +1,15 @@
-//! Values as JSON text, in the form of Cassandra's `toJson`.
+//! Values as JSON text, in the form of Cassandra's `toJson`, and back: [`Json`] is a parsed text,
+//! [`from_json`] what it means.
 //!
 //! Numbers and booleans are bare, everything else scalar is a string. Lists, sets, tuples and
 //! vectors are arrays; maps and user types are objects, whose keys are strings: other map keys
 //! stand in quotes. A float that is no number is `null`; an empty value is `""`.
+
+mod parse;
+mod read;
+
+pub use parse::{Json, parse};
+pub use read::{folded, from_json, unreadable};
 
 use super::collection::{Parts, part_type, parts_of};
 use super::{decode_f32, decode_f64, decode_i64, temporal, text, validate};

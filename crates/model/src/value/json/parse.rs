@@ -10,7 +10,7 @@ const NESTING_MAX: usize = 128;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Json {
+pub enum Json {
     Null,
     Boolean(bool),
     /// As it was written.
@@ -25,7 +25,7 @@ impl fmt::Display for Json {
     /// As JSON, but for a string that stands alone: without quotes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = |json: &Json| match json {
-            Json::String(text) => model::value::quote_json(text),
+            Json::String(text) => crate::value::quote_json(text),
             other => other.to_string(),
         };
         match self {
@@ -37,7 +37,7 @@ impl fmt::Display for Json {
             }
             Json::Object(members) => {
                 let member = |(name, json): &(String, Json)| {
-                    format!("{}: {}", model::value::quote_json(name), inner(json))
+                    format!("{}: {}", crate::value::quote_json(name), inner(json))
                 };
                 write!(f, "{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
             }
@@ -46,7 +46,7 @@ impl fmt::Display for Json {
 }
 
 /// Parses a whole text; an error says what is wrong and where.
-pub(crate) fn parse(text: &str) -> Result<Json, String> {
+pub fn parse(text: &str) -> Result<Json, String> {
     let mut parser = Parser { text, at: 0 };
     let json = parser.value(NESTING_MAX)?;
     parser.spaces();
@@ -342,7 +342,7 @@ mod tests {
 
         #[test]
         fn strings_come_back(text in "\\PC{0,20}") {
-            let quoted = model::value::quote_json(&text);
+            let quoted = crate::value::quote_json(&text);
             prop_assert_eq!(parse(&quoted), Ok(Json::String(text)));
         }
     }
