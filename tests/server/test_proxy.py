@@ -130,4 +130,4 @@ def test_the_log_says_once_what_is_wrong(node):
 def test_a_port_is_no_port_twice():
     ran = subprocess.run([NEREID, "config", "check", "--native-transport-port-proxy-protocol",
                           "9042"], capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 1 and "9042 is the port of native_transport_port too" in ran.stdout
+    assert ran.returncode == 1 and "9042 is also the port of native_transport_port" in ran.stdout
