@@ -103,15 +103,16 @@ async fn running() -> Vec<Value> {
             "ks": job.keyspace,
             "cf": job.name,
             "task_type": job.kind.to_ascii_uppercase(),
-            "unit": "keys",
-            "completed": job.partitions_done,
-            "total": job.partitions,
+            // One measure for all that show it: bytes of the inputs on the disk.
+            "unit": "bytes",
+            "completed": job.bytes_done(),
+            "total": job.bytes_in,
             "rows": job.rows_done,
             "bytes_in": job.bytes_in,
             "bytes_written": job.bytes_written,
             "started_at": job.started_micros.div_euclid(1000),
             "elapsed_ms": now.saturating_sub(job.started_micros).max(0) / 1000,
-            "progress": f64::from(job.done_millionths) / 1e6,
+            "progress": job.done(),
             "remaining_ms": remaining,
         })
     };

@@ -20,6 +20,7 @@ struct Drained {
 
 /// Why what needs several nodes cannot be done.
 const ALONE: &str = "this node is the only one of its cluster: no data can move to or from it";
+const NO_GOSSIP: &str = "this node is the only one of its cluster: there is no gossip";
 const NO_STORE: &str = "backups to object stores are not supported yet";
 
 pub(super) fn operations(api: &mut Api) {
@@ -27,7 +28,8 @@ pub(super) fn operations(api: &mut Api) {
         let node = door.cluster.node();
         json!([{ "key": node.broadcast_address.to_string(), "value": node.host_id.to_string() }])
     });
-    api.tells("/storage_service/generation_number", "How often the node was started", |door| {
+    let path = "/storage_service/generation_number";
+    api.tells(path, "The node's generation: seconds since 1970 at its start", |door| {
         json!(door.cluster.node().generation)
     });
     let path = "/storage_service/operation_mode";
@@ -66,11 +68,11 @@ pub(super) fn operations(api: &mut Api) {
         api.tells(path, summary, |_| json!([]));
     }
     let path = "/storage_service/gossiping";
-    api.tells(path, "Whether the node is in touch with others, if there were some", |_| {
-        json!(true)
+    api.tells(path, "Whether the node exchanges gossip with others", |door| {
+        json!(door.cluster.node().gossips())
     });
-    api.post(path, "Gets in touch with other nodes", async |_, _| Ok(Answer::done()));
-    api.cannot(Method::DELETE, path, "Leaves other nodes alone", ALONE);
+    api.cannot(Method::POST, path, "Starts gossip", NO_GOSSIP);
+    api.cannot(Method::DELETE, path, "Stops gossip", NO_GOSSIP);
     let path = "/storage_service/drain";
     api.tells(path, "How far a drain is", |door| json!(mode(door)));
     api.post(path, "Lets no client in any more and writes all memtables", drain);

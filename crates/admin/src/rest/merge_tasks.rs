@@ -119,7 +119,7 @@ impl MergeTask {
         };
         let ended = (seen != Seen::Running).then(|| runtime::time::wall_micros() / 1000);
         let done = match seen {
-            Seen::Running => f64::from(self.job.done_millionths) / 1e6,
+            Seen::Running => self.job.done(),
             Seen::Done | Seen::Failed => 1.0,
         };
         json!({

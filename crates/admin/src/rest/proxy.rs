@@ -101,6 +101,14 @@ async fn failures(work: Work, failure: Failure) -> u64 {
     asked.into_iter().sum()
 }
 
+/// The rate of what has happened so often since the start: nobody looks at it in between, so that
+/// the mean stands for the last minutes too.
+fn since_start(door: &Door, count: u64) -> Rates {
+    let mut rates = Rates::default();
+    rates.look(count, door.cluster.node().uptime().as_secs_f64());
+    rates
+}
+
 fn latencies(api: &mut Api, name: &str, work: Work) {
     let path = format!("/storage_proxy/metrics/{name}");
     type Show = fn(&Taken) -> Value;
@@ -122,12 +130,8 @@ fn latencies(api: &mut Api, name: &str, work: Work) {
         api.get(format!("{path}/{form}"), summary, async move |_: &Rc<Door>, _: &Call| {
             Ok(Answer::json(json!(failures(work, failure).await)))
         });
-        let rates = async move |_: &Rc<Door>, _: &Call| {
-            let mut rates = Rates::default();
-            let secs = runtime::time::Instant::now().as_nanos() as f64 / 1e9;
-            rates.look(failures(work, failure).await, secs);
-            // What comes before the last look is known in the mean alone.
-            Ok(Answer::json(meter(&rates)))
+        let rates = async move |door: &Rc<Door>, _: &Call| {
+            Ok(Answer::json(meter(&since_start(door, failures(work, failure).await))))
         };
         api.get(format!("{path}/{form}_rates"), "How often, since the start", rates);
     }
@@ -206,11 +210,9 @@ fn row_cache(api: &mut Api) {
         };
         api.get(format!("/cache_service/metrics/row/{name}"), summary, sum);
         if matches!(name, "hits" | "requests") {
-            let rate = async move |_: &Rc<Door>, _: &Call| {
-                let mut rates = Rates::default();
-                let secs = runtime::time::Instant::now().as_nanos() as f64 / 1e9;
-                rates.look(rows(figure).await.into_iter().sum::<u64>(), secs);
-                Ok(Answer::json(meter(&rates)))
+            let rate = async move |door: &Rc<Door>, _: &Call| {
+                let sum = rows(figure).await.into_iter().sum::<u64>();
+                Ok(Answer::json(meter(&since_start(door, sum))))
             };
             api.get(format!("/cache_service/metrics/row/{name}_moving_avrage"), summary, rate);
         }

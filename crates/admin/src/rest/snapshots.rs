@@ -16,7 +16,7 @@ use storage::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag, Storage,
 };
 
-const WORK: Work = Work { module: SNAPSHOT, name: "snapshot", stops: &[] };
+const WORK: Work = Work { module: SNAPSHOT, name: "snapshot", stops: &[], jobs: &[] };
 
 pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/snapshots";

@@ -191,6 +191,7 @@ async fn status(_: &Rc<Door>, call: &Call) -> Answered {
         return Ok(Answer::json(task.shown(Seen::Running)));
     }
     let tasks = Tasks::of_shard();
+    tasks.look_at_jobs().await;
     let registry = tasks.registry();
     let task = registry.asked(id).map_err(refused)?;
     Ok(Answer::json(shown(&registry, task)))
@@ -208,6 +209,7 @@ async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
         return Ok(Answer::json(json!([task.shown(Seen::Running)])));
     }
     let tasks = Tasks::of_shard();
+    tasks.look_at_jobs().await;
     let registry = tasks.registry();
     registry.asked(id).map_err(refused)?;
     let below = registry.below(id);
