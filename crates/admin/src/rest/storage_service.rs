@@ -12,7 +12,7 @@ use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
 use model::TableId;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use storage::{Checks, Storage};
+use storage::{Checks, Import, Loaded, LoadedSsTable, Source, Storage};
 
 const COMPACTION_THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 const STREAM_THROUGHPUT: &str = "stream_io_throughput_mb_per_sec";
@@ -55,6 +55,19 @@ pub(super) fn operations(api: &mut Api) {
         .takes("scope", Kind::OneOf(&["all", "dc", "rack", "node"]), "One node: no difference")
         .takes("skip_cleanup", Kind::Flag, "Nothing is cleaned up: no difference")
         .takes("skip_reshape", Kind::Flag, "Nothing is reshaped: no difference");
+    api.post(
+        "/storage_service/import/{keyspace}",
+        "Takes over the SSTables of a directory",
+        import,
+    )
+    .needs("cf", Kind::Text, "The table")
+    .needs("directory", Kind::Text, "An absolute path on the node's machine")
+    .takes("copy", Kind::Flag, "Whether the files stay there; false")
+    .takes(
+        "verify",
+        Kind::OneOf(&["open", "extended"]),
+        "Whether each is read whole before; open, which checks its metadata, if not said",
+    );
     live(api);
 }
 
@@ -262,13 +275,46 @@ async fn load(door: &Rc<Door>, call: &Call) -> Answered {
     let storage = runtime::local::get::<Storage>();
     let loaded = storage.load_new(table, Checks::Open).await;
     let loaded = loaded.map_err(|error| Answer::refused(500, error.to_string()))?;
+    took(door, table, &loaded)
+}
+
+/// Takes over the SSTables of a directory of this machine.
+async fn import(door: &Rc<Door>, call: &Call) -> Answered {
+    let [table] = named(door, call)?[..] else {
+        return Err(Answer::refused(400, "cf: one table is wanted"));
+    };
+    let checks = match call.given("verify").map(str::to_ascii_lowercase).as_deref() {
+        Some("extended") => Checks::Verify,
+        _ => Checks::Open,
+    };
+    let order = Import {
+        directory: call.parameter("directory").unwrap_or_default().into(),
+        checks,
+        source: if call.flag("copy", false)? { Source::Copied } else { Source::Moved },
+    };
+    let loaded = runtime::local::get::<Storage>().import(table, order).await;
+    took(door, table, &loaded.map_err(|why| Answer::refused(400, why))?)
+}
+
+/// What was taken over; a failure names what was not.
+fn took(door: &Door, table: TableId, loaded: &Loaded) -> Answered {
     if let Some(entry) = door.cluster.schema().table_by_id(table) {
         // Nobody waits for it: every tablet reads its part of them already.
         reshard(&Tables::one(entry))?;
     }
-    if loaded.refused.is_empty() {
-        return Ok(Answer::done());
+    let count = loaded.loaded.len();
+    if !loaded.refused.is_empty() {
+        let texts = loaded.refused.iter().map(|(name, why)| format!("{name}: {why}"));
+        let texts = texts.collect::<Vec<_>>().join("; ");
+        let text = format!("SSTables loaded: {count}; not loaded: {texts}");
+        return Err(Answer::refused(500, text));
     }
-    let texts = loaded.refused.iter().map(|(name, why)| format!("{name}: {why}"));
-    Err(Answer::refused(500, texts.collect::<Vec<_>>().join("; ")))
+    let sum = |of: fn(&LoadedSsTable) -> u64| loaded.loaded.iter().map(of).sum::<u64>();
+    let directory = loaded.directory.display().to_string();
+    Ok(Answer::json(json!({
+        "directory": directory,
+        "sstables": count,
+        "bytes": sum(|one| one.bytes),
+        "partitions": sum(|one| one.partitions),
+    })))
 }
