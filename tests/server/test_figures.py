@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
@@ -228,3 +229,15 @@ def test_a_stopped_compaction_is_not_shown_as_all_done(node, job):
     assert ended["state"] == "failed" and "abort requested" in ended["error"]
     assert "overloaded" not in ended["error"]
     assert ended["progress_completed"] < ended["progress_total"]
+
+
+def test_a_drained_node_says_so_everywhere(node):
+    def shown():
+        url = f"http://{node.address}:9180/metrics?__name__=scylla_node_operation_mode"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            line = answer.read().decode().splitlines()[-1]
+        return (re.search('mode="([A-Z]+)"', line)[1], float(line.split()[-1]),
+                told(node, "GET", "/storage_service/operation_mode"))
+    assert shown() == ("NORMAL", 3, "NORMAL")
+    run(node, "drain")
+    assert shown() == ("DRAINED", 7, "DRAINED")

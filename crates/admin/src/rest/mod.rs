@@ -36,6 +36,7 @@ mod work;
 use crate::call::{Answer, Call};
 use crate::guard::Guard;
 use api::Api;
+pub use identity::Mode;
 use cluster::Cluster;
 use std::future::Future;
 use std::pin::Pin;
@@ -86,6 +87,7 @@ pub struct Rest {
 
 impl Rest {
     pub fn new(door: Door) -> Rest {
+        identity::note_start(&door);
         Rest { door: Rc::new(door), api: api() }
     }
 

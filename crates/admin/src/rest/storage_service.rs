@@ -140,6 +140,9 @@ fn told(api: &mut Api) {
     api.tells("/storage_service/scylla_release_version", "The version of the program", |door| {
         json!(door.version)
     });
+    api.tells("/storage_service/nereid_version", "The version of Nereid", |_| {
+        json!(env!("CARGO_PKG_VERSION"))
+    });
     api.tells("/storage_service/cluster_name", "The name of the cluster", |door| {
         json!(door.cluster.node().cluster_name)
     });

@@ -38,7 +38,11 @@ pub(super) const COMMANDS: &[Entry] = &[
     plain_entry("resetlocalschema", "Read the schema of this node again", |s| {
         Box::pin(post(s, "/storage_service/relocal_schema"))
     }),
-    plain_entry("version", "The release of the node", |s| Box::pin(version(s))),
+    plain_entry(
+        "version",
+        "The Cassandra release that drivers are told, and the version of Nereid",
+        |s| Box::pin(version(s)),
+    ),
     plain_entry("describecluster", "Name, partitioner and schema versions", |s| {
         Box::pin(describe_cluster(s))
     }),
@@ -106,7 +110,12 @@ async fn rebuild(session: &mut Session) -> Done {
 
 async fn version(session: &mut Session) -> Done {
     let version = session.get("/storage_service/release_version").await?;
-    session.say(&format!("ReleaseVersion: {}\n", plain(&version)))
+    let mut text = format!("ReleaseVersion: {}\n", plain(&version));
+    // Nodes of others do not call themselves so.
+    if let Some(own) = session.server.as_deref().and_then(|name| name.strip_prefix("Nereid/")) {
+        text += &format!("NereidVersion: {own}\n");
+    }
+    session.say(&text)
 }
 
 async fn describe_cluster(session: &mut Session) -> Done {
