@@ -115,7 +115,7 @@ pub(super) fn operations(api: &mut Api) {
     api.cannot(Method::DELETE, path, "Stops gossip", NO_GOSSIP);
     let path = "/storage_service/drain";
     api.tells(path, "How far a drain is", |_| json!(Mode::of_node().name()));
-    api.post(path, "Lets no client in any more and writes all memtables", drain);
+    api.post(path, "Closes the ports of CQL and flushes all memtables", drain);
     together(api);
     refused(api);
     later(api);
@@ -215,7 +215,7 @@ fn refused(api: &mut Api) {
     }
     api.cannot(Method::POST, "/storage_service/remove_node", "Removes a node that is gone", ALONE)
         .needs("host_id", Kind::Text, "Its id")
-        .takes("ignore_nodes", Kind::Text, "Other nodes that are gone");
+        .takes("ignore_nodes", Kind::Text, "Other dead nodes");
     api.cannot(Method::POST, "/storage_service/exclude_node", "Leaves out nodes", ALONE).needs(
         "hosts",
         Kind::Text,

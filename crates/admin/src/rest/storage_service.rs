@@ -29,45 +29,45 @@ pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/auto_compaction/{keyspace}";
     api.post(
         path,
-        "Lets tables be compacted by themselves",
+        "Enables automatic compaction of tables",
         async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, true).await,
     )
     .takes("cf", Kind::Text, CF);
     api.delete(
         path,
-        "Lets tables not be compacted by themselves",
+        "Disables automatic compaction of tables",
         async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, false).await,
     )
     .takes("cf", Kind::Text, CF);
     let path = "/storage_service/tombstone_gc/{keyspace}";
-    api.post(path, "Lets merges forget deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(named(door, call)?, true).await
-    })
+    api.post(
+        path,
+        "Enables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| set_tombstone_gc(named(door, call)?, true).await,
+    )
     .takes("cf", Kind::Text, CF);
-    api.delete(path, "Lets merges keep deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(named(door, call)?, false).await
-    })
+    api.delete(
+        path,
+        "Disables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| set_tombstone_gc(named(door, call)?, false).await,
+    )
     .takes("cf", Kind::Text, CF);
-    api.post("/storage_service/sstables/{keyspace}", "Takes over what lies in upload/", load)
+    api.post("/storage_service/sstables/{keyspace}", "Loads the SSTables in upload/", load)
         .takes("cf", Kind::Text, "The table")
         .takes("load_and_stream", Kind::Flag, "One node has what is its own: no difference")
         .takes("primary_replica_only", Kind::Flag, "One node: no difference")
         .takes("scope", Kind::OneOf(&["all", "dc", "rack", "node"]), "One node: no difference")
         .takes("skip_cleanup", Kind::Flag, "Nothing is cleaned up: no difference")
         .takes("skip_reshape", Kind::Flag, "Nothing is reshaped: no difference");
-    api.post(
-        "/storage_service/import/{keyspace}",
-        "Takes over the SSTables of a directory",
-        import,
-    )
-    .needs("cf", Kind::Text, "The table")
-    .needs("directory", Kind::Text, "An absolute path on the node's machine")
-    .takes("copy", Kind::Flag, "Whether the files stay there; false")
-    .takes(
-        "verify",
-        Kind::OneOf(&["open", "extended"]),
-        "Whether each is read whole before; open, which checks its metadata, if not said",
-    );
+    api.post("/storage_service/import/{keyspace}", "Loads the SSTables of a directory", import)
+        .needs("cf", Kind::Text, "The table")
+        .needs("directory", Kind::Text, "An absolute path on the node's machine")
+        .takes("copy", Kind::Flag, "Whether the files are copied instead of moved; false")
+        .takes(
+            "verify",
+            Kind::OneOf(&["open", "extended"]),
+            "Whether each is read whole before; open, which checks its metadata, if not said",
+        );
     live(api);
 }
 
@@ -104,22 +104,22 @@ fn live(api: &mut Api) {
     )
     .needs("value", Kind::Flag, "Whether they are");
     let path = "/storage_service/compaction_throughput";
-    api.tells(path, "MiB a second that merges may read and write", |_| {
+    api.tells(path, "MiB a second that compaction may read and write", |_| {
         shown(COMPACTION_THROUGHPUT)
     });
-    api.post(path, "Sets what merges may read and write", async |_: &Rc<Door>, call: &Call| {
+    api.post(path, "Sets the throughput limit of compaction", async |_: &Rc<Door>, call: &Call| {
         set(call, COMPACTION_THROUGHPUT).await
     })
-    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    .needs("value", Kind::Integer, "MiB a second; 0: no limit");
     let path = "/storage_service/stream_throughput";
     api.tells(path, "MiB a second that streams may move", |_| shown(STREAM_THROUGHPUT));
-    api.post(path, "Sets what streams may move", async |_: &Rc<Door>, call: &Call| {
+    api.post(path, "Sets the throughput limit of streams", async |_: &Rc<Door>, call: &Call| {
         set(call, STREAM_THROUGHPUT).await
     })
-    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    .needs("value", Kind::Integer, "MiB a second; 0: no limit");
     let path = "/storage_service/native_transport";
-    api.tells(path, "Whether CQL clients are let in", |door| json!(door.transport.is_open()));
-    api.post(path, "Lets CQL clients in", async |door: &Rc<Door>, _: &Call| {
+    api.tells(path, "Whether the ports of CQL are open", |door| json!(door.transport.is_open()));
+    api.post(path, "Opens the ports of CQL", async |door: &Rc<Door>, _: &Call| {
         moved(door.transport.open().await)
     });
     api.delete(

@@ -82,7 +82,7 @@ fn node(sheet: &mut Sheet) {
     if let Some(cluster) = runtime::local::try_get::<Cluster>() {
         let schema = cluster.schema();
         let tables = schema.tables().count() as u64;
-        sheet.gauge("schema_tables", "Tables, those of the system included.", &[], tables);
+        sheet.gauge("schema_tables", "Tables, including system tables.", &[], tables);
         let keyspaces = schema.keyspaces.len() as u64;
         sheet.gauge("schema_keyspaces", "Keyspaces.", &[], keyspaces);
     }
