@@ -83,7 +83,7 @@ pub enum Memtables {
 
 /// Tells keyspaces by name. Whoever knows them sets it in `runtime::local` of shard 0; a snapshot's
 /// `schema.cql` makes its keyspace then.
-pub struct Keyspaces(pub Box<dyn Fn(&str) -> Option<Keyspace>>);
+pub struct Keyspaces(pub fn(&str) -> Option<Keyspace>);
 
 /// A snapshot that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -115,7 +115,7 @@ impl MergeTask {
         let (state, error) = match seen {
             Seen::Running => ("running", ""),
             Seen::Done => ("done", ""),
-            Seen::Failed => ("failed", "it was stopped or met an error: the log has it"),
+            Seen::Failed => ("failed", "it was stopped or failed: see the log"),
         };
         let ended = (seen != Seen::Running).then(|| runtime::time::wall_micros() / 1000);
         let done = match seen {

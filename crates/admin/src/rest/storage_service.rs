@@ -273,7 +273,7 @@ async fn set_incremental_backups(_: &Rc<Door>, call: &Call) -> Answered {
 /// Takes over what lies in `upload/` of a table.
 async fn load(door: &Rc<Door>, call: &Call) -> Answered {
     let [table] = named(door, call)?[..] else {
-        return Err(Answer::refused(400, "cf: one table is wanted"));
+        return Err(Answer::refused(400, "cf: exactly one table is required"));
     };
     let storage = runtime::local::get::<Storage>();
     let loaded = storage.load_new(table, Checks::Open).await;
@@ -284,7 +284,7 @@ async fn load(door: &Rc<Door>, call: &Call) -> Answered {
 /// Takes over the SSTables of a directory of this machine.
 async fn import(door: &Rc<Door>, call: &Call) -> Answered {
     let [table] = named(door, call)?[..] else {
-        return Err(Answer::refused(400, "cf: one table is wanted"));
+        return Err(Answer::refused(400, "cf: exactly one table is required"));
     };
     let checks = match call.given("verify").map(str::to_ascii_lowercase).as_deref() {
         Some("extended") => Checks::Verify,

@@ -267,7 +267,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_ended {
             // Without effect on one that has ended.
-            self.tasks.end(self.id, Err("it was given up".to_owned()));
+            self.tasks.end(self.id, Err("it was abandoned".to_owned()));
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "restore",
-        about: "Load SSTables of an object store",
+        about: "Load SSTables from an object store",
         options: &[
             ENDPOINT,
             BUCKET,
@@ -58,11 +58,11 @@ pub(super) const COMMANDS: &[Entry] = &[
         name: "refresh",
         about: "Load the SSTables in the upload folder of a table",
         options: &[
-            Opt::flag("load-and-stream", &["-las"], "Give rows to the nodes that own them"),
+            Opt::flag("load-and-stream", &["-las"], "Stream rows to the nodes that own them"),
             PRIMARY,
             SCOPE,
             Opt::flag("skip-cleanup", &[], "Do not look for rows that this node does not own"),
-            Opt::flag("skip-reshape", &[], "Do not merge them first"),
+            Opt::flag("skip-reshape", &[], "Do not reshape them first"),
         ],
         places: &[one("keyspace", "The keyspace"), one("table", "The table")],
         run: |session| Box::pin(refresh(session)),
@@ -100,8 +100,9 @@ const ENDPOINT: Opt = Opt::text("endpoint", &[], "The object store, as the node'
 const BUCKET: Opt = Opt::text("bucket", &[], "The bucket");
 const PREFIX: Opt = Opt::text("prefix", &[], "What names in the bucket begin with");
 const MOVE: Opt = Opt::flag("move-files", &[], "Remove files of the snapshot that are copied");
-const NOWAIT: Opt = Opt::flag("nowait", &[], "Tell the task, and do not wait for it");
-const SCOPE: Opt = Opt::text("scope", &[], "To whom rows may go: all, dc, rack or node");
+const NOWAIT: Opt = Opt::flag("nowait", &[], "Print the task's id and do not wait for it");
+const SCOPE: Opt =
+    Opt::text("scope", &[], "Scope of the nodes that receive rows: all, dc, rack or node");
 const PRIMARY: Opt =
     Opt::flag("primary-replica-only", &["-pro"], "Give rows to one node of those that own them");
 

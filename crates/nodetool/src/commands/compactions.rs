@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "compactionhistory",
-        about: "The merges that have ended",
+        about: "Finished compactions",
         options: &[Opt::text("format", &["-F"], "text, json or yaml [default: text]")],
         places: &[],
         run: |session| Box::pin(history(session)),
     },
     Entry {
         name: "compactionstats",
-        about: "The merges that run, and those that wait",
+        about: "Compactions in flight, and pending ones",
         options: &[Opt::flag("human-readable", &["-H"], "Bytes in KB, MB ..")],
         places: &[],
         run: |session| Box::pin(stats(session)),
     },
     Entry {
         name: "stop",
-        about: "Stop merges of a kind",
+        about: "Stop compactions of a type",
         options: &[Opt::text("id", &["-id"], "Not supported")],
         places: &[one("compaction_type", "COMPACTION, CLEANUP, SCRUB, RESHAPE, RESHARD, UPGRADE")],
         run: |session| Box::pin(stop(session)),

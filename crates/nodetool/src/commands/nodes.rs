@@ -4,12 +4,14 @@ use crate::session::{Parameters, Session, pairs, plain, texts, wrong};
 use crate::table::{Done, Entry, Opt, any, one};
 
 pub(super) const COMMANDS: &[Entry] = &[
-    plain_entry("decommission", "Give the rows of this node to the others, and leave", |s| {
-        Box::pin(post(s, "/storage_service/decommission"))
-    }),
+    plain_entry(
+        "decommission",
+        "Stream the data of this node to the others, and leave the cluster",
+        |s| Box::pin(post(s, "/storage_service/decommission")),
+    ),
     Entry {
         name: "removenode",
-        about: "Remove a node that is dead, or tell how far that is",
+        about: "Remove a dead node, or show the progress of that",
         options: &[Opt::text(
             "ignore-dead-nodes",
             &[],
@@ -20,22 +22,22 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "excludenode",
-        about: "Take dead nodes for gone for good: nothing waits for them",
+        about: "Mark dead nodes as permanently down: nothing waits for them",
         options: &[],
         places: &[any("node", "Host ids")],
         run: |session| Box::pin(exclude_node(session)),
     },
     Entry {
         name: "rebuild",
-        about: "Fetch the rows of this node from others",
+        about: "Stream the data of this node from other nodes",
         options: &[Opt::flag("force", &[], "Even where it may take rows from too few nodes")],
         places: &[one("source-dc", "The data center to fetch from")],
         run: |session| Box::pin(rebuild(session)),
     },
-    plain_entry("checkAndRepairCdcStreams", "Check the streams of CDC, and mend them", |s| {
+    plain_entry("checkAndRepairCdcStreams", "Check and repair the streams of CDC", |s| {
         Box::pin(post(s, "/storage_service/cdc_streams_check_and_repair"))
     }),
-    plain_entry("resetlocalschema", "Read the schema of this node again", |s| {
+    plain_entry("resetlocalschema", "Reload the schema of this node", |s| {
         Box::pin(post(s, "/storage_service/relocal_schema"))
     }),
     plain_entry(

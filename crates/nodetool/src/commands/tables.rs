@@ -24,7 +24,7 @@ const STATS: &[Opt] = &[
 const fn stats_entry(name: &'static str) -> Entry {
     Entry {
         name,
-        about: "What tables hold, and how they are read and written",
+        about: "Statistics of tables: size, SSTables, latencies, Bloom filters",
         options: STATS,
         places: WHICH,
         run: |session| Box::pin(stats(session)),
@@ -34,7 +34,7 @@ const fn stats_entry(name: &'static str) -> Entry {
 const fn histograms_entry(name: &'static str) -> Entry {
     Entry {
         name,
-        about: "How large partitions are and how long reads and writes take",
+        about: "Percentiles of partition sizes and of read and write latencies",
         options: &[],
         places: ONE,
         run: |session| Box::pin(histograms(session)),
