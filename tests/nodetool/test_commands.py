@@ -3,10 +3,12 @@ import json
 import re
 import subprocess
 import time
+import tomllib
+import urllib.request
 
 import pytest
 
-from node import NEREID, Node
+from node import NEREID, ROOT, Node
 
 
 @pytest.fixture(scope="module", name="node")
@@ -40,7 +42,13 @@ def history(node):
 def test_the_node_is_up(node):
     text = run(node, "status")
     assert re.search(rf"^UN {re.escape(node.address)} +\S+", text, re.MULTILINE), text
-    assert run(node, "version").startswith("ReleaseVersion: ")
+    release, own = run(node, "version").splitlines()
+    assert re.fullmatch(r"ReleaseVersion: \d+\.\d+\.\d+", release)
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert own == f"NereidVersion: {manifest['workspace']['package']['version']}"
+    url = f"http://{node.address}:10000/storage_service/nereid_version"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        assert json.loads(answer.read()) in own
     assert re.search(r"^Native Transport active: true$", run(node, "info"), re.MULTILINE)
 
 

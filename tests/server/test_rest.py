@@ -156,7 +156,8 @@ def test_what_lies_in_upload_is_loaded(node, cql):
     upload.mkdir(exist_ok=True)
     for part in Path(data).parent.glob(data.name.replace("Data.db", "*")):
         shutil.copy(part, upload)
-    assert ask(node, "POST", "/storage_service/sstables/ks", cf="u2") == (200, None)
+    status, took = ask(node, "POST", "/storage_service/sstables/ks", cf="u2")
+    assert status == 200 and (took["sstables"], took["directory"]) == (1, str(upload))
     assert [tuple(row) for row in cql.execute("SELECT * FROM ks.u2")] == [(1, "x")]
 
 

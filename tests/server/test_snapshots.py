@@ -77,7 +77,8 @@ def test_a_snapshot_is_taken_listed_put_back_and_cleared(node, cql):
     for path in place.iterdir():
         if path.name not in ("manifest.json", "schema.cql"):
             shutil.copy(path, upload)
-    assert ask(node, "POST", "/storage_service/sstables/ks", cf="a") == (200, None)
+    status, took = ask(node, "POST", "/storage_service/sstables/ks", cf="a")
+    assert status == 200 and (took["sstables"], took["partitions"]) == (len(files), 10)
     assert len(list(cql.execute("SELECT * FROM ks.a"))) == 10
     assert ask(node, "DELETE", SNAPSHOTS, tag="one") == (200, None)
     assert not place.exists() and listed(cql) == {}

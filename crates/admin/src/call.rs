@@ -68,7 +68,7 @@ impl Call {
         let refused = |what: String| Answer::refused(400, format!("{name}: {what}"));
         match (self.given(name), default) {
             (None, Some(default)) => Ok(default),
-            (None, None) => Err(refused("a number is wanted".to_owned())),
+            (None, None) => Err(refused("a number is required".to_owned())),
             (Some(text), _) => text.parse().map_err(|_| refused(format!("not a number: {text}"))),
         }
     }

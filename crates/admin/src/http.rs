@@ -86,9 +86,12 @@ async fn collected(body: Incoming) -> Result<(Vec<u8>, Option<Permit>), Answer> 
     }
 }
 
+/// What the node calls itself: a client that asks for its release learns whose it is.
+const SERVER: &str = concat!("Nereid/", env!("CARGO_PKG_VERSION"));
+
 fn response(answer: Answer) -> Response<Full<Bytes>> {
-    let built =
-        Response::builder().status(answer.status).header("Content-Type", answer.content_type);
+    let built = Response::builder().status(answer.status).header("Server", SERVER);
+    let built = built.header("Content-Type", answer.content_type);
     let with = |built: Builder, (name, value): &(&str, &str)| built.header(*name, *value);
     let built = answer.headers.iter().fold(built, with);
     built.body(Full::new(Bytes::from(answer.body))).expect("a status of ours and constant headers")

@@ -2,25 +2,27 @@
 //! metrics for Prometheus.
 //!
 //! In reading order: [`Server`] (listens, on shard 0), `http` (a connection), `call` (a request
-//! and its answer), `rest` (which request is what, and what it does), [`console`] (a page for
-//! operators), [`metrics`].
+//! and its answer), `guard` (what browsers send for other sites is refused), `rest` (which request
+//! is what, and what it does), [`console`] (a page for operators), [`metrics`].
 //!
 //! Invariants
 //!  - *asks-the-owner*: shard 0 serves; what belongs to shards is asked of each of them.
 //!  - *bounded*: so many connections at a time, so many bytes of a request.
 //!
 //! This crate knows no CQL and no other node. It has no authentication: the loopback address
-//! is where it belongs.
+//! is where it belongs, and pages of other sites are kept away (`guard`).
 
 pub mod console;
 pub mod metrics;
 
 mod call;
+mod guard;
 mod guests;
 mod http;
 mod rest;
 mod server;
 mod tasks;
 
-pub use rest::{Door, Loggers, Moved, Rest, Transport};
+pub use guard::Guard;
+pub use rest::{Door, Loggers, Mode, Moved, Rest, Transport};
 pub use server::{Config, Server, Service};

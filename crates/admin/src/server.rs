@@ -2,6 +2,7 @@
 
 use crate::call::{Answer, Call};
 use crate::console::Console;
+use crate::guard::Guard;
 use crate::guests::{self, Guests};
 use crate::http;
 use crate::metrics::Metrics;
@@ -29,17 +30,19 @@ pub struct Config {
 
 /// What is served.
 pub enum Service {
-    /// The REST API, and the console beside it.
-    Rest(Rest, Console),
-    /// What the node counts.
+    /// The REST API, and the console beside it, behind one guard.
+    Rest(Rest, Console, Guard),
+    /// What the node counts. It changes nothing, whoever asks.
     Metrics(Metrics),
 }
 
 impl Service {
     async fn answer(&self, call: Call) -> Answer {
         match self {
-            Service::Rest(_, console) if Console::is_asked(&call) => console.answer(call).await,
-            Service::Rest(rest, _) => rest.answer(call).await,
+            Service::Rest(_, console, guard) if Console::is_asked(&call) => {
+                console.answer(call, guard).await
+            }
+            Service::Rest(rest, _, guard) => rest.answer(call, guard).await,
             Service::Metrics(metrics) => metrics.answer(call).await,
         }
     }

@@ -289,6 +289,10 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
         }
         let cluster = Rc::new(Cluster::new(node, schema, access, last_timestamp));
         runtime::local::set(cluster.clone());
+        runtime::local::set(Rc::new(storage::Keyspaces(|name| {
+            let schema = runtime::local::try_get::<Cluster>()?.schema();
+            schema.keyspace(name).map(|entry| entry.keyspace.clone())
+        })));
         virtual_tables::provide_own(&cluster);
         Ok(())
     };

@@ -2,7 +2,9 @@
 
 use crate::local_rows::Remembered;
 use model::{Token, Uuid};
+use runtime::time::Instant;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// The release that drivers and tools are told: the Cassandra version whose DESCRIBE and tables we
 /// answer. cqlsh discards what a server below 4 describes; drivers that look for tables of version
@@ -31,8 +33,22 @@ pub struct NodeInfo {
     pub tokens: Vec<Token>,
     /// Seconds since the epoch of this start.
     pub generation: i32,
+    /// When this start began.
+    pub started: Instant,
     pub shards: u16,
     pub release_version: &'static str,
+}
+
+impl NodeInfo {
+    /// How long the node is up: the one truth of all that show it, or count by it.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether the node exchanges gossip with others: there are none.
+    pub fn gossips(&self) -> bool {
+        false
+    }
 }
 
 /// What an operator says of the node.
@@ -74,6 +90,7 @@ impl NodeConfig {
             rpc_address: self.rpc_address,
             tokens,
             generation: generation.max(before.generation.saturating_add(1)),
+            started: Instant::now(),
             shards,
             release_version: RELEASE_VERSION,
         }
@@ -98,6 +115,7 @@ pub(crate) mod testing {
             rpc_address: address,
             tokens,
             generation: 1,
+            started: Instant::ZERO,
             shards: 1,
             release_version: RELEASE_VERSION,
         }

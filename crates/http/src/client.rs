@@ -8,7 +8,7 @@ use crate::socket::Socket;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_TYPE, HOST, SERVER};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use runtime::net::TcpStream;
 use runtime::task::{Either, race};
@@ -130,6 +130,8 @@ pub struct Reply {
     pub status: u16,
     /// What was answered; JSON, from a node.
     pub body: Vec<u8>,
+    /// What the server calls itself.
+    pub server: Option<String>,
 }
 
 /// What a status of HTTP is called.
@@ -230,9 +232,11 @@ async fn exchange(
 ) -> Result<Reply, String> {
     let response = sender.send_request(request).await.map_err(|error| told(&error))?;
     let status = response.status().as_u16();
+    let server = response.headers().get(SERVER).and_then(|value| value.to_str().ok());
+    let server = server.map(str::to_string);
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| told(&*error))?.to_bytes().to_vec();
-    Ok(Reply { status, body })
+    Ok(Reply { status, body, server })
 }
 
 /// An error with what it comes of.

@@ -270,12 +270,27 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
     let loggers = Rc::new(logging::Loggers::of(default, &levels)?);
     let door = admin::Door { cluster, version: version(), transport, loggers };
-    let service = admin::Service::Rest(admin::Rest::new(door), console);
+    let service = admin::Service::Rest(admin::Rest::new(door), console, guard(&plan.values));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     let name = plan.persona.name();
     tracing::info!(target: "init", "{name} API server listening on {bound}");
     Ok(Some(server))
+}
+
+/// By which names the REST API is asked: those that the node is configured with, and those that the
+/// operator allows.
+fn guard(values: &Values) -> admin::Guard {
+    let own = [
+        "api_address",
+        "listen_address",
+        "broadcast_address",
+        "rpc_address",
+        "broadcast_rpc_address",
+        "prometheus_address",
+    ];
+    let own = own.map(|name| values.text(name).to_owned());
+    admin::Guard::new(own.into(), values.list("api_allowed_hosts"))
 }
 
 /// The listeners of CQL, as the REST API opens and closes them.

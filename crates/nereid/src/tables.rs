@@ -79,22 +79,34 @@ async fn info_rows() -> Vec<Named> {
     let row = |group: &str, item: &str, value: String| {
         vec![("group", text(group)), ("item", text(item)), ("value", text(value))]
     };
-    let uptime = runtime::time::Instant::now().as_nanos() / 1_000_000_000;
+    let node = cluster.node();
+    let probability = cluster::TraceRules::of_shard().probability();
+    let [used, limit] = memtable_memory().await;
     vec![
-        row("generic", "gossip_active", "false".to_string()),
-        row("generic", "uptime", format!("{uptime} seconds")),
-        row("generic", "trace_probability", "0.00".to_string()),
+        row("generic", "gossip_active", node.gossips().to_string()),
+        row("generic", "uptime", format!("{} seconds", node.uptime().as_secs())),
+        row("generic", "trace_probability", probability.to_string()),
         row("generic", "incremental_backup_enabled", backups.to_string()),
         row("generic", "load", totals.sstable_bytes.to_string()),
-        row("memtable", "memory_total", totals.memtable_bytes.to_string()),
-        row("memtable", "memory_used", totals.memtable_bytes.to_string()),
-        row("memtable", "memory_free", "0".to_string()),
+        row("memtable", "memory_total", limit.to_string()),
+        row("memtable", "memory_used", used.to_string()),
+        row("memtable", "memory_free", limit.saturating_sub(used).to_string()),
         row("memtable", "entries", totals.memtable_partitions.to_string()),
         row("cache", "memory_used", cache[0].to_string()),
         row("cache", "entries", cache[1].to_string()),
         row("cache", "hits", cache[2].to_string()),
         row("cache", "misses", cache[3].to_string()),
     ]
+}
+
+/// Of the memtables of all shards: bytes that they have, and may have.
+async fn memtable_memory() -> [u64; 2] {
+    let of_shard = || async {
+        let all = runtime::local::get::<storage::Storage>().dirty_stats();
+        all.map(|dirty| [dirty.real_bytes, dirty.limit_bytes])
+    };
+    let all = runtime::on_all_shards(of_shard).await.into_iter().flatten();
+    all.fold([0; 2], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
 }
 
 /// Of the row caches of all shards: bytes, partitions, hits and misses.

@@ -91,7 +91,7 @@ pub(crate) fn scientific(value: f64) -> String {
 /// A moment, in UTC.
 pub(crate) fn moment(millis: i64) -> String {
     match Timestamp::from_millisecond(millis) {
-        Ok(at) => format!("{}.{}", at.strftime("%Y-%m-%dT%H:%M:%S"), millis.rem_euclid(1000)),
+        Ok(at) => format!("{}.{:03}", at.strftime("%Y-%m-%dT%H:%M:%S"), millis.rem_euclid(1000)),
         Err(_) => millis.to_string(),
     }
 }

@@ -84,11 +84,13 @@ pub(crate) struct Session {
     pub(crate) given: Given,
     peers: Vec<SocketAddr>,
     client: Option<Client>,
+    /// What the node called itself in its last answer.
+    pub(crate) server: Option<String>,
 }
 
 impl Session {
     pub(crate) fn new(given: Given, peers: Vec<SocketAddr>) -> Session {
-        Session { given, peers, client: None }
+        Session { given, peers, client: None, server: None }
     }
 
     /// The address that the operator named.
@@ -179,6 +181,7 @@ impl Session {
         };
         let reply = client.send(&request, ANSWER_WITHIN).await;
         let reply = reply.map_err(|error| framed(told(error, 0)))?;
+        self.server.clone_from(&reply.server);
         if reply.status / 100 == 2 {
             return answer(&reply.body).map_err(|error| {
                 Failure::Unexpected(format!("the answer to {place} is no JSON: {error}"))

@@ -62,6 +62,8 @@ pub enum ReadError {
     TimedOut,
     /// Refused for lack of memory or permits.
     Overloaded(String),
+    /// An operator has ended what it was part of.
+    Stopped,
 }
 
 impl fmt::Display for ReadError {
@@ -73,6 +75,7 @@ impl fmt::Display for ReadError {
             ReadError::Io(error) => error.fmt(f),
             ReadError::TimedOut => f.write_str("the read timed out"),
             ReadError::Overloaded(what) => write!(f, "overloaded: {what}"),
+            ReadError::Stopped => f.write_str("stopped by an operator"),
         }
     }
 }

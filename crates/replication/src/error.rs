@@ -161,6 +161,8 @@ pub(crate) fn read_failed(
         }
         Cause::Overloaded(reason) => return ReadError::Overloaded(reason),
         Cause::Io(error) => error.to_string(),
+        // No read of a client is ever part of what operators stop.
+        stopped @ Cause::Stopped => stopped.to_string(),
         Cause::Damaged { file, what, at } => format!("{file} is damaged: {what} at offset {at}"),
     };
     ReadError::Failure { consistency, received, required, failures, data_present, reason }

@@ -91,6 +91,8 @@ pub(crate) fn flush_shares(thousandths: u64) -> u32 {
 /// Memory of memtables, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyStats {
+    /// Bytes that all memtables may have.
+    pub limit_bytes: u64,
     /// Bytes of all memtables.
     pub real_bytes: u64,
     /// Bytes of them that are not in any SSTable yet.
@@ -248,6 +250,7 @@ impl Dirty {
     pub(crate) fn stats(&self) -> DirtyStats {
         let level = self.level.get();
         DirtyStats {
+            limit_bytes: self.limits.real_max as u64,
             real_bytes: level.real as u64,
             unspooled_bytes: level.unspooled() as u64,
             ..self.stats.get()

@@ -7,7 +7,7 @@
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
 //! `dirty`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`, `open`,
 //! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `backup`,
-//! `upload`, `compaction`, `locks`, `hot`.
+//! `upload`, `import`, `compaction`, `locks`, `hot`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -32,6 +32,7 @@ mod flush;
 mod hints;
 mod holders;
 mod hot;
+mod import;
 mod large_data;
 mod locks;
 pub mod memory;
@@ -71,11 +72,12 @@ pub use hot::{
     CAPACITY_MAX as HOT_CAPACITY_MAX, Hot, HotCounts, HotOrder, HotPartition, SAMPLING_MAX,
     hot_partitions,
 };
+pub use import::{Import, Source};
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use locks::PartitionGuard;
 pub use read::{Begun, SourceOptions};
 pub use snapshot::{
-    Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
+    Keyspaces, Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;

@@ -9,6 +9,7 @@ use crate::error::StorageError;
 use crate::shard::Shard;
 use crate::table::{Broken, Shares, Table};
 use crate::truncation;
+use crate::upload::UPLOAD;
 use model::{TableSchema, TabletMap};
 use reader::ReadError;
 use runtime::io::fs;
@@ -44,7 +45,11 @@ impl Shard {
         let home = (data_dir.as_path(), shard);
         let table = Table::new(schema.clone(), tablets, log, shares, home);
         assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
-        fs::create_dir_all(&table.dir).await?;
+        match shard {
+            // Operators put SSTables there; it is made again at each start.
+            0 => fs::create_dir_all(table.dir.join(UPLOAD)).await?,
+            _ => fs::create_dir_all(&table.dir).await?,
+        }
         let truncations = truncation::load(&table.dir).await?;
         // Before the listing: shard 0 may remove a record, after its SSTables, meanwhile.
         let obsolete = Obsolete::load(&table.dir).await?;

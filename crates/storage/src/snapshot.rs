@@ -2,8 +2,9 @@
 //!
 //! Taking one copies nothing: each file gets a hard link, so a snapshot takes room of its own only
 //! as compaction and deletion take the table's own names away. Beside the links lie `schema.cql`,
-//! which makes the table, and `manifest.json`, which tells what it is and when it expires. To put
-//! one back, its files are copied into `upload/` of a table of that schema (see `upload`).
+//! which makes the table on a node that has nothing of it, and `manifest.json`, which tells what it
+//! is and when it expires. To put one back, its files are copied into `upload/` of a table of that
+//! schema (see `upload`), or its directory is imported (see `import`).
 //!
 //! Invariants
 //!  - *manifest-last*: the manifest is written when all links are durable, and is what clearing
@@ -25,8 +26,7 @@ use crate::shard::Shard;
 use crate::storage::Storage;
 use crate::table::{Table, directory};
 use manifest::Manifest;
-use model::schema::Internals;
-use model::{TableId, TableSchema};
+use model::{Keyspace, TableId, TableSchema};
 use runtime::io::{IoError, fs};
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::race;
@@ -80,6 +80,10 @@ pub enum Memtables {
     /// They are left out.
     LeftOut,
 }
+
+/// Tells keyspaces by name. Whoever knows them sets it in `runtime::local` of shard 0; a snapshot's
+/// `schema.cql` makes its keyspace then.
+pub struct Keyspaces(pub fn(&str) -> Option<Keyspace>);
 
 /// A snapshot that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,10 +229,12 @@ impl Storage {
 
     /// On shard 0, when all shards have dropped a table ([`Storage::drop_table`]): completes the
     /// snapshot that they made of it, if they were told to make one, and removes what is left of
-    /// its directory beside snapshots and backups.
+    /// its directory beside snapshots and backups. `keyspace` is the one that it was in, which may
+    /// be gone too.
     pub async fn complete_dropped(
         &self,
         schema: &TableSchema,
+        keyspace: Option<&Keyspace>,
         made: Option<(&SnapshotTag, Option<Duration>)>,
     ) -> Result<(), SnapshotError> {
         let dir = directory(&self.shard().config.data_dir, schema);
@@ -239,7 +245,7 @@ impl Storage {
         if let Some((tag, ttl)) = made
             && fs::exists(snapshot_dir(&dir, tag.as_str())).await?
         {
-            self.complete(&dir, schema, tag, ttl).await?;
+            self.complete(&dir, (schema, keyspace), tag, ttl).await?;
         }
         let staying = staying(&dir).await?;
         if staying.is_empty() {
@@ -313,19 +319,22 @@ impl Storage {
         for (shard, linked) in on_all_shards(link).await.into_iter().enumerate() {
             linked.map_err(|why| SnapshotError::Failed(format!("shard {shard}: {why}")))?;
         }
-        self.complete(&table.dir, &table.schema(), &order.tag, order.ttl).await
+        let schema = table.schema();
+        let keyspaces = local::try_get::<Keyspaces>();
+        let keyspace = keyspaces.and_then(|keyspaces| (keyspaces.0)(&schema.keyspace));
+        self.complete(&table.dir, (&schema, keyspace.as_ref()), &order.tag, order.ttl).await
     }
 
     /// Writes what lies beside the links (*manifest-last*).
     async fn complete(
         &self,
         table_dir: &Path,
-        schema: &TableSchema,
+        (schema, keyspace): (&TableSchema, Option<&Keyspace>),
         tag: &SnapshotTag,
         ttl: Option<Duration>,
     ) -> Result<(), SnapshotError> {
         let dir = snapshot_dir(table_dir, tag.as_str());
-        let text = schema.describe(Internals::Shown) + "\n";
+        let text = schema.describe_alone(keyspace);
         fs::write_file_atomic(dir.join(SCHEMA), text.as_bytes()).await?;
         let created_secs = now_secs();
         let ttl_secs = ttl.map(|ttl| i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));

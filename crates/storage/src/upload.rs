@@ -30,7 +30,7 @@ use sstable::store::name::{Parsed, parse_file_name, refusal};
 use sstable::store::relocate::{Place, end_moves, relocate, suffixes_of};
 use sstable::store::toc::Toc;
 use sstable::{Component, Descriptor, Generation, Table as SsTable};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::checksum::crc32;
 
@@ -50,22 +50,24 @@ pub enum Checks {
 /// What was taken over and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// By the name of the data file in `upload/`: what is there now.
+    /// Where it came from.
+    pub directory: PathBuf,
+    /// By the name of the data file in that directory: what is in the table now.
     pub loaded: Vec<LoadedSsTable>,
-    /// By the name of a file in `upload/`: why it stays there.
+    /// By the name of a file in that directory: why it stays there.
     pub refused: Vec<(String, String)>,
 }
 
 /// An SSTable that was taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedSsTable {
-    /// The name of its data file in `upload/`.
+    /// The name of its data file where it came from.
     pub from: String,
     /// The name of its data file in the table's directory.
     pub to: String,
     /// Estimated partitions.
     pub partitions: u64,
-    /// Bytes of the data file.
+    /// Bytes of its data and its index.
     pub bytes: u64,
 }
 
@@ -132,17 +134,41 @@ struct Candidate {
 }
 
 async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, StorageError> {
-    let table = shard.table(id).ok_or(StorageError::UnknownTable(id))?;
-    if !shard.replay_state(table.log).done.get() {
-        return Err(StorageError::Shard("the node is still starting".to_string()));
-    }
+    let table = started(shard, id)?;
     let _alone = table.loading.acquire(1).await;
+    let upload = prepare(shard, &table).await?;
+    load_from(shard, &table, &upload, checks).await
+}
+
+/// The table, on a shard that has replayed its log.
+pub(crate) fn started(shard: &Shard, id: TableId) -> Result<Rc<Table>, StorageError> {
+    let table = shard.table(id).ok_or(StorageError::UnknownTable(id))?;
+    match shard.replay_state(table.log).done.get() {
+        true => Ok(table),
+        false => Err(StorageError::Shard("the node is still starting".to_string())),
+    }
+}
+
+/// Makes `upload/` of a table durable.
+pub(crate) async fn prepare(shard: &Shard, table: &Table) -> Result<PathBuf, StorageError> {
     let upload = table.dir.join(UPLOAD);
-    prepare_dir(shard, &table).await?;
+    prepare_dir(shard, table).await?;
     fs::create_dir_all(&upload).await?;
     fs::sync_dir(&table.dir).await?;
-    let listing = end_moves(&upload).await?;
-    let mut out = Loaded::default();
+    Ok(upload)
+}
+
+/// Takes over what is in a directory on the file system of the table. The caller has
+/// [`Table::loading`].
+pub(crate) async fn load_from(
+    shard: &Rc<Shard>,
+    table: &Rc<Table>,
+    upload: &Path,
+    checks: Checks,
+) -> Result<Loaded, StorageError> {
+    let id = table.id;
+    let listing = end_moves(upload).await?;
+    let mut out = Loaded { directory: upload.to_path_buf(), ..Loaded::default() };
     for name in listing.unreadable.iter().filter(|name| name.ends_with("-Data.db")) {
         if let Parsed::OtherVersion(version) = parse_file_name(name) {
             out.refused.push((name.clone(), refusal(version)));
@@ -152,7 +178,7 @@ async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, 
     for found in listing.tables {
         let descriptor = found.descriptor;
         let name = descriptor.file_name(Component::Data);
-        let candidate = match check(shard, &table, &upload, found, checks).await {
+        let candidate = match check(shard, table, upload, found, checks).await {
             Ok(candidate) => candidate,
             Err(why) => {
                 tracing::warn!("{name} in {} is not taken over: {why}", upload.display());
@@ -160,7 +186,7 @@ async fn load(shard: &Rc<Shard>, id: TableId, checks: Checks) -> Result<Loaded, 
                 continue;
             }
         };
-        let to = match move_in(shard, &table, &upload, &candidate).await {
+        let to = match move_in(shard, table, upload, &candidate).await {
             Ok(to) => to,
             Err(error) => {
                 failed = Err(error);

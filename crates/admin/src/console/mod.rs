@@ -9,8 +9,7 @@
 //!
 //! Invariants
 //!  - *same-page-only*: `/console/api` answers requests that carry a header of the page, which no
-//!    other site can send; without passwords only to the node's address, so that no name of
-//!    another site leads here (`guard`).
+//!    other site can send (`guard`), and that the guard of the API admits as well.
 //!  - *same-door*: statements, and what shows data of tables, go through [`Cql`], which asks for
 //!    what a client of CQL is asked for.
 //!  - *bounded*: sessions, statements at a time, rows and bytes of an answer, points of time.
@@ -30,6 +29,7 @@ pub use cql::{
 };
 
 use crate::call::{Answer, Call};
+use crate::guard::Guard;
 use cluster::Cluster;
 use cql::Sessions;
 use hyper::Method;
@@ -63,17 +63,20 @@ impl Console {
     }
 
     /// Does what a request asks for.
-    pub(crate) async fn answer(&self, call: Call) -> Answer {
+    pub(crate) async fn answer(&self, call: Call, guard: &Guard) -> Answer {
         let path: Vec<&str> = call.path.iter().skip(1).map(String::as_str).collect();
         let answer = match path.split_first() {
-            Some((&"api", path)) => self.told(&call, path).await.unwrap_or_else(|answer| answer),
+            Some((&"api", path)) => match guard.admit(&call) {
+                Ok(()) => self.told(&call, path).await.unwrap_or_else(|answer| answer),
+                Err(refused) => refused,
+            },
             _ => assets::answer(&call.method, &path),
         };
         guard::sealed(answer)
     }
 
     async fn told(&self, call: &Call, path: &[&str]) -> Result<Answer, Answer> {
-        guard::admit(call, self.sessions.asks_passwords())?;
+        guard::admit(call)?;
         match (&call.method, path) {
             (&Method::GET, ["state"]) => {
                 let state = views::state(&self.cluster, &self.version);

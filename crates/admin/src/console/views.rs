@@ -23,7 +23,6 @@ pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
         let tables = schema.tables().filter(|table| table.kind == TableKind::Stored);
         tables.filter(|table| Schema::is_system(&table.schema.keyspace) == system).count()
     };
-    let up = wall_micros().div_euclid(1_000_000) - i64::from(node.generation);
     json!({
         "cluster": node.cluster_name,
         "version": version,
@@ -43,7 +42,7 @@ pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
         }],
         "shards": node.shards,
         "schema_version": schema.version.to_string(),
-        "up_seconds": up.max(0),
+        "up_seconds": node.uptime().as_secs(),
         "user_tables": count(false),
         "system_tables": count(true),
     })
@@ -170,6 +169,7 @@ pub(super) async fn tables(cluster: &Cluster, system: bool) -> Value {
 
 /// What operators have asked for; merges that run, on which shard, and those that ended last.
 pub(super) async fn tasks(cluster: &Cluster) -> Result<Value, Answer> {
+    Tasks::of_shard().look_at_jobs().await;
     let asked = runtime::on_all_shards(|| async {
         let storage = runtime::local::try_get::<Storage>();
         storage.map_or_else(
@@ -237,7 +237,7 @@ fn job_view(shard: usize, job: &RunningCompaction, now_micros: i64) -> Value {
         "shard": shard,
         "kind": job.kind,
         "table": format!("{}.{}", job.keyspace, job.name),
-        "progress": f64::from(job.done_millionths) / 1e6,
+        "progress": job.done(),
         "bytes_in": job.bytes_in,
         "bytes_written": job.bytes_written,
         "elapsed_ms": now_micros.saturating_sub(job.started_micros).max(0) / 1000,

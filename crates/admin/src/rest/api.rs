@@ -119,9 +119,9 @@ impl Operation {
             if given.is_empty() {
                 if parameter.required {
                     return refused(match parameter.kind {
-                        Kind::Flag => "true or false is wanted",
-                        Kind::Integer | Kind::Number => "a number is wanted",
-                        _ => "a value is wanted",
+                        Kind::Flag => "true or false is required",
+                        Kind::Integer | Kind::Number => "a number is required",
+                        _ => "a value is required",
                     });
                 }
                 continue;
@@ -349,7 +349,7 @@ mod tests {
         check(Method::GET, "/a/x", "flag=TRUE&word=all&unknown=1", "");
         check(Method::GET, "/a/x", "flag=maybe", "flag: not true or false: maybe");
         check(Method::GET, "/a/x", "word=none", "word: not one of ALL, user: none");
-        check(Method::GET, "/a/b", "", "count: a number is wanted");
+        check(Method::GET, "/a/b", "", "count: a number is required");
         check(Method::GET, "/a/b", "count=x", "count: not a number: x");
         check(Method::GET, "/a/b", "count=-3", "");
         check(Method::POST, "/n", "share=0.5", "");

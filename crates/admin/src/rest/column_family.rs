@@ -25,18 +25,22 @@ pub(super) fn operations(api: &mut Api) {
     let path = "/column_family/autocompaction/{name}";
     api.get(
         path,
-        "Whether a table is compacted by itself",
+        "Whether automatic compaction of a table is enabled",
         async |door: &Rc<Door>, call: &Call| {
             let table = one(door, call)?.schema.id;
             Ok(Answer::json(json!(local::get::<Storage>().auto_compaction(table))))
         },
     );
-    api.post(path, "Lets a table be compacted by itself", async |door: &Rc<Door>, call: &Call| {
-        set_auto_compaction(vec![one(door, call)?.schema.id], true).await
-    });
+    api.post(
+        path,
+        "Enables automatic compaction of a table",
+        async |door: &Rc<Door>, call: &Call| {
+            set_auto_compaction(vec![one(door, call)?.schema.id], true).await
+        },
+    );
     api.delete(
         path,
-        "Lets a table not be compacted by itself",
+        "Disables automatic compaction of a table",
         async |door: &Rc<Door>, call: &Call| {
             set_auto_compaction(vec![one(door, call)?.schema.id], false).await
         },

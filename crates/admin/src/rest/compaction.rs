@@ -22,7 +22,7 @@ use std::rc::Rc;
 use storage::{Outdated, Rewrite, Storage, Upkeep};
 
 pub(super) fn operations(api: &mut Api) {
-    let summary = "Merges all SSTables of each table";
+    let summary = "Major compaction: merges all SSTables of each table";
     major_parameters(api.post("/storage_service/compact", summary, major_all));
     let path = "/storage_service/keyspace_compaction/{keyspace}";
     let waits = async |door: &Rc<Door>, call: &Call| {
@@ -50,16 +50,16 @@ pub(super) fn operations(api: &mut Api) {
 
 fn major_parameters(operation: &mut Operation) -> &mut Operation {
     operation
-        .takes("flush_memtables", Kind::Flag, "Whether memtables are written before; true")
+        .takes("flush_memtables", Kind::Flag, "Whether memtables are flushed before; true")
         .takes(
             "consider_only_existing_data",
             Kind::Flag,
-            "Whether deletions are judged by the SSTables alone",
+            "Whether tombstones are purged without regard to memtables and the commitlog",
         )
 }
 
 fn cleanup_operations(api: &mut Api) {
-    let summary = "Removes what is not the node's own";
+    let summary = "Removes partitions that the node does not own";
     let path = "/storage_service/keyspace_cleanup/{keyspace}";
     api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
         finished(cleanup(tables(door, call)?)?).await?;
@@ -72,15 +72,17 @@ fn cleanup_operations(api: &mut Api) {
     })
     .takes("cf", Kind::Text, CF);
     let path = "/storage_service/cleanup_all";
-    let summary = "Removes what is not the node's own, of all tables";
+    let summary = "Removes partitions that the node does not own, of all tables";
     api.post(path, summary, async |door: &Rc<Door>, _: &Call| {
         finished(cleanup(Tables::all(all(&door.cluster.schema())))?).await?;
         Ok(Answer::json(json!(0)))
     })
     .takes("global", Kind::Flag, "All nodes: there is one");
     let path = "/storage_service/mark_node_as_clean";
-    api.post(path, "The node needs no cleanup: it never does", async |_, _| Ok(Answer::done()));
-    let summary = "Merges what was streamed; one node has nothing of the kind";
+    api.post(path, "Marks the node as clean; it never needs cleanup", async |_, _| {
+        Ok(Answer::done())
+    });
+    let summary = "Compacts streamed SSTables; one node has none";
     let path = "/storage_service/keyspace_offstrategy_compaction/{keyspace}";
     api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
         finished(off_strategy(tables(door, call)?)?).await?;
@@ -95,8 +97,8 @@ fn cleanup_operations(api: &mut Api) {
 }
 
 fn upgrade_operations(api: &mut Api) {
-    let summary = "Writes SSTables again in the format of their table";
-    let kept = "Whether those of that format are left";
+    let summary = "Rewrites SSTables in the current format of their table";
+    let kept = "Whether SSTables of that format are skipped";
     let path = "/storage_service/keyspace_upgrade_sstables/{keyspace}";
     api.get(path, summary, async |door: &Rc<Door>, call: &Call| {
         finished(upgrade(call, tables(door, call)?)?).await?;
@@ -113,7 +115,7 @@ fn upgrade_operations(api: &mut Api) {
 }
 
 fn scrub_operations(api: &mut Api) {
-    let summary = "Looks at SSTables one by one, or writes them again";
+    let summary = "Validates or scrubs SSTables one by one";
     let path = "/storage_service/keyspace_scrub/{keyspace}";
     let waits = async |door: &Rc<Door>, call: &Call| {
         let (id, ended) = scrub(call, tables(door, call)?)?;

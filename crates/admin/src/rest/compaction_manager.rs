@@ -12,53 +12,53 @@ use storage::{CompactedSstable, CompactionStats, RunningCompaction, Storage};
 
 pub(super) fn operations(api: &mut Api) {
     let path = "/compaction_manager/metrics/pending_tasks_by_table";
-    api.get(path, "Merges that are asked for, by table", async |door: &Rc<Door>, _: &Call| {
+    api.get(path, "Pending compactions by table", async |door: &Rc<Door>, _: &Call| {
         Ok(Answer::json(by_table(door).await.into_iter().collect()))
     });
     let path = "/compaction_manager/metrics/pending_tasks";
-    api.get(path, "Merges that are asked for", async |door: &Rc<Door>, _: &Call| {
+    api.get(path, "Pending compactions", async |door: &Rc<Door>, _: &Call| {
         let tasks = by_table(door).await;
         let sum: u64 = tasks.iter().filter_map(|task| task["task"].as_u64()).sum();
         Ok(Answer::json(json!(sum)))
     });
-    figure(api, "/compaction_manager/metrics/completed_tasks", "Merges that have ended", |stats| {
+    figure(api, "/compaction_manager/metrics/completed_tasks", "Finished compactions", |stats| {
         stats.finished
     });
     figure(
         api,
         "/compaction_manager/metrics/total_compactions_completed",
-        "Merges that have ended",
+        "Finished compactions",
         |stats| stats.finished,
     );
     figure(
         api,
         "/compaction_manager/metrics/bytes_compacted",
-        "Bytes of the inputs of merges",
+        "Bytes of the inputs of compactions",
         |stats| stats.bytes_in,
     );
     figure(
         api,
         "/compaction_manager/metrics/held_for_space",
-        "Merges that wait for room on the disk",
+        "Compactions that wait for free disk space",
         |stats| stats.held as u64,
     );
-    figure(api, "/compaction_manager/metrics/backlog", "Bytes that are to be written", |stats| {
+    figure(api, "/compaction_manager/metrics/backlog", "Compaction backlog in bytes", |stats| {
         stats.pace.backlog as u64
     });
     let path = "/compaction_manager/metrics/shares";
-    api.get(path, "The shares of merges on each shard", async |_: &Rc<Door>, _: &Call| {
+    api.get(path, "The shares of compaction on each shard", async |_: &Rc<Door>, _: &Call| {
         Ok(Answer::json(json!(of_shards(|stats| u64::from(stats.pace.shares)).await)))
     });
     api.get(
         "/compaction_manager/compactions",
-        "Merges that run",
+        "Compactions in flight",
         async |_: &Rc<Door>, _: &Call| Ok(Answer::json(running().await.into())),
     );
     let path = "/compaction_manager/compaction_history";
-    api.get(path, "Merges that have ended, the latest first", history).takes(
+    api.get(path, "Finished compactions, the latest first", history).takes(
         "limit",
         Kind::Integer,
-        "So many of them",
+        "How many at most",
     );
 }
 
@@ -103,15 +103,16 @@ async fn running() -> Vec<Value> {
             "ks": job.keyspace,
             "cf": job.name,
             "task_type": job.kind.to_ascii_uppercase(),
-            "unit": "keys",
-            "completed": job.partitions_done,
-            "total": job.partitions,
+            // One measure for all that show it: bytes of the inputs on the disk.
+            "unit": "bytes",
+            "completed": job.bytes_done(),
+            "total": job.bytes_in,
             "rows": job.rows_done,
             "bytes_in": job.bytes_in,
             "bytes_written": job.bytes_written,
             "started_at": job.started_micros.div_euclid(1000),
             "elapsed_ms": now.saturating_sub(job.started_micros).max(0) / 1000,
-            "progress": f64::from(job.done_millionths) / 1e6,
+            "progress": job.done(),
             "remaining_ms": remaining,
         })
     };

@@ -93,7 +93,7 @@ fn parsed(body: &[u8], wanted: Wanted) -> Result<Vec<ClientRoute>, Answer> {
 fn route(one: &Value, wanted: Wanted) -> Result<ClientRoute, String> {
     let text = |name: &str| {
         let text = one[name].as_str().map(str::to_owned);
-        text.ok_or_else(|| format!("{name}: a text is wanted"))
+        text.ok_or_else(|| format!("{name}: a string is required"))
     };
     let host_id = text("host_id")?;
     let mut route = ClientRoute {
@@ -111,14 +111,14 @@ fn route(one: &Value, wanted: Wanted) -> Result<ClientRoute, String> {
         if one[name].is_null() {
             continue;
         }
-        let number = one[name].as_i64().ok_or_else(|| format!("{name}: a number is wanted"))?;
+        let number = one[name].as_i64().ok_or_else(|| format!("{name}: a number is required"))?;
         let number = u16::try_from(number).ok().filter(|number| 0 < *number);
         *port = Some(number.ok_or_else(|| {
             format!("{name}: {} is outside the allowed port range 1 to 65535", one[name])
         })?);
     }
     if route.ports[..2] == [None, None] {
-        return Err("port or tls_port is wanted".to_owned());
+        return Err("port or tls_port is required".to_owned());
     }
     Ok(route)
 }
@@ -147,8 +147,8 @@ mod tests {
         for port in ["-1", "0", "65536", "1000000"] {
             check(&format!("\"port\": {port}"), "outside the allowed port range");
         }
-        check("\"port\": \"1\"", "port: a number is wanted");
-        check("\"x\": 1", "port or tls_port is wanted");
+        check("\"port\": \"1\"", "port: a number is required");
+        check("\"x\": 1", "port or tls_port is required");
         for bad in ["", "{}", "[1]", "[{}]", "[{\"connection_id\": \"c\", \"host_id\": \"x\"}]"] {
             assert_eq!(parsed(bad.as_bytes(), Wanted::Key).unwrap_err().status, 400, "{bad}");
         }

@@ -11,15 +11,56 @@ use serde_json::json;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Whether the node was drained. Stands in `runtime::local` of shard 0.
+/// In which state a node is that has started, with the numbers that metrics show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Normal = 3,
+    Draining = 6,
+    Drained = 7,
+    Maintenance = 9,
+}
+
+impl Mode {
+    /// That of this node, on shard 0: the one truth of all that show it.
+    pub fn of_node() -> Mode {
+        let drained = runtime::local::get_or_default::<Drained>();
+        match () {
+            () if drained.ended.get() => Mode::Drained,
+            () if drained.begun.get() => Mode::Draining,
+            () if drained.is_shut.get() => Mode::Maintenance,
+            () => Mode::Normal,
+        }
+    }
+
+    /// As tools print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Normal => "NORMAL",
+            Mode::Draining => "DRAINING",
+            Mode::Drained => "DRAINED",
+            Mode::Maintenance => "MAINTENANCE",
+        }
+    }
+}
+
+/// Whether the node was drained, or is for its operator alone. Stands in `runtime::local` of
+/// shard 0.
 #[derive(Default)]
 struct Drained {
     begun: Cell<bool>,
     ended: Cell<bool>,
+    is_shut: Cell<bool>,
+}
+
+/// Notes from the start whether clients are kept out.
+pub(super) fn note_start(door: &Door) {
+    let drained = runtime::local::get_or_default::<Drained>();
+    drained.is_shut.set(door.transport.is_shut());
 }
 
 /// Why what needs several nodes cannot be done.
 const ALONE: &str = "this node is the only one of its cluster: no data can move to or from it";
+const NO_GOSSIP: &str = "this node is the only one of its cluster: there is no gossip";
 const NO_STORE: &str = "backups to object stores are not supported yet";
 
 pub(super) fn operations(api: &mut Api) {
@@ -27,11 +68,12 @@ pub(super) fn operations(api: &mut Api) {
         let node = door.cluster.node();
         json!([{ "key": node.broadcast_address.to_string(), "value": node.host_id.to_string() }])
     });
-    api.tells("/storage_service/generation_number", "How often the node was started", |door| {
+    let path = "/storage_service/generation_number";
+    api.tells(path, "The node's generation: seconds since 1970 at its start", |door| {
         json!(door.cluster.node().generation)
     });
     let path = "/storage_service/operation_mode";
-    api.tells(path, "In which state the node is", |door| json!(mode(door)));
+    api.tells(path, "In which state the node is", |_| json!(Mode::of_node().name()));
     api.tells("/storage_service/is_initialized", "Whether the node has started", |_| json!(true));
     // Nothing is listened on before the node is up.
     api.tells("/storage_service/is_starting", "Whether the node starts", |_| json!(false));
@@ -66,26 +108,17 @@ pub(super) fn operations(api: &mut Api) {
         api.tells(path, summary, |_| json!([]));
     }
     let path = "/storage_service/gossiping";
-    api.tells(path, "Whether the node is in touch with others, if there were some", |_| {
-        json!(true)
+    api.tells(path, "Whether the node exchanges gossip with others", |door| {
+        json!(door.cluster.node().gossips())
     });
-    api.post(path, "Gets in touch with other nodes", async |_, _| Ok(Answer::done()));
-    api.cannot(Method::DELETE, path, "Leaves other nodes alone", ALONE);
+    api.cannot(Method::POST, path, "Starts gossip", NO_GOSSIP);
+    api.cannot(Method::DELETE, path, "Stops gossip", NO_GOSSIP);
     let path = "/storage_service/drain";
-    api.tells(path, "How far a drain is", |door| json!(mode(door)));
-    api.post(path, "Lets no client in any more and writes all memtables", drain);
+    api.tells(path, "How far a drain is", |_| json!(Mode::of_node().name()));
+    api.post(path, "Closes the ports of CQL and flushes all memtables", drain);
     together(api);
     refused(api);
     later(api);
-}
-
-fn mode(door: &Door) -> &'static str {
-    match runtime::local::try_get::<Drained>() {
-        Some(drained) if drained.ended.get() => "DRAINED",
-        Some(drained) if drained.begun.get() => "DRAINING",
-        _ if door.transport.is_shut() => "MAINTENANCE",
-        _ => "NORMAL",
-    }
 }
 
 async fn load(door: &Door) -> u64 {
@@ -182,7 +215,7 @@ fn refused(api: &mut Api) {
     }
     api.cannot(Method::POST, "/storage_service/remove_node", "Removes a node that is gone", ALONE)
         .needs("host_id", Kind::Text, "Its id")
-        .takes("ignore_nodes", Kind::Text, "Other nodes that are gone");
+        .takes("ignore_nodes", Kind::Text, "Other dead nodes");
     api.cannot(Method::POST, "/storage_service/exclude_node", "Leaves out nodes", ALONE).needs(
         "hosts",
         Kind::Text,

@@ -13,27 +13,31 @@ use stdx::injection::{self, Injection};
 const PATH: &str = "/v2/error_injection/injection";
 
 pub(super) fn operations(api: &mut Api) {
-    api.tells(PATH, "The points that are wanted", |_| json!(injection::names()));
-    api.delete(PATH, "Wants no point any more", async |_, _| {
+    api.tells(PATH, "The injection points that are enabled", |_| json!(injection::names()));
+    api.delete(PATH, "Disables all injection points", async |_, _| {
         on_all_shards(|| async { injection::disable_all() }).await;
         Ok(Answer::done())
     });
     let path = "/v2/error_injection/injection/{injection}";
-    api.get(path, "What is wanted of a point, on each shard", wanted);
-    api.post(path, "Wants a point to fail or to wait; development builds obey", enable)
-        .takes("one_shot", Kind::Flag, "Whether it is for one time")
+    api.get(path, "The state of an injection point on each shard", wanted);
+    api.post(path, "Enables an injection point: it fails or waits, in development builds", enable)
+        .takes("one_shot", Kind::Flag, "Whether it is disabled after the first time")
         .takes("parameters", Kind::Body, "What the point is told: {\"name\": \"value\"}");
-    api.delete(path, "Wants a point no more", async |_: &Rc<Door>, call: &Call| {
+    api.delete(path, "Disables an injection point", async |_: &Rc<Door>, call: &Call| {
         each(call, injection::disable).await;
         Ok(Answer::done())
     });
     let path = "/v2/error_injection/injection/{injection}/message";
-    api.post(path, "Lets those go on that wait at a point", async |_: &Rc<Door>, call: &Call| {
-        each(call, injection::message).await;
-        Ok(Answer::done())
-    });
+    api.post(
+        path,
+        "Resumes those that wait at an injection point",
+        async |_: &Rc<Door>, call: &Call| {
+            each(call, injection::message).await;
+            Ok(Answer::done())
+        },
+    );
     let path = "/v2/error_injection/injection/{injection}/enters";
-    api.get(path, "How often a point was reached since it is wanted", enters);
+    api.get(path, "How often an injection point was reached since it was enabled", enters);
     let why = "there is no other node whose connection could be cut";
     let path = "/v2/error_injection/disconnect/{ip}";
     api.cannot(hyper::Method::POST, path, "Cuts the connection to a node", why);
@@ -104,7 +108,7 @@ async fn enable(_: &Rc<Door>, call: &Call) -> Answered {
     });
     match set.await.into_iter().all(|set| set) {
         true => Ok(Answer::done()),
-        false => Err(Answer::refused(400, "too many points are wanted")),
+        false => Err(Answer::refused(400, "too many injection points are enabled")),
     }
 }
 

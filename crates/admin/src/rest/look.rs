@@ -27,11 +27,11 @@ pub(super) fn operations(api: &mut Api) {
         .takes("keyspace", Kind::Text, "Of a keyspace")
         .takes("cf", Kind::Text, "Of a table");
     let path = "/storage_service/drop_quarantined_sstables";
-    api.post(path, "Removes what lies in quarantine/", drop_quarantined)
+    api.post(path, "Removes the SSTables in quarantine/", drop_quarantined)
         .takes("keyspace", Kind::Text, "Of a keyspace")
         .takes("tables", Kind::Text, "Tables of it, with commas between");
     let path = "/storage_service/toppartitions/";
-    sampling(api.get(path, "Counts requests, and tells who is asked most", hot))
+    sampling(api.get(path, "Samples requests, and reports the partitions with the most", hot))
         .takes("table_filters", Kind::Text, "Tables, keyspace:table, with commas between")
         .takes("keyspace_filters", Kind::Text, "Keyspaces, with commas between");
     let path = "/column_family/toppartitions/{name}";
@@ -45,22 +45,30 @@ pub(super) fn operations(api: &mut Api) {
 fn sampling(operation: &mut Operation) -> &mut Operation {
     operation
         .takes("duration", Kind::Integer, "Milliseconds")
-        .takes("list_size", Kind::Integer, "So many are told; 10 if not said")
-        .takes("capacity", Kind::Integer, "So many are counted; 256 if not said")
+        .takes("list_size", Kind::Integer, "How many are reported; 10 by default")
+        .takes("capacity", Kind::Integer, "How many are tracked; 256 by default")
 }
 
 fn of_one(api: &mut Api) {
     let path = "/column_family/tombstone_gc/{name}";
-    api.get(path, "Whether merges forget deletions", async |door: &Rc<Door>, call: &Call| {
+    api.get(path, "Whether compaction purges tombstones", async |door: &Rc<Door>, call: &Call| {
         let table = one(door, call)?.schema.id;
         Ok(Answer::json(json!(local::get::<Storage>().tombstone_gc(table))))
     });
-    api.post(path, "Lets merges forget deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(vec![one(door, call)?.schema.id], true).await
-    });
-    api.delete(path, "Lets merges keep deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(vec![one(door, call)?.schema.id], false).await
-    });
+    api.post(
+        path,
+        "Enables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| {
+            set_tombstone_gc(vec![one(door, call)?.schema.id], true).await
+        },
+    );
+    api.delete(
+        path,
+        "Disables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| {
+            set_tombstone_gc(vec![one(door, call)?.schema.id], false).await
+        },
+    );
     let path = "/column_family/compaction_strategy/{name}";
     api.get(path, "The class of its compaction strategy", async |door: &Rc<Door>, call: &Call| {
         let schema = one(door, call)?.schema.clone();
@@ -95,7 +103,7 @@ fn of_one(api: &mut Api) {
             let text = found.map_or(default, |(_, value)| value.as_str());
             Ok(Answer::json(json!(text)))
         };
-        api.get(path, "SSTables that one merge takes, at least or at most", told);
+        api.get(path, "SSTables that one compaction takes, at least or at most", told);
     }
 }
 

@@ -115,11 +115,11 @@ impl MergeTask {
         let (state, error) = match seen {
             Seen::Running => ("running", ""),
             Seen::Done => ("done", ""),
-            Seen::Failed => ("failed", "it was stopped or met an error: the log has it"),
+            Seen::Failed => ("failed", "it was stopped or failed: see the log"),
         };
         let ended = (seen != Seen::Running).then(|| runtime::time::wall_micros() / 1000);
         let done = match seen {
-            Seen::Running => f64::from(self.job.done_millionths) / 1e6,
+            Seen::Running => self.job.done(),
             Seen::Done | Seen::Failed => 1.0,
         };
         json!({

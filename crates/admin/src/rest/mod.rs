@@ -34,8 +34,10 @@ mod upkeep;
 mod work;
 
 use crate::call::{Answer, Call};
+use crate::guard::Guard;
 use api::Api;
 use cluster::Cluster;
+pub use identity::Mode;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -85,14 +87,19 @@ pub struct Rest {
 
 impl Rest {
     pub fn new(door: Door) -> Rest {
+        identity::note_start(&door);
         Rest { door: Rc::new(door), api: api() }
     }
 
-    /// Does what a request asks for.
-    pub(crate) async fn answer(&self, call: Call) -> Answer {
-        match describe::answer(&self.api, &call) {
-            Some(answer) => answer,
-            None => self.api.answer(&self.door, call).await,
+    /// Does what a request asks for, if the guard admits it. What the API says of itself tells
+    /// nothing of the node: it is for everybody.
+    pub(crate) async fn answer(&self, call: Call, guard: &Guard) -> Answer {
+        if let Some(answer) = describe::answer(&self.api, &call) {
+            return answer;
+        }
+        match guard.admit(&call) {
+            Ok(()) => self.api.answer(&self.door, call).await,
+            Err(refused) => refused,
         }
     }
 }

@@ -46,7 +46,7 @@ fn gossiper(api: &mut Api) {
         Ok(Answer::json(json!(0)))
     });
     let path = "/gossiper/generation_number/{endpoint}";
-    api.get(path, "How often a node was started", generation);
+    api.get(path, "The generation of a node: seconds since 1970 at its start", generation);
     let path = "/gossiper/heart_beat_version/{endpoint}";
     api.get(path, "How often a node has told others that it is up", heart_beat);
     const ALONE: &str = "there is no other node that could be forgotten";
@@ -65,14 +65,14 @@ async fn generation(door: &Rc<Door>, call: &Call) -> Answered {
     Ok(Answer::json(json!(door.cluster.node().generation)))
 }
 
-/// One a second since the start, as others would be told.
-fn beats() -> u64 {
-    runtime::time::Instant::now().as_nanos() / 1_000_000_000
+/// One a second since the start of the node, as others would be told.
+fn beats(door: &Door) -> u64 {
+    door.cluster.node().uptime().as_secs()
 }
 
 async fn heart_beat(door: &Rc<Door>, call: &Call) -> Answered {
     known(door, call.segment("endpoint"))?;
-    Ok(Answer::json(json!(beats())))
+    Ok(Answer::json(json!(beats(door))))
 }
 
 /// What the node would tell others of itself, in the order of their numbers.
@@ -139,7 +139,7 @@ fn endpoints(door: &Door) -> Value {
         "is_alive": true,
         "update_time": wall_micros().div_euclid(1000),
         "generation": node.generation,
-        "version": beats(),
+        "version": beats(door),
         "application_state": states.collect::<Vec<_>>(),
     }])
 }

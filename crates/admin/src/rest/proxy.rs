@@ -73,9 +73,9 @@ fn repairs(api: &mut Api) {
         ("total_hints", "Hints that were kept for other nodes"),
         ("hints_in_progress", "Hints that are being written"),
         ("max_hints_in_progress", "Hints that may be written at a time"),
-        ("read_repair_attempted", "Reads that mended copies"),
-        ("read_repair_repaired_blocking", "Reads that waited for that"),
-        ("read_repair_repaired_background", "Reads that did not"),
+        ("read_repair_attempted", "Read repairs"),
+        ("read_repair_repaired_blocking", "Blocking read repairs"),
+        ("read_repair_repaired_background", "Background read repairs"),
     ] {
         api.tells(format!("/storage_proxy/{name}"), summary, |_| json!(0));
     }
@@ -101,14 +101,22 @@ async fn failures(work: Work, failure: Failure) -> u64 {
     asked.into_iter().sum()
 }
 
+/// The rate of what has happened so often since the start: nobody looks at it in between, so that
+/// the mean stands for the last minutes too.
+fn since_start(door: &Door, count: u64) -> Rates {
+    let mut rates = Rates::default();
+    rates.look(count, door.cluster.node().uptime().as_secs_f64());
+    rates
+}
+
 fn latencies(api: &mut Api, name: &str, work: Work) {
     let path = format!("/storage_proxy/metrics/{name}");
     type Show = fn(&Taken) -> Value;
     let shown: [(&str, &str, Show); 4] = [
-        ("", "How often it was done", |taken| json!(taken.spans.count())),
-        ("/histogram", "How long it took", |taken| histogram(&taken.spans)),
-        ("/moving_average_histogram", "How often, and how long it took", moving),
-        ("/estimated_histogram", "How long it took", |taken| estimated(&taken.spans)),
+        ("", "Number of operations", |taken| json!(taken.spans.count())),
+        ("/histogram", "Latency histogram", |taken| histogram(&taken.spans)),
+        ("/moving_average_histogram", "Rates and latency histogram", moving),
+        ("/estimated_histogram", "Latency histogram", |taken| estimated(&taken.spans)),
     ];
     for (form, summary, show) in shown {
         api.get(format!("{path}{form}"), summary, async move |_: &Rc<Door>, _: &Call| {
@@ -116,30 +124,32 @@ fn latencies(api: &mut Api, name: &str, work: Work) {
         });
     }
     for (form, summary, failure) in [
-        ("timeouts", "How often it took too long", Failure::Timeout),
-        ("unavailables", "How often too few copies were alive", Failure::Unavailable),
+        ("timeouts", "Timeouts", Failure::Timeout),
+        (
+            "unavailables",
+            "Requests that failed because too few replicas were alive",
+            Failure::Unavailable,
+        ),
     ] {
         api.get(format!("{path}/{form}"), summary, async move |_: &Rc<Door>, _: &Call| {
             Ok(Answer::json(json!(failures(work, failure).await)))
         });
-        let rates = async move |_: &Rc<Door>, _: &Call| {
-            let mut rates = Rates::default();
-            let secs = runtime::time::Instant::now().as_nanos() as f64 / 1e9;
-            rates.look(failures(work, failure).await, secs);
-            // What comes before the last look is known in the mean alone.
-            Ok(Answer::json(meter(&rates)))
+        let rates = async move |door: &Rc<Door>, _: &Call| {
+            Ok(Answer::json(meter(&since_start(door, failures(work, failure).await))))
         };
-        api.get(format!("{path}/{form}_rates"), "How often, since the start", rates);
+        api.get(format!("{path}/{form}_rates"), "Rate since the start", rates);
     }
 }
 
 fn conditional(api: &mut Api) {
     type Ask = fn(&Traffic) -> u64;
     let asked: [(&str, &str, Ask); 3] = [
-        ("cas_write/condition_not_met", "Their conditions did not hold", |traffic| {
-            traffic.cas.condition_not_met.get()
-        }),
-        ("cas_write/unfinished_commit", "They ended what others had begun", |traffic| {
+        (
+            "cas_write/condition_not_met",
+            "Conditional writes whose condition was not met",
+            |traffic| traffic.cas.condition_not_met.get(),
+        ),
+        ("cas_write/unfinished_commit", "Unfinished Paxos rounds that they completed", |traffic| {
             traffic.cas.unfinished_commits.get()
         }),
         ("cas_read/unfinished_commit", "Counted with the writes", |_| 0),
@@ -192,13 +202,11 @@ async fn rows<T: Send + 'static>(figure: fn(&RowCacheStats) -> T) -> Vec<T> {
 fn row_cache(api: &mut Api) {
     type Figure = fn(&RowCacheStats) -> u64;
     let figures: [(&str, &str, Figure); 5] = [
-        ("capacity", "Bytes that it may have", |stats| stats.bytes_limit),
-        ("size", "Bytes that it has", |stats| stats.bytes_used),
-        ("entries", "Its partitions", |stats| stats.partitions),
-        ("hits", "Partitions that were there", |stats| stats.partition_hits),
-        ("requests", "Partitions that were looked up", |stats| {
-            stats.partition_hits + stats.partition_misses
-        }),
+        ("capacity", "Capacity of the row cache in bytes", |stats| stats.bytes_limit),
+        ("size", "Bytes of the row cache", |stats| stats.bytes_used),
+        ("entries", "Partitions in the row cache", |stats| stats.partitions),
+        ("hits", "Row cache hits", |stats| stats.partition_hits),
+        ("requests", "Row cache lookups", |stats| stats.partition_hits + stats.partition_misses),
     ];
     for (name, summary, figure) in figures {
         let sum = async move |_: &Rc<Door>, _: &Call| {
@@ -206,17 +214,15 @@ fn row_cache(api: &mut Api) {
         };
         api.get(format!("/cache_service/metrics/row/{name}"), summary, sum);
         if matches!(name, "hits" | "requests") {
-            let rate = async move |_: &Rc<Door>, _: &Call| {
-                let mut rates = Rates::default();
-                let secs = runtime::time::Instant::now().as_nanos() as f64 / 1e9;
-                rates.look(rows(figure).await.into_iter().sum::<u64>(), secs);
-                Ok(Answer::json(meter(&rates)))
+            let rate = async move |door: &Rc<Door>, _: &Call| {
+                let sum = rows(figure).await.into_iter().sum::<u64>();
+                Ok(Answer::json(meter(&since_start(door, sum))))
             };
             api.get(format!("/cache_service/metrics/row/{name}_moving_avrage"), summary, rate);
         }
     }
     let path = "/cache_service/metrics/row/hit_rate";
-    api.get(path, "The part that was there", async |_: &Rc<Door>, _: &Call| {
+    api.get(path, "Row cache hits as a part of all lookups", async |_: &Rc<Door>, _: &Call| {
         let all = rows(|stats| (stats.partition_hits, stats.partition_misses)).await;
         let hits: u64 = all.iter().map(|(hits, _)| hits).sum();
         let sum: u64 = all.iter().map(|(hits, misses)| hits + misses).sum();
@@ -238,7 +244,7 @@ fn logs(api: &mut Api) {
     let figures: [(&str, &str, Figure); 3] = [
         ("completed_tasks", "Writes to files", |stats| stats.cycles),
         ("total_commit_log_size", "Bytes of all files", |stats| stats.disk_bytes),
-        ("waiting_on_segment_allocation", "Writes that had to wait for a file", |stats| {
+        ("waiting_on_segment_allocation", "Writes that were blocked on a segment", |stats| {
             stats.blocked
         }),
     ];

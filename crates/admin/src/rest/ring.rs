@@ -38,7 +38,7 @@ pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/range_to_endpoint_map/{keyspace}";
     api.get(path, "Who has which range", range_to_endpoint)
         .takes("cf", Kind::Text, "The table; needed with tablets")
-        .takes("rpc", Kind::Flag, "Whether addresses for clients are wanted");
+        .takes("rpc", Kind::Flag, "Whether addresses for clients are shown");
     let path = "/storage_service/pending_range/{keyspace}";
     api.get(path, "Ranges that move; none does", async |door: &Rc<Door>, call: &Call| {
         keyspace(door, call.segment("keyspace"))?;

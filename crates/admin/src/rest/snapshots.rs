@@ -16,21 +16,21 @@ use storage::{
     Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag, Storage,
 };
 
-const WORK: Work = Work { module: SNAPSHOT, name: "snapshot", stops: &[] };
+const WORK: Work = Work { module: SNAPSHOT, name: "snapshot", stops: &[], jobs: &[] };
 
 pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/snapshots";
     api.get(path, "All snapshots, with their bytes", list);
     api.get(
         "/storage_service/snapshots/size/true",
-        "What clearing all snapshots gives back",
+        "Disk space that clearing all snapshots would free",
         true_size,
     );
     api.post(path, "Takes a snapshot", take)
-        .takes("tag", Kind::Text, "Its name, which is wanted")
+        .takes("tag", Kind::Text, "Its name, which is required")
         .takes("kn", Kind::Text, "Keyspaces, with commas between; all without it")
         .takes("cf", Kind::Text, "Tables of the one keyspace, with commas between")
-        .takes("sf", Kind::Flag, "Whether memtables are left out")
+        .takes("sf", Kind::Flag, "Whether no flush is done before")
         .takes("ttl", Kind::Text, "It is cleared after so many s, m, h or d");
     let everywhere = "/storage_service/tablets/snapshots";
     api.post(everywhere, "Takes a snapshot on all nodes", take_everywhere)

@@ -12,7 +12,7 @@ use cluster::{KeyspaceEntry, Replication, Schema, SlowQueries, TraceRules};
 use model::TableId;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use storage::{Checks, Storage};
+use storage::{Checks, Import, Loaded, LoadedSsTable, Source, Storage};
 
 const COMPACTION_THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 const STREAM_THROUGHPUT: &str = "stream_io_throughput_mb_per_sec";
@@ -29,32 +29,45 @@ pub(super) fn operations(api: &mut Api) {
     let path = "/storage_service/auto_compaction/{keyspace}";
     api.post(
         path,
-        "Lets tables be compacted by themselves",
+        "Enables automatic compaction of tables",
         async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, true).await,
     )
     .takes("cf", Kind::Text, CF);
     api.delete(
         path,
-        "Lets tables not be compacted by themselves",
+        "Disables automatic compaction of tables",
         async |door: &Rc<Door>, call: &Call| set_auto_compaction(named(door, call)?, false).await,
     )
     .takes("cf", Kind::Text, CF);
     let path = "/storage_service/tombstone_gc/{keyspace}";
-    api.post(path, "Lets merges forget deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(named(door, call)?, true).await
-    })
+    api.post(
+        path,
+        "Enables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| set_tombstone_gc(named(door, call)?, true).await,
+    )
     .takes("cf", Kind::Text, CF);
-    api.delete(path, "Lets merges keep deletions", async |door: &Rc<Door>, call: &Call| {
-        set_tombstone_gc(named(door, call)?, false).await
-    })
+    api.delete(
+        path,
+        "Disables the purge of tombstones by compaction",
+        async |door: &Rc<Door>, call: &Call| set_tombstone_gc(named(door, call)?, false).await,
+    )
     .takes("cf", Kind::Text, CF);
-    api.post("/storage_service/sstables/{keyspace}", "Takes over what lies in upload/", load)
+    api.post("/storage_service/sstables/{keyspace}", "Loads the SSTables in upload/", load)
         .takes("cf", Kind::Text, "The table")
         .takes("load_and_stream", Kind::Flag, "One node has what is its own: no difference")
         .takes("primary_replica_only", Kind::Flag, "One node: no difference")
         .takes("scope", Kind::OneOf(&["all", "dc", "rack", "node"]), "One node: no difference")
         .takes("skip_cleanup", Kind::Flag, "Nothing is cleaned up: no difference")
         .takes("skip_reshape", Kind::Flag, "Nothing is reshaped: no difference");
+    api.post("/storage_service/import/{keyspace}", "Loads the SSTables of a directory", import)
+        .needs("cf", Kind::Text, "The table")
+        .needs("directory", Kind::Text, "An absolute path on the node's machine")
+        .takes("copy", Kind::Flag, "Whether the files are copied instead of moved; false")
+        .takes(
+            "verify",
+            Kind::OneOf(&["open", "extended"]),
+            "Whether each is read whole before; open, which checks its metadata, if not said",
+        );
     live(api);
 }
 
@@ -91,22 +104,22 @@ fn live(api: &mut Api) {
     )
     .needs("value", Kind::Flag, "Whether they are");
     let path = "/storage_service/compaction_throughput";
-    api.tells(path, "MiB a second that merges may read and write", |_| {
+    api.tells(path, "MiB a second that compaction may read and write", |_| {
         shown(COMPACTION_THROUGHPUT)
     });
-    api.post(path, "Sets what merges may read and write", async |_: &Rc<Door>, call: &Call| {
+    api.post(path, "Sets the throughput limit of compaction", async |_: &Rc<Door>, call: &Call| {
         set(call, COMPACTION_THROUGHPUT).await
     })
-    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    .needs("value", Kind::Integer, "MiB a second; 0: no limit");
     let path = "/storage_service/stream_throughput";
     api.tells(path, "MiB a second that streams may move", |_| shown(STREAM_THROUGHPUT));
-    api.post(path, "Sets what streams may move", async |_: &Rc<Door>, call: &Call| {
+    api.post(path, "Sets the throughput limit of streams", async |_: &Rc<Door>, call: &Call| {
         set(call, STREAM_THROUGHPUT).await
     })
-    .needs("value", Kind::Integer, "MiB a second; 0: any number");
+    .needs("value", Kind::Integer, "MiB a second; 0: no limit");
     let path = "/storage_service/native_transport";
-    api.tells(path, "Whether CQL clients are let in", |door| json!(door.transport.is_open()));
-    api.post(path, "Lets CQL clients in", async |door: &Rc<Door>, _: &Call| {
+    api.tells(path, "Whether the ports of CQL are open", |door| json!(door.transport.is_open()));
+    api.post(path, "Opens the ports of CQL", async |door: &Rc<Door>, _: &Call| {
         moved(door.transport.open().await)
     });
     api.delete(
@@ -126,6 +139,9 @@ fn told(api: &mut Api) {
     });
     api.tells("/storage_service/scylla_release_version", "The version of the program", |door| {
         json!(door.version)
+    });
+    api.tells("/storage_service/nereid_version", "The version of Nereid", |_| {
+        json!(env!("CARGO_PKG_VERSION"))
     });
     api.tells("/storage_service/cluster_name", "The name of the cluster", |door| {
         json!(door.cluster.node().cluster_name)
@@ -257,18 +273,51 @@ async fn set_incremental_backups(_: &Rc<Door>, call: &Call) -> Answered {
 /// Takes over what lies in `upload/` of a table.
 async fn load(door: &Rc<Door>, call: &Call) -> Answered {
     let [table] = named(door, call)?[..] else {
-        return Err(Answer::refused(400, "cf: one table is wanted"));
+        return Err(Answer::refused(400, "cf: exactly one table is required"));
     };
     let storage = runtime::local::get::<Storage>();
     let loaded = storage.load_new(table, Checks::Open).await;
     let loaded = loaded.map_err(|error| Answer::refused(500, error.to_string()))?;
+    took(door, table, &loaded)
+}
+
+/// Takes over the SSTables of a directory of this machine.
+async fn import(door: &Rc<Door>, call: &Call) -> Answered {
+    let [table] = named(door, call)?[..] else {
+        return Err(Answer::refused(400, "cf: exactly one table is required"));
+    };
+    let checks = match call.given("verify").map(str::to_ascii_lowercase).as_deref() {
+        Some("extended") => Checks::Verify,
+        _ => Checks::Open,
+    };
+    let order = Import {
+        directory: call.parameter("directory").unwrap_or_default().into(),
+        checks,
+        source: if call.flag("copy", false)? { Source::Copied } else { Source::Moved },
+    };
+    let loaded = runtime::local::get::<Storage>().import(table, order).await;
+    took(door, table, &loaded.map_err(|why| Answer::refused(400, why))?)
+}
+
+/// What was taken over; a failure names what was not.
+fn took(door: &Door, table: TableId, loaded: &Loaded) -> Answered {
     if let Some(entry) = door.cluster.schema().table_by_id(table) {
         // Nobody waits for it: every tablet reads its part of them already.
         reshard(&Tables::one(entry))?;
     }
-    if loaded.refused.is_empty() {
-        return Ok(Answer::done());
+    let count = loaded.loaded.len();
+    if !loaded.refused.is_empty() {
+        let texts = loaded.refused.iter().map(|(name, why)| format!("{name}: {why}"));
+        let texts = texts.collect::<Vec<_>>().join("; ");
+        let text = format!("SSTables loaded: {count}; not loaded: {texts}");
+        return Err(Answer::refused(500, text));
     }
-    let texts = loaded.refused.iter().map(|(name, why)| format!("{name}: {why}"));
-    Err(Answer::refused(500, texts.collect::<Vec<_>>().join("; ")))
+    let sum = |of: fn(&LoadedSsTable) -> u64| loaded.loaded.iter().map(of).sum::<u64>();
+    let directory = loaded.directory.display().to_string();
+    Ok(Answer::json(json!({
+        "directory": directory,
+        "sstables": count,
+        "bytes": sum(|one| one.bytes),
+        "partitions": sum(|one| one.partitions),
+    })))
 }

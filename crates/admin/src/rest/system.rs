@@ -35,10 +35,8 @@ pub(super) fn operations(api: &mut Api) {
         let names = door.loggers.names().iter();
         names.map(|name| json!({ "key": name, "value": door.loggers.level(name) })).collect()
     });
-    api.tells("/system/uptime_ms", "Milliseconds since the start", |door| {
-        // The generation is the second of the start.
-        let started = i64::from(door.cluster.node().generation) * 1000;
-        json!((runtime::time::wall_micros() / 1000 - started).max(0))
+    api.tells("/system/uptime_ms", "Milliseconds since the start of the node", |door| {
+        json!(door.cluster.node().uptime().as_millis() as u64)
     });
     api.tells("/system/highest_supported_sstable_version", "The newest format", |_| {
         json!(SstableVersion::WRITTEN.map(SstableVersion::name).into_iter().max())

@@ -31,10 +31,10 @@ pub(super) fn operations(api: &mut Api) {
     latencies(api);
     let why = "is not counted by table";
     for (name, summary) in [
-        ("sstables_per_read_histogram", "SSTables that reads looked at"),
-        ("tombstone_scanned_histogram", "Deletions that reads met"),
-        ("live_scanned_histogram", "Rows that reads met"),
-        ("col_update_time_delta_histogram", "Spans between writes of a cell"),
+        ("sstables_per_read_histogram", "SSTables that reads used"),
+        ("tombstone_scanned_histogram", "Tombstones that reads scanned"),
+        ("live_scanned_histogram", "Rows that reads scanned"),
+        ("col_update_time_delta_histogram", "Time between writes of a cell"),
     ] {
         let refused = async move |door: &Rc<Door>, call: &Call| {
             one(door, call)?;
@@ -93,8 +93,8 @@ fn sums(api: &mut Api) {
     for (name, summary) in [
         ("memtable_on_heap_size", "Bytes of memtables on a heap of Java: there is none"),
         ("all_memtables_on_heap_size", "Bytes of memtables on a heap of Java: there is none"),
-        ("speculative_retries", "Reads that were sent to one more node: there is none"),
-        ("row_cache_hit_out_of_range", "Reads that the row cache could answer in part: none"),
+        ("speculative_retries", "Speculative retries: there is no other node"),
+        ("row_cache_hit_out_of_range", "Reads that the row cache answered in part: none"),
         ("compression_metadata_off_heap_memory_used", "Kept with the index"),
     ] {
         add(api, name, summary, nothing);
@@ -102,27 +102,30 @@ fn sums(api: &mut Api) {
     add(api, "memtable_columns_count", "Partitions of memtables", |storage, table| {
         stats(storage, table).memtable_partitions
     });
-    add(api, "memtable_switch_count", "Memtables that were to be written", |storage, table| {
-        stats(storage, table).memtables_sealed
-    });
-    add(api, "row_cache_hit", "Partitions that the row cache knew", |storage, table| {
+    add(
+        api,
+        "memtable_switch_count",
+        "Memtables that were sealed for a flush",
+        |storage, table| stats(storage, table).memtables_sealed,
+    );
+    add(api, "row_cache_hit", "Row cache hits", |storage, table| {
         stats(storage, table).cache_lookups.hits
     });
-    add(api, "row_cache_miss", "Partitions that it did not", |storage, table| {
+    add(api, "row_cache_miss", "Row cache misses", |storage, table| {
         stats(storage, table).cache_lookups.misses
     });
-    add(api, "pending_flushes", "Memtables that are to be written", |storage, table| {
+    add(api, "pending_flushes", "Memtables that wait to be flushed", |storage, table| {
         storage.pending_flushes(table) as u64
     });
     add(api, "live_ss_table_count", "SSTables", |storage, table| stats(storage, table).sstables);
-    add(api, "pending_compactions", "Merges that are asked for", |storage, table| {
+    add(api, "pending_compactions", "Pending compactions", |storage, table| {
         storage.pending_compactions(table) as u64
     });
     add(api, "live_disk_space_used", "Bytes of data and index of SSTables", |storage, table| {
         stats(storage, table).sstable_bytes
     });
     for name in ["bloom_filter_false_positives", "recent_bloom_filter_false_positives"] {
-        add(api, name, "Keys that filters let through in vain", |storage, table| {
+        add(api, name, "Bloom filter false positives", |storage, table| {
             storage.filter_hits(table).in_vain
         });
     }
@@ -130,10 +133,10 @@ fn sums(api: &mut Api) {
     add(
         api,
         "bloom_filter_off_heap_memory_used",
-        "Bytes of filters and samples of indexes",
+        "Bytes of Bloom filters and index summaries in memory",
         memory,
     );
-    add(api, "index_summary_off_heap_memory_used", "Counted with the filters", nothing);
+    add(api, "index_summary_off_heap_memory_used", "Counted with the Bloom filters", nothing);
     let path = "/column_family/metrics/key_cache_hit_rate/{name}";
     api.get(path, "Hits of the key cache: there is none", async |door: &Rc<Door>, call: &Call| {
         one(door, call)?;
@@ -183,10 +186,10 @@ fn facts(api: &mut Api) {
     add_fact(api, "max_row_size", "Bytes of the largest partition", |facts| {
         json!(facts.partition_bytes_max)
     });
-    add_fact(api, "mean_row_size", "Bytes of a partition in the mean", |facts| {
+    add_fact(api, "mean_row_size", "Mean bytes of a partition", |facts| {
         json!((facts.partition_bytes_sum / facts.partitions.max(1) as f64).round() as u64)
     });
-    add_fact(api, "compression_ratio", "Compressed to uncompressed bytes", |facts| {
+    add_fact(api, "compression_ratio", "Ratio of compressed to uncompressed bytes", |facts| {
         json!(match facts.data_bytes {
             0 => 0.0,
             bytes => facts.file_bytes as f64 / bytes as f64,
@@ -251,7 +254,7 @@ fn sizes(api: &mut Api) {
     api.get(path, total, async |door: &Rc<Door>, _: &Call| {
         Ok(Answer::json(json!(file_bytes(all(&door.cluster.schema())).await?.0)))
     });
-    let filters = "Bytes of the files of filters";
+    let filters = "Bytes of Bloom filters on disk";
     let path = "/column_family/metrics/bloom_filter_disk_space_used/{name}";
     api.get(path, filters, async |door: &Rc<Door>, call: &Call| {
         Ok(Answer::json(json!(file_bytes(vec![one(door, call)?.schema.id]).await?.1)))
@@ -283,7 +286,7 @@ async fn ratio(tables: Vec<TableId>) -> Answered {
 }
 
 fn filters(api: &mut Api) {
-    let summary = "The part of the keys that filters let through in vain";
+    let summary = "Bloom filter false positives as a part of all positives";
     for name in ["bloom_filter_false_ratio", "recent_bloom_filter_false_ratio"] {
         let of_one =
             async |door: &Rc<Door>, call: &Call| ratio(vec![one(door, call)?.schema.id]).await;
@@ -316,16 +319,18 @@ fn add_latency(
 
 fn latencies(api: &mut Api) {
     let count: Show = |taken| json!(taken.spans.count());
+    // As tools divide it by the count: the sum, in microseconds.
+    let sum: Show = |taken| json!(taken.spans.sum() / 1000);
     for (name, work) in [
         ("read_latency", Work::Read),
         ("write_latency", Work::Write),
         ("range_latency", Work::Scan),
     ] {
-        add_latency(api, name, "", "How often it was done", (work, count));
+        add_latency(api, name, "", "Sum of the latencies in microseconds", (work, sum));
         let shown: [(&str, &str, Show); 3] = [
-            ("/histogram", "How long it took", |taken| histogram(&taken.spans)),
-            ("/moving_average_histogram", "How often, and how long it took", moving),
-            ("/estimated_histogram", "How long it took", |taken| estimated(&taken.spans)),
+            ("/histogram", "Latency histogram", |taken| histogram(&taken.spans)),
+            ("/moving_average_histogram", "Rates and latency histogram", moving),
+            ("/estimated_histogram", "Latency histogram", |taken| estimated(&taken.spans)),
         ];
         for (form, summary, show) in shown {
             add_latency(api, name, form, summary, (work, show));

@@ -19,12 +19,12 @@ pub(super) fn operations(api: &mut Api) {
         Tasks::of_shard().registry().modules().collect()
     });
     api.get("/task_manager/list_module_tasks/{module}", "The tasks of a module", list)
-        .takes("internal", Kind::Flag, "Whether tasks below others are listed too")
+        .takes("internal", Kind::Flag, "Whether child tasks are listed too")
         .takes("keyspace", Kind::Text, "Those of a keyspace")
         .takes("table", Kind::Text, "Those of a table");
-    api.get("/task_manager/task_status/{task_id}", "How a task is", status);
+    api.get("/task_manager/task_status/{task_id}", "Status of a task", status);
     let path = "/task_manager/task_status_recursive/{task_id}";
-    api.get(path, "How a task is and all below it, those above first", recursive);
+    api.get(path, "Status of a task and of its children, parents first", recursive);
     api.get("/task_manager/wait_task/{task_id}", "Waits for the end of a task", wait).takes(
         "timeout",
         Kind::Integer,
@@ -191,6 +191,7 @@ async fn status(_: &Rc<Door>, call: &Call) -> Answered {
         return Ok(Answer::json(task.shown(Seen::Running)));
     }
     let tasks = Tasks::of_shard();
+    tasks.look_at_jobs().await;
     let registry = tasks.registry();
     let task = registry.asked(id).map_err(refused)?;
     Ok(Answer::json(shown(&registry, task)))
@@ -208,6 +209,7 @@ async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
         return Ok(Answer::json(json!([task.shown(Seen::Running)])));
     }
     let tasks = Tasks::of_shard();
+    tasks.look_at_jobs().await;
     let registry = tasks.registry();
     registry.asked(id).map_err(refused)?;
     let below = registry.below(id);

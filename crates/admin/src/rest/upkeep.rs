@@ -21,13 +21,13 @@ const ABORTED: u8 = 1;
 const INVALID: u8 = 3;
 
 pub(super) fn operations(api: &mut Api) {
-    api.post("/compaction_manager/stop_compaction", "Ends merges of a type", stop_all).needs(
+    api.post("/compaction_manager/stop_compaction", "Stops compactions of a type", stop_all).needs(
         "type",
         Kind::OneOf(TYPES),
         "Which",
     );
     let path = "/compaction_manager/stop_keyspace_compaction/{keyspace}";
-    api.post(path, "Ends merges of a type and of a keyspace", stop_some)
+    api.post(path, "Stops compactions of a type in a keyspace", stop_some)
         .needs("type", Kind::OneOf(TYPES), "Which")
         .takes("tables", Kind::Text, CF);
 }

@@ -26,27 +26,39 @@ pub(super) struct Work {
     pub(super) name: &'static str,
     /// What of the storage it is, for an abort.
     pub(super) stops: &'static [CompactionKind],
+    /// What the storage calls its jobs.
+    pub(super) jobs: &'static [&'static str],
 }
 
-pub(super) const MAJOR: Work =
-    Work { module: COMPACTION, name: "major compaction", stops: &[CompactionKind::Major] };
+pub(super) const MAJOR: Work = Work {
+    module: COMPACTION,
+    name: "major compaction",
+    stops: &[CompactionKind::Major],
+    jobs: &[CompactionKind::Major.name()],
+};
 pub(super) const CLEANUP: Work =
-    Work { module: COMPACTION, name: "cleanup compaction", stops: &[] };
+    Work { module: COMPACTION, name: "cleanup compaction", stops: &[], jobs: &[] };
 pub(super) const OFF_STRATEGY: Work =
-    Work { module: COMPACTION, name: "offstrategy compaction", stops: &[] };
+    Work { module: COMPACTION, name: "offstrategy compaction", stops: &[], jobs: &[] };
 pub(super) const UPGRADE: Work = Work {
     module: COMPACTION,
     name: "upgrade sstables compaction",
     stops: &[CompactionKind::Upgrade],
+    jobs: &[CompactionKind::Upgrade.name()],
 };
 pub(super) const SCRUB: Work = Work {
     module: COMPACTION,
     name: "scrub sstables compaction",
     stops: &[CompactionKind::Scrub, CompactionKind::Validation],
+    jobs: &[CompactionKind::Scrub.name(), CompactionKind::Validation.name()],
 };
 
-pub(super) const RESHARD: Work =
-    Work { module: COMPACTION, name: "resharding compaction", stops: &[CompactionKind::Reshard] };
+pub(super) const RESHARD: Work = Work {
+    module: COMPACTION,
+    name: "resharding compaction",
+    stops: &[CompactionKind::Reshard],
+    jobs: &[CompactionKind::Reshard.name()],
+};
 
 /// Tables that something is done to, and the names that its task shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +101,7 @@ impl Tables {
             // A snapshot is taken as a whole.
             abortable: work.module != SNAPSHOT,
             of_user: true,
+            jobs: work.jobs,
             ..About::default()
         }
     }
@@ -154,7 +167,10 @@ where
     let shards = runtime::shard_count();
     let mut begun = Vec::new();
     for shard in 0..shards {
-        begun.push(task.child(About { scope: "shard", shard, ..tables.about(work) })?);
+        let about = About { scope: "shard", shard, jobs: &[], ..tables.about(work) };
+        let child = task.child(about)?;
+        child.note_progress(0.0, tables.ids.len().max(1) as f64);
+        begun.push(child);
     }
     let run = begun.into_iter().enumerate().map(|(shard, child)| {
         child.through(async move |child: &Running| {

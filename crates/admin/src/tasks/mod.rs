@@ -10,7 +10,7 @@ mod registry;
 
 use cluster::uuids::random_uuid;
 use model::Uuid;
-pub(crate) use registry::{ABORTED, About, Progress, Refusal, Registry, State, Task};
+pub(crate) use registry::{ABORTED, About, Job, Progress, Refusal, Registry, State, Task};
 use runtime::sync::Notify;
 use runtime::task::Scope;
 use runtime::time::{timeout, wall_micros};
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
+use storage::{RunningCompaction, Storage};
 
 /// The modules that tasks belong to.
 pub(crate) const COMPACTION: &str = "compaction";
@@ -157,6 +158,17 @@ impl Tasks {
         }
     }
 
+    /// Has tasks be as far as the compaction jobs that are their work. Whoever shows progress calls
+    /// this before.
+    pub(crate) async fn look_at_jobs(&self) {
+        if !self.registry.borrow().has_jobs() {
+            return;
+        }
+        let asked = runtime::on_all_shards(|| async { jobs_of_shard() }).await;
+        let jobs: Vec<Job> = asked.into_iter().flatten().collect();
+        self.registry.borrow_mut().look_at_jobs(&jobs);
+    }
+
     /// Does something that nobody waits for.
     pub(crate) fn background(&self, work: impl Future<Output = ()> + 'static) {
         drop(self.scope.spawn_in(runtime::group::BACKGROUND, work));
@@ -166,6 +178,22 @@ impl Tasks {
     pub(crate) async fn stop(&self) {
         self.scope.cancel().await;
     }
+}
+
+/// The compaction jobs of this shard.
+fn jobs_of_shard() -> Vec<Job> {
+    let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
+    let job = |job: RunningCompaction| Job {
+        id: job.id,
+        kind: job.kind,
+        shard: runtime::shard_id(),
+        bytes: job.bytes_in as f64,
+        bytes_done: job.bytes_in as f64 * job.done(),
+        table_bytes: storage.table_stats(job.table).map_or(0, |stats| stats.sstable_bytes) as f64,
+        keyspace: job.keyspace,
+        table: job.name,
+    };
+    storage.running_compactions().into_iter().map(job).collect()
 }
 
 fn option_secs(name: &str) -> Option<i64> {
@@ -239,7 +267,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_ended {
             // Without effect on one that has ended.
-            self.tasks.end(self.id, Err("it was given up".to_owned()));
+            self.tasks.end(self.id, Err("it was abandoned".to_owned()));
         }
     }
 }

@@ -6,6 +6,8 @@
 //!  - *folded*: of what is below a task that has ended and has a parent, only what failed is kept,
 //!    and what leads to it; what it had done is in the progress of the task.
 //!  - *held*: a task that somebody waits for is kept until that one has seen how it ended.
+//!  - *as-its-jobs*: a task whose work is compaction jobs is as far as these are, and one that did
+//!    not end well stays where it was.
 
 use model::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +59,8 @@ pub(crate) struct About {
     pub(crate) of_user: bool,
     /// What progress counts.
     pub(crate) units: &'static str,
+    /// What the storage calls the jobs that are its work; none, of others.
+    pub(crate) jobs: &'static [&'static str],
 }
 
 /// How far a task is.
@@ -64,6 +68,45 @@ pub(crate) struct About {
 pub(crate) struct Progress {
     pub(crate) completed: f64,
     pub(crate) total: f64,
+}
+
+/// A compaction job of a shard, as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) id: Uuid,
+    /// As the storage calls it.
+    pub(crate) kind: &'static str,
+    pub(crate) keyspace: String,
+    pub(crate) table: String,
+    pub(crate) shard: u16,
+    /// Of its inputs: all, and done.
+    pub(crate) bytes: f64,
+    pub(crate) bytes_done: f64,
+    /// Of all SSTables of the table on the shard.
+    pub(crate) table_bytes: f64,
+}
+
+/// The jobs that a task was seen to have.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Jobs {
+    /// The most that all SSTables of the table had.
+    table_bytes: f64,
+    /// How much each has, and has done.
+    seen: BTreeMap<Uuid, (f64, f64)>,
+}
+
+impl Jobs {
+    /// What has been done, as a part of one. A job that is not there any more has ended.
+    fn look<'j>(&mut self, now: impl Iterator<Item = &'j Job>) -> f64 {
+        self.seen.values_mut().for_each(|(bytes, done)| *done = *bytes);
+        for job in now {
+            self.table_bytes = self.table_bytes.max(job.table_bytes);
+            self.seen.insert(job.id, (job.bytes, job.bytes_done));
+        }
+        let sum = |of: fn(&(f64, f64)) -> f64| self.seen.values().map(of).sum::<f64>();
+        let (all, done) = (sum(|one| one.0), sum(|one| one.1));
+        done / all.max(self.table_bytes).max(1.0)
+    }
 }
 
 /// A task.
@@ -83,6 +126,7 @@ pub(crate) struct Task {
     /// Whether it is to end.
     pub(crate) is_aborted: bool,
     own: Progress,
+    jobs: Jobs,
     /// Of children that were folded.
     folded: Progress,
     /// Whether it can be asked for by itself.
@@ -186,6 +230,7 @@ impl Registry {
             ended: None,
             is_aborted,
             own: Progress { completed: 0.0, total: 1.0 },
+            jobs: Jobs::default(),
             folded: Progress::default(),
             listed: true,
             waiting: 0,
@@ -212,6 +257,28 @@ impl Registry {
         }
     }
 
+    /// Whether some task runs that is as far as its jobs are.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.tasks.values().any(Registry::is_of_jobs)
+    }
+
+    fn is_of_jobs(task: &Task) -> bool {
+        !task.about.jobs.is_empty() && task.children.is_empty() && !task.state.is_final()
+    }
+
+    /// These are all the jobs that run now (*as-its-jobs*).
+    pub(crate) fn look_at_jobs(&mut self, jobs: &[Job]) {
+        for task in self.tasks.values_mut().filter(|task| Registry::is_of_jobs(task)) {
+            let about = &task.about;
+            let its = jobs.iter().filter(|job| {
+                let is_place = job.shard == about.shard && job.keyspace == about.keyspace;
+                is_place && job.table == about.table && about.jobs.contains(&job.kind)
+            });
+            let part = task.jobs.look(its);
+            task.own.completed = (part * task.own.total).clamp(task.own.completed, task.own.total);
+        }
+    }
+
     /// A task has ended. What was below it is folded.
     pub(crate) fn end(&mut self, id: Uuid, result: Result<(), String>, now: i64) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
@@ -220,10 +287,14 @@ impl Registry {
         }
         task.state = match result {
             Ok(()) => State::Done,
+            // What it was doing has words of its own for that.
+            Err(_) if task.is_aborted => State::Failed(ABORTED.to_owned()),
             Err(why) => State::Failed(why),
         };
         task.ended = Some(now);
-        task.own.completed = task.own.total;
+        if task.state == State::Done {
+            task.own.completed = task.own.total;
+        }
         if task.parent.is_some() {
             self.fold(id);
         } else {
@@ -274,10 +345,12 @@ impl Registry {
             return task.own;
         }
         let below = task.children.iter().map(|child| self.progress(*child));
-        below.fold(task.folded, |sum, one| Progress {
+        let sum = below.fold(task.folded, |sum, one| Progress {
             completed: sum.completed + one.completed,
             total: sum.total + one.total,
-        })
+        });
+        // What it is to do may not have begun yet.
+        Progress { total: sum.total.max(task.own.total), ..sum }
     }
 
     /// A task and all below it are to end.

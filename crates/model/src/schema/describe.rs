@@ -1,7 +1,7 @@
 //! The CQL text that makes a keyspace, a type or a table again, as DESCRIBE prints it.
 
 use super::{ColumnKind, DroppedColumn, Keyspace, TableOptions, TableSchema, UserType};
-use crate::types::quote_identifier;
+use crate::types::{Type, quote_identifier};
 use crate::value::quote_string;
 use std::fmt::Write;
 
@@ -19,11 +19,23 @@ pub fn cql_map(entries: &[(String, String)]) -> String {
     format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
 }
 
+/// Between what a statement makes and its name, where it may be there already.
+const IF_MISSING: &str = "IF NOT EXISTS ";
+
 impl Keyspace {
     /// `CREATE KEYSPACE ..;`
     pub fn to_cql_create(&self) -> String {
+        self.create("")
+    }
+
+    /// `CREATE KEYSPACE IF NOT EXISTS ..;`
+    pub fn to_cql_create_if_missing(&self) -> String {
+        self.create(IF_MISSING)
+    }
+
+    fn create(&self, condition: &str) -> String {
         let mut out = format!(
-            "CREATE KEYSPACE {} WITH replication = {} AND durable_writes = {}",
+            "CREATE KEYSPACE {condition}{} WITH replication = {} AND durable_writes = {}",
             quote_identifier(&self.name),
             cql_map(&self.replication),
             self.durable_writes
@@ -43,12 +55,20 @@ impl Keyspace {
 impl UserType {
     /// `CREATE TYPE ..;`
     pub fn to_cql_create(&self) -> String {
-        let field = |(name, ty): &(String, crate::types::Type)| {
-            format!("    {} {}", quote_identifier(name), ty.to_cql())
-        };
+        self.create("")
+    }
+
+    /// `CREATE TYPE IF NOT EXISTS ..;`
+    pub fn to_cql_create_if_missing(&self) -> String {
+        self.create(IF_MISSING)
+    }
+
+    fn create(&self, condition: &str) -> String {
+        let field =
+            |(name, ty): &(String, Type)| format!("    {} {}", quote_identifier(name), ty.to_cql());
         let fields: Vec<String> = self.fields.iter().map(field).collect();
         let name = qualified(&self.keyspace, &self.name);
-        format!("CREATE TYPE {name} (\n{}\n);", fields.join(",\n"))
+        format!("CREATE TYPE {condition}{name} (\n{}\n);", fields.join(",\n"))
     }
 }
 
@@ -108,6 +128,29 @@ impl TableSchema {
         out
     }
 
+    /// The user types of its columns, each after those that it mentions.
+    pub fn user_types(&self) -> Vec<UserType> {
+        let mut types = Vec::new();
+        self.columns.iter().for_each(|column| collect_types(&column.ty, &mut types));
+        types
+    }
+
+    /// All that makes the table where there is nothing of it: the keyspace, if it is known, the
+    /// user types of its columns, and the table with its internals. A keyspace and types that are
+    /// there already stay as they are.
+    pub fn describe_alone(&self, keyspace: Option<&Keyspace>) -> String {
+        let keyspace = match keyspace {
+            Some(keyspace) => keyspace.to_cql_create_if_missing(),
+            None => {
+                format!("-- The keyspace {} has to be there.", quote_identifier(&self.keyspace))
+            }
+        };
+        let types = self.user_types().into_iter().map(|ty| ty.to_cql_create_if_missing());
+        let table = self.describe(Internals::Shown);
+        let all: Vec<String> = std::iter::once(keyspace).chain(types).chain([table]).collect();
+        all.join("\n\n") + "\n"
+    }
+
     /// The last drop of each name, by name: earlier ones hide nothing more.
     fn last_drops(&self) -> Vec<&DroppedColumn> {
         let mut last: Vec<&DroppedColumn> = Vec::new();
@@ -144,6 +187,20 @@ impl TableSchema {
         };
         let columns: Vec<String> = self.clustering().iter().map(direction).collect();
         (!columns.is_empty()).then(|| format!("CLUSTERING ORDER BY ({})", columns.join(", ")))
+    }
+}
+
+/// The user types that a type mentions, inner ones first.
+fn collect_types(ty: &Type, out: &mut Vec<UserType>) {
+    ty.children().into_iter().for_each(|child| collect_types(child, out));
+    if let Type::User(user) = ty
+        && out.iter().all(|known| known.name != user.name)
+    {
+        out.push(UserType {
+            keyspace: user.keyspace.clone(),
+            name: user.name.clone(),
+            fields: user.fields.clone(),
+        });
     }
 }
 
@@ -199,7 +256,7 @@ fn definition(name: &str, ty: &str, kind: ColumnKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Type;
+    use crate::types::UserTypeRef;
     use uuid::Uuid;
 
     const OPTIONS: &str = "\
@@ -312,5 +369,46 @@ bloom_filter_fp_chance = 0.01
         let fields = vec![("a".into(), Type::Int), ("B".into(), Type::Text)];
         let ty = UserType { keyspace: "ks".into(), name: "t".into(), fields };
         assert_eq!(ty.to_cql_create(), "CREATE TYPE ks.t (\n    a int,\n    \"B\" text\n);");
+    }
+
+    #[test]
+    fn a_table_alone_comes_with_its_types_in_order() {
+        let user = |name: &str, fields: Vec<(String, Type)>| {
+            let user = UserTypeRef {
+                keyspace: "ks".to_owned(),
+                name: name.to_owned(),
+                fields,
+                frozen: true,
+            };
+            Type::User(Box::new(user))
+        };
+        // The outer one sorts before the inner one, which two columns have.
+        let inner = user("z", vec![("a".to_owned(), Type::Int)]);
+        let list = Type::List { element: Box::new(inner.clone()), frozen: true };
+        let outer = user("a", vec![("l".to_owned(), list)]);
+        let table = TableSchema::builder("ks", "t", Uuid::from_u128(7))
+            .partition_key("k", Type::Int)
+            .regular("o", outer)
+            .regular("i", inner)
+            .build()
+            .unwrap();
+        let text = table.describe_alone(None);
+        let starts: Vec<&str> = text.lines().filter(|line| line.starts_with(['-', 'C'])).collect();
+        let expected = [
+            "-- The keyspace ks has to be there.",
+            "CREATE TYPE IF NOT EXISTS ks.z (",
+            "CREATE TYPE IF NOT EXISTS ks.a (",
+            "CREATE TABLE ks.t (",
+        ];
+        assert_eq!(starts, expected, "{text}");
+        let keyspace = Keyspace {
+            name: "ks".to_owned(),
+            replication: vec![("class".to_owned(), "SimpleStrategy".to_owned())],
+            durable_writes: true,
+            initial_tablets: None,
+            storage: Vec::new(),
+        };
+        let text = table.describe_alone(Some(&keyspace));
+        assert!(text.starts_with("CREATE KEYSPACE IF NOT EXISTS ks WITH"), "{text}");
     }
 }

@@ -46,30 +46,26 @@ fn executed(sheet: &mut Sheet, tally: &Tally) {
             ("cql_rows_read", "Rows of answers.", tally.rows_read.get()),
             ("cql_batches_pure_logged", "Logged batches.", tally.logged_batches.get()),
             ("cql_batches_pure_unlogged", "Unlogged batches.", tally.unlogged_batches.get()),
-            (
-                "cql_filtered_read_requests",
-                "Reads whose rows had to pass filters.",
-                tally.filtered_reads.get(),
-            ),
+            ("cql_filtered_read_requests", "Reads with filtering.", tally.filtered_reads.get()),
             (
                 "cql_filtered_rows_read_total",
-                "Rows that filters have seen.",
+                "Rows read by reads with filtering.",
                 tally.filtered_rows.get(),
             ),
             (
                 "cql_filtered_rows_matched_total",
-                "Rows that have passed filters.",
+                "Rows that passed filtering.",
                 tally.matched_rows.get(),
             ),
             (
                 "cql_filtered_rows_dropped_total",
-                "Rows that have not passed filters.",
+                "Rows dropped by filtering.",
                 tally.filtered_rows.get() - tally.matched_rows.get(),
             ),
-            ("cql_select_bypass_caches", "Reads that said BYPASS CACHE.", tally.bypass_cache.get()),
+            ("cql_select_bypass_caches", "Reads with BYPASS CACHE.", tally.bypass_cache.get()),
             (
                 "cql_select_allow_filtering",
-                "Reads that said ALLOW FILTERING.",
+                "Reads with ALLOW FILTERING.",
                 tally.allow_filtering.get(),
             ),
             ("cql_select_partition_range_scan", "Reads of token ranges.", tally.range_scans.get()),
@@ -112,24 +108,24 @@ fn per_keyspace(sheet: &mut Sheet, tally: &Tally) {
 fn rules(sheet: &mut Sheet, processor: &Rc<Processor>) {
     let met = &processor.options().met;
     for (guardrail, count) in met.guardrails() {
-        let help = "Statements that met this rule of the node.";
+        let help = "Statements that violated this guardrail.";
         sheet.counter(guardrail.metric(), help, &[], count);
     }
     for (level, count) in met.write_levels() {
         let labels = &[("consistency_level", level.name())];
-        let help = "Writes that asked for this consistency level.";
+        let help = "Writes by consistency level.";
         sheet.counter("cql_writes_per_consistency_level", help, labels, count);
     }
     for (kind, stats) in ["prepared", "unprepared"].into_iter().zip(processor.cache_stats()) {
         let labels = &[("statements", kind)];
-        sheet.gauge("cql_prepared_cache_size", "Statements kept.", labels, stats.entries);
-        let bytes = "Bytes of statements kept.";
+        sheet.gauge("cql_prepared_cache_size", "Statements in the cache.", labels, stats.entries);
+        let bytes = "Bytes of statements in the cache.";
         sheet.gauge("cql_prepared_cache_memory_footprint", bytes, labels, stats.bytes);
-        let gone = "Statements gone for others.";
+        let gone = "Prepared-statement evictions.";
         sheet.counter("cql_prepared_cache_evictions", gone, labels, stats.evictions);
-        let hits = "Statements found.";
+        let hits = "Prepared-statement cache hits.";
         sheet.counter("cql_prepared_cache_hits", hits, labels, stats.hits);
-        let misses = "Statements looked for in vain.";
+        let misses = "Prepared-statement cache misses.";
         sheet.counter("cql_prepared_cache_misses", misses, labels, stats.misses);
     }
 }
@@ -141,14 +137,14 @@ fn drift(sheet: &mut Sheet, processor: &Rc<Processor>) {
     let count = up_to.last().map_or(0, |(_, count)| *count);
     let finite = up_to.into_iter().filter_map(|(bound, count)| Some((bound? as f64, count)));
     let buckets = Buckets { up_to: finite.collect(), sum: drift.sum_micros() as f64, count };
-    let help = "Distance of clients' timestamps from the clock of the node, in microseconds.";
+    let help = "Difference between client timestamps and the node's clock, in microseconds.";
     sheet.histogram("transport_cql_client_timestamp_drift_histogram", help, &[], &buckets);
 }
 
 /// What became of events of the audit log, where there is one.
 pub(super) fn audit(sheet: &mut Sheet, processor: &Rc<Processor>) {
     let Some(audit) = processor.audit() else { return };
-    let help = "Events of the audit log: written, failed to be, or without room to wait.";
+    let help = "Audit log events: written, failed, or dropped because the queue was full.";
     for (sink, counts) in audit.counts() {
         let outcomes =
             [("written", counts.written), ("failed", counts.failed), ("dropped", counts.dropped)];
@@ -164,16 +160,8 @@ fn functions(sheet: &mut Sheet, processor: &Rc<Processor>) {
     counters(
         sheet,
         &[
-            (
-                "user_functions_cache_hits",
-                "Calls of functions in WebAssembly that found an instance.",
-                stats.hits,
-            ),
-            (
-                "user_functions_cache_misses",
-                "Calls of functions in WebAssembly that made an instance.",
-                stats.misses,
-            ),
+            ("user_functions_cache_hits", "WebAssembly instance cache hits.", stats.hits),
+            ("user_functions_cache_misses", "WebAssembly instance cache misses.", stats.misses),
         ],
     );
     gauges(
@@ -182,7 +170,7 @@ fn functions(sheet: &mut Sheet, processor: &Rc<Processor>) {
             // So it is spelt where dashboards look for it.
             (
                 "user_functions_cache_instace_count_any",
-                "Instances that wait for calls.",
+                "Idle WebAssembly instances.",
                 stats.instances,
             ),
             ("user_functions_cache_total_size", "Their bytes.", stats.bytes),
@@ -198,16 +186,16 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
         sheet,
         &[
             ("transport_current_connections", "Connections of clients.", clients),
-            ("transport_requests_serving", "Requests under way.", counts.requests_under_way),
+            ("transport_requests_serving", "Requests in flight.", counts.requests_under_way),
             (
                 "transport_requests_blocked_memory_current",
-                "Connections that wait to let a request in.",
+                "Connections that wait for admission of a request.",
                 counts.connections_waiting,
             ),
-            ("transport_requests_memory", "Bytes of requests under way.", counts.memory_bytes),
+            ("transport_requests_memory", "Bytes of requests in flight.", counts.memory_bytes),
             (
                 "transport_requests_memory_available",
-                "Bytes that requests may take beside those under way.",
+                "Bytes free for further requests.",
                 counts.memory_bytes_max.saturating_sub(counts.memory_bytes),
             ),
         ],
@@ -217,20 +205,24 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
         &[
             (
                 "transport_cql_connections",
-                "Connections that clients have made.",
+                "Connections accepted from clients.",
                 server.connections_total(),
             ),
             ("transport_requests_served", "Requests answered.", server.requests_served()),
-            ("transport_requests_admitted", "Requests let in.", counts.requests_admitted),
-            ("transport_requests_shed", "Requests answered OVERLOADED.", counts.requests_shed),
+            ("transport_requests_admitted", "Requests admitted.", counts.requests_admitted),
+            (
+                "transport_requests_shed",
+                "Requests shed: answered with an OVERLOADED error.",
+                counts.requests_shed,
+            ),
             (
                 "transport_requests_blocked_memory",
-                "Requests that have waited to be let in.",
+                "Requests that had to wait for admission.",
                 counts.requests_blocked,
             ),
             (
                 "transport_requests_too_large",
-                "Requests larger than may ever be let in.",
+                "Requests refused because they are too large.",
                 counts.requests_too_large,
             ),
             (

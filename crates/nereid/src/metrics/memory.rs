@@ -12,16 +12,16 @@ pub(super) fn memory(sheet: &mut Sheet, storage: &Rc<Storage>) {
     gauges(
         sheet,
         &[
-            ("memory_allocated_memory", "Bytes of the heap in use.", live),
-            ("memory_total_memory", "Bytes that the shard may have.", total),
+            ("memory_allocated_memory", "Heap bytes in use.", live),
+            ("memory_total_memory", "Memory of the shard in bytes.", total),
             (
                 "memory_free_memory",
-                "Bytes that the shard may have and does not use.",
+                "Free memory of the shard in bytes.",
                 total.saturating_sub(live),
             ),
             (
                 "lsa_total_space_bytes",
-                "Bytes of memory whose content moves: the row cache's.",
+                "Bytes of log-structured memory, which the row cache uses.",
                 cache.bytes_used,
             ),
         ],
@@ -30,16 +30,16 @@ pub(super) fn memory(sheet: &mut Sheet, storage: &Rc<Storage>) {
     counters(
         sheet,
         &[
-            ("memory_malloc_operations", "Objects made or grown on the heap.", made.allocations),
-            ("memory_malloc_bytes", "Bytes that were asked for of the heap.", made.bytes),
+            ("memory_malloc_operations", "Heap allocations and reallocations.", made.allocations),
+            ("memory_malloc_bytes", "Bytes allocated on the heap.", made.bytes),
             (
                 "lsa_memory_compacted",
-                "Bytes that were moved to be kept, in memory whose content moves.",
+                "Bytes moved by compaction of log-structured memory.",
                 cache.moved_bytes,
             ),
             (
                 "lsa_memory_allocated",
-                "Bytes allocated in memory whose content moves.",
+                "Bytes allocated in log-structured memory.",
                 cache.allocated_bytes,
             ),
         ],
@@ -56,32 +56,32 @@ fn dirty(sheet: &mut Sheet, storage: &Rc<Storage>) {
             ("memory_dirty_bytes", "Bytes of memtables.", regular.real_bytes + system.real_bytes),
             (
                 "memory_unspooled_dirty_bytes",
-                "Bytes of memtables that no SSTable has yet.",
+                "Bytes of memtables that are not flushed yet.",
                 regular.unspooled_bytes + system.unspooled_bytes,
             ),
             (
                 "memory_regular_dirty_bytes",
-                "Bytes of memtables of users' tables.",
+                "Bytes of memtables of user tables.",
                 regular.real_bytes,
             ),
             (
                 "memory_regular_unspooled_dirty_bytes",
-                "Bytes of memtables of users' tables that no SSTable has yet.",
+                "Bytes of memtables of user tables that are not flushed yet.",
                 regular.unspooled_bytes,
             ),
             (
                 "memory_system_dirty_bytes",
-                "Bytes of memtables of the system's tables.",
+                "Bytes of memtables of system tables.",
                 system.real_bytes,
             ),
             (
                 "memory_system_unspooled_dirty_bytes",
-                "Bytes of memtables of the system's tables that no SSTable has yet.",
+                "Bytes of memtables of system tables that are not flushed yet.",
                 system.unspooled_bytes,
             ),
             (
                 "memory_requests_blocked_memory_current",
-                "Writes that wait for memory of memtables.",
+                "Writes blocked on memtable memory now.",
                 regular.blocked + system.blocked,
             ),
         ],
@@ -91,17 +91,17 @@ fn dirty(sheet: &mut Sheet, storage: &Rc<Storage>) {
         &[
             (
                 "memory_requests_blocked_memory",
-                "Writes that have waited for memory of memtables.",
+                "Writes that were blocked on memtable memory.",
                 regular.blocked_total + system.blocked_total,
             ),
             (
                 "memory_requests_timed_out_memory",
-                "Writes that waited for memory of memtables in vain.",
+                "Writes that timed out while blocked on memtable memory.",
                 regular.timed_out_total + system.timed_out_total,
             ),
             (
                 "memory_requests_blocked_micros",
-                "How long writes waited for memory of memtables, in microseconds.",
+                "Time that writes were blocked on memtable memory, in microseconds.",
                 regular.blocked_micros + system.blocked_micros,
             ),
         ],

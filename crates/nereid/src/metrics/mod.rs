@@ -76,14 +76,13 @@ fn node(sheet: &mut Sheet) {
     let version = version();
     let help = "The version of the server; always 0.";
     sheet.gauge("scylladb_current_version", help, &[("version", &version)], 0);
-    // As a node that serves is called: STARTING is 1, JOINING 2, NORMAL 3.
-    const NORMAL: u64 = 3;
-    let help = "The operation mode of the node: 3 is NORMAL.";
-    sheet.gauge("node_operation_mode", help, &[("mode", "NORMAL")], NORMAL);
+    let mode = admin::Mode::of_node();
+    let help = "Operation mode of the node: 3 NORMAL, 6 DRAINING, 7 DRAINED, 9 MAINTENANCE.";
+    sheet.gauge("node_operation_mode", help, &[("mode", mode.name())], mode as u64);
     if let Some(cluster) = runtime::local::try_get::<Cluster>() {
         let schema = cluster.schema();
         let tables = schema.tables().count() as u64;
-        sheet.gauge("schema_tables", "Tables, those of the system included.", &[], tables);
+        sheet.gauge("schema_tables", "Tables, including system tables.", &[], tables);
         let keyspaces = schema.keyspaces.len() as u64;
         sheet.gauge("schema_keyspaces", "Keyspaces.", &[], keyspaces);
     }

@@ -44,7 +44,7 @@ pub(super) fn reactor(sheet: &mut Sheet) {
     let groups = runtime::group::all_stats();
     let (busy_ns, polls) = runtime::group::totals();
     let busy = runtime::local::get_or_default::<Busy>();
-    let help = "Part of its time that the shard ran tasks, in percent, since the last scrape.";
+    let help = "Percentage of time that the shard ran tasks since the last scrape.";
     let percent = busy.look(Instant::now(), busy_ns);
     sheet.push(Kind::Gauge, ("reactor_utilization", help), &[], percent);
     let cpu_ms = runtime::counters::cpu_ns() / 1_000_000;
@@ -53,7 +53,7 @@ pub(super) fn reactor(sheet: &mut Sheet) {
         &[
             (
                 "reactor_stalls",
-                "Tasks that held the shard longer than blocked_reactor_notify_ms.",
+                "Reactor stalls: tasks that ran longer than blocked_reactor_notify_ms.",
                 runtime::stalls().0,
             ),
             ("reactor_cpu_busy_ms", "Processor time of the shard, in milliseconds.", cpu_ms),
@@ -86,46 +86,45 @@ pub(super) fn disk(sheet: &mut Sheet) {
         all.queued += stats.queued;
         let labels = &[("class", class.name())];
         let rows = [
-            ("io_queue_total_operations", "Requests to the disk.", stats.reads + stats.writes),
+            ("io_queue_total_operations", "Disk requests.", stats.reads + stats.writes),
             (
                 "io_queue_total_bytes",
-                "Bytes of requests to the disk.",
+                "Bytes of disk requests.",
                 stats.read_bytes + stats.write_bytes,
             ),
-            ("io_queue_total_read_ops", "Reads of the disk.", stats.reads),
-            (
-                "io_queue_total_read_bytes",
-                "Bytes that reads of the disk asked for.",
-                stats.read_bytes,
-            ),
-            ("io_queue_total_write_ops", "Writes to the disk.", stats.writes),
-            ("io_queue_total_write_bytes", "Bytes of writes to the disk.", stats.write_bytes),
-            ("io_queue_total_syncs", "Syncs of files.", stats.syncs),
+            ("io_queue_total_read_ops", "Disk reads.", stats.reads),
+            ("io_queue_total_read_bytes", "Bytes of disk reads.", stats.read_bytes),
+            ("io_queue_total_write_ops", "Disk writes.", stats.writes),
+            ("io_queue_total_write_bytes", "Bytes of disk writes.", stats.write_bytes),
+            ("io_queue_total_syncs", "File syncs.", stats.syncs),
         ];
         rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, labels, *value));
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let waited = "How long requests waited for their turn at the disk, in seconds.";
+        let waited = "Time that disk requests were queued, in seconds.";
         let name = ("io_queue_total_delay_sec", waited);
         sheet.push(Kind::Counter, name, labels, seconds(stats.queue_ns));
-        let taken = "How long requests were at the disk, in seconds.";
+        let taken = "Time that disk requests took, in seconds.";
         let name = ("io_queue_total_exec_sec", taken);
         sheet.push(Kind::Counter, name, labels, seconds(stats.service_ns));
-        let queued = "Requests that wait for their turn at the disk.";
+        let queued = "Disk requests in the queue.";
         sheet.gauge("io_queue_queue_length", queued, labels, stats.queued);
-        let at_disk = "Requests at the disk.";
+        let at_disk = "Disk requests in flight.";
         sheet.gauge("io_queue_disk_queue_length", at_disk, labels, stats.in_flight);
     }
     counters(
         sheet,
         &[
-            ("reactor_aio_reads", "Reads of the disk.", all.reads),
-            ("reactor_aio_bytes_read", "Bytes that reads of the disk asked for.", all.read_bytes),
-            ("reactor_aio_writes", "Writes to the disk.", all.writes),
-            ("reactor_aio_bytes_write", "Bytes of writes to the disk.", all.write_bytes),
-            ("reactor_fsyncs", "Syncs of files.", all.syncs),
+            ("reactor_aio_reads", "Disk reads.", all.reads),
+            ("reactor_aio_bytes_read", "Bytes of disk reads.", all.read_bytes),
+            ("reactor_aio_writes", "Disk writes.", all.writes),
+            ("reactor_aio_bytes_write", "Bytes of disk writes.", all.write_bytes),
+            ("reactor_fsyncs", "File syncs.", all.syncs),
         ],
     );
-    gauges(sheet, &[("reactor_io_queue_requests", "Requests that wait for the disk.", all.queued)]);
+    gauges(
+        sheet,
+        &[("reactor_io_queue_requests", "Requests that are queued for the disk.", all.queued)],
+    );
 }
 
 #[cfg(test)]

@@ -30,10 +30,13 @@ const GAUGES: [(&str, &str); 8] = [
     ("column_family_live_disk_space", "Bytes on the disk of the SSTables that are in use."),
     ("column_family_total_disk_space", "Bytes on the disk of all SSTables."),
     ("column_family_live_sstable", "SSTables that are in use."),
-    ("column_family_pending_compaction", "Merges that the options of the table ask for."),
+    ("column_family_pending_compaction", "Pending compactions of the table."),
     ("column_family_memtable_bytes", "Bytes of memtables."),
     ("column_family_memtable_partitions", "Partitions of memtables."),
-    ("column_family_partitions", "Partitions, estimated; those of several files count again."),
+    (
+        "column_family_partitions",
+        "Estimated partitions; one in several SSTables counts several times.",
+    ),
     ("column_family_tablet_count", "Tablets."),
 ];
 

@@ -1,7 +1,8 @@
 //! SSTables that go to an object store, come from one, or come from a folder.
 
 use super::tasks::wait_for;
-use crate::session::{Failure, Parameters, Session, wrong};
+use crate::print::size_short;
+use crate::session::{Failure, Parameters, Session, plain, wrong};
 use crate::table::{Done, Entry, Opt, any, one};
 use http::Method;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "restore",
-        about: "Load SSTables of an object store",
+        about: "Load SSTables from an object store",
         options: &[
             ENDPOINT,
             BUCKET,
@@ -57,23 +58,51 @@ pub(super) const COMMANDS: &[Entry] = &[
         name: "refresh",
         about: "Load the SSTables in the upload folder of a table",
         options: &[
-            Opt::flag("load-and-stream", &["-las"], "Give rows to the nodes that own them"),
+            Opt::flag("load-and-stream", &["-las"], "Stream rows to the nodes that own them"),
             PRIMARY,
             SCOPE,
             Opt::flag("skip-cleanup", &[], "Do not look for rows that this node does not own"),
-            Opt::flag("skip-reshape", &[], "Do not merge them first"),
+            Opt::flag("skip-reshape", &[], "Do not reshape them first"),
         ],
         places: &[one("keyspace", "The keyspace"), one("table", "The table")],
         run: |session| Box::pin(refresh(session)),
     },
+    Entry {
+        name: "import",
+        about: "Load the SSTables in directories of the node's machine",
+        options: &[
+            Opt::flag("copy-data", &[], "Copy the files; without it they are moved"),
+            Opt::flag("extended-verify", &["-e"], "Read each SSTable whole before it is loaded"),
+            Opt::flag("quick", &["-q"], "No more checks than needed to open each, as by default"),
+            Opt::flag("no-verify", &["-v"], "The same: what cannot be opened is never loaded"),
+            Opt::flag("no-tokens", &["-t"], "Ignored: a node alone owns all tokens"),
+            Opt::flag("keep-level", &["-l"], "Not supported"),
+            Opt::flag("keep-repaired", &["-r"], "Not supported"),
+            Opt::flag("no-invalidate-caches", &["-c"], "Not supported"),
+        ],
+        places: &[
+            one("keyspace", "The keyspace"),
+            one("table", "The table"),
+            any("directory", "Absolute paths on the node's machine"),
+        ],
+        run: |session| Box::pin(import(session)),
+    },
+];
+
+/// Options of `import` that other nodes have, and why this one does not.
+const NOT_IMPORTED: [(&str, &str); 3] = [
+    ("keep-level", "loaded SSTables begin at level 0, and compaction moves them up"),
+    ("keep-repaired", "there is no incremental repair that could have marked SSTables"),
+    ("no-invalidate-caches", "reads would go on without the rows that are loaded"),
 ];
 
 const ENDPOINT: Opt = Opt::text("endpoint", &[], "The object store, as the node's options name it");
 const BUCKET: Opt = Opt::text("bucket", &[], "The bucket");
 const PREFIX: Opt = Opt::text("prefix", &[], "What names in the bucket begin with");
 const MOVE: Opt = Opt::flag("move-files", &[], "Remove files of the snapshot that are copied");
-const NOWAIT: Opt = Opt::flag("nowait", &[], "Tell the task, and do not wait for it");
-const SCOPE: Opt = Opt::text("scope", &[], "To whom rows may go: all, dc, rack or node");
+const NOWAIT: Opt = Opt::flag("nowait", &[], "Print the task's id and do not wait for it");
+const SCOPE: Opt =
+    Opt::text("scope", &[], "Scope of the nodes that receive rows: all, dc, rack or node");
 const PRIMARY: Opt =
     Opt::flag("primary-replica-only", &["-pro"], "Give rows to one node of those that own them");
 
@@ -175,11 +204,11 @@ async fn refresh(session: &mut Session) -> Done {
     let Some(keyspace) = given.text("keyspace").map(str::to_string) else {
         return wrong("required parameters are missing: keyspace and table");
     };
-    let Some(table) = given.text("table") else {
+    let Some(table) = given.text("table").map(str::to_string) else {
         return wrong("required parameter is missing: table");
     };
     let streams = given.flag("load-and-stream");
-    let mut parameters = vec![("cf", table.to_string())];
+    let mut parameters = vec![("cf", table.clone())];
     let yes = || "true".to_string();
     if streams {
         parameters.push(("load_and_stream", yes()));
@@ -209,6 +238,60 @@ async fn refresh(session: &mut Session) -> Done {
         }
         parameters.push(("scope", known_scope(scope)?));
     }
+    let name = format!("{keyspace}.{table}");
     let path = "/storage_service/sstables";
-    session.ask(Method::Post, path, &[&keyspace], parameters, None).await.map(drop)
+    let told = session.ask(Method::Post, path, &[&keyspace], parameters, None).await?;
+    session.say(&took(&name, &told))
+}
+
+/// What a node has loaded; nodes of ScyllaDB do not tell.
+fn took(name: &str, told: &Value) -> String {
+    let Some(count) = told["sstables"].as_u64() else { return String::new() };
+    let directory = plain(&told["directory"]);
+    if count == 0 {
+        return format!("no SSTables in {directory}: nothing was loaded\n");
+    }
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let partitions = told["partitions"].as_u64().unwrap_or(0);
+    format!(
+        "loaded {count} SSTable{} into {name}: {}, about {partitions} partition{}, from \
+         {directory}\n",
+        plural(count),
+        size_short(told["bytes"].as_f64().unwrap_or(0.0)),
+        plural(partitions)
+    )
+}
+
+async fn import(session: &mut Session) -> Done {
+    let given = &session.given;
+    let (Some(keyspace), Some(table)) = (given.text("keyspace"), given.text("table")) else {
+        return wrong("import needs a keyspace, a table and a directory");
+    };
+    let (keyspace, table) = (keyspace.to_string(), table.to_string());
+    if let Some((option, why)) = NOT_IMPORTED.into_iter().find(|(option, _)| given.flag(option)) {
+        return wrong(format!("--{option} is not supported: {why}"));
+    }
+    let checks = ["quick", "no-verify"].into_iter().find(|option| given.flag(option));
+    if let Some(option) = checks.filter(|_| given.flag("extended-verify")) {
+        return wrong(format!("--extended-verify and --{option} contradict each other"));
+    }
+    let directories: Vec<String> =
+        given.texts("directory").into_iter().map(str::to_string).collect();
+    if directories.is_empty() {
+        return wrong("import needs a directory");
+    }
+    let mut options = vec![("cf", table.clone())];
+    if given.flag("copy-data") {
+        options.push(("copy", "true".to_string()));
+    }
+    if given.flag("extended-verify") {
+        options.push(("verify", "extended".to_string()));
+    }
+    for directory in directories {
+        let parameters = options.iter().cloned().chain([("directory", directory)]).collect();
+        let path = "/storage_service/import";
+        let told = session.ask(Method::Post, path, &[&keyspace], parameters, None).await?;
+        session.say(&took(&format!("{keyspace}.{table}"), &told))?;
+    }
+    Ok(())
 }

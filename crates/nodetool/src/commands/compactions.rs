@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "compactionhistory",
-        about: "The merges that have ended",
+        about: "Finished compactions",
         options: &[Opt::text("format", &["-F"], "text, json or yaml [default: text]")],
         places: &[],
         run: |session| Box::pin(history(session)),
     },
     Entry {
         name: "compactionstats",
-        about: "The merges that run, and those that wait",
+        about: "Compactions in flight, and pending ones",
         options: &[Opt::flag("human-readable", &["-H"], "Bytes in KB, MB ..")],
         places: &[],
         run: |session| Box::pin(stats(session)),
     },
     Entry {
         name: "stop",
-        about: "Stop merges of a kind",
+        about: "Stop compactions of a type",
         options: &[Opt::text("id", &["-id"], "Not supported")],
         places: &[one("compaction_type", "COMPACTION, CLEANUP, SCRUB, RESHAPE, RESHARD, UPGRADE")],
         run: |session| Box::pin(stop(session)),
@@ -196,12 +196,12 @@ fn running_text(running: &Value, limit_mib: u64, is_human: bool) -> String {
             ["id", "task_type", "ks", "cf", "unit"].map(|name| plain(&one[name]));
         rows.push(vec![id, kind, ks, cf, shown(completed), shown(total), unit, progress]);
     }
-    let remaining = match limit_mib {
-        0 => "n/a".to_string(),
-        limit => {
-            let seconds = left_over / limit.saturating_mul(1 << 20);
-            format!("{}h{:02}m{:02}s", seconds / 3600, seconds / 60 % 60, seconds % 60)
-        }
+    // Nodes that know tell how long each goes on; others tell how fast they may be.
+    let told = list(running).filter_map(|one| one["remaining_ms"].as_u64()).max();
+    let by_limit = || left_over.checked_div(limit_mib.saturating_mul(1 << 20));
+    let remaining = match told.map(|millis| millis / 1000).or_else(by_limit) {
+        None => "n/a".to_string(),
+        Some(secs) => format!("{}h{:02}m{:02}s", secs / 3600, secs / 60 % 60, secs % 60),
     };
     format!("{}Active compaction remaining time : {remaining:>10}\n", left(&rows))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {
     name: "info",
-    about: "What this node is, holds and has in memory",
+    about: "Identity, load, uptime, memory and caches of the node",
     options: &[Opt::flag("tokens", &["-T"], "All tokens")],
     places: &[],
     run: |session| Box::pin(info(session)),

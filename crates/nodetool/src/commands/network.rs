@@ -16,14 +16,14 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "gossipinfo",
-        about: "What gossip says of each node",
+        about: "Gossip state of each node",
         options: &[],
         places: &[],
         run: |session| Box::pin(gossip_info(session)),
     },
     Entry {
         name: "proxyhistograms",
-        about: "How long requests take at the coordinator",
+        about: "Latency percentiles of requests at the coordinator",
         options: &[],
         places: &[],
         run: |session| Box::pin(proxy_histograms(session)),

@@ -4,12 +4,14 @@ use crate::session::{Parameters, Session, pairs, plain, texts, wrong};
 use crate::table::{Done, Entry, Opt, any, one};
 
 pub(super) const COMMANDS: &[Entry] = &[
-    plain_entry("decommission", "Give the rows of this node to the others, and leave", |s| {
-        Box::pin(post(s, "/storage_service/decommission"))
-    }),
+    plain_entry(
+        "decommission",
+        "Stream the data of this node to the others, and leave the cluster",
+        |s| Box::pin(post(s, "/storage_service/decommission")),
+    ),
     Entry {
         name: "removenode",
-        about: "Remove a node that is dead, or tell how far that is",
+        about: "Remove a dead node, or show the progress of that",
         options: &[Opt::text(
             "ignore-dead-nodes",
             &[],
@@ -20,25 +22,29 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "excludenode",
-        about: "Take dead nodes for gone for good: nothing waits for them",
+        about: "Mark dead nodes as permanently down: nothing waits for them",
         options: &[],
         places: &[any("node", "Host ids")],
         run: |session| Box::pin(exclude_node(session)),
     },
     Entry {
         name: "rebuild",
-        about: "Fetch the rows of this node from others",
+        about: "Stream the data of this node from other nodes",
         options: &[Opt::flag("force", &[], "Even where it may take rows from too few nodes")],
         places: &[one("source-dc", "The data center to fetch from")],
         run: |session| Box::pin(rebuild(session)),
     },
-    plain_entry("checkAndRepairCdcStreams", "Check the streams of CDC, and mend them", |s| {
+    plain_entry("checkAndRepairCdcStreams", "Check and repair the streams of CDC", |s| {
         Box::pin(post(s, "/storage_service/cdc_streams_check_and_repair"))
     }),
-    plain_entry("resetlocalschema", "Read the schema of this node again", |s| {
+    plain_entry("resetlocalschema", "Reload the schema of this node", |s| {
         Box::pin(post(s, "/storage_service/relocal_schema"))
     }),
-    plain_entry("version", "The release of the node", |s| Box::pin(version(s))),
+    plain_entry(
+        "version",
+        "The Cassandra release that drivers are told, and the version of Nereid",
+        |s| Box::pin(version(s)),
+    ),
     plain_entry("describecluster", "Name, partitioner and schema versions", |s| {
         Box::pin(describe_cluster(s))
     }),
@@ -106,7 +112,12 @@ async fn rebuild(session: &mut Session) -> Done {
 
 async fn version(session: &mut Session) -> Done {
     let version = session.get("/storage_service/release_version").await?;
-    session.say(&format!("ReleaseVersion: {}\n", plain(&version)))
+    let mut text = format!("ReleaseVersion: {}\n", plain(&version));
+    // Nodes of others do not call themselves so.
+    if let Some(own) = session.server.as_deref().and_then(|name| name.strip_prefix("Nereid/")) {
+        text += &format!("NereidVersion: {own}\n");
+    }
+    session.say(&text)
 }
 
 async fn describe_cluster(session: &mut Session) -> Done {

@@ -12,14 +12,14 @@ use std::time::Duration;
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "repair",
-        about: "Make the replicas of keyspaces without tablets equal",
+        about: "Repair keyspaces without tablets",
         options: OPTIONS,
         places: &[KEYSPACE, TABLES],
         run: |session| Box::pin(repair(session)),
     },
     Entry {
         name: "cluster repair",
-        about: "Make the replicas of keyspaces with tablets equal",
+        about: "Repair keyspaces with tablets",
         options: &[
             CENTER,
             HOSTS,

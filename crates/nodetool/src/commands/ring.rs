@@ -18,7 +18,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "describering",
-        about: "The ranges of tokens of a keyspace and who owns them",
+        about: "Token ranges of a keyspace and the nodes that own them",
         options: &[],
         places: &[
             one("keyspace", "The keyspace"),

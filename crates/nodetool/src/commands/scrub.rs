@@ -6,7 +6,7 @@ use crate::table::{Done, Entry, KEYSPACE, Opt, TABLES};
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {
     name: "scrub",
-    about: "Check and mend SSTables of tables",
+    about: "Validate or scrub the SSTables of tables",
     options: OPTIONS,
     places: &[KEYSPACE, TABLES],
     run: |session| Box::pin(scrub(session)),

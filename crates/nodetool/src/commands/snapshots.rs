@@ -9,7 +9,7 @@ use runtime::time::wall_micros;
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "snapshot",
-        about: "Keep what tables hold now",
+        about: "Take a snapshot of tables",
         options: OPTIONS,
         places: &[any(
             "keyspace",
@@ -19,7 +19,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "cluster snapshot",
-        about: "Keep what tables hold now, on all nodes",
+        about: "Take a snapshot of tables on all nodes",
         options: OPTIONS,
         places: &[any(
             "keyspace",
@@ -47,7 +47,7 @@ const OPTIONS: &[Opt] = &[
     Opt::text("tag", &["-t"], "The snapshot's name [default: milliseconds since 1970]"),
     Opt::text("table", &["-cf", "--column-family"], "Tables of the keyspace, with commas"),
     Opt::text("kt-list", &["-kt", "-kc", "--kc.list"], "Tables as keyspace.table, with commas"),
-    Opt::flag("skip-flush", &["-sf"], "Without what is only in memory"),
+    Opt::flag("skip-flush", &["-sf"], "Do not flush memtables first"),
     Opt::text("ttl", &[], "How long it is kept: a number and s, m, h or d [default: for ever]"),
 ];
 

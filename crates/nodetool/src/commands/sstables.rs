@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "getsstables",
-        about: "The files of the SSTables that may have a partition",
+        about: "The SSTables that may contain a partition",
         options: &[Opt::flag("hex-format", &["-hf"], "The key is in hexadecimal digits")],
         places: &[
             one("keyspace", "The keyspace"),

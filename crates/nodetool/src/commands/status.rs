@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {
     name: "status",
-    about: "The nodes of the cluster, their state, load and share",
+    about: "The nodes of the cluster: state, load and ownership",
     options: &[Opt::flag("resolve-ip", &["-r"], "Names of nodes, not addresses")],
     places: &[
         one("keyspace", "Who owns what of this keyspace"),

@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     switch("getlogginglevels", "Levels of log lines, by their origin", |s| Box::pin(levels(s))),
     Entry {
         name: "setlogginglevel",
-        about: "Set the level of log lines of one origin",
+        about: "Set the level of a logger",
         options: &[],
         places: &[one("logger", "The origin"), one("level", "trace, debug, info, warn or error")],
         run: |session| Box::pin(set_level(session)),
@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     }),
     Entry {
         name: "settraceprobability",
-        about: "Trace a part of all requests",
+        about: "Set the probability that a request is traced",
         options: &[],
         places: &[one("trace_probability", "From 0 to 1")],
         run: |session| Box::pin(set_trace_probability(session)),
@@ -41,21 +41,21 @@ pub(super) const COMMANDS: &[Entry] = &[
     }),
     Entry {
         name: "setcompactionthroughput",
-        about: "Limit merges",
+        about: "Set the throughput limit of compaction",
         options: &[],
         places: &[THROUGHPUT],
         run: |session| Box::pin(set_number(session, COMPACTION)),
     },
     Entry {
         name: "getstreamthroughput",
-        about: "The limit of streams, in megabits a second; 0: none",
+        about: "The throughput limit of streaming, in megabits a second; 0: none",
         options: &[Opt::flag("mib", &["-m"], "In MiB a second")],
         places: &[],
         run: |session| Box::pin(stream_throughput(session)),
     },
     Entry {
         name: "setstreamthroughput",
-        about: "Limit streams",
+        about: "Set the throughput limit of streaming",
         options: &[],
         places: &[THROUGHPUT],
         run: |session| Box::pin(set_number(session, STREAM)),

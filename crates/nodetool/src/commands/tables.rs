@@ -24,7 +24,7 @@ const STATS: &[Opt] = &[
 const fn stats_entry(name: &'static str) -> Entry {
     Entry {
         name,
-        about: "What tables hold, and how they are read and written",
+        about: "Statistics of tables: size, SSTables, latencies, Bloom filters",
         options: STATS,
         places: WHICH,
         run: |session| Box::pin(stats(session)),
@@ -34,7 +34,7 @@ const fn stats_entry(name: &'static str) -> Entry {
 const fn histograms_entry(name: &'static str) -> Entry {
     Entry {
         name,
-        about: "How large partitions are and how long reads and writes take",
+        about: "Percentiles of partition sizes and of read and write latencies",
         options: &[],
         places: ONE,
         run: |session| Box::pin(histograms(session)),
@@ -245,8 +245,17 @@ impl Figures {
         parts.into_iter().map(|name| self.number(name)).sum()
     }
 
-    fn of(&self, histogram: &str, what: &str) -> f64 {
-        self.told.get(histogram).map_or(0.0, |told| number(&told[what]))
+    /// A figure of a histogram; `None`: the node does not count it.
+    fn of(&self, histogram: &str, what: &str) -> Option<f64> {
+        self.told.get(histogram).filter(|told| !told.is_null()).map(|told| number(&told[what]))
+    }
+
+    /// The same as lines show them: the mean with its tenths, the largest.
+    fn slices(&self, histogram: &str) -> [String; 2] {
+        let unknown = || "n/a".to_string();
+        let mean = self.of(histogram, "mean").map(|mean| format!("{mean:.1}"));
+        let max = self.of(histogram, "max").map(|max| max.to_string());
+        [mean.unwrap_or_else(unknown), max.unwrap_or_else(unknown)]
     }
 
     /// Lines of text, with what they tell. The middle ones are numbers of the API as they are.
@@ -254,7 +263,8 @@ impl Figures {
         let sstables = figure(&metric(session, "live_ss_table_count", table).await?);
         let whole = |name: &str| self.whole(name);
         let millis = |told: &Value| format!("{:.3} ms", number(&told["hist"]["mean"]) / 1000.0);
-        let (live, tombstones) = ("live_scanned_histogram", "tombstone_scanned_histogram");
+        let [live_mean, live_max] = self.slices("live_scanned_histogram");
+        let [tombstones_mean, tombstones_max] = self.slices("tombstone_scanned_histogram");
         let slices = "per slice (last five minutes)";
         let lines = [
             ("Table".to_string(), table.1.clone()),
@@ -297,10 +307,10 @@ impl Figures {
             ("Compacted partition minimum bytes".into(), whole("min_row_size")),
             ("Compacted partition maximum bytes".into(), whole("max_row_size")),
             ("Compacted partition mean bytes".into(), whole("mean_row_size")),
-            (format!("Average live cells {slices}"), format!("{:.1}", self.of(live, "mean"))),
-            (format!("Maximum live cells {slices}"), self.of(live, "max").to_string()),
-            (format!("Average tombstones {slices}"), format!("{:.1}", self.of(tombstones, "mean"))),
-            (format!("Maximum tombstones {slices}"), self.of(tombstones, "max").to_string()),
+            (format!("Average live cells {slices}"), live_mean),
+            (format!("Maximum live cells {slices}"), live_max),
+            (format!("Average tombstones {slices}"), tombstones_mean),
+            (format!("Maximum tombstones {slices}"), tombstones_max),
             ("Dropped Mutations".into(), "0".into()),
         ];
         let lines = lines.iter().map(|(name, told)| format!("\t\t{name}: {told}\n"));
@@ -371,12 +381,14 @@ async fn histograms(session: &mut Session) -> Done {
     let cells = of_buckets(&metric(session, "estimated_column_count_histogram", &name).await?);
     let read = of_sample(&latency(session, "read", &name).await?);
     let write = of_sample(&latency(session, "write", &name).await?);
-    let sstables = of_buckets(&metric(session, "sstables_per_read_histogram", &name).await?);
-    let spreads = [sstables, write, read, rows, cells];
+    let sstables = metric(session, "sstables_per_read_histogram", &name).await?;
+    let sstables = (!sstables.is_null()).then(|| of_buckets(&sstables));
+    let spreads = (sstables, [write, read, rows, cells]);
     session.say(&format!("{}/{} histograms\n{}", name.0, name.1, drawn(&spreads)))
 }
 
-fn drawn([sstables, write, read, rows, cells]: &[Spread; 5]) -> String {
+/// SSTables of each read are not counted by every node.
+fn drawn((sstables, [write, read, rows, cells]): &(Option<Spread>, [Spread; 4])) -> String {
     let mut text = format!(
         "{:<10}{:>10}{:>18}{:>18}{:>18}{:>18}\n{:<10}{:>10}{:>18}{:>18}{:>18}{:>18}\n",
         "Percentile",
@@ -393,9 +405,10 @@ fn drawn([sstables, write, read, rows, cells]: &[Spread; 5]) -> String {
         ""
     );
     for (n, name) in names().enumerate() {
+        let sstables = sstables.map_or_else(|| "n/a".to_string(), |it| format!("{:.2}", it[n]));
         text += &format!(
-            "{name:<10}{:>10.2}{:>18.2}{:>18.2}{:>18.0}{:>18.0}\n",
-            sstables[n], write[n], read[n], rows[n], cells[n]
+            "{name:<10}{sstables:>10}{:>18.2}{:>18.2}{:>18.0}{:>18.0}\n",
+            write[n], read[n], rows[n], cells[n]
         );
     }
     text.push('\n');

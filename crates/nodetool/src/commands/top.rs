@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {
     name: "toppartitions",
-    about: "Watch for a while which partitions are read and written most",
+    about: "Sample which partitions are read and written most",
     options: &[
         Opt::text("duration", &["-d"], "Milliseconds to watch [default: 5000]"),
         Opt::number("capacity", &["-s"], "Partitions to keep count of [default: 256]"),

@@ -22,6 +22,8 @@ fn numbers_and_moments() {
     check(0.000_5, "5.000000000000000E-04");
     check(f64::NAN, "nan");
     assert_eq!(moment(1_695_973_859_492), "2023-09-29T07:50:59.492");
+    assert_eq!(moment(1_695_973_859_064), "2023-09-29T07:50:59.064");
+    assert_eq!(moment(-1), "1969-12-31T23:59:59.999");
     assert_eq!(stamp(1_695_973_859_007), "2023-09-29 07:50:59,007");
     assert_eq!(moment(i64::MAX), i64::MAX.to_string());
 }

@@ -119,6 +119,22 @@ impl Put for Output {
     }
 }
 
+/// Copies a file, which may be large, and makes the copy durable. `to` must not exist.
+pub async fn copy_file(from: &Path, to: &Path, class: IoClass) -> Result<(), IoError> {
+    let source = File::open(from, OpenOptions::read_only().buffered()).await?;
+    let mut output = Output::create(to, class).await?;
+    loop {
+        let part = source.read_at(class, output.position(), BUFFER_BYTES).await?;
+        if part.is_empty() {
+            break;
+        }
+        output.put(&part);
+        output.flush().await?;
+    }
+    source.close().await?;
+    output.finish().await
+}
+
 /// Writes a whole small file and makes it durable.
 pub async fn write_whole(path: &Path, bytes: &[u8], class: IoClass) -> Result<(), IoError> {
     let mut output = Output::create(path, class).await?;

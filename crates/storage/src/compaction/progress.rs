@@ -58,6 +58,16 @@ pub struct RunningCompaction {
 }
 
 impl RunningCompaction {
+    /// How much of its inputs is done, from 0 to 1: the one figure of all that show it.
+    pub fn done(&self) -> f64 {
+        f64::from(self.done_millionths.min(MILLION)) / f64::from(MILLION)
+    }
+
+    /// The same in bytes of its inputs on the disk.
+    pub fn bytes_done(&self) -> u64 {
+        (self.bytes_in as f64 * self.done()) as u64
+    }
+
     /// How long it goes on, seen at `now_micros` since 1970, if the rest takes as long as what is
     /// done did, byte for byte; `None`: nothing is done yet, or the clock went back.
     pub fn remaining(&self, now_micros: i64) -> Option<Duration> {
@@ -70,9 +80,6 @@ impl RunningCompaction {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(u64::MAX)))
     }
 }
-
-/// Why a compaction ended that somebody asked to end.
-const STOPPED: &str = "the compaction was stopped, as somebody asked for";
 
 /// What is done to SSTables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +100,7 @@ pub enum CompactionKind {
 
 impl CompactionKind {
     /// What lists call it.
-    pub(super) fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             CompactionKind::Minor => "Compaction",
             CompactionKind::Major => "Major",
@@ -223,10 +230,10 @@ impl Progress {
         self.stop_wanted.get()
     }
 
-    /// The error says that somebody asked for it to end.
+    /// The error says that an operator asked for it to end.
     pub(super) fn check_stop(&self) -> Result<(), ReadError> {
         match self.stop_wanted.get() {
-            true => Err(ReadError::Overloaded(STOPPED.to_string())),
+            true => Err(ReadError::Stopped),
             false => Ok(()),
         }
     }

@@ -217,7 +217,7 @@ async fn upkeep(shard: &Shard, table: &Rc<Table>, what: Upkeep) -> Result<Upkeep
             };
             match visited {
                 // Nothing is wrong with this one: the others would not fare better.
-                Err(error @ ReadError::Overloaded(_)) => return Err(error),
+                Err(error @ (ReadError::Overloaded(_) | ReadError::Stopped)) => return Err(error),
                 Err(error) => failed = failed.or(Some(error)),
                 Ok(()) => {}
             }

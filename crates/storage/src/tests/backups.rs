@@ -317,7 +317,7 @@ fn a_dropped_table_leaves_its_backups() {
                 local::get::<Storage>().drop_table(table().id, None).await.unwrap();
             })
             .await;
-            storage.complete_dropped(&table(), None).await.unwrap();
+            storage.complete_dropped(&table(), None, None).await.unwrap();
             let names = async || {
                 let entries = fs::list_dir(dir("")).await.unwrap_or_default();
                 entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()

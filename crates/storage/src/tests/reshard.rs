@@ -647,7 +647,7 @@ fn a_table_that_is_dropped_meanwhile_leaves_nothing_or_its_snapshot() {
             }
             drop(held);
             let made = made.as_ref().map(|tag| (tag, None));
-            storage().complete_dropped(&plain(), made).await.unwrap();
+            storage().complete_dropped(&plain(), None, made).await.unwrap();
             sleep(Duration::from_secs(200)).await;
         });
         let left = files(&mut world, "-Data.db");

@@ -102,19 +102,19 @@ fn tasks_go_on_and_end() {
 #[test]
 fn what_is_below_is_folded_save_for_failures() {
     let tree = "+a +a/b +a/c +b/d +b/e +c/f +c/g +d/h +d/i +e/j +e/k +f/l +f/m +g/n +g/o";
-    let check = |ends: &str, expected: &str| {
+    let check = |ends: &str, expected: &str, completed: f64| {
         let mut run = Run::new();
         run.obey(tree);
         run.obey(ends);
         assert_eq!(run.shown(), expected, "{ends}");
         let done = run.registry.progress(id('a'));
-        assert_eq!(done, Progress { completed: 8.0, total: 8.0 }, "{ends}");
+        assert_eq!(done, Progress { completed, total: 8.0 }, "{ends}");
     };
-    check(".o .n .m .l .k .j .i .h .g .f .e .d .c .b .a", "a.(b. c.)");
-    check(".o .n .m .l .k .j .i !h .g .f .e .d .c .b .a", "a.(b.(d.(h!)) c.)");
-    check(".o .n .m .l .k .j .i .h .g .f .e !d .c .b .a", "a.(b.(d!) c.)");
-    check(".o .n .m .l .k .j .i !h .g .f .e !d .c !b !a", "a!(b!(d!(h!)) c.)");
-    check(".o .n !m .l .k .j .i .h .g !f .e .d .c !b .a", "a.(b! c.(f!(m!)))");
+    check(".o .n .m .l .k .j .i .h .g .f .e .d .c .b .a", "a.(b. c.)", 8.0);
+    check(".o .n .m .l .k .j .i !h .g .f .e .d .c .b .a", "a.(b.(d.(h!)) c.)", 7.0);
+    check(".o .n .m .l .k .j .i .h .g .f .e !d .c .b .a", "a.(b.(d!) c.)", 8.0);
+    check(".o .n .m .l .k .j .i !h .g .f .e !d .c !b !a", "a!(b!(d!(h!)) c.)", 7.0);
+    check(".o .n !m .l .k .j .i .h .g !f .e .d .c !b .a", "a.(b! c.(f!(m!)))", 7.0);
 }
 
 #[test]
@@ -127,6 +127,73 @@ fn progress_is_the_sum_of_what_is_below() {
     run.registry.note_progress(id('b'), 30.0, 10.0);
     run.obey("!b .c");
     assert_eq!(run.registry.progress(id('a')), Progress { completed: 11.0, total: 11.0 });
+}
+
+#[test]
+fn a_task_that_fails_stays_where_it_was() {
+    let mut run = Run::new();
+    run.obey("+a >a");
+    run.registry.note_progress(id('a'), 3.0, 10.0);
+    run.obey("xa !a");
+    assert_eq!(run.registry.progress(id('a')), Progress { completed: 3.0, total: 10.0 });
+    // Whatever its work said when it was ended.
+    let state = run.registry.get(id('a')).map(|task| task.state.clone());
+    assert_eq!(state, Some(State::Failed(ABORTED.to_owned())));
+}
+
+#[test]
+fn what_has_not_begun_counts() {
+    let mut run = Run::new();
+    run.obey("+a +a/b >a >b");
+    run.registry.note_progress(id('b'), 0.0, 4.0);
+    assert_eq!(run.registry.progress(id('a')), Progress { completed: 0.0, total: 4.0 });
+    // The first table of four.
+    run.obey("+b/c .c");
+    assert_eq!(run.registry.progress(id('a')), Progress { completed: 1.0, total: 4.0 });
+}
+
+#[test]
+fn a_task_is_as_far_as_its_jobs() {
+    let mut run = Run::new();
+    let about = || About {
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        shard: 1,
+        of_user: true,
+        jobs: &["Major"],
+        ..About::default()
+    };
+    run.create('a', None, about()).unwrap();
+    run.obey("+z >a >z");
+    let job = |name, bytes_done| Job {
+        id: id(name),
+        kind: "Major",
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        shard: 1,
+        bytes: 100.0,
+        bytes_done,
+        table_bytes: 400.0,
+    };
+    let check = |run: &mut Run, jobs: &[Job], expected: f64| {
+        run.registry.look_at_jobs(jobs);
+        assert_eq!(run.registry.progress(id('a')).completed, expected, "{jobs:?}");
+        assert_eq!(run.registry.progress(id('z')).completed, 0.0);
+    };
+    check(&mut run, &[], 0.0);
+    check(&mut run, &[job('1', 40.0)], 0.1);
+    let others = [
+        Job { shard: 0, ..job('5', 99.0) },
+        Job { kind: "Compaction", ..job('6', 99.0) },
+        Job { table: "u".to_owned(), ..job('7', 99.0) },
+    ];
+    check(&mut run, &others, 0.25); // The first one has ended.
+    check(&mut run, &[job('2', 60.0)], 0.4);
+    check(&mut run, &[Job { table_bytes: 900.0, ..job('2', 60.0) }], 0.4); // Never back.
+    assert!(run.registry.has_jobs());
+    run.obey(".a");
+    assert!(!run.registry.has_jobs());
+    assert_eq!(run.registry.progress(id('a')).completed, 1.0);
 }
 
 #[test]

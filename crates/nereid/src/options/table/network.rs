@@ -46,6 +46,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag("enable_ipv6_dns_lookup", "false", "Look names up for IPv6 addresses too").idle(),
     text("api_address", "localhost", "Address of the REST API"),
     port("api_port", "10000", "Port of the REST API; 0: any free port, empty: disabled"),
+    list("api_allowed_hosts", "", "Additional host names that browsers may use for the REST API"),
     text("api_ui_dir", "", "Folder of the pages that browse the REST API").idle(),
     text("api_doc_dir", "", "Folder of its descriptions").idle(),
     text("prometheus_address", "localhost", "Address of metrics"),

@@ -11,7 +11,7 @@ use super::options::{Operation, Options, SchemaSource};
 use super::output::Output;
 use super::{Failure, Job};
 use cluster::schema_tables::offline::{self, SchemaRows, SchemaTable, StoredTablet};
-use model::{TableSchema, Type, UserType, Uuid};
+use model::{TableSchema, UserType, Uuid};
 use mutation::Direction;
 use reader::{merge, read_page};
 use runtime::io::fs;
@@ -206,24 +206,8 @@ async fn from_sstables(targets: &[Target], names: &Names) -> Result<Sourced, Fai
     if let Some(table) = &names.table {
         schema.name.clone_from(table);
     }
-    let mut types = Vec::new();
-    schema.columns.iter().for_each(|column| collect_types(&column.ty, &mut types));
+    let types = schema.user_types();
     Ok(Sourced::new(schema, types))
-}
-
-/// The user types that a type mentions, inner ones first.
-fn collect_types(ty: &Type, out: &mut Vec<UserType>) {
-    ty.children().into_iter().for_each(|child| collect_types(child, out));
-    if let Type::User(user) = ty {
-        let found = UserType {
-            keyspace: user.keyspace.clone(),
-            name: user.name.clone(),
-            fields: user.fields.clone(),
-        };
-        if out.iter().all(|known| known.name != found.name) {
-            out.push(found);
-        }
-    }
 }
 
 /// The schema that the SSTables tell of themselves.
