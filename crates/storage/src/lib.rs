@@ -60,7 +60,7 @@ pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::{CacheLookups, RowCacheStats};
 pub use compaction::{
     CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace,
-    PaceStats, RunningCompaction, Upkeep, UpkeepDone,
+    PaceStats, RunningCompaction, STOPPED, Upkeep, UpkeepDone,
 };
 pub use config::{Config, Log, SyncMode};
 pub use dirty::DirtyStats;

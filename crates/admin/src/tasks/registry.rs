@@ -82,6 +82,8 @@ pub(crate) struct Task {
     pub(crate) ended: Option<i64>,
     /// Whether it is to end.
     pub(crate) is_aborted: bool,
+    /// What is wrong with the data, where it has found something; it may be done all the same.
+    pub(crate) found: Option<String>,
     own: Progress,
     /// Of children that were folded.
     folded: Progress,
@@ -185,6 +187,7 @@ impl Registry {
             started: None,
             ended: None,
             is_aborted,
+            found: None,
             own: Progress { completed: 0.0, total: 1.0 },
             folded: Progress::default(),
             listed: true,
@@ -209,6 +212,13 @@ impl Registry {
     pub(crate) fn note_progress(&mut self, id: Uuid, completed: f64, total: f64) {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.own = Progress { completed: completed.min(total), total };
+        }
+    }
+
+    /// Says that a task has found something wrong with the data.
+    pub(crate) fn note_found(&mut self, id: Uuid, what: String) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.found = Some(what);
         }
     }
 

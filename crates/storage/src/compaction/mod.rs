@@ -62,7 +62,7 @@ pub use pace::{Pace, PaceStats};
 pub(crate) use policy::Windows;
 use policy::{File, Options, Why};
 pub(crate) use progress::Compactions;
-pub use progress::{CompactionKind, CompactionStats, RunningCompaction};
+pub use progress::{CompactionKind, CompactionStats, RunningCompaction, STOPPED};
 use reader::ReadError;
 use room::{Claim, Held};
 use runtime::group;

@@ -71,8 +71,8 @@ impl RunningCompaction {
     }
 }
 
-/// Why a compaction ended that somebody asked to end.
-const STOPPED: &str = "the compaction was stopped, as somebody asked for";
+/// Why a compaction ended that an operator stopped.
+pub const STOPPED: &str = "the compaction was stopped by an operator";
 
 /// What is done to SSTables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
