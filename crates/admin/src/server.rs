@@ -39,6 +39,7 @@ impl Service {
     async fn answer(&self, call: Call) -> Answer {
         match self {
             Service::Rest(_, console) if Console::is_asked(&call) => console.answer(call).await,
+            Service::Rest(..) if Console::is_looked_for(&call) => Console::found(),
             Service::Rest(rest, _) => rest.answer(call).await,
             Service::Metrics(metrics) => metrics.answer(call).await,
         }

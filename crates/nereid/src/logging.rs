@@ -180,7 +180,10 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut line = String::with_capacity(160);
         head(&mut line, event.metadata());
+        let text = line.len();
         event.record(&mut Text { line: &mut line });
+        let level = event.metadata().level().as_str();
+        crate::log_ring::note(level, event.metadata().target(), &line[text..]);
         line.push('\n');
         // A log that cannot be written must not stop the database.
         let _ = match self.stream {
