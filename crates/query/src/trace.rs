@@ -9,7 +9,8 @@
 //! A request without a trace costs a test of an `Option`. Traces are rows of
 //! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`]; slow
 //! requests also of `node_slow_log` and `node_slow_log_time_idx`, which go when their rule says.
-//! While statements are counted by their form ([`cluster::statements`]) requests are timed here too.
+//! While statements are counted by their form ([`cluster::statements`]) requests are timed here
+//! too.
 
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};

@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`Console`] (which request is what), `guard` (who may ask), `assets` (the page
 //! itself), `live` (throughput and latency, second by second), `history` (the last day), `series`
-//! (figures over time), `counts` (what shards count), `views` (cluster, tables, tasks), `table` (the
-//! page of one table), `hot` (partitions), `cql` (the editor), `slow` (slow queries, traces),
+//! (figures over time), `counts` (what shards count), `views` (cluster, tables, tasks), `table`
+//! (the page of one table), `hot` (partitions), `cql` (the editor), `slow` (slow queries, traces),
 //! `statements` (statements by their form), `settings` (options, schema), [`logs`].
 //!
 //! Everything that the page shows comes from `/console/api/..`, as JSON, and is put on the page as

@@ -10,12 +10,18 @@ pub(super) fn listed() -> Value {
     let options = settings.shown().into_iter().map(|option| {
         // As JSON; what is none is shown as it is.
         let value = serde_json::from_str(&option.value).unwrap_or_else(|_| json!(option.value));
+        let changes = match (settings.is_live(&option.name), settings.is_obeyed(&option.name)) {
+            (true, true) => "live",
+            // Accepted for programs that set it.
+            (true, false) => "never",
+            (false, _) => "restart",
+        };
         json!({
             "name": option.name,
             "kind": option.kind,
             "value": value,
             "source": option.source,
-            "live": settings.is_live(&option.name),
+            "changes": changes,
         })
     });
     json!({ "options": Value::from_iter(options) })

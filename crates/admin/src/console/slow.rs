@@ -1,5 +1,6 @@
-//! Slow queries: what `system_traces.node_slow_log` has of the last hour, and traces, both read with
-//! the permissions of who asks. A statement that speaks of a password is shown without its texts.
+//! Slow queries: what `system_traces.node_slow_log` has of the last hour, and traces, both read
+//! with the permissions of who asks. A statement that speaks of a password is shown without its
+//! texts.
 
 use super::cql::{Asked, Cell, Origin, Rows, Session};
 use crate::call::{Answer, Call};

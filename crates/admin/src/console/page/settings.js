@@ -11,14 +11,20 @@ const SOURCES = {
   cql: ["statement", "busy"], api: ["REST API", "busy"],
 };
 
+/// When a change takes effect.
+const CHANGES = {
+  live: () => pill("while it runs", "good"),
+  restart: () => el("span", {}, "at a restart"),
+  never: () => el("span", { class: "dim" }, "has no effect"),
+};
+
 const columns = [
   { name: "Option", key: "name", head: true, code: true, cell: (row) => row.name },
   { name: "Value", key: "text", code: true, cell: (row) => row.text },
   { name: "Source", key: "source", cell: (row) =>
     pill(...(SOURCES[row.source] || [row.source, "busy"])) },
   { name: "Type", key: "kind", cell: (row) => row.kind },
-  { name: "Changes", key: "live", cell: (row) =>
-    row.live ? pill("while it runs", "good") : el("span", { class: "dim" }, "at a restart") },
+  { name: "Changes", key: "changes", cell: (row) => CHANGES[row.changes]() },
 ];
 
 function shown(value) {
@@ -38,7 +44,7 @@ function draw() {
 
 export async function look() {
   const told = await get("settings");
-  options = told.options.map((row) => ({ ...row, text: shown(row.value), live: Number(row.live) }));
+  options = told.options.map((row) => ({ ...row, text: shown(row.value) }));
   draw();
 }
 

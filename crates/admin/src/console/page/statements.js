@@ -29,8 +29,7 @@ function draw() {
   button.setAttribute("aria-pressed", String(recording));
   say(button, recording ? "Stop recording" : "Record");
   const ends = "It ends 10 minutes after this view was closed.";
-  const begin = "Nothing is recorded now. Recording times each request and costs it some "
-    + "microseconds.";
+  const begin = "Nothing is recorded now. Recording makes each request a little slower.";
   const last = `Recorded for ${span(seconds)}; recording is off.`;
   say(byId("record-status"), recording ? `Recording for ${span(seconds)}. ${ends}`
     : seconds === null ? begin : last);
