@@ -67,7 +67,7 @@ impl List {
     }
 }
 
-fn shown<'t>(text: &'t str, token: Token, list: List) -> &'t str {
+fn shown(text: &str, token: Token, list: List) -> &str {
     match token.kind {
         _ if list == List::Within(3) => "...",
         kind if is_literal(kind) => "?",
