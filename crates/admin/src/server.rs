@@ -42,6 +42,7 @@ impl Service {
             Service::Rest(_, console, guard) if Console::is_asked(&call) => {
                 console.answer(call, guard).await
             }
+            Service::Rest(..) if Console::is_looked_for(&call) => Console::found(),
             Service::Rest(rest, _, guard) => rest.answer(call, guard).await,
             Service::Metrics(metrics) => metrics.answer(call).await,
         }

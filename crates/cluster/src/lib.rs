@@ -18,6 +18,7 @@ pub mod replication;
 pub mod schema;
 pub mod schema_tables;
 pub mod settings;
+pub mod statements;
 pub mod system_tables;
 pub mod tablets;
 pub mod trace_rules;

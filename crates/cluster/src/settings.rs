@@ -365,6 +365,12 @@ impl Settings {
         name == CHANGEABLE || self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed)
     }
 
+    /// Whether the option takes effect when it is changed while the node runs.
+    pub fn is_live(&self, name: &str) -> bool {
+        let entries = self.entries.borrow();
+        entries.get(name).is_some_and(|entry| entry.slot.is_some())
+    }
+
     /// How often options were changed so far on this shard, for those who keep what may depend on
     /// any of them.
     pub fn changes(&self) -> u64 {

@@ -1,4 +1,6 @@
-//! Which requests are traced though nobody asked for it: a share of them all, and slow ones.
+//! Which requests are traced though nobody asked for it: a share of them all, and slow ones; and
+//! whether statements are counted by their form ([`crate::statements`]), for which a request is
+//! timed by the same means.
 //!
 //! [`TraceRules`] stands in `runtime::local` of each shard. Operators change them; who serves
 //! requests asks [`TraceRules::any`] first, which costs the read of a flag.
@@ -34,6 +36,7 @@ pub struct TraceRules {
     any: Cell<bool>,
     probability: Cell<f64>,
     slow: Cell<SlowQueries>,
+    counts: Cell<bool>,
 }
 
 impl Default for TraceRules {
@@ -42,6 +45,7 @@ impl Default for TraceRules {
             any: Cell::new(false),
             probability: Cell::new(0.0),
             slow: Cell::new(SlowQueries::OFF),
+            counts: Cell::new(false),
         }
     }
 }
@@ -75,10 +79,21 @@ impl TraceRules {
         self.slow.get()
     }
 
+    /// Whether statements are counted by their form.
+    pub fn counts(&self) -> bool {
+        self.counts.get()
+    }
+
+    /// The same on this shard.
+    pub(crate) fn set_counts(&self, counts: bool) {
+        self.counts.set(counts);
+        self.set(self.probability(), self.slow());
+    }
+
     fn set(&self, probability: f64, slow: SlowQueries) {
         self.probability.set(probability);
         self.slow.set(slow);
-        self.any.set(0.0 < probability || slow.enabled);
+        self.any.set(0.0 < probability || slow.enabled || self.counts.get());
     }
 
     /// Sets the share on every shard; one that is no share is refused.

@@ -693,6 +693,7 @@ impl Connection {
         let traced = |command, request, text| Traced { command, request, text, request_bytes };
         let answer = async |known: Known<'_>, mut response: query::Response| {
             response.tracing_id = trace.told_id();
+            trace.answered(&response);
             if response::is_large(&response) {
                 Box::pin(self.push_large(dialect, stream, known, &response)).await
             } else {

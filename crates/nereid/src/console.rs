@@ -5,14 +5,14 @@
 //!  - *bounded*: a page of [`BYTES_MAX`] bytes of text, values of [`CELL_BYTES_MAX`].
 
 use admin::console::{
-    Asked, Cell, Column, Console, Cql, Credentials, EdgeCounts, Failure, LocalFuture, Outcome,
-    Rows, Session,
+    Asked, Cell, Column, Console, Cql, Credentials, EdgeCounts, Failure, LocalFuture, Origin,
+    Outcome, Parts, Rows, Session,
 };
 use cluster::Authenticator;
 use model::Type;
 use model::value::{print_scalar, to_literal};
 use native::Server;
-use query::trace::Traced;
+use query::trace::{Cause, Traced};
 use query::{CqlError, Parameters, Processor, ResponseKind};
 use replication::Consistency;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,8 @@ const PARTS_BYTES_MAX: usize = 64 << 10;
 
 /// The console of this node, on shard 0.
 pub(crate) fn console(cluster: Rc<cluster::Cluster>, version: String) -> Console {
-    Console::new(cluster, version, edge, Rc::new(Door))
+    let (cql, logs) = (Rc::new(Door), crate::log_ring::after);
+    Console::new(Parts { cluster, version, edge, cql, logs })
 }
 
 /// What this shard counts at the door of clients.
@@ -115,8 +116,10 @@ impl Session for Connection {
                 paging_state: asked.paging_state.as_deref(),
                 ..Parameters::plain(level)
             };
-            let answered = self.answered(&processor, &asked.statement, &parameters).await;
+            let (text, origin) = (asked.statement.as_str(), asked.origin);
+            let answered = self.answered(&processor, text, &parameters, origin).await;
             let response = answered.map_err(failed)?;
+            let trace = response.tracing_id.map(|id| id.to_string());
             let (rows, done) = match response.kind {
                 ResponseKind::Rows(rows) => (Some(told(&rows).await), String::new()),
                 ResponseKind::Void => (None, "Done.".to_owned()),
@@ -124,25 +127,34 @@ impl Session for Connection {
                 ResponseKind::SchemaChange(_) => (None, "The schema was changed.".to_owned()),
             };
             let keyspace = self.session.keyspace().map(|name| name.to_string());
-            Ok(Outcome { rows, done, warnings: response.warnings, keyspace })
+            Ok(Outcome { rows, done, warnings: response.warnings, keyspace, trace })
         })
     }
 }
 
 impl Connection {
-    /// Executes a statement, traced where the node's rules want it.
+    /// Executes a statement, traced where its operator or the node's rules want it. What the page
+    /// asks for itself is never traced: it would fill the list of slow queries that it shows.
     async fn answered(
         &self,
         processor: &Processor,
         statement: &str,
         parameters: &Parameters<'_>,
+        origin: Origin,
     ) -> Result<query::Response, CqlError> {
-        let Some(cause) = processor.traces_unasked() else {
+        let cause = match origin {
+            Origin::Page => None,
+            Origin::Traced => Some(Cause::Asked),
+            Origin::Editor => processor.traces_unasked(),
+        };
+        let Some(cause) = cause else {
             return processor.query(&self.session, statement, parameters).await;
         };
         let trace = processor.begin_trace(&self.session, cause);
         let bound = Parameters { trace: Some(&trace), ..parameters.clone() };
-        let response = processor.query(&self.session, statement, &bound).await?;
+        let mut response = processor.query(&self.session, statement, &bound).await?;
+        response.tracing_id = trace.told_id();
+        trace.answered(&response);
         let (command, request) = ("QUERY", "Execute CQL3 query");
         let traced = Traced { command, request, text: statement, request_bytes: statement.len() };
         processor.end_trace(&trace, traced, &bound);

@@ -9,8 +9,9 @@
 mod form;
 mod sink;
 
-pub(crate) use form::Form;
+use crate::log_ring::Kept;
 use form::Lines;
+pub(crate) use form::{Form, message};
 use sink::Sink;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::subscriber::Interest;
@@ -135,11 +136,15 @@ pub(crate) fn start(
     let set = match form {
         Form::Json => {
             let layer = layer.fmt_fields(form::json_fields()).event_format(form::json());
-            tracing::subscriber::set_global_default(Registry::default().with(layer).with(levels))
+            tracing::subscriber::set_global_default(
+                Registry::default().with(layer).with(Kept).with(levels),
+            )
         }
         Form::Text | Form::Journal => {
             let layer = layer.event_format(Lines(form));
-            tracing::subscriber::set_global_default(Registry::default().with(layer).with(levels))
+            tracing::subscriber::set_global_default(
+                Registry::default().with(layer).with(Kept).with(levels),
+            )
         }
     };
     set.map_err(|error| error.to_string())

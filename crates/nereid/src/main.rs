@@ -15,6 +15,7 @@ mod ephemeral;
 mod host;
 mod large_data;
 mod limits;
+mod log_ring;
 mod logging;
 mod maintenance;
 mod metrics;

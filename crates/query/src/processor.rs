@@ -576,7 +576,8 @@ impl Processor {
         let slow = rules.slow();
         match rules.draws() {
             true => Some(Cause::Drawn),
-            false => slow.enabled.then_some(Cause::MayBeSlow(slow)),
+            false if slow.enabled => Some(Cause::MayBeSlow(slow)),
+            false => rules.counts().then_some(Cause::Counted),
         }
     }
 

@@ -12,6 +12,7 @@
 //! exists or a constant fits is decided by whoever reads the tree.
 
 pub mod ast;
+mod form;
 mod keyword;
 mod lexer;
 mod parser;
@@ -20,6 +21,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
+pub use form::form;
 use parser::Parser;
 pub use position::{Position, SyntaxError};
 pub use print::{quote_name, quote_string};

@@ -9,19 +9,23 @@
 //! A request without a trace costs a test of an `Option`. Traces are rows of
 //! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`]; slow
 //! requests also of `node_slow_log` and `node_slow_log_time_idx`, which go when their rule says.
+//! While statements are counted by their form ([`cluster::statements`]) requests are timed here
+//! too.
 
 use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::processor::Processor;
+use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::Statement;
 use cluster::SlowQueries;
+use cluster::statements::Statements;
 use model::Uuid;
 use model::value::{encode_inet, write_collection, write_map};
 use replication::Consistency;
 use runtime::task::Scope;
 use runtime::time::Instant;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -45,12 +49,14 @@ pub enum Cause {
     Drawn,
     /// It may turn out to be slow, then this holds. Otherwise nothing is kept.
     MayBeSlow(SlowQueries),
+    /// It is timed for the statistics of statements; nothing is kept of it alone.
+    Counted,
 }
 
 impl Cause {
     /// Whether it is kept however long the request takes.
     fn keeps(self) -> bool {
-        !matches!(self, Cause::MayBeSlow(_))
+        !matches!(self, Cause::MayBeSlow(_) | Cause::Counted)
     }
 }
 
@@ -66,6 +72,8 @@ pub struct Trace {
     client: Option<IpAddr>,
     user: Option<String>,
     events: RefCell<Vec<Event>>,
+    /// Rows that were answered.
+    rows: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +119,7 @@ impl Trace {
             client: session.client.map(|address| address.ip()),
             user: session.user.borrow().clone(),
             events: RefCell::new(Vec::new()),
+            rows: Cell::new(0),
         }
     }
 
@@ -124,8 +133,18 @@ impl Trace {
         (self.cause == Cause::Asked).then_some(self.id)
     }
 
+    /// What was answered.
+    pub fn answered(&self, response: &Response) {
+        if let ResponseKind::Rows(rows) = &response.kind {
+            self.rows.set(u64::from(rows.row_count));
+        }
+    }
+
     /// A statement of the request.
     pub(crate) fn statement(&self, statement: &Statement) {
+        if self.cause == Cause::Counted {
+            return;
+        }
         let mut tables = self.tables.borrow_mut();
         if tables.len() < TABLES_MAX {
             statement.each_table(&mut |table| {
@@ -136,7 +155,7 @@ impl Trace {
 
     /// Something has begun.
     pub(crate) fn event(&self, ids: &Ids, activity: impl FnOnce() -> String) {
-        if let Cause::MayBeSlow(SlowQueries { fast: true, .. }) = self.cause {
+        if let Cause::Counted | Cause::MayBeSlow(SlowQueries { fast: true, .. }) = self.cause {
             return;
         }
         let mut events = self.events.borrow_mut();
@@ -160,6 +179,12 @@ impl Trace {
         traced: Traced<'_>,
         parameters: &Parameters<'_>,
     ) {
+        if processor.trace_rules().counts() {
+            self.count(&traced);
+        }
+        if self.cause == Cause::Counted {
+            return;
+        }
         let text = crate::access::obscured(traced.text);
         let traced = Traced { text: &text, ..traced };
         let told = Told {
@@ -171,6 +196,7 @@ impl Trace {
         let slow = match self.cause {
             Cause::MayBeSlow(slow) => Some(slow),
             Cause::Asked | Cause::Drawn => Some(processor.trace_rules().slow()),
+            Cause::Counted => None,
         };
         let is_slow = |slow: &SlowQueries| {
             slow.enabled && slow.threshold_micros < u64::try_from(told.duration).unwrap_or(0)
@@ -190,6 +216,17 @@ impl Trace {
             _ => {}
         }
         writes.scope.spawn(write(rows));
+    }
+
+    /// Records the request with those of its form. A batch has no text of its own.
+    fn count(&self, traced: &Traced<'_>) {
+        let form = match traced.text {
+            "" => traced.command.to_owned(),
+            text => crate::syntax::form(text),
+        };
+        let nanos = (Instant::now() - self.started).as_nanos();
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Statements::of_shard().record(&form, nanos, self.rows.get());
     }
 
     /// The rows of a slow request.

@@ -66,6 +66,9 @@ pub enum ReadError {
     Stopped,
 }
 
+/// How [`ReadError::Stopped`] reads.
+pub const STOPPED: &str = "stopped by an operator";
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,7 +78,7 @@ impl fmt::Display for ReadError {
             ReadError::Io(error) => error.fmt(f),
             ReadError::TimedOut => f.write_str("the read timed out"),
             ReadError::Overloaded(what) => write!(f, "overloaded: {what}"),
-            ReadError::Stopped => f.write_str("stopped by an operator"),
+            ReadError::Stopped => f.write_str(STOPPED),
         }
     }
 }

@@ -33,6 +33,14 @@ pub struct SstableFacts {
     pub compression_ratio: f64,
     pub repaired_at: i64,
     pub rows: u64,
+    /// Partitions, about.
+    pub partitions: u64,
+    /// Deletions, and cells that expire.
+    pub tombstones: u64,
+    /// Of these the ones that are older than `gc_grace_seconds`: a compaction may drop them.
+    pub droppable: u64,
+    /// Of the oldest and of the newest write.
+    pub timestamps: (i64, i64),
 }
 
 /// The SSTables of a table in figures.
@@ -133,6 +141,8 @@ impl Storage {
     /// The SSTables of a table, with the bytes of their files; of an unknown one none.
     pub async fn sstable_facts(&self, id: TableId) -> Result<Vec<SstableFacts>, IoError> {
         let Some(table) = self.shard().table(id) else { return Ok(Vec::new()) };
+        let grace = i64::from(table.schema().options.gc_grace_seconds);
+        let gc_before = runtime::time::wall_micros().div_euclid(1_000_000) - grace;
         let mut all = Vec::new();
         for one in table.sstables() {
             let (mut disk_bytes, mut index_bytes, mut filter_bytes) = (0, 0, 0);
@@ -172,6 +182,10 @@ impl Storage {
                 compression_ratio: stats.compression_ratio,
                 repaired_at: stats.repaired_at,
                 rows: stats.rows_count,
+                partitions: stats.partition_sizes.count(),
+                tombstones: stats.tombstones.count_until(i64::MAX),
+                droppable: stats.tombstones.count_until(gc_before.saturating_sub(1)),
+                timestamps: one.timestamps(),
             });
         }
         Ok(all)

@@ -76,6 +76,7 @@ pub use import::{Import, Source};
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use locks::PartitionGuard;
 pub use read::{Begun, SourceOptions};
+pub use reader::STOPPED;
 pub use snapshot::{
     Keyspaces, Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };

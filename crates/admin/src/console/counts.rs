@@ -35,13 +35,30 @@ impl Spans {
         Spans { up_to: snapshot.up_to().collect(), count: snapshot.count() }
     }
 
+    /// Of reads and of writes, by what is told of each kind of work.
+    pub(super) fn sums(taken: impl Fn(Work) -> Spans) -> (Spans, Spans) {
+        let sum = |works: &[Work]| {
+            let mut sum = Spans::default();
+            works.iter().for_each(|work| sum.add(&taken(*work)));
+            sum
+        };
+        (sum(&[Work::Read, Work::Scan, Work::CasRead]), sum(&[Work::Write, Work::CasWrite]))
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     fn of_work(work: Work) -> Spans {
         let taken = Traffic::of_shard().taken(work);
         taken.map(|taken| Spans::of(&taken.spans)).unwrap_or_default()
     }
 
-    fn add(&mut self, other: &Spans) {
+    pub(super) fn add(&mut self, other: &Spans) {
         self.count += other.count;
+        if other.up_to.is_empty() {
+            return;
+        }
         if self.up_to.is_empty() {
             self.up_to = other.up_to.clone();
             return;
@@ -51,7 +68,7 @@ impl Spans {
     }
 
     /// What came since then.
-    fn since(&self, before: &Spans) -> Spans {
+    pub(super) fn since(&self, before: &Spans) -> Spans {
         let old = |at: usize| before.up_to.get(at).map_or(0, |(_, count)| *count);
         let up_to = self.up_to.iter().enumerate();
         let up_to = up_to.map(|(at, (bound, count))| (*bound, count.saturating_sub(old(at))));
@@ -75,9 +92,9 @@ impl Spans {
         (0 < self.count).then_some(start as f64 / 1e3)
     }
 
-    /// Half, nineteen of twenty, and 99 of a hundred took less; microseconds.
-    fn quantiles(&self) -> Value {
-        json!([self.quantile(0.5), self.quantile(0.95), self.quantile(0.99)])
+    /// p50, p95 and p99 in microseconds; NaN: there was nothing.
+    pub(super) fn quantiles(&self) -> [f32; 3] {
+        [0.5, 0.95, 0.99].map(|part| self.quantile(part).map_or(f32::NAN, |micros| micros as f32))
     }
 }
 
@@ -106,11 +123,7 @@ impl ShardCounts {
     /// Those of this shard.
     pub(super) fn of_shard(edge: fn() -> EdgeCounts) -> ShardCounts {
         let disk = runtime::io::total_stats();
-        let mut reads = Spans::of_work(Work::Read);
-        reads.add(&Spans::of_work(Work::Scan));
-        reads.add(&Spans::of_work(Work::CasRead));
-        let mut writes = Spans::of_work(Work::Write);
-        writes.add(&Spans::of_work(Work::CasWrite));
+        let (reads, writes) = Spans::sums(Spans::of_work);
         let mut counts = ShardCounts {
             edge: edge(),
             // Without the time that an idle shard spends looking for work.
@@ -169,11 +182,33 @@ impl ShardCounts {
     }
 }
 
+/// What plots show of the node. Rates are of a second, latencies in microseconds.
+pub(super) const FIGURES: [&str; 18] = [
+    "reads",
+    "writes",
+    "requests",
+    "errors",
+    "read_p50",
+    "read_p95",
+    "read_p99",
+    "write_p50",
+    "write_p95",
+    "write_p99",
+    "busy_max",
+    "busy_mean",
+    "busy_min",
+    "disk_read",
+    "disk_write",
+    "heap_bytes",
+    "memtable_bytes",
+    "connections",
+];
+
 /// What all shards did in some time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// For plots.
-    pub(super) node: Value,
+    /// For plots: [`FIGURES`].
+    pub(super) node: [f32; FIGURES.len()],
     /// Each shard, as it was at the end.
     pub(super) shards: Value,
 }
@@ -193,17 +228,29 @@ impl Point {
         }
         let sum = |name: &str| shards.iter().filter_map(|shard| shard[name].as_f64()).sum::<f64>();
         let errors = |all: &[ShardCounts]| all.iter().map(|it| it.edge.errors).sum::<u64>();
-        let node = json!({
-            "requests": sum("requests"),
-            "reads": sum("reads"),
-            "writes": sum("writes"),
-            "errors": errors(now).saturating_sub(errors(before)) as f64 / seconds,
-            "read_us": reads.quantiles(),
-            "write_us": writes.quantiles(),
-            "busy": shards.iter().map(|shard| shard["busy"].clone()).collect::<Vec<_>>(),
-            "disk_read": sum("disk_read"),
-            "disk_write": sum("disk_write"),
-        });
+        let busy = || shards.iter().filter_map(|shard| shard["busy"].as_f64());
+        let errors = errors(now).saturating_sub(errors(before)) as f64 / seconds;
+        let ([r50, r95, r99], [w50, w95, w99]) = (reads.quantiles(), writes.quantiles());
+        let node = [
+            sum("reads") as f32,
+            sum("writes") as f32,
+            sum("requests") as f32,
+            errors as f32,
+            r50,
+            r95,
+            r99,
+            w50,
+            w95,
+            w99,
+            busy().fold(0.0, f64::max) as f32,
+            (busy().sum::<f64>() / shards.len().max(1) as f64) as f32,
+            busy().fold(1.0, f64::min) as f32,
+            sum("disk_read") as f32,
+            sum("disk_write") as f32,
+            sum("heap_bytes") as f32,
+            sum("memtable_bytes") as f32,
+            sum("connections") as f32,
+        ];
         Point { node, shards: shards.into() }
     }
 }
@@ -256,13 +303,24 @@ mod tests {
         let before = [shard(100, 0, 10, 1), shard(0, 0, 0, 0)];
         let now = [shard(300, 1_000_000_000, 30, 3), shard(40, 500_000_000, 0, 2)];
         let Point { node, shards } = Point::between(&before, &now, 2.0);
-        assert_eq!((&node["requests"], &node["reads"]), (&json!(120.0), &json!(10.0)));
-        assert_eq!((&node["errors"], &node["busy"]), (&json!(12.0), &json!([0.5, 0.25])));
-        assert_eq!(node["read_us"], json!([2.0, 2.9, 2.98]));
-        assert_eq!(node["write_us"], json!([null, null, null]));
+        let figure = |node: &[f32], name: &str| {
+            node[FIGURES.iter().position(|known| *known == name).unwrap()]
+        };
+        let check = |name, expected: f32| assert_eq!(figure(&node, name), expected, "{name}");
+        check("requests", 120.0);
+        check("reads", 10.0);
+        check("errors", 12.0);
+        check("busy_max", 0.5);
+        check("busy_mean", 0.375);
+        check("busy_min", 0.25);
+        check("read_p50", 2.0);
+        check("read_p95", 2.9);
+        check("read_p99", 2.98);
+        check("connections", 5.0);
+        assert!(figure(&node, "write_p50").is_nan());
         assert_eq!((&shards[0]["connections"], &shards[1]["requests"]), (&json!(3), &json!(20.0)));
         // A shard that was not there, and a clock that stood still.
         let Point { node, .. } = Point::between(&[], &now, 0.0);
-        assert_eq!(node["busy"], json!([1.0, 1.0]));
+        assert_eq!((figure(&node, "busy_min"), figure(&node, "busy_max")), (1.0, 1.0));
     }
 }

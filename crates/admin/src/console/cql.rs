@@ -78,6 +78,18 @@ pub struct Asked {
     pub paging_state: Option<Vec<u8>>,
     /// As `ONE`; of a name that is none it is an error.
     pub consistency: String,
+    pub origin: Origin,
+}
+
+/// Whose statement it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An operator's, of the editor: traced where the node's rules say so.
+    Editor,
+    /// The same, which is to be traced.
+    Traced,
+    /// The page's own. It appears in no trace, slow query or statistics.
+    Page,
 }
 
 /// What a statement was answered.
@@ -90,6 +102,8 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The keyspace in use.
     pub keyspace: Option<String>,
+    /// Its trace, where one was wanted.
+    pub trace: Option<String>,
 }
 
 /// A page of rows.
@@ -283,7 +297,12 @@ fn asked(body: &[u8]) -> Result<Asked, &'static str> {
     };
     let consistency = value["consistency"].as_str().unwrap_or("ONE").to_owned();
     let statement = statement.trim().trim_end_matches(';').to_owned();
-    Ok(Asked { statement, page_size: page_size as u32, paging_state, consistency })
+    let origin = match (value["trace"].as_bool(), value["page"].as_bool()) {
+        (Some(true), _) => Origin::Traced,
+        (_, Some(true)) => Origin::Page,
+        _ => Origin::Editor,
+    };
+    Ok(Asked { statement, page_size: page_size as u32, paging_state, consistency, origin })
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -297,12 +316,13 @@ fn hex(bytes: &[u8]) -> String {
 
 /// An answer as the page shows it.
 fn shown(outcome: Outcome, micros: u64) -> Value {
-    let Outcome { rows, done, warnings, keyspace } = outcome;
+    let Outcome { rows, done, warnings, keyspace, trace } = outcome;
     let mut value = json!({
         "micros": micros,
         "done": done,
         "warnings": warnings,
         "keyspace": keyspace,
+        "trace": trace,
     });
     if let Some(Rows { columns, rows, next }) = rows {
         let cell = |cell: Option<Cell>| match cell {

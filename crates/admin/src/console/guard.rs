@@ -11,8 +11,9 @@ use crate::call::{Answer, Call};
 pub(super) const HEADER: &str = "x-nereid-console";
 
 /// What browsers are told with every answer: only what comes from here is loaded or asked; the
-/// page is shown in no frame; nothing is kept or told to others.
+/// page is shown in no frame; nothing is kept or told to others. The first is of files alone.
 const SEALS: &[(&str, &str)] = &[
+    ("Content-Encoding", "gzip"),
     (
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -27,6 +28,11 @@ const SEALS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn sealed(answer: Answer) -> Answer {
+    Answer { headers: &SEALS[1..], ..answer }
+}
+
+/// The same of a file that is compressed.
+pub(super) fn sealed_gzip(answer: Answer) -> Answer {
     Answer { headers: SEALS, ..answer }
 }
 

@@ -1,17 +1,17 @@
-//! Throughput and latency over time: the node is looked at each second while somebody watches, and
-//! the last minutes are kept, so that a page that is opened again shows what came before.
+//! Throughput and latency second by second while somebody watches. What was before that is in
+//! [`super::history`].
 //!
 //! Invariants
 //!  - *only-while-watched*: nothing is gathered once nobody has asked for [`IDLE_MAX`].
 //!  - *bounded*: [`POINTS_MAX`] points are kept.
 
-use super::counts::{EdgeCounts, Point, ShardCounts};
+use super::counts::{EdgeCounts, FIGURES, Point, ShardCounts};
+use super::series::{Sample, Series};
 use crate::call::Call;
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep, wall_micros};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,20 +30,16 @@ pub(super) struct Watch {
 
 /// The last minutes.
 struct Kept {
-    /// Looks of the past, in ascending order: each with its number and its time, in milliseconds
-    /// since 1970.
-    points: RefCell<VecDeque<(u64, i64, Value)>>,
+    points: Series<{ FIGURES.len() }>,
     shards: RefCell<Value>,
-    next: Cell<u64>,
     asked: Cell<Instant>,
 }
 
 impl Watch {
     pub(super) fn new(edge: fn() -> EdgeCounts) -> Watch {
         let kept = Kept {
-            points: RefCell::default(),
+            points: Series::new(&FIGURES, POINTS_MAX),
             shards: RefCell::new(json!([])),
-            next: Cell::new(1),
             asked: Cell::new(Instant::now()),
         };
         Watch { edge, kept: Rc::new(kept), looking: Scope::new() }
@@ -56,37 +52,16 @@ impl Watch {
             self.looking.spawn(look(self.kept.clone(), self.edge));
         }
         let after = call.parameter("after").and_then(|text| text.parse().ok()).unwrap_or(0);
-        self.kept.after(after)
+        let period = PERIOD.as_millis() as u64;
+        let points = self.kept.points.told(after, i64::MIN);
+        json!({ "period_ms": period, "points": points, "shards": *self.kept.shards.borrow() })
     }
 }
 
 impl Kept {
-    fn push(&self, at_millis: i64, point: Point) {
-        let number = self.next.get();
-        self.next.set(number + 1);
-        let mut points = self.points.borrow_mut();
-        points.push_back((number, at_millis, point.node));
-        while POINTS_MAX < points.len() {
-            points.pop_front();
-        }
+    fn push(&self, at: i64, point: Point) {
+        self.points.push(Sample { at, figures: point.node });
         self.shards.replace(point.shards);
-    }
-
-    fn after(&self, after: u64) -> Value {
-        // A number that is not there yet is of another run of the node.
-        let after = if after < self.next.get() { after } else { 0 };
-        let points = self.points.borrow();
-        let told = points.iter().filter(|(number, ..)| after < *number);
-        let told: Vec<Value> = told
-            .map(|(number, at, node)| {
-                let mut point = node.clone();
-                point["n"] = json!(number);
-                point["at"] = json!(at);
-                point
-            })
-            .collect();
-        let period = PERIOD.as_millis() as u64;
-        json!({ "period_ms": period, "points": told, "shards": *self.shards.borrow() })
     }
 }
 
@@ -108,28 +83,28 @@ mod tests {
     use super::*;
     use hyper::Method;
 
-    fn told(watch: &Watch, query: &str) -> Vec<u64> {
-        let told = watch.told(&Call::new(&Method::GET, "/", query));
-        let points = told["points"].as_array().cloned().unwrap_or_default();
-        points.iter().filter_map(|point| point["n"].as_u64()).collect()
+    /// The number of the last point, and how many there are.
+    fn told(watch: &Watch, query: &str) -> (u64, usize) {
+        let points = watch.told(&Call::new(&Method::GET, "/", query))["points"].clone();
+        (points["last"].as_u64().unwrap(), points["at"].as_array().unwrap().len())
     }
 
     #[test]
     fn the_node_is_looked_at_while_somebody_watches() {
         runtime::sim::test(1, || async {
             let watch = Watch::new(|| EdgeCounts { connections: 7, ..EdgeCounts::default() });
-            assert!(told(&watch, "").is_empty());
+            assert_eq!(told(&watch, ""), (0, 0));
             sleep(Duration::from_millis(3_500)).await;
-            assert_eq!(told(&watch, "after=0"), [1, 2, 3]);
-            assert_eq!(told(&watch, "after=2"), [3]);
-            assert_eq!(told(&watch, "after=99"), [1, 2, 3]);
+            assert_eq!(told(&watch, "after=0"), (3, 3));
+            assert_eq!(told(&watch, "after=2"), (3, 1));
+            assert_eq!(told(&watch, "after=99"), (3, 3));
             let shards = watch.told(&Call::new(&Method::GET, "/", ""))["shards"].clone();
             assert_eq!(shards[0]["connections"], json!(7));
             sleep(2 * IDLE_MAX).await;
             assert_eq!(watch.looking.task_count(), 0, "only-while-watched");
-            let count = told(&watch, "").len();
+            let (_, count) = told(&watch, "");
             sleep(Duration::from_millis(1_500)).await;
-            assert_eq!(told(&watch, "").len(), count + 1, "and again");
+            assert_eq!(told(&watch, "").1, count + 1, "and again");
         });
     }
 
@@ -140,8 +115,8 @@ mod tests {
             for _ in 0..POINTS_MAX + 5 {
                 watch.kept.push(0, Point::between(&[], &[], 1.0));
             }
-            let numbers = told(&watch, "after=0");
-            assert_eq!((numbers.len(), numbers[0]), (POINTS_MAX, 6));
+            let last = POINTS_MAX as u64 + 5;
+            assert_eq!(told(&watch, "after=0"), (last, POINTS_MAX));
         });
     }
 }

@@ -1,9 +1,11 @@
-//! Slow queries: what `system_traces.node_slow_log` has of the last hour, read with the permissions
-//! of who asks. A statement that speaks of a password is shown without its texts.
+//! Slow queries: what `system_traces.node_slow_log` has of the last hour, and traces, both read
+//! with the permissions of who asks. A statement that speaks of a password is shown without its
+//! texts.
 
-use super::cql::{Asked, Cell, Rows, Session};
-use crate::call::Answer;
+use super::cql::{Asked, Cell, Origin, Rows, Session};
+use crate::call::{Answer, Call};
 use cluster::TraceRules;
+use model::Uuid;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
 
@@ -13,7 +15,8 @@ const MINUTES: i64 = 60;
 const LISTED_MAX: usize = 50;
 const MINUTE_MILLIS: i64 = 60_000;
 /// What is shown of each, in this order.
-const COLUMNS: &str = "date, duration, command, table_names, source_ip, username, shard";
+const COLUMNS: &str =
+    "date, duration, command, table_names, source_ip, username, shard, session_id";
 
 /// The slow queries of the last hour, the latest first.
 pub(super) async fn listed(session: &dyn Session) -> Result<Value, Answer> {
@@ -49,6 +52,35 @@ pub(super) async fn listed(session: &dyn Session) -> Result<Value, Answer> {
     }))
 }
 
+/// The trace with the `id` of a request. `complete` says whether all of it is written: its session
+/// comes last.
+pub(super) async fn trace(session: &dyn Session, call: &Call) -> Result<Value, Answer> {
+    let id = call.parameter("id").and_then(|text| text.parse::<Uuid>().ok());
+    let id = id.ok_or_else(|| Answer::refused(400, "id: not that of a trace"))?;
+    let of = |columns: &str, table: &str| {
+        format!("SELECT {columns} FROM system_traces.{table} WHERE session_id = {id}")
+    };
+    let columns = "request, duration, client, coordinator, username, started_at, parameters";
+    let found = executed(session, of(columns, "sessions")).await?;
+    let events = executed(session, of("activity, source_elapsed, thread", "events")).await?;
+    let texts = |row: Vec<Option<Cell>>| row.into_iter().map(text_of);
+    let mut view = json!({ "id": id.to_string(), "complete": !found.rows.is_empty() });
+    if let Some(row) = found.rows.into_iter().next() {
+        for (name, text) in columns.split(", ").zip(texts(row)) {
+            view[name] = json!(text.map(|text| redacted(&text)));
+        }
+    }
+    let event = |row| {
+        let mut texts = texts(row);
+        let activity = texts.next().flatten();
+        let elapsed = texts.next().flatten().and_then(|text| text.parse::<i64>().ok());
+        let thread = texts.next().flatten();
+        json!({ "activity": activity, "elapsed_us": elapsed, "thread": thread })
+    };
+    view["events"] = events.rows.into_iter().map(event).collect();
+    Ok(view)
+}
+
 /// The last minutes as partitions of the index, the latest first.
 fn minutes(now_millis: i64) -> impl Iterator<Item = i64> {
     let latest = now_millis.div_euclid(MINUTE_MILLIS);
@@ -61,6 +93,7 @@ async fn executed(session: &dyn Session, statement: String) -> Result<Rows, Answ
         page_size: LISTED_MAX as u32,
         paging_state: None,
         consistency: "ONE".to_owned(),
+        origin: Origin::Page,
     };
     let outcome = session.execute(asked).await;
     let outcome = outcome.map_err(|failure| Answer::refused(403, failure.message))?;
@@ -77,7 +110,7 @@ fn query(row: Vec<Option<Cell>>) -> Value {
     let mut next = || cells.next().flatten();
     let (date, duration) = (next(), next().and_then(|text| text.parse::<i64>().ok()));
     let statement = next().map(|text| redacted(&text));
-    let (tables, client, user) = (next(), next(), next());
+    let (tables, client, user, shard) = (next(), next(), next(), next());
     json!({
         "date": date,
         "duration_us": duration,
@@ -85,7 +118,8 @@ fn query(row: Vec<Option<Cell>>) -> Value {
         "tables": tables,
         "client": client,
         "user": user,
-        "shard": next(),
+        "shard": shard,
+        "trace": next(),
     })
 }
 
@@ -127,11 +161,12 @@ mod tests {
 
     #[test]
     fn a_row_becomes_a_query() {
-        let texts = ["2026-01-01", "1500", "SELECT 1", "{'a.b'}", "127.0.0.1", "ann", "1"];
+        let texts = ["2026-01-01", "1500", "SELECT 1", "{'a.b'}", "127.0.0.1", "ann", "1", "an-id"];
         let cell = |text: &str| Some(Cell { text: text.to_owned(), is_clipped: false });
         let value = query(texts.iter().map(|text| cell(text)).collect());
         assert_eq!((&value["duration_us"], &value["user"]), (&json!(1500), &json!("ann")));
         assert_eq!((&value["statement"], &value["shard"]), (&json!("SELECT 1"), &json!("1")));
+        assert_eq!(value["trace"], json!("an-id"));
         assert_eq!(query(vec![None])["statement"], Value::Null);
     }
 }

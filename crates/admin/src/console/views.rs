@@ -1,7 +1,7 @@
 //! What the page shows beside plots: the cluster, tables, tasks.
 
 use crate::call::{Answer, Call};
-use crate::tasks::{Progress, State, Task, Tasks};
+use crate::tasks::{ABORTED, Progress, State, Task, Tasks};
 use cluster::traffic::Work;
 use cluster::{Cluster, CompactionRecord, Schema, TableKind};
 use model::{TableId, Uuid};
@@ -56,7 +56,7 @@ pub(super) fn with_login(mut state: Value, asks_passwords: bool) -> Value {
 
 /// What a shard says of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct TableCounts {
+pub(super) struct TableCounts {
     sstables: u64,
     disk_bytes: u64,
     memtable_bytes: u64,
@@ -70,7 +70,7 @@ struct TableCounts {
 }
 
 impl TableCounts {
-    fn of_shard(storage: &Storage, cluster: &Cluster, table: TableId) -> TableCounts {
+    pub(super) fn of_shard(storage: &Storage, cluster: &Cluster, table: TableId) -> TableCounts {
         let stats = storage.table_stats(table).unwrap_or_default();
         let schema = cluster.schema();
         let traffic = schema.table_by_id(table).map(|entry| entry.traffic.clone());
@@ -95,7 +95,7 @@ impl TableCounts {
         }
     }
 
-    fn add(&mut self, other: &TableCounts) {
+    pub(super) fn add(&mut self, other: &TableCounts) {
         self.sstables += other.sstables;
         self.disk_bytes += other.disk_bytes;
         self.memtable_bytes += other.memtable_bytes;
@@ -107,7 +107,7 @@ impl TableCounts {
         self.write_ns += other.write_ns;
     }
 
-    fn view(&self, keyspace: &str, name: &str, comment: &str) -> Value {
+    pub(super) fn view(&self, keyspace: &str, name: &str, comment: &str) -> Value {
         let mean_us = |sum: u64, count: u64| (0 < count).then(|| sum as f64 / count as f64 / 1e3);
         json!({
             "keyspace": keyspace,
@@ -213,22 +213,36 @@ fn asked_for() -> Value {
 fn task_view(task: &Task, Progress { completed, total }: Progress, now_millis: i64) -> Value {
     let about = &task.about;
     let began = task.started.unwrap_or(task.created);
+    let (state, why) = outcome(task);
     let is_over = task.state.is_final();
+    // A task that ended otherwise is counted as if it had done all of it.
+    let is_told = state == "done" || state == "damaged" || !is_over;
+    let progress = (is_told && 0.0 < total).then(|| (completed / total).clamp(0.0, 1.0));
     json!({
         "id": task.id.to_string(),
         "kind": about.kind,
         "keyspace": about.keyspace,
         "table": about.table,
-        "state": task.state.name(),
-        "error": match &task.state {
-            State::Failed(why) => Some(why),
-            _ => None,
-        },
-        "progress": (0.0 < total).then(|| (completed / total).clamp(0.0, 1.0)),
+        "state": state,
+        "why": why,
+        "progress": progress,
         "elapsed_ms": task.ended.unwrap_or(now_millis).saturating_sub(began).max(0),
         "began_at": began,
         "stoppable": about.abortable && !is_over && !task.is_aborted,
     })
+}
+
+/// How a task is, in a word, and why: `created`, `running`, `stopping`, `done`, `damaged` (it has
+/// found something wrong with the data), `stopped` (by an operator) or `failed`.
+fn outcome(task: &Task) -> (&'static str, Option<&str>) {
+    let is_stopped = |why: &str| why.contains(storage::STOPPED) || why == ABORTED;
+    match (&task.state, &task.found) {
+        (State::Failed(why), _) if task.is_aborted || is_stopped(why) => ("stopped", None),
+        (State::Failed(why), _) => ("failed", Some(why)),
+        (State::Done, Some(found)) => ("damaged", Some(found)),
+        (State::Running, _) if task.is_aborted => ("stopping", None),
+        (state, _) => (state.name(), None),
+    }
 }
 
 fn job_view(shard: usize, job: &RunningCompaction, now_micros: i64) -> Value {
@@ -319,6 +333,37 @@ mod tests {
         assert_eq!((&told["state"], &told["stoppable"]), (&json!("running"), &json!(true)));
         registry.abort(id).unwrap();
         assert_eq!(view(&registry)["stoppable"], json!(false));
+        assert_eq!(view(&registry)["state"], json!("stopping"));
+    }
+
+    #[test]
+    fn ends_have_a_word_of_their_own() {
+        let overloaded = format!("shard 1: overloaded: {}", storage::STOPPED);
+        let disk = "no space left on device".to_owned();
+        let found = Some("1 damaged SSTables");
+        for (aborts, found, end, state, why, progress) in [
+            (false, None, Ok(()), "done", None, json!(1.0)),
+            (false, found, Ok(()), "damaged", found, json!(1.0)),
+            (false, None, Err(overloaded), "stopped", None, Value::Null),
+            (true, None, Err("anything".to_owned()), "stopped", None, Value::Null),
+            (false, None, Err(disk.clone()), "failed", Some(disk.as_str()), Value::Null),
+        ] {
+            let mut registry = Registry::new(&["compaction"], 0, 60_000);
+            let about = About { abortable: true, of_user: true, ..About::default() };
+            let id = Uuid::from_u128(7);
+            registry.create(id, "compaction", None, about, 1_000).unwrap();
+            registry.start(id, 2_000);
+            if aborts {
+                registry.abort(id).unwrap();
+            }
+            if let Some(found) = found {
+                registry.note_found(id, found.to_owned());
+            }
+            registry.end(id, end, 3_000);
+            let told = task_view(registry.get(id).unwrap(), registry.progress(id), 5_000);
+            assert_eq!((&told["state"], &told["why"]), (&json!(state), &json!(why)), "{told}");
+            assert_eq!((&told["progress"], &told["stoppable"]), (&progress, &json!(false)));
+        }
     }
 
     #[test]

@@ -189,11 +189,23 @@ pub(super) async fn scrub(task: &Running, order: Order, tables: Tables) -> Resul
         "Finished scrubbing in {mode} mode: {sstables} sstables of {}",
         tables.keyspace
     );
+    if let Some(what) = damage(&done) {
+        task.note_found(what);
+    }
     Ok(match () {
         () if done.iter().any(|one| one.aborted.is_some()) => ABORTED,
         () if !is_scrub && done.iter().any(|one| !one.invalid.is_empty()) => INVALID,
         () => SCRUBBED,
     })
+}
+
+/// What is wrong, in words; `None`: nothing.
+fn damage(done: &[UpkeepDone]) -> Option<String> {
+    let invalid: usize = done.iter().map(|one| one.invalid.len()).sum();
+    match done.iter().find_map(|one| one.aborted.as_ref()) {
+        Some(why) => Some(format!("stopped at the first damaged SSTable: {why}")),
+        None => (0 < invalid).then(|| format!("{invalid} damaged SSTables")),
+    }
 }
 
 async fn take_snapshot(tables: Vec<TableId>) -> Result<(), String> {
@@ -252,6 +264,17 @@ mod tests {
         ] {
             assert_eq!(order(bad).unwrap_err().status, 400, "{bad}");
         }
+    }
+
+    #[test]
+    fn damage_is_told_in_words() {
+        let clean = UpkeepDone { sstables: 3, ..UpkeepDone::default() };
+        assert_eq!(damage(std::slice::from_ref(&clean)), None);
+        let invalid = UpkeepDone { invalid: vec!["a".to_owned(), "b".to_owned()], ..clean.clone() };
+        assert_eq!(damage(&[clean.clone(), invalid]).as_deref(), Some("2 damaged SSTables"));
+        let aborted = UpkeepDone { aborted: Some("a: rows out of order".to_owned()), ..clean };
+        let told = damage(&[aborted]).unwrap();
+        assert!(told.starts_with("stopped at") && told.ends_with("a: rows out of order"), "{told}");
     }
 
     #[test]

@@ -256,6 +256,11 @@ impl Running {
         self.tasks.registry.borrow_mut().note_progress(self.id, completed, total);
     }
 
+    /// Says that it has found something wrong with the data.
+    pub(crate) fn note_found(&self, what: String) {
+        self.tasks.registry.borrow_mut().note_found(self.id, what);
+    }
+
     /// Leaves it to others to end the task.
     pub(crate) fn leave(mut self) -> Uuid {
         self.is_ended = true;

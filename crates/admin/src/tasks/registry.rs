@@ -125,6 +125,8 @@ pub(crate) struct Task {
     pub(crate) ended: Option<i64>,
     /// Whether it is to end.
     pub(crate) is_aborted: bool,
+    /// What is wrong with the data, where it has found something; it may be done all the same.
+    pub(crate) found: Option<String>,
     own: Progress,
     jobs: Jobs,
     /// Of children that were folded.
@@ -229,6 +231,7 @@ impl Registry {
             started: None,
             ended: None,
             is_aborted,
+            found: None,
             own: Progress { completed: 0.0, total: 1.0 },
             jobs: Jobs::default(),
             folded: Progress::default(),
@@ -276,6 +279,13 @@ impl Registry {
             });
             let part = task.jobs.look(its);
             task.own.completed = (part * task.own.total).clamp(task.own.completed, task.own.total);
+        }
+    }
+
+    /// Says that a task has found something wrong with the data.
+    pub(crate) fn note_found(&mut self, id: Uuid, what: String) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.found = Some(what);
         }
     }
 

@@ -109,16 +109,21 @@ where
     ) -> fmt::Result {
         let metadata = event.metadata();
         head(&mut out, self.0, *metadata.level(), metadata.target())?;
-        event.record(&mut Message { out: &mut out });
+        message(&mut out, event);
         writeln!(out)
     }
 }
 
-struct Message<'a, 'w> {
-    out: &'a mut Writer<'w>,
+/// The message of a line, and the fields after it.
+pub(crate) fn message(out: &mut dyn Write, event: &Event<'_>) {
+    event.record(&mut Message { out });
 }
 
-impl Visit for Message<'_, '_> {
+struct Message<'a> {
+    out: &'a mut dyn Write,
+}
+
+impl Visit for Message<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = match field.name() {
             "message" => write!(self.out, "{value:?}"),

@@ -162,8 +162,13 @@ fn what_is_asked_for_is_read_or_refused() {
         page_size: 100,
         paging_state: None,
         consistency: "ONE".to_owned(),
+        origin: Origin::Editor,
     };
     check(r#"{"statement": " SELECT 1; "}"#, Ok(plain.clone()));
+    for (flag, origin) in [("trace", Origin::Traced), ("page", Origin::Page)] {
+        let body = format!(r#"{{"statement": "SELECT 1", "{flag}": true}}"#);
+        check(&body, Ok(Asked { origin, ..plain.clone() }));
+    }
     let paged = Asked {
         page_size: 1000,
         paging_state: Some(vec![0, 255]),

@@ -1,9 +1,13 @@
 // Requests to the node. The secret of a login is kept here, in memory, and nowhere else.
 
+/// A node that has not answered for so long does not answer.
+const PATIENCE_MS = 8000;
+
 let session = null;
 let user = null;
 let asksPasswords = false;
 let login = null;
+let told = () => {};
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -12,33 +16,44 @@ export class Refused extends Error {
   }
 }
 
-async function ask(method, path, { body, headers } = {}) {
+/// `listener(true)` after each answer of the node, `listener(false)` where none came.
+export function onAnswer(listener) {
+  told = listener;
+}
+
+async function ask(method, path, { body, headers, patience = PATIENCE_MS } = {}) {
   const sent = { "X-Nereid-Console": "1", ...headers };
   if (session) sent["X-Nereid-Session"] = session;
   if (body !== undefined) sent["Content-Type"] = "application/json";
-  const options = { method, headers: sent, credentials: "omit", cache: "no-store", redirect: "error" };
+  const options = {
+    method, headers: sent, credentials: "omit", cache: "no-store", redirect: "error",
+  };
+  if (patience) options.signal = AbortSignal.timeout(patience);
   if (body !== undefined) options.body = JSON.stringify(body);
   let response;
+  let text;
   try {
     response = await fetch(`/console/api/${path}`, options);
+    text = await response.text();
   } catch {
+    told(false);
     throw new Refused(0, "The node does not answer.");
   }
-  const text = await response.text();
+  told(true);
   let value = null;
   try {
     value = text ? JSON.parse(text) : null;
   } catch {
-    throw new Refused(response.status, "The node's answer is no JSON.");
+    throw new Refused(response.status, "The node's answer is not JSON.");
   }
-  if (!response.ok) throw new Refused(response.status, value?.message || `HTTP status ${response.status}`);
-  return value;
+  if (response.ok) return value;
+  throw new Refused(response.status, value?.message || `HTTP status ${response.status}`);
 }
 
 export const get = (path) => ask("GET", path);
 export const post = (path, body) => ask("POST", path, { body });
 
-/// How one logs in is told by who shows the form: (error) => { name, password } or null.
+/// How one logs in is up to who shows the form: (error) => { name, password } or null.
 export function onLogin(form) {
   login = form;
 }
@@ -65,9 +80,9 @@ async function begin() {
       headers = { Authorization: basic(given.name, given.password) };
     }
     try {
-      const told = await ask("POST", "login", { headers });
-      session = told.session;
-      user = told.user;
+      const answer = await ask("POST", "login", { headers, patience: 0 });
+      session = answer.session;
+      user = answer.user;
       return;
     } catch (refused) {
       if (refused.status !== 401 || !asksPasswords) throw refused;
@@ -77,7 +92,7 @@ async function begin() {
 }
 
 /// A request of someone who is let in: logs in first where that is needed. One that must not ask
-/// for a password by itself is refused instead.
+/// for a password by itself (`quietly`) is refused instead. It may take as long as it takes.
 export async function asUser(method, path, body, quietly = false) {
   for (let again = 0; ; again += 1) {
     if (!session) {
@@ -85,7 +100,7 @@ export async function asUser(method, path, body, quietly = false) {
       await begin();
     }
     try {
-      return await ask(method, path, { body });
+      return await ask(method, path, { body, patience: 0 });
     } catch (refused) {
       if (refused.status !== 401 || again) throw refused;
       session = null;

@@ -10,7 +10,7 @@ export function byId(id) {
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === true) node.setAttribute(name, "");
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
+    else if (value || value === 0 || value === "") node.setAttribute(name, value);
   }
   for (const child of children) {
     if (child !== null && child !== undefined) node.append(child);
@@ -83,19 +83,35 @@ export function percent(value) {
 export function span(seconds) {
   if (!known(seconds)) return UNKNOWN;
   const all = Math.floor(seconds);
-  const [d, h, m, s] = [Math.floor(all / 86400), Math.floor(all / 3600) % 24, Math.floor(all / 60) % 60, all % 60];
+  const [d, h] = [Math.floor(all / 86400), Math.floor(all / 3600) % 24];
+  const [m, s] = [Math.floor(all / 60) % 60, all % 60];
   if (d) return `${d} d ${h} h`;
   if (h) return `${h} h ${m} min`;
   if (m) return `${m} min ${s} s`;
   return `${s} s`;
 }
 
-/// Replaces what a table shows. Columns: { name, num, code, cell(row), head }.
+/// A moment, with its day where that is not today.
+export function moment(millis) {
+  if (!known(millis)) return UNKNOWN;
+  const at = new Date(millis);
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  if (at.toDateString() === new Date().toDateString()) return clock;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock}`;
+}
+
+/// Replaces what a table shows. Columns: { name, num, code, cell(row), head, key, kind }.
 export function table(node, columns, rows, empty, options) {
   const { caption, heads } = options || {};
-  const head = columns.map((column) => heads ? heads(column) : el("th", { scope: "col", class: column.num && "num" }, column.name));
-  const body = rows.map((row) => el("tr", {}, ...columns.map((column, at) => cell(column, row, at))));
-  if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length, class: "empty" }, empty)));
+  const plain = (column) => el("th", { scope: "col", class: column.num && "num" }, column.name);
+  const head = columns.map((column) => (heads || plain)(column));
+  const line = (row) => el("tr", { class: options?.line?.(row) },
+    ...columns.map((column, at) => cell(column, row, at)));
+  const body = rows.map(line);
+  if (!rows.length) {
+    body.push(el("tr", {}, el("td", { colspan: columns.length, class: "empty" }, empty)));
+  }
   node.replaceChildren(
     ...(caption ? [el("caption", {}, caption)] : []),
     el("thead", {}, el("tr", {}, ...head)),
@@ -107,15 +123,72 @@ function cell(column, row, at) {
   const value = column.cell(row);
   const kinds = [column.num && "num", column.code && "code", column.kind].filter(Boolean).join(" ");
   const tag = at === 0 && column.head ? "th" : "td";
-  return el(tag, { class: kinds || null, scope: tag === "th" ? "row" : null }, value);
+  const label = typeof column.name === "string" ? column.name : null;
+  const scope = tag === "th" ? "row" : null;
+  return el(tag, { class: kinds || null, scope, "data-label": label }, value);
 }
 
-/// A bar of a share between 0 and 1, with its text.
-export function share(part, text) {
-  const kind = part >= 0.95 ? "part full" : part >= 0.8 ? "part high" : "part";
+/// Heads of columns that a table can be sorted by: `order` is { key, ascending }, which a click
+/// changes before `drawn` is called.
+export function sortable(node, order, drawn) {
+  return (column) => {
+    const sorted = order.key === column.key;
+    const button = el("button", { type: "button" }, column.name);
+    button.dataset.key = column.key;
+    button.addEventListener("click", () => {
+      const ascending = sorted ? !order.ascending : !column.num;
+      Object.assign(order, { key: column.key, ascending });
+      drawn();
+      node.querySelector(`button[data-key="${column.key}"]`)?.focus();
+    });
+    const sort = sorted ? (order.ascending ? "ascending" : "descending") : null;
+    return el("th", { scope: "col", class: column.num && "num", "aria-sort": sort }, button);
+  };
+}
+
+/// Rows in an order of [`sortable`]; what is unknown comes last.
+export function sorted(rows, { key, ascending }) {
+  const compare = (a, b) => typeof a === "string" || typeof b === "string"
+    ? String(a ?? "").localeCompare(String(b ?? "")) : (a ?? -1) - (b ?? -1);
+  const of = (row) => (typeof key === "function" ? key(row) : row[key]);
+  return [...rows].sort((a, b) => (ascending ? 1 : -1) * compare(of(a), of(b)));
+}
+
+/// Figures as cards: [name, text, kind].
+export function cards(node, all) {
+  if (node.children.length !== all.length) {
+    node.replaceChildren(...all.map(() => el("div", {}, el("dt"), el("dd"))));
+  }
+  all.forEach(([name, text, kind], at) => {
+    const [term, value] = node.children[at].children;
+    say(term, name);
+    say(value, text);
+    value.className = kind || "";
+  });
+}
+
+function bar(part, kind, text) {
   const width = Math.max(0, Math.min(1, part || 0)) * 100;
+  const size = { class: "share", viewBox: "0 0 100 10", preserveAspectRatio: "none" };
   return el("span", { class: "share-of" },
-    svg("svg", { class: "share", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("rect", { width: 100, height: 10 }), svg("rect", { width, height: 10, class: kind })),
+    svg("svg", { ...size, "aria-hidden": "true" },
+      svg("rect", { width: 100, height: 10 }),
+      svg("rect", { width, height: 10, class: `part ${kind}` })),
     text);
+}
+
+/// A bar of how much of something is in use, with its text: red is nearly all.
+export function load(part, text) {
+  return bar(part, part >= 0.95 ? "bad" : part >= 0.8 ? "warn" : "good", text);
+}
+
+/// A bar of how much of something is done: `kind` is good, idle or bad, and not a matter of how
+/// much it is.
+export function progress(part, kind, text) {
+  return bar(part, kind, text);
+}
+
+/// A word about how something is: good, idle, bad or busy.
+export function pill(text, kind) {
+  return el("span", { class: `pill ${kind}` }, text);
 }
