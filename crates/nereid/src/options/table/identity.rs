@@ -68,8 +68,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         .idle(),
     number("shutdown_announce_in_ms", "2000", "Milliseconds between saying so and ending").idle(),
     number("skip_wait_for_gossip_to_settle", "-1", "Whether to wait for news of all nodes").idle(),
-    number("murmur3_partitioner_ignore_msb_bits", "0", "Bits of tokens without part in sharding")
-        .idle(),
+    number(
+        "murmur3_partitioner_ignore_msb_bits",
+        "12",
+        "Leading bits of tokens that do not choose the shard; 12 is the only value",
+    ),
     flag("developer_mode", "false", "Skip the checks of the environment").idle(),
     flag("maintenance_mode", "false", "Serve local data on the maintenance socket alone"),
     words("experimental_features", "", FEATURES, "What is used before it is ready"),
