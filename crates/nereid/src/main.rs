@@ -26,6 +26,7 @@ mod perf;
 mod ports;
 mod relabel;
 mod reread;
+mod seeds;
 mod server;
 mod tables;
 mod tools;

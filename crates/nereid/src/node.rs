@@ -5,6 +5,7 @@
 use crate::audit;
 use crate::certificates;
 use crate::options::{Source, Values, offers, parse_bytes};
+use crate::seeds;
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig, Settings};
 use model::Sharder;
@@ -144,6 +145,7 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         SyncMode::Batch => Duration::ZERO,
         SyncMode::Periodic { period } => 2 * period,
     };
+    seeds::check(values)?;
     check_sharding(values)?;
     let boot = BootConfig { node: node_config(values)?, storage };
     Ok(Config {
