@@ -122,14 +122,14 @@ pub(super) const LIMITS: &[OptionRow] = &[
     .live(),
     number(
         "minimum_replication_factor_warn_threshold",
-        "3",
-        "Replicas below which a keyspace is warned of",
+        "-1",
+        "Replicas below which a keyspace is warned of; -1: none",
     )
     .live(),
     number(
         "maximum_replication_factor_warn_threshold",
-        "-1",
-        "Replicas above which a keyspace is warned of; -1: none",
+        "0",
+        "Replicas above which a keyspace is warned of; 0: the number of nodes, -1: none",
     )
     .live(),
     number(
