@@ -108,11 +108,11 @@ def test_faults_are_found_without_a_node(tmp_path, text, words):
 
 def test_warnings_do_not_fail_a_check(tmp_path):
     path = tmp_path / "options.yaml"
-    path.write_text("key_cache_size_in_mb: 100\nunsafe_bypass_fsync: true\nstorage_port: 7100\n")
+    path.write_text("key_cache_size_in_mb: 100\nunsafe_bypass_fsync: true\nssl_storage_port: 7100\n")
     done = config("check", str(path), "--listen-address", "192.0.2.1")
     assert done.returncode == 0, done
     for part in [f"{path}:1:1: warning: option key_cache_size_in_mb", "2:1: ", "power cut",
-                 "3:1: warning: option storage_port: it has no effect", "no address of this machine"]:
+                 "3:1: warning: option ssl_storage_port: it has no effect", "no address of this machine"]:
         assert part in done.stdout, done.stdout
     assert config("check", "--no-such-option").returncode == 2
     assert config("check", str(tmp_path / "absent.yaml")).returncode == 1

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("rpc_interface", "", "Interface to serve CQL on, in place of rpc_address").idle(),
     flag("rpc_interface_prefer_ipv6", "false", "Its IPv6 address").idle(),
     text("broadcast_rpc_address", "", "Address that clients are told; rpc_address"),
-    port("storage_port", "7000", "Port for other nodes").idle(),
+    port("storage_port", "7000", "Port for other nodes, as system.local tells it"),
     port("ssl_storage_port", "7001", "Port for other nodes, encrypted").idle(),
     port("native_transport_port", "9042", "Port of CQL; 0: a free one, empty: not served"),
     port("native_transport_port_ssl", "", "Port of CQL with TLS, beside the plain one"),
