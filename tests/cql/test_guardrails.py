@@ -50,6 +50,23 @@ def test_warned_replication_factors(db, node, ks, name, limit, factor, told):
         assert counted(node, metric) - before == told
 
 
+def test_more_copies_than_nodes_are_warned_of(db, node, ks):
+    # What a node by itself has to be is none of a warning.
+    create = "CREATE KEYSPACE guarded WITH replication = {'class': '%s', 'replication_factor': %d}"
+    assert warnings(db, create % ("NetworkTopologyStrategy", 1)) == []
+    db.run(f"DROP KEYSPACE {ks}")
+    before = counted(node, "maximum_replication_factor_warn_violations")
+    [text] = warnings(db, create % ("NetworkTopologyStrategy", 3))
+    assert "=3 is more than the number of nodes (1)" in text and "QUORUM" in text
+    assert counted(node, "maximum_replication_factor_warn_violations") - before == 1
+    db.run(f"DROP KEYSPACE {ks}")
+    [text] = warnings(db, create % ("SimpleStrategy", 3))
+    assert "replication_strategy_warn_list" in text and "QUORUM" in text
+    with option(db, maximum_replication_factor_warn_threshold="-1"):
+        alter = create.replace("CREATE", "ALTER") % ("NetworkTopologyStrategy", 3)
+        assert warnings(db, alter) == []
+
+
 @pytest.mark.parametrize("name, limit, factor", [
     ("minimum_replication_factor_fail_threshold", 2, 1),
     ("maximum_replication_factor_fail_threshold", 1, 2),

@@ -14,11 +14,16 @@ def test_local(db, node):
     assert isinstance(row.host_id, uuid.UUID) and isinstance(row.schema_version, uuid.UUID)
     assert row.rpc_address == node.address and row.tokens
     assert row.cluster_name and row.data_center and row.rack
+    assert (row.rpc_port, row.listen_port, row.broadcast_port) == (node.port, 7000, 7000)
 
 
 def test_peers(db):
     assert db.rows("SELECT * FROM system.peers") == []
-    db.refuse("SELECT * FROM system.peers_v2", "unconfigured table")
+    columns = db.run("SELECT * FROM system.peers_v2").column_names
+    assert set(columns) == {
+        "peer", "peer_port", "data_center", "host_id", "native_address", "native_port",
+        "preferred_ip", "preferred_port", "rack", "release_version", "schema_version", "tokens"}
+    assert db.rows("SELECT * FROM system.peers_v2") == []
 
 
 @pytest.mark.parametrize("table, columns", [

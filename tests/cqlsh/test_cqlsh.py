@@ -114,3 +114,10 @@ print('completions', *found)
                           timeout=60, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith("completions")]
     assert found and expected in found[0].split()[1:], done.stdout + done.stderr
+
+
+def test_the_first_statements_of_the_readme_give_no_warning(shell):
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    statements = re.search(r'cqlsh 127\.0\.0\.1 9042 -e "\n(.*?)"\n', readme, re.DOTALL).group(1)
+    answer = shell(statements)
+    assert "19.90" in answer and "arning" not in answer

@@ -108,11 +108,11 @@ def test_faults_are_found_without_a_node(tmp_path, text, words):
 
 def test_warnings_do_not_fail_a_check(tmp_path):
     path = tmp_path / "options.yaml"
-    path.write_text("key_cache_size_in_mb: 100\nunsafe_bypass_fsync: true\nstorage_port: 7100\n")
+    path.write_text("key_cache_size_in_mb: 100\nunsafe_bypass_fsync: true\nssl_storage_port: 7100\n")
     done = config("check", str(path), "--listen-address", "192.0.2.1")
     assert done.returncode == 0, done
     for part in [f"{path}:1:1: warning: option key_cache_size_in_mb", "2:1: ", "power cut",
-                 "3:1: warning: option storage_port: no effect", "not an address of this machine"]:
+                 "3:1: warning: option ssl_storage_port: no effect", "not an address of this machine"]:
         assert part in done.stdout, done.stdout
     assert config("check", "--no-such-option").returncode == 2
     assert config("check", str(tmp_path / "absent.yaml")).returncode == 1
@@ -172,3 +172,24 @@ def test_a_file_is_read_again_at_sighup(tmp_path):
         reread(node, path, "")
         assert value("batch_size_warn_threshold_in_kb") == ("128", "default")
         assert node.stop() == 0
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--seed-provider-parameters", "seeds=127.0.0.2"],
+     "seed 127.0.0.2 is not an address of this node"),
+    (["--murmur3-partitioner-ignore-msb-bits", "0"],
+     "option murmur3_partitioner_ignore_msb_bits: 0: use 12"),
+])
+def test_what_would_make_another_cluster_is_refused(tmp_path, words, said):
+    """A node that cannot join another one does not start as a cluster of its own."""
+    command = [NEREID, "--workdir", tmp_path, "--developer-mode", "1", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and f"Startup failed: {said}" in done.stdout + done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_node_is_its_own_seed():
+    with Node() as node:
+        node.stop()
+        node.options = ["--seed-provider-parameters", f"seeds={node.address}"]
+        node.start()

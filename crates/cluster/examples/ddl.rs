@@ -31,6 +31,8 @@ async fn measure(directory: &str, rounds: u16) {
         listen_address: address,
         broadcast_address: address,
         rpc_address: address,
+        listen_port: 7000,
+        rpc_port: Some(9042),
         num_tokens: 1,
         initial_tokens: Vec::new(),
     };

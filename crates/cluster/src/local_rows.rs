@@ -115,9 +115,16 @@ pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMu
             ("schema_version", uuid(schema.version)),
             ("supported_features", text("")),
             ("tokens", Some(Value::Set(tokens))),
+            ("broadcast_port", port(Some(node.listen_port))),
+            ("listen_port", port(Some(node.listen_port))),
+            ("rpc_port", port(node.rpc_port)),
         ],
     );
     partition.freeze()
+}
+
+fn port(number: Option<u16>) -> Option<Value> {
+    number.and_then(|number| int(number.into()))
 }
 
 #[cfg(test)]

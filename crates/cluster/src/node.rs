@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// The release that drivers and tools are told: the Cassandra version whose DESCRIBE and tables we
-/// answer. cqlsh discards what a server below 4 describes; drivers that look for tables of version
-/// 4 which we lack (`system.peers_v2`) fall back when they are told so.
+/// answer. cqlsh discards what a server below 4 describes; drivers ask servers from 4 on for
+/// `system.peers_v2`.
 pub const RELEASE_VERSION: &str = "5.0.0";
 /// The version of CQL, as `system.local` tells it.
 pub const CQL_VERSION: &str = "3.3.1";
@@ -29,6 +29,10 @@ pub struct NodeInfo {
     pub broadcast_address: IpAddr,
     /// Where clients are told to connect to.
     pub rpc_address: IpAddr,
+    /// Of other nodes.
+    pub listen_port: u16,
+    /// Of clients; `None`: it is not known before the node listens, or none is open.
+    pub rpc_port: Option<u16>,
     /// Ascending.
     pub tokens: Vec<Token>,
     /// Seconds since the epoch of this start.
@@ -60,6 +64,8 @@ pub struct NodeConfig {
     pub listen_address: IpAddr,
     pub broadcast_address: IpAddr,
     pub rpc_address: IpAddr,
+    pub listen_port: u16,
+    pub rpc_port: Option<u16>,
     /// Random tokens of a new node, where none are given.
     pub num_tokens: u32,
     /// The tokens of a new node.
@@ -88,6 +94,8 @@ impl NodeConfig {
             listen_address: self.listen_address,
             broadcast_address: self.broadcast_address,
             rpc_address: self.rpc_address,
+            listen_port: self.listen_port,
+            rpc_port: self.rpc_port,
             tokens,
             generation: generation.max(before.generation.saturating_add(1)),
             started: Instant::now(),
@@ -113,6 +121,8 @@ pub(crate) mod testing {
             listen_address: address,
             broadcast_address: address,
             rpc_address: address,
+            listen_port: 7000,
+            rpc_port: Some(9042),
             tokens,
             generation: 1,
             started: Instant::ZERO,

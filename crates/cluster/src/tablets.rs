@@ -5,8 +5,8 @@ use model::{Keyspace, TabletMap};
 /// Tablets of one table at most.
 pub const TABLETS_MAX: u32 = 1 << 16;
 
-/// The tablets of a new table: a static map of one tablet per shard, or, in a keyspace with
-/// tablets, a power of two of them: as many as it says, or one or two per shard.
+/// The tablets of a new table: a ring dealt to the shards as drivers compute it, or, in a keyspace
+/// with tablets, a power of two of them: as many as it says, or one or two per shard.
 pub fn map_for(keyspace: &Keyspace, shards: u16) -> TabletMap {
     match keyspace.initial_tablets {
         None => TabletMap::static_map(shards),
@@ -18,11 +18,11 @@ pub fn map_for(keyspace: &Keyspace, shards: u16) -> TabletMap {
 /// The map as it was stored, on as many shards as there are now: where a shard is gone, the
 /// tablets are dealt anew.
 pub fn adapt(stored: TabletMap, shards: u16) -> TabletMap {
-    if stored.shards.iter().all(|shard| *shard < shards) {
+    if stored.shards().iter().all(|shard| *shard < shards) {
         return stored;
     }
-    let dealt = (0..stored.shards.len()).map(|index| (index % shards as usize) as u16).collect();
-    TabletMap { shards: dealt, ..stored }
+    let dealt = (0..stored.count()).map(|index| (index % shards as usize) as u16).collect();
+    TabletMap::new(stored.last_tokens().to_vec(), dealt)
 }
 
 #[cfg(test)]
@@ -53,6 +53,6 @@ mod tests {
         let map = TabletMap::tablets(8, 4);
         assert_eq!(adapt(map.clone(), 4), map);
         assert_eq!(adapt(map.clone(), 5), map);
-        assert_eq!(adapt(map, 3).shards, [0, 1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!(adapt(map, 3).shards(), [0, 1, 2, 0, 1, 2, 0, 1]);
     }
 }

@@ -258,7 +258,7 @@ async fn topology() -> Vec<VirtualRow> {
             ("version", 1i64.to_be_bytes().to_vec()),
             ("cleanup_status", b"clean".to_vec()),
             ("datacenter", node.data_center.clone().into_bytes()),
-            ("ignore_msb", 0i32.to_be_bytes().to_vec()),
+            ("ignore_msb", i32::from(model::Sharder::IGNORED_BITS).to_be_bytes().to_vec()),
             ("node_state", b"normal".to_vec()),
             ("num_tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
             ("rack", node.rack.clone().into_bytes()),

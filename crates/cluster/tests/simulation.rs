@@ -27,6 +27,8 @@ fn config() -> BootConfig {
             listen_address: address,
             broadcast_address: address,
             rpc_address: address,
+            listen_port: 7000,
+            rpc_port: Some(9042),
             num_tokens: 4,
             initial_tokens: Vec::new(),
         },

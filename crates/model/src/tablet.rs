@@ -1,57 +1,144 @@
-//! How a table's ring is divided into tablets, and which shard holds each.
+//! How a table's ring is divided, and which shard holds each part: into tablets, or, without
+//! them, by a formula ([`Sharder`]).
+//!
+//! A ring without tablets has one part per shard all the same, the shard's storage of the table: it
+//! holds many pieces of the ring, with those of other shards between them. On a node with one shard
+//! it is one tablet.
 //!
 //! Invariants
-//!  - *covering*: `last_tokens` ascends strictly and ends with the greatest token, so every token
-//!    belongs to exactly one tablet.
+//!  - *covering*: the last tokens of tablets ascend strictly and end with the greatest token, so
+//!    every token belongs to exactly one tablet.
 
+use crate::sharder::{RingShare, Sharder};
 use crate::token::{Token, slot_range};
 
-/// The tablets of one table. Tablet `i` covers the tokens after `last_tokens[i - 1]`, up to and
+/// The parts of one table. Tablet `i` covers the tokens after `last_tokens[i - 1]`, up to and
 /// including `last_tokens[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TabletMap {
-    pub last_tokens: Vec<Token>,
-    pub shards: Vec<u16>,
+    /// Of each tablet; none with a sharder.
+    last_tokens: Vec<Token>,
+    /// Of each part.
+    shards: Vec<u16>,
+    /// Where parts are no tablets: part `i` is what this gives to shard `i`.
+    sharder: Option<Sharder>,
 }
 
 impl TabletMap {
+    /// Tablets up to these tokens, on these shards (*covering*).
+    pub fn new(last_tokens: Vec<Token>, shards: Vec<u16>) -> TabletMap {
+        assert!(last_tokens.len() == shards.len(), "a tablet without a shard");
+        assert!(last_tokens.last() == Some(&Token::MAX), "*covering*");
+        TabletMap { last_tokens, shards, sharder: None }
+    }
+
     /// `count` equal tablets, dealt to `shards` shards in turn. Panics for a count of 0.
     pub fn tablets(count: u32, shards: u16) -> TabletMap {
         assert!(0 < count && 0 < shards, "a table without tablets or shards");
         let last_tokens = (0..count).map(|index| slot_range(index, count).1).collect();
         let shards = (0..count).map(|index| (index % shards as u32) as u16).collect();
-        TabletMap { last_tokens, shards }
+        TabletMap { last_tokens, shards, sharder: None }
     }
 
-    /// One tablet per shard: shard = `((token + 2^63) * shards) >> 64`, as drivers compute it.
+    /// A ring without tablets, as drivers compute it: one part per shard.
     pub fn static_map(shards: u16) -> TabletMap {
-        TabletMap::tablets(shards as u32, shards)
+        match shards {
+            1 => TabletMap::single(0),
+            _ => TabletMap {
+                last_tokens: Vec::new(),
+                shards: (0..shards).collect(),
+                sharder: Some(Sharder::of_node(shards)),
+            },
+        }
     }
 
     /// The whole ring on one shard.
     pub fn single(shard: u16) -> TabletMap {
-        TabletMap { last_tokens: vec![Token::MAX], shards: vec![shard] }
+        TabletMap { last_tokens: vec![Token::MAX], shards: vec![shard], sharder: None }
     }
 
-    /// The number of tablets.
+    /// The number of parts.
     pub fn count(&self) -> usize {
-        self.last_tokens.len()
+        self.shards.len()
     }
 
-    /// The tablet that holds `token`.
+    /// The shard of each part.
+    pub fn shards(&self) -> &[u16] {
+        &self.shards
+    }
+
+    /// The last token of each tablet; none of a ring with a sharder.
+    pub fn last_tokens(&self) -> &[Token] {
+        &self.last_tokens
+    }
+
+    /// How tokens are dealt to shards, where parts are no tablets: then each of them is all over
+    /// the ring, and their ranges overlap.
+    pub fn sharder(&self) -> Option<Sharder> {
+        self.sharder
+    }
+
+    /// What part `index` holds of its range, unless all.
+    pub fn share(&self, index: usize) -> Option<RingShare> {
+        Some(RingShare { sharder: self.sharder?, shard: self.shards[index] })
+    }
+
+    /// The part that holds `token`.
+    #[inline]
     pub fn tablet_of(&self, token: Token) -> usize {
-        self.last_tokens.partition_point(|last| *last < token)
+        match self.sharder {
+            Some(sharder) => sharder.shard_of(token) as usize,
+            None => self.last_tokens.partition_point(|last| *last < token),
+        }
     }
 
     /// The shard that holds `token`.
+    #[inline]
     pub fn shard_of(&self, token: Token) -> u16 {
-        self.shards[self.tablet_of(token)]
+        match self.sharder {
+            Some(sharder) => sharder.shard_of(token),
+            None => self.shards[self.tablet_of(token)],
+        }
     }
 
-    /// The range of tablet `index`: after the first token, up to and including the second.
+    /// The range in which all tokens of part `index` are: after the first token, up to and
+    /// including the second. A tablet has all of it, a part of a ring its [`TabletMap::share`].
     pub fn range(&self, index: usize) -> (Token, Token) {
+        if self.sharder.is_some() {
+            return (Token::MIN, Token::MAX);
+        }
         let start = if index == 0 { Token::MIN } else { self.last_tokens[index - 1] };
         (start, self.last_tokens[index])
+    }
+
+    /// The number of contiguous ranges of the ring of which each is on one shard: tablets, or the
+    /// pieces of a ring.
+    pub fn stretches(&self) -> usize {
+        self.sharder.map_or(self.last_tokens.len(), |sharder| sharder.pieces() as usize)
+    }
+
+    /// The stretch that holds `token`.
+    pub fn stretch_of(&self, token: Token) -> usize {
+        match self.sharder {
+            Some(sharder) => sharder.piece_of(token) as usize,
+            None => self.tablet_of(token),
+        }
+    }
+
+    /// The range of a stretch: after the first token, up to and including the second.
+    pub fn stretch_range(&self, index: usize) -> (Token, Token) {
+        match self.sharder {
+            Some(sharder) => sharder.range(index as u64),
+            None => self.range(index),
+        }
+    }
+
+    /// The shard that has a stretch.
+    pub fn stretch_shard(&self, index: usize) -> u16 {
+        match self.sharder {
+            Some(sharder) => sharder.shard_of_piece(index as u64),
+            None => self.shards[index],
+        }
     }
 }
 
@@ -62,13 +149,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_static_map_is_the_formula_of_the_drivers(token: i64, shards in 1u16..200) {
-            let map = TabletMap::static_map(shards);
-            let expected = Token(token).slot_of(shards as u32);
-            prop_assert_eq!(map.shard_of(Token(token)) as u32, expected);
-            let tablet = map.tablet_of(Token(token));
-            let (after, last) = map.range(tablet);
-            prop_assert!(token <= last.0 && (after.0 < token || token == i64::MIN));
+        fn each_token_is_in_the_stretch_of_its_shard(
+            token: i64,
+            shards in 1u16..20,
+            tablets: bool,
+        ) {
+            let map = match tablets {
+                true => TabletMap::tablets(16, shards),
+                false => TabletMap::static_map(shards),
+            };
+            let token = Token(token);
+            let stretch = map.stretch_of(token);
+            let (after, last) = map.stretch_range(stretch);
+            prop_assert!(token <= last && (after < token || token == Token::MIN));
+            prop_assert!(stretch < map.stretches());
+            prop_assert_eq!(map.stretch_shard(stretch), map.shard_of(token));
+            let part = map.tablet_of(token);
+            prop_assert_eq!(map.shards()[part], map.shard_of(token));
+            prop_assert!(map.share(part).is_none_or(|share| share.holds(token)));
+            prop_assert_eq!(map.share(part).is_some(), !tablets && 1 < shards);
         }
     }
 }

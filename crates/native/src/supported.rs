@@ -45,7 +45,7 @@ pub(crate) fn entries(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
             ("SCYLLA_SHARD", one(&facts.shard.to_string())),
             ("SCYLLA_NR_SHARDS", one(&facts.shards.to_string())),
             ("SCYLLA_SHARDING_ALGORITHM", one("biased-token-round-robin")),
-            ("SCYLLA_SHARDING_IGNORE_MSB", one("0")),
+            ("SCYLLA_SHARDING_IGNORE_MSB", one(&model::Sharder::IGNORED_BITS.to_string())),
             ("SCYLLA_PARTITIONER", one(cluster::node::PARTITIONER)),
         ]);
         let ports = [

@@ -28,6 +28,7 @@ mod persona;
 mod ports;
 mod relabel;
 mod reread;
+mod seeds;
 mod server;
 mod tables;
 mod tools;

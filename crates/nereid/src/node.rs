@@ -5,8 +5,10 @@
 use crate::audit;
 use crate::certificates;
 use crate::options::{Source, Values, offers, parse_bytes};
+use crate::seeds;
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig, Settings};
+use model::Sharder;
 use query::Processor;
 use replication::Coordinator;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -143,6 +145,8 @@ pub(crate) fn config(values: &Values, shards: u16) -> Result<Config, String> {
         SyncMode::Batch => Duration::ZERO,
         SyncMode::Periodic { period } => 2 * period,
     };
+    seeds::check(values)?;
+    check_sharding(values)?;
     let boot = BootConfig { node: node_config(values)?, storage };
     Ok(Config {
         boot,
@@ -174,6 +178,15 @@ pub(crate) fn access(values: &Values) -> Result<AccessConfig, String> {
         superuser_salted_password: values.text("auth_superuser_salted_password").to_owned(),
         certificate_roles: certificates::queries(values)?,
     })
+}
+
+/// Drivers are told one sharding, and data is laid out by it.
+fn check_sharding(values: &Values) -> Result<(), String> {
+    let name = "murmur3_partitioner_ignore_msb_bits";
+    match (values.integer(name), i64::from(Sharder::IGNORED_BITS)) {
+        (given, only) if given != only => Err(format!("option {name}: {given}: use {only}")),
+        _ => Ok(()),
+    }
 }
 
 fn millis(values: &Values, name: &str) -> Duration {
@@ -219,6 +232,7 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         "" => Ok(default),
         _ => address(values, name),
     };
+    let port = |name: &str| values.text(name).parse::<u16>().ok();
     let cluster_name = match values.text("cluster_name") {
         "" => "Test Cluster",
         name => name,
@@ -230,6 +244,8 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         listen_address,
         broadcast_address: or("broadcast_address", listen_address)?,
         rpc_address: or("broadcast_rpc_address", rpc_address)?,
+        listen_port: port("storage_port").unwrap_or(0),
+        rpc_port: port("native_transport_port").filter(|port| 0 < *port),
         num_tokens: values.integer("num_tokens").clamp(1, 1024) as u32,
         initial_tokens: Vec::new(),
     })
@@ -335,13 +351,18 @@ fn machine_bytes() -> u64 {
 /// The address that an option names.
 pub(crate) fn address(values: &Values, name: &str) -> Result<IpAddr, String> {
     let text = values.text(name);
+    address_of(text).ok_or(format!("option {name}: not an address: {text}"))
+}
+
+/// An address, or that of a name.
+pub(crate) fn address_of(text: &str) -> Option<IpAddr> {
     let found = (text, 0).to_socket_addrs().ok().and_then(|found| {
         let all: Vec<IpAddr> = found.map(|address| address.ip()).collect();
         all.iter().find(|ip| ip.is_ipv4()).or(all.first()).copied()
     });
     // Everybody knows this name but a machine without a table of hosts.
     let known = (text == "localhost").then_some(IpAddr::from([127, 0, 0, 1]));
-    found.or(known).ok_or(format!("option {name}: not an address: {text}"))
+    found.or(known)
 }
 
 /// Takes the lock of the data folder for this process. The error tells who has it.

@@ -250,7 +250,7 @@ impl Options {
             ),
             minimum_replication_factor_warn_threshold: any(
                 "minimum_replication_factor_warn_threshold",
-                3,
+                -1,
             ),
             minimum_replication_factor_fail_threshold: any(
                 "minimum_replication_factor_fail_threshold",
@@ -258,7 +258,7 @@ impl Options {
             ),
             maximum_replication_factor_warn_threshold: any(
                 "maximum_replication_factor_warn_threshold",
-                -1,
+                0,
             ),
             maximum_replication_factor_fail_threshold: any(
                 "maximum_replication_factor_fail_threshold",

@@ -40,7 +40,7 @@ impl Processor {
         };
         let token = token_of(&statement.bind.partition_key, value, &mut Vec::new())?;
         let tablet = table.tablets.tablet_of(token);
-        let shard = table.tablets.shards[tablet];
+        let shard = table.tablets.shards()[tablet];
         if shard == runtime::shard_id() {
             return None;
         }

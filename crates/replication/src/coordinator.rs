@@ -9,6 +9,7 @@ use crate::plan::{Requirement, requirement};
 use crate::range;
 use crate::rate;
 use crate::row_ttl;
+use crate::scan::Scan;
 use crate::virtual_read;
 use cluster::traffic::{Failure, UnderWay, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
@@ -16,7 +17,7 @@ use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::sync::{Sender, channel};
-use runtime::task::Scope;
+use runtime::task::{Scope, join_all};
 use runtime::time::{Mark, timeout};
 use std::cell::Cell;
 use std::future::Future;
@@ -531,10 +532,23 @@ impl Coordinator {
     ) -> Result<Page, reader::ReadError> {
         let command = range::settle(command.clone());
         let tablets = &table.tablets;
+        if let Some(sharder) = tablets.sharder() {
+            let mut scan = Scan::new(command, sharder);
+            loop {
+                let asks = scan.asks();
+                if asks.is_empty() {
+                    return Ok(scan.finish());
+                }
+                let read = async |(shard, ask)| (shard, self.read_on(shard, &ask).await);
+                for (shard, page) in join_all(asks.into_iter().map(read)).await {
+                    scan.take(shard, page?);
+                }
+            }
+        }
         let mut answer = Page::default();
         for index in range::first_tablet(&command, tablets)..tablets.count() {
             let Some(part) = range::part(&command, tablets, index, &answer) else { break };
-            let page = self.read_on(tablets.shards[index], &part).await?;
+            let page = self.read_on(tablets.shards()[index], &part).await?;
             range::append(&mut answer, page);
             if answer.resume.is_some() {
                 break;

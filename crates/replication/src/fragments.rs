@@ -26,6 +26,7 @@ pub use layout::{output_id, output_schema};
 
 use crate::coordinator::{Coordinator, own_storage, work_of};
 use crate::options::ReadOptions;
+use crate::scan::Scan;
 use crate::{ReadError, range, virtual_read};
 use cluster::{TableEntry, TableKind};
 use dump::{Dump, Origin};
@@ -36,6 +37,7 @@ use mutation::{Fragment, Step};
 use reader::semaphore::{Permit, Units};
 use reader::{Budget, PartitionScope, Slice, Source};
 use runtime::io::IoClass;
+use runtime::task::join_all;
 use runtime::time::{Instant, Mark};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -91,10 +93,23 @@ impl Coordinator {
         if let Partitions::Key(_) = &command.partitions {
             return read_on(tablets.shard_of(token), command).await;
         }
+        if let Some(sharder) = tablets.sharder() {
+            let mut scan = Scan::new(command, sharder);
+            loop {
+                let asks = scan.asks();
+                if asks.is_empty() {
+                    return Ok(scan.finish());
+                }
+                let read = async |(shard, ask)| (shard, read_on(shard, ask).await);
+                for (shard, page) in join_all(asks.into_iter().map(read)).await {
+                    scan.take(shard, page?);
+                }
+            }
+        }
         let mut answer = Page::default();
         for index in range::first_tablet(&command, tablets)..tablets.count() {
             let Some(part) = range::part(&command, tablets, index, &answer) else { break };
-            let page = read_on(tablets.shards[index], part).await?;
+            let page = read_on(tablets.shards()[index], part).await?;
             range::append(&mut answer, page);
             if answer.resume.is_some() {
                 break;

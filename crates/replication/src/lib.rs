@@ -26,6 +26,7 @@ pub mod plan;
 pub mod range;
 pub mod rate;
 pub mod row_ttl;
+pub mod scan;
 mod sizes;
 mod virtual_read;
 

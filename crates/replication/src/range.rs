@@ -133,7 +133,7 @@ mod tests {
     fn any_token() -> impl Strategy<Value = Token> {
         prop_oneof![
             any::<i64>().prop_map(|token| Token(token.max(i64::MIN + 1))),
-            (0usize..8).prop_map(|index| TabletMap::tablets(8, 3).last_tokens[index]),
+            (0usize..8).prop_map(|index| TabletMap::tablets(8, 3).last_tokens()[index]),
         ]
     }
 

@@ -32,6 +32,8 @@ fn boot_config(sync: SyncMode) -> BootConfig {
             listen_address: address,
             broadcast_address: address,
             rpc_address: address,
+            listen_port: 7000,
+            rpc_port: Some(9042),
             num_tokens: 1,
             initial_tokens: Vec::new(),
         },

@@ -2,7 +2,7 @@
 //! section 11).
 
 use crate::statistics::collector::Large;
-use model::{ColumnKind, TableSchema, Uuid};
+use model::{ColumnKind, RingShare, TableSchema, Uuid};
 use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
 
@@ -40,6 +40,10 @@ mod tag {
     pub(super) const LARGE_RECORDS: u32 = 13;
 }
 
+/// The extension attribute that names the part of a ring that all partitions of the file are of, as
+/// [`RingShare`] prints it.
+pub const SHARE: &str = "nereid.share";
+
 /// The parts that are written and read; other tags are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
@@ -65,7 +69,7 @@ pub struct Metadata {
     pub digests: Vec<(u32, u32)>,
     /// Token ranges of the shard that wrote the file, as read.
     pub sharding: Vec<ShardingRange>,
-    /// Names and values, as read: this project writes none.
+    /// Names and values: this project writes [`SHARE`].
     pub extensions: Vec<(String, String)>,
     /// Of the program that wrote it, as read: this project writes none.
     pub build_id: String,
@@ -132,6 +136,14 @@ impl Metadata {
             part(tag::SHARDING, &|out| put_sharding(first, last, out));
         }
         part(tag::FEATURES, &|out| out.put_u64(self.features));
+        if !self.extensions.is_empty() {
+            part(tag::EXTENSIONS, &|out| {
+                out.put_u32(self.extensions.len() as u32);
+                for text in self.extensions.iter().flat_map(|(name, value)| [name, value]) {
+                    out.put_u32_bytes(text.as_bytes());
+                }
+            });
+        }
         if let Some(id) = self.run_id {
             part(tag::RUN_ID, &|out| out.put(id.as_bytes()));
         }
@@ -250,6 +262,12 @@ impl Metadata {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The part of a ring that all partitions are of, where the writer said so.
+    pub fn share(&self) -> Option<RingShare> {
+        let (_, value) = self.extensions.iter().find(|(name, _)| name == SHARE)?;
+        RingShare::parse(value)
     }
 
     /// The digest of a component, where it is known.

@@ -367,7 +367,7 @@ async fn write(
     }
     prepare_dir(shard, table).await.map_err(ReadError::Io)?;
     let data_write = table.dirty.writing.acquire(1).await;
-    let mut parts = Parts { shard, table, memtable, writers: Vec::new() };
+    let mut parts = Parts { shard, table, tablet, memtable, writers: Vec::new() };
     if let Err(error) = parts.copy().await {
         // What is left is garbage that the next start removes.
         parts.abort().await;
@@ -385,6 +385,7 @@ struct Parts<'f> {
     shard: &'f Shard,
     table: &'f Table,
     memtable: &'f Rc<Memtable>,
+    tablet: &'f Tablet,
     writers: Vec<(Descriptor, sstable::Writer)>,
 }
 
@@ -434,6 +435,7 @@ impl Parts<'_> {
         let mut options = options.map_err(|what| ReadError::Overloaded(what.to_string()))?;
         options.host_id = Some(self.shard.config.host_id);
         options.estimated_partitions = self.memtable.partition_count() as u64;
+        options.share = self.tablet.share;
         let generation = sstable::Generation::generate();
         let descriptor = Descriptor { version: options.version, generation };
         let (dir, class) = (&self.table.dir, IoClass::Flush);

@@ -43,6 +43,7 @@ mod read;
 mod replay;
 mod shard;
 mod shard_reads;
+mod share;
 mod snapshot;
 mod storage;
 mod table;

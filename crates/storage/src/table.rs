@@ -12,8 +12,10 @@ use crate::dirty::Dirty;
 use crate::large_data::{Known, Watch};
 use crate::memtable::{Memtable, Partition};
 use crate::mirror;
+use crate::share::Held;
 use crate::truncation::Truncation;
-use model::{ClusteringOrder, DecoratedKey, TableId, TableSchema, TabletMap, Token};
+use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, TabletMap, Token};
+use reader::Source;
 use runtime::sync::Semaphore;
 use runtime::time::Instant;
 use sstable::Descriptor;
@@ -109,11 +111,14 @@ impl Through {
     }
 }
 
-/// The part of a table's ring that one tablet covers.
+/// The part of a table's ring that one tablet covers, or that a shard has of a ring without
+/// tablets.
 pub(crate) struct Tablet {
     pub(crate) index: usize,
     /// After the first token, up to and including the second.
     pub(crate) range: (Token, Token),
+    /// Of the tokens in its range it has these alone; `None`: all.
+    pub(crate) share: Option<RingShare>,
     pub(crate) active: RefCell<Rc<Memtable>>,
     /// Oldest first.
     pub(crate) sealed: RefCell<Vec<Rc<Memtable>>>,
@@ -143,12 +148,13 @@ impl Table {
         (data_dir, shard): (&Path, u16),
     ) -> Table {
         let order = Rc::new(schema.order.clone());
-        let mine = (0..map.count()).filter(|index| map.shards[*index] == shard);
+        let mine = (0..map.count()).filter(|index| map.shards()[*index] == shard);
         let tablet = |index| {
-            let range = map.range(index);
+            let place = (index, map.range(index), map.share(index));
+            let range = place.1;
             let memtable = Rc::new(Memtable::counted(order.clone(), dirty.clone()));
             let cache = cache.map(|cache| cache.open(order.clone(), range));
-            Rc::new(Tablet::new(index, range, &order, memtable, cache))
+            Rc::new(Tablet::new(place, &order, memtable, cache))
         };
         let tablets = mine.map(tablet);
         let tablets = tablets.collect();
@@ -298,8 +304,7 @@ impl Table {
 
 impl Tablet {
     fn new(
-        index: usize,
-        range: (Token, Token),
+        (index, range, share): (usize, (Token, Token), Option<RingShare>),
         order: &Rc<ClusteringOrder>,
         active: Rc<Memtable>,
         cache: Option<Rc<TabletCache>>,
@@ -313,6 +318,7 @@ impl Tablet {
             look: Look::default(),
             index,
             range,
+            share,
             active: RefCell::new(active),
             sealed: RefCell::default(),
             sstables: RefCell::default(),
@@ -341,14 +347,23 @@ impl Tablet {
     /// Whether an SSTable may have partitions of this tablet.
     pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
-        table.first_key().token <= last && (after < table.last_key().token || after == Token::MIN)
+        let (first, until) = (table.first_key().token, table.last_key().token);
+        let meets = first <= last && (after < until || after == Token::MIN);
+        meets && self.share.is_none_or(|share| Held::of(table, share) != Held::Nothing)
     }
 
     /// Whether all partitions of an SSTable are of this tablet.
     pub(crate) fn holds_all_of(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
         let inside = |token: Token| (after < token || after == Token::MIN) && token <= last;
-        inside(table.first_key().token) && inside(table.last_key().token)
+        inside(table.first_key().token)
+            && inside(table.last_key().token)
+            && self.share.is_none_or(|share| Held::of(table, share) == Held::All)
+    }
+
+    /// What a source of an SSTable yields of this tablet, within its range.
+    pub(crate) fn part_of(&self, table: &sstable::Table, all: Box<dyn Source>) -> Box<dyn Source> {
+        Held::part_of(self.share, table, all)
     }
 
     /// Takes `memtable` out of those that are being flushed; whether it was there.

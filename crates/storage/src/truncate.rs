@@ -44,6 +44,8 @@ impl Shard {
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
             tablets: table.tablets.iter().map(|tablet| tablet.range).collect(),
+            // A ring is one tablet here.
+            share: table.tablets.first().and_then(|tablet| tablet.share),
             sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
         };
         prepare_dir(self, &table).await?;

@@ -8,6 +8,7 @@
 //! before <segment> <offset>
 //! old <base>
 //! tablet <after token> <last token>     one line each
+//! share <shard> of <shards>, <n> ignored bits    where the shard has only a part of those tokens
 //! sstable <name of its Data file>       one line each
 //! ```
 //! Gone are the SSTables, and of the partitions in these tablets: log entries of the writing shard
@@ -16,7 +17,7 @@
 
 use crate::commitlog::{ReplayPosition, SegmentId};
 use crate::error::StorageError;
-use model::Token;
+use model::{RingShare, Token};
 use runtime::io::fs;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ pub(crate) struct Truncation {
     pub(crate) old_base_max: u64,
     /// The tablets of the writing shard: after the first token, up to the second.
     pub(crate) tablets: Vec<(Token, Token)>,
+    /// What of the tokens in these the writing shard had, unless all.
+    pub(crate) share: Option<RingShare>,
     pub(crate) sstables: Vec<String>,
 }
 
@@ -40,7 +43,8 @@ impl Truncation {
     pub(crate) fn covers(&self, position: ReplayPosition, token: Token) -> bool {
         let segment = position.segment;
         let inside = |(after, last): &(Token, Token)| *after < token && token <= *last;
-        if !self.tablets.iter().any(inside) {
+        let shared_out = self.share.is_some_and(|share| !share.holds(token));
+        if shared_out || !self.tablets.iter().any(inside) {
             return false;
         }
         segment.base() <= self.old_base_max
@@ -55,6 +59,9 @@ impl Truncation {
         for (after, last) in &self.tablets {
             let _ = writeln!(out, "tablet {} {}", after.0, last.0);
         }
+        if let Some(share) = self.share {
+            let _ = writeln!(out, "share {share}");
+        }
         for name in &self.sstables {
             let _ = writeln!(out, "sstable {name}");
         }
@@ -67,7 +74,7 @@ impl Truncation {
         let covers = |(after, last): &(Token, Token)| {
             later.tablets.iter().any(|(from, until)| from <= after && last <= until)
         };
-        self.tablets.iter().all(covers)
+        (later.share.is_none() || later.share == self.share) && self.tablets.iter().all(covers)
     }
 
     /// The records of a file.
@@ -91,16 +98,20 @@ impl Truncation {
         let segment = SegmentId(segment.parse().ok()?);
         let before = ReplayPosition { segment, offset: offset.parse().ok()? };
         let old_base_max = lines.next()?.strip_prefix("old ")?.parse().ok()?;
-        let (mut tablets, mut sstables) = (Vec::new(), Vec::new());
+        let (mut tablets, mut share, mut sstables) = (Vec::new(), None, Vec::new());
         for line in lines {
             if let Some(name) = line.strip_prefix("sstable ") {
                 sstables.push(name.to_string());
                 continue;
             }
+            if let Some(text) = line.strip_prefix("share ") {
+                share = Some(RingShare::parse(text)?);
+                continue;
+            }
             let (after, last) = line.strip_prefix("tablet ")?.split_once(' ')?;
             tablets.push((Token(after.parse().ok()?), Token(last.parse().ok()?)));
         }
-        Some(Truncation { at_micros, before, old_base_max, tablets, sstables })
+        Some(Truncation { at_micros, before, old_base_max, tablets, share, sstables })
     }
 }
 
@@ -137,6 +148,7 @@ pub(crate) async fn load(dir: &Path) -> Result<Vec<Truncation>, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Sharder;
 
     fn sample() -> Truncation {
         Truncation {
@@ -144,6 +156,7 @@ mod tests {
             before: ReplayPosition { segment: SegmentId::new(2, 50), offset: 4096 },
             old_base_max: 40,
             tablets: vec![(Token::MIN, Token(-7)), (Token(5), Token(9))],
+            share: None,
             sstables: vec!["me-1-big-Data.db".into(), "me-2-big-Data.db".into()],
         }
     }
@@ -154,7 +167,8 @@ mod tests {
         for cut in ["", "nereid-truncation 2\n", "nereid-truncation 1\nat x\n"] {
             assert_eq!(Truncation::parse_all(cut), None);
         }
-        let other = Truncation { at_micros: 9, ..sample() };
+        let share = Some(RingShare { sharder: Sharder::of_node(3), shard: 1 });
+        let other = Truncation { at_micros: 9, share, ..sample() };
         let both = sample().print() + &other.print();
         assert_eq!(Truncation::parse_all(&both), Some(vec![sample(), other]));
     }
@@ -173,6 +187,21 @@ mod tests {
         check(&[(0, 9)], &[(0, 4)], false);
         check(&[(0, 4), (20, 30)], &[(0, 9)], false);
         check(&[], &[(0, 4)], true);
+    }
+
+    #[test]
+    fn a_share_is_covered_alone() {
+        let of = |shards, shard| {
+            let share = Some(RingShare { sharder: Sharder::of_node(shards), shard });
+            Truncation { tablets: vec![(Token::MIN, Token::MAX)], share, ..sample() }
+        };
+        let position = ReplayPosition { segment: SegmentId::new(0, 40), offset: 9 };
+        let token = Token(1 << 40);
+        let owner = Sharder::of_node(2).shard_of(token);
+        assert!(of(2, owner).covers(position, token) && !of(2, 1 - owner).covers(position, token));
+        assert!(of(2, 0).is_within(&of(2, 0)) && !of(2, 0).is_within(&of(2, 1)));
+        let all = Truncation { share: None, ..of(2, 0) };
+        assert!(of(2, 0).is_within(&all) && !all.is_within(&of(2, 0)));
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use crate::cache::TabletCache;
 use crate::cache::source::{Below, CacheSource, CacheView, FreshSource};
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
+use crate::share::Held;
 use crate::table::Tablet;
-use model::{ClusteringOrder, DecoratedKey, TableSchema};
+use model::{ClusteringOrder, DecoratedKey, RingShare, TableSchema};
 use mutation::RingBound;
 use reader::{PartitionScope, Slice, Source};
 use sstable::{Access, Lookup, Scope};
@@ -31,6 +32,8 @@ pub(crate) struct View {
 pub(crate) struct SsTables {
     schema: Rc<TableSchema>,
     all: Rc<Vec<Rc<sstable::Table>>>,
+    /// What the tablet has of its range.
+    share: Option<RingShare>,
     access: Access,
     /// How many were opened for single partitions.
     opened: Cell<u64>,
@@ -47,6 +50,7 @@ impl View {
         let sstables = SsTables {
             schema: schema.clone(),
             all: tablet.sstables.borrow().clone(),
+            share: tablet.share,
             access,
             opened: Cell::new(0),
         };
@@ -166,7 +170,8 @@ impl SsTables {
     ) {
         for table in self.all.iter().filter(|table| meets(table, start, end)) {
             let scope = Scope::Range { start: start.clone(), end: end.clone() };
-            all.push(Box::new(table.read(scope, slice.clone(), self.access.clone())));
+            let whole = Box::new(table.read(scope, slice.clone(), self.access.clone()));
+            all.push(Held::part_of(self.share, table, whole));
         }
     }
 

@@ -84,7 +84,7 @@ async fn of_endpoint(door: &Rc<Door>, call: &Call) -> Answered {
 /// node.
 fn ends(cluster: &Cluster, of: Option<&TableEntry>) -> Vec<Token> {
     match of {
-        Some(entry) => entry.tablets.last_tokens.clone(),
+        Some(entry) => entry.tablets.last_tokens().to_vec(),
         None => {
             let mut tokens = cluster.node().tokens.clone();
             tokens.sort();

@@ -287,14 +287,16 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
 
 /// The stored tablet map of a table; `None` when it has none.
 fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletMap>> {
-    let mut map = TabletMap { last_tokens: Vec::new(), shards: Vec::new() };
+    let (mut last_tokens, mut shards) = (Vec::new(), Vec::new());
     for row in stored.of("tablets", id.as_bytes(), "") {
-        map.last_tokens.push(Token(row.bigint("last_token")?));
-        map.shards.push(row.shard()?);
+        last_tokens.push(Token(row.bigint("last_token")?));
+        shards.push(row.shard()?);
     }
-    match map.last_tokens.last() {
+    match last_tokens.last() {
         None => Ok(None),
-        Some(last) if *last == Token::MAX && map.last_tokens.is_sorted() => Ok(Some(map)),
+        Some(last) if *last == Token::MAX && last_tokens.is_sorted() => {
+            Ok(Some(TabletMap::new(last_tokens, shards)))
+        }
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");
             Err(damaged("tablets", what))

@@ -279,7 +279,7 @@ impl<'s> Writer<'s> {
             ("table_name", text(&table.name)),
             ("tablet_count", int(tablets.count() as i32)),
         ]);
-        for (last, shard) in tablets.last_tokens.iter().zip(&tablets.shards) {
+        for (last, shard) in tablets.last_tokens().iter().zip(tablets.shards()) {
             let cells = vec![("replicas", replicas(self.owner.host_id, *shard))];
             partition.row(&[&last.0.to_be_bytes()], cells);
         }

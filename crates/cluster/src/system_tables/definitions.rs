@@ -46,7 +46,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          cql_version text; data_center text; gossip_generation int; host_id uuid; \
          listen_address inet; native_protocol_version text; partitioner text; rack text; \
          release_version text; rpc_address inet; schema_version uuid; supported_features text; \
-         tokens set<text>; truncated_at map<uuid,blob>",
+         tokens set<text>; truncated_at map<uuid,blob>; broadcast_port int; listen_port int; \
+         rpc_port int",
     ),
     core("scylla_local", "key text p; value text"),
     core(
@@ -67,6 +68,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "peer inet p; data_center text; host_id uuid; preferred_ip inet; rack text; \
          release_version text; rpc_address inet; schema_version uuid; supported_features text; \
          tokens set<text>",
+    ),
+    // As drivers ask servers from release 4 on.
+    computed(
+        "peers_v2",
+        "peer inet p; peer_port int c; data_center text; host_id uuid; native_address inet; \
+         native_port int; preferred_ip inet; preferred_port int; rack text; \
+         release_version text; schema_version uuid; tokens set<text>",
     ),
     stored(
         "truncated",

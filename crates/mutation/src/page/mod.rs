@@ -27,7 +27,7 @@ mod view;
 
 pub use view::{
     PageColumn, PageColumns, PageLayout, PagePartition, PagePartitions, PageRow, PageRows,
-    PageView, Times,
+    PageView, ROWS_HEADER_BYTES, Times,
 };
 
 use crate::range::{ClusteringPosition, ClusteringRange, Direction, earlier, later};

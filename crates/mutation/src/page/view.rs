@@ -122,6 +122,12 @@ pub struct PagePartitions<'a> {
     cursor: Cursor<'a>,
     layout: PageLayout<'a>,
 }
+impl PagePartitions<'_> {
+    /// Where in the page the next one begins.
+    pub fn offset(&self) -> usize {
+        self.cursor.offset()
+    }
+}
 impl<'a> Iterator for PagePartitions<'a> {
     type Item = PagePartition<'a>;
     fn next(&mut self) -> Option<PagePartition<'a>> {
@@ -131,6 +137,9 @@ impl<'a> Iterator for PagePartitions<'a> {
         read_partition(&mut self.cursor, self.layout).ok()
     }
 }
+
+/// The bytes before the rows of a partition: how many they are, and how many bytes.
+pub const ROWS_HEADER_BYTES: usize = 8;
 
 /// One partition of a page. No rows: it yields one row, of which only the static columns are not
 /// null.
@@ -152,6 +161,11 @@ impl<'a> PagePartition<'a> {
     pub fn statics(&self) -> Option<PageColumns<'a>> {
         self.statics.clone()
     }
+    /// The bytes of its rows, which end it. Before them are the [`ROWS_HEADER_BYTES`] with their
+    /// number and length.
+    pub fn rows_bytes(&self) -> &'a [u8] {
+        self.rows
+    }
     /// How many rows stand here.
     pub fn row_count(&self) -> usize {
         self.row_count as usize
@@ -169,6 +183,12 @@ pub struct PageRows<'a> {
     cursor: Cursor<'a>,
     left: u32,
     forms: &'a [(ColumnId, ColumnForm)],
+}
+impl PageRows<'_> {
+    /// Where among the bytes of all rows the next one begins.
+    pub fn offset(&self) -> usize {
+        self.cursor.offset()
+    }
 }
 impl<'a> Iterator for PageRows<'a> {
     type Item = PageRow<'a>;

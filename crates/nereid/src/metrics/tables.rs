@@ -88,7 +88,7 @@ impl Row {
         let id = table.schema.id;
         let stats = storage.table_stats(id).unwrap_or_default();
         let shard = runtime::shard_id();
-        let tablets = table.tablets.shards.iter().filter(|owner| **owner == shard).count();
+        let tablets = table.tablets.shards().iter().filter(|owner| **owner == shard).count();
         Row {
             keyspace: table.schema.keyspace.clone(),
             name: table.schema.name.clone(),

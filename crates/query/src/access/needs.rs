@@ -56,7 +56,7 @@ fn parts(schema: &Schema, resource: &Resource) -> Vec<Resource> {
 fn of_read(table: &TableSchema) -> Option<Need> {
     let for_all = match table.keyspace.as_str() {
         "system_schema" | "system_virtual_schema" => true,
-        "system" => matches!(table.name.as_str(), "local" | "peers" | "one_row"),
+        "system" => matches!(table.name.as_str(), "local" | "peers" | "peers_v2" | "one_row"),
         _ => false,
     };
     let resource = || Resource::table(&table.keyspace, &table.name);

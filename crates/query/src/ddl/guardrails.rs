@@ -39,7 +39,11 @@ pub(crate) struct Rules {
 /// What is not recommended, and by which rule.
 type Warning = (Guardrail, String);
 
-/// Limits of a number; negative ones are none.
+/// The nodes that hold copies: this one.
+const NODES: i64 = 1;
+
+/// Limits of a number; negative ones are none. Where many copies are warned of, 0 is the number of
+/// nodes.
 #[derive(Clone, Copy, Debug)]
 struct Threshold {
     warn: i64,
@@ -119,7 +123,30 @@ impl Rules {
                 ),
             ));
         }
+        if matches!(strategy, "SimpleStrategy" | "NetworkTopologyStrategy")
+            && let Some(text) = self.unreachable_copies(replication)
+        {
+            // One warning about a keyspace, where its strategy is warned of.
+            match warnings.last_mut() {
+                Some((Guardrail::StrategyWarned, said)) => *said = format!("{said} {text}"),
+                _ => warnings.push((Guardrail::CopiesAboveWarned, text)),
+            }
+        }
         Ok(warnings)
+    }
+
+    /// What is said of more copies than there are nodes.
+    fn unreachable_copies(&self, replication: &[(String, String)]) -> Option<String> {
+        let centers = replication.iter().filter(|(name, _)| name != "class");
+        let mut centers = centers.map(|(center, text)| (center, super::keyspace::copies(text)));
+        let (center, copies) = centers.find(|(_, copies)| NODES < *copies)?;
+        (self.copies_max.warn == 0).then(|| {
+            format!(
+                "Replication factor {center}={copies} is more than the number of nodes ({NODES}): \
+                 requests at consistency levels that need more than {NODES} replica, such as \
+                 QUORUM, are refused."
+            )
+        })
     }
 
     /// The same of the number of copies in a data center.
@@ -154,7 +181,7 @@ impl Rules {
             let limit = format!("{name}_fail_threshold={fail}");
             return forbidden(Guardrail::CopiesAboveRefused, "higher", limit);
         }
-        if 0 <= warn && warn < copies {
+        if 0 < warn && warn < copies {
             let limit = format!("{name}_warn_threshold={warn}");
             warnings.push(warning(Guardrail::CopiesAboveWarned, "higher", limit));
         }
@@ -326,6 +353,17 @@ mod tests {
             }
         };
         let network = "org.apache.cassandra.locator.NetworkTopologyStrategy";
+        let said = |class: &str, copies: &str| {
+            let given = [("class", class), ("dc", copies)];
+            let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let found = rules().check_replication("ks", &given).expect("it is allowed");
+            found.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(said(network, "1"), Vec::<String>::new());
+        assert!(matches!(&said(network, "3")[..], [one] if one.contains("dc=3 is more than")));
+        assert!(matches!(&said("SimpleStrategy", "3")[..], [one] if one.contains("QUORUM")
+            && one.contains("replication_strategy_warn_list")));
+        assert_eq!(said("LocalStrategy", "3"), Vec::<String>::new());
         check(network, "0", Ok(&[]));
         check(network, "1", Err("dc=1 is forbidden"));
         check(network, "2", Ok(&["minimum_replication_factor_warn_threshold=3"]));

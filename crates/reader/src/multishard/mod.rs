@@ -1,5 +1,5 @@
 //! The partitions of a table over all shards of a node, as one stream: a reader per shard, each
-//! visited when its tablets' turn comes.
+//! visited when its tablets' turn comes, or the pieces that it has of a ring without tablets.
 //!
 //! Between two visits a reader is at rest: its shard may take its memory away, and makes it again
 //! from its place at the next one. So a visit should bring just what is needed: the consumer's
@@ -83,7 +83,7 @@ const VISIT_BYTES_MIN: usize = 4 << 10;
 pub struct MultishardSource {
     map: Rc<TabletMap>,
     end: RingBound,
-    /// The tablet at hand; after the last one, the end.
+    /// The tablet at hand, or the piece of a ring; after the last one, the end.
     tablet: usize,
     shards: Vec<ShardState>,
     options: MultishardOptions,
@@ -162,7 +162,7 @@ impl MultishardSource {
         readers: Vec<Box<dyn ShardReader>>,
         options: MultishardOptions,
     ) -> MultishardSource {
-        let served = map.shards.iter().all(|shard| (*shard as usize) < readers.len());
+        let served = map.shards().iter().all(|shard| (*shard as usize) < readers.len());
         assert!(served, "*one-owner*: a shard without a reader");
         let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
         let shard = |reader| ShardState {
@@ -173,7 +173,7 @@ impl MultishardSource {
             drained: false,
         };
         let shards = readers.into_iter().map(shard).collect();
-        let tablet = map.tablet_of(start.token);
+        let tablet = map.stretch_of(start.token);
         MultishardSource {
             map,
             end,
@@ -187,22 +187,22 @@ impl MultishardSource {
     }
 
     fn owner(&self) -> usize {
-        self.map.shards[self.tablet] as usize
+        self.map.stretch_shard(self.tablet) as usize
     }
 
     /// Whether the tablet at hand is in range.
     fn in_range(&self) -> bool {
-        if self.map.count() <= self.tablet {
+        if self.map.stretches() <= self.tablet {
             return false;
         }
-        let (after, _) = self.map.range(self.tablet);
+        let (after, _) = self.map.stretch_range(self.tablet);
         self.tablet == 0 || after < self.end.token
     }
 
     /// Yields what is buffered.
     fn run(&mut self, budget: &mut Budget, out: &mut Vec<Fragment>) -> Step {
         while self.in_range() {
-            let (_, last) = self.map.range(self.tablet);
+            let (_, last) = self.map.stretch_range(self.tablet);
             let owner = self.owner();
             let shard = &mut self.shards[owner];
             if self.inside {
@@ -242,12 +242,12 @@ impl MultishardSource {
     /// is still to come: all of it, or its part where the batch spans tablets of several shards.
     fn share(&self, asked: usize, left: usize) -> usize {
         let tablets = asked.div_ceil(self.tablet_bytes_mean.max(1)).max(1);
-        let last = self.tablet.saturating_add(tablets).min(self.map.count());
-        let in_range = |index: &usize| self.map.range(*index).0 < self.end.token;
+        let last = self.tablet.saturating_add(tablets).min(self.map.stretches());
+        let in_range = |index: &usize| self.map.stretch_range(*index).0 < self.end.token;
         let mut sharing = vec![false; self.shards.len()];
         let mut count = 0;
         for index in (self.tablet..last).take_while(in_range) {
-            let shard = self.map.shards[index] as usize;
+            let shard = self.map.stretch_shard(index) as usize;
             count += !std::mem::replace(&mut sharing[shard], true) as usize;
             if count == self.shards.len() {
                 break;
@@ -258,9 +258,10 @@ impl MultishardSource {
 
     /// The shard of the next tablet in range that is another one's and has to be visited.
     fn next_hungry(&self, owner: usize) -> Option<usize> {
-        let tablets = self.tablet + 1..self.map.count();
-        let in_range = |index: &usize| self.map.range(*index).0 < self.end.token;
-        let mut shards = tablets.take_while(in_range).map(|index| self.map.shards[index] as usize);
+        let tablets = self.tablet + 1..self.map.stretches();
+        let in_range = |index: &usize| self.map.stretch_range(*index).0 < self.end.token;
+        let mut shards =
+            tablets.take_while(in_range).map(|index| self.map.stretch_shard(index) as usize);
         let next = shards.find(|shard| *shard != owner)?;
         self.shards[next].is_hungry().then_some(next)
     }
@@ -335,7 +336,7 @@ impl Source for MultishardSource {
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
         self.inside = false;
-        self.tablet = self.map.tablet_of(start.token);
+        self.tablet = self.map.stretch_of(start.token);
         self.end = end.clone();
         for shard in &mut self.shards {
             shard.place.forward_partitions(start, end);

@@ -8,7 +8,7 @@ use crate::mx::header::SerializationHeader;
 use crate::mx::index_writer::{IndexWriter, WrittenIndex};
 use crate::mx::layout::NO_DELETION_TIME;
 use crate::mx::writer::{Sealed, WriterOptions};
-use crate::scylla::{Metadata, features, schema_part};
+use crate::scylla::{Metadata, SHARE, features, schema_part};
 use crate::statistics::cardinality::Cardinality;
 use crate::statistics::{Collector, CommitlogPosition, PARTITIONER, Statistics, Stats};
 use crate::store::output::write_whole;
@@ -180,6 +180,7 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         tokens: Some((written.first.token.0, written.last.token.0)),
         features: features::ALL,
         run_id: options.run_id.or(identifier),
+        extensions: share_of(options),
         large_data: vec![
             (1, stats.large_partition.into()),
             (2, stats.large_row.into()),
@@ -196,4 +197,9 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         large_records: stats.large_records(),
         ..Metadata::default()
     }
+}
+
+/// The extension attribute of a file with one part of a ring.
+fn share_of(options: &WriterOptions) -> Vec<(String, String)> {
+    options.share.map(|share| (SHARE.to_string(), share.to_string())).into_iter().collect()
 }

@@ -19,7 +19,7 @@ use crate::statistics::cardinality::Cardinality;
 use crate::statistics::{Collector, CommitlogPosition, LargeLimits};
 use crate::store::{self, Component, Descriptor, Generation, Version};
 use model::key::clustering_components;
-use model::{DecoratedKey, TableSchema, Uuid, token};
+use model::{DecoratedKey, RingShare, TableSchema, Uuid, token};
 use mutation::{Fragment, RowView, Tombstone};
 use runtime::io::{IoClass, IoError};
 use runtime::task::yield_if_needed;
@@ -60,6 +60,8 @@ pub struct WriterOptions {
     pub origin: String,
     /// Shared by the files of a run.
     pub run_id: Option<Uuid>,
+    /// The part of a ring that all partitions are of, where that is more than a range.
+    pub share: Option<RingShare>,
     /// The commitlog that it covers.
     pub commitlog: Option<(CommitlogPosition, CommitlogPosition)>,
     /// Of leveled compaction.
@@ -106,6 +108,7 @@ impl WriterOptions {
             host_id: None,
             origin: origin.to_string(),
             run_id: None,
+            share: None,
             commitlog: None,
             level: 0,
             repaired_at: 0,

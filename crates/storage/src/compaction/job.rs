@@ -59,8 +59,8 @@ pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<
     if job.why == Why::Expired && !is_still_expired(shard, job) {
         return Ok(());
     }
-    let range = (job.why == Why::Reshard).then_some(job.tablet.range);
-    let listed = shard.compactions.begin(table, job.kind(), &job.inputs, range);
+    let part = (job.why == Why::Reshard).then_some(&*job.tablet);
+    let listed = shard.compactions.begin(table, job.kind(), &job.inputs, part);
     let mut merge = Merge {
         shard,
         job,
@@ -279,7 +279,8 @@ fn source_of(job: &Job, counts: &Rc<MergeCounts>) -> Box<dyn Source> {
     let sources = job.inputs.iter().map(|input| {
         let scope = sstable::Scope::Range { start: start.clone(), end: end.clone() };
         let access = Access::bypass(job.class());
-        Box::new(input.read_checked(scope, Slice::full(), access)) as Box<dyn Source>
+        let all = Box::new(input.read_checked(scope, Slice::full(), access));
+        job.tablet.part_of(input, all)
     });
     let sources = sources.collect();
     reader::merge_counted(job.table.schema(), Direction::Forward, sources, counts)

@@ -79,6 +79,8 @@ impl<'j> Outputs<'j> {
         options.estimated_partitions = self.partitions;
         options.level = self.job.level;
         options.run_id = Some(self.run_id);
+        // Inputs with more than the tablet's part are read without the rest (`Tablet::part_of`).
+        options.share = self.job.tablet.share;
         (self.adjust)(&mut options);
         let (generation, class) = (Generation::generate(), self.job.class());
         let descriptor = Descriptor { version: options.version, generation };

@@ -2,10 +2,10 @@
 
 use super::history::{CompactedSstable, FinishedCompaction};
 use super::pace::{PaceStats, Pacer};
-use super::reshard::part_of;
+use super::reshard::part_of_tablet;
 use super::room::{Room, part_until};
 use super::weights::Weights;
-use crate::table::Table;
+use crate::table::{Table, Tablet};
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::PurgeCounts;
 use reader::ReadError;
@@ -302,25 +302,24 @@ impl Default for Compactions {
 }
 
 impl Compactions {
-    /// Lists a merge of what its inputs have in this range, after its first token, up to its
-    /// second; `None`: of all.
+    /// Lists a merge of what its inputs have of this tablet; `None`: of all.
     pub(super) fn begin(
         &self,
         table: &Table,
         kind: CompactionKind,
         inputs: &[Rc<sstable::Table>],
-        range: Option<(Token, Token)>,
+        tablet: Option<&Tablet>,
     ) -> Listed<'_> {
         let schema = table.schema();
         let tokens = |one: &Rc<sstable::Table>| (one.first_key().token, one.last_key().token);
         let bytes = |one: &Rc<sstable::Table>, of: fn(&Rc<sstable::Table>) -> u64| {
-            of(one) as f64 * range.map_or(1.0, |range| part_of(tokens(one), range))
+            of(one) as f64 * tablet.map_or(1.0, |tablet| part_of_tablet(tokens(one), tablet))
         };
         let sum = |of: fn(&Rc<sstable::Table>) -> u64| {
             inputs.iter().map(|one| bytes(one, of)).sum::<f64>().round() as u64
         };
         let extents = inputs.iter().map(|one| Extent {
-            tokens: clipped(tokens(one), range),
+            tokens: clipped(tokens(one), tablet.map(|tablet| tablet.range)),
             data_bytes: bytes(one, |one| one.data_bytes()),
         });
         let begun = RunningCompaction {

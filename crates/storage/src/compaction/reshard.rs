@@ -48,11 +48,17 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Which part of the tokens from the first to the last lies in a range: after its first token, up
 /// to its second.
-pub(super) fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64 {
+fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64 {
     let start = (after.0 as i128 + 1).max(first.0 as i128);
     let end = (until.0 as i128).min(last.0 as i128);
     let all = last.0 as i128 - first.0 as i128 + 1;
     (end - start + 1).max(0) as f64 / all.max(1) as f64
+}
+
+/// Which part of the tokens from the first to the last a tablet has, about.
+pub(super) fn part_of_tablet(tokens: (Token, Token), tablet: &Tablet) -> f64 {
+    let shards = tablet.share.map_or(1, |share| share.sharder.shards());
+    part_of(tokens, tablet.range) / f64::from(shards)
 }
 
 /// The job of a tablet that writes its own part of this SSTable.
@@ -62,7 +68,7 @@ pub(super) fn job_of((table, tablet): (&Rc<Table>, &Rc<Tablet>), one: &Rc<sstabl
     let wanted = policy::Job { files: vec![0], why: Why::Reshard, level, bytes_max };
     let mut job = Job::of((table, tablet), std::slice::from_ref(one), &wanted);
     job.run = one.scylla().run_id;
-    job.part = part_of((one.first_key().token, one.last_key().token), tablet.range);
+    job.part = part_of_tablet((one.first_key().token, one.last_key().token), tablet);
     job
 }
 

@@ -159,7 +159,7 @@ async fn read_all(
     batch_bytes: usize,
     how: MultishardOptions,
 ) -> Figures {
-    let parts = TabletMap::static_map(READERS);
+    let parts = TabletMap::tablets(READERS.into(), READERS);
     let evictions = || shards.iter().map(|one| one.semaphore.counters().permit_based_evictions);
     let (before, evicted, start) =
         (stats(IoClass::Streaming), evictions().sum::<u64>(), Instant::now());

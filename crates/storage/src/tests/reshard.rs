@@ -435,10 +435,13 @@ fn plain() -> TableSchema {
 }
 
 async fn open_plain() {
+    open_mapped(TabletMap::static_map(runtime::shard_count())).await;
+}
+
+async fn open_mapped(map: TabletMap) {
     let (memtable_bytes_max, commitlog_bytes_max) = (8 << 20, 4 << 20);
     let config = Config { memtable_bytes_max, commitlog_bytes_max, ..config() };
     let storage = Storage::open(config).await.unwrap();
-    let map = TabletMap::static_map(runtime::shard_count());
     storage.add_table(Rc::new(plain()), map, Log::Data).await.unwrap();
 }
 
@@ -505,6 +508,52 @@ fn each_shard_writes_its_part_and_the_whole_goes() {
 }
 
 #[test]
+fn a_ring_of_one_range_per_shard_is_divided_anew() {
+    let mut world = World::new(Options::new(8));
+    assert_eq!(world.add_node(2), NODE);
+    for shard in [1, 0] {
+        world.block_on(NODE, shard, open_mapped(TabletMap::tablets(2, 2)));
+    }
+    world.block_on(NODE, 0, async {
+        storage().replay(Log::Data).await.unwrap();
+        // Some are in SSTables, the others only in the log, of shards that are not theirs any more.
+        for (partitions, is_flushed) in [(0..20, true), (20..30, false)] {
+            on_all_shards(move || async move {
+                for partition in partitions {
+                    if mine().tablet_of(Token::of(&key(partition))).is_some() {
+                        let write = write(&plain(), partition, 1, 1, &VALUE);
+                        storage().apply_durably(write).await.unwrap();
+                    }
+                }
+                if is_flushed {
+                    storage().flush(mine().id).await.unwrap();
+                }
+            })
+            .await;
+        }
+        assert_eq!(present().await, 30);
+    });
+    world.crash(NODE);
+    for shard in [1, 0] {
+        world.block_on(NODE, shard, open_plain());
+    }
+    world.block_on(NODE, 0, async {
+        assert_eq!(shared_on_all().await, 4);
+        storage().replay(Log::Data).await.unwrap();
+        assert_eq!(present().await, 30);
+        until(|| async { shared_on_all().await == 0 }).await;
+        assert_eq!(present().await, 30);
+        let own = on_all_shards(|| async {
+            let table = mine();
+            let share = table.tablets[0].share.expect("a ring of two shards");
+            storage().flush(table.id).await.unwrap();
+            table.sstables().iter().all(|one| one.scylla().share() == Some(share))
+        });
+        assert_eq!(own.await, [true, true]);
+    });
+}
+
+#[test]
 fn who_asks_for_parts_need_not_wait_until_shards_come_to_them() {
     let mut world = shared_by_two(6);
     for shard in [1, 0] {
@@ -559,8 +608,9 @@ fn what_is_damaged_stays_until_it_is_put_aside() {
     let value = content.windows(50).position(|bytes| bytes == [0x5a; 50]).unwrap();
     // In what lies first, which is of shard 0.
     world.disk(NODE).corrupt(data, value as u64 + 20, 0x01);
+    // In a ring without tablets each shard would read all of it, and find the damage.
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_plain());
+        world.block_on(NODE, shard, open_mapped(TabletMap::tablets(2, 2)));
     }
     let name = data.rsplit('/').next().unwrap().to_string();
     world.block_on(NODE, 0, async move {

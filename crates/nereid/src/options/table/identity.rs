@@ -48,10 +48,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("view_hints_directory", "", "Folder of hints of views; view_hints in workdir").idle(),
     text("saved_caches_directory", "", "Folder of saved caches").idle(),
     class("endpoint_snitch", "SimpleSnitch", SNITCHES, "How a node knows its rack").idle(),
-    tree("seed_provider", "Nodes to ask for the others: class_name and parameters with seeds")
-        .idle(),
+    tree("seed_provider", "class_name and parameters with seeds: addresses of this node alone"),
     list("seed_provider_class_name", "", "seed_provider's class_name, on the command line").idle(),
-    list("seed_provider_parameters", "", "Its parameters, such as seeds=10.0.0.1,10.0.0.2").idle(),
+    list("seed_provider_parameters", "", "Its parameters, such as seeds=10.0.0.1"),
     number("num_tokens", "1", "Token ranges of the node in keyspaces without tablets"),
     text("initial_token", "", "Its tokens, by commas").idle(),
     class(
@@ -74,8 +73,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         .idle(),
     number("shutdown_announce_in_ms", "2000", "Milliseconds between saying so and ending").idle(),
     number("skip_wait_for_gossip_to_settle", "-1", "Whether to wait for news of all nodes").idle(),
-    number("murmur3_partitioner_ignore_msb_bits", "0", "Bits of tokens without part in sharding")
-        .idle(),
+    number(
+        "murmur3_partitioner_ignore_msb_bits",
+        "12",
+        "Leading bits of tokens that do not choose the shard; 12 is the only value",
+    ),
     flag("developer_mode", "false", "Skip the checks of the environment").idle(),
     flag("maintenance_mode", "false", "Serve CQL on the maintenance socket only"),
     words("experimental_features", "", FEATURES, "Experimental features to enable"),

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("rpc_interface", "", "Interface to serve CQL on, in place of rpc_address").idle(),
     flag("rpc_interface_prefer_ipv6", "false", "Its IPv6 address").idle(),
     text("broadcast_rpc_address", "", "Address announced to clients; default: rpc_address"),
-    port("storage_port", "7000", "Port for other nodes").idle(),
+    port("storage_port", "7000", "Port for other nodes, announced in system.local"),
     port("ssl_storage_port", "7001", "Port for other nodes, encrypted").idle(),
     port("native_transport_port", "9042", "CQL port; 0: any free port, empty: disabled"),
     port("native_transport_port_ssl", "", "CQL port with TLS, in addition to the plain one"),

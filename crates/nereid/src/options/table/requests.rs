@@ -145,14 +145,14 @@ pub(super) const LIMITS: &[OptionRow] = &[
     .live(),
     number(
         "minimum_replication_factor_warn_threshold",
-        "3",
+        "-1",
         "Warn of keyspaces with fewer replicas; -1: off",
     )
     .live(),
     number(
         "maximum_replication_factor_warn_threshold",
-        "-1",
-        "Warn of keyspaces with more replicas; -1: off",
+        "0",
+        "Warn of keyspaces with more replicas; 0: the number of nodes, -1: off",
     )
     .live(),
     number(

@@ -5,7 +5,7 @@ use super::options::{Operation, Options};
 use crate::perf::cql::{self, Statement};
 use crate::perf::load::{Workers, Workload};
 use cluster::Cluster;
-use model::Token;
+use model::{Sharder, Token};
 use query::{CqlError, Value};
 use replication::Consistency;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
         cql::execute(&text).await?;
     }
     let (statement, role) = (statement(options), options.role.clone());
-    let (shards, partitions) = (runtime::shard_count() as u32, options.partitions);
+    let (shards, partitions) = (runtime::shard_count(), options.partitions);
     let (plan, single_key) = (options.plan.clone(), options.single_key);
     let consistency = options.consistency;
     let any_key = options.tablets.is_some() || !options.shard_aware;
@@ -69,8 +69,8 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     made.into_iter().collect()
 }
 
-fn owner(number: u64, shards: u32) -> u16 {
-    Token::of(&number.to_be_bytes()).slot_of(shards) as u16
+fn owner(number: u64, shards: u16) -> u16 {
+    Sharder::of_node(shards).shard_of(Token::of(&number.to_be_bytes()))
 }
 
 fn schema(options: &Options) -> Vec<String> {

@@ -204,8 +204,8 @@ mod tests {
             &disk,
             &[" option authenticator: AllowAllAuthenticator lets in whoever reaches rpc_address"],
         );
-        let idle = said(&idle(&values("storage_port: 7\nnum_tokens: 3\n")));
-        assert_eq!(idle, ["1:1: option storage_port: no effect in this version"]);
+        let idle = said(&idle(&values("ssl_storage_port: 7\nnum_tokens: 3\n")));
+        assert_eq!(idle, ["1:1: option ssl_storage_port: no effect in this version"]);
     }
 
     #[test]
