@@ -67,7 +67,7 @@ class Writer:
     def write_create(self, s):
         keys = [(n, k.cql()) for n, k in s["keys"]]
         keys += [(n, k.cql()) for n, k, _ in s["clustering"]]
-        rest = [(n, "counter" if counter else k.cql() + (" static" if static else ""))
+        rest = [(n, ("counter" if counter else k.cql()) + (" static" if static else ""))
                 for n, k, static, counter in s["columns"]]
         inner = ", ".join(f"{n} {t}" for n, t in keys + rest)
         partition = ", ".join(n for n, _ in s["keys"])
