@@ -30,9 +30,11 @@ WRONG = [
     ("DELETE FROM {ks}.{t}", "Syntax"), ("DELETE {k} FROM {ks}.{t} WHERE {k} = {v}", "Invalid"),
     ("DELETE FROM {ks}.{t} WHERE {k} > {v}", "Invalid"),
     ("SELECT * FROM {ks}.{t} LIMIT 0", "Invalid"), ("SELECT * FROM {ks}.{t} LIMIT 'a'", "Syntax"),
-    ("SELECT * FROM {ks}.{t} ORDER BY {k}", "Invalid"), ("SELECT {k}, {k}, FROM {ks}.{t}", "Syntax"),
+    ("SELECT * FROM {ks}.{t} ORDER BY {k}", "Invalid"),
+    ("SELECT {k}, {k}, FROM {ks}.{t}", "Syntax"),
     ("SELECT * FROM {ks}.{t} WHERE nope = 1 ALLOW FILTERING", "Invalid"),
-    ("SELECT nope({k}) FROM {ks}.{t}", "Invalid"), ("SELECT * FROM {ks}.{t} GROUP BY nope", "Invalid"),
+    ("SELECT nope({k}) FROM {ks}.{t}", "Invalid"),
+    ("SELECT * FROM {ks}.{t} GROUP BY nope", "Invalid"),
     ("SELECT writetime({k}) FROM {ks}.{t}", "Invalid"),
     ("ALTER TABLE {ks}.{t} DROP nope", "Invalid"), ("ALTER TABLE {ks}.{t} DROP {k}", "Invalid"),
     ("ALTER TABLE {ks}.{t} ADD {k} int", "Invalid"), ("ALTER TABLE {ks}.{t} ADD x nope", "Invalid"),
@@ -40,9 +42,11 @@ WRONG = [
     ("BEGIN BATCH APPLY", "Syntax"), ("BEGIN BATCH SELECT * FROM {ks}.{t}; APPLY BATCH", "Syntax"),
     ("CREATE TABLE {ks}.{t} (a int PRIMARY KEY)", "Exists"),
     ("CREATE TABLE {ks}.x (a int, a int, PRIMARY KEY (a))", "Invalid"),
-    ("CREATE TABLE {ks}.x (a int)", "Invalid"), ("CREATE TABLE {ks}.x (a duration PRIMARY KEY)", "Invalid"),
+    ("CREATE TABLE {ks}.x (a int)", "Invalid"),
+    ("CREATE TABLE {ks}.x (a duration PRIMARY KEY)", "Invalid"),
     ("TRUNCATE {ks}.nope", "Invalid"), ("DROP TABLE {ks}.nope", "Invalid"),
-    ("INSERT INTO {ks}.{t} JSON '{{'", "Invalid"), ("INSERT INTO {ks}.{t} JSON '{{\"nope\": 1}}'", "Invalid"),
+    ("INSERT INTO {ks}.{t} JSON '{{'", "Invalid"),
+    ("INSERT INTO {ks}.{t} JSON '{{\"nope\": 1}}'", "Invalid"),
 ]
 
 
@@ -63,7 +67,8 @@ class Generator:
     def history(self, count):
         """The user types, and `count` statements after those that make the tables."""
         for number in range(self.dice.randrange(3)):
-            parts = tuple(draw_type(self.dice, 1, self.types) for _ in range(self.dice.choice([1, 2, 3])))
+            parts = tuple(draw_type(self.dice, 1, self.types)
+                          for _ in range(self.dice.choice([1, 2, 3])))
             self.types.append(Fields(parts, f"u{number}", [f"f{i}" for i in range(len(parts))]))
         found = [self.create(f"t{n}", n == 1) for n in range(2)]
         while len(found) < count:
@@ -81,10 +86,12 @@ class Generator:
         dice = self.dice
         kind = lambda: draw_type(dice, 1, self.types, key=True)
         keys = [(f"p{i}", kind()) for i in range(dice.choice([1, 1, 1, 2, 3]))]
-        clustering = [(f"c{i}", kind(), self.chance(0.4)) for i in range(dice.choice([0, 1, 1, 2, 2, 3]))]
+        clustering = [(f"c{i}", kind(), self.chance(0.4))
+                      for i in range(dice.choice([0, 1, 1, 2, 2, 3]))]
         static = lambda: bool(clustering) and self.chance(0.25)
         if counter:
-            columns = [(f"n{i}", SCALARS["bigint"], static(), True) for i in range(dice.choice([1, 2]))]
+            columns = [(f"n{i}", SCALARS["bigint"], static(), True)
+                       for i in range(dice.choice([1, 2]))]
         else:
             columns = [(f"v{i}", draw_column_type(dice, self.types), static(), False)
                        for i in range(dice.randrange(1, 6))]
@@ -93,7 +100,8 @@ class Generator:
              "columns": columns, "bound": False}
         self.model.do_create(s)
         table = self.model.tables[name]
-        table.pool = {c: self.pool(c, 2 if c in table.keys else 4, len(keys) == 1 and c in table.keys)
+        table.pool = {c: self.pool(c, 2 if c in table.keys else 4,
+                                   len(keys) == 1 and c in table.keys)
                       for c in table.key_columns()}
         table.counter = counter
         return s
@@ -109,7 +117,7 @@ class Generator:
 
     def next(self):
         self.number += 1
-        table = self.dice.choice([t for n, t in self.model.tables.items()] + [self.model.tables["t0"]] * 2)
+        table = self.dice.choice([*self.model.tables.values()] + [self.model.tables["t0"]] * 2)
         kinds = [(self.insert, 20), (self.update, 20), (self.delete, 12), (self.batch, 8),
                  (self.select, 50), (self.conditional, 8), (self.wrong, 5), (self.schema, 3),
                  (self.node, 3), (self.waiting, 0.4)]
@@ -532,7 +540,8 @@ class Generator:
         s.pop("per_partition", None)
         wanted = [("count",)]
         for c in table.all_columns():
-            if c.type.parts == () and not c.counter and c.type.name != "duration" and self.chance(0.4):
+            ordered = c.type.parts == () and not c.counter and c.type.name != "duration"
+            if ordered and self.chance(0.4):
                 functions = ["min", "max", "count"]
                 if c.type.name in INTEGERS:
                     functions += ["sum", "sum"]

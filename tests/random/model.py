@@ -1,9 +1,9 @@
 """A naive model of what CQL means: cells with timestamps, deletions, merging, reading.
 
 Statements come as data (`statements.py` says how they look); `Model.apply` gives what a server must
-answer: `Rows`, `Done`, `Applied` or, raised, `Refused`. Nothing here is fast, nothing is shared with
-the server. What is written without a timestamp gets one from a count that is above all explicit
-ones, as the server's clock is.
+answer: `Rows`, `Done`, `Applied` or, raised, `Refused`. Nothing here is fast, nothing is shared
+with the server. What is written without a timestamp gets one from a count that is above
+all explicit ones, as the server's clock is.
 
 Merge rules: a cell loses to a deletion of its own or a later timestamp. Of two cells the later one
 wins; of one timestamp a dead one, then one that expires, then the one that expires later, then the
@@ -399,7 +399,8 @@ class Model:
         if column in reader.table.key_columns():
             return reader.key(column)
         if column.static and reader.values is not None:
-            return Reader(reader.table, reader.partition, None, reader.partition.static).value(column)
+            partition = reader.partition
+            return Reader(reader.table, partition, None, partition.static).value(column)
         return reader.value(column)
 
     def reader_of(self, table, s):

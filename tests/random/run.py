@@ -165,7 +165,8 @@ class Cassandra(Target):
 
 def agrees(cell, wanted):
     if isinstance(wanted, Near):
-        return cell is not None and wanted.low <= int.from_bytes(cell, "big", signed=True) <= wanted.high
+        number = None if cell is None else int.from_bytes(cell, "big", signed=True)
+        return number is not None and wanted.low <= number <= wanted.high
     return cell == wanted
 
 
@@ -203,8 +204,11 @@ def compare_applied(expected, names, rows):
 
 
 def show(rows):
-    return "\n".join("  " + " | ".join("null" if c is None else repr(c) if isinstance(c, Near)
-                                       else "0x" + c.hex() for c in row) for row in rows) or "  none"
+    def text(cell):
+        if cell is None or isinstance(cell, Near):
+            return "null" if cell is None else repr(cell)
+        return "0x" + cell.hex()
+    return "\n".join("  " + " | ".join(map(text, row)) for row in rows) or "  none"
 
 
 class History:
@@ -358,7 +362,7 @@ def start_node():
 def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, help="how long; without it --count says when to end")
+    parser.add_argument("--seconds", type=float, help="how long; 60 unless --count is given")
     parser.add_argument("--seed", type=int, default=None, help="the first history")
     parser.add_argument("--count", type=int, help="so many histories")
     parser.add_argument("--statements", type=int, default=STATEMENTS, help="of a history")

@@ -49,10 +49,11 @@ def smaller(s):
         found = s.get(name) or []
         for at in range(len(found)):
             if 1 < len(found) and s["kind"] in ("create", "update", "delete", "insert", "select"):
-                if name in ("where", "values") and s["kind"] != "select" and is_key(found[at]):
+                if s.get("json") or name in ("where", "values") and (
+                        s["kind"] != "select" and is_key(found[at])):
                     continue
                 yield dict(s, **{name: found[:at] + found[at + 1:]})
-    for name in ("ts", "ttl", "limit", "per_partition", "page", "order", "json"):
+    for name in ("ts", "ttl", "limit", "per_partition", "page", "order"):
         if s.get(name) is not None and not (name == "order" and s.get("reversed")):
             yield dict(s, **{name: None})
     if s.get("bound"):

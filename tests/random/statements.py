@@ -12,9 +12,10 @@ A statement is a dict with a `kind`:
   wait     until a TTL of a second is over
   node     action: flush, compact, restart, kill
 
-`bound`: values are sent beside the text. An operation of an UPDATE is ("set", column, value), ("add"
-or "prepend" or "remove", column, elements), ("element", column, path, value) or ("counter", column,
-delta). A condition is ("exists",), ("not exists",) or ("column", name, path, op, value).
+`bound`: values are sent beside the text. An operation of an UPDATE is ("set", column, value),
+("add" or "prepend" or "remove", column, elements), ("element", column, path, value) or
+("counter", column, delta). A condition is ("exists",), ("not exists",) or ("column", name, path, op,
+value).
 """
 import json
 
@@ -74,7 +75,8 @@ class Writer:
         order = ", ".join(f"{n} {'DESC' if d else 'ASC'}" for n, _, d in s["clustering"])
         clustering = "".join(f", {n}" for n, _, _ in s["clustering"])
         tail = f" WITH CLUSTERING ORDER BY ({order})" if order else ""
-        return f"CREATE TABLE {self.name(s)} ({inner}, PRIMARY KEY (({partition}){clustering})){tail}"
+        key = f"PRIMARY KEY (({partition}){clustering})"
+        return f"CREATE TABLE {self.name(s)} ({inner}, {key}){tail}"
 
     def write_add_column(self, s):
         static = " static" if s["static"] else ""

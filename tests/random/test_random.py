@@ -78,7 +78,7 @@ def first_wins(monkeypatch):
 
 
 def values_before_deletions(monkeypatch):
-    monkeypatch.setattr(semantics, "later", lambda a, b: a if b is None else b if a is None else max(
+    monkeypatch.setattr(semantics, "later", lambda a, b: a or b if a is None or b is None else max(
         a, b, key=lambda c: (c.ts, -c.rank)))
 
 
@@ -128,7 +128,8 @@ WANTED = """create add_column drop_column rename drop truncate options
 insert update delete batch select wrong wait node
 insert json NULL|insert json UNSET|insert ttl|insert ts|insert if|insert bound|insert text
 update ttl|update ts|update if|update where in|delete where in|delete ts|delete if
-delete rows|delete column|delete element|delete where (>|delete where (<=|delete where <|delete where >=
+delete rows|delete column|delete element
+delete where (>|delete where (<=|delete where <|delete where >=
 set set|set add|set prepend|set remove|set element|set counter
 batch type logged|batch type unlogged|batch type counter|batch form text|batch form request|batch ts
 batched insert if|batched update if|batched delete if|batched delete rows|batched update ts

@@ -160,7 +160,8 @@ SCALARS = {kind.name: kind for kind in [
     Scalar("float", FLOATS, lambda v: struct.pack(">f", v), float_literal, float_order(">f", 4), 4),
     Scalar("double", FLOATS + [0.1], lambda v: struct.pack(">d", v), float_literal,
            float_order(">d", 8), 8),
-    Scalar("decimal", [Decimal(t) for t in ("0", "1", "-1", "1.5", "-2.25", "100000000000000000.1")],
+    Scalar("decimal", [Decimal(t) for t in (
+        "0", "1", "-1", "1.5", "-2.25", "100000000000000000.1")],
            encode_decimal, str),
     Scalar("duration", [(0, 0, 0), (1, 2, 3), (-1, -2, -3), (0, 0, 10**15), (14, 0, 0)],
            encode_duration, duration_literal),
@@ -332,7 +333,8 @@ def draw_column_type(dice, udts):
             udt = dice.choice(udts)
             return Fields(udt.parts, udt.name, udt.fields, multi=True)
         if kind == "map":
-            return Collection("map", (draw_type(dice, 1, udts, True), draw_type(dice, 1, udts)), True)
+            parts = (draw_type(dice, 1, udts, True), draw_type(dice, 1, udts))
+            return Collection("map", parts, True)
         kind = "list" if kind == "udt" else kind
         return Collection(kind, (draw_type(dice, 1, udts, kind == "set"),), True)
     return draw_type(dice, 2, udts)
