@@ -2,9 +2,30 @@
 import json
 import re
 
+import pytest
 from conftest import wait_for
 from helpers import ask, cells, opened, run
+from node import Node
 from playwright.sync_api import expect
+
+
+@pytest.fixture(scope="module")
+def node():
+    """A node of their own: what others ask theirs would be in all lists."""
+    with Node() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def cql(node):
+    return node.connect()
+
+
+@pytest.fixture(scope="module")
+def keyspace(cql):
+    cql.execute("CREATE KEYSPACE tests WITH replication = "
+                "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+    return "tests"
 
 
 def rows_of(page):

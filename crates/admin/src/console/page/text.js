@@ -101,6 +101,20 @@ export function moment(millis) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock}`;
 }
 
+/// Replaces the children that differ, so that what is selected or has the focus stays.
+function renew(node, fresh) {
+  if (node.children.length !== fresh.length) {
+    node.replaceChildren(...fresh);
+    return;
+  }
+  fresh.forEach((one, at) => {
+    const old = node.children[at];
+    if (old.isEqualNode(one)) return;
+    if (one.tagName === "TBODY" && old.tagName === "TBODY") renew(old, [...one.children]);
+    else old.replaceWith(one);
+  });
+}
+
 /// Replaces what a table shows. Columns: { name, num, code, cell(row), head, key, kind }.
 export function table(node, columns, rows, empty, options) {
   const { caption, heads } = options || {};
@@ -112,11 +126,11 @@ export function table(node, columns, rows, empty, options) {
   if (!rows.length) {
     body.push(el("tr", {}, el("td", { colspan: columns.length, class: "empty" }, empty)));
   }
-  node.replaceChildren(
+  renew(node, [
     ...(caption ? [el("caption", {}, caption)] : []),
     el("thead", {}, el("tr", {}, ...head)),
     el("tbody", {}, ...body),
-  );
+  ]);
 }
 
 function cell(column, row, at) {
