@@ -238,6 +238,12 @@ async fn facts(files: &[PathBuf]) -> Result<Vec<FileFacts>, String> {
         if path != Path::new("-") {
             let found = runtime::io::fs::metadata(path).await;
             let found = found.map_err(|error| error.to_string())?;
+            if found.is_dir {
+                return Err(format!(
+                    "{}: a folder; how SSTables and snapshots are loaded is in docs/load.md",
+                    path.display()
+                ));
+            }
             (bytes, modified_micros) = (found.len, found.modified_micros);
         }
         all.push(FileFacts { path: path.clone(), bytes, modified_micros });

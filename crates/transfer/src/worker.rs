@@ -129,10 +129,11 @@ impl Worker {
             let record = Record { start: at, end: at + end.bytes, line };
             at += end.bytes_with_end;
             line += u64::from(end.lines);
-            if record.start == record.end {
+            let bytes = &tally.chunk.bytes[record.start..record.end];
+            let bytes = self.plan.records.content(bytes);
+            if bytes.is_empty() {
                 continue; // An empty line.
             }
-            let bytes = &tally.chunk.bytes[record.start..record.end];
             let encoded = match end.is_open {
                 true => Err(Bad { at: None, why: "a quoted field without its end".into() }),
                 false => self.plan.encode(bytes, &mut scratch),
@@ -214,7 +215,8 @@ impl Worker {
         let whole = batch.finish(self.plan.consistency, self.plan.timestamp);
         let rows = Rows { body: &whole, starts: &starts, end };
         // What the server refuses for what is in it is sent by halves.
-        let mut todo = vec![0..records.len()];
+        let mut todo = Vec::new();
+        todo.push(0..records.len());
         while let Some(range) = todo.pop() {
             match self.insist(&rows, range.clone(), shard).await {
                 Ok(warnings) => {
