@@ -1,5 +1,5 @@
-//! CSV and the values in it: any bytes are records, whose fields are within them; values are read or
-//! refused, and what is read is printed as text that gives the same again.
+//! CSV and the values in it: any bytes are records, whose fields are within them; values are read
+//! or refused, and what is read is printed as text that gives the same again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
