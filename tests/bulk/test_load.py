@@ -517,6 +517,19 @@ def test_memory_is_bounded(node, cql, table, tmp_path):
     assert peak(tmp_path / "wide.csv.gz") < 64
 
 
+def test_batches_are_below_what_servers_warn_of(node, cql, table, tmp_path):
+    """Of many columns, of few, and of one long text."""
+    many_columns = table("id int PRIMARY KEY, " + ", ".join(f"c{n} int" for n in range(60)))
+    short, long = table("id int PRIMARY KEY"), table("id int PRIMARY KEY, v text")
+    for name, line in ((many_columns, ",".join("7" for _ in range(60))), (short, None),
+                       (long, "x" * 3000)):
+        file = tmp_path / f"{name}.csv"
+        file.write_text("".join(f"{n},{line}\n" if line else f"{n}\n" for n in range(1500)))
+        assert "warns" not in tool("load", node, name, file, cwd=tmp_path)
+        assert count(cql, name) == 1500
+    assert "exceeding specified" not in node.log.read_text()
+
+
 def test_rows_of_a_snapshot(node, cql, table, tmp_path):
     """The way that the docs show."""
     names = [table(COLUMNS) for _ in range(2)]

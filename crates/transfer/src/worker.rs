@@ -165,7 +165,8 @@ impl Worker {
     ) {
         let Policy { by_shard, rows_max, bytes_max } = self.plan.policy;
         let place = if by_shard { shard as usize } else { 0 };
-        let weight = Policy::ROW_BYTES + scratch.values.len();
+        let values = usize::from(self.plan.markers()) * Policy::VALUE_BYTES;
+        let weight = Policy::ROW_BYTES + values + scratch.values.len();
         let is_full = open[place].as_ref().is_some_and(|batch| {
             let is_other = !by_shard && batch.key != scratch.key();
             is_other || bytes_max < batch.weight + weight || rows_max <= batch.batch.count()
