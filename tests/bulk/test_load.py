@@ -517,6 +517,36 @@ def test_memory_is_bounded(node, cql, table, tmp_path):
     assert peak(tmp_path / "wide.csv.gz") < 64
 
 
+def test_batches_are_below_what_servers_warn_of(node, cql, table, tmp_path):
+    """Of many columns, of few, and of one long text."""
+    many_columns = table("id int PRIMARY KEY, " + ", ".join(f"c{n} int" for n in range(60)))
+    short, long = table("id int PRIMARY KEY"), table("id int PRIMARY KEY, v text")
+    for name, line in ((many_columns, ",".join("7" for _ in range(60))), (short, None),
+                       (long, "x" * 3000)):
+        file = tmp_path / f"{name}.csv"
+        file.write_text("".join(f"{n},{line}\n" if line else f"{n}\n" for n in range(1500)))
+        assert "warns" not in tool("load", node, name, file, cwd=tmp_path)
+        assert count(cql, name) == 1500
+    assert "exceeding specified" not in node.log.read_text()
+
+
+def test_rows_of_a_snapshot(node, cql, table, tmp_path):
+    """The way that the docs show."""
+    names = [table(COLUMNS) for _ in range(2)]
+    tool("load", node, names[0], many(tmp_path / "t.csv", 500), cwd=tmp_path)
+    keyspace, name = names[0].split(".")
+    subprocess.run([NEREID, "nodetool", "-h", node.address, "snapshot", "-t", "one", keyspace],
+                   check=True, capture_output=True)
+    folder, = (node.workdir / "data" / "data" / keyspace).glob(f"{name}-*/snapshots/one")
+    query = [NEREID, "sstable", "query", "--output-format", "json", "-q",
+             f"SELECT * FROM scylla_sstable.{name}", folder]
+    with subprocess.Popen(query, stdout=subprocess.PIPE) as rows_of:
+        load = [NEREID, "load", "--host", node.address, names[1], "-", "--format", "json"]
+        subprocess.run(load, stdin=rows_of.stdout, check=True, cwd=tmp_path, timeout=100)
+    whole(cql, names[1], 500)
+    assert "docs/load.md" in tool("load", node, names[1], folder, cwd=tmp_path, code=1)
+
+
 def test_what_is_wrong_is_said(node, table, tmp_path):
     name = table("id int PRIMARY KEY, a int")
     file = tmp_path / "t.csv"

@@ -18,7 +18,7 @@ pub struct Dialect {
     /// Stands before a character that is meant as it is; `None` where it is the quote.
     pub escape: Option<u8>,
     /// Bytes that mean something outside of quotes.
-    special: [bool; 256],
+    special: Box<[bool; 256]>,
 }
 
 /// The end of a record.
@@ -68,7 +68,7 @@ impl Dialect {
     /// An escape that is the quote itself stands for none: a quote is written twice then.
     pub fn new(delimiter: u8, quote: Option<u8>, escape: Option<u8>) -> Dialect {
         let escape = escape.filter(|escape| Some(*escape) != quote);
-        let mut special = [false; 256];
+        let mut special = Box::new([false; 256]);
         special[usize::from(b'\n')] = true;
         special[usize::from(delimiter)] = true;
         if let Some(escape) = escape {

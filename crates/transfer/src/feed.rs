@@ -30,6 +30,17 @@ pub(crate) enum Records {
 }
 
 impl Records {
+    /// What of a record is read: of JSON, the object without what makes an array of the lines.
+    pub(crate) fn content<'a>(&self, record: &'a [u8]) -> &'a [u8] {
+        if *self != Records::Json {
+            return record;
+        }
+        let text = record.trim_ascii();
+        let text = text.strip_prefix(b"[").unwrap_or(text);
+        let text = text.strip_suffix(b"]").unwrap_or(text).trim_ascii();
+        text.strip_suffix(b",").unwrap_or(text).trim_ascii()
+    }
+
     /// The record at the start of `bytes`, if its end is there.
     pub(crate) fn end(&self, bytes: &[u8], is_last: bool) -> Option<End> {
         match self {
@@ -334,5 +345,129 @@ impl Feed {
             Position { file: self.at.file + 1, records: self.at.records, ..Position::default() };
         self.at = next;
         self.is_ended = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Files in a simulation, and what is read of them.
+    struct Case {
+        files: Vec<Vec<u8>>,
+        has_header: bool,
+        skip: u64,
+        records_max: Option<u64>,
+    }
+
+    impl Case {
+        fn new(files: &[&[u8]]) -> Case {
+            let files = files.iter().map(|bytes| bytes.to_vec()).collect();
+            Case { files, has_header: false, skip: 0, records_max: None }
+        }
+
+        /// The chunks from a position on.
+        fn read(&self, from: Position) -> Result<Vec<Chunk>, String> {
+            let files: Vec<PathBuf> =
+                (0..self.files.len()).map(|index| PathBuf::from(format!("/f{index}"))).collect();
+            let contents = self.files.clone();
+            let wanted = Wanted {
+                files: files.clone(),
+                records: Records::Csv(Dialect::new(b',', Some(b'"'), Some(b'\\'))),
+                has_header: self.has_header,
+                types: Vec::new(),
+                skip: self.skip,
+                records_max: self.records_max,
+            };
+            runtime::sim::test(1, move || async move {
+                for (path, bytes) in files.iter().zip(&contents) {
+                    let written = runtime::io::fs::write_file_atomic(path, bytes).await;
+                    written.expect("a file of the simulation");
+                }
+                let mut feed = Feed::new(wanted, from);
+                let mut chunks = Vec::new();
+                while let Some(chunk) = feed.next().await? {
+                    chunks.push(chunk);
+                }
+                Ok(chunks)
+            })
+        }
+
+        fn texts(&self) -> Vec<String> {
+            let chunks = self.read(Position::default()).expect("it is read");
+            chunks.iter().map(|chunk| String::from_utf8_lossy(&chunk.bytes).into_owned()).collect()
+        }
+    }
+
+    /// About four chunks of records, some of which have line ends in them.
+    fn large() -> Vec<u8> {
+        let record = |number: u64| format!("{number},\"{}\n\"\n", "x".repeat(number as usize % 90));
+        (0..20_000).map(record).collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn chunks_are_whole_records() {
+        let bytes = large();
+        let chunks = Case::new(&[&bytes]).read(Position::default()).expect("it is read");
+        assert!(3 < chunks.len(), "{} chunks", chunks.len());
+        assert!(chunks.iter().all(|chunk| chunk.bytes.ends_with(b"\"\n")));
+        assert!(chunks.iter().all(|chunk| chunk.bytes.len() < 2 * CHUNK_BYTES));
+        let whole: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.clone()).collect();
+        assert!(whole == bytes, "other bytes than those of the file");
+        let last = chunks.last().expect("a last chunk");
+        assert_eq!((last.end.records, last.end.lines, last.is_last), (20_000, 40_000, true));
+    }
+
+    /// *placed*: reading goes on behind every chunk.
+    #[test]
+    fn reading_goes_on_anywhere() {
+        let (bytes, more) = (large(), b"a,b\n".to_vec());
+        let case = Case::new(&[&bytes, &more]);
+        let chunks = case.read(Position::default()).expect("it is read");
+        let bytes_of = |chunks: &[Chunk]| chunks.iter().flat_map(|c| c.bytes.clone()).collect();
+        for (index, chunk) in chunks.iter().enumerate() {
+            // Where chunks are cut may differ; what is in them may not.
+            let rest = case.read(chunk.end).expect("it is read");
+            let (found, expected): (Vec<u8>, Vec<u8>) =
+                (bytes_of(&rest), bytes_of(&chunks[index + 1..]));
+            assert!(found == expected, "after chunk {index}");
+            let last = rest.last().unwrap_or(chunk);
+            assert_eq!(last.end, chunks[chunks.len() - 1].end, "after chunk {index}");
+        }
+    }
+
+    #[test]
+    fn headers_and_parts() {
+        let two: [&[u8]; 2] = [b"\xef\xbb\xbfh\n1\n2\n", b"h\n3\n4"];
+        let case = Case { has_header: true, ..Case::new(&two) };
+        let refused = case.read(Position::default()).expect("a mark of UTF-8 is no header's");
+        assert_eq!(refused.len(), 2);
+        assert_eq!(case.texts(), ["1\n2\n", "3\n4"]);
+        let case = Case { skip: 1, records_max: Some(2), ..case };
+        assert_eq!(case.texts(), ["2\n", "3\n"]);
+        let case = Case { has_header: true, ..Case::new(&[b"h\n1\n", b"other\n2\n"]) };
+        let said = case.read(Position::default()).expect_err("another header");
+        assert_eq!(said, "/f1:1: the header is not the one of the first file");
+        assert_eq!(Case::new(&[b""]).texts(), [""; 0]);
+        let case = Case { has_header: true, ..Case::new(&[b""]) };
+        assert_eq!(case.read(Position::default()), Err("/f0:1: the file has no header".into()));
+    }
+
+    #[test]
+    fn a_record_without_an_end_is_refused() {
+        let endless = [b"\"".to_vec(), vec![b'x'; RECORD_BYTES_MAX + CHUNK_BYTES]].concat();
+        let said = Case::new(&[&endless]).read(Position::default()).expect_err("a refusal");
+        assert_eq!(said, "/f0:1: a record of more than 32 MiB");
+    }
+
+    #[test]
+    fn arrays_of_lines_are_objects() {
+        let content = |text: &'static str| {
+            std::str::from_utf8(Records::Json.content(text.as_bytes())).expect("text")
+        };
+        assert_eq!(content("[{\"a\": [1]},"), "{\"a\": [1]}");
+        assert_eq!(content(" {\"a\": 1} ]"), "{\"a\": 1}");
+        assert_eq!([content("["), content("]"), content(" , ")], ["", "", ""]);
     }
 }

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// Chunks that a shard has at hand.
 const CHUNKS_PER_SHARD: usize = 4;
+/// Warnings of the server that are shown; it may have one for each batch.
+const WARNINGS_MAX: u64 = 5;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the first record of a file names its fields.
@@ -238,6 +240,12 @@ async fn facts(files: &[PathBuf]) -> Result<Vec<FileFacts>, String> {
         if path != Path::new("-") {
             let found = runtime::io::fs::metadata(path).await;
             let found = found.map_err(|error| error.to_string())?;
+            if found.is_dir {
+                return Err(format!(
+                    "{}: a folder; how SSTables and snapshots are loaded is in docs/load.md",
+                    path.display()
+                ));
+            }
             (bytes, modified_micros) = (found.len, found.modified_micros);
         }
         all.push(FileFacts { path: path.clone(), bytes, modified_micros });
@@ -287,6 +295,7 @@ struct Run {
     rows: Cell<u64>,
     errors: Cell<u64>,
     errors_max: u64,
+    warnings: Cell<u64>,
     bad: RefCell<Option<BadFile>>,
     checkpoint: PathBuf,
     is_dry: bool,
@@ -314,6 +323,7 @@ impl Run {
             rows: Cell::new(start.rows),
             errors: Cell::new(start.errors),
             errors_max: load.errors_max,
+            warnings: Cell::new(0),
             bad: RefCell::new(Some(BadFile::new(load.bad.clone(), header, start.bad_bytes))),
             checkpoint: load.checkpoint.clone(),
             is_dry: load.limits.is_dry,
@@ -388,6 +398,9 @@ impl Run {
             self.rows.set(self.rows.get() + report.rows);
             self.errors.set(self.errors.get() + report.bad.len() as u64);
             for warning in &report.warnings {
+                if WARNINGS_MAX <= self.warnings.replace(self.warnings.get() + 1) {
+                    break;
+                }
                 self.progress.borrow().say(&format!("the server warns: {warning}"));
             }
             let bad = self.bad.borrow_mut().take();

@@ -41,8 +41,10 @@ impl Policy {
         Policy { rows_max: rows_max.unwrap_or(policy.rows_max), ..policy }
     }
 
-    /// What a row counts beside its values.
+    /// What a row counts beside its values, and what a value counts beside its bytes: about what
+    /// the server adds to them.
     pub(crate) const ROW_BYTES: usize = 256;
+    pub(crate) const VALUE_BYTES: usize = 12;
 }
 
 /// A statement, before it is prepared.

@@ -129,10 +129,11 @@ impl Worker {
             let record = Record { start: at, end: at + end.bytes, line };
             at += end.bytes_with_end;
             line += u64::from(end.lines);
-            if record.start == record.end {
+            let bytes = &tally.chunk.bytes[record.start..record.end];
+            let bytes = self.plan.records.content(bytes);
+            if bytes.is_empty() {
                 continue; // An empty line.
             }
-            let bytes = &tally.chunk.bytes[record.start..record.end];
             let encoded = match end.is_open {
                 true => Err(Bad { at: None, why: "a quoted field without its end".into() }),
                 false => self.plan.encode(bytes, &mut scratch),
@@ -164,7 +165,8 @@ impl Worker {
     ) {
         let Policy { by_shard, rows_max, bytes_max } = self.plan.policy;
         let place = if by_shard { shard as usize } else { 0 };
-        let weight = Policy::ROW_BYTES + scratch.values.len();
+        let values = usize::from(self.plan.markers()) * Policy::VALUE_BYTES;
+        let weight = Policy::ROW_BYTES + values + scratch.values.len();
         let is_full = open[place].as_ref().is_some_and(|batch| {
             let is_other = !by_shard && batch.key != scratch.key();
             is_other || bytes_max < batch.weight + weight || rows_max <= batch.batch.count()
@@ -214,7 +216,8 @@ impl Worker {
         let whole = batch.finish(self.plan.consistency, self.plan.timestamp);
         let rows = Rows { body: &whole, starts: &starts, end };
         // What the server refuses for what is in it is sent by halves.
-        let mut todo = vec![0..records.len()];
+        let mut todo = Vec::new();
+        todo.push(0..records.len());
         while let Some(range) = todo.pop() {
             match self.insist(&rows, range.clone(), shard).await {
                 Ok(warnings) => {
