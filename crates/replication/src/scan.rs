@@ -73,11 +73,14 @@ struct Head {
     row_count: u64,
     /// Rows of it that were answered before those in the page.
     rows_before: u64,
+    /// Whether the page resumed in it.
+    goes_on: bool,
 }
 
 struct Last {
-    key: Vec<u8>,
-    /// Where its rows are announced in the answer.
+    /// Where it begins in the answer.
+    at: usize,
+    /// Where its rows are announced there.
     header_at: usize,
 }
 
@@ -168,9 +171,15 @@ impl Scan {
     /// Behind the partition that was taken last.
     fn behind_last(&self) -> Option<Resume> {
         match &self.last {
-            Some(last) => Some(done(&last.key)),
+            Some(last) => self.key_of(last).map(done),
             None => self.command.resume.clone(),
         }
+    }
+
+    fn key_of(&self, last: &Last) -> Option<&[u8]> {
+        let bytes = self.answer.bytes.get(last.at..)?;
+        let mut partitions = PageView::trusted(bytes, self.command.layout()).partitions();
+        partitions.next().map(|partition| partition.key())
     }
 
     fn is_full(&self) -> bool {
@@ -263,12 +272,30 @@ impl Scan {
 
     /// Moves the head of a stream into the answer, as much of it as the limits allow.
     fn take_partition(&mut self, shard: usize) {
-        let Scan { command, streams, answer, last, cut, .. } = self;
+        let Scan { command, streams, answer, last, .. } = self;
         let stream = &mut streams[shard];
         let Some(head) = stream.head.take() else { return };
         let bytes = &stream.page[head.bytes.clone()];
         let rows_left = command.row_limit - answer.row_count;
         let bytes_left = command.bytes_max - answer.bytes.len();
+        if head.goes_on || rows_left < head.row_count || bytes_left < bytes.len() {
+            return self.take_rows(shard, &head, (rows_left, bytes_left));
+        }
+        let at = answer.bytes.len();
+        let header_at = at + bytes.len() - head.rows_bytes - ROWS_HEADER_BYTES;
+        *last = Some(Last { at, header_at });
+        answer.bytes.extend_from_slice(bytes);
+        answer.row_count += head.row_count;
+        answer.partition_count += 1;
+        stream.read_head(head.bytes.end, command, None);
+    }
+
+    /// The same, of a partition that goes on, or of which only so many rows and bytes are taken.
+    fn take_rows(&mut self, shard: usize, head: &Head, (rows_left, bytes_left): (u64, usize)) {
+        let last_key = self.last.as_ref().and_then(|last| self.key_of(last)).map(<[u8]>::to_vec);
+        let Scan { command, streams, answer, last, cut, .. } = self;
+        let stream = &mut streams[shard];
+        let bytes = &stream.page[head.bytes.clone()];
         let mut partitions = PageView::trusted(bytes, command.layout()).partitions();
         let Some(partition) = partitions.next() else { return };
         let goes_on = 0 < head.rows_before;
@@ -282,11 +309,12 @@ impl Scan {
         answer.row_count += u64::from(part.rows.max(1));
         let header_at = bytes.len() - head.rows_bytes - ROWS_HEADER_BYTES;
         let rows = &partition.rows_bytes()[..part.bytes];
-        match last.as_mut().filter(|last| last.key == partition.key()) {
+        match last.as_ref().filter(|_| last_key.as_deref() == Some(partition.key())) {
             Some(last) => add_rows(&mut answer.bytes, last.header_at, part.rows, rows),
             None => {
-                let at = answer.bytes.len() + header_at;
-                *last = Some(Last { key: partition.key().to_vec(), header_at: at });
+                let begins_at = answer.bytes.len();
+                let at = begins_at + header_at;
+                *last = Some(Last { at: begins_at, header_at: at });
                 answer.bytes.extend_from_slice(&bytes[..header_at]);
                 answer.bytes.extend_from_slice(&[0; ROWS_HEADER_BYTES]);
                 add_rows(&mut answer.bytes, at, part.rows, rows);
@@ -355,6 +383,7 @@ impl Stream {
                 rows_bytes: partition.rows_bytes().len(),
                 row_count: (partition.row_count() as u64).max(1),
                 rows_before: if goes_on { self.rows_before } else { 0 },
+                goes_on,
             }
         });
         if self.head.is_none() {
