@@ -43,7 +43,7 @@ pub(crate) fn all(root: &Path) -> Vec<String> {
 
 /// A root that fits a screen.
 fn root_entries(root: &Path) -> Vec<String> {
-    const ENTRIES_MAX: usize = 15;
+    const ENTRIES_MAX: usize = 16;
     const WORK: &[&str] = &["target", "nereid-data"];
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let names: Vec<String> = entries

@@ -181,7 +181,6 @@ fn functions(sheet: &mut Sheet, processor: &Rc<Processor>) {
 pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
     let counts = server.admission_counters();
     let clients = server.clients().len() as u64;
-    let served = server.served();
     gauges(
         sheet,
         &[
@@ -226,13 +225,27 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
                 counts.requests_too_large,
             ),
             (
+                "transport_protocol_version_refusals",
+                "First messages in a protocol version that the node does not speak; drivers \
+                 negotiate the version by them.",
+                server.version_refusals(),
+            ),
+            (
                 "transport_connections_stuck",
                 "Connections ended because they held memory and did not move.",
                 counts.connections_stuck,
             ),
         ],
     );
-    for (group, kind, served) in served {
+    requests_by_kind(sheet, server);
+    for (code, count) in server.errors() {
+        let labels = &[("type", error_type(code))];
+        sheet.counter("transport_cql_errors_total", "Errors answered, by type.", labels, count);
+    }
+}
+
+fn requests_by_kind(sheet: &mut Sheet, server: &Rc<Server>) {
+    for (group, kind, served) in server.served() {
         let labels = &[("kind", kind), ("scheduling_group_name", group.as_str())];
         let help = "Requests answered, by kind.";
         sheet.counter("transport_cql_requests_count", help, labels, served.requests);
@@ -241,14 +254,6 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
         let help = "Bytes of answers, by the kind of the request.";
         sheet.counter("transport_cql_response_bytes", help, labels, served.response_bytes);
     }
-    for (code, count) in server.errors() {
-        let labels = &[("type", error_type(code))];
-        sheet.counter("transport_cql_errors_total", "Errors answered, by type.", labels, count);
-    }
-    let help = "First messages in a protocol version that the node does not speak; drivers \
-                negotiate the version by them.";
-    let refusals = server.version_refusals();
-    sheet.counter("transport_protocol_version_refusals", help, &[], refusals);
 }
 
 /// What an error's code is called.
