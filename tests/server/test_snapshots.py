@@ -197,9 +197,9 @@ def test_incremental_backups_are_made_while_they_are_wanted(node, cql):
 
 
 def test_options_without_effect_are_named_at_the_start():
-    with Node("--storage-port", "7777", "--auto-snapshot", "0",
+    with Node("--ssl-storage-port", "7777", "--auto-snapshot", "0",
               "--incremental-backups", "1") as node:
         said, = [line for line in node.log.read_text().splitlines() if "without effect" in line]
-        assert "storage_port" in said and "auto_snapshot" not in said and "workdir" not in said
+        assert "ssl_storage_port" in said and "auto_snapshot" not in said and "workdir" not in said
         assert "incremental_backups" not in said
         assert ask(node, "GET", "/storage_service/incremental_backups") == (200, True)
