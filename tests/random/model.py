@@ -462,6 +462,9 @@ class Model:
         row = table.row(partition, rest) if whole else None
         names = {c.name for c in table.key_columns()}
         values = [(n, v) for n, v in s["values"] if n not in names]
+        if s.get("json") == "NULL":
+            said = {n for n, _ in values}
+            values += [(n, None) for n in table.columns if n not in said]
         if not whole and not (values and all(table.find(n).static for n, _ in values)):
             raise Refused("Invalid", "a clustering column is missing")
         changes = []
