@@ -9,9 +9,6 @@ from collections import namedtuple
 Known = namedtuple("Known", "server words reason")
 
 REFUSALS = [
-    Known("nereid", r"value .* is not of type|cannot be passed as argument|is not a valid"
-          r"|Invalid (tuple|list|set|map|user type|vector) literal",
-          "A tuple of one element inside of another value is taken for a value in brackets."),
     Known("cassandra", r"Cannot mix IF (EXISTS|NOT EXISTS|conditions)",
           "Conditions that cannot hold together are refused there and do not apply here, as in "
           "ScyllaDB."),
