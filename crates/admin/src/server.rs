@@ -31,7 +31,7 @@ pub struct Config {
 /// What is served.
 pub enum Service {
     /// The REST API, and the console beside it, behind one guard.
-    Rest(Rest, Console, Guard),
+    Rest(Rest, Box<Console>, Guard),
     /// What the node counts. It changes nothing, whoever asks.
     Metrics(Metrics),
 }

@@ -270,7 +270,8 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
     let loggers = Rc::new(logging::Loggers::of(default, &levels)?);
     let door = admin::Door { cluster, version: version(), transport, loggers };
-    let service = admin::Service::Rest(admin::Rest::new(door), console, guard(&plan.values));
+    let service =
+        admin::Service::Rest(admin::Rest::new(door), Box::new(console), guard(&plan.values));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     let bound = server.bound();
     let name = plan.persona.name();
