@@ -58,8 +58,9 @@ def test_the_latency_of_a_keyspace_is_that_of_its_reads_and_writes(node):
     shown = stats(node, "ks")
     table = shown["tables"]["wide"]
     assert (shown["read_count"], shown["write_count"]) == (20, 500)
-    # The server's part of what the client waited for; rows of this number take some time.
-    assert 0.05 < shown["read_latency_ms"] < waited_ms
+    # The server's part of what the client waited for: so many rows take more than the 0.001 ms
+    # that were once shown for whatever was read, on any machine.
+    assert 0.01 < shown["read_latency_ms"] < waited_ms
     assert shown["read_latency_ms"] != pytest.approx(shown["write_latency_ms"], rel=0.05)
     for kind in ("read", "write"):
         local = float(table[f"local_{kind}_latency_ms"])

@@ -106,7 +106,10 @@ def test_sstables_are_written_again_one_by_one(node, cql):
     assert data_files(node, "s") == before, "nothing was wrong, and all is of the present format"
     for path, parameters in [(scrub, {"scrub_mode": "ABORT"}), (upgrade, {})]:
         assert ask(node, "GET", path, cf="s", **parameters) == (200, 0)
-        after = data_files(node, "s")
+        # A file is removed when the last of those that read it has let it go, soon after.
+        ends = time.monotonic() + 20
+        while set(after := data_files(node, "s")) & set(before) and time.monotonic() < ends:
+            time.sleep(0.05)
         assert len(after) == len(before) and not set(after) & set(before)
         before = after
     snapshots = ask(node, "GET", "/storage_service/snapshots")[1]

@@ -739,7 +739,7 @@ impl Connection {
             Request::Prepare { text, keyspace } => {
                 let place = (dialect, stream);
                 let bytes = self.prepare(place, text, keyspace, Some(&trace)).await?;
-                let traced = traced("PREPARE", "Preparing CQL3 query", text);
+                let traced = traced(query::trace::PREPARE, "Preparing CQL3 query", text);
                 processor.end_trace(&trace, traced, &query::Parameters::plain(Consistency::One));
                 Ok(bytes)
             }

@@ -83,10 +83,13 @@ struct Event {
     elapsed_micros: i32,
 }
 
+/// The command of a request that prepares a statement.
+pub const PREPARE: &str = "PREPARE";
+
 /// What a trace says of its request.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced<'a> {
-    /// `QUERY`, `EXECUTE` or `BATCH`.
+    /// `QUERY`, `EXECUTE`, `BATCH` or [`PREPARE`].
     pub command: &'static str,
     /// `Execute CQL3 query`
     pub request: &'static str,
@@ -179,7 +182,8 @@ impl Trace {
         traced: Traced<'_>,
         parameters: &Parameters<'_>,
     ) {
-        if processor.trace_rules().counts() {
+        // What is prepared is not executed.
+        if processor.trace_rules().counts() && traced.command != PREPARE {
             self.count(&traced);
         }
         if self.cause == Cause::Counted {
