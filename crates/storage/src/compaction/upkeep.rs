@@ -366,6 +366,8 @@ fn target_of(
     let mut options = options_of(shard, table, "scrub")?;
     options.estimated_partitions = one.partition_count();
     options.bases = one.statistics().header.bases;
+    // Partitions of one shard stay such: else what is written seems to be of all shards.
+    options.share = one.scylla().share();
     // What comes out in several pieces that share tokens is no run, and of no level.
     if mode != Mode::Segregate {
         (options.level, options.run_id) = (one.stats().level, one.scylla().run_id);
