@@ -37,6 +37,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -324,6 +325,25 @@ def sanitize():
     return total
 
 
+def mend_null_device():
+    """Puts the null device back where a file stands in its place: what one program throws away there
+    is the next one's standard input, and rustc compiles it."""
+    null = Path(os.devnull)
+    if null.is_char_device() or not null.parent.is_dir():
+        return
+    say(f"{null} is not a device: something replaced it by a file. Every program that reads it or "
+        "throws output away depends on it.")
+    fresh = null.with_name(f".null-{os.getpid()}")
+    try:
+        os.mknod(fresh, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        os.chmod(fresh, 0o666)
+        os.replace(fresh, null)
+    except OSError as error:
+        sys.exit(f"It cannot be put back ({error}). As root: "
+                 f"rm {null} && mknod -m 666 {null} c 1 3")
+    say("It was put back.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -344,6 +364,7 @@ def main():
         for suite in suites:
             say(f"{suite.name:12} {suite.lane:8} {suite.about}")
         return 0
+    mend_null_device()
     WORK.mkdir(exist_ok=True)
     if arguments.fuzz is not None:
         total = fuzz(arguments.fuzz, max(1, arguments.jobs))
