@@ -327,16 +327,16 @@ impl Cluster {
             (_, "") => None,
             (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
             _ => {
-                return Err("option auth_superuser_salted_password: not a hash by SHA-512 ($6$), \
-                            SHA-256 ($5$) or bcrypt ($2b$)"
+                return Err("option auth_superuser_salted_password: not a SHA-512 ($6$), SHA-256 \
+                            ($5$) or bcrypt ($2b$) hash"
                     .to_owned());
             }
         };
         if config.superuser.is_empty() {
             tracing::warn!(
                 target: "auth",
-                "role {DEFAULT_SUPERUSER} is a superuser with a password that everybody knows: \
-                 log in, create a superuser of your own and drop it, or name one by option \
+                "role {DEFAULT_SUPERUSER} is a superuser with the well-known default password: \
+                 log in, create your own superuser and drop {DEFAULT_SUPERUSER}, or set option \
                  auth_superuser_name"
             );
         }
@@ -376,7 +376,7 @@ impl Cluster {
         if !is_there {
             tracing::warn!(
                 target: "auth",
-                "no superuser can log in: name one by option auth_superuser_name, or create one \
+                "no superuser can log in: set option auth_superuser_name, or create one \
                  through the maintenance socket"
             );
         }

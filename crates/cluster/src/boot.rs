@@ -154,7 +154,7 @@ async fn identity(data_dir: &Path) -> Result<Uuid, String> {
     }
     let bytes = fs::read_file(&path).await.map_err(|error| error.to_string())?;
     let id = std::str::from_utf8(&bytes).ok().and_then(|text| Uuid::parse_str(text.trim()).ok());
-    id.ok_or_else(|| format!("{} holds no UUID", path.display()))
+    id.ok_or_else(|| format!("{} does not contain a UUID", path.display()))
 }
 
 async fn write_identity(path: &Path, id: Uuid) -> Result<(), String> {
@@ -170,7 +170,10 @@ async fn agree_on_identity(
 ) -> Result<Uuid, BootError> {
     match remembered.host_id {
         Some(known) if known != host_id => {
-            tracing::warn!(target: "init", %known, file = %host_id, "host id file was wrong");
+            tracing::warn!(
+                target: "init", %known, file = %host_id,
+                "host id file differs from system.local: rewritten"
+            );
             let path = data_dir.join(IDENTITY_FILE);
             write_identity(&path, known).await.map_err(at("identify the node"))?;
             Ok(known)

@@ -41,8 +41,8 @@ impl Groups {
             } else {
                 tracing::warn!(
                     target: "auth",
-                    "service level {name} has no scheduling group: there are {GROUPS_MAX} already; \
-                     whoever has it runs in sl:default"
+                    "service level {name} has no scheduling group of its own: the limit of \
+                     {GROUPS_MAX} is reached; its requests run in sl:default"
                 );
             }
         }

@@ -349,7 +349,7 @@ impl Cluster {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
                 tracing::warn!(
                     target: "snapshot",
-                    "what {keyspace}.{name}, which was dropped, leaves is unfinished: {error}"
+                    "cannot complete the snapshot of dropped table {keyspace}.{name}: {error}"
                 );
             }
         }
@@ -462,7 +462,10 @@ async fn drop_tables(ids: Vec<TableId>, snapshot: Option<SnapshotTag>) {
         let storage = runtime::local::get::<Storage>();
         for id in ids {
             if let Err(error) = storage.drop_table(id, snapshot.as_ref()).await {
-                tracing::warn!(target: "schema", %id, %error, "files of a dropped table remain");
+                tracing::warn!(
+                    target: "schema", %id, %error,
+                    "cannot remove the files of a dropped table"
+                );
             }
         }
     };
@@ -488,7 +491,10 @@ async fn flush_tables(ids: Vec<TableId>) {
         let storage = runtime::local::get::<Storage>();
         for id in ids {
             if let Err(error) = storage.flush(id).await {
-                tracing::warn!(target: "schema", %id, %error, "a table loses columns, unflushed");
+                tracing::warn!(
+                    target: "schema", %id, %error,
+                    "cannot flush a table before columns are dropped"
+                );
             }
         }
     };

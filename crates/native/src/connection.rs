@@ -12,7 +12,6 @@
 use crate::admission::{Admission, Charge, Shed, TASK_BYTES, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
-use crate::gathering::Gatherers;
 use crate::handshake::Handshakes;
 use crate::intake::Intake;
 use crate::level::{Membership, Tallies};
@@ -21,6 +20,7 @@ use crate::outbox::{Carriage, Outbox};
 use crate::peer::Peer;
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
+use crate::response_memory::ConnectionUsage;
 use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
@@ -59,7 +59,7 @@ enum Login {
     /// AUTHENTICATE was sent.
     Asked,
     /// A password is being looked at.
-    UnderWay,
+    InFlight,
 }
 
 /// One client.
@@ -83,7 +83,7 @@ pub(crate) struct Connection {
     let_in: Cell<usize>,
     /// One of them has its answer.
     answered: Notify,
-    gatherers: Gatherers,
+    usage: ConnectionUsage,
     /// Since when the rest of a large body is waited for.
     pub(crate) receives: Cell<Option<Instant>>,
     version: Cell<Option<u8>>,
@@ -123,7 +123,7 @@ impl Connection {
             ran: Notify::new(),
             let_in: Cell::new(0),
             answered: Notify::new(),
-            gatherers: Gatherers::default(),
+            usage: ConnectionUsage::default(),
             receives: Cell::new(None),
             version: Cell::new(None),
             compression: Cell::new(None),
@@ -155,7 +155,7 @@ impl Connection {
         match (self.started.get(), self.login.get()) {
             (true, _) => Stage::Ready,
             (false, Login::NotAsked) => Stage::Established,
-            (false, Login::Asked | Login::UnderWay) => Stage::Authenticating,
+            (false, Login::Asked | Login::InFlight) => Stage::Authenticating,
         }
     }
 
@@ -163,7 +163,7 @@ impl Connection {
     pub(crate) fn begins_login(&self) -> bool {
         let is_expected = self.login.get() == Login::Asked;
         if is_expected {
-            self.login.set(Login::UnderWay);
+            self.login.set(Login::InFlight);
         }
         is_expected
     }
@@ -216,8 +216,8 @@ impl Connection {
         self.server.admission()
     }
 
-    pub(crate) fn gatherers(&self) -> &Gatherers {
-        &self.gatherers
+    pub(crate) fn usage(&self) -> &ConnectionUsage {
+        &self.usage
     }
 
     /// Waits while the client does not read its answers, while as many requests run as may, and
@@ -488,7 +488,7 @@ impl Connection {
         match self.compression.get() {
             Some(compression) => Ok(Some(compression)),
             None => {
-                let text = "compressed request, but STARTUP chose no compression".to_string();
+                let text = "compressed request, but STARTUP did not enable compression".to_string();
                 Err(self.protocol_error(header.stream, text))
             }
         }
@@ -535,7 +535,7 @@ impl Connection {
 
     fn start(&self, version: u8, stream: i16, options: &[(&str, &str)]) -> Result<(), Ended> {
         if self.started.get() || self.login.get() != Login::NotAsked {
-            return Err(self.protocol_error(stream, "STARTUP was sent already".to_string()));
+            return Err(self.protocol_error(stream, "STARTUP was sent more than once".to_string()));
         }
         let find = |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, v)| *v);
         if find("CQL_VERSION").is_none() {
@@ -546,7 +546,8 @@ impl Connection {
             None => None,
             Some(name) => match Compression::by_name(name) {
                 Some(Compression::Snappy) if 5 <= version => {
-                    let text = "Snappy is not a compression of protocol version 5".to_string();
+                    let text =
+                        "Snappy compression is not supported in protocol version 5".to_string();
                     return Err(self.protocol_error(stream, text));
                 }
                 Some(compression) => Some(compression),

@@ -15,9 +15,9 @@
 use crate::admission::{Charge, Lag, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
-use crate::gathering::Gathering;
+use crate::response_memory::ResponseMemory;
 use crate::segment;
-use crate::strangers;
+use crate::unauthenticated;
 use query::{Ahead, CqlError, Workload};
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
@@ -236,7 +236,7 @@ impl<'a> Intake<'a> {
             Parsed::Incomplete => Ok(None),
             Parsed::Header(header) => Ok(Some(header)),
             Parsed::NotARequest => {
-                let text = "a response where a request belongs".to_string();
+                let text = "received a response frame, expected a request".to_string();
                 Err(self.connection.protocol_error(0, text))
             }
             Parsed::UnsupportedVersion { version, stream } => {
@@ -275,7 +275,7 @@ impl<'a> Intake<'a> {
         let connection = self.connection;
         let bytes_max = match connection.is_started() {
             true => connection.body_bytes_max(),
-            false => strangers::BODY_BYTES_MAX,
+            false => unauthenticated::BODY_BYTES_MAX,
         };
         if header.body_bytes <= bytes_max {
             return Ok(true);
@@ -318,7 +318,7 @@ impl<'a> Intake<'a> {
                 connection.handshake(&header, &body, self.events)?;
                 let answered = connection.outbox.unsent_bytes().saturating_sub(unsent);
                 connection.count_answered(header.opcode, body.len(), answered);
-                self.wait_for_stranger().await;
+                self.wait_while_unauthenticated().await;
                 Ok(())
             }
             _ => {
@@ -334,8 +334,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Who is not let in is answered no more before it has taken what there is.
-    async fn wait_for_stranger(&self) {
-        let (connection, unsent_max) = (self.connection, strangers::UNSENT_BYTES_MAX);
+    async fn wait_while_unauthenticated(&self) {
+        let (connection, unsent_max) = (self.connection, unauthenticated::UNSENT_BYTES_MAX);
         if !connection.is_started() && unsent_max < connection.outbox.unsent_bytes() {
             self.wait_for(connection.outbox.wait_for_less(unsent_max)).await;
         }
@@ -360,9 +360,9 @@ impl<'a> Intake<'a> {
         let (connection, is_fetched) = (self.connection.clone(), self.is_fetched);
         self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
-            let gathering = Gathering::new(&connection, &charge, header.body_bytes);
-            connection.answer(header, &unpacked, is_fetched, &gathering).await;
-            drop(gathering);
+            let memory = ResponseMemory::new(&connection, &charge, header.body_bytes);
+            connection.answer(header, &unpacked, is_fetched, &memory).await;
+            drop(memory);
             connection.ran();
             drop((charge, permit));
         });

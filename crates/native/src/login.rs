@@ -116,7 +116,7 @@ impl Connection {
                 Err(error) => {
                     let address = connection.peer.ip();
                     let delay = connection.failures().add(address, Instant::now());
-                    tracing::info!(target: "auth", %address, "a login failed: {error}");
+                    tracing::info!(target: "auth", %address, "login failed: {error}");
                     sleep(delay).await;
                     connection.refuse(stream, &error);
                     connection.stop();
@@ -135,7 +135,7 @@ impl Connection {
         done.map_err(|error| {
             let address = self.peer.ip();
             self.failures().add(address, Instant::now());
-            tracing::info!(target: "auth", %address, "a login failed: {error}");
+            tracing::info!(target: "auth", %address, "login failed: {error}");
             self.refuse(stream, &error);
             Ended
         })

@@ -13,14 +13,14 @@ use crate::admission::{self, Admission, Counters, Limits, Unread};
 use crate::connection::Connection;
 use crate::doors::{Bound, Choice, Door, Ports};
 use crate::handshake::{self, Handshakes};
-use crate::introduction::Introductions;
 use crate::level::Tallies;
 use crate::login::Failures;
 use crate::maintenance;
 use crate::peer::Peer;
-use crate::strangers::{self, Strangers};
+use crate::proxied::PendingProxied;
 use crate::supported::{Facts, ShardAware};
 use crate::tally::Served;
+use crate::unauthenticated::{self, Unauthenticated};
 use cluster::{Cluster, Settings};
 use query::Processor;
 use runtime::group::{self, Group};
@@ -81,8 +81,8 @@ pub struct Server {
     failures: Failures,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
-    strangers: Strangers,
-    pub(crate) introductions: Introductions,
+    unauthenticated: Unauthenticated,
+    pub(crate) proxied: PendingProxied,
     /// Tells connections in their handshake to end.
     pub(crate) shaking: Notify,
     next_shard: Cell<u16>,
@@ -119,8 +119,8 @@ impl Server {
             processor: runtime::local::get::<Processor>(),
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
-            strangers: Strangers::default(),
-            introductions: Introductions::default(),
+            unauthenticated: Unauthenticated::default(),
+            proxied: PendingProxied::default(),
             shaking: Notify::new(),
             next_shard: Cell::new(0),
             serving: Scope::new(),
@@ -144,10 +144,10 @@ impl Server {
         let watched = Rc::downgrade(&server);
         server.watching.spawn(async move {
             loop {
-                runtime::time::sleep(strangers::PERIOD).await;
+                runtime::time::sleep(unauthenticated::PERIOD).await;
                 let Some(server) = watched.upgrade() else { return };
-                server.strangers.end_late(Instant::now());
-                server.introductions.strangers.end_late(Instant::now());
+                server.unauthenticated.end_late(Instant::now());
+                server.proxied.unauthenticated.end_late(Instant::now());
             }
         });
         server
@@ -250,7 +250,10 @@ impl Server {
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
         if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
-            tracing::warn!(target: "cql_server", "some requests did not end in time");
+            tracing::warn!(
+                target: "cql_server",
+                "stopping: some requests did not complete in time and are cancelled"
+            );
             self.serving.cancel().await;
         }
     }
@@ -279,8 +282,9 @@ impl Server {
     /// What was let in on this shard, what was not, and what is under way.
     pub fn admission_counters(&self) -> Counters {
         let handshakes_blocked = self.handshakes.blocked();
-        let strangers_ended = self.strangers.ended() + self.introductions.strangers.ended();
-        Counters { handshakes_blocked, strangers_ended, ..self.admission.counters() }
+        let unauthenticated_ended =
+            self.unauthenticated.ended() + self.proxied.unauthenticated.ended();
+        Counters { handshakes_blocked, unauthenticated_ended, ..self.admission.counters() }
     }
 
     pub(crate) fn failures(&self) -> &Failures {
@@ -306,7 +310,10 @@ impl Server {
         let stuck = |connection: &&Rc<Connection>| connection.is_stuck(now, unread);
         for connection in connections.values().filter(stuck) {
             let peer = connection.peer;
-            tracing::warn!(target: "cql_server", "client {peer} does not read its answers: ended");
+            tracing::warn!(
+                target: "cql_server",
+                "client {peer} does not read its responses while memory is short: connection closed"
+            );
             self.admission.count(|counters| counters.connections_stuck += 1);
             connection.end();
         }
@@ -330,7 +337,7 @@ impl Server {
                 }
             };
             match door.proxied {
-                true => self.introduce(stream, door),
+                true => self.accept_proxied(stream, door),
                 false => self.hand_over(stream, peer, door, Instant::now()).await,
             }
         }
@@ -400,11 +407,11 @@ impl Server {
             told.notify_all();
             true
         });
-        self.strangers.add(number, since, end);
+        self.unauthenticated.add(number, since, end);
         let server = self.clone();
-        self.serving.spawn_in(self.group_of_strangers(), async move {
+        self.serving.spawn_in(self.group_of_unauthenticated(), async move {
             let shaken = server.shake(tcp, peer, &ends).await;
-            server.strangers.remove(number);
+            server.unauthenticated.remove(number);
             if let Some(stream) = shaken {
                 server.welcome(number, since, stream, peer);
             }
@@ -414,7 +421,7 @@ impl Server {
     /// Encrypts a connection (*shaken-first*), unless it is told to end.
     async fn shake(&self, tcp: TcpStream, peer: Peer, ends: &Notify) -> Option<Stream> {
         let config = tls::service::current(ENCRYPTION)?;
-        let shaken = tls::handshake::accept(tcp, config, strangers::TIME_MAX);
+        let shaken = tls::handshake::accept(tcp, config, unauthenticated::TIME_MAX);
         let told = race(ends.notified(), self.shaking.notified());
         match race(shaken, told).await {
             Either::Left(Ok(stream)) => Some(stream),
@@ -438,16 +445,16 @@ impl Server {
     ) {
         let connection = Rc::new(Connection::new(self.clone(), stream, peer));
         self.connections.borrow_mut().insert(number, connection.clone());
-        let stranger = Rc::downgrade(&connection);
+        let weak = Rc::downgrade(&connection);
         let end = Rc::new(move || {
-            let late = stranger.upgrade().filter(|connection| !connection.is_started());
+            let late = weak.upgrade().filter(|connection| !connection.is_started());
             late.inspect(|connection| connection.end()).is_some()
         });
-        self.strangers.add(number, since, end);
+        self.unauthenticated.add(number, since, end);
         let server = self.clone();
         self.serving.spawn_in(connection.own_group(), async move {
             connection.serve().await;
-            server.strangers.remove(number);
+            server.unauthenticated.remove(number);
             server.connections.borrow_mut().remove(&number);
         });
     }
@@ -493,7 +500,7 @@ impl Server {
     }
 
     /// The group of connections that are not known yet.
-    fn group_of_strangers(&self) -> Group {
+    fn group_of_unauthenticated(&self) -> Group {
         self.cluster.access().group_of_driver().unwrap_or(group::STATEMENT)
     }
 
@@ -542,7 +549,7 @@ impl Stage {
 }
 
 fn positive(number: &i64) -> Result<(), String> {
-    if 0 < *number { Ok(()) } else { Err(format!("{number} is not above 0")) }
+    if 0 < *number { Ok(()) } else { Err(format!("{number} is not greater than 0")) }
 }
 
 /// A client, as `system.clients` shows it.

@@ -22,7 +22,7 @@ where
 async fn at_rest(server: &Server) {
     for _ in 0..100 {
         let counters = server.admission_counters();
-        if counters.requests_under_way == 0 && counters.memory_bytes == 0 {
+        if counters.requests_in_flight == 0 && counters.memory_bytes == 0 {
             return;
         }
         runtime::time::sleep(Duration::from_millis(10)).await;

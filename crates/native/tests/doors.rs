@@ -93,7 +93,7 @@ fn who_is_not_introduced_is_ended() {
         assert!(!matches!(read, Ok(1..)), "{read:?}");
         let taken = Instant::now() - since;
         assert!((28..=32).contains(&taken.as_secs()), "{taken:?}");
-        assert_eq!(server.admission_counters().strangers_ended, 1);
+        assert_eq!(server.admission_counters().unauthenticated_ended, 1);
         // One that is introduced late has the rest of the time.
         let late = TcpStream::connect(port).await.expect("a connection");
         runtime::time::sleep(Duration::from_secs(20)).await;

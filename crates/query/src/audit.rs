@@ -157,7 +157,7 @@ impl Queue {
         self.told.set(Some((now, dropped)));
         tracing::warn!(
             target: "audit",
-            "{} events for {} are lost: {} bytes of them wait already",
+            "{} audit events for {} are dropped: {} bytes are queued already",
             dropped - before, self.name, self.bytes.get()
         );
     }
@@ -197,7 +197,7 @@ impl Queue {
         let (name, fields) = (self.name, event.fields(node));
         let before = match untold {
             0 => String::new(),
-            count => format!(" ({count} before it are not told)"),
+            count => format!(" ({count} earlier failures not logged)"),
         };
         tracing::error!(target: "audit", "cannot write to {name}{before}: {error}: {fields}");
     }
@@ -267,7 +267,7 @@ impl Audit {
             for text in SCHEMA {
                 let parameters = Parameters::plain(Consistency::One);
                 let made = processor.query(&Session::internal(), text, &parameters).await;
-                made.map_err(|error| format!("cannot make the table of audit: {error}"))?;
+                made.map_err(|error| format!("cannot create the audit table: {error}"))?;
             }
         }
         runtime::on_all_shards(move || async move { Audit::start_here(config) }).await;
@@ -312,7 +312,7 @@ impl Audit {
             let ended = timeout(STOP_PATIENCE, audit.writers.join()).await;
             let left: usize = audit.queues.iter().map(|it| it.events.borrow().len()).sum();
             if ended.is_err() || 0 < left {
-                tracing::warn!(target: "audit", "{left} events were not written at the stop");
+                tracing::warn!(target: "audit", "stopping: {left} audit events were not written");
             }
         })
         .await;

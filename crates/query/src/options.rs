@@ -71,7 +71,7 @@ fn not_negative(number: &i64) -> Result<(), String> {
 fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
     match &**mode {
         "disabled" | "enabled" | "enforced" => Ok(()),
-        other => Err(format!("neither disabled, enabled nor enforced: {other}")),
+        other => Err(format!("must be disabled, enabled or enforced, got {other}")),
     }
 }
 

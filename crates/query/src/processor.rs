@@ -138,7 +138,10 @@ impl Processor {
         let machine = match config.functions.enabled {
             true => udf::wasm::Machine::new()
                 .inspect_err(|reason| {
-                    tracing::error!(target: "query", "No functions in WebAssembly: {reason}");
+                    tracing::error!(
+                        target: "query",
+                        "WebAssembly functions are not available: {reason}"
+                    );
                 })
                 .ok(),
             false => None,

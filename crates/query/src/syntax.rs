@@ -84,5 +84,5 @@ pub fn parse_filter(text: &str) -> Result<Vec<ast::Relation>, SyntaxError> {
 }
 
 fn misplaced(marker: &Marker) -> SyntaxError {
-    SyntaxError { message: "a bind marker cannot be here".to_owned(), at: marker.at }
+    SyntaxError { message: "bind markers are not allowed here".to_owned(), at: marker.at }
 }

@@ -355,7 +355,7 @@ async fn write(rows: Vec<Insert>) {
         let values = Values::Positional(&values);
         let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
         if let Err(error) = processor.query(&session, &text, &parameters).await {
-            tracing::debug!(target: "tracing", "a trace is lost: {error}");
+            tracing::debug!(target: "tracing", "cannot write a trace: {error}");
             return;
         }
     }

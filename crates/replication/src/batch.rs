@@ -138,7 +138,10 @@ async fn remove(batches: &[Logged]) {
         groups.entry(shard).or_default().push(logged.removal(&table.schema));
     }
     if let Err(error) = apply(&coordinator, groups).await {
-        tracing::warn!(target: "batchlog", %error, "applied batches stay remembered");
+        tracing::warn!(
+            target: "batchlog", %error,
+            "cannot remove applied batches from system.batchlog"
+        );
     }
 }
 
@@ -146,7 +149,10 @@ async fn remove(batches: &[Logged]) {
 fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenMutation>) {
     let retrying = coordinator.retrying.get();
     if RETRYING_MAX <= retrying {
-        tracing::warn!(target: "batchlog", id = %logged.id, "a batch waits for the next start");
+        tracing::warn!(
+            target: "batchlog", id = %logged.id,
+            "too many batches are being retried: this one is replayed at the next start"
+        );
         return;
     }
     coordinator.retrying.set(retrying + 1);
@@ -161,7 +167,10 @@ fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenM
                     return forget(&coordinator, logged);
                 }
                 Err(error) => {
-                    tracing::warn!(target: "batchlog", id = %logged.id, %error, "half a batch");
+                    tracing::warn!(
+                        target: "batchlog", id = %logged.id, %error,
+                        "batch applied in part, will be retried"
+                    );
                 }
             }
         }
@@ -180,7 +189,10 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
         match batchlog::mutations(&data) {
             Ok(mutations) => finish(coordinator, mutations).await.map_err(failed)?,
             Err(damaged) => {
-                tracing::warn!(target: "batchlog", id = %logged.id, %damaged, "a damaged batch");
+                tracing::warn!(
+                    target: "batchlog", id = %logged.id, %damaged,
+                    "damaged batch in system.batchlog is skipped"
+                );
                 continue;
             }
         }
@@ -220,7 +232,9 @@ async fn remembered(
     let mut found = Vec::new();
     loop {
         let page = coordinator.read(table, Token::MIN, &command, &options).await;
-        let page = page.map_err(|error| WriteError::Refused(format!("the batchlog: {error}")))?;
+        let page = page.map_err(|error| {
+            WriteError::Refused(format!("cannot read system.batchlog: {error}"))
+        })?;
         collect(&command, &page, &mut found);
         match page.resume {
             Some(resume) => command.resume = Some(resume),

@@ -417,7 +417,9 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         if table.kind == TableKind::Virtual {
             let name = &table.schema.name;
-            return Err(WriteError::Refused(format!("table {name} is virtual: not writable")));
+            return Err(WriteError::Refused(format!(
+                "table {name} is virtual and cannot be written"
+            )));
         }
         let needed = self.requirement(&table.replication, options.consistency);
         let Requirement { required, alive } = needed;

@@ -133,7 +133,7 @@ pub(crate) fn write_failed(
     use storage::WriteError as Cause;
     match error {
         Cause::Overloaded(what) => {
-            WriteError::Overloaded(format!("Too many writes: waited too long for {what}"))
+            WriteError::Overloaded(format!("Too many writes: timed out waiting for {what}"))
         }
         Cause::TooLarge { .. } | Cause::Damaged(_) => WriteError::Refused(error.to_string()),
         Cause::UnknownTable(_)

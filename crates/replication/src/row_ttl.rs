@@ -72,7 +72,10 @@ pub(crate) async fn scan_all() {
         for table in tables {
             if let Err(reason) = scan(&coordinator, &table).await {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
-                tracing::warn!(target: "ttl", "{keyspace}.{name} was not scanned: {reason}");
+                tracing::warn!(
+                    target: "ttl",
+                    "cannot scan {keyspace}.{name} for expired rows: {reason}"
+                );
             }
             count(&coordinator.expired.tables, 1);
         }

@@ -232,7 +232,9 @@ where
     core::ticks::end();
     core::enter(None);
     if !matches!(drained, Ok(true)) {
-        tracing::error!("shard {id}: operations that the kernel does not end; memory stays");
+        tracing::error!(
+            "shard {id}: the kernel has not completed some operations: their memory is leaked"
+        );
         std::mem::forget(shard);
     }
     match ended {

@@ -66,7 +66,7 @@ pub(crate) async fn log_in(
         Authenticator::AllowAll => return Ok(()),
         Authenticator::Transitional => true,
         Authenticator::Certificate => {
-            return Err(bad_credentials("This node lets in by certificates, not by passwords"));
+            return Err(bad_credentials("This node authenticates by certificate, not by password"));
         }
         Authenticator::Password | Authenticator::CertificateOrPassword => false,
     };
@@ -104,13 +104,15 @@ pub(crate) fn certified_role(
 ) -> Result<String, CqlError> {
     let Some(names) = names else {
         return Err(bad_credentials(
-            "Clients log in by certificates here, and none was shown on this connection",
+            "This node authenticates by certificate, and the client presented none",
         ));
     };
     let queries = processor.cluster().access().certificate_roles();
     let role = queries.as_ref().and_then(|queries| queries.role(names));
     role.map(str::to_owned).ok_or_else(|| {
-        bad_credentials(format!("By auth_certificate_role_queries no role is named by {names}"))
+        bad_credentials(format!(
+            "No query of auth_certificate_role_queries finds a role in {names}"
+        ))
     })
 }
 

@@ -196,7 +196,7 @@ impl Rules {
         let ttl = i64::from(options.default_time_to_live);
         if ttl == 0 {
             let text = "TimeWindowCompactionStrategy tables without a default_time_to_live may \
-                        grow more windows than can be kept apart; set one.";
+                        accumulate too many windows; set one.";
             return match self.windows_without_ttl {
                 Restriction::Allowed => Ok(Vec::new()),
                 Restriction::Warned => Ok(vec![text.to_owned()]),
@@ -295,8 +295,8 @@ fn of_compression(properties: &TableProperties) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{class} reads files with dictionaries, but no dictionaries are trained here: new files \
-         are written as by {plain}"
+        "{class} reads files with dictionaries, but this node does not train them: new files \
+         are written with {plain}"
     ))
 }
 

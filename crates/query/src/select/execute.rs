@@ -218,7 +218,7 @@ fn check_size(request: &Request<'_>, bytes: usize) -> Result<(), CqlError> {
         return Ok(());
     }
     if let Some(room) = request.parameters.room {
-        room.tell(bytes);
+        room.report(bytes);
     }
     let max = natural(&request.options.max_memory_for_unlimited_query_hard_limit);
     if bytes as u64 <= max {

@@ -183,7 +183,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
             b'0'..=b'9' => byte - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return Err("neither text of a module nor base64".to_owned()),
+            _ => return Err("the body is neither WebAssembly text nor a base64 module".to_owned()),
         };
         held = held << 6 | u32::from(digit);
         bits += 6;

@@ -211,7 +211,7 @@ fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) 
     let trace = capture(remote.thread.load(Ordering::Acquire));
     let (held, ran) = (held_for.as_micros(), ran_for.as_micros());
     tracing::warn!(
-        "shard {shard}: a task has held it for {}.{} ms, {}.{} ms of them running, at\n{trace}",
+        "shard {shard}: stalled by a task for {}.{} ms, {}.{} ms on the processor, at\n{trace}",
         held / 1000,
         held / 100 % 10,
         ran / 1000,
@@ -231,7 +231,7 @@ fn capture(thread: i32) -> String {
     while CAPTURE.stage.load(Ordering::Acquire) != TAKEN {
         if 100_000_000 < Clock::Real.now_ns() - start {
             CAPTURE.stage.store(IDLE, Ordering::Release);
-            return "  (the thread does not answer)".to_string();
+            return "  (no answer from the thread)".to_string();
         }
         std::thread::yield_now();
     }

@@ -64,10 +64,13 @@ impl fmt::Display for UnixError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnixError::TooLong(bytes) => {
-                write!(f, "a path of {bytes} bytes; a socket may have {PATH_BYTES_MAX}")
+                write!(
+                    f,
+                    "path of {bytes} bytes is longer than the limit of {PATH_BYTES_MAX} for sockets"
+                )
             }
-            UnixError::NoSocket => f.write_str("there is something else, which is no socket"),
-            UnixError::Live => f.write_str("another process listens there"),
+            UnixError::NoSocket => f.write_str("the file exists and is not a socket"),
+            UnixError::Live => f.write_str("another process is listening on it"),
             UnixError::NoGroup(name) => write!(f, "there is no group {name}"),
             UnixError::Kernel(op, errno) => write!(f, "{op}: {}", Error::from_raw_os_error(*errno)),
         }

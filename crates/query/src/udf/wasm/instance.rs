@@ -123,7 +123,7 @@ impl Instance {
                     malloc: export(&mut store, &instance, "_scylla_malloc")?,
                     free: export(&mut store, &instance, "_scylla_free")?,
                 },
-                other => return Err(format!("version {other} of _scylla_abi is not known")),
+                other => return Err(format!("version {other} of _scylla_abi is not supported")),
             });
         }
         Ok(Instance { store, entry, memory, abi, limits })
@@ -152,7 +152,9 @@ impl Instance {
             let value = abi::plain(&function.returns, result);
             return value.map(Some).ok_or_else(|| "the result has another type".to_owned());
         }
-        let Val::I64(word) = result else { return Err("the result is no word".to_owned()) };
+        let Val::I64(word) = result else {
+            return Err("the result is not a 64-bit value".to_owned());
+        };
         let memory = self.memory.map_or(&[][..], |memory| memory.data(&self.store));
         let Some(bytes) = abi::named(*word, memory)? else { return Ok(None) };
         let value = abi::checked(&function.returns, bytes)?;
@@ -192,7 +194,7 @@ impl Instance {
                 _ => {
                     let start = at;
                     at += u64::from(length).next_multiple_of(ALIGNMENT);
-                    u32::try_from(start).map_err(|_| "the memory is used up".to_owned())?
+                    u32::try_from(start).map_err(|_| "the memory limit is reached".to_owned())?
                 }
             };
             let memory = self.memory.ok_or_else(|| "memory is not exported".to_owned())?;
