@@ -1,11 +1,12 @@
-//! Who may do what, as every shard of the node knows it: how roles and grants change, and which
-//! rules the node was told to go by.
+//! Access control as every shard of the node knows it: roles and grants and how they change, and
+//! the configured authenticator and authorizer.
 //!
 //! Invariants
 //!  - *durable-before-visible*: no shard shows a role or a grant that a crash could take back.
-//!  - *shown-before-answered*: a change is shown on all shards before whoever asked for it is told,
-//!    so there is no answer from an old state, and no cache that would have to expire.
-//!  - *one-writer*: changes are made in turn, on shard 0, in one turn with those of the schema.
+//!  - *shown-before-answered*: a change is visible on all shards before it is acknowledged, so
+//!    nothing is decided on an old state, and no cache has to expire.
+//!  - *one-writer*: changes are made one at a time, on shard 0, in one queue with those of the
+//!    schema.
 
 use crate::access_tables;
 use crate::boot;

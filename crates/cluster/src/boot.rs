@@ -1,12 +1,12 @@
-//! Starting a node: from directories to a schema that every shard shows, and back.
+//! Starting a node, from directories to a schema that every shard shows; and stopping it.
 //!
 //! The order: identity, storage on every shard, system tables, schema log, schema, user tables,
-//! data log, what the node says of itself. Every step names what failed, on which shard.
+//! data log, the row of `system.local`. Every error names the step that failed, and the shard.
 //!
 //! Invariants
 //!  - *same-node*: a host id, once made, stays with the data directory. It is needed before any
-//!    table can be opened, so it also stands in a file of its own, [`IDENTITY_FILE`]; where the
-//!    file and `system.local` disagree the table is right.
+//!    table can be opened, so it is also in a file of its own, [`IDENTITY_FILE`]; where the file
+//!    and `system.local` differ, the table is right.
 
 use crate::access;
 use crate::local_rows::{self, Remembered};
@@ -112,7 +112,7 @@ pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     Ok(())
 }
 
-/// Ends what [`boot`] started: waits for schema changes under way, flushes and closes. Runs on
+/// Ends what [`boot`] started: waits for schema changes in progress, flushes and closes. Runs on
 /// shard 0.
 pub async fn stop() -> Result<(), BootError> {
     runtime::local::get::<Cluster>().stop().await;

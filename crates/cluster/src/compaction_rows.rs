@@ -1,6 +1,6 @@
-//! The rows of `system.compaction_history`: merges that have ended, for a week.
+//! The rows of `system.compaction_history`: compactions that have ended, for a week.
 //!
-//! SSTables stand there by the UUIDs of their names; numbers, as older clusters have them, as UUIDs
+//! SSTables are identified by the UUIDs of their names; numbers, as in older clusters, as UUIDs
 //! without a time.
 
 use crate::schema::Schema;

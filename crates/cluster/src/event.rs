@@ -1,4 +1,4 @@
-//! What happens to schema and nodes, as clients are told that have asked for it.
+//! Schema and topology events, for clients that have registered for them.
 
 use crate::schema::SchemaChange;
 use runtime::sync::{Receiver, Sender, channel};

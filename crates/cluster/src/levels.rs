@@ -1,9 +1,9 @@
 //! Service levels as scheduling groups: `sl:NAME` for each level, on every shard.
 //!
 //! Invariants
-//!  - *one-per-level*: a shard that shows a level has its group, with the level's shares; whoever
-//!    has no level is in [`group::STATEMENT`], which is called `sl:default`.
-//!  - *retired-by-all*: the group of a level that is gone is given up when no shard shows it any
+//!  - *one-per-level*: a shard that shows a level has its group, with the level's shares;
+//!    sessions without a level are in [`group::STATEMENT`], which is called `sl:default`.
+//!  - *retired-by-all*: the group of a dropped level is retired when no shard shows it any
 //!    longer, so no two levels ever share one.
 
 use crate::access::Access;

@@ -1,5 +1,5 @@
-//! The rows of `system.local` and `system.scylla_local`: what the node says of itself, and what it
-//! remembers across restarts.
+//! The rows of `system.local` and `system.scylla_local`: the node's description of itself, and
+//! what it keeps across restarts.
 
 use crate::node::{CQL_VERSION, NodeInfo, PARTITIONER};
 use crate::schema::Schema;

@@ -1,8 +1,9 @@
-//! The schema registry of one shard: the present snapshot, and the way to the next.
+//! The schema registry of one shard: the current snapshot, and the way to the next.
 //!
-//! A change goes through shard 0: decided and completed under the lock, its tables made known to
-//! storage (nobody can name them yet), its rows written as one entry of the schema log, then shown
-//! on all shards, then told. What a crash interrupts is either in the log or not.
+//! A change goes through shard 0: decided and completed under the lock, its tables added to
+//! storage (no statement can name them yet), its rows written as one entry of the schema log,
+//! then made visible on all shards, then announced to clients. What a crash interrupts is either
+//! in the log or not.
 
 use crate::access::{self, Access};
 use crate::auto_snapshots::AutoSnapshots;
@@ -268,7 +269,7 @@ impl Cluster {
         time_uuid_now()
     }
 
-    /// Waits for changes under way, refuses new ones.
+    /// Waits for changes in progress, refuses new ones.
     pub(crate) async fn stop(&self) {
         self.turn.close();
         self.changes.join().await;

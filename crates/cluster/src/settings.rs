@@ -1,13 +1,13 @@
 //! The node's options as every shard sees them, and those that change while the node runs.
 //!
-//! [`Settings`] stands in `runtime::local` of each shard. The program offers what it was started
-//! with ([`Settings::offer`]); whoever depends on an option that can change registers it by name,
+//! [`Settings`] is in `runtime::local` of each shard. The program offers its configuration
+//! ([`Settings::offer`]); code that depends on an option that can change registers it by name,
 //! type and rule ([`Settings::register`]) and keeps the [`Live`] value that it gets. Clients see
 //! and change options in `system.config`.
 //!
 //! Invariants
-//!  - *on-every-shard*: a change is shown on all shards before it is answered, one change after
-//!    the other, so shards never disagree for long and never in the end.
+//!  - *on-every-shard*: a change is visible on all shards before it is acknowledged, one change
+//!    after the other, so shards never disagree for long.
 //!  - *checked-first*: no shard shows a value that the option's type or rule refuses.
 //!
 //! Knows no option by name but the one that allows changes.

@@ -232,7 +232,7 @@ fn may_run(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
     !waits && (load.running == 0 || finds(limits, load, bytes, whole))
 }
 
-/// Whether one that runs finds so many bytes more. Whoever grows is large.
+/// Whether one that runs finds so many bytes more. A request that grows is large.
 fn may_grow(limits: &Limits, load: &Load, bytes: usize) -> bool {
     !load.is_flooded(limits) && finds(limits, load, bytes, usize::MAX)
 }
@@ -533,7 +533,7 @@ impl Admission {
         (turn <= places).then_some((line, turn))
     }
 
-    /// Places in the lines of those who enter, left ones with them.
+    /// Places in the queues for admission, including those that were left.
     fn entering_len(&self) -> usize {
         self.entering.iter().map(|line| line.borrow().len()).sum()
     }

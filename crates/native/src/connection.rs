@@ -6,8 +6,8 @@
 //! Invariants
 //!  - *version-fixed*: the first request fixes the protocol version; a later one of another version
 //!    is an error.
-//!  - *started-first*: nothing but OPTIONS and STARTUP is looked at before STARTUP.
-//!  - *requests-bounded*: at most `REQUESTS_MAX` requests are under way; more are left unread.
+//!  - *started-first*: only OPTIONS and STARTUP are accepted before STARTUP is done.
+//!  - *requests-bounded*: at most `REQUESTS_MAX` requests are in flight; more are left unread.
 
 use crate::admission::{Admission, Charge, Shed, TASK_BYTES, Unread};
 use crate::compress::Compression;
@@ -26,7 +26,7 @@ use crate::server::{Server, Stage};
 use crate::supported;
 use model::Uuid;
 use query::trace::{Cause, Trace, Traced};
-use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
+use query::{BatchEntry, BatchStatement, CqlError, Prefetch, Session};
 use replication::{Consistency, Room};
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, compute, yield_if_needed};
@@ -36,7 +36,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tls::Stream;
 
-/// Requests of one connection under way at once.
+/// Requests of one connection in flight at once.
 const REQUESTS_MAX: usize = 1024;
 /// How many requests of a connection run at first; one more after each answer, so that few run
 /// before it is known how large the answers are.
@@ -58,7 +58,7 @@ enum Login {
     NotAsked,
     /// AUTHENTICATE was sent.
     Asked,
-    /// A password is being looked at.
+    /// A password is being checked.
     InFlight,
 }
 
@@ -73,14 +73,14 @@ pub(crate) struct Connection {
     pub(crate) requests: Semaphore,
     /// Bytes of the largest of the last answers, about; `None`: there was none yet.
     largest_answer: Cell<Option<usize>>,
-    /// Requests that were let in.
+    /// Requests that were admitted.
     request_count: Cell<u64>,
     /// Requests that run, and that may.
     running: Cell<usize>,
     window: Cell<usize>,
     ran: Notify,
-    /// Requests that were let in and have no answer.
-    let_in: Cell<usize>,
+    /// Admitted requests that have no response yet.
+    admitted: Cell<usize>,
     /// One of them has its answer.
     answered: Notify,
     usage: ConnectionUsage,
@@ -121,7 +121,7 @@ impl Connection {
             running: Cell::new(0),
             window: Cell::new(WINDOW_MIN),
             ran: Notify::new(),
-            let_in: Cell::new(0),
+            admitted: Cell::new(0),
             answered: Notify::new(),
             usage: ConnectionUsage::default(),
             receives: Cell::new(None),
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// Whether a login is expected, which is under way from now on.
+    /// Whether a login is expected; it is in progress from now on.
     pub(crate) fn begins_login(&self) -> bool {
         let is_expected = self.login.get() == Login::Asked;
         if is_expected {
@@ -182,12 +182,12 @@ impl Connection {
         self.server.processor()
     }
 
-    /// Requests that were let in.
+    /// Requests that were admitted.
     pub(crate) fn request_count(&self) -> u64 {
         self.request_count.get()
     }
 
-    /// A request was let in.
+    /// A request was admitted.
     pub(crate) fn count_request(&self) {
         self.request_count.set(self.request_count.get() + 1);
     }
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// Waits while the client does not read its answers, while as many requests run as may, and
-    /// while memory is short. Others are let in meanwhile.
+    /// while memory is short. Others are admitted meanwhile.
     pub(crate) async fn wait_to_run(&self, header: &Header, charge: &mut Charge) {
         charge.begin();
         loop {
@@ -260,24 +260,24 @@ impl Connection {
         })
     }
 
-    /// Waits until one more request may be let in for what the client leaves unread.
+    /// Waits until one more request may be admitted, given what the client leaves unread.
     pub(crate) async fn wait_for_room(&self) {
         while !self.takes_more() {
             self.outbox.wait_for_room().await;
-            if !self.has_room_for_answers(self.let_in.get()) {
+            if !self.has_room_for_answers(self.admitted.get()) {
                 self.answered.notified().await;
             }
         }
     }
 
-    /// Whether one more request may be let in for what the client leaves unread.
+    /// Whether one more request may be admitted, given what the client leaves unread.
     pub(crate) fn takes_more(&self) -> bool {
-        self.outbox.has_room() && self.has_room_for_answers(self.let_in.get())
+        self.outbox.has_room() && self.has_room_for_answers(self.admitted.get())
     }
 
-    /// A request was let in.
+    /// A request was admitted.
     pub(crate) fn takes(&self) {
-        self.let_in.set(self.let_in.get() + 1);
+        self.admitted.set(self.admitted.get() + 1);
     }
 
     /// How large the next answer may be, by those before.
@@ -288,7 +288,7 @@ impl Connection {
 
     /// A request has its answer: one more may run, and one in its place.
     pub(crate) fn ran(&self) {
-        self.let_in.set(self.let_in.get() - 1);
+        self.admitted.set(self.admitted.get() - 1);
         self.answered.notify_one();
         self.running.set(self.running.get() - 1);
         self.ran.notify_one();
@@ -298,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request that was not let in.
+    /// Answers a request that was shed.
     pub(crate) fn shed(&self, stream: i16, shed: Shed) {
         self.admission().count(|counters| counters.requests_shed += 1);
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
@@ -328,8 +328,8 @@ impl Connection {
     }
 
     /// Has memory fetch what the next whole requests at the start of `input` are going to look for;
-    /// how many bytes these have, and whether something was fetched. One alone is not looked at.
-    pub(crate) fn foresee(&self, input: &[u8], ahead: &mut Ahead) -> (usize, bool) {
+    /// how many bytes these have, and whether something was fetched. A single one is not parsed.
+    pub(crate) fn prefetch(&self, input: &[u8], prefetch: &mut Prefetch) -> (usize, bool) {
         let version = self.version.get().filter(|_| self.started.get());
         let Some(version) = version else { return (0, false) };
         let dialect = self.dialect(version);
@@ -339,7 +339,7 @@ impl Connection {
         };
         let processor = self.server.processor();
         let (mut used, mut first) = (0, true);
-        for _ in 0..Ahead::COUNT_MAX {
+        for _ in 0..Prefetch::COUNT_MAX {
             let Some(rest) = input.get(used..) else { break };
             let Some(header) = frame::parse_request(rest, version) else { break };
             let whole = HEADER_BYTES + header.body_bytes;
@@ -352,10 +352,10 @@ impl Connection {
                 && header.flags & opaque == 0
                 && let Ok(glance) = request::glance(dialect, body)
             {
-                processor.foresee(ahead, glance.id, |at| glance.value(at));
+                processor.prefetch(prefetch, glance.id, |at| glance.value(at));
             }
         }
-        (used, processor.fetch_ahead(ahead))
+        (used, processor.fetch_now(prefetch))
     }
 
     /// Appends an answer, and remembers how large it is. These bytes are what is returned.
@@ -393,13 +393,13 @@ impl Connection {
         long(self.receives.get()) || long(self.outbox.sends_since())
     }
 
-    /// Ends it, whatever is under way.
+    /// Ends it, whatever is in flight.
     pub(crate) fn end(&self) {
         self.stop();
         let _ = self.stream.shutdown_both();
     }
 
-    /// Reads no further request; those under way are answered.
+    /// Reads no further request; those in flight are answered.
     pub(crate) fn stop(&self) {
         self.stopped.set(true);
         self.stopping.notify_all();
@@ -414,7 +414,7 @@ impl Connection {
         let sending = sender.spawn(async move {
             let enter = async || connection.enter_group().await;
             connection.outbox.send_all(&connection.stream, enter).await;
-            // The client is gone, or was told all: the reading loop must not wait for it.
+            // The client has disconnected, or all was sent: the reading loop must not wait for it.
             connection.stop();
         });
         Intake::new(&self, &requests, &events).run().await;
@@ -624,7 +624,7 @@ impl Connection {
                     let registered = connection.registered.get();
                     connection.outbox.push(|out| response::event(out, version, registered, &event));
                 }
-                // It fell too far behind: only a new connection can tell it all.
+                // The client fell too far behind: it has to reconnect and read the schema again.
                 connection.stop();
             });
         }
@@ -633,7 +633,7 @@ impl Connection {
     }
 
     /// Answers a request that only the processor can answer. `is_fetched`: what it looks for was
-    /// fetched ahead.
+    /// prefetched.
     pub(crate) async fn answer(
         &self,
         header: Header,
@@ -804,7 +804,7 @@ impl Connection {
         }
     }
 
-    /// Where the client had better sent a request, if it wants to be told and did not know.
+    /// The replica that a request should have been sent to, for clients with the tablets extension.
     fn better_tablet(
         &self,
         prepared: &query::Prepared,
@@ -882,7 +882,7 @@ impl Connection {
         Ended
     }
 
-    /// Tells the client what it did wrong; the connection cannot go on.
+    /// Answers a protocol error; the connection cannot go on.
     pub(crate) fn protocol_error(&self, stream: i16, text: String) -> Ended {
         tracing::debug!(target: "cql_server", "client {}: {text}", self.peer);
         self.refuse(stream, &CqlError::Protocol(text));

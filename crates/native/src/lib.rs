@@ -1,7 +1,7 @@
 //! The CQL binary protocol, versions 3 to 5: frames, segments, connections, events, shard
 //! awareness. The only crate that knows the wire formats and error codes of CQL clients.
 //!
-//! In reading order: [`server`] (listeners, and the shard that serves a connection), `doors` (the
+//! In reading order: [`server`] (listeners, and the shard that serves a connection), `ports` (the
 //! ports), `proxied` and [`proxy`] (the PROXY protocol), `maintenance` (the maintenance socket),
 //! `peer` (the client of a connection), `unauthenticated` (limits of unauthenticated connections),
 //! `connection` (one client), `login` (authentication), `intake` (its reading loop), [`admission`]
@@ -17,7 +17,6 @@
 pub mod admission;
 mod compress;
 mod connection;
-mod doors;
 mod frame;
 mod handshake;
 mod intake;
@@ -26,6 +25,7 @@ mod login;
 mod maintenance;
 mod outbox;
 mod peer;
+mod ports;
 mod proxied;
 pub mod proxy;
 mod request;
@@ -41,7 +41,7 @@ mod unauthenticated;
 mod wire;
 
 pub use admission::Limits;
-pub use doors::{Bound, Choice, Door, Ports};
 pub use maintenance::Socket;
+pub use ports::{Bound, Choice, PortKind, Ports};
 pub use server::{Config, Server};
 pub use tally::Served;

@@ -2,9 +2,9 @@
 //! READY.
 //!
 //! Invariants
-//!  - *slower-with-each*: who fails is answered later with each failure of the same address, so
-//!    guessing a password over the network is slow; who succeeds never waits for that.
-//!  - *one-at-a-time*: a connection has one login under way, and ends when it fails.
+//!  - *slower-with-each*: each failed login of an address is answered later than the one before, so
+//!    guessing a password over the network is slow; a successful login never waits.
+//!  - *one-at-a-time*: a connection has one login in progress, and ends when it fails.
 //!  - *only-the-login*: from AUTHENTICATE until the login is done nothing but an AUTH_RESPONSE is
 //!    looked at.
 //!
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Takes an AUTH_RESPONSE; the password is looked at by and by (*one-at-a-time*).
+    /// Takes an AUTH_RESPONSE; the password is checked in the background (*one-at-a-time*).
     pub(crate) fn take_login(
         self: &Rc<Self>,
         header: &Header,

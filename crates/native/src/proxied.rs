@@ -6,7 +6,7 @@
 //!  - *bounded-headers*: connections without a header count as unauthenticated: so many at once,
 //!    for so long, and the time counts on while the client logs in.
 
-use crate::doors::Door;
+use crate::ports::PortKind;
 use crate::proxy::{self, Failed};
 use crate::server::Server;
 use crate::unauthenticated::Unauthenticated;
@@ -52,7 +52,7 @@ impl PendingProxied {
 
 impl Server {
     /// Reads the PROXY header, and hands the connection to its shard.
-    pub(crate) fn accept_proxied(self: &Rc<Self>, stream: TcpStream, door: Door) {
+    pub(crate) fn accept_proxied(self: &Rc<Self>, stream: TcpStream, kind: PortKind) {
         let (number, since) = (self.proxied.next.get(), Instant::now());
         self.proxied.next.set(number + 1);
         let ends = Rc::new(Notify::new());
@@ -71,7 +71,7 @@ impl Server {
             match taken {
                 Either::Left(Ok(client)) => {
                     let address = client.unwrap_or(proxy);
-                    server.hand_over(stream, address, door, since).await;
+                    server.hand_over(stream, address, kind, since).await;
                 }
                 Either::Left(Err(failed)) => server.proxied.log(proxy, &failed),
                 Either::Right(_) => {}

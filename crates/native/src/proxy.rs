@@ -7,7 +7,7 @@
 //!    guessed.
 //!  - *bounded-header*: a header has at most [`HEADER_BYTES_MAX`].
 //!
-//! Only who may be believed may reach the port: whoever does says where it is.
+//! The header is trusted: only proxies should be able to reach the port.
 
 use runtime::net::{NetError, TcpStream};
 use std::fmt;

@@ -31,7 +31,7 @@ mod metadata {
     pub(super) const LWT: u32 = 0x8000_0000;
 }
 
-/// The error code of a request that was not let in.
+/// The error code of a request that was shed.
 const OVERLOADED: u32 = 0x1001;
 
 /// The key of the payload that tells of a tablet.

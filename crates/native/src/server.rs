@@ -1,4 +1,4 @@
-//! The listeners of CQL, and which shard serves which connection.
+//! The CQL listeners, and which shard serves which connection.
 //!
 //! Shard 0 accepts. On the plain port connections go to the shards in turn, so that a driver that
 //! opens one per shard gets one per shard; on the shard-aware port the client's source port says
@@ -6,17 +6,17 @@
 //!
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
-//!  - *shaken-first*: an encrypted connection is one of the server once its handshake is done; a
+//!  - *shaken-first*: an encrypted connection counts once its TLS handshake is done; a
 //!    server that stops or closes ends those that are not so far.
 
 use crate::admission::{self, Admission, Counters, Limits, Unread};
 use crate::connection::Connection;
-use crate::doors::{Bound, Choice, Door, Ports};
 use crate::handshake::{self, Handshakes};
 use crate::level::Tallies;
 use crate::login::Failures;
 use crate::maintenance;
 use crate::peer::Peer;
+use crate::ports::{Bound, Choice, PortKind, Ports};
 use crate::proxied::PendingProxied;
 use crate::supported::{Facts, ShardAware};
 use crate::tally::Served;
@@ -40,16 +40,16 @@ use tls::handshake::Failed;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How often it is looked for connections that hold memory and do not move.
+/// How often connections that hold memory and do not move are looked for.
 const STUCK_PERIOD: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether connections have ended.
+/// How often it is checked whether connections have ended.
 const ENDING_PERIOD: Duration = Duration::from_millis(5);
 
 /// The option that says how connections are encrypted.
 pub const ENCRYPTION: &str = "client_encryption_options";
 
-/// How it is found out that a client is gone that says nothing.
+/// How silent clients are probed.
 const KEEPALIVE: Keepalive =
     Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 6 };
 
@@ -58,15 +58,15 @@ const KEEPALIVE: Keepalive =
 pub struct Config {
     /// The ports for clients; port 0 takes a free one. Encryption is as [`ENCRYPTION`] says.
     pub direct: Ports,
-    /// The ports for proxies, which say first where a client is.
+    /// The ports for proxies, which send a PROXY protocol header first.
     pub proxied: Ports,
-    /// Whether silent clients are asked whether they are there.
+    /// Whether silent clients are probed.
     pub keepalive: bool,
-    /// Whether drivers are told of shards.
+    /// Whether SUPPORTED tells drivers of shards.
     pub tells_shards: bool,
     /// The largest request.
     pub body_bytes_max: usize,
-    /// What may be under way on a shard.
+    /// What may be in flight on a shard.
     pub limits: Limits,
 }
 
@@ -89,7 +89,7 @@ pub struct Server {
     pub(crate) serving: Scope,
     /// Looks after the connections.
     watching: Scope,
-    /// On shard 0: accepts, while clients are let in.
+    /// On shard 0: accepts, while the ports are open.
     listening: RefCell<Option<Scope>>,
     /// On shard 0, where there is one.
     maintenance: RefCell<Option<maintenance::Open>>,
@@ -183,10 +183,10 @@ impl Server {
         .await;
         self.bound.set(bound);
         let listening = Scope::new();
-        // They were bound in the order of the doors.
-        for (listener, (_, door)) in listeners.into_iter().zip(bound.doors()) {
+        // They were bound in the order of `Bound::kinds`.
+        for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
             let server = self.clone();
-            listening.spawn(async move { server.accept(listener, door).await });
+            listening.spawn(async move { server.accept(listener, kind).await });
         }
         *self.listening.borrow_mut() = Some(listening);
         Ok(bound)
@@ -197,7 +197,7 @@ impl Server {
         self.listening.borrow().is_some()
     }
 
-    /// Lets no client in any more, on shard 0, and ends the connections of all shards: those that
+    /// Stops accepting clients, on shard 0, and ends the connections of all shards: those that
     /// have not answered all they were asked after `patience` as well.
     pub async fn close(&self, patience: Duration) {
         let listening = self.listening.take();
@@ -279,7 +279,7 @@ impl Server {
         &self.admission
     }
 
-    /// What was let in on this shard, what was not, and what is under way.
+    /// What was admitted on this shard, what was not, and what is in flight.
     pub fn admission_counters(&self) -> Counters {
         let handshakes_blocked = self.handshakes.blocked();
         let unauthenticated_ended =
@@ -327,7 +327,7 @@ impl Server {
         &self.processor
     }
 
-    async fn accept(self: Rc<Self>, listener: TcpListener, door: Door) {
+    async fn accept(self: Rc<Self>, listener: TcpListener, kind: PortKind) {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -336,9 +336,9 @@ impl Server {
                     continue;
                 }
             };
-            match door.proxied {
-                true => self.accept_proxied(stream, door),
-                false => self.hand_over(stream, peer, door, Instant::now()).await,
+            match kind.proxied {
+                true => self.accept_proxied(stream, kind),
+                false => self.hand_over(stream, peer, kind, Instant::now()).await,
             }
         }
     }
@@ -348,18 +348,18 @@ impl Server {
         &self,
         stream: TcpStream,
         address: SocketAddr,
-        door: Door,
+        kind: PortKind,
         since: Instant,
     ) {
-        let shard = match door.choice {
+        let shard = match kind.choice {
             Choice::SourcePort => address.port() % runtime::shard_count(),
             Choice::InTurn => self.next_shard(),
         };
         let (stream, peer) = (stream.detach(), Peer::Client(address));
         runtime::on_shard(shard, move || async move {
-            // A server that has stopped takes nobody in.
+            // A server that has stopped accepts no connection.
             if let Some(server) = runtime::local::try_get::<Server>() {
-                server.serve(stream, peer, door, since);
+                server.serve(stream, peer, kind, since);
             }
         })
         .await;
@@ -390,14 +390,14 @@ impl Server {
         assert!(before.is_none(), "one maintenance socket is opened");
     }
 
-    fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, door: Door, since: Instant) {
+    fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, kind: PortKind, since: Instant) {
         let (number, tcp) = (self.next_number(), stream.attach());
         if self.config.keepalive
             && let Err(error) = tcp.set_keepalive(KEEPALIVE)
         {
             tracing::debug!(target: "cql_server", "client {peer}: {error}");
         }
-        if !door.encrypted {
+        if !kind.encrypted {
             self.welcome(number, since, tcp.into(), peer);
             return;
         }
@@ -499,7 +499,7 @@ impl Server {
         &self.tallies
     }
 
-    /// The group of connections that are not known yet.
+    /// The group of unauthenticated connections.
     fn group_of_unauthenticated(&self) -> Group {
         self.cluster.access().group_of_driver().unwrap_or(group::STATEMENT)
     }
@@ -559,9 +559,9 @@ pub struct Client {
     /// Unknown until its first request.
     pub version: Option<u8>,
     pub stage: Stage,
-    /// Who is logged in.
+    /// The role that is logged in.
     pub user: Option<String>,
-    /// Requests that were let in, since it was started.
+    /// Requests that were admitted since the connection was started.
     pub requests: u64,
     /// Set by `USE`.
     pub keyspace: Option<String>,

@@ -1,5 +1,5 @@
-//! Clients that ask for more than a shard can do, in a simulated node: what is let in, what is
-//! shed, and who notices.
+//! Clients that ask for more than a shard can do, in a simulated node: what is admitted, what
+//! is shed, and who notices.
 
 mod bare;
 
@@ -227,9 +227,9 @@ fn large_bodies_are_charged_before_they_are_read() {
 }
 
 #[test]
-fn who_sends_more_than_is_taken_in_is_told_so() {
+fn clients_that_send_too_much_get_overloaded_errors() {
     run(|env| async move {
-        // Nothing can be let in beside what a client that does not read has under way.
+        // Nothing can be admitted beside what a client that does not read has in flight.
         let limits = Limits {
             memory_bytes: 60_000,
             patience: Duration::from_millis(200),

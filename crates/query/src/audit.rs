@@ -1,17 +1,18 @@
 //! The audit log: what clients did and tried, by the rules of [`auth::audit`], in rows of
-//! `audit.audit_log` and in the queue that whoever speaks to syslog empties.
+//! `audit.audit_log` and in the queue of the syslog writer.
 //!
 //! Invariants
 //!  - *never-waited-for*: a statement is answered without regard to whether its event is written;
 //!    it only puts it into queues.
-//!  - *bounded*: a queue of a shard holds so many bytes; what comes on top is counted, and told in
-//!    the log. So is what cannot be written, some events of it in full each second.
+//!  - *bounded*: a queue of a shard holds so many bytes; further events are dropped, counted and
+//!    reported in the log. So are events that cannot be written, some of them in full each
+//!    second.
 //!  - *no-passwords*: texts are kept as `obscured` has them.
-//!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of an
-//!    `Option`.
+//!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of
+//!    an `Option`.
 //!
-//! What the node does for itself is no event. A statement that cannot be analysed is none either,
-//! for it names nothing that is there.
+//! Internal statements are not audited. Neither is a statement that cannot be analysed, as it
+//! names no existing table.
 
 use crate::access::obscured;
 use crate::parameters::{Parameters, Value, Values};

@@ -1,4 +1,4 @@
-//! Batches, written out (`BEGIN BATCH ..`) and of the protocol's BATCH message.
+//! Batches: `BEGIN BATCH ..` as text, and BATCH messages.
 
 use crate::error::CqlError;
 use crate::markers::Markers;

@@ -1,7 +1,7 @@
 //! CQL, from text to rows.
 //!
 //! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
-//! [`processor`] keeps prepared statements and leads the rest, `ahead` fetches what statements that
+//! [`processor`] keeps prepared statements and leads the rest, `prefetch` fetches what statements that
 //! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
 //! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
 //! schema, [`access`] what concerns roles, grants and service levels, and checks who may execute a
@@ -11,7 +11,6 @@
 //! met; [`offline`] serves tools that have no node.
 
 pub mod access;
-mod ahead;
 pub mod audit;
 mod batch;
 mod cache;
@@ -29,6 +28,7 @@ pub mod offline;
 pub mod options;
 pub mod parameters;
 mod paxos_state;
+mod prefetch;
 pub mod prepared;
 pub mod processor;
 mod request;
@@ -46,13 +46,13 @@ pub mod trace;
 mod types;
 mod udf;
 
-pub use ahead::Ahead;
 pub use audit::Audit;
 pub use auth::Workload;
 pub use cache::CacheStats;
 pub use error::CqlError;
 pub use options::Options;
 pub use parameters::{Parameters, Value, Values};
+pub use prefetch::Prefetch;
 pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};
 pub use response::{

@@ -1,4 +1,4 @@
-//! A statement that was prepared: its identity, what it binds and what it answers.
+//! A prepared statement: its id, its bind variables and its result columns.
 
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::statement::Statement;

@@ -1,4 +1,4 @@
-//! What a statement answers: nothing, rows, or what it changed.
+//! The result of a statement: nothing, rows, or a schema change.
 
 use crate::term::Slot;
 use cluster::SchemaEvent;

@@ -1,11 +1,11 @@
-//! What a connection is to the processor: who is at the other end, and which keyspace is in use.
+//! A client session: the client, its role, and the keyspace in use.
 //!
 //! Invariants
-//!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a statement
-//!    may be executed, which service level holds - holds for the generation of roles and grants in
-//!    which it was found, and for no other.
-//!  - *driver-until-load*: a session is the driver's own until it reads or writes a table that is
-//!    not the system's; then it is its role's for good.
+//!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a
+//!    statement may be executed, which service level holds - holds for the generation of roles
+//!    and grants in which it was found, and for no other.
+//!  - *driver-until-load*: a session counts as the driver's own until it reads or writes a table
+//!    that is not a system table; then it counts as its role's for good.
 
 use auth::{Rights, State, Workload};
 use cluster::Access;

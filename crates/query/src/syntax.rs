@@ -9,7 +9,7 @@
 //!  - *bounded-depth*: nesting is refused before it can exhaust the stack.
 //!
 //! It knows no schema, no types' values and no other module of this database: whether a name
-//! exists or a constant fits is decided by whoever reads the tree.
+//! exists or a constant fits is decided by the analysis.
 
 pub mod ast;
 mod form;

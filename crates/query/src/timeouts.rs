@@ -1,4 +1,4 @@
-//! How long requests may take: options that change while the node runs.
+//! Request timeouts: options that change while the node runs.
 
 use crate::processor::Config;
 use cluster::Live;

@@ -2,13 +2,13 @@
 //! rules ([`cluster::TraceRules`]) say so: a share of all requests, and those that took long.
 //!
 //! Invariants
-//!  - *after-the-answer*: a trace is written by a task of its own, which nobody waits for.
+//!  - *after-the-answer*: a trace is written by a background task, which no request waits for.
 //!  - *bounded*: at most [`WRITES_MAX`] traces of a shard wait to be written, each of at most
 //!    [`EVENTS_MAX`] events; what is more is dropped, and so is a trace that cannot be written.
 //!
 //! A request without a trace costs a test of an `Option`. Traces are rows of
-//! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`]; slow
-//! requests also of `node_slow_log` and `node_slow_log_time_idx`, which go when their rule says.
+//! `system_traces.sessions`, `events` and `sessions_time_idx`, which expire after [`TTL_SECS`]; slow
+//! requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL of their rule.
 //! While statements are counted by their form ([`cluster::statements`]) requests are timed here
 //! too.
 

@@ -1,8 +1,8 @@
-//! Writing batches: split by shard, remembered where they must be whole.
+//! Writing batches: split by shard, recorded in the batchlog where they must be atomic.
 //!
 //! Invariants
-//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied, and
-//!    not before what was applied is durable.
+//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied,
+//!    and not before what was applied is durable.
 
 use crate::batchlog::{self, Logged};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator, own_storage};

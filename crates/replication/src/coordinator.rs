@@ -11,7 +11,7 @@ use crate::rate;
 use crate::row_ttl;
 use crate::scan::Scan;
 use crate::virtual_read;
-use cluster::traffic::{Failure, UnderWay, Work};
+use cluster::traffic::{Failure, InFlight, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
@@ -105,7 +105,7 @@ impl Coordinator {
         &self.expired
     }
 
-    /// Takes the coordinators off every shard; requests under way go on. Runs on shard 0.
+    /// Takes the coordinators off every shard; requests in flight go on. Runs on shard 0.
     pub async fn stop() {
         let stop = || async {
             let coordinator = runtime::local::get::<Coordinator>();
@@ -434,8 +434,8 @@ impl Coordinator {
     /// A write begins that has so many mutations.
     pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
         self.traffic.mutations.add(mutations as u64);
-        let under_way = self.traffic.begin(work_of_write(options));
-        BegunWrite { began: Mark::now(), _under_way: under_way }
+        let in_flight = self.traffic.begin(work_of_write(options));
+        BegunWrite { began: Mark::now(), _under_way: in_flight }
     }
 
     /// Records a write; what the client is told of it.
@@ -570,10 +570,10 @@ impl Coordinator {
     }
 }
 
-/// A write that is under way.
+/// A write that is in flight.
 pub(crate) struct BegunWrite<'c> {
     began: Mark,
-    _under_way: UnderWay<'c>,
+    _under_way: InFlight<'c>,
 }
 
 /// What a read is counted as.

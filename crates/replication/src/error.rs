@@ -1,4 +1,4 @@
-//! Why a read or write was not done, with what a client is told.
+//! Read and write errors, with their messages for clients.
 
 use crate::options::{Consistency, WriteKind};
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum WriteError {
         kind: WriteKind,
         reason: String,
     },
-    /// Too much is under way; nothing was done.
+    /// Overloaded; nothing was done.
     Overloaded(String),
     /// The write cannot be made: nothing was done.
     Refused(String),

@@ -1,4 +1,4 @@
-//! What a client asks of a read or write: consistency, time, kind.
+//! Options of a read or write: consistency, timeout, kind, memory for the response.
 
 use reader::LocalFuture;
 use std::fmt::Debug;

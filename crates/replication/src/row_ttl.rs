@@ -1,12 +1,11 @@
-//! Rows that say themselves when they expire: tables with a TTL column are scanned, and rows whose
-//! time has come are deleted.
+//! Per-row TTL: tables with a TTL column are scanned, and expired rows are deleted.
 //!
 //! The column holds seconds since the epoch (`int`, `bigint`) or a `timestamp`. A time more than
 //! five years ago is taken for a mistake, and its row stays.
 //!
 //! Invariants
-//!  - *later-writes-stay*: a deletion has the time at which its page was asked for, so that what is
-//!    written afterwards, a later expiry among that, is not covered.
+//!  - *later-writes-stay*: a deletion has the time at which its page was read, so that later
+//!    writes, such as a later expiry, are not covered.
 //!  - *one-scan*: shard 0 scans, one page after the other.
 
 use crate::coordinator::{Coordinator, own_coordinator};

@@ -1,5 +1,5 @@
-//! Points of error injection at which a task waits: it goes on when an operator says so, when the
-//! point is wanted no more, or after [`WAIT_MAX`].
+//! Error injection points at which a task waits: it goes on when an operator says so, when the
+//! point is disabled, or after [`WAIT_MAX`].
 
 use crate::time::{Instant, sleep};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! TCP, and sockets in the file system ([`unix`], [`datagram`]).
+//! TCP, and Unix domain sockets ([`unix`], [`datagram`]).
 
 pub mod datagram;
 pub mod unix;
@@ -251,7 +251,7 @@ impl TcpStream {
     }
 
     /// Sends at once what the kernel takes of `bytes`, without waiting: how many that were. Not
-    /// while another write is under way. A simulated network takes nothing that way.
+    /// while another write is in flight. A simulated network takes nothing that way.
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         if self.fd.is_simulated() {
             return Ok(0);
@@ -344,7 +344,7 @@ impl TcpStream {
     }
 
     /// Takes the connection off this shard, so that another one can [`DetachedStream::attach`]
-    /// it. Panics when a read or write of it is under way, an abandoned one included.
+    /// it. Panics when a read or write of it is in flight, an abandoned one included.
     pub fn detach(self) -> DetachedStream {
         let kind = if self.fd.is_simulated() { FdKind::Simulated } else { FdKind::Socket };
         if kind == FdKind::Socket {

@@ -1,8 +1,8 @@
-//! Whether a session may execute a statement.
+//! Authorization: whether a session may execute a statement.
 //!
-//! What reads and writes rows is checked once per session, statement and generation of grants;
-//! after that a check is a look at one place, without an allocation. Where nothing is to be
-//! checked ([`Authorizer::AllowAll`]) it is one comparison.
+//! The permissions of reads and writes are checked once per session, statement and generation of
+//! grants; after that a check is one look-up, without an allocation. Where everything is allowed
+//! ([`Authorizer::AllowAll`]) it is one comparison.
 
 use super::needs;
 use crate::error::CqlError;

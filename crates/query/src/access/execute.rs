@@ -1,4 +1,4 @@
-//! Statements about roles and grants: who may execute them, and what they change.
+//! Executing statements about roles and grants: authorization, and the changes.
 
 use super::check::{Checker, somebody};
 use super::levels;

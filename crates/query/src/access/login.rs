@@ -1,10 +1,11 @@
-//! Logging in by name and password, or by certificate.
+//! Authentication by name and password, or by certificate.
 //!
 //! Invariants
-//!  - *off-the-shard*: a password is hashed on the helper thread for long computing, one at a time
-//!    per shard; some wait, more are refused. So whoever guesses is slow, and nobody else notices.
-//!  - *same-for-all*: who names a role that is not there, or has no password to log in with, is
-//!    told the same after the same work as who has the wrong password.
+//!  - *off-the-shard*: a password is hashed on the helper thread for long computations, one at a
+//!    time per shard; some wait, more are refused. So guessing passwords is slow, and does not
+//!    affect other clients.
+//!  - *same-for-all*: a role that does not exist, or has no password, gets the same error after
+//!    the same work as a wrong password.
 
 use crate::error::CqlError;
 use crate::processor::Processor;

@@ -1,4 +1,4 @@
-//! What a statement needs. Pure.
+//! The permissions that a statement needs. Pure.
 
 use super::resources::{home, of_keyspace};
 use crate::error::CqlError;

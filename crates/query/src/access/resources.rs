@@ -1,4 +1,4 @@
-//! The resources that statements name.
+//! The resources that access statements name.
 
 use crate::error::CqlError;
 use crate::syntax::ast;

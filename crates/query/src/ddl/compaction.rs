@@ -1,4 +1,4 @@
-//! The `compaction` option: strategies, what each can be told, and which values make sense.
+//! The `compaction` option: strategies, their options, and which values are valid.
 
 use super::properties::{Options, get, put};
 use crate::error::CqlError;

@@ -1,5 +1,5 @@
-//! What is allowed of what can be asked for, and warnings about what was done but is seldom wise or
-//! has no effect.
+//! Guardrails of schema changes: what options forbid or warn of, and warnings about what has no
+//! effect.
 
 use super::options;
 use super::properties::{Options as Map, get};

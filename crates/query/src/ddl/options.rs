@@ -1,5 +1,4 @@
-//! What `WITH` says of a table: each option checked and brought into the form in which it is
-//! stored.
+//! Table options in `WITH`: each one checked and brought into the form in which it is stored.
 
 use super::compaction;
 use super::properties::{Options, Properties, get, put};

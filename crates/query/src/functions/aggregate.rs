@@ -1,4 +1,4 @@
-//! Functions of many rows.
+//! Aggregate functions.
 
 use super::UserAggregate;
 use crate::error::CqlError;

@@ -1,4 +1,4 @@
-//! `IF ..`, and what a write has to know of its row.
+//! `IF ..`: conditions, and what a write has to read of its row.
 
 use super::operation::Operation;
 use super::plan::ModifyPlan;

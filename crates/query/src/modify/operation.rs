@@ -1,4 +1,4 @@
-//! What a write does to a column.
+//! Operations of a write on a column.
 
 use super::sum::{Sign, is_number};
 use crate::error::CqlError;

@@ -5,8 +5,8 @@
 //!    unpaged result at most `max_memory_for_unlimited_query_hard_limit`.
 //!  - *groups-whole*: a page of groups ends between two of them.
 //!  - *resume-after-last*: a paging state names the place after the last row of its page.
-//!  - *room-first*: whoever reads page after page takes room for each before it is read, and who
-//!    reads one, before it waits for it.
+//!  - *room-first*: a read of several pages takes response memory for each before it is read; a
+//!    read of one page, before it waits for it.
 
 use super::output::Output;
 use super::paging::PagingState;

@@ -1,4 +1,4 @@
-//! Rows of the result: one by one, or gathered in groups, or to be sorted.
+//! Rows of the result: one by one, grouped, or to be sorted.
 
 use super::plan::{Grouping, SelectPlan};
 use crate::error::CqlError;

@@ -1,4 +1,4 @@
-//! Where time comes from: the kernel, or a world's virtual clock.
+//! The source of time: the kernel, or the virtual clock of a simulation.
 #![allow(unsafe_code, reason = "clock_gettime has no safe wrapper here")]
 
 use std::cell::Cell;

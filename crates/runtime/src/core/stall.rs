@@ -1,4 +1,4 @@
-//! Finds tasks that hold their shard, and says where they are.
+//! Stall detection: finds tasks that block their shard, and logs their stack traces.
 //!
 //! One thread per process looks at the poll counter of every shard. A counter that stays odd for
 //! longer than the threshold is a task that does not return: its thread is sent a signal, whose
@@ -11,7 +11,7 @@
 //! Invariants
 //!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
 //!    from the heap, no formatting.
-//!  - *one-capture*: at most one capture is under way in the process.
+//!  - *one-capture*: at most one capture is in progress in the process.
 #![allow(unsafe_code, reason = "a signal handler that unwinds")]
 
 use super::node::Node;

@@ -3,7 +3,7 @@
 //! Invariants
 //!  - *word-wakers*: a waker's data is the word (seat 16, generation 24, slot 24), never a
 //!    pointer. So cloning and dropping it do nothing, any thread may hold it for ever, and one
-//!    whose task is gone wakes nobody, or somebody in vain.
+//!    whose task has ended wakes no task, or one spuriously.
 //!  - *flag-then-look*: a shard that goes to sleep raises `sleeping`, fences, and looks at its
 //!    queues once more; who feeds a queue fences and then reads `sleeping`. One of the two sees
 //!    the other.

@@ -1,4 +1,4 @@
-//! Datagrams to a socket in the file system, as loggers of the machine take them.
+//! Datagrams to a Unix domain socket, such as that of syslog.
 
 use super::NetError;
 use crate::sim::port;

@@ -1,13 +1,13 @@
-//! Sockets in the file system: who may open the file may connect.
+//! Unix domain sockets: the permissions of the file decide who may connect.
 //!
 //! Invariants
-//!  - *never-too-open*: nobody can connect before the file has its mode and its group.
-//!  - *live-stays*: a file that somebody listens on is left as it is; one that nobody does, of a
-//!    process that died, makes room.
+//!  - *never-too-open*: no client can connect before the file has its mode and its group.
+//!  - *live-stays*: a file that a process listens on is left as it is; one that was left behind
+//!    by a process that died is replaced.
 //!  - *own-file*: closing removes the file that was made, not one that has taken its place.
 //!
-//! What touches the file system runs on a helper thread. A simulated node keeps such sockets beside
-//! its disk: their names are no files there.
+//! Operations on the file system run on a helper thread. A simulated node keeps such sockets
+//! beside its disk: their names are not files there.
 #![allow(unsafe_code, reason = "groups by name, and who is at the other end")]
 
 use super::{NetError, TcpStream};

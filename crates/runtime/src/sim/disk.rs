@@ -151,7 +151,7 @@ impl SimDisk {
         Ok(bytes.len())
     }
 
-    /// A write that was under way when the node died: any of its sectors may have arrived.
+    /// A write that was in flight when the node died: any of its sectors may have arrived.
     pub(super) fn write_interrupted(
         &mut self,
         inode: Inode,

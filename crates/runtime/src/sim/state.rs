@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// A write that was under way when its node died.
+    /// A write that was in flight when its node died.
     pub(super) fn interrupt(&mut self, node: usize, op: &Op) {
         if let Op::Write { fd, buf, offset, skip } = op
             && let Some(inode) = self.file(node, fd.raw())

@@ -1,4 +1,4 @@
-//! Telling waiters that something changed.
+//! Notifications: waking tasks that wait for a change.
 
 use super::waiters::{Left, WaiterId, Waiters};
 use std::cell::{Cell, RefCell};

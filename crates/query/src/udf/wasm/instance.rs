@@ -29,7 +29,7 @@ pub(super) struct Bounds {
     /// Of all its memories, exported or not.
     memory_bytes: usize,
     table_elements: usize,
-    /// Of the call under way.
+    /// Of the current call.
     refused: u32,
 }
 
