@@ -7,8 +7,8 @@
 //!    [`EVENTS_MAX`] events; what is more is dropped, and so is a trace that cannot be written.
 //!
 //! A request without a trace costs a test of an `Option`. Traces are rows of
-//! `system_traces.sessions`, `events` and `sessions_time_idx`, which expire after [`TTL_SECS`]; slow
-//! requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL of their rule.
+//! `system_traces.sessions`, `events` and `sessions_time_idx`, which expire after [`TTL_SECS`];
+//! slow requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL of their rule.
 //! While statements are counted by their form ([`cluster::statements`]) requests are timed here
 //! too.
 
