@@ -31,21 +31,21 @@ use storage::Storage;
 pub(crate) const LAST_CHANGE_KEY: &str = "nereid_access_changed_at";
 /// The key in `system.scylla_local` of that the service level of drivers was made once.
 const DRIVER_LEVEL_KEY: &str = "service_level_driver_created";
-/// The superuser of a node that was told of none, and its password.
+/// The default superuser, and its password.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
 /// How clients log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authenticator {
-    /// They do not, and may do everything that nobody must be somebody for.
+    /// None: clients may do everything that requires no role.
     AllowAll,
     /// By name and password.
     Password,
-    /// By name and password; who has none, or a wrong one, is anonymous.
+    /// By name and password; clients without one, or with a wrong one, are anonymous.
     Transitional,
     /// By the certificate that they show in their TLS handshake.
     Certificate,
-    /// By the certificate that they show; who shows none, by name and password.
+    /// By certificate; clients without one, by name and password.
     CertificateOrPassword,
 }
 
@@ -318,7 +318,7 @@ impl Cluster {
             return Ok(());
         }
         if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
-            // A password that everybody knows would be good for nothing here.
+            // A default password would be of no use here.
             self.warn_without_superuser();
             return Ok(());
         }
@@ -347,7 +347,7 @@ impl Cluster {
         made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
     }
 
-    /// Makes the service level of drivers, once in the life of a node: who drops it means it.
+    /// Makes the service level of drivers, once in the life of a node: it may be dropped for good.
     async fn make_driver_level(&self) -> Result<(), ChangeError<String>> {
         self.in_turn(|cluster| async move {
             let storage = runtime::local::get::<Storage>();
@@ -383,7 +383,7 @@ impl Cluster {
         }
     }
 
-    /// Whether somebody can log in by a password who may do everything.
+    /// Whether a superuser can log in by password.
     fn has_superuser(&self) -> bool {
         let state = self.access().state();
         let mut roles = state.roles();

@@ -41,7 +41,7 @@ pub enum SchemaTarget {
     Aggregate,
 }
 
-/// A change of the schema, as SCHEMA_CHANGE tells it.
+/// A schema change, as in SCHEMA_CHANGE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaEvent {
     pub kind: SchemaEventKind,
@@ -54,7 +54,7 @@ pub struct SchemaEvent {
 }
 
 impl SchemaEvent {
-    /// How a change is told.
+    /// The event of a change.
     pub fn of(change: &SchemaChange) -> SchemaEvent {
         use SchemaEventKind::{Created, Dropped, Updated};
         use SchemaTarget::{Aggregate, Function, Keyspace, Table, Type};
@@ -121,7 +121,7 @@ impl Subscribers {
         Events { receiver }
     }
 
-    /// Tells all; forgets those who are gone or too slow.
+    /// Notifies all; drops subscribers that have ended or are too slow.
     pub(crate) fn publish(&self, event: &Event) {
         self.senders.borrow_mut().retain(|sender| sender.try_send(event.clone()).is_ok());
     }

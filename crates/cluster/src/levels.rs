@@ -26,7 +26,7 @@ impl Groups {
     }
 
     /// Makes the groups of new levels and gives all their shares (*one-per-level*); the groups of
-    /// levels that are gone, which are still to be retired. Rows that were written by other means
+    /// dropped levels, which are still to be retired. Rows that were written by other means
     /// than statements may be of more levels than there is room for.
     #[must_use]
     pub(crate) fn arrange(&mut self, state: &State) -> Vec<Group> {

@@ -177,13 +177,13 @@ pub struct Traffic {
     failures: [[Count; Failure::ALL.len()]; Work::ALL.len()],
     /// Conditional writes that this shard, which owns the partitions, has led.
     pub cas: CasCounts,
-    /// What other shards were asked to read or write.
+    /// Reads and writes sent to other shards.
     pub cross_shard: Count,
     /// Mutations written, batches' one by one.
     pub mutations: Count,
-    /// Logged batches that were remembered before they were applied.
+    /// Batches that were written to the batchlog before they were applied.
     pub logged_batches: Count,
-    /// Half-done batches that were tried again.
+    /// Retries of batches that were applied in part.
     pub batch_retries: Count,
     in_flight: [Cell<u64>; Work::ALL.len()],
 }
@@ -202,7 +202,7 @@ impl Traffic {
         table.0[work as usize].record(nanos);
     }
 
-    /// Counts work that did not end well.
+    /// Counts failed work.
     pub fn fail(&self, work: Work, failure: Failure) {
         self.failures[work as usize][failure as usize].add(1);
     }

@@ -222,7 +222,7 @@ async fn size_estimates() -> Vec<VirtualRow> {
     rows
 }
 
-/// What cannot be listed is told to the log.
+/// Errors are logged.
 async fn snapshots() -> Vec<VirtualRow> {
     let Some((_, schema)) = own("snapshots") else { return Vec::new() };
     let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };

@@ -36,9 +36,9 @@ use std::time::Duration;
 const TABLE_BYTES_MAX: usize = 1 << 20;
 /// Rows of a shard that are written at once.
 const WRITERS: usize = 16;
-/// Between two lines of the log about events that are lost.
+/// Between two lines of the log about dropped events.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
-/// Events of a queue that could not be written and are told in full, in a second.
+/// Events of a queue that could not be written and are logged in full, per second.
 const FAILURES_TOLD: u32 = 10;
 /// How long the node waits for events to be written when it stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ const INSERT: &str = "INSERT INTO audit.audit_log (date, node, event_time, categ
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub to_table: bool,
-    /// Bytes of events that wait for syslog, of a shard; `None`: it is told nothing.
+    /// Bytes of events that wait for syslog, of a shard; `None`: no syslog.
     pub syslog_bytes_max: Option<usize>,
 }
 
@@ -83,12 +83,12 @@ pub struct Queue {
     filled: Notify,
     is_closed: Cell<bool>,
     counts: Cell<Counts>,
-    /// When it was told last that some are lost, and how many were by then.
+    /// When dropped events were last logged, and how many there were by then.
     told: Cell<Option<(Instant, u64)>>,
     failures: Cell<Failures>,
 }
 
-/// Which failures are told.
+/// Which failures are logged.
 #[derive(Clone, Copy, Debug, Default)]
 struct Failures {
     since: Option<Instant>,
@@ -97,7 +97,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Whether a failure of now is told, and how many before it were not.
+    /// Whether a failure of now is logged, and how many before it were not.
     fn add(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| Duration::from_secs(1) <= now - since) {
             (self.since, self.told) = (Some(now), 0);
@@ -319,7 +319,7 @@ impl Audit {
         .await;
     }
 
-    /// Runs whoever writes to syslog as long as there are events, and when the node stops until all
+    /// Runs the syslog writer as long as there are events, and when the node stops until all
     /// are written.
     pub fn write_syslog<F>(&self, writer: impl FnOnce(Rc<Queue>) -> F)
     where
@@ -367,7 +367,7 @@ impl Audit {
         }
     }
 
-    /// Somebody has logged in by that name, or could not.
+    /// A login by that name, or a failed one.
     pub(crate) fn login(&self, session: &Session, name: &str, is_error: bool) {
         if self.rules.borrow().covers(Category::Auth, "", "") {
             self.offer(Event {

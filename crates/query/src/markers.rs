@@ -170,7 +170,7 @@ impl Markers {
         self.key_variables[position].get_or_insert(variable);
     }
 
-    /// What drivers are told. A partition key is routable when each of its `key_count` columns has
+    /// What PREPARED reports. A partition key is routable when each of its `key_count` columns has
     /// its variable.
     pub(crate) fn finish(self, key_count: usize) -> Result<BindMetadata, CqlError> {
         let unbound = self.slots.iter().position(Option::is_none);

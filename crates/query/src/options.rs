@@ -158,7 +158,7 @@ impl Options {
         Options::registered(settings);
     }
 
-    /// What makes no sense is told to the log, and tables are made as before.
+    /// Invalid values are logged, and new tables keep the previous one.
     fn keep_retry(&self) {
         let wanted = self.speculative_retry_user_table_default.get();
         match crate::ddl::speculative_retry(&wanted) {

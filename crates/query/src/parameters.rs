@@ -68,7 +68,7 @@ pub struct Parameters<'a> {
     pub is_fetched: bool,
     /// Where the client has asked for a trace.
     pub trace: Option<&'a Trace>,
-    /// Where there is room for what is gathered; `None`: everywhere.
+    /// Memory for the response; `None`: unlimited.
     pub room: Option<&'a dyn Room>,
 }
 

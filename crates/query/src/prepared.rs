@@ -11,7 +11,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Prepared {
     id: [u8; 16],
-    /// Of the result, as clients were told when they prepared it.
+    /// Of the result, as PREPARED reported it.
     told_metadata_id: Option<[u8; 16]>,
     statement: RefCell<Rc<Statement>>,
 }

@@ -13,7 +13,7 @@ use crate::processor::Processor;
 use crate::statement::Plan;
 use model::Token;
 
-/// The tablet of a partition, and who has it.
+/// The tablet of a partition, and its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The tablet holds the tokens after this one,

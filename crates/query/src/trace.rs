@@ -33,7 +33,7 @@ use std::net::IpAddr;
 const EVENTS_MAX: usize = 64;
 /// Traces of a shard that wait to be written at most.
 const WRITES_MAX: usize = 64;
-/// Tables of a request that are told, about.
+/// At most about so many tables of a request are recorded.
 const TABLES_MAX: usize = 64;
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -131,7 +131,7 @@ impl Trace {
         self.id
     }
 
-    /// The session, where the client is told of it.
+    /// The session, if the client asked for the trace.
     pub fn told_id(&self) -> Option<Uuid> {
         (self.cause == Cause::Asked).then_some(self.id)
     }

@@ -100,7 +100,7 @@ pub(crate) struct Applied {
     due: Instant,
 }
 
-/// Has a batch's row removed as soon as all of the batch is durable.
+/// Schedules the removal of a batch's row, for when all of the batch is durable.
 fn forget(coordinator: &Coordinator, logged: Logged) {
     let due = Instant::now() + coordinator.config.batch_memory;
     if coordinator.applied.try_send(Applied { logged, due }).is_err() {
@@ -145,7 +145,7 @@ async fn remove(batches: &[Logged]) {
     }
 }
 
-/// Tries a half-done batch until it is done.
+/// Retries a batch that was applied in part until it succeeds.
 fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenMutation>) {
     let retrying = coordinator.retrying.get();
     if RETRYING_MAX <= retrying {
@@ -181,7 +181,7 @@ fn owner_of(table: &TableEntry, id: Uuid) -> u16 {
     table.tablets.shard_of(Token::of(id.as_bytes()))
 }
 
-/// Applies the batches that an earlier run remembered, and forgets them. Returns their number.
+/// Replays the batches in the batchlog, and removes them. Returns their number.
 pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, WriteError> {
     let table = batchlog::table(&coordinator.cluster.schema());
     let mut finished = 0;
@@ -222,7 +222,7 @@ fn failed(error: storage::WriteError) -> WriteError {
     write_failed(error, Consistency::One, WriteKind::Batch, 1)
 }
 
-/// All remembered batches: what is needed to forget them, and their blobs.
+/// All batches in the batchlog: what is needed to remove them, and their blobs.
 async fn remembered(
     coordinator: &Coordinator,
     table: &TableEntry,

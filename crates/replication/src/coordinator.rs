@@ -271,7 +271,7 @@ impl Coordinator {
         }
     }
 
-    /// What the client is told of a read that waits.
+    /// The result of a read that had to wait.
     pub(crate) async fn answer_read(
         &self,
         table: &TableEntry,
@@ -438,7 +438,7 @@ impl Coordinator {
         BegunWrite { began: Mark::now(), _under_way: in_flight }
     }
 
-    /// Records a write; what the client is told of it.
+    /// Records a write; its result for the client.
     pub(crate) fn end_write<R>(
         &self,
         table: &TableEntry,
@@ -461,7 +461,7 @@ impl Coordinator {
         self.traffic.cross_shard.add((shard != self.shard).into());
     }
 
-    /// What the client is told of a write.
+    /// The result of a write for the client.
     pub(crate) fn answer<R>(
         &self,
         table: &TableEntry,

@@ -54,7 +54,7 @@ impl Consistency {
     }
 }
 
-/// What a write is part of, as a timeout tells it.
+/// What a write is part of, as timeout errors report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     Simple,

@@ -44,7 +44,7 @@ fn count(counter: &Cell<u64>, more: u64) {
     counter.set(counter.get() + more);
 }
 
-/// Scans again and again, for as long as the coordinator lives.
+/// Scans periodically, for as long as the coordinator lives.
 pub(crate) async fn scan_all() {
     let settings = Settings::of_shard();
     let name = "alternator_ttl_period_in_seconds";

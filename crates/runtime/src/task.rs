@@ -88,7 +88,7 @@ impl Scope {
         }
     }
 
-    /// Starts a task whose end nobody asks for. One allocation.
+    /// Starts a task whose result is not needed. One allocation.
     pub(crate) fn start(&self, group: Group, future: Pin<Box<dyn Future<Output = ()>>>) {
         let key = self.tasks.alive.borrow_mut().insert(None);
         let owner: Rc<dyn Owner> = self.tasks.clone();

@@ -229,7 +229,7 @@ async fn drop_role(scene: &Scene<'_>, it: &ast::DropRole) -> Result<Response, Cq
     scene.change(move |state| state.drop_role(&name, if_absent)).await
 }
 
-/// Role and member, if the session may say who has that role.
+/// Role and member, if the session may grant that role.
 fn may_share(scene: &Scene<'_>, it: &ast::RoleGrant) -> Result<(String, String), CqlError> {
     somebody(scene.session)?;
     let (role, member) = (it.role.text.clone(), it.member.text.clone());

@@ -17,7 +17,7 @@ use runtime::task::compute;
 
 /// Passwords that wait to be hashed at most, per shard.
 const WAITING_MAX: usize = 128;
-/// What a role without a password is compared with: the hash of nobody's.
+/// The hash that a role without a password is compared with: of no password.
 const NOBODY: &str = "$6$................$";
 
 /// The hashing of a shard.
@@ -53,8 +53,8 @@ fn bad_credentials(text: impl Into<String>) -> CqlError {
     CqlError::BadCredentials(text.into())
 }
 
-/// Logs a session in, or tells why not. Knows nothing of addresses: who guesses is slowed down by
-/// who knows them.
+/// Logs a session in, or says why not. Knows nothing of addresses: guessing is slowed down by
+/// the caller.
 pub(crate) async fn log_in(
     processor: &Processor,
     session: &Session,

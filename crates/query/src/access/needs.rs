@@ -52,7 +52,7 @@ fn parts(schema: &Schema, resource: &Resource) -> Vec<Resource> {
     parts.iter().map(|(name, types)| Resource::function(keyspace, name, types)).collect()
 }
 
-/// Everybody who is logged in reads what drivers cannot do without.
+/// Every role may read the tables that drivers need.
 fn of_read(table: &TableSchema) -> Option<Need> {
     let for_all = match table.keyspace.as_str() {
         "system_schema" | "system_virtual_schema" => true,
@@ -63,7 +63,7 @@ fn of_read(table: &TableSchema) -> Option<Need> {
     (!for_all).then(|| Need::new(Permission::Select, resource()))
 }
 
-/// A condition tells what is there.
+/// A condition reveals what is stored.
 fn of_write(table: &TableSchema, is_conditional: bool, needs: &mut Vec<Need>) {
     let resource = Resource::table(&table.keyspace, &table.name);
     if is_conditional {

@@ -16,7 +16,7 @@ enum Domain {
     Between(f64, f64),
     /// A number above the first, up to the second.
     Within(f64, f64),
-    /// Seconds above 0, told as milliseconds.
+    /// Seconds above 0, in errors as milliseconds.
     Seconds,
     /// A number above this.
     Above(f64),

@@ -51,7 +51,7 @@ struct Threshold {
 }
 
 impl Rules {
-    /// Of tools: of a node that was told nothing, and compact tables are allowed.
+    /// Of tools: the defaults of a node, with compact tables allowed.
     pub(crate) fn of_tools() -> Rules {
         Rules { compact_storage: true, ..Rules::of(&Options::standard()) }
     }

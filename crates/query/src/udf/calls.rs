@@ -89,12 +89,12 @@ impl Calls {
     }
 }
 
-/// Ends a step; nobody is shown it.
+/// Ends a step; clients never see it.
 fn interrupted() -> CqlError {
     CqlError::Server("a function was interrupted".to_owned())
 }
 
-/// Runs a call to its end, while nobody else has the shard.
+/// Runs a call to its end, without yielding the shard.
 pub(super) fn whole(mut running: Running) -> Result<Option<Vec<u8>>, CqlError> {
     let mut nobody = Context::from_waker(Waker::noop());
     loop {

@@ -360,7 +360,7 @@ impl Shard {
         Ok(code)
     }
 
-    /// Keeps an instance for the next call, unless the function is gone.
+    /// Keeps an instance for the next call, unless the function was dropped.
     fn keep(self: &Rc<Shard>, function: &Rc<UserFunction>, code: &Arc<Code>, instance: Instance) {
         let known = self.codes.borrow_mut().get(function);
         if known.is_none_or(|known| !Arc::ptr_eq(&known, code)) {
@@ -379,7 +379,7 @@ fn key(code: &Arc<Code>) -> usize {
     Arc::as_ptr(code) as usize
 }
 
-/// Drops instances that nobody has called for long, until there are none.
+/// Drops instances that were not called for long, until there are none.
 async fn sweep(shard: Weak<Shard>) {
     loop {
         let Some(shard) = shard.upgrade() else { return };

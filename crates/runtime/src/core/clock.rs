@@ -34,7 +34,7 @@ impl Clock {
     }
 }
 
-/// Processor time that a thread of this process has had; 0 when it is gone.
+/// Processor time that a thread of this process has had; 0 when it has ended.
 pub(crate) fn thread_cpu_ns(thread: i32) -> u64 {
     // How the kernel numbers the scheduler's clock of a thread.
     const PER_THREAD_SCHED: i32 = 6;

@@ -57,7 +57,7 @@ struct ClassState {
 pub(crate) struct IoQueue {
     classes: [ClassState; IoClass::ALL.len()],
     in_flight: usize,
-    /// The most that were in flight since somebody asked.
+    /// The most that were in flight since the last look at the figures.
     in_flight_peak: usize,
     in_flight_max: usize,
     /// Of the background's requests in flight.

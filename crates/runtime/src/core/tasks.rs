@@ -18,7 +18,7 @@ use std::task::Context;
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Who is told that a task has ended.
+/// The tasks to wake when a task has ended.
 pub(crate) trait Owner {
     /// The task that had this key has ended or was cancelled.
     fn ended(&self, key: usize);
@@ -141,7 +141,7 @@ impl Tasks {
         TaskId { index, generation: slot.generation }
     }
 
-    /// Puts a task into the ready queue of its group, unless it is gone or there already.
+    /// Puts a task into the ready queue of its group, unless it has ended or is there already.
     pub(crate) fn enqueue(&mut self, task: TaskId) {
         let Some(slot) = self.slots.get_mut(task.index as usize) else { return };
         if slot.generation != task.generation || slot.queued || slot.owner.is_none() {
@@ -200,7 +200,7 @@ impl Tasks {
         None
     }
 
-    /// Frees a slot whose future is gone.
+    /// Frees a slot whose future was dropped.
     fn remove(&mut self, index: u32) -> Option<(Rc<dyn Owner>, usize)> {
         let slot = &mut self.slots[index as usize];
         slot.generation = TaskId::next_generation(slot.generation);

@@ -132,7 +132,7 @@ impl Remote {
         seats()[self.seat as usize] = None;
     }
 
-    /// The descriptor that becomes readable when somebody wakes the sleeping shard.
+    /// The descriptor that becomes readable when the sleeping shard is woken.
     pub(crate) fn eventfd(&self) -> Option<RawFd> {
         self.eventfd.as_ref().map(AsRawFd::as_raw_fd)
     }
@@ -157,7 +157,7 @@ impl Remote {
         self.notify();
     }
 
-    /// Tells the shard, from a helper thread, that an operation has ended.
+    /// Notifies the shard, from a helper thread, that an operation has ended.
     pub(crate) fn complete(&self, operation: u64, result: i32) {
         let mut completions = self.completions.lock().unwrap_or_else(|p| p.into_inner());
         completions.push((operation, result));

@@ -31,7 +31,7 @@ pub(crate) enum FsOutput {
     /// The descriptor that holds the lock.
     Locked(i32),
     Space(Space),
-    /// Somebody else holds it: the process id, if readable.
+    /// Another process holds it: its id, if readable.
     Held(Option<u32>),
 }
 

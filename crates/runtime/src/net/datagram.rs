@@ -5,7 +5,7 @@ use crate::sim::port;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where datagrams go. Nothing of it waits: a receiver that takes none now is told of as such.
+/// Where datagrams go. Nothing of it waits: a receiver that takes none now is an error.
 #[derive(Debug)]
 pub struct DatagramSender {
     socket: UnixDatagram,

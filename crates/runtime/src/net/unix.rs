@@ -39,14 +39,14 @@ pub struct UnixOptions {
     pub backlog: u32,
 }
 
-/// Why it cannot be listened.
+/// Why the socket cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnixError {
     /// So many bytes.
     TooLong(usize),
-    /// There is a file, and it is no socket.
+    /// The file is not a socket.
     NoSocket,
-    /// Somebody listens there.
+    /// Another process is listening on it.
     Live,
     /// There is no group of this name.
     NoGroup(String),
@@ -78,7 +78,7 @@ impl fmt::Display for UnixError {
 }
 impl std::error::Error for UnixError {}
 
-/// Who connected, as the kernel tells.
+/// The client of a connection, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     pub user: u32,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const WINDOW: usize = 256 << 10;
 
-/// What stands for a node's sockets with paths: an address of its own that nobody else listens on.
+/// What stands for a node's sockets with paths: an address of its own that nothing else listens on.
 const PATHS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
 
 /// One end of a connection.
@@ -125,7 +125,7 @@ impl Network {
         Some((self.listeners.len() - 1, addr))
     }
 
-    /// Listens at a path; `None` when somebody does already.
+    /// Listens at a path; `None` when the path is taken.
     pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<usize> {
         if let Some(address) = self.address_of_path(node, path)
             && !self.listeners(node, address).is_empty()

@@ -457,7 +457,7 @@ impl State {
         }
     }
 
-    /// The process of a node is gone: its descriptors are closed, its connections reset.
+    /// The process of a node has ended: its descriptors are closed, its connections reset.
     pub(super) fn end_life(&mut self, node: usize) {
         self.nodes[node].life += 1;
         self.nodes[node].handles.clear();
