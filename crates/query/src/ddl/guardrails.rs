@@ -321,7 +321,7 @@ mod tests {
             assert!(expected.is_none_or(|word| found[0].ends_with(word)), "{text}: {found:?}");
         };
         let create = |with: &str| format!("CREATE TABLE t (p int PRIMARY KEY) WITH {with}");
-        let (lz4, zstd) = (Some("as by LZ4Compressor"), Some("as by ZstdCompressor"));
+        let (lz4, zstd) = (Some("with LZ4Compressor"), Some("with ZstdCompressor"));
         check(&create("compression = {'class': 'LZ4Compressor'}"), None);
         check(&create("compression = {}"), None);
         check(&create("comment = 'LZ4WithDictsCompressor'"), None);
