@@ -131,7 +131,7 @@ pub struct AccessConfig {
     pub superuser: String,
     /// Its hashed password; empty: it has none yet.
     pub superuser_salted_password: String,
-    /// Which role a certificate stands for.
+    /// The role of a certificate.
     pub certificate_roles: Queries,
 }
 
@@ -186,7 +186,7 @@ impl Access {
         }
     }
 
-    /// Which role a certificate stands for; `None` before it was said.
+    /// The role of a certificate; `None` before it was configured.
     pub fn certificate_roles(&self) -> Option<Rc<Queries>> {
         self.certificate_roles.borrow().clone()
     }
@@ -542,7 +542,7 @@ mod tests {
         };
         assert_eq!(apply(&mut state, None), None);
         assert_eq!(apply(&mut state, hash("x")), hash("x"));
-        // Whoever changed it since, means it.
+        // It was changed on purpose since.
         assert_eq!(apply(&mut state, hash("y")), hash("x"));
     }
 }

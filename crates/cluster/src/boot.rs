@@ -64,7 +64,7 @@ fn at<E: fmt::Display>(step: &'static str) -> impl FnOnce(E) -> BootError {
     move |error| BootError { step, what: error.to_string() }
 }
 
-/// Starts the node. Runs on shard 0, once; when it returns, [`Storage`] and [`Cluster`] stand in
+/// Starts the node. Runs on shard 0, once; when it returns, [`Storage`] and [`Cluster`] are in
 /// `runtime::local` of every shard.
 pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     assert!(runtime::shard_id() == 0, "boot runs on shard 0");

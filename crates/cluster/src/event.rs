@@ -92,7 +92,7 @@ impl SchemaEvent {
 }
 
 /// The events of one subscriber, in order. One that lets [`Events::BACKLOG_MAX`] events pile up is
-/// cut off, so that it can start anew.
+/// disconnected, so that it can start again.
 #[derive(Debug)]
 pub struct Events {
     receiver: Receiver<Event>,

@@ -54,7 +54,7 @@ pub(crate) struct Ended;
 /// How far the login of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Login {
-    /// Nobody has to log in, or STARTUP is still to come, or it is done.
+    /// No login is required, or STARTUP is still to come, or it is done.
     NotAsked,
     /// AUTHENTICATE was sent.
     Asked,

@@ -26,7 +26,7 @@ use stdx::HashMap;
 
 /// Addresses whose failures are remembered at most.
 const ADDRESSES_MAX: usize = 4096;
-/// After so long without a failure an address starts afresh.
+/// After so long without a failure the delay of an address is reset.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How long the answer to a first failure is held back, and to many.
 const DELAY_MIN: Duration = Duration::from_millis(20);

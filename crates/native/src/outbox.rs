@@ -6,7 +6,7 @@
 //! the writing loop's.
 //!
 //! Invariants
-//!  - *whole-envelopes*: the buffer holds whole envelopes; nobody awaits while appending one.
+//!  - *whole-envelopes*: the buffer holds whole envelopes; there is no await while one is appended.
 //!  - *bounded*: requests are read and run only while no more is unsent than the admission allows.
 //!  - *in-order*: nothing leaves while something older is on its way.
 //!  - *charged*: what is unsent is charged to the admission, until it is sent or dropped.

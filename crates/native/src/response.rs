@@ -318,7 +318,7 @@ fn repeat(out: &mut Vec<u8>, start: usize, more: usize) {
     }
 }
 
-/// Whether both are one by where they lie in memory; nothing need be compared then.
+/// Whether both are the same place in memory; nothing need be compared then.
 fn is_one(a: &Column<'_>, b: &Column<'_>) -> bool {
     std::ptr::eq(a.name, b.name) && std::ptr::eq(a.ty, b.ty)
 }

@@ -83,7 +83,7 @@ pub struct Server {
     next_connection: Cell<u64>,
     unauthenticated: Unauthenticated,
     pub(crate) proxied: PendingProxied,
-    /// Tells connections in their handshake to end.
+    /// Stops connections in their handshake.
     pub(crate) shaking: Notify,
     next_shard: Cell<u16>,
     pub(crate) serving: Scope,
@@ -418,7 +418,7 @@ impl Server {
         });
     }
 
-    /// Encrypts a connection (*shaken-first*), unless it is told to end.
+    /// Encrypts a connection (*shaken-first*), unless it is stopped.
     async fn shake(&self, tcp: TcpStream, peer: Peer, ends: &Notify) -> Option<Stream> {
         let config = tls::service::current(ENCRYPTION)?;
         let shaken = tls::handshake::accept(tcp, config, unauthenticated::TIME_MAX);

@@ -182,8 +182,8 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// An event was written, or could not be: then it stands in the node's own log, if there are
-    /// not too many of them.
+    /// An event was written, or could not be: then it is written to the node's own log, up to a
+    /// limit.
     pub fn conclude(&self, event: &Event, outcome: Result<(), String>) {
         let Err(error) = outcome else {
             self.count(|counts| counts.written += 1);

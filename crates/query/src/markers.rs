@@ -4,7 +4,7 @@
 //!  - *one-variable-per-name*: markers of one name take one value, unless the node's options say
 //!    that each marker is a variable, as in Cassandra.
 //!  - *typed-by-first-use*: the first use of a variable decides what its specification says.
-//!  - *little-each*: a statement may have 65 535 markers, and its analysis lets nobody else have
+//!  - *little-each*: a statement may have 65 535 markers, and its analysis yields
 //!    the shard. Which variable each is, is found with the text, aside; markers of one list share
 //!    what they stand for, so that one more costs a few instructions and no memory of its own.
 

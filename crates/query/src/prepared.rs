@@ -6,7 +6,7 @@ use cluster::Schema;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A prepared statement. Stays valid when the schema changes: it is analysed anew when it is
+/// A prepared statement. Stays valid when the schema changes: it is analysed again when it is
 /// executed next, and refused if that fails.
 #[derive(Debug)]
 pub struct Prepared {

@@ -28,8 +28,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer texts are parsed aside, and after larger results others have their turn before whoever
-/// answers copies them once more.
+/// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
+/// copied into the response.
 const AT_ONCE_BYTES: usize = 16 << 10;
 
 /// The processor's settings.
@@ -569,7 +569,7 @@ impl Processor {
         }
     }
 
-    /// Why a request is to be traced whose client did not ask for it, if it is.
+    /// Why a request is traced without its client's asking, if it is.
     #[inline]
     pub fn traces_unasked(&self) -> Option<Cause> {
         let rules = &*self.trace_rules;

@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
     ) -> Result<T, CqlError> {
         match self.calls {
             None => step(&self.env()),
-            // Boxed: what calls nobody's functions is not to pay for its room.
+            // Boxed: statements without user-defined functions should not pay for its room.
             Some(calls) => Box::pin(calls.step(|| step(&self.env()))).await,
         }
     }

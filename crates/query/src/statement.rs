@@ -73,7 +73,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// As the node is told now.
+    /// As currently configured.
     pub(crate) fn of(options: &Options) -> Dialect {
         Dialect {
             one_variable_per_name: options

@@ -358,7 +358,7 @@ impl Coordinator {
         patience: Duration,
     ) -> Result<(), WriteError> {
         let coordinator = self.clone();
-        // A task of its own: it must not stop halfway because nobody waits for it.
+        // A task of its own: it must not stop halfway because its client has disconnected.
         let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
         match timeout(patience, task).await {
             Ok(Ok(done)) => done,

@@ -108,7 +108,7 @@ pub(crate) async fn statement(
     }
 }
 
-/// Tells that a hashed password is none that somebody could log in with; schemas of other nodes
+/// Warns that a hashed password cannot be used to log in; schemas of other nodes
 /// that hold such are to be restored all the same.
 fn warned(mut response: Response, said: &ast::RoleOptions) -> Response {
     if said.hashed_password.as_ref().is_some_and(|hash| !auth::password::is_hash(hash)) {

@@ -98,7 +98,7 @@ pub(crate) async fn log_in(
     Ok(())
 }
 
-/// The role that the certificate of a TLS connection stands for. `None`: it has shown none.
+/// The role of the certificate of a TLS connection. `None`: it has presented none.
 pub(crate) fn certified_role(
     processor: &Processor,
     names: Option<Names<'_>>,
@@ -117,7 +117,7 @@ pub(crate) fn certified_role(
     })
 }
 
-/// Logs a session in as the role that its certificate stands for.
+/// Logs a session in as the role of its certificate.
 pub(crate) fn let_in(processor: &Processor, session: &Session, role: &str) -> Result<(), CqlError> {
     let can_login = processor.cluster().access().state().role(role).map(|role| role.can_login);
     match can_login {

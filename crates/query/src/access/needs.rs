@@ -142,7 +142,7 @@ pub(crate) fn of_schema(
                 let wanted = Resource::function(owner, name, &types);
                 known.retain(|function| *function == wanted);
             }
-            // Which of several is meant, or that there is none, is told by who carries it out.
+            // Which of several is meant, or that there is none, is reported by the execution.
             Ok(match known[..] {
                 [_] => known.into_iter().map(|it| Need::new(Drop, it)).collect(),
                 _ => Vec::new(),

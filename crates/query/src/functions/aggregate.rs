@@ -45,7 +45,7 @@ impl Aggregate {
         }
     }
 
-    /// Starts anew.
+    /// Starts again.
     pub(crate) fn begin(&self) -> Accumulator {
         let state = match self {
             Aggregate::CountRows | Aggregate::Count => State::Count(0),

@@ -232,7 +232,7 @@ impl Shard {
     pub(crate) fn drain_mesh(&self) -> bool {
         let mut any = false;
         for from in 0..self.node.shards() {
-            // At most one ring full per turn, so that nobody can hold us here.
+            // At most one ring full per turn, so that no sender can block the shard here.
             for _ in 0..CAPACITY {
                 let Some(message) = self.node.ring(from, self.id).pop() else { break };
                 any = true;

@@ -5,7 +5,7 @@
 //!    submission until its completion was taken in. Dropping the future does not touch it.
 //!  - *fd-outlives-ops*: an operation holds its descriptor, so no descriptor is closed, and its
 //!    number used again, while an operation on it is anywhere.
-//!  - *orphans-close*: when nobody waits for an operation that makes a descriptor, the
+//!  - *orphans-close*: when the future of an operation that makes a descriptor was dropped, the
 //!    descriptor is closed as it arrives.
 #![allow(unsafe_code, reason = "descriptors and buffers that the kernel fills")]
 

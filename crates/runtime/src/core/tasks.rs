@@ -50,7 +50,7 @@ pub(crate) struct Tasks {
     free: Vec<u32>,
     groups: Vec<GroupState>,
     ready: usize,
-    /// The virtual runtime of the group that ran last: nobody starts below it.
+    /// The virtual runtime of the group that ran last: no group starts below it.
     floor: u64,
     /// Processor time and polls of groups that are no more.
     gone: (u64, u64),
@@ -374,7 +374,7 @@ impl Shard {
 
     /// Drops every task.
     pub(crate) fn cancel_all(&self) {
-        // A task that panicked has lost its future, and nobody is polling now.
+        // A task that panicked has lost its future, and no task is being polled now.
         self.current_task.set(None);
         // A task that is dropped may spawn others, so until none is left.
         loop {

@@ -102,7 +102,7 @@ fn list(path: &Path) -> std::io::Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // Somebody may remove the entry while we look.
+        // The entry may be removed meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         let is_dir = metadata.is_dir();
         let name = entry.file_name().to_string_lossy().into_owned();

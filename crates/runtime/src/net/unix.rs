@@ -145,7 +145,7 @@ impl UnixListener {
         let path = self.path.clone();
         offload(move || {
             if identity_of(&path).is_ok_and(|found| found == identity) {
-                // Whoever removed it meanwhile has done what we want.
+                // If it was removed meanwhile, nothing is left to do.
                 let _ = std::fs::remove_file(&path);
             }
         })

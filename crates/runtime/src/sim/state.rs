@@ -38,7 +38,7 @@ pub(super) struct Waiter {
 pub(super) enum Event {
     /// The operation is carried out, or tried again. `mark`: see [`State::submit`].
     Perform { waiter: Waiter, mark: u64 },
-    /// The operation ends because nobody waits for it.
+    /// The operation ends because its future was dropped.
     Cancel(Waiter),
     /// The first packet on its way to this end arrives.
     Arrive(EndId),
@@ -301,7 +301,7 @@ impl State {
         Some(self.add_handle(node, Handle::Conn(end)))
     }
 
-    /// `Ok(None)` when nobody can answer yet.
+    /// `Ok(None)` when there is no answer yet.
     fn connect(
         &mut self,
         waiter: Waiter,

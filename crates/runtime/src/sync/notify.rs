@@ -14,7 +14,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Nobody told, nobody waiting.
+    /// No notification, no waiter.
     pub fn new() -> Notify {
         Notify::default()
     }
@@ -125,7 +125,7 @@ impl Barrier {
     }
 }
 
-/// Whoever goes before the others came has not arrived.
+/// A task that is dropped before the others came has not arrived.
 struct Arrived<'a> {
     barrier: &'a Barrier,
     phase: u64,

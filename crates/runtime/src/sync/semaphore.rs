@@ -159,7 +159,7 @@ impl Future for Acquire<'_> {
         if !state.waiters.poll(waiter, cx) {
             return Poll::Pending;
         }
-        // Whoever was granted by `close` has no units.
+        // Waiters that were woken by `close` have no units.
         let closed = state.closed;
         drop(state);
         self.waiter = None;

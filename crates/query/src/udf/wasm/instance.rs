@@ -6,7 +6,7 @@
 //!  - *fuelled*: whatever runs in it is paid for by the fuel of the call, and stops for others
 //!    after a portion of it.
 //!
-//! An instance in which something went wrong is of no more use: whoever sees the error drops it.
+//! An instance in which a call failed cannot be used again: the caller drops it.
 
 use super::abi::{self, Argument, Form};
 use super::{Code, Limits, failed};
@@ -78,7 +78,7 @@ impl ResourceLimiter for Bounds {
 
 /// How arguments get into memory.
 enum Abi {
-    /// Into pages of our own, which calls use again and again.
+    /// Into pages of our own, which calls reuse.
     Pages { start: u64, end: u64 },
     /// Into what the module allocates.
     Malloc { malloc: TypedFunc<i32, i32>, free: TypedFunc<i32, ()> },

@@ -398,7 +398,7 @@ fn instances_are_used_again() {
         // A page of its own, and one for arguments.
         assert_eq!((hits, misses, instances), (99, 1, 1));
         assert_eq!(bytes as usize, (128 << 10) + INSTANCE_BYTES);
-        // Nobody calls it any more.
+        // It is no longer called.
         assert_eq!(call(&fleeting, &same, &[Some(b"x")]).await, Ok(Some(vec![b'x'])));
         let gone = async {
             while fleeting.stats().instances != 0 {
