@@ -232,7 +232,7 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
             ),
             (
                 "transport_connections_stuck",
-                "Connections ended because they held memory and did not move.",
+                "Connections closed because their clients did not read while memory was short.",
                 counts.connections_stuck,
             ),
         ],
