@@ -193,7 +193,7 @@ def test_a_logger_that_does_not_read_holds_nobody_up(logger):
         pending = [session.execute_async(insert, [number]) for number in range(2000)]
         for answer in pending:
             answer.result()
-        node.wait_for_log("events for syslog are lost")
+        node.wait_for_log("events for syslog are dropped")
 
 
 @pytest.mark.parametrize("option, value, text", [

@@ -53,7 +53,7 @@ def test_a_live_option_shows_its_new_value_at_once(db, name, text, shown):
     ("UPDATE system.config SET value = '1' WHERE name = 'num_tokens'", "not live-updateable"),
     ("UPDATE system.config SET value = 'x' WHERE name = 'query_page_size_in_bytes'", "cannot parse"),
     ("UPDATE system.config SET value = '-1' WHERE name = 'query_page_size_in_bytes'", "less than 0"),
-    ("UPDATE system.config SET value = '0' WHERE name = 'write_request_timeout_in_ms'", "above 0"),
+    ("UPDATE system.config SET value = '0' WHERE name = 'write_request_timeout_in_ms'", "greater than 0"),
     ("UPDATE system.config SET value = '1.5' WHERE name = "
      "'reader_concurrency_semaphore_preemptive_abort_factor'", "between 0 and 1"),
     ("UPDATE system.config SET value = 'mc' WHERE name = 'sstable_format'", "neither me nor ms"),

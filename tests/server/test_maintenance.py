@@ -99,7 +99,7 @@ def test_what_a_dead_node_left_makes_room_and_a_live_one_stays(tmp_path):
     first = Node("--maintenance-socket", path)
     with first:
         second = Node("--maintenance-socket", path)
-        with pytest.raises(RuntimeError, match="another process listens there"):
+        with pytest.raises(RuntimeError, match="another process is listening on it"):
             second.start()
         first.kill()
         assert path.exists()
@@ -108,7 +108,7 @@ def test_what_a_dead_node_left_makes_room_and_a_live_one_stays(tmp_path):
             assert third.stop() == 0
         assert not path.exists()
         path.write_text("a file")
-        with pytest.raises(RuntimeError, match="there is something else, which is no socket"):
+        with pytest.raises(RuntimeError, match="the file exists and is not a socket"):
             Node("--maintenance-socket", path).start()
         assert path.read_text() == "a file"
 

@@ -124,7 +124,7 @@ def test_the_log_says_once_what_is_wrong(node):
             assert client.answer() is None
     told = [line for line in node.log.read_text().splitlines() if "proxy 127." in line]
     assert 1 <= len(told) <= 3, told
-    assert "ended" in told[0]
+    assert "connection closed" in told[0]
 
 
 def test_a_port_is_no_port_twice():

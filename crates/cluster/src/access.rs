@@ -1,11 +1,12 @@
-//! Who may do what, as every shard of the node knows it: how roles and grants change, and which
-//! rules the node was told to go by.
+//! Access control as every shard of the node knows it: roles and grants and how they change, and
+//! the configured authenticator and authorizer.
 //!
 //! Invariants
 //!  - *durable-before-visible*: no shard shows a role or a grant that a crash could take back.
-//!  - *shown-before-answered*: a change is shown on all shards before whoever asked for it is told,
-//!    so there is no answer from an old state, and no cache that would have to expire.
-//!  - *one-writer*: changes are made in turn, on shard 0, in one turn with those of the schema.
+//!  - *shown-before-answered*: a change is visible on all shards before it is acknowledged, so
+//!    nothing is decided on an old state, and no cache has to expire.
+//!  - *one-writer*: changes are made one at a time, on shard 0, in one queue with those of the
+//!    schema.
 
 use crate::access_tables;
 use crate::boot;
@@ -30,21 +31,21 @@ use storage::Storage;
 pub(crate) const LAST_CHANGE_KEY: &str = "nereid_access_changed_at";
 /// The key in `system.scylla_local` of that the service level of drivers was made once.
 const DRIVER_LEVEL_KEY: &str = "service_level_driver_created";
-/// The superuser of a node that was told of none, and its password.
+/// The default superuser, and its password.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
 /// How clients log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authenticator {
-    /// They do not, and may do everything that nobody must be somebody for.
+    /// None: clients may do everything that requires no role.
     AllowAll,
     /// By name and password.
     Password,
-    /// By name and password; who has none, or a wrong one, is anonymous.
+    /// By name and password; clients without one, or with a wrong one, are anonymous.
     Transitional,
     /// By the certificate that they show in their TLS handshake.
     Certificate,
-    /// By the certificate that they show; who shows none, by name and password.
+    /// By certificate; clients without one, by name and password.
     CertificateOrPassword,
 }
 
@@ -130,7 +131,7 @@ pub struct AccessConfig {
     pub superuser: String,
     /// Its hashed password; empty: it has none yet.
     pub superuser_salted_password: String,
-    /// Which role a certificate stands for.
+    /// The role of a certificate.
     pub certificate_roles: Queries,
 }
 
@@ -185,7 +186,7 @@ impl Access {
         }
     }
 
-    /// Which role a certificate stands for; `None` before it was said.
+    /// The role of a certificate; `None` before it was configured.
     pub fn certificate_roles(&self) -> Option<Rc<Queries>> {
         self.certificate_roles.borrow().clone()
     }
@@ -317,7 +318,7 @@ impl Cluster {
             return Ok(());
         }
         if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
-            // A password that everybody knows would be good for nothing here.
+            // A default password would be of no use here.
             self.warn_without_superuser();
             return Ok(());
         }
@@ -327,16 +328,16 @@ impl Cluster {
             (_, "") => None,
             (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
             _ => {
-                return Err("option auth_superuser_salted_password: not a hash by SHA-512 ($6$), \
-                            SHA-256 ($5$) or bcrypt ($2b$)"
+                return Err("option auth_superuser_salted_password: not a SHA-512 ($6$), SHA-256 \
+                            ($5$) or bcrypt ($2b$) hash"
                     .to_owned());
             }
         };
         if config.superuser.is_empty() {
             tracing::warn!(
                 target: "auth",
-                "role {DEFAULT_SUPERUSER} is a superuser with a password that everybody knows: \
-                 log in, create a superuser of your own and drop it, or name one by option \
+                "role {DEFAULT_SUPERUSER} is a superuser with the well-known default password: \
+                 log in, create your own superuser and drop {DEFAULT_SUPERUSER}, or set option \
                  auth_superuser_name"
             );
         }
@@ -346,7 +347,7 @@ impl Cluster {
         made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
     }
 
-    /// Makes the service level of drivers, once in the life of a node: who drops it means it.
+    /// Makes the service level of drivers, once in the life of a node: it may be dropped for good.
     async fn make_driver_level(&self) -> Result<(), ChangeError<String>> {
         self.in_turn(|cluster| async move {
             let storage = runtime::local::get::<Storage>();
@@ -376,13 +377,13 @@ impl Cluster {
         if !is_there {
             tracing::warn!(
                 target: "auth",
-                "no superuser can log in: name one by option auth_superuser_name, or create one \
+                "no superuser can log in: set option auth_superuser_name, or create one \
                  through the maintenance socket"
             );
         }
     }
 
-    /// Whether somebody can log in by a password who may do everything.
+    /// Whether a superuser can log in by password.
     fn has_superuser(&self) -> bool {
         let state = self.access().state();
         let mut roles = state.roles();
@@ -541,7 +542,7 @@ mod tests {
         };
         assert_eq!(apply(&mut state, None), None);
         assert_eq!(apply(&mut state, hash("x")), hash("x"));
-        // Whoever changed it since, means it.
+        // It was changed on purpose since.
         assert_eq!(apply(&mut state, hash("y")), hash("x"));
     }
 }

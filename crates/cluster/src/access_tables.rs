@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(crate) const TABLES: [&str; 5] =
     ["service_levels_v2", "roles", "role_attributes", "role_permissions", "role_members"];
 
-/// Whether clients who may write into the system change roles or grants by writing into it.
+/// Whether writes of clients to this system table change roles or grants.
 pub(crate) fn is_one(table: &TableSchema) -> bool {
     table.keyspace == "system" && TABLES.contains(&table.name.as_str())
 }

@@ -1,5 +1,5 @@
-//! Snapshots that the system takes by itself, of tables that are dropped or truncated: the options
-//! `auto_snapshot` and `auto_snapshot_ttl`. A node that was offered no options takes none.
+//! Automatic snapshots of tables that are dropped or truncated: the options `auto_snapshot` and
+//! `auto_snapshot_ttl`. Without these options none are taken.
 
 use crate::settings::{Live, Settings, anything};
 use runtime::time::wall_micros;

@@ -1,12 +1,12 @@
-//! Starting a node: from directories to a schema that every shard shows, and back.
+//! Starting a node, from directories to a schema that every shard shows; and stopping it.
 //!
 //! The order: identity, storage on every shard, system tables, schema log, schema, user tables,
-//! data log, what the node says of itself. Every step names what failed, on which shard.
+//! data log, the row of `system.local`. Every error names the step that failed, and the shard.
 //!
 //! Invariants
 //!  - *same-node*: a host id, once made, stays with the data directory. It is needed before any
-//!    table can be opened, so it also stands in a file of its own, [`IDENTITY_FILE`]; where the
-//!    file and `system.local` disagree the table is right.
+//!    table can be opened, so it is also in a file of its own, [`IDENTITY_FILE`]; where the file
+//!    and `system.local` differ, the table is right.
 
 use crate::access;
 use crate::local_rows::{self, Remembered};
@@ -64,7 +64,7 @@ fn at<E: fmt::Display>(step: &'static str) -> impl FnOnce(E) -> BootError {
     move |error| BootError { step, what: error.to_string() }
 }
 
-/// Starts the node. Runs on shard 0, once; when it returns, [`Storage`] and [`Cluster`] stand in
+/// Starts the node. Runs on shard 0, once; when it returns, [`Storage`] and [`Cluster`] are in
 /// `runtime::local` of every shard.
 pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     assert!(runtime::shard_id() == 0, "boot runs on shard 0");
@@ -112,7 +112,7 @@ pub async fn boot(config: BootConfig) -> Result<(), BootError> {
     Ok(())
 }
 
-/// Ends what [`boot`] started: waits for schema changes under way, flushes and closes. Runs on
+/// Ends what [`boot`] started: waits for schema changes in progress, flushes and closes. Runs on
 /// shard 0.
 pub async fn stop() -> Result<(), BootError> {
     runtime::local::get::<Cluster>().stop().await;
@@ -154,7 +154,7 @@ async fn identity(data_dir: &Path) -> Result<Uuid, String> {
     }
     let bytes = fs::read_file(&path).await.map_err(|error| error.to_string())?;
     let id = std::str::from_utf8(&bytes).ok().and_then(|text| Uuid::parse_str(text.trim()).ok());
-    id.ok_or_else(|| format!("{} holds no UUID", path.display()))
+    id.ok_or_else(|| format!("{} does not contain a UUID", path.display()))
 }
 
 async fn write_identity(path: &Path, id: Uuid) -> Result<(), String> {
@@ -170,7 +170,10 @@ async fn agree_on_identity(
 ) -> Result<Uuid, BootError> {
     match remembered.host_id {
         Some(known) if known != host_id => {
-            tracing::warn!(target: "init", %known, file = %host_id, "host id file was wrong");
+            tracing::warn!(
+                target: "init", %known, file = %host_id,
+                "host id file differs from system.local: rewritten"
+            );
             let path = data_dir.join(IDENTITY_FILE);
             write_identity(&path, known).await.map_err(at("identify the node"))?;
             Ok(known)

@@ -1,5 +1,5 @@
-//! `system.client_routes`: by which addresses clients reach nodes that they cannot reach by their
-//! own. Operators write it; drivers read it.
+//! `system.client_routes`: the addresses at which clients reach nodes whose own addresses they
+//! cannot reach. Written by operators, read by drivers.
 
 use crate::registry::Cluster;
 use crate::schema_tables::partition::{PartitionWriter, int, text};

@@ -1,6 +1,6 @@
-//! The rows of `system.compaction_history`: merges that have ended, for a week.
+//! The rows of `system.compaction_history`: compactions that have ended, for a week.
 //!
-//! SSTables stand there by the UUIDs of their names; numbers, as older clusters have them, as UUIDs
+//! SSTables are identified by the UUIDs of their names; numbers, as in older clusters, as UUIDs
 //! without a time.
 
 use crate::schema::Schema;
@@ -16,7 +16,7 @@ use storage::{CompactedSstable, FinishedCompaction, Generation};
 /// The table.
 pub(crate) const TABLE: &str = "compaction_history";
 
-/// Seconds for which it has a merge: a week.
+/// Seconds for which the row of a compaction is kept: a week.
 const HISTORY_SECS: i32 = 604_800;
 
 const TRIED: &str = "total_tombstone_purge_attempt";
@@ -24,7 +24,7 @@ const KEPT_FOR_MEMTABLES: &str = "total_tombstone_purge_failure_due_to_overlappi
 const KEPT_FOR_SSTABLES: &str =
     "total_tombstone_purge_failure_due_to_overlapping_with_uncompacting_sstable";
 
-/// The row of a merge that has ended on a shard.
+/// The row of a compaction that has ended on a shard.
 pub(crate) fn compacted(schema: &Schema, shard: u16, done: &FinishedCompaction) -> FrozenMutation {
     let history = &schema.table("system", TABLE).expect("a system table").schema;
     let (job, ended, purges) = (&done.job, done.ended_micros, done.purges);
@@ -67,7 +67,7 @@ fn list_of(sstables: &[CompactedSstable], micros: i64) -> Option<Value> {
     Some(Value::Entries(sstables.iter().enumerate().map(element).collect()))
 }
 
-/// A merge that has ended, as the table has it.
+/// A compaction that has ended, as the table has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactionRecord {
     pub id: Uuid,

@@ -1,4 +1,4 @@
-//! What happens to schema and nodes, as clients are told that have asked for it.
+//! Schema and topology events, for clients that have registered for them.
 
 use crate::schema::SchemaChange;
 use runtime::sync::{Receiver, Sender, channel};
@@ -41,7 +41,7 @@ pub enum SchemaTarget {
     Aggregate,
 }
 
-/// A change of the schema, as SCHEMA_CHANGE tells it.
+/// A schema change, as in SCHEMA_CHANGE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaEvent {
     pub kind: SchemaEventKind,
@@ -54,7 +54,7 @@ pub struct SchemaEvent {
 }
 
 impl SchemaEvent {
-    /// How a change is told.
+    /// The event of a change.
     pub fn of(change: &SchemaChange) -> SchemaEvent {
         use SchemaEventKind::{Created, Dropped, Updated};
         use SchemaTarget::{Aggregate, Function, Keyspace, Table, Type};
@@ -92,7 +92,7 @@ impl SchemaEvent {
 }
 
 /// The events of one subscriber, in order. One that lets [`Events::BACKLOG_MAX`] events pile up is
-/// cut off, so that it can start anew.
+/// disconnected, so that it can start again.
 #[derive(Debug)]
 pub struct Events {
     receiver: Receiver<Event>,
@@ -121,7 +121,7 @@ impl Subscribers {
         Events { receiver }
     }
 
-    /// Tells all; forgets those who are gone or too slow.
+    /// Notifies all; drops subscribers that have ended or are too slow.
     pub(crate) fn publish(&self, event: &Event) {
         self.senders.borrow_mut().retain(|sender| sender.try_send(event.clone()).is_ok());
     }

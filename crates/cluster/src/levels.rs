@@ -1,9 +1,9 @@
 //! Service levels as scheduling groups: `sl:NAME` for each level, on every shard.
 //!
 //! Invariants
-//!  - *one-per-level*: a shard that shows a level has its group, with the level's shares; whoever
-//!    has no level is in [`group::STATEMENT`], which is called `sl:default`.
-//!  - *retired-by-all*: the group of a level that is gone is given up when no shard shows it any
+//!  - *one-per-level*: a shard that shows a level has its group, with the level's shares;
+//!    sessions without a level are in [`group::STATEMENT`], which is called `sl:default`.
+//!  - *retired-by-all*: the group of a dropped level is retired when no shard shows it any
 //!    longer, so no two levels ever share one.
 
 use crate::access::Access;
@@ -26,7 +26,7 @@ impl Groups {
     }
 
     /// Makes the groups of new levels and gives all their shares (*one-per-level*); the groups of
-    /// levels that are gone, which are still to be retired. Rows that were written by other means
+    /// dropped levels, which are still to be retired. Rows that were written by other means
     /// than statements may be of more levels than there is room for.
     #[must_use]
     pub(crate) fn arrange(&mut self, state: &State) -> Vec<Group> {
@@ -41,8 +41,8 @@ impl Groups {
             } else {
                 tracing::warn!(
                     target: "auth",
-                    "service level {name} has no scheduling group: there are {GROUPS_MAX} already; \
-                     whoever has it runs in sl:default"
+                    "service level {name} has no scheduling group of its own: the limit of \
+                     {GROUPS_MAX} is reached; its requests run in sl:default"
                 );
             }
         }

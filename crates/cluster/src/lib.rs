@@ -1,12 +1,13 @@
-//! Who is in the cluster and who owns what: this node's identity, the schema of all tables and
-//! how it changes, roles and grants, the tablets of each table, the tables of the system itself.
+//! Cluster membership and metadata: this node's identity, the schema of all tables and how it
+//! changes, roles and grants, the tablets of each table, the system tables.
 //!
 //! One [`Cluster`] per shard, in `runtime::local`. Moves no user data and knows no statement.
 //!
 //! Invariants
 //!  - *durable-before-visible*: no shard shows a schema that a crash could take back.
 //!  - *one-writer*: the schema changes on shard 0 only, one change after the other.
-//!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; who holds one sees no change.
+//!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; a reference to one never
+//!    changes.
 //!
 //! In reading order: [`node`], [`replication`], [`schema`], [`access`], [`event`],
 //! [`virtual_tables`], [`settings`], [`trace_rules`], [`traffic`].

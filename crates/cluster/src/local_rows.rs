@@ -1,5 +1,5 @@
-//! The rows of `system.local` and `system.scylla_local`: what the node says of itself, and what it
-//! remembers across restarts.
+//! The rows of `system.local` and `system.scylla_local`: the node's description of itself, and
+//! what it keeps across restarts.
 
 use crate::node::{CQL_VERSION, NodeInfo, PARTITIONER};
 use crate::schema::Schema;
@@ -11,7 +11,7 @@ use storage::commitlog::ReplayPosition;
 
 /// The key of the only row of `system.local`.
 const LOCAL_KEY: &[u8] = b"local";
-/// The protocol that drivers are told to speak; they may negotiate a newer one.
+/// The protocol version for drivers; they may negotiate a newer one.
 const NATIVE_PROTOCOL_VERSION: &str = "4";
 
 /// What `system.local` remembers.
@@ -63,7 +63,7 @@ pub(crate) fn fact(schema: &Schema, key: &str, value: &str, timestamp: i64) -> F
 }
 
 /// The partition of `system.truncated` of a table that was truncated at `at` microseconds: for each
-/// shard that had something of it the place in its log before which writes are gone.
+/// shard that had something of it the position in its log before which writes are discarded.
 pub(crate) fn truncated(
     schema: &Schema,
     table: Uuid,

@@ -6,16 +6,16 @@ use runtime::time::Instant;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The release that drivers and tools are told: the Cassandra version whose DESCRIBE and tables we
+/// The release that drivers and tools see: the Cassandra version whose DESCRIBE and tables we
 /// answer. cqlsh discards what a server below 4 describes; drivers ask servers from 4 on for
 /// `system.peers_v2`.
 pub const RELEASE_VERSION: &str = "5.0.0";
-/// The version of CQL, as `system.local` tells it.
+/// The CQL version in `system.local`.
 pub const CQL_VERSION: &str = "3.3.1";
 /// The partitioner, by its full class name.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// Who this node is. Plain data: every shard has a copy.
+/// The identity of this node. Plain data: every shard has a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// The node's name for life.
@@ -25,9 +25,9 @@ pub struct NodeInfo {
     pub rack: String,
     /// Where other nodes connect to.
     pub listen_address: IpAddr,
-    /// Where other nodes are told to connect to.
+    /// The address that other nodes should connect to.
     pub broadcast_address: IpAddr,
-    /// Where clients are told to connect to.
+    /// The address that clients should connect to.
     pub rpc_address: IpAddr,
     /// Of other nodes.
     pub listen_port: u16,

@@ -1,8 +1,9 @@
-//! The schema registry of one shard: the present snapshot, and the way to the next.
+//! The schema registry of one shard: the current snapshot, and the way to the next.
 //!
-//! A change goes through shard 0: decided and completed under the lock, its tables made known to
-//! storage (nobody can name them yet), its rows written as one entry of the schema log, then shown
-//! on all shards, then told. What a crash interrupts is either in the log or not.
+//! A change goes through shard 0: decided and completed under the lock, its tables added to
+//! storage (no statement can name them yet), its rows written as one entry of the schema log,
+//! then made visible on all shards, then announced to clients. What a crash interrupts is either
+//! in the log or not.
 
 use crate::access::{self, Access};
 use crate::auto_snapshots::AutoSnapshots;
@@ -58,7 +59,7 @@ pub struct Cluster {
     turn: Semaphore,
     /// Shard 0: the timestamp of the last change; the next one has a later one.
     last_timestamp: Cell<i64>,
-    /// Changes run here, so that a client who leaves does not stop one halfway.
+    /// Changes run here, so that a client that disconnects does not stop one halfway.
     changes: Scope,
     auto_snapshots: AutoSnapshots,
     access: Access,
@@ -85,7 +86,7 @@ impl Cluster {
         }
     }
 
-    /// Who this node is.
+    /// The identity of this node.
     pub fn node(&self) -> &NodeInfo {
         &self.node
     }
@@ -95,7 +96,7 @@ impl Cluster {
         self.schema.borrow().clone()
     }
 
-    /// Who may do what.
+    /// Roles and grants.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -159,7 +160,7 @@ impl Cluster {
     }
 
     /// Writes down in `system.truncated` that a table was truncated, at `at` microseconds: for each
-    /// shard that had something of it the place in its log before which writes are gone.
+    /// shard that had something of it the position in its log before which writes are discarded.
     pub async fn note_truncation(
         &self,
         table: TableId,
@@ -170,7 +171,7 @@ impl Cluster {
         self.write_down("truncated", table, mutation).await
     }
 
-    /// Writes down in `system.compaction_history` that a merge has ended on a shard. Merges of that
+    /// Records in `system.compaction_history` that a compaction has ended on a shard. Those of that
     /// table itself are not written down: each would be reason for another.
     pub async fn note_compaction(
         &self,
@@ -185,7 +186,7 @@ impl Cluster {
         self.write_down(history, done.job.id, mutation).await
     }
 
-    /// The merges that `system.compaction_history` has, of all shards, the latest first.
+    /// The compactions in `system.compaction_history`, of all shards, the latest first.
     pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, String> {
         let read = || async {
             let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
@@ -200,7 +201,7 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Applies a mutation of the partition `key` of a system table where that lies.
+    /// Applies a mutation of the partition `key` of a system table on the shard that has it.
     async fn write_down(&self, table: &str, key: Uuid, new: FrozenMutation) -> Result<(), String> {
         let shard = {
             let schema = self.schema.borrow();
@@ -219,7 +220,7 @@ impl Cluster {
         self.subscribers.subscribe()
     }
 
-    /// Tells the subscribers of this shard.
+    /// Notifies the subscribers of this shard.
     pub fn publish(&self, event: &Event) {
         self.subscribers.publish(event);
     }
@@ -244,12 +245,12 @@ impl Cluster {
         }
     }
 
-    /// Who carries out what is written into a virtual table.
+    /// The handler of writes to a virtual table.
     pub(crate) fn virtual_writer(&self, id: TableId) -> Option<VirtualWriter> {
         self.writers.borrow().get(&id).cloned()
     }
 
-    /// Writes into a virtual table. The error says why that was not done: few can be written.
+    /// Writes to a virtual table. Most are read-only: the error says why.
     pub async fn write_virtual(
         &self,
         table: &TableSchema,
@@ -258,7 +259,7 @@ impl Cluster {
         virtual_tables::write(self, table, mutation).await
     }
 
-    /// How the rows of a virtual table are computed; `None` when nobody provides them: no rows.
+    /// The provider of the rows of a virtual table; `None`: it has no rows.
     pub fn virtual_rows(&self, id: TableId) -> Option<VirtualRows> {
         self.providers.borrow().get(&id).cloned()
     }
@@ -268,7 +269,7 @@ impl Cluster {
         time_uuid_now()
     }
 
-    /// Waits for changes under way, refuses new ones.
+    /// Waits for changes in progress, refuses new ones.
     pub(crate) async fn stop(&self) {
         self.turn.close();
         self.changes.join().await;
@@ -337,7 +338,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Removes dropped tables; the system takes a snapshot of each, where it is told to.
+    /// Removes dropped tables; takes a snapshot of each, if `auto_snapshot` is set.
     async fn drop_with_snapshots(&self, before: &Schema, ids: Vec<TableId>) {
         let auto = self.auto_snapshots.order("pre-drop", None);
         drop_tables(ids.clone(), auto.as_ref().map(|order| order.tag.clone())).await;
@@ -349,13 +350,13 @@ impl Cluster {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
                 tracing::warn!(
                     target: "snapshot",
-                    "what {keyspace}.{name}, which was dropped, leaves is unfinished: {error}"
+                    "cannot complete the snapshot of dropped table {keyspace}.{name}: {error}"
                 );
             }
         }
     }
 
-    /// Takes a snapshot of a table that is about to be truncated, where the system is told to.
+    /// Takes a snapshot of a table that is about to be truncated, if `auto_snapshot` is set.
     pub async fn snapshot_before_truncation(&self, table: &TableSchema) -> Result<(), String> {
         let Some(order) = self.auto_snapshots.order("truncated", Some(&table.name)) else {
             return Ok(());
@@ -452,7 +453,7 @@ async fn add_tables(tables: Vec<(TableSchema, TabletMap)>) -> Result<(), String>
 }
 
 /// Removes dropped tables from the storage of every shard. That they are dropped is durable
-/// already, so what cannot be removed is only said.
+/// already, so errors are only logged.
 /// With `snapshot`, their SSTables stay as one of that name.
 async fn drop_tables(ids: Vec<TableId>, snapshot: Option<SnapshotTag>) {
     if ids.is_empty() {
@@ -462,7 +463,10 @@ async fn drop_tables(ids: Vec<TableId>, snapshot: Option<SnapshotTag>) {
         let storage = runtime::local::get::<Storage>();
         for id in ids {
             if let Err(error) = storage.drop_table(id, snapshot.as_ref()).await {
-                tracing::warn!(target: "schema", %id, %error, "files of a dropped table remain");
+                tracing::warn!(
+                    target: "schema", %id, %error,
+                    "cannot remove the files of a dropped table"
+                );
             }
         }
     };
@@ -488,7 +492,10 @@ async fn flush_tables(ids: Vec<TableId>) {
         let storage = runtime::local::get::<Storage>();
         for id in ids {
             if let Err(error) = storage.flush(id).await {
-                tracing::warn!(target: "schema", %id, %error, "a table loses columns, unflushed");
+                tracing::warn!(
+                    target: "schema", %id, %error,
+                    "cannot flush a table before columns are dropped"
+                );
             }
         }
     };
@@ -507,7 +514,7 @@ async fn show(changes: Vec<SchemaChange>, version: Uuid, altered: Vec<TableSchem
     runtime::on_all_shards(show).await;
 }
 
-/// Tells the subscribers of every shard.
+/// Notifies the subscribers of every shard.
 async fn tell(events: Vec<SchemaEvent>) {
     let tell = move || async move {
         let cluster = runtime::local::get::<Cluster>();

@@ -1,4 +1,4 @@
-//! How many copies a keyspace wants, and where.
+//! Replication strategies: how many replicas a keyspace has, and where.
 
 /// A keyspace's replication, parsed once.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! The node's options as every shard sees them, and those that change while the node runs.
 //!
-//! [`Settings`] stands in `runtime::local` of each shard. The program offers what it was started
-//! with ([`Settings::offer`]); whoever depends on an option that can change registers it by name,
+//! [`Settings`] is in `runtime::local` of each shard. The program offers its configuration
+//! ([`Settings::offer`]); code that depends on an option that can change registers it by name,
 //! type and rule ([`Settings::register`]) and keeps the [`Live`] value that it gets. Clients see
 //! and change options in `system.config`.
 //!
 //! Invariants
-//!  - *on-every-shard*: a change is shown on all shards before it is answered, one change after
-//!    the other, so shards never disagree for long and never in the end.
+//!  - *on-every-shard*: a change is visible on all shards before it is acknowledged, one change
+//!    after the other, so shards never disagree for long.
 //!  - *checked-first*: no shard shows a value that the option's type or rule refuses.
 //!
 //! Knows no option by name but the one that allows changes.
@@ -165,7 +165,7 @@ fn quoted(text: &str) -> String {
 pub struct Live<T>(Rc<RefCell<T>>);
 
 impl<T: Clone> Live<T> {
-    /// A value that nobody changes.
+    /// A value that never changes.
     pub fn fixed(value: T) -> Live<T> {
         Live(Rc::new(RefCell::new(value)))
     }
@@ -240,7 +240,7 @@ pub struct Offer {
     pub shown: String,
     /// `default`, `config`, `cli` or `internal`.
     pub source: &'static str,
-    /// Whether it can be changed even if nobody registers it: it then does nothing.
+    /// Whether it can be changed even if it is not registered: it then has no effect.
     pub changes: bool,
 }
 
@@ -250,7 +250,7 @@ struct Entry {
     source: &'static str,
     /// Of options that change.
     slot: Option<Rc<dyn Slot>>,
-    /// Whether somebody registered it.
+    /// Whether it is registered.
     is_obeyed: bool,
     watchers: Vec<Rc<dyn Fn()>>,
 }
@@ -265,7 +265,7 @@ pub struct Shown {
     pub value: String,
 }
 
-/// Who changes an option.
+/// The source of a change of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A statement, where statements may.
@@ -323,8 +323,8 @@ impl Settings {
         self.entries.borrow_mut().insert(name.to_owned(), entry);
     }
 
-    /// Registers an option that changes: on every shard, by who depends on it. The value is what
-    /// was offered, `default` where nothing was; what is offered and does not fit is told by
+    /// Registers an option that changes: on every shard, by the code that depends on it. The value
+    /// is the one that was offered, else `default`; an offered value that is invalid is reported by
     /// [`Settings::refused`].
     pub fn register<T: SettingValue>(&self, name: &str, default: T, rule: Rule<T>) -> Live<T> {
         let mut entries = self.entries.borrow_mut();
@@ -352,7 +352,7 @@ impl Settings {
         live
     }
 
-    /// Calls `changed` on this shard after every change of the option, for those who cannot hold a
+    /// Calls `changed` on this shard after every change of the option, for code that cannot hold a
     /// [`Live`].
     pub fn watch(&self, name: &str, changed: Rc<dyn Fn()>) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(name) {
@@ -360,7 +360,7 @@ impl Settings {
         }
     }
 
-    /// Whether the option does anything: somebody registered it, or we obey it.
+    /// Whether the option has an effect: it is registered, or handled here.
     pub fn is_obeyed(&self, name: &str) -> bool {
         name == CHANGEABLE || self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed)
     }
@@ -371,13 +371,13 @@ impl Settings {
         entries.get(name).is_some_and(|entry| entry.slot.is_some())
     }
 
-    /// How often options were changed so far on this shard, for those who keep what may depend on
+    /// How often options were changed so far on this shard, for code that caches what may depend on
     /// any of them.
     pub fn changes(&self) -> u64 {
         self.changes.get()
     }
 
-    /// What was offered and refused by those who registered.
+    /// Configured values that were refused when their option was registered.
     pub fn refused(&self) -> Vec<String> {
         self.refused.borrow().clone()
     }

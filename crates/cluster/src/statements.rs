@@ -1,12 +1,12 @@
-//! What statements cost, grouped by their form: the text without its literals.
+//! The cost of statements, grouped by their form (fingerprint): the text without its literals.
 //!
-//! Lives on: every shard, in `runtime::local`. Who executes statements records here while
-//! [`TraceRules::counts`] says so; the console reads. Nothing is recorded otherwise, and a request
-//! then pays for nothing beyond the one flag that it reads for all rules.
+//! Lives on: every shard, in `runtime::local`. The query processor records here while
+//! [`TraceRules::counts`] says so; the console reads. Otherwise nothing is recorded, and a
+//! request pays for no more than the one flag that it reads for all rules.
 //!
 //! Invariants
-//!  - *bounded*: [`FORMS_MAX`] forms of [`FORM_BYTES_MAX`] bytes each on a shard. Where there is no
-//!    room the form that took the least time goes into [`OTHERS`], so that shares stay right.
+//!  - *bounded*: [`FORMS_MAX`] forms of [`FORM_BYTES_MAX`] bytes each on a shard. Where there is
+//!    no room the form that took the least time goes into [`OTHERS`], so that shares stay right.
 
 use crate::trace_rules::TraceRules;
 use std::cell::RefCell;

@@ -15,8 +15,8 @@ pub fn map_for(keyspace: &Keyspace, shards: u16) -> TabletMap {
     }
 }
 
-/// The map as it was stored, on as many shards as there are now: where a shard is gone, the
-/// tablets are dealt anew.
+/// The map as it was stored, on as many shards as there are now: if a shard no longer exists,
+/// the tablets are distributed again.
 pub fn adapt(stored: TabletMap, shards: u16) -> TabletMap {
     if stored.shards().iter().all(|shard| *shard < shards) {
         return stored;

@@ -1,12 +1,12 @@
-//! Which requests are traced though nobody asked for it: a share of them all, and slow ones; and
-//! whether statements are counted by their form ([`crate::statements`]), for which a request is
-//! timed by the same means.
+//! Which requests are traced without a client's asking: a fraction of all, and slow ones; and
+//! whether statements are counted by their form ([`crate::statements`]), for which requests are
+//! timed in the same way.
 //!
-//! [`TraceRules`] stands in `runtime::local` of each shard. Operators change them; who serves
+//! [`TraceRules`] is in `runtime::local` of each shard. Operators change them; code that serves
 //! requests asks [`TraceRules::any`] first, which costs the read of a flag.
 //!
 //! Invariants
-//!  - *on-every-shard*: a change is shown on all shards before it is answered.
+//!  - *on-every-shard*: a change is visible on all shards before it is acknowledged.
 
 use std::cell::Cell;
 use std::rc::Rc;

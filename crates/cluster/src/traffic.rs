@@ -1,11 +1,11 @@
-//! What reads and writes took that this shard led, and how they ended: of all tables together, and
-//! of each.
+//! Latencies and outcomes of the reads and writes that this shard coordinated: of all tables
+//! together, and of each.
 //!
-//! Lives on: every shard. Coordinators record; who serves metrics and the REST API reads.
+//! Lives on: every shard. Coordinators record; metrics and the REST API read.
 //!
 //! Invariants
-//!  - *made-when-used*: a table that nobody reads or writes has no histogram; one that is used has
-//!    five at most, of some 4 KiB each.
+//!  - *made-when-used*: a table that is neither read nor written has no histogram; one that is
+//!    used has five at most, of some 4 KiB each.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
 //!
 //! Recording allocates once for each kind of work on a table, and nothing from then on.
@@ -177,15 +177,15 @@ pub struct Traffic {
     failures: [[Count; Failure::ALL.len()]; Work::ALL.len()],
     /// Conditional writes that this shard, which owns the partitions, has led.
     pub cas: CasCounts,
-    /// What other shards were asked to read or write.
+    /// Reads and writes sent to other shards.
     pub cross_shard: Count,
     /// Mutations written, batches' one by one.
     pub mutations: Count,
-    /// Logged batches that were remembered before they were applied.
+    /// Batches that were written to the batchlog before they were applied.
     pub logged_batches: Count,
-    /// Half-done batches that were tried again.
+    /// Retries of batches that were applied in part.
     pub batch_retries: Count,
-    under_way: [Cell<u64>; Work::ALL.len()],
+    in_flight: [Cell<u64>; Work::ALL.len()],
 }
 
 impl Traffic {
@@ -202,16 +202,16 @@ impl Traffic {
         table.0[work as usize].record(nanos);
     }
 
-    /// Counts work that did not end well.
+    /// Counts failed work.
     pub fn fail(&self, work: Work, failure: Failure) {
         self.failures[work as usize][failure as usize].add(1);
     }
 
-    /// Work that waits for something is under way until the answer is dropped.
-    pub fn begin(&self, work: Work) -> UnderWay<'_> {
-        let count = &self.under_way[work as usize];
+    /// Work that waits for something is in flight until the answer is dropped.
+    pub fn begin(&self, work: Work) -> InFlight<'_> {
+        let count = &self.in_flight[work as usize];
         count.set(count.get() + 1);
-        UnderWay(count)
+        InFlight(count)
     }
 
     /// How long work took; `None`: it was never done.
@@ -224,9 +224,9 @@ impl Traffic {
         self.failures[work as usize][failure as usize].get()
     }
 
-    /// Work that is under way and waits.
-    pub fn under_way(&self, work: Work) -> u64 {
-        self.under_way[work as usize].get()
+    /// Work that is in flight and waits.
+    pub fn in_flight(&self, work: Work) -> u64 {
+        self.in_flight[work as usize].get()
     }
 
     /// Brings rates up to date, for as long as this shard has a cluster.
@@ -250,9 +250,9 @@ impl Traffic {
 
 /// See [`Traffic::begin`].
 #[derive(Debug)]
-pub struct UnderWay<'t>(&'t Cell<u64>);
+pub struct InFlight<'t>(&'t Cell<u64>);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -299,15 +299,15 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_work_under_way_are_counted_by_kind() {
+    fn failures_and_work_in_flight_are_counted_by_kind() {
         let traffic = Traffic::default();
         traffic.fail(Work::Scan, Failure::Unavailable);
         assert_eq!(traffic.failures(Work::Scan, Failure::Unavailable), 1);
         assert_eq!(traffic.failures(Work::Scan, Failure::Timeout), 0);
         assert_eq!(traffic.failures(Work::Read, Failure::Unavailable), 0);
         let two = (traffic.begin(Work::Read), traffic.begin(Work::Read));
-        assert_eq!((traffic.under_way(Work::Read), traffic.under_way(Work::Write)), (2, 0));
+        assert_eq!((traffic.in_flight(Work::Read), traffic.in_flight(Work::Write)), (2, 0));
         drop(two);
-        assert_eq!(traffic.under_way(Work::Read), 0);
+        assert_eq!(traffic.in_flight(Work::Read), 0);
     }
 }

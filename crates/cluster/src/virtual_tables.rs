@@ -118,7 +118,7 @@ async fn change_option(mut row: Row) -> Result<(), String> {
     if Settings::of_shard().is_obeyed(&name) {
         tracing::info!(target: "config", %name, %value, "option changed");
     } else {
-        tracing::warn!(target: "config", %name, %value, "option stored: it has no effect yet");
+        tracing::warn!(target: "config", %name, %value, "option changed, but it has no effect yet");
     }
     Ok(())
 }
@@ -222,12 +222,12 @@ async fn size_estimates() -> Vec<VirtualRow> {
     rows
 }
 
-/// What cannot be listed is told to the log.
+/// Errors are logged.
 async fn snapshots() -> Vec<VirtualRow> {
     let Some((_, schema)) = own("snapshots") else { return Vec::new() };
     let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
     let found = storage.snapshots().await.unwrap_or_else(|error| {
-        tracing::warn!(target: "snapshot", "snapshots cannot be listed: {error}");
+        tracing::warn!(target: "snapshot", "cannot list snapshots: {error}");
         Vec::new()
     });
     let rows = found.into_iter().map(|one| {

@@ -90,7 +90,7 @@ fn names(schema: &Schema) -> Names {
 #[derive(Clone, Debug, Default)]
 struct Known {
     acknowledged: Names,
-    /// After the change under way.
+    /// After the change in progress.
     attempted: Option<Names>,
     changes: u64,
 }
@@ -198,7 +198,7 @@ fn crash_rounds(seed: u64) {
     assert!(0 < known.borrow().changes, "seed {seed}: nothing was changed");
 }
 
-/// Changes the schema for a random time; a change under way when it is over goes on.
+/// Changes the schema for a random time; a change in progress when it is over goes on.
 fn run_a_while(world: &mut World, node: NodeId, known: Rc<RefCell<Known>>) {
     let span = Duration::from_micros(world.random_u64() % 60_000);
     world.block_on(node, 0, async move {

@@ -1,31 +1,31 @@
-//! Which requests are let in: the memory of all that is under way on a shard, and the line of
+//! Admission control: the memory of all requests in flight on a shard, and the queue of
 //! connections that wait for it.
 //!
-//! A request is charged for its body and for the answer that is expected, before its body is
-//! looked at; the charge ends with the request, and from then on its answer is charged until it is
-//! sent. Who finds no room waits in the line and reads nothing meanwhile, so that TCP slows the
-//! client down; a connection that lags behind its client for too long sheds instead.
+//! A request is charged for its body and for the response that is expected, before its body is
+//! parsed; the charge ends with the request, and from then on its response is charged until it is
+//! sent. A connection that finds no room waits in the queue and reads nothing meanwhile, so that
+//! TCP slows the client down; one that lags behind its client for too long sheds instead.
 //!
 //! Invariants
-//!  - *charges-return*: with nothing under way and nothing unsent, nothing is charged.
-//!  - *fifo*: who comes while others wait, waits behind them, but that slight ones pass large ones
-//!    that find no memory; a turn is several requests.
-//!  - *progress*: with nothing under way a request is let in, whatever is charged; while nothing
-//!    moves, what clients hold that do not read keeps no slight request out; with nothing running
-//!    one runs, but for large ones while *flooded*.
-//!  - *unread-is-a-quarter*: answers that clients do not read, and requests that wait for their own
-//!    client, take no more than a quarter of the memory from other requests.
-//!  - *slight-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
-//!    those that do not, and these wait for none of those, neither to be let in nor to run.
-//!  - *one-grows*: where large requests find no memory, of those that gather more than they were
-//!    charged one goes on, the blessed one, to its end; the others wait for memory or for the
-//!    blessing, before those who want to run or to be let in. What it grows by is not taken from
-//!    slight ones.
-//!  - *flooded*: while twice the memory is unread, only slight ones run. Clients that do not read
-//!    are ended then ([`Unread`]), so it passes.
+//!  - *charges-return*: with nothing in flight and nothing unsent, nothing is charged.
+//!  - *fifo*: requests are admitted in their order, but small ones pass large ones that find no
+//!    memory; a turn is several requests.
+//!  - *progress*: with nothing in flight a request is admitted, whatever is charged; while nothing
+//!    moves, memory held for clients that do not read keeps no small request out; with nothing
+//!    running one runs, but for large ones while *flooded*.
+//!  - *unread-is-a-quarter*: responses that clients do not read, and requests that wait for their
+//!    own client, take no more than a quarter of the memory from other requests.
+//!  - *small-ones-go*: requests that take more than a 64th of the memory leave a quarter of it to
+//!    smaller ones, and these wait for none of the large ones, neither to be admitted nor to run.
+//!  - *one-grows*: where large requests find no memory, one of those whose response outgrows its
+//!    charge, the privileged one, goes on to its end; the others wait for memory or for the
+//!    privilege, before requests that want to run or to be admitted. What it grows by is not taken
+//!    from small requests.
+//!  - *flooded*: while twice the memory is unread, only small requests run. Clients that do not
+//!    read are disconnected then ([`Unread`]), so it passes.
 //!  - *no-lost-wake*: whatever makes room ends in [`Admission::pump`].
 //!
-//! Allocates only for who waits.
+//! Allocates only for waiting requests.
 
 use cluster::Live;
 use query::Workload;
@@ -41,24 +41,24 @@ use std::time::Duration;
 
 /// What a request is charged beside its body and its answer: its task.
 pub(crate) const TASK_BYTES: usize = 2 << 10;
-/// A body is read, taken out of the buffer, and becomes a mutation: so many times it is there.
+/// Copies of a body: in the read buffer, taken out of it, and as a mutation.
 const BODY_FACTOR: usize = 3;
-/// An answer is there as rows, then as an envelope.
+/// Copies of a response: as rows, then as an envelope.
 const ANSWER_FACTOR: usize = 2;
-/// A request is slight that takes no more than this part of the memory.
-const SLIGHT_PART: usize = 64;
-/// The answer of a connection's first request is this part of the memory, for all that is known: so
-/// few of these run at a time, and who comes while others hold much is slight all the same.
+/// A request is small that takes no more than this fraction of the memory.
+const SMALL_PART: usize = 64;
+/// The response to a connection's first request is assumed to take this fraction of the memory: so
+/// few of these run at a time, and each counts as small while others hold much.
 const UNKNOWN_PART: usize = 160;
-/// The bounds of what one client may leave unread, beside a quarter of what is free.
+/// What one client may leave unread is a quarter of what is free, within these bounds.
 const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=8 << 20;
-/// Requests that one turn in the line lets in, at least and at most.
+/// Requests that one turn in the queue admits, at least and at most.
 const TURN_MIN: usize = 4;
 const TURN_MAX: usize = 64;
-/// While the shard is overloaded, requests may wait for this part of the usual time.
+/// While the shard is overloaded, requests may wait for this fraction of the usual time.
 const OVERLOADED_PATIENCE: u32 = 20;
 
-/// Requests of batch work may wait for so many times the usual time.
+/// Requests of batch workloads may wait this many times as long.
 const BATCH_PATIENCE: u32 = 30;
 
 /// The option that [`Limits::requests_max`] is.
@@ -67,14 +67,14 @@ pub(crate) const REQUESTS_OPTION: &str = "max_concurrent_requests_per_shard";
 /// The limits of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of requests under way and of answers that are not sent.
+    /// Bytes of requests in flight and of unsent responses.
     pub memory_bytes: usize,
-    /// Requests under way; what comes beside them is shed at once. Changes while the node runs: see
+    /// Requests in flight; more are shed at once. Changes while the node runs: see
     /// [`REQUESTS_OPTION`].
     pub requests_max: usize,
-    /// Requests that are let in and have not begun; more wait, where they cost only their bytes.
+    /// Requests admitted and not begun; more wait in the queue, where they cost only their bytes.
     pub unbegun_max: usize,
-    /// Connections that wait in the line; the requests of more are shed at once.
+    /// Connections in the queue; the requests of more are shed at once.
     pub waiting_max: usize,
     /// How long a connection may lag behind its client before its requests are shed.
     pub patience: Duration,
@@ -92,7 +92,7 @@ impl Limits {
         }
     }
 
-    /// The largest body that can ever be let in.
+    /// The largest body that can ever be admitted.
     pub fn body_bytes_max(&self) -> usize {
         self.memory_bytes.saturating_sub(TASK_BYTES) / BODY_FACTOR
     }
@@ -104,9 +104,9 @@ impl Limits {
 
     /// Until when a request may wait that finds no room. While the shard is not overloaded, until
     /// the connection has lagged for the usual patience; from then on each read has its own time,
-    /// which is shorter the less the connection keeps up. Clients of interactive work send at their
-    /// own pace, however long they wait: theirs waits as if the shard were overloaded, always.
-    /// Those of batch work send less while they wait, so they may.
+    /// which is shorter the less the connection keeps up. Interactive clients send at their own
+    /// pace, however long they wait: their requests always wait as if the shard were overloaded.
+    /// Batch clients send less while they wait, so theirs may wait longer.
     pub(crate) fn deadline(&self, workload: Option<Workload>, lag: Lag) -> Instant {
         let soon = lag.read_since + self.patience_overloaded() / (1 << lag.halvings);
         match workload {
@@ -117,7 +117,7 @@ impl Limits {
         }
     }
 
-    /// How large the answer to the first request of a connection may be.
+    /// The assumed size of the response to the first request of a connection.
     pub(crate) fn unknown_answer_bytes(&self) -> usize {
         self.memory_bytes / UNKNOWN_PART
     }
@@ -132,7 +132,7 @@ impl Limits {
 /// How far a connection lags behind its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lag {
-    /// When there was first more than could be let in.
+    /// When there was first more than could be admitted.
     pub(crate) since: Instant,
     /// When the last read was.
     pub(crate) read_since: Instant,
@@ -145,21 +145,21 @@ pub(crate) struct Lag {
 /// Why a request is shed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shed {
-    /// As many requests are under way as may be.
+    /// The maximum number of requests is in flight.
     TooMany,
-    /// As many connections wait as may.
+    /// The queue is full.
     LineFull,
-    /// It could not be let in while it was worth it.
+    /// It could not be admitted in time.
     TooLate,
 }
 
 impl Shed {
-    /// What the client is told.
+    /// The error message.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Shed::TooMany => "overloaded: max_concurrent_requests_per_shard are under way",
-            Shed::LineFull => "overloaded: too many connections wait for the shard",
-            Shed::TooLate => "overloaded: the shard cannot keep up with its requests",
+            Shed::TooMany => "overloaded: max_concurrent_requests_per_shard requests are in flight",
+            Shed::LineFull => "overloaded: too many connections are waiting for this shard",
+            Shed::TooLate => "overloaded: this shard cannot keep up with its requests",
         }
     }
 }
@@ -169,14 +169,14 @@ impl Shed {
 struct Load {
     /// Of requests.
     memory: usize,
-    /// What the blessed one has more than there was memory for.
+    /// What the privileged request took beyond the memory.
     overdrawn: usize,
-    /// Of answers that are not sent.
+    /// Of unsent responses.
     unsent: usize,
     /// Of requests that wait for their own client, or for others of its requests that do.
     stalled: usize,
-    under_way: usize,
-    /// Let in and not begun, and the places that turns have left.
+    in_flight: usize,
+    /// Admitted and not begun, and the places that turns have left.
     unbegun: usize,
     /// Begun and past the last gate.
     running: usize,
@@ -188,14 +188,14 @@ impl Load {
         self.memory + self.unread().min(limits.memory_bytes / 4)
     }
 
-    /// What is there for clients that do not read.
+    /// What is held for clients that do not read.
     fn unread(&self) -> usize {
         self.unsent + self.stalled
     }
 
-    /// Where one grows that was blessed, or was not.
-    fn growth(&mut self, is_blessed: bool) -> &mut usize {
-        if is_blessed { &mut self.overdrawn } else { &mut self.memory }
+    /// What a privileged request, or another one, grows by.
+    fn growth(&mut self, is_privileged: bool) -> &mut usize {
+        if is_privileged { &mut self.overdrawn } else { &mut self.memory }
     }
 
     fn is_flooded(&self, limits: &Limits) -> bool {
@@ -203,16 +203,16 @@ impl Load {
     }
 }
 
-/// Whether a request that takes so many bytes is slight.
-fn is_slight(limits: &Limits, whole: usize) -> bool {
-    whole <= limits.memory_bytes / SLIGHT_PART
+/// Whether a request that takes so many bytes is small.
+fn is_small(limits: &Limits, whole: usize) -> bool {
+    whole <= limits.memory_bytes / SMALL_PART
 }
 
-/// Whether a request finds so many bytes more, of as many in all (*slight-ones-go*).
+/// Whether a request finds so many bytes more, of as many in all (*small-ones-go*).
 fn finds(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
-    let (bytes, memory) = match is_slight(limits, whole) {
+    let (bytes, memory) = match is_small(limits, whole) {
         true => (bytes, limits.memory_bytes),
-        // However large one is, there is a time for it.
+        // However large a request is, it fits at some time.
         false => (bytes.min(limits.memory_bytes / 2), limits.memory_bytes / 4 * 3),
     };
     load.taken(limits).saturating_add(bytes) <= memory
@@ -222,17 +222,17 @@ fn finds(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
 fn has_room(limits: &Limits, load: &Load, bytes: usize) -> bool {
     let nothing_moves = load.running == 0 && load.unbegun == 0;
     finds(limits, load, bytes, bytes)
-        || load.under_way == 0
-        || (nothing_moves && is_slight(limits, bytes))
+        || load.in_flight == 0
+        || (nothing_moves && is_small(limits, bytes))
 }
 
-/// Whether one that was let in may run, which takes so many bytes more, and so many in all.
+/// Whether an admitted request may run, which takes so many bytes more, and so many in all.
 fn may_run(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
-    let waits = load.is_flooded(limits) && !is_slight(limits, whole);
+    let waits = load.is_flooded(limits) && !is_small(limits, whole);
     !waits && (load.running == 0 || finds(limits, load, bytes, whole))
 }
 
-/// Whether one that runs finds so many bytes more. Whoever grows is large.
+/// Whether one that runs finds so many bytes more. A request that grows is large.
 fn may_grow(limits: &Limits, load: &Load, bytes: usize) -> bool {
     !load.is_flooded(limits) && finds(limits, load, bytes, usize::MAX)
 }
@@ -243,26 +243,26 @@ fn turn_of(limits: &Limits, waiting: usize) -> usize {
     share.clamp(TURN_MIN, TURN_MAX).min(limits.unbegun_max)
 }
 
-/// What happened on a shard since its start, and what is.
+/// What happened on a shard since its start, and its current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub requests_admitted: u64,
-    /// Had to wait to be let in, or to run.
+    /// Had to wait to be admitted, or to run.
     pub requests_blocked: u64,
     /// Answered OVERLOADED.
     pub requests_shed: u64,
-    /// Larger than may ever be let in.
+    /// Larger than can ever be admitted.
     pub requests_too_large: u64,
-    /// Connections that were ended because they held memory and did not move.
+    /// Connections that were closed because their clients did not read while memory was short.
     pub connections_stuck: u64,
     /// Connections that had to wait for their turn to be started.
     pub handshakes_blocked: u64,
-    /// Connections that were ended because they did not get started in time, or for others.
-    pub strangers_ended: u64,
-    /// Connections whose TLS handshake came to nothing.
+    /// Unauthenticated connections that were closed: too slow, or too many.
+    pub unauthenticated_ended: u64,
+    /// Connections whose TLS handshake failed.
     pub tls_refused: u64,
     /// Now.
-    pub requests_under_way: u64,
+    pub requests_in_flight: u64,
     pub connections_waiting: u64,
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
@@ -275,28 +275,28 @@ pub(crate) struct Admission {
     requests_max: Live<i64>,
     load: Cell<Load>,
     counters: Cell<Counters>,
-    /// Connections that want to let a request in.
+    /// Connections that want a request admitted.
     entering: Lines,
     /// Requests that want to run.
     starting: Lines,
     /// Requests that run and want more memory.
     growing: Line,
-    /// Whether one of those that run may grow as it needs to (*one-grows*).
-    has_blessed: Cell<bool>,
+    /// Whether one of those that run is privileged (*one-grows*).
+    has_privileged: Cell<bool>,
     /// Places that were taken so far.
     places: Cell<u64>,
     overloaded_until: Cell<Instant>,
 }
 
-/// Who waits for the same.
+/// Requests that wait for the same.
 type Line = RefCell<VecDeque<Rc<Place>>>;
-/// Slight requests, and others.
+/// Small requests, and large ones.
 type Lines = [Line; 2];
 
 /// A place in a line.
 #[derive(Debug)]
 struct Place {
-    /// Who came before has a lower one.
+    /// Lower for those that came earlier.
     number: u64,
     bytes: usize,
     /// With those that it was charged before.
@@ -308,10 +308,10 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlaceState {
     Waiting,
-    /// It got what it waits for: that and a turn of so many requests, or one blessing.
+    /// It got what it waits for: that and a turn of so many requests, or the privilege (1).
     Granted(usize),
-    /// It waits no more.
-    Gone,
+    /// It no longer waits.
+    Left,
 }
 
 impl Place {
@@ -326,7 +326,7 @@ impl Place {
 /// The first of a line that still waits.
 fn first(line: &Line) -> Option<Rc<Place>> {
     let mut line = line.borrow_mut();
-    while line.front()?.state.get() == PlaceState::Gone {
+    while line.front()?.state.get() == PlaceState::Left {
         line.pop_front();
     }
     line.front().cloned()
@@ -349,7 +349,7 @@ impl Admission {
             entering: Default::default(),
             starting: Default::default(),
             growing: Default::default(),
-            has_blessed: Cell::default(),
+            has_privileged: Cell::default(),
             places: Cell::default(),
             overloaded_until: Cell::new(Instant::ZERO),
         })
@@ -359,11 +359,11 @@ impl Admission {
         &self.limits
     }
 
-    /// What happened, and what is.
+    /// What happened, and the current state.
     pub(crate) fn counters(&self) -> Counters {
         let load = self.load.get();
         Counters {
-            requests_under_way: load.under_way as u64,
+            requests_in_flight: load.in_flight as u64,
             connections_waiting: self.waiting() as u64,
             memory_bytes: (load.memory + load.overdrawn + load.unread()) as u64,
             memory_bytes_max: self.limits.memory_bytes as u64,
@@ -406,26 +406,26 @@ impl Admission {
 
     /// Where a request waits that takes so much.
     fn line<'l>(&self, lines: &'l Lines, whole: usize) -> &'l Line {
-        &lines[usize::from(!is_slight(&self.limits, whole))]
+        &lines[usize::from(!is_small(&self.limits, whole))]
     }
 
-    /// Whether one that enters has to wait for those who came before, as far as memory goes: of
-    /// large ones only for one that would find some.
+    /// Whether a request has to wait for earlier ones to be admitted, as far as memory goes: for a
+    /// large one only if that would find some.
     fn has_before(&self, load: &Load, bytes: usize) -> bool {
         let is_before = |large: Rc<Place>| {
-            !is_slight(&self.limits, bytes) || has_room(&self.limits, load, large.bytes)
+            !is_small(&self.limits, bytes) || has_room(&self.limits, load, large.bytes)
         };
         self.has_line() || first(&self.entering[1]).is_some_and(is_before)
     }
 
-    /// Lets a request in at once, if that can be. `None`: it has to wait.
+    /// Admits a request at once, if possible. `None`: it has to wait.
     pub(crate) fn try_admit(
         self: &Rc<Self>,
         bytes: usize,
         turn: &mut Turn,
     ) -> Option<Result<Charge, Shed>> {
         let load = self.load.get();
-        if self.requests_max.get() <= load.under_way as i64 {
+        if self.requests_max.get() <= load.in_flight as i64 {
             return Some(Err(Shed::TooMany));
         }
         if !has_room(&self.limits, &load, bytes) {
@@ -445,7 +445,7 @@ impl Admission {
     fn hold(&self, bytes: usize) {
         self.change(|load| {
             load.memory += bytes;
-            load.under_way += 1;
+            load.in_flight += 1;
         });
         self.count(|counters| counters.requests_admitted += 1);
     }
@@ -463,11 +463,11 @@ impl Admission {
             bytes: Cell::new(bytes),
             overdrawn: Cell::default(),
             stage: Stage::Unbegun,
-            is_blessed: Cell::default(),
+            is_privileged: Cell::default(),
         }
     }
 
-    /// Waits in the line until a request is let in, and further ones with it.
+    /// Waits in the queue until a request is admitted, and further ones with it.
     pub(crate) async fn admit(
         self: &Rc<Self>,
         bytes: usize,
@@ -491,11 +491,11 @@ impl Admission {
     }
 
     /// Gives room to those who wait for it, in their order: first to requests that have some, then
-    /// to those that were let in.
+    /// to those that were admitted.
     fn pump(&self) {
         while let Some(place) = first(&self.growing) {
             let finds = may_grow(&self.limits, &self.load.get(), place.bytes);
-            if !finds && self.has_blessed.replace(true) {
+            if !finds && self.has_privileged.replace(true) {
                 break;
             }
             self.growing.borrow_mut().pop_front();
@@ -520,8 +520,8 @@ impl Admission {
         }
     }
 
-    /// The line whose first is to enter next, and how many requests its turn is: of those that find
-    /// memory the one that came first.
+    /// The queue whose head is admitted next, and how many requests its turn is: of the heads that
+    /// find memory the one that came first.
     fn next_to_enter(&self) -> Option<(&Line, usize)> {
         let load = self.load.get();
         let heads = self.entering.iter().filter_map(|line| Some((line, first(line)?)));
@@ -533,7 +533,7 @@ impl Admission {
         (turn <= places).then_some((line, turn))
     }
 
-    /// Places in the lines of those who enter, left ones with them.
+    /// Places in the queues for admission, including those that were left.
     fn entering_len(&self) -> usize {
         self.entering.iter().map(|line| line.borrow().len()).sum()
     }
@@ -562,12 +562,12 @@ impl Admission {
         self.overloaded_until.set(now + self.limits.patience);
     }
 
-    /// Charges bytes of answers.
+    /// Charges bytes of responses.
     pub(crate) fn add_unsent(&self, bytes: usize) {
         self.change(|load| load.unsent += bytes);
     }
 
-    /// Bytes of answers were sent, or dropped.
+    /// Bytes of responses were sent, or dropped.
     pub(crate) fn sub_unsent(&self, bytes: usize) {
         self.change(|load| load.unsent -= bytes);
         self.made_room();
@@ -599,7 +599,7 @@ impl Admission {
     }
 }
 
-/// How short memory is: who holds some without moving has to go, sooner or later.
+/// How short memory is of what clients leave unread: how soon those are disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// There is room for all.
@@ -610,8 +610,8 @@ pub(crate) enum Unread {
     Flood,
 }
 
-/// The requests that a connection may still let in before others get their turn. Dropping it ends
-/// the turn.
+/// The requests that a connection may still have admitted before others get their turn. Dropping
+/// it ends the turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     admission: Option<Rc<Admission>>,
@@ -643,7 +643,7 @@ enum Stage {
     Running,
 }
 
-/// What a request holds while it is under way.
+/// What a request holds while it is in flight.
 #[derive(Debug)]
 pub(crate) struct Charge {
     admission: Rc<Admission>,
@@ -651,11 +651,11 @@ pub(crate) struct Charge {
     /// Of these, what it has overdrawn.
     overdrawn: Cell<usize>,
     stage: Stage,
-    is_blessed: Cell<bool>,
+    is_privileged: Cell<bool>,
 }
 
 impl Charge {
-    /// Others may be let in: this request runs now, or waits for something else.
+    /// Others may be admitted: this request runs now, or waits for something else.
     pub(crate) fn begin(&mut self) {
         if self.stage == Stage::Unbegun {
             self.stage = Stage::Begun;
@@ -664,10 +664,10 @@ impl Charge {
         }
     }
 
-    /// Charges so many bytes in all, and takes back what let it grow (*one-grows*).
+    /// Charges so many bytes in all, and gives up the privilege (*one-grows*).
     pub(crate) fn give_back_to(&self, bytes: usize) {
-        if self.is_blessed.take() {
-            self.admission.has_blessed.set(false);
+        if self.is_privileged.take() {
+            self.admission.has_privileged.set(false);
         }
         self.set(bytes);
         self.admission.made_room();
@@ -679,7 +679,7 @@ impl Charge {
         what.await
     }
 
-    /// Goes on when there is memory for an answer of so many bytes.
+    /// Goes on when there is memory for a response of so many bytes.
     pub(crate) async fn run(&mut self, body_bytes: usize, answer_bytes: usize) {
         self.begin();
         assert!(self.stage == Stage::Begun, "a request runs once");
@@ -705,12 +705,12 @@ impl Charge {
         self.bytes.get()
     }
 
-    /// Charges so many bytes in all of a request that runs, whatever there is.
+    /// Charges so many bytes in all to a running request, whether there is memory or not.
     pub(crate) fn set(&self, bytes: usize) {
         let (before, overdrawn) = (self.bytes.replace(bytes), self.overdrawn.get());
         // What was overdrawn last is given back first.
         let back = before.saturating_sub(bytes);
-        let more = if self.is_blessed.get() { bytes.saturating_sub(before) } else { 0 };
+        let more = if self.is_privileged.get() { bytes.saturating_sub(before) } else { 0 };
         let after = overdrawn.saturating_sub(back) + more;
         self.overdrawn.set(after);
         self.admission.change(|load| {
@@ -722,11 +722,11 @@ impl Charge {
         }
     }
 
-    /// The same, if there is memory for it now and nobody waits for that.
+    /// The same, if there is memory for it now and no request waits for that.
     pub(crate) fn try_resize(&self, bytes: usize) -> bool {
         let (admission, before) = (&self.admission, self.bytes.get());
         let may = bytes <= before
-            || self.is_blessed.get()
+            || self.is_privileged.get()
             || first(&admission.growing).is_none()
                 && may_grow(&admission.limits, &admission.load.get(), bytes - before);
         if may {
@@ -735,7 +735,7 @@ impl Charge {
         may
     }
 
-    /// The same, when there is memory for it, or the blessing (*one-grows*).
+    /// The same, once there is memory for it, or the privilege (*one-grows*).
     pub(crate) async fn resize(&self, bytes: usize) {
         if self.try_resize(bytes) {
             return;
@@ -743,10 +743,10 @@ impl Charge {
         let (admission, before) = (&self.admission, self.bytes.get());
         admission.count(|counters| counters.requests_blocked += 1);
         let place = admission.wait_at(&admission.growing, bytes - before, bytes);
-        let blessed = Wait { admission, place, taken: false, kind: Kind::Grow }.await;
+        let privileged = Wait { admission, place, taken: false, kind: Kind::Grow }.await;
         self.bytes.set(bytes);
-        if 0 < blessed {
-            self.is_blessed.set(true);
+        if 0 < privileged {
+            self.is_privileged.set(true);
             self.overdrawn.set(bytes - before);
         }
     }
@@ -770,15 +770,15 @@ impl Drop for Charge {
         self.admission.change(|load| {
             load.memory -= self.bytes.get() - self.overdrawn.get();
             load.overdrawn -= self.overdrawn.get();
-            load.under_way -= 1;
+            load.in_flight -= 1;
             match self.stage {
                 Stage::Unbegun => load.unbegun -= 1,
                 Stage::Begun => {}
                 Stage::Running => load.running -= 1,
             }
         });
-        if self.is_blessed.get() {
-            self.admission.has_blessed.set(false);
+        if self.is_privileged.get() {
+            self.admission.has_privileged.set(false);
         }
         self.admission.made_room();
     }
@@ -847,20 +847,20 @@ impl Drop for Wait<'_> {
         if self.taken {
             return;
         }
-        match (self.place.state.replace(PlaceState::Gone), self.kind) {
+        match (self.place.state.replace(PlaceState::Left), self.kind) {
             (PlaceState::Granted(turn), Kind::Enter) => self.admission.change(|load| {
                 load.memory -= self.place.bytes;
-                load.under_way -= 1;
+                load.in_flight -= 1;
                 load.unbegun -= turn + 1;
             }),
             (PlaceState::Granted(_), Kind::Start) => self.admission.change(|load| {
                 load.memory -= self.place.bytes;
                 load.running -= 1;
             }),
-            (PlaceState::Granted(blessed), Kind::Grow) => {
-                self.admission.change(|load| *load.growth(0 < blessed) -= self.place.bytes);
-                if 0 < blessed {
-                    self.admission.has_blessed.set(false);
+            (PlaceState::Granted(privileged), Kind::Grow) => {
+                self.admission.change(|load| *load.growth(0 < privileged) -= self.place.bytes);
+                if 0 < privileged {
+                    self.admission.has_privileged.set(false);
                 }
             }
             _ => {}

@@ -6,13 +6,12 @@
 //! Invariants
 //!  - *version-fixed*: the first request fixes the protocol version; a later one of another version
 //!    is an error.
-//!  - *started-first*: nothing but OPTIONS and STARTUP is looked at before STARTUP.
-//!  - *requests-bounded*: at most `REQUESTS_MAX` requests are under way; more are left unread.
+//!  - *started-first*: only OPTIONS and STARTUP are accepted before STARTUP is done.
+//!  - *requests-bounded*: at most `REQUESTS_MAX` requests are in flight; more are left unread.
 
 use crate::admission::{Admission, Charge, Shed, TASK_BYTES, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
-use crate::gathering::Gatherers;
 use crate::handshake::Handshakes;
 use crate::intake::Intake;
 use crate::level::{Membership, Tallies};
@@ -21,12 +20,13 @@ use crate::outbox::{Carriage, Outbox};
 use crate::peer::Peer;
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
+use crate::response_memory::ConnectionUsage;
 use crate::segment::Packing;
 use crate::server::{Server, Stage};
 use crate::supported;
 use model::Uuid;
 use query::trace::{Cause, Trace, Traced};
-use query::{Ahead, BatchEntry, BatchStatement, CqlError, Session};
+use query::{BatchEntry, BatchStatement, CqlError, Prefetch, Session};
 use replication::{Consistency, Room};
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, compute, yield_if_needed};
@@ -36,7 +36,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tls::Stream;
 
-/// Requests of one connection under way at once.
+/// Requests of one connection in flight at once.
 const REQUESTS_MAX: usize = 1024;
 /// How many requests of a connection run at first; one more after each answer, so that few run
 /// before it is known how large the answers are.
@@ -54,12 +54,12 @@ pub(crate) struct Ended;
 /// How far the login of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Login {
-    /// Nobody has to log in, or STARTUP is still to come, or it is done.
+    /// No login is required, or STARTUP is still to come, or it is done.
     NotAsked,
     /// AUTHENTICATE was sent.
     Asked,
-    /// A password is being looked at.
-    UnderWay,
+    /// A password is being checked.
+    InFlight,
 }
 
 /// One client.
@@ -73,17 +73,17 @@ pub(crate) struct Connection {
     pub(crate) requests: Semaphore,
     /// Bytes of the largest of the last answers, about; `None`: there was none yet.
     largest_answer: Cell<Option<usize>>,
-    /// Requests that were let in.
+    /// Requests that were admitted.
     request_count: Cell<u64>,
     /// Requests that run, and that may.
     running: Cell<usize>,
     window: Cell<usize>,
     ran: Notify,
-    /// Requests that were let in and have no answer.
-    let_in: Cell<usize>,
+    /// Admitted requests that have no response yet.
+    admitted: Cell<usize>,
     /// One of them has its answer.
     answered: Notify,
-    gatherers: Gatherers,
+    usage: ConnectionUsage,
     /// Since when the rest of a large body is waited for.
     pub(crate) receives: Cell<Option<Instant>>,
     version: Cell<Option<u8>>,
@@ -121,9 +121,9 @@ impl Connection {
             running: Cell::new(0),
             window: Cell::new(WINDOW_MIN),
             ran: Notify::new(),
-            let_in: Cell::new(0),
+            admitted: Cell::new(0),
             answered: Notify::new(),
-            gatherers: Gatherers::default(),
+            usage: ConnectionUsage::default(),
             receives: Cell::new(None),
             version: Cell::new(None),
             compression: Cell::new(None),
@@ -155,15 +155,15 @@ impl Connection {
         match (self.started.get(), self.login.get()) {
             (true, _) => Stage::Ready,
             (false, Login::NotAsked) => Stage::Established,
-            (false, Login::Asked | Login::UnderWay) => Stage::Authenticating,
+            (false, Login::Asked | Login::InFlight) => Stage::Authenticating,
         }
     }
 
-    /// Whether a login is expected, which is under way from now on.
+    /// Whether a login is expected; it is in progress from now on.
     pub(crate) fn begins_login(&self) -> bool {
         let is_expected = self.login.get() == Login::Asked;
         if is_expected {
-            self.login.set(Login::UnderWay);
+            self.login.set(Login::InFlight);
         }
         is_expected
     }
@@ -182,12 +182,12 @@ impl Connection {
         self.server.processor()
     }
 
-    /// Requests that were let in.
+    /// Requests that were admitted.
     pub(crate) fn request_count(&self) -> u64 {
         self.request_count.get()
     }
 
-    /// A request was let in.
+    /// A request was admitted.
     pub(crate) fn count_request(&self) {
         self.request_count.set(self.request_count.get() + 1);
     }
@@ -216,12 +216,12 @@ impl Connection {
         self.server.admission()
     }
 
-    pub(crate) fn gatherers(&self) -> &Gatherers {
-        &self.gatherers
+    pub(crate) fn usage(&self) -> &ConnectionUsage {
+        &self.usage
     }
 
     /// Waits while the client does not read its answers, while as many requests run as may, and
-    /// while memory is short. Others are let in meanwhile.
+    /// while memory is short. Others are admitted meanwhile.
     pub(crate) async fn wait_to_run(&self, header: &Header, charge: &mut Charge) {
         charge.begin();
         loop {
@@ -260,24 +260,24 @@ impl Connection {
         })
     }
 
-    /// Waits until one more request may be let in for what the client leaves unread.
+    /// Waits until one more request may be admitted, given what the client leaves unread.
     pub(crate) async fn wait_for_room(&self) {
         while !self.takes_more() {
             self.outbox.wait_for_room().await;
-            if !self.has_room_for_answers(self.let_in.get()) {
+            if !self.has_room_for_answers(self.admitted.get()) {
                 self.answered.notified().await;
             }
         }
     }
 
-    /// Whether one more request may be let in for what the client leaves unread.
+    /// Whether one more request may be admitted, given what the client leaves unread.
     pub(crate) fn takes_more(&self) -> bool {
-        self.outbox.has_room() && self.has_room_for_answers(self.let_in.get())
+        self.outbox.has_room() && self.has_room_for_answers(self.admitted.get())
     }
 
-    /// A request was let in.
+    /// A request was admitted.
     pub(crate) fn takes(&self) {
-        self.let_in.set(self.let_in.get() + 1);
+        self.admitted.set(self.admitted.get() + 1);
     }
 
     /// How large the next answer may be, by those before.
@@ -288,7 +288,7 @@ impl Connection {
 
     /// A request has its answer: one more may run, and one in its place.
     pub(crate) fn ran(&self) {
-        self.let_in.set(self.let_in.get() - 1);
+        self.admitted.set(self.admitted.get() - 1);
         self.answered.notify_one();
         self.running.set(self.running.get() - 1);
         self.ran.notify_one();
@@ -298,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request that was not let in.
+    /// Answers a request that was shed.
     pub(crate) fn shed(&self, stream: i16, shed: Shed) {
         self.admission().count(|counters| counters.requests_shed += 1);
         let version = self.version.get().unwrap_or(frame::VERSION_MAX);
@@ -328,8 +328,8 @@ impl Connection {
     }
 
     /// Has memory fetch what the next whole requests at the start of `input` are going to look for;
-    /// how many bytes these have, and whether something was fetched. One alone is not looked at.
-    pub(crate) fn foresee(&self, input: &[u8], ahead: &mut Ahead) -> (usize, bool) {
+    /// how many bytes these have, and whether something was fetched. A single one is not parsed.
+    pub(crate) fn prefetch(&self, input: &[u8], prefetch: &mut Prefetch) -> (usize, bool) {
         let version = self.version.get().filter(|_| self.started.get());
         let Some(version) = version else { return (0, false) };
         let dialect = self.dialect(version);
@@ -339,7 +339,7 @@ impl Connection {
         };
         let processor = self.server.processor();
         let (mut used, mut first) = (0, true);
-        for _ in 0..Ahead::COUNT_MAX {
+        for _ in 0..Prefetch::COUNT_MAX {
             let Some(rest) = input.get(used..) else { break };
             let Some(header) = frame::parse_request(rest, version) else { break };
             let whole = HEADER_BYTES + header.body_bytes;
@@ -352,10 +352,10 @@ impl Connection {
                 && header.flags & opaque == 0
                 && let Ok(glance) = request::glance(dialect, body)
             {
-                processor.foresee(ahead, glance.id, |at| glance.value(at));
+                processor.prefetch(prefetch, glance.id, |at| glance.value(at));
             }
         }
-        (used, processor.fetch_ahead(ahead))
+        (used, processor.fetch_now(prefetch))
     }
 
     /// Appends an answer, and remembers how large it is. These bytes are what is returned.
@@ -393,13 +393,13 @@ impl Connection {
         long(self.receives.get()) || long(self.outbox.sends_since())
     }
 
-    /// Ends it, whatever is under way.
+    /// Ends it, whatever is in flight.
     pub(crate) fn end(&self) {
         self.stop();
         let _ = self.stream.shutdown_both();
     }
 
-    /// Reads no further request; those under way are answered.
+    /// Reads no further request; those in flight are answered.
     pub(crate) fn stop(&self) {
         self.stopped.set(true);
         self.stopping.notify_all();
@@ -414,7 +414,7 @@ impl Connection {
         let sending = sender.spawn(async move {
             let enter = async || connection.enter_group().await;
             connection.outbox.send_all(&connection.stream, enter).await;
-            // The client is gone, or was told all: the reading loop must not wait for it.
+            // The client has disconnected, or all was sent: the reading loop must not wait for it.
             connection.stop();
         });
         Intake::new(&self, &requests, &events).run().await;
@@ -488,7 +488,7 @@ impl Connection {
         match self.compression.get() {
             Some(compression) => Ok(Some(compression)),
             None => {
-                let text = "compressed request, but STARTUP chose no compression".to_string();
+                let text = "compressed request, but STARTUP did not enable compression".to_string();
                 Err(self.protocol_error(header.stream, text))
             }
         }
@@ -535,7 +535,7 @@ impl Connection {
 
     fn start(&self, version: u8, stream: i16, options: &[(&str, &str)]) -> Result<(), Ended> {
         if self.started.get() || self.login.get() != Login::NotAsked {
-            return Err(self.protocol_error(stream, "STARTUP was sent already".to_string()));
+            return Err(self.protocol_error(stream, "STARTUP was sent more than once".to_string()));
         }
         let find = |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, v)| *v);
         if find("CQL_VERSION").is_none() {
@@ -546,7 +546,8 @@ impl Connection {
             None => None,
             Some(name) => match Compression::by_name(name) {
                 Some(Compression::Snappy) if 5 <= version => {
-                    let text = "Snappy is not a compression of protocol version 5".to_string();
+                    let text =
+                        "Snappy compression is not supported in protocol version 5".to_string();
                     return Err(self.protocol_error(stream, text));
                 }
                 Some(compression) => Some(compression),
@@ -623,7 +624,7 @@ impl Connection {
                     let registered = connection.registered.get();
                     connection.outbox.push(|out| response::event(out, version, registered, &event));
                 }
-                // It fell too far behind: only a new connection can tell it all.
+                // The client fell too far behind: it has to reconnect and read the schema again.
                 connection.stop();
             });
         }
@@ -632,7 +633,7 @@ impl Connection {
     }
 
     /// Answers a request that only the processor can answer. `is_fetched`: what it looks for was
-    /// fetched ahead.
+    /// prefetched.
     pub(crate) async fn answer(
         &self,
         header: Header,
@@ -803,7 +804,7 @@ impl Connection {
         }
     }
 
-    /// Where the client had better sent a request, if it wants to be told and did not know.
+    /// The replica that a request should have been sent to, for clients with the tablets extension.
     fn better_tablet(
         &self,
         prepared: &query::Prepared,
@@ -881,7 +882,7 @@ impl Connection {
         Ended
     }
 
-    /// Tells the client what it did wrong; the connection cannot go on.
+    /// Answers a protocol error; the connection cannot go on.
     pub(crate) fn protocol_error(&self, stream: i16, text: String) -> Ended {
         tracing::debug!(target: "cql_server", "client {}: {text}", self.peer);
         self.refuse(stream, &CqlError::Protocol(text));

@@ -1,9 +1,9 @@
-//! The reading loop of a connection: from bytes to requests that are let in.
+//! The reading loop of a connection: from bytes to admitted requests.
 //!
 //! Invariants
 //!  - *charged-first*: a request's memory is charged before its body is taken out of the buffer,
 //!    and before a large body is read at all.
-//!  - *shed-by-header*: of a request that is shed nothing is looked at but its header.
+//!  - *shed-by-header*: of a request that is shed only the header is parsed.
 //!  - *bounded-lag*: a connection whose client sends more than the shard takes in lags behind it
 //!    for at most the patience of the admission, by the kind of its work; then it sheds, of each
 //!    read what has waited for too long.
@@ -15,10 +15,10 @@
 use crate::admission::{Charge, Lag, Shed, Turn};
 use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
-use crate::gathering::Gathering;
+use crate::response_memory::ResponseMemory;
 use crate::segment;
-use crate::strangers;
-use query::{Ahead, CqlError, Workload};
+use crate::unauthenticated;
+use query::{CqlError, Prefetch, Workload};
 use runtime::sync::Permit;
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep_until};
@@ -43,14 +43,14 @@ pub(crate) struct Intake<'a> {
     events: &'a Scope,
     /// The size of the next read.
     read_bytes: usize,
-    /// Bytes to come of a body that nobody wants.
+    /// Bytes to come of a body that is skipped.
     skip: usize,
     /// The charge of a large body that is being read.
     body: Option<Charge>,
     turn: Turn,
     /// The last read found as much as it could take.
     lags: bool,
-    /// Since when there was more than could be let in.
+    /// Since when there was more than could be admitted.
     lags_since: Option<Instant>,
     /// Since when requests of this read have waited.
     waits_since: Option<Instant>,
@@ -60,7 +60,7 @@ pub(crate) struct Intake<'a> {
     /// What becomes of all further requests of this read.
     sheds: Option<Shed>,
     /// What the requests ask that come next.
-    ahead: Ahead,
+    prefetch: Prefetch,
     /// Whether it was fetched.
     is_fetched: bool,
 }
@@ -84,7 +84,7 @@ impl<'a> Intake<'a> {
             waits_since: None,
             halvings: 0,
             sheds: None,
-            ahead: Ahead::default(),
+            prefetch: Prefetch::default(),
             is_fetched: false,
         }
     }
@@ -98,7 +98,7 @@ impl<'a> Intake<'a> {
             if input.is_empty() && 2 * self.read_bytes < input.capacity() {
                 input = Vec::new();
             }
-            // Who is not let in gets no more room, however much it sends.
+            // Unauthenticated clients get no more room, however much they send.
             let read_bytes = match connection.is_started() {
                 true => self.read_bytes,
                 false => *READ_BYTES.start(),
@@ -187,7 +187,7 @@ impl<'a> Intake<'a> {
         let (mut used, mut taken) = (self.skip.min(input.len()), 0u32);
         self.skip -= used;
         let carriage = connection.segments.get();
-        let mut foreseen = used;
+        let mut prefetched = used;
         while let Some(rest) = input.get(used..) {
             if self.sheds_by_header() {
                 let shed = self.connection.shed_all(rest);
@@ -196,9 +196,9 @@ impl<'a> Intake<'a> {
                     continue;
                 }
             }
-            if foreseen <= used {
-                let (bytes, is_fetched) = connection.foresee(rest, &mut self.ahead);
-                (foreseen, self.is_fetched) = (used + bytes, is_fetched);
+            if prefetched <= used {
+                let (bytes, is_fetched) = connection.prefetch(rest, &mut self.prefetch);
+                (prefetched, self.is_fetched) = (used + bytes, is_fetched);
             }
             let Some(header) = self.header_of(rest)? else { break };
             connection.check_version(&header)?;
@@ -236,7 +236,7 @@ impl<'a> Intake<'a> {
             Parsed::Incomplete => Ok(None),
             Parsed::Header(header) => Ok(Some(header)),
             Parsed::NotARequest => {
-                let text = "a response where a request belongs".to_string();
+                let text = "received a response frame, expected a request".to_string();
                 Err(self.connection.protocol_error(0, text))
             }
             Parsed::UnsupportedVersion { version, stream } => {
@@ -275,7 +275,7 @@ impl<'a> Intake<'a> {
         let connection = self.connection;
         let bytes_max = match connection.is_started() {
             true => connection.body_bytes_max(),
-            false => strangers::BODY_BYTES_MAX,
+            false => unauthenticated::BODY_BYTES_MAX,
         };
         if header.body_bytes <= bytes_max {
             return Ok(true);
@@ -318,11 +318,11 @@ impl<'a> Intake<'a> {
                 connection.handshake(&header, &body, self.events)?;
                 let answered = connection.outbox.unsent_bytes().saturating_sub(unsent);
                 connection.count_answered(header.opcode, body.len(), answered);
-                self.wait_for_stranger().await;
+                self.wait_while_unauthenticated().await;
                 Ok(())
             }
             _ => {
-                let entry = self.let_in(&header).await;
+                let entry = self.admit_request(&header).await;
                 self.body = None;
                 match entry {
                     Ok(entry) => self.spawn(header, body, entry).await?,
@@ -333,9 +333,9 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Who is not let in is answered no more before it has taken what there is.
-    async fn wait_for_stranger(&self) {
-        let (connection, unsent_max) = (self.connection, strangers::UNSENT_BYTES_MAX);
+    /// An unauthenticated client gets no more responses before it has taken those that are there.
+    async fn wait_while_unauthenticated(&self) {
+        let (connection, unsent_max) = (self.connection, unauthenticated::UNSENT_BYTES_MAX);
         if !connection.is_started() && unsent_max < connection.outbox.unsent_bytes() {
             self.wait_for(connection.outbox.wait_for_less(unsent_max)).await;
         }
@@ -360,17 +360,17 @@ impl<'a> Intake<'a> {
         let (connection, is_fetched) = (self.connection.clone(), self.is_fetched);
         self.requests.run(async move {
             connection.wait_to_run(&header, &mut charge).await;
-            let gathering = Gathering::new(&connection, &charge, header.body_bytes);
-            connection.answer(header, &unpacked, is_fetched, &gathering).await;
-            drop(gathering);
+            let memory = ResponseMemory::new(&connection, &charge, header.body_bytes);
+            connection.answer(header, &unpacked, is_fetched, &memory).await;
+            drop(memory);
             connection.ran();
             drop((charge, permit));
         });
         Ok(())
     }
 
-    /// Lets a request in, or says why it is shed.
-    async fn let_in(&mut self, header: &Header) -> Result<(Charge, Permit), Shed> {
+    /// Admits a request, or says why it is shed.
+    async fn admit_request(&mut self, header: &Header) -> Result<(Charge, Permit), Shed> {
         if let Some(shed) = self.sheds
             && self.sheds_by_header()
         {

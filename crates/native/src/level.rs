@@ -1,8 +1,8 @@
 //! The scheduling group of a connection, by its service level.
 //!
-//! The two loops of a connection look at each read, or before each write that takes long, which
-//! group is theirs, and move there; a request runs in the group of whoever read it. So a change of
-//! levels or of who has them holds for the next requests of connections that are there already.
+//! The two loops of a connection check at each read, and before each write that takes long, which
+//! group is theirs, and move there; a request runs in the group of the task that read it. So a
+//! change of levels or of their roles takes effect with the next requests of open connections.
 //!
 //! Invariants
 //!  - *counted-where-run*: requests are counted for the group that the connection is in.
@@ -38,12 +38,12 @@ pub(crate) struct Tallies {
 impl Tallies {
     fn of(&self, group: Group) -> Rc<Tally> {
         let mut by_group = self.by_group.borrow_mut();
-        // A group is retired while somebody who was in it has not moved yet.
+        // A group is retired while a connection that was in it has not moved yet.
         let name = group::name(group).unwrap_or_default();
         by_group.entry(name).or_default().clone()
     }
 
-    /// By group and kind; groups that are no more are forgotten.
+    /// By group and kind; removed groups are forgotten.
     pub(crate) fn all(&self) -> Vec<(String, &'static str, Served)> {
         let mut by_group = self.by_group.borrow_mut();
         let known: Vec<String> = group::all_stats().into_iter().map(|(name, _)| name).collect();

@@ -2,9 +2,9 @@
 //! READY.
 //!
 //! Invariants
-//!  - *slower-with-each*: who fails is answered later with each failure of the same address, so
-//!    guessing a password over the network is slow; who succeeds never waits for that.
-//!  - *one-at-a-time*: a connection has one login under way, and ends when it fails.
+//!  - *slower-with-each*: each failed login of an address is answered later than the one before, so
+//!    guessing a password over the network is slow; a successful login never waits.
+//!  - *one-at-a-time*: a connection has one login in progress, and ends when it fails.
 //!  - *only-the-login*: from AUTHENTICATE until the login is done nothing but an AUTH_RESPONSE is
 //!    looked at.
 //!
@@ -26,7 +26,7 @@ use stdx::HashMap;
 
 /// Addresses whose failures are remembered at most.
 const ADDRESSES_MAX: usize = 4096;
-/// After so long without a failure an address starts afresh.
+/// After so long without a failure the delay of an address is reset.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How long the answer to a first failure is held back, and to many.
 const DELAY_MIN: Duration = Duration::from_millis(20);
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Takes an AUTH_RESPONSE; the password is looked at by and by (*one-at-a-time*).
+    /// Takes an AUTH_RESPONSE; the password is checked in the background (*one-at-a-time*).
     pub(crate) fn take_login(
         self: &Rc<Self>,
         header: &Header,
@@ -116,7 +116,7 @@ impl Connection {
                 Err(error) => {
                     let address = connection.peer.ip();
                     let delay = connection.failures().add(address, Instant::now());
-                    tracing::info!(target: "auth", %address, "a login failed: {error}");
+                    tracing::info!(target: "auth", %address, "login failed: {error}");
                     sleep(delay).await;
                     connection.refuse(stream, &error);
                     connection.stop();
@@ -135,7 +135,7 @@ impl Connection {
         done.map_err(|error| {
             let address = self.peer.ip();
             self.failures().add(address, Instant::now());
-            tracing::info!(target: "auth", %address, "a login failed: {error}");
+            tracing::info!(target: "auth", %address, "login failed: {error}");
             self.refuse(stream, &error);
             Ended
         })

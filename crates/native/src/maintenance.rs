@@ -1,11 +1,11 @@
 //! The maintenance socket: a socket in the file system where CQL is spoken without a login, and
-//! everything is allowed. Whom the operating system lets open the file is let in.
+//! everything is allowed. The permissions of the file decide who may connect.
 //!
 //! Shard 0 accepts; connections go to the shards in turn. Their clients are not told of shards,
 //! which they could not choose there.
 //!
 //! Invariants
-//!  - *always-open*: it is open until the server stops; what shuts clients out leaves it open, and
+//!  - *always-open*: it is open until the server stops; closing the CQL ports leaves it open, and
 //!    leaves its connections.
 
 use crate::peer::Peer;
@@ -24,7 +24,7 @@ const BACKLOG: u32 = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     pub path: PathBuf,
-    /// The name or the number of a group whose members may, besides who runs the node.
+    /// The name or the number of a group whose members may, besides the user of the node.
     pub group: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Lets nobody in any more, and removes the file.
+    /// Stops accepting, and removes the file.
     pub(crate) async fn close(self) {
         self.accepting.cancel().await;
         if let Some(listener) = Rc::into_inner(self.listener) {
@@ -72,10 +72,10 @@ impl Server {
                     continue;
                 }
             };
-            tell(listener.path(), &stream);
+            log(listener.path(), &stream);
             let (shard, stream) = (self.next_shard(), stream.detach());
             runtime::on_shard(shard, move || async move {
-                // A server that has stopped takes nobody in.
+                // A server that has stopped accepts no connection.
                 let Some(server) = runtime::local::try_get::<Server>() else { return };
                 let number = server.next_number();
                 server.welcome(number, Instant::now(), stream.attach().into(), Peer::Maintenance);
@@ -85,8 +85,8 @@ impl Server {
     }
 }
 
-/// Who may do everything is written down.
-fn tell(path: &Path, stream: &TcpStream) {
+/// Logs each connection, as it may do everything.
+fn log(path: &Path, stream: &TcpStream) {
     let path = path.display();
     if let Some(Credentials { user, process }) = stream.credentials() {
         tracing::info!(

@@ -1,12 +1,12 @@
 //! What a connection has still to send: one buffer that requests append to while the previous one
 //! is on its way, so that answers which are ready together leave together.
 //!
-//! Who answers many requests in one turn holds the outbox and flushes it in the end: what the
-//! kernel takes at once leaves in one call. The rest, and what is appended at other times, is the
-//! writing loop's.
+//! A task that answers many requests in one turn holds the outbox and flushes it in the end: what
+//! the kernel takes at once leaves in one call. The rest, and what is appended at other times, is
+//! the writing loop's.
 //!
 //! Invariants
-//!  - *whole-envelopes*: the buffer holds whole envelopes; nobody awaits while appending one.
+//!  - *whole-envelopes*: the buffer holds whole envelopes; there is no await while one is appended.
 //!  - *bounded*: requests are read and run only while no more is unsent than the admission allows.
 //!  - *in-order*: nothing leaves while something older is on its way.
 //!  - *charged*: what is unsent is charged to the admission, until it is sent or dropped.
@@ -28,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// What is held is flushed when it has so many bytes: so the buffer is kept, and the client has
 /// something to do.
 const HELD_BYTES_MAX: usize = 32 << 10;
-/// More is neither packed nor handed to the kernel by whoever answers.
+/// More is packed and handed to the kernel by the writing loop only.
 const SENT_AT_ONCE_MAX: usize = 256 << 10;
 
 /// How envelopes leave: the choice of STARTUP.
@@ -51,7 +51,7 @@ pub(crate) struct Outbox {
     left: RefCell<Left>,
     /// The writing loop waits for the kernel.
     sends: Cell<bool>,
-    /// Somebody is going to flush.
+    /// A flush will follow.
     held: Cell<bool>,
     /// Bytes that are charged: what is pending, and what is on its way.
     unsent: Cell<usize>,
@@ -166,7 +166,7 @@ impl Outbox {
         unsent == 0 || self.closed.get() || unsent <= self.admission.unsent_bytes_max()
     }
 
-    /// Whether nothing leaves any more.
+    /// Whether nothing is sent any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
@@ -203,7 +203,7 @@ impl Outbox {
         self.drained.notify_all();
     }
 
-    /// What is appended from now on waits for [`Outbox::flush`]. Who holds does not await.
+    /// What is appended from now on waits for [`Outbox::flush`]; no await comes in between.
     pub(crate) fn hold(&self) {
         self.held.set(true);
     }
@@ -266,8 +266,8 @@ impl Outbox {
         }
     }
 
-    /// Sends what is appended, until the outbox is closed and empty or the client is gone. `enter`
-    /// is awaited before there is something to do.
+    /// Sends what is appended, until the outbox is closed and empty or the client has disconnected.
+    /// `enter` is awaited before there is something to do.
     pub(crate) async fn send_all(&self, stream: &Stream, enter: impl AsyncFn()) {
         loop {
             if self.send_now(stream) {

@@ -1,21 +1,21 @@
-//! Who is at the other end of a connection.
+//! The client at the other end of a connection.
 
 use query::Session;
 use runtime::net::NOWHERE;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Who is at the other end.
+/// The client at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A client over TCP, and where it is, by what its proxy says, if it has one.
+    /// A client over TCP, and its address, as its proxy reports it, if it has one.
     Client(SocketAddr),
-    /// Somebody on this machine whom the maintenance socket lets in.
+    /// A client of the maintenance socket, on this machine.
     Maintenance,
 }
 
 impl Peer {
-    /// Where it is; nowhere for who came through the file system.
+    /// Its address; none for clients of the maintenance socket.
     pub(crate) fn ip(self) -> IpAddr {
         match self {
             Peer::Client(address) => address.ip(),

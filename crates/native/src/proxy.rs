@@ -7,7 +7,7 @@
 //!    guessed.
 //!  - *bounded-header*: a header has at most [`HEADER_BYTES_MAX`].
 //!
-//! Only who may be believed may reach the port: whoever does says where it is.
+//! The header is trusted: only proxies should be able to reach the port.
 
 use runtime::net::{NetError, TcpStream};
 use std::fmt;
@@ -51,17 +51,33 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NoHeader => f.write_str("it does not begin with a header of the protocol"),
+            Refused::NoHeader => {
+                f.write_str("the connection does not begin with a PROXY protocol header")
+            }
             Refused::Version(version) => {
-                write!(f, "a header of version {version}; the proxy has to send version 2")
+                write!(
+                    f,
+                    "PROXY protocol version {version} is not supported: configure the \
+                     proxy to send version 2"
+                )
             }
-            Refused::Command(command) => write!(f, "unknown command {command}"),
+            Refused::Command(command) => write!(f, "unknown PROXY protocol command {command}"),
             Refused::Family(family) => {
-                write!(f, "family {family:#04x}, which is not TCP over IPv4 or IPv6")
+                write!(
+                    f,
+                    "unsupported PROXY protocol address family {family:#04x}: only TCP over \
+                     IPv4 and IPv6 is supported"
+                )
             }
-            Refused::Short(bytes) => write!(f, "{bytes} bytes, too few for its addresses"),
+            Refused::Short(bytes) => {
+                write!(f, "PROXY protocol header too short for its addresses: {bytes} bytes")
+            }
             Refused::Long(bytes) => {
-                write!(f, "a header of {bytes} bytes, above {HEADER_BYTES_MAX}")
+                write!(
+                    f,
+                    "PROXY protocol header of {bytes} bytes exceeds the limit of \
+                     {HEADER_BYTES_MAX} bytes"
+                )
             }
         }
     }
@@ -124,7 +140,9 @@ pub(crate) enum Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Ended => f.write_str("the connection ended in the header of the proxy"),
+            Failed::Ended => {
+                f.write_str("the connection was closed within the PROXY protocol header")
+            }
             Failed::Refused(refused) => refused.fmt(f),
             Failed::Net(error) => error.fmt(f),
         }

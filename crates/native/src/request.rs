@@ -59,7 +59,7 @@ pub(crate) enum Statement<'a> {
     Prepared(&'a [u8]),
 }
 
-/// What goes with a statement.
+/// The parameters of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters<'a> {
     pub(crate) consistency: u16,

@@ -31,7 +31,7 @@ mod metadata {
     pub(super) const LWT: u32 = 0x8000_0000;
 }
 
-/// The error code of a request that was not let in.
+/// The error code of a request that was shed.
 const OVERLOADED: u32 = 0x1001;
 
 /// The key of the payload that tells of a tablet.
@@ -318,7 +318,7 @@ fn repeat(out: &mut Vec<u8>, start: usize, more: usize) {
     }
 }
 
-/// Whether both are one by where they lie in memory; nothing need be compared then.
+/// Whether both are the same place in memory; nothing need be compared then.
 fn is_one(a: &Column<'_>, b: &Column<'_>) -> bool {
     std::ptr::eq(a.name, b.name) && std::ptr::eq(a.ty, b.ty)
 }

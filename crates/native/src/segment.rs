@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants
-//!  - *checked-before-used*: no byte of a payload is looked at before both checksums agree.
+//!  - *checked-before-used*: no byte of a payload is parsed before both checksums match.
 //!  - *bounded*: a payload holds at most 128 KiB - 1, so a segment never needs more.
 
 use crate::compress;

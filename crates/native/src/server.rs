@@ -1,4 +1,4 @@
-//! The listeners of CQL, and which shard serves which connection.
+//! The CQL listeners, and which shard serves which connection.
 //!
 //! Shard 0 accepts. On the plain port connections go to the shards in turn, so that a driver that
 //! opens one per shard gets one per shard; on the shard-aware port the client's source port says
@@ -6,21 +6,21 @@
 //!
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
-//!  - *shaken-first*: an encrypted connection is one of the server once its handshake is done; a
+//!  - *shaken-first*: an encrypted connection counts once its TLS handshake is done; a
 //!    server that stops or closes ends those that are not so far.
 
 use crate::admission::{self, Admission, Counters, Limits, Unread};
 use crate::connection::Connection;
-use crate::doors::{Bound, Choice, Door, Ports};
 use crate::handshake::{self, Handshakes};
-use crate::introduction::Introductions;
 use crate::level::Tallies;
 use crate::login::Failures;
 use crate::maintenance;
 use crate::peer::Peer;
-use crate::strangers::{self, Strangers};
+use crate::ports::{Bound, Choice, PortKind, Ports};
+use crate::proxied::PendingProxied;
 use crate::supported::{Facts, ShardAware};
 use crate::tally::Served;
+use crate::unauthenticated::{self, Unauthenticated};
 use cluster::{Cluster, Settings};
 use query::Processor;
 use runtime::group::{self, Group};
@@ -40,16 +40,16 @@ use tls::handshake::Failed;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How often it is looked for connections that hold memory and do not move.
+/// How often connections that hold memory and do not move are looked for.
 const STUCK_PERIOD: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether connections have ended.
+/// How often it is checked whether connections have ended.
 const ENDING_PERIOD: Duration = Duration::from_millis(5);
 
 /// The option that says how connections are encrypted.
 pub const ENCRYPTION: &str = "client_encryption_options";
 
-/// How it is found out that a client is gone that says nothing.
+/// How silent clients are probed.
 const KEEPALIVE: Keepalive =
     Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 6 };
 
@@ -58,15 +58,15 @@ const KEEPALIVE: Keepalive =
 pub struct Config {
     /// The ports for clients; port 0 takes a free one. Encryption is as [`ENCRYPTION`] says.
     pub direct: Ports,
-    /// The ports for proxies, which say first where a client is.
+    /// The ports for proxies, which send a PROXY protocol header first.
     pub proxied: Ports,
-    /// Whether silent clients are asked whether they are there.
+    /// Whether silent clients are probed.
     pub keepalive: bool,
-    /// Whether drivers are told of shards.
+    /// Whether SUPPORTED tells drivers of shards.
     pub tells_shards: bool,
     /// The largest request.
     pub body_bytes_max: usize,
-    /// What may be under way on a shard.
+    /// What may be in flight on a shard.
     pub limits: Limits,
 }
 
@@ -81,15 +81,15 @@ pub struct Server {
     failures: Failures,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
-    strangers: Strangers,
-    pub(crate) introductions: Introductions,
-    /// Tells connections in their handshake to end.
+    unauthenticated: Unauthenticated,
+    pub(crate) proxied: PendingProxied,
+    /// Stops connections in their handshake.
     pub(crate) shaking: Notify,
     next_shard: Cell<u16>,
     pub(crate) serving: Scope,
     /// Looks after the connections.
     watching: Scope,
-    /// On shard 0: accepts, while clients are let in.
+    /// On shard 0: accepts, while the ports are open.
     listening: RefCell<Option<Scope>>,
     /// On shard 0, where there is one.
     maintenance: RefCell<Option<maintenance::Open>>,
@@ -119,8 +119,8 @@ impl Server {
             processor: runtime::local::get::<Processor>(),
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
-            strangers: Strangers::default(),
-            introductions: Introductions::default(),
+            unauthenticated: Unauthenticated::default(),
+            proxied: PendingProxied::default(),
             shaking: Notify::new(),
             next_shard: Cell::new(0),
             serving: Scope::new(),
@@ -144,10 +144,10 @@ impl Server {
         let watched = Rc::downgrade(&server);
         server.watching.spawn(async move {
             loop {
-                runtime::time::sleep(strangers::PERIOD).await;
+                runtime::time::sleep(unauthenticated::PERIOD).await;
                 let Some(server) = watched.upgrade() else { return };
-                server.strangers.end_late(Instant::now());
-                server.introductions.strangers.end_late(Instant::now());
+                server.unauthenticated.end_late(Instant::now());
+                server.proxied.unauthenticated.end_late(Instant::now());
             }
         });
         server
@@ -183,10 +183,10 @@ impl Server {
         .await;
         self.bound.set(bound);
         let listening = Scope::new();
-        // They were bound in the order of the doors.
-        for (listener, (_, door)) in listeners.into_iter().zip(bound.doors()) {
+        // They were bound in the order of `Bound::kinds`.
+        for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
             let server = self.clone();
-            listening.spawn(async move { server.accept(listener, door).await });
+            listening.spawn(async move { server.accept(listener, kind).await });
         }
         *self.listening.borrow_mut() = Some(listening);
         Ok(bound)
@@ -197,7 +197,7 @@ impl Server {
         self.listening.borrow().is_some()
     }
 
-    /// Lets no client in any more, on shard 0, and ends the connections of all shards: those that
+    /// Stops accepting clients, on shard 0, and ends the connections of all shards: those that
     /// have not answered all they were asked after `patience` as well.
     pub async fn close(&self, patience: Duration) {
         let listening = self.listening.take();
@@ -250,7 +250,10 @@ impl Server {
         let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
         connections.iter().for_each(|connection| connection.stop());
         if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
-            tracing::warn!(target: "cql_server", "some requests did not end in time");
+            tracing::warn!(
+                target: "cql_server",
+                "stopping: some requests did not complete in time and are cancelled"
+            );
             self.serving.cancel().await;
         }
     }
@@ -276,11 +279,12 @@ impl Server {
         &self.admission
     }
 
-    /// What was let in on this shard, what was not, and what is under way.
+    /// What was admitted on this shard, what was not, and what is in flight.
     pub fn admission_counters(&self) -> Counters {
         let handshakes_blocked = self.handshakes.blocked();
-        let strangers_ended = self.strangers.ended() + self.introductions.strangers.ended();
-        Counters { handshakes_blocked, strangers_ended, ..self.admission.counters() }
+        let unauthenticated_ended =
+            self.unauthenticated.ended() + self.proxied.unauthenticated.ended();
+        Counters { handshakes_blocked, unauthenticated_ended, ..self.admission.counters() }
     }
 
     pub(crate) fn failures(&self) -> &Failures {
@@ -306,7 +310,10 @@ impl Server {
         let stuck = |connection: &&Rc<Connection>| connection.is_stuck(now, unread);
         for connection in connections.values().filter(stuck) {
             let peer = connection.peer;
-            tracing::warn!(target: "cql_server", "client {peer} does not read its answers: ended");
+            tracing::warn!(
+                target: "cql_server",
+                "client {peer} does not read its responses while memory is short: connection closed"
+            );
             self.admission.count(|counters| counters.connections_stuck += 1);
             connection.end();
         }
@@ -320,7 +327,7 @@ impl Server {
         &self.processor
     }
 
-    async fn accept(self: Rc<Self>, listener: TcpListener, door: Door) {
+    async fn accept(self: Rc<Self>, listener: TcpListener, kind: PortKind) {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -329,9 +336,9 @@ impl Server {
                     continue;
                 }
             };
-            match door.proxied {
-                true => self.introduce(stream, door),
-                false => self.hand_over(stream, peer, door, Instant::now()).await,
+            match kind.proxied {
+                true => self.accept_proxied(stream, kind),
+                false => self.hand_over(stream, peer, kind, Instant::now()).await,
             }
         }
     }
@@ -341,18 +348,18 @@ impl Server {
         &self,
         stream: TcpStream,
         address: SocketAddr,
-        door: Door,
+        kind: PortKind,
         since: Instant,
     ) {
-        let shard = match door.choice {
+        let shard = match kind.choice {
             Choice::SourcePort => address.port() % runtime::shard_count(),
             Choice::InTurn => self.next_shard(),
         };
         let (stream, peer) = (stream.detach(), Peer::Client(address));
         runtime::on_shard(shard, move || async move {
-            // A server that has stopped takes nobody in.
+            // A server that has stopped accepts no connection.
             if let Some(server) = runtime::local::try_get::<Server>() {
-                server.serve(stream, peer, door, since);
+                server.serve(stream, peer, kind, since);
             }
         })
         .await;
@@ -383,14 +390,14 @@ impl Server {
         assert!(before.is_none(), "one maintenance socket is opened");
     }
 
-    fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, door: Door, since: Instant) {
+    fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, kind: PortKind, since: Instant) {
         let (number, tcp) = (self.next_number(), stream.attach());
         if self.config.keepalive
             && let Err(error) = tcp.set_keepalive(KEEPALIVE)
         {
             tracing::debug!(target: "cql_server", "client {peer}: {error}");
         }
-        if !door.encrypted {
+        if !kind.encrypted {
             self.welcome(number, since, tcp.into(), peer);
             return;
         }
@@ -400,21 +407,21 @@ impl Server {
             told.notify_all();
             true
         });
-        self.strangers.add(number, since, end);
+        self.unauthenticated.add(number, since, end);
         let server = self.clone();
-        self.serving.spawn_in(self.group_of_strangers(), async move {
+        self.serving.spawn_in(self.group_of_unauthenticated(), async move {
             let shaken = server.shake(tcp, peer, &ends).await;
-            server.strangers.remove(number);
+            server.unauthenticated.remove(number);
             if let Some(stream) = shaken {
                 server.welcome(number, since, stream, peer);
             }
         });
     }
 
-    /// Encrypts a connection (*shaken-first*), unless it is told to end.
+    /// Encrypts a connection (*shaken-first*), unless it is stopped.
     async fn shake(&self, tcp: TcpStream, peer: Peer, ends: &Notify) -> Option<Stream> {
         let config = tls::service::current(ENCRYPTION)?;
-        let shaken = tls::handshake::accept(tcp, config, strangers::TIME_MAX);
+        let shaken = tls::handshake::accept(tcp, config, unauthenticated::TIME_MAX);
         let told = race(ends.notified(), self.shaking.notified());
         match race(shaken, told).await {
             Either::Left(Ok(stream)) => Some(stream),
@@ -438,16 +445,16 @@ impl Server {
     ) {
         let connection = Rc::new(Connection::new(self.clone(), stream, peer));
         self.connections.borrow_mut().insert(number, connection.clone());
-        let stranger = Rc::downgrade(&connection);
+        let weak = Rc::downgrade(&connection);
         let end = Rc::new(move || {
-            let late = stranger.upgrade().filter(|connection| !connection.is_started());
+            let late = weak.upgrade().filter(|connection| !connection.is_started());
             late.inspect(|connection| connection.end()).is_some()
         });
-        self.strangers.add(number, since, end);
+        self.unauthenticated.add(number, since, end);
         let server = self.clone();
         self.serving.spawn_in(connection.own_group(), async move {
             connection.serve().await;
-            server.strangers.remove(number);
+            server.unauthenticated.remove(number);
             server.connections.borrow_mut().remove(&number);
         });
     }
@@ -492,8 +499,8 @@ impl Server {
         &self.tallies
     }
 
-    /// The group of connections that are not known yet.
-    fn group_of_strangers(&self) -> Group {
+    /// The group of unauthenticated connections.
+    fn group_of_unauthenticated(&self) -> Group {
         self.cluster.access().group_of_driver().unwrap_or(group::STATEMENT)
     }
 
@@ -542,7 +549,7 @@ impl Stage {
 }
 
 fn positive(number: &i64) -> Result<(), String> {
-    if 0 < *number { Ok(()) } else { Err(format!("{number} is not above 0")) }
+    if 0 < *number { Ok(()) } else { Err(format!("{number} is not greater than 0")) }
 }
 
 /// A client, as `system.clients` shows it.
@@ -552,9 +559,9 @@ pub struct Client {
     /// Unknown until its first request.
     pub version: Option<u8>,
     pub stage: Stage,
-    /// Who is logged in.
+    /// The role that is logged in.
     pub user: Option<String>,
-    /// Requests that were let in, since it was started.
+    /// Requests that were admitted since the connection was started.
     pub requests: u64,
     /// Set by `USE`.
     pub keyspace: Option<String>,

@@ -1,4 +1,4 @@
-//! What a connection is told of this node in SUPPORTED, so that shard-aware drivers route each
+//! What SUPPORTED tells a client of this node, so that shard-aware drivers route each
 //! request to the shard that owns its token.
 //!
 //! Source: cql-surface reference, section 7.2.

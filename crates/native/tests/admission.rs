@@ -1,5 +1,5 @@
-//! Clients that ask for more than a shard can do, in a simulated node: what is let in, what is
-//! shed, and who notices.
+//! Clients that ask for more than a shard can do, in a simulated node: what is admitted, what
+//! is shed, and who notices.
 
 mod bare;
 
@@ -22,7 +22,7 @@ where
 async fn at_rest(server: &Server) {
     for _ in 0..100 {
         let counters = server.admission_counters();
-        if counters.requests_under_way == 0 && counters.memory_bytes == 0 {
+        if counters.requests_in_flight == 0 && counters.memory_bytes == 0 {
             return;
         }
         runtime::time::sleep(Duration::from_millis(10)).await;
@@ -227,9 +227,9 @@ fn large_bodies_are_charged_before_they_are_read() {
 }
 
 #[test]
-fn who_sends_more_than_is_taken_in_is_told_so() {
+fn clients_that_send_too_much_get_overloaded_errors() {
     run(|env| async move {
-        // Nothing can be let in beside what a client that does not read has under way.
+        // Nothing can be admitted beside what a client that does not read has in flight.
         let limits = Limits {
             memory_bytes: 60_000,
             patience: Duration::from_millis(200),

@@ -41,7 +41,7 @@ fn edge() -> EdgeCounts {
     EdgeCounts {
         connections: server.clients().len() as u64,
         requests: counters.requests_admitted,
-        under_way: counters.requests_under_way,
+        under_way: counters.requests_in_flight,
         waiting: counters.connections_waiting,
         shed: counters.requests_shed,
         errors: server.errors().iter().map(|(_, count)| count).sum(),

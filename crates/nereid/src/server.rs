@@ -368,13 +368,13 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
     }
     let server = runtime::local::get::<Server>();
     let bound = server.listen().await.map_err(|error| error.to_string())?;
-    for (address, door) in bound.doors() {
-        let encrypted = if door.encrypted { "encrypted" } else { "unencrypted" };
-        let kind = match door.choice {
+    for (address, port) in bound.kinds() {
+        let encrypted = if port.encrypted { "encrypted" } else { "unencrypted" };
+        let kind = match port.choice {
             native::Choice::InTurn => "non-shard-aware",
             native::Choice::SourcePort => "shard-aware",
         };
-        let proxied = if door.proxied { ", proxy protocol" } else { "" };
+        let proxied = if port.proxied { ", proxy protocol" } else { "" };
         tracing::info!(
             target: "cql_server",
             "Starting listening for CQL clients on {address} ({encrypted}, {kind}{proxied})"

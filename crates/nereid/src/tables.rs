@@ -60,7 +60,7 @@ fn version_row() -> Named {
 
 fn protocol_row(bound: native::Bound) -> Named {
     let addresses: Vec<Vec<u8>> =
-        bound.doors().map(|(address, _)| text(address.to_string())).collect();
+        bound.kinds().map(|(address, _)| text(address.to_string())).collect();
     let mut listed = Vec::new();
     value::write_collection(addresses.iter().map(Vec::as_slice), &mut listed);
     vec![

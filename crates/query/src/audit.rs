@@ -1,17 +1,18 @@
 //! The audit log: what clients did and tried, by the rules of [`auth::audit`], in rows of
-//! `audit.audit_log` and in the queue that whoever speaks to syslog empties.
+//! `audit.audit_log` and in the queue of the syslog writer.
 //!
 //! Invariants
 //!  - *never-waited-for*: a statement is answered without regard to whether its event is written;
 //!    it only puts it into queues.
-//!  - *bounded*: a queue of a shard holds so many bytes; what comes on top is counted, and told in
-//!    the log. So is what cannot be written, some events of it in full each second.
+//!  - *bounded*: a queue of a shard holds so many bytes; further events are dropped, counted and
+//!    reported in the log. So are events that cannot be written, some of them in full each
+//!    second.
 //!  - *no-passwords*: texts are kept as `obscured` has them.
-//!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of an
-//!    `Option`.
+//!  - *nothing-for-none*: without a sink there is no [`Audit`], and a statement costs a test of
+//!    an `Option`.
 //!
-//! What the node does for itself is no event. A statement that cannot be analysed is none either,
-//! for it names nothing that is there.
+//! Internal statements are not audited. Neither is a statement that cannot be analysed, as it
+//! names no existing table.
 
 use crate::access::obscured;
 use crate::parameters::{Parameters, Value, Values};
@@ -35,9 +36,9 @@ use std::time::Duration;
 const TABLE_BYTES_MAX: usize = 1 << 20;
 /// Rows of a shard that are written at once.
 const WRITERS: usize = 16;
-/// Between two lines of the log about events that are lost.
+/// Between two lines of the log about dropped events.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
-/// Events of a queue that could not be written and are told in full, in a second.
+/// Events of a queue that could not be written and are logged in full, per second.
 const FAILURES_TOLD: u32 = 10;
 /// How long the node waits for events to be written when it stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ const INSERT: &str = "INSERT INTO audit.audit_log (date, node, event_time, categ
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub to_table: bool,
-    /// Bytes of events that wait for syslog, of a shard; `None`: it is told nothing.
+    /// Bytes of events that wait for syslog, of a shard; `None`: no syslog.
     pub syslog_bytes_max: Option<usize>,
 }
 
@@ -82,12 +83,12 @@ pub struct Queue {
     filled: Notify,
     is_closed: Cell<bool>,
     counts: Cell<Counts>,
-    /// When it was told last that some are lost, and how many were by then.
+    /// When dropped events were last logged, and how many there were by then.
     told: Cell<Option<(Instant, u64)>>,
     failures: Cell<Failures>,
 }
 
-/// Which failures are told.
+/// Which failures are logged.
 #[derive(Clone, Copy, Debug, Default)]
 struct Failures {
     since: Option<Instant>,
@@ -96,7 +97,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Whether a failure of now is told, and how many before it were not.
+    /// Whether a failure of now is logged, and how many before it were not.
     fn add(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| Duration::from_secs(1) <= now - since) {
             (self.since, self.told) = (Some(now), 0);
@@ -157,7 +158,7 @@ impl Queue {
         self.told.set(Some((now, dropped)));
         tracing::warn!(
             target: "audit",
-            "{} events for {} are lost: {} bytes of them wait already",
+            "{} audit events for {} are dropped: {} bytes are queued already",
             dropped - before, self.name, self.bytes.get()
         );
     }
@@ -181,8 +182,8 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// An event was written, or could not be: then it stands in the node's own log, if there are
-    /// not too many of them.
+    /// An event was written, or could not be: then it is written to the node's own log, up to a
+    /// limit.
     pub fn conclude(&self, event: &Event, outcome: Result<(), String>) {
         let Err(error) = outcome else {
             self.count(|counts| counts.written += 1);
@@ -197,7 +198,7 @@ impl Queue {
         let (name, fields) = (self.name, event.fields(node));
         let before = match untold {
             0 => String::new(),
-            count => format!(" ({count} before it are not told)"),
+            count => format!(" ({count} earlier failures not logged)"),
         };
         tracing::error!(target: "audit", "cannot write to {name}{before}: {error}: {fields}");
     }
@@ -267,7 +268,7 @@ impl Audit {
             for text in SCHEMA {
                 let parameters = Parameters::plain(Consistency::One);
                 let made = processor.query(&Session::internal(), text, &parameters).await;
-                made.map_err(|error| format!("cannot make the table of audit: {error}"))?;
+                made.map_err(|error| format!("cannot create the audit table: {error}"))?;
             }
         }
         runtime::on_all_shards(move || async move { Audit::start_here(config) }).await;
@@ -312,13 +313,13 @@ impl Audit {
             let ended = timeout(STOP_PATIENCE, audit.writers.join()).await;
             let left: usize = audit.queues.iter().map(|it| it.events.borrow().len()).sum();
             if ended.is_err() || 0 < left {
-                tracing::warn!(target: "audit", "{left} events were not written at the stop");
+                tracing::warn!(target: "audit", "stopping: {left} audit events were not written");
             }
         })
         .await;
     }
 
-    /// Runs whoever writes to syslog as long as there are events, and when the node stops until all
+    /// Runs the syslog writer as long as there are events, and when the node stops until all
     /// are written.
     pub fn write_syslog<F>(&self, writer: impl FnOnce(Rc<Queue>) -> F)
     where
@@ -366,7 +367,7 @@ impl Audit {
         }
     }
 
-    /// Somebody has logged in by that name, or could not.
+    /// A login by that name, or a failed one.
     pub(crate) fn login(&self, session: &Session, name: &str, is_error: bool) {
         if self.rules.borrow().covers(Category::Auth, "", "") {
             self.offer(Event {

@@ -1,4 +1,4 @@
-//! Batches, written out (`BEGIN BATCH ..`) and of the protocol's BATCH message.
+//! Batches: `BEGIN BATCH ..` as text, and BATCH messages.
 
 use crate::error::CqlError;
 use crate::markers::Markers;
@@ -203,7 +203,7 @@ pub(crate) async fn execute(
     Ok(Response::VOID)
 }
 
-/// Refuses a batch that writes to what is too large in a table with limits; tells what is nearly.
+/// Refuses a batch that exceeds a hard limit of large data guardrails; warns of soft ones.
 async fn check_limits(
     items: &[Item<'_>],
     entries: &[BatchEntry],
@@ -234,7 +234,7 @@ fn guarded(items: &[Item<'_>]) -> Vec<TableId> {
 }
 
 /// Refuses a batch of several partitions that is over the limit; gives a warning of one that is
-/// large. The log is told of both.
+/// large. Both are logged.
 fn check_size(
     entries: &[BatchEntry],
     bytes: usize,

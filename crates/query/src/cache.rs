@@ -1,9 +1,9 @@
-//! Analysed statements, bounded by bytes; the least recently used ones go first.
+//! Analysed statements, bounded by bytes; the least recently used ones are evicted first.
 //!
 //! Invariants
 //!  - *bounded*: the sum of the entries' sizes is at most `bytes_max`, or there is one entry.
-//!  - *kept-when-repeated*: a text that is executed unprepared is kept from its second time on, so
-//!    that texts with values in them, each of which comes once, drive nothing out.
+//!  - *kept-when-repeated*: a text that is executed unprepared is kept from its second time on,
+//!    so that texts with values in them, each of which comes once, evict nothing.
 
 use crate::statement::{Plan, Statement};
 use model::Uuid;

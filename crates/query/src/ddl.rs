@@ -114,7 +114,7 @@ pub(crate) async fn execute(
     Ok(Response { warnings, ..Response::of(kind) })
 }
 
-/// Whether functions may be others, or gone, after it.
+/// Whether functions may be changed or removed by it.
 fn changes_functions(statement: &SchemaStatement) -> bool {
     matches!(
         statement,

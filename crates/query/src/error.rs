@@ -1,5 +1,5 @@
-//! What a client is told when a statement is not done: one variant per error of the native
-//! protocol, with the fields of its body.
+//! Errors of statements: one variant per error of the native protocol, with the fields of its
+//! body.
 
 use crate::guardrail::Guardrail;
 use replication::{Consistency, RateLimited, WriteKind};

@@ -1,5 +1,5 @@
-//! Which of the node's rules statements have met, on one shard, for metrics; and how right the
-//! clocks of clients are.
+//! Counts of the guardrails that statements have hit on one shard, for metrics; and the clock
+//! skew of clients.
 
 use crate::tally::Tally;
 use replication::Consistency;

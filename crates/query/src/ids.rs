@@ -1,4 +1,4 @@
-//! What must never be given twice on a shard: write timestamps, time-based and random UUIDs.
+//! Unique identifiers of a shard: write timestamps, time-based and random UUIDs.
 //!
 //! Invariants
 //!  - *never-back*: timestamps and ticks ascend strictly, whatever the wall clock does.

@@ -1,17 +1,16 @@
 //! CQL, from text to rows.
 //!
-//! A statement goes through these modules in order: [`syntax`] makes a tree of the text;
-//! [`processor`] keeps prepared statements and leads the rest, `ahead` fetches what statements that
-//! are about to be executed look for; `fragments` plans what is read of stored data as it lies,
-//! `paxos_state` what is read of `"t$paxos"`; [`ddl`] and [`describe`] execute what concerns the
-//! schema, [`access`] what concerns roles, grants and service levels, and checks who may execute a
-//! statement; [`audit`] writes down what clients did; `routing` tells where a statement belongs.
-//! [`session`], [`parameters`], [`response`], [`prepared`] and [`error`] are what the protocol
-//! above deals in; [`options`] are what the node is told, [`guardrail`] counts which of them were
-//! met; [`offline`] serves tools that have no node.
+//! A statement goes through these modules in order: [`syntax`] parses the text; [`processor`] keeps
+//! prepared statements and leads the rest, `prefetch` prefetches the partitions of statements that
+//! are about to be executed; `fragments` plans reads of mutation fragments, `paxos_state` reads of
+//! `"t$paxos"`; [`ddl`] and [`describe`] execute schema statements, [`access`] statements about
+//! roles, grants and service levels, and authorizes statements; [`audit`] is the audit log;
+//! `routing` finds the replica of a statement. [`session`], [`parameters`], [`response`],
+//! [`prepared`] and [`error`] are what the protocol above deals in; [`options`] are the options of
+//! the node, [`guardrail`] counts which of them were hit; [`offline`] serves tools that have no
+//! node.
 
 pub mod access;
-mod ahead;
 pub mod audit;
 mod batch;
 mod cache;
@@ -29,6 +28,7 @@ pub mod offline;
 pub mod options;
 pub mod parameters;
 mod paxos_state;
+mod prefetch;
 pub mod prepared;
 pub mod processor;
 mod request;
@@ -46,13 +46,13 @@ pub mod trace;
 mod types;
 mod udf;
 
-pub use ahead::Ahead;
 pub use audit::Audit;
 pub use auth::Workload;
 pub use cache::CacheStats;
 pub use error::CqlError;
 pub use options::Options;
 pub use parameters::{Parameters, Value, Values};
+pub use prefetch::Prefetch;
 pub use prepared::Prepared;
 pub use processor::{BatchEntry, BatchStatement, Config, Processor};
 pub use response::{

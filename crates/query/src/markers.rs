@@ -4,7 +4,7 @@
 //!  - *one-variable-per-name*: markers of one name take one value, unless the node's options say
 //!    that each marker is a variable, as in Cassandra.
 //!  - *typed-by-first-use*: the first use of a variable decides what its specification says.
-//!  - *little-each*: a statement may have 65 535 markers, and its analysis lets nobody else have
+//!  - *little-each*: a statement may have 65 535 markers, and its analysis yields
 //!    the shard. Which variable each is, is found with the text, aside; markers of one list share
 //!    what they stand for, so that one more costs a few instructions and no memory of its own.
 
@@ -170,7 +170,7 @@ impl Markers {
         self.key_variables[position].get_or_insert(variable);
     }
 
-    /// What drivers are told. A partition key is routable when each of its `key_count` columns has
+    /// What PREPARED reports. A partition key is routable when each of its `key_count` columns has
     /// its variable.
     pub(crate) fn finish(self, key_count: usize) -> Result<BindMetadata, CqlError> {
         let unbound = self.slots.iter().position(Option::is_none);

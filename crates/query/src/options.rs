@@ -71,7 +71,7 @@ fn not_negative(number: &i64) -> Result<(), String> {
 fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
     match &**mode {
         "disabled" | "enabled" | "enforced" => Ok(()),
-        other => Err(format!("neither disabled, enabled nor enforced: {other}")),
+        other => Err(format!("must be disabled, enabled or enforced, got {other}")),
     }
 }
 
@@ -158,7 +158,7 @@ impl Options {
         Options::registered(settings);
     }
 
-    /// What makes no sense is told to the log, and tables are made as before.
+    /// Invalid values are logged, and new tables keep the previous one.
     fn keep_retry(&self) {
         let wanted = self.speculative_retry_user_table_default.get();
         match crate::ddl::speculative_retry(&wanted) {

@@ -1,4 +1,4 @@
-//! What comes with a statement: bound values, consistency, paging.
+//! Parameters of a statement: bound values, consistency, paging.
 
 use crate::trace::Trace;
 use replication::{Consistency, Room};
@@ -64,11 +64,11 @@ pub struct Parameters<'a> {
     pub skip_metadata: bool,
     /// 3, 4 or 5.
     pub protocol_version: u8,
-    /// The partition that it names was fetched ahead already (see `Processor::fetch_ahead`).
+    /// The partition that it names was prefetched already (see `Processor::fetch_now`).
     pub is_fetched: bool,
     /// Where the client has asked for a trace.
     pub trace: Option<&'a Trace>,
-    /// Where there is room for what is gathered; `None`: everywhere.
+    /// Memory for the response; `None`: unlimited.
     pub room: Option<&'a dyn Room>,
 }
 

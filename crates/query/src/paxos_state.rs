@@ -1,8 +1,8 @@
 //! `"t$paxos"`: the state of conditional writes to the table `t`, as a table beside it.
 //!
-//! The state of all tables is in `system.paxos`; who reads `"t$paxos"` reads those of its rows that
-//! are t's. Nobody writes or alters it, and `DESCRIBE` shows it to those who name it alone. No
-//! table that a statement creates can have such a name.
+//! The state of all tables is in `system.paxos`; a read of `"t$paxos"` reads the rows of it that
+//! belong to t. It cannot be written or altered, and `DESCRIBE` shows it only by name. No table
+//! that a statement creates can have such a name.
 
 use crate::error::CqlError;
 use crate::syntax::{self, ast};

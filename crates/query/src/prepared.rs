@@ -1,4 +1,4 @@
-//! A statement that was prepared: its identity, what it binds and what it answers.
+//! A prepared statement: its id, its bind variables and its result columns.
 
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::statement::Statement;
@@ -6,12 +6,12 @@ use cluster::Schema;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A prepared statement. Stays valid when the schema changes: it is analysed anew when it is
+/// A prepared statement. Stays valid when the schema changes: it is analysed again when it is
 /// executed next, and refused if that fails.
 #[derive(Debug)]
 pub struct Prepared {
     id: [u8; 16],
-    /// Of the result, as clients were told when they prepared it.
+    /// Of the result, as PREPARED reported it.
     told_metadata_id: Option<[u8; 16]>,
     statement: RefCell<Rc<Statement>>,
 }

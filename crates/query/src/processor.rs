@@ -28,8 +28,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer texts are parsed aside, and after larger results others have their turn before whoever
-/// answers copies them once more.
+/// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
+/// copied into the response.
 const AT_ONCE_BYTES: usize = 16 << 10;
 
 /// The processor's settings.
@@ -49,7 +49,7 @@ pub struct Config {
     pub truncate_timeout: Duration,
     /// Bytes of prepared statements kept on this shard.
     pub prepared_bytes_max: usize,
-    /// Bytes of statements kept that are executed by their text again and again.
+    /// Bytes of cached statements that are executed repeatedly as text.
     pub unprepared_bytes_max: usize,
     /// Functions of users.
     pub functions: udf::Limits,
@@ -138,7 +138,10 @@ impl Processor {
         let machine = match config.functions.enabled {
             true => udf::wasm::Machine::new()
                 .inspect_err(|reason| {
-                    tracing::error!(target: "query", "No functions in WebAssembly: {reason}");
+                    tracing::error!(
+                        target: "query",
+                        "WebAssembly functions are not available: {reason}"
+                    );
                 })
                 .ok(),
             false => None,
@@ -193,7 +196,7 @@ impl Processor {
         answered
     }
 
-    /// Tells the audit log of an execution, if there is one.
+    /// Records an execution in the audit log, if there is one.
     #[inline]
     fn write_down(
         &self,
@@ -222,7 +225,7 @@ impl Processor {
         self.ids.timeuuid(micros)
     }
 
-    /// The statement of a text that nobody prepared.
+    /// The statement of an unprepared text.
     fn analyzed(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
         let schema = self.cluster.schema();
         let changes = self.settings.changes();
@@ -474,7 +477,7 @@ impl Processor {
         Ok(())
     }
 
-    /// How long a statement may take by its service level, or that of who executes it.
+    /// The timeout of a statement by its service level, or that of the session.
     #[inline]
     fn timeout_of(
         &self,
@@ -523,7 +526,7 @@ impl Processor {
         done
     }
 
-    /// Tells the audit log that somebody has logged in by that name, or could not.
+    /// Records a login by that name, or a failed one, in the audit log.
     pub fn write_down_login(&self, session: &Session, name: &str, is_error: bool) {
         if let Some(audit) = self.audit.get() {
             audit.login(session, name, is_error);
@@ -566,7 +569,7 @@ impl Processor {
         }
     }
 
-    /// Why a request is to be traced whose client did not ask for it, if it is.
+    /// Why a request is traced without its client's asking, if it is.
     #[inline]
     pub fn traces_unasked(&self) -> Option<Cause> {
         let rules = &*self.trace_rules;
@@ -591,7 +594,7 @@ impl Processor {
         Trace::begin(session, &self.ids, cause)
     }
 
-    /// Ends a trace, which is written by and by.
+    /// Ends a trace, which is written in the background.
     pub fn end_trace(&self, trace: &Trace, traced: Traced<'_>, parameters: &Parameters<'_>) {
         trace.finish(self, &self.traces, traced, parameters);
     }

@@ -35,7 +35,7 @@ impl Scratch {
     }
 }
 
-/// What a client's log is to be told of one execution.
+/// The warnings of one execution for the client.
 ///
 /// Invariants
 ///  - *bounded*: at most [`Warnings::COUNT_MAX`] texts of at most [`Warnings::BYTES_MAX`] bytes;
@@ -101,12 +101,12 @@ impl<'a> Request<'a> {
     ) -> Result<T, CqlError> {
         match self.calls {
             None => step(&self.env()),
-            // Boxed: what calls nobody's functions is not to pay for its room.
+            // Boxed: statements without user-defined functions should not pay for its room.
             Some(calls) => Box::pin(calls.step(|| step(&self.env()))).await,
         }
     }
 
-    /// Tells the client's log something; it arrives with the answer, from version 4 on. The same
+    /// Adds a warning for the client; it arrives with the response, from version 4 on. The same
     /// text arrives once, many or very long ones do not arrive whole.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.warnings.add(text.into());
@@ -147,7 +147,7 @@ impl<'a> Request<'a> {
         Ok(asked.await?)
     }
 
-    /// For reads that gather no more than a row or a few.
+    /// For reads of no more than a few rows.
     pub(crate) fn read_options(&self, partitions: &Partitions) -> ReadOptions<'static> {
         let timeout = match partitions {
             Partitions::Key(_) => &self.timeouts.read_request_timeout,

@@ -1,4 +1,4 @@
-//! What a statement answers: nothing, rows, or what it changed.
+//! The result of a statement: nothing, rows, or a schema change.
 
 use crate::term::Slot;
 use cluster::SchemaEvent;
@@ -91,13 +91,13 @@ impl ResultMetadata {
         ResultMetadata { columns, id }
     }
 
-    /// The columns as clients are told of them.
+    /// The columns, as in the metadata.
     pub fn columns(&self) -> impl Iterator<Item = Column<'_>> + Clone {
         self.columns.iter().map(ColumnSpec::column)
     }
 }
 
-/// A column of a result, or what a value is bound for, as clients are told.
+/// A column of a result, or of a bind variable, as in the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
     /// The table's keyspace.
@@ -111,7 +111,7 @@ pub struct Column<'a> {
 }
 
 impl ColumnSpec {
-    /// As clients are told.
+    /// As in the metadata.
     fn column(&self) -> Column<'_> {
         let ColumnSpec { keyspace, table, name, ty } = self;
         Column { keyspace, table, name, ty }

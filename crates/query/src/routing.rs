@@ -1,18 +1,19 @@
-//! Where a driver that knows of tablets had better send a statement.
+//! The replica that a driver with tablet awareness should have sent a statement to.
 //!
 //! Invariants
-//!  - *seldom-work*: who asks the right shard costs a hash of the key and a search among tablets.
-//!  - *one-partition*: only a statement whose partition key is bound, a value for each column, has
-//!    a place. Drivers route no other.
+//!  - *seldom-work*: a request to the right shard costs a hash of the key and a search among
+//!    tablets.
+//!  - *one-partition*: only a statement whose partition key is bound, a value for each column,
+//!    has a place. Drivers route no other.
 
-use crate::ahead::token_of;
 use crate::parameters::{Parameters, Value};
+use crate::prefetch::token_of;
 use crate::prepared::Prepared;
 use crate::processor::Processor;
 use crate::statement::Plan;
 use model::Token;
 
-/// The tablet of a partition, and who has it.
+/// The tablet of a partition, and its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The tablet holds the tokens after this one,

@@ -1,11 +1,11 @@
-//! What a connection is to the processor: who is at the other end, and which keyspace is in use.
+//! A client session: the client, its role, and the keyspace in use.
 //!
 //! Invariants
-//!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a statement
-//!    may be executed, which service level holds - holds for the generation of roles and grants in
-//!    which it was found, and for no other.
-//!  - *driver-until-load*: a session is the driver's own until it reads or writes a table that is
-//!    not the system's; then it is its role's for good.
+//!  - *checked-of-now*: an answer that a session keeps - whose permissions count, that a
+//!    statement may be executed, which service level holds - holds for the generation of roles
+//!    and grants in which it was found, and for no other.
+//!  - *driver-until-load*: a session counts as the driver's own until it reads or writes a table
+//!    that is not a system table; then it counts as its role's for good.
 
 use auth::{Rights, State, Workload};
 use cluster::Access;
@@ -23,13 +23,13 @@ const CLEARED: usize = 64;
 pub struct Session {
     /// The keyspace set by `USE`.
     pub keyspace: RefCell<Option<Rc<str>>>,
-    /// Who is logged in; `None`: nobody.
+    /// The role that is logged in, if any.
     pub user: RefCell<Option<String>>,
     /// Where the client is; `None` for this node itself.
     pub client: Option<SocketAddr>,
     /// Whether it may do everything without being anybody.
     is_trusted: Cell<bool>,
-    /// Whether somebody else than this node is at the other end.
+    /// Whether it is a client's, not this node's own.
     is_client: bool,
     rights: RefCell<Option<Rc<Rights>>>,
     /// By a statement's number, at a place that it says: the number, and the generation in which
@@ -55,7 +55,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Of whom no service level says anything.
+    /// Without a service level.
     const NONE: Terms = Terms {
         timeout: None,
         workload: None,
@@ -63,7 +63,7 @@ impl Terms {
         group_of_driver: group::STATEMENT,
     };
 
-    /// Of whoever is logged in.
+    /// Of the role that is logged in.
     fn of(access: &Access, role: Option<&str>) -> Terms {
         let level = role.and_then(|role| access.state().effective_level(role)).unwrap_or_default();
         let shares = level.shares.as_ref();
@@ -82,7 +82,7 @@ impl Terms {
 const NEVER: u64 = u64::MAX;
 
 impl Session {
-    /// A connection of a client. Nobody is logged in, so where permissions count it may do nothing
+    /// A connection of a client. No role is logged in, so where permissions count it may do nothing
     /// until [`Session::log_in`].
     pub fn new(client: SocketAddr) -> Session {
         Session { client: Some(client), is_client: true, ..Session::nobody() }
@@ -93,7 +93,7 @@ impl Session {
         Session { is_trusted: Cell::new(true), ..Session::nobody() }
     }
 
-    /// A connection of whoever the operating system lets in, as through the maintenance socket: may
+    /// A trusted connection, as through the maintenance socket: may
     /// do everything, without a login.
     pub fn maintenance() -> Session {
         Session { is_client: true, ..Session::internal() }
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Whoever is at the other end has proven to be that role.
+    /// The client has authenticated as that role.
     pub fn log_in(&self, role: &str) {
         *self.user.borrow_mut() = Some(role.to_owned());
         *self.rights.borrow_mut() = None;
@@ -126,7 +126,7 @@ impl Session {
         self.keyspace.borrow().clone()
     }
 
-    /// Who is logged in.
+    /// The role that is logged in.
     pub fn role(&self) -> Option<String> {
         self.user.borrow().clone()
     }
@@ -136,7 +136,7 @@ impl Session {
         self.is_trusted.get()
     }
 
-    /// Whether somebody else than this node is at the other end.
+    /// Whether it is a client's, not this node's own.
     pub(crate) fn is_client(&self) -> bool {
         self.is_client
     }

@@ -53,7 +53,7 @@ pub(crate) struct Statement {
     dialect: Dialect,
     /// Unlike that of any other analysed statement of this process.
     pub(crate) number: u64,
-    /// What whoever executes it needs, as far as that does not depend on the session.
+    /// The permissions that it needs, as far as these do not depend on the session.
     pub(crate) needs: Vec<auth::Need>,
     /// Whether it writes into the tables of roles and grants.
     pub(crate) writes_access: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// As the node is told now.
+    /// As currently configured.
     pub(crate) fn of(options: &Options) -> Dialect {
         Dialect {
             one_variable_per_name: options

@@ -9,7 +9,7 @@
 //!  - *bounded-depth*: nesting is refused before it can exhaust the stack.
 //!
 //! It knows no schema, no types' values and no other module of this database: whether a name
-//! exists or a constant fits is decided by whoever reads the tree.
+//! exists or a constant fits is decided by the analysis.
 
 pub mod ast;
 mod form;
@@ -84,5 +84,5 @@ pub fn parse_filter(text: &str) -> Result<Vec<ast::Relation>, SyntaxError> {
 }
 
 fn misplaced(marker: &Marker) -> SyntaxError {
-    SyntaxError { message: "a bind marker cannot be here".to_owned(), at: marker.at }
+    SyntaxError { message: "bind markers are not allowed here".to_owned(), at: marker.at }
 }

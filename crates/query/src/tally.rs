@@ -1,7 +1,7 @@
-//! Which statements a shard has executed, for metrics.
+//! Counts of executed statements on a shard, for metrics.
 //!
-//! A statement counts when it has been answered; one that is refused or fails does not, but for
-//! what it has read by then.
+//! A statement counts when it has been answered; one that is refused or fails does not, except
+//! for what it has read by then.
 
 use crate::modify::ModifyPlan;
 use crate::request::Request;

@@ -1,4 +1,4 @@
-//! How long requests may take: options that change while the node runs.
+//! Request timeouts: options that change while the node runs.
 
 use crate::processor::Config;
 use cluster::Live;
@@ -23,7 +23,7 @@ impl SettingValue for Millis {
 }
 
 fn some(span: &Millis) -> Result<(), String> {
-    if span.0.is_zero() { Err("not above 0".to_owned()) } else { Ok(()) }
+    if span.0.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(()) }
 }
 
 /// Each field has the name of its option, without `_in_ms`.

@@ -2,13 +2,13 @@
 //! rules ([`cluster::TraceRules`]) say so: a share of all requests, and those that took long.
 //!
 //! Invariants
-//!  - *after-the-answer*: a trace is written by a task of its own, which nobody waits for.
+//!  - *after-the-answer*: a trace is written by a background task, which no request waits for.
 //!  - *bounded*: at most [`WRITES_MAX`] traces of a shard wait to be written, each of at most
 //!    [`EVENTS_MAX`] events; what is more is dropped, and so is a trace that cannot be written.
 //!
 //! A request without a trace costs a test of an `Option`. Traces are rows of
-//! `system_traces.sessions`, `events` and `sessions_time_idx`, which go after [`TTL_SECS`]; slow
-//! requests also of `node_slow_log` and `node_slow_log_time_idx`, which go when their rule says.
+//! `system_traces.sessions`, `events` and `sessions_time_idx`, which expire after [`TTL_SECS`];
+//! slow requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL of their rule.
 //! While statements are counted by their form ([`cluster::statements`]) requests are timed here
 //! too.
 
@@ -33,7 +33,7 @@ use std::net::IpAddr;
 const EVENTS_MAX: usize = 64;
 /// Traces of a shard that wait to be written at most.
 const WRITES_MAX: usize = 64;
-/// Tables of a request that are told, about.
+/// At most about so many tables of a request are recorded.
 const TABLES_MAX: usize = 64;
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -131,7 +131,7 @@ impl Trace {
         self.id
     }
 
-    /// The session, where the client is told of it.
+    /// The session, if the client asked for the trace.
     pub fn told_id(&self) -> Option<Uuid> {
         (self.cause == Cause::Asked).then_some(self.id)
     }
@@ -355,7 +355,7 @@ async fn write(rows: Vec<Insert>) {
         let values = Values::Positional(&values);
         let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
         if let Err(error) = processor.query(&session, &text, &parameters).await {
-            tracing::debug!(target: "tracing", "a trace is lost: {error}");
+            tracing::debug!(target: "tracing", "cannot write a trace: {error}");
             return;
         }
     }

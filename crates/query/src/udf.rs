@@ -1,16 +1,16 @@
-//! Functions and aggregates that users wrote.
+//! User-defined functions and aggregates.
 //!
 //! Invariants
 //!  - *bounded*: a call ends in its time and with its memory, whatever its body does.
-//!  - *nothing-shared*: a function sees its arguments and nothing else; what a script does to its
-//!    globals is gone after the call, and what a module keeps in its memory only itself sees.
+//!  - *nothing-shared*: a function sees its arguments and nothing else; changes of a script to
+//!    its globals are discarded after the call, and what a module keeps in its memory only itself
+//!    sees.
 //!
-//! A definition is part of the schema (`model::schema::UserFunction`). A shard compiles it when it
-//! is called first ([`Engine`]), and keeps what was compiled for the last functions used.
+//! A definition is part of the schema (`model::schema::UserFunction`). A shard compiles it when
+//! it is called first ([`Engine`]), and keeps what was compiled for the last functions used.
 //!
 //! In reading order: [`ddl`] (the statements), [`fold`] (aggregates), [`calls`] (how they are
-//! interrupted), [`engine`], [`compiled`], [`lua`],
-//! [`wasm`], [`pool`].
+//! interrupted), [`engine`], [`compiled`], [`lua`], [`wasm`], [`pool`].
 
 mod calls;
 mod compiled;

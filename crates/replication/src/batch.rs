@@ -1,8 +1,8 @@
-//! Writing batches: split by shard, remembered where they must be whole.
+//! Writing batches: split by shard, recorded in the batchlog where they must be atomic.
 //!
 //! Invariants
-//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied, and
-//!    not before what was applied is durable.
+//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied,
+//!    and not before what was applied is durable.
 
 use crate::batchlog::{self, Logged};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator, own_storage};
@@ -100,7 +100,7 @@ pub(crate) struct Applied {
     due: Instant,
 }
 
-/// Has a batch's row removed as soon as all of the batch is durable.
+/// Schedules the removal of a batch's row, for when all of the batch is durable.
 fn forget(coordinator: &Coordinator, logged: Logged) {
     let due = Instant::now() + coordinator.config.batch_memory;
     if coordinator.applied.try_send(Applied { logged, due }).is_err() {
@@ -138,15 +138,21 @@ async fn remove(batches: &[Logged]) {
         groups.entry(shard).or_default().push(logged.removal(&table.schema));
     }
     if let Err(error) = apply(&coordinator, groups).await {
-        tracing::warn!(target: "batchlog", %error, "applied batches stay remembered");
+        tracing::warn!(
+            target: "batchlog", %error,
+            "cannot remove applied batches from system.batchlog"
+        );
     }
 }
 
-/// Tries a half-done batch until it is done.
+/// Retries a batch that was applied in part until it succeeds.
 fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenMutation>) {
     let retrying = coordinator.retrying.get();
     if RETRYING_MAX <= retrying {
-        tracing::warn!(target: "batchlog", id = %logged.id, "a batch waits for the next start");
+        tracing::warn!(
+            target: "batchlog", id = %logged.id,
+            "too many batches are being retried: this one is replayed at the next start"
+        );
         return;
     }
     coordinator.retrying.set(retrying + 1);
@@ -161,7 +167,10 @@ fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenM
                     return forget(&coordinator, logged);
                 }
                 Err(error) => {
-                    tracing::warn!(target: "batchlog", id = %logged.id, %error, "half a batch");
+                    tracing::warn!(
+                        target: "batchlog", id = %logged.id, %error,
+                        "batch applied in part, will be retried"
+                    );
                 }
             }
         }
@@ -172,7 +181,7 @@ fn owner_of(table: &TableEntry, id: Uuid) -> u16 {
     table.tablets.shard_of(Token::of(id.as_bytes()))
 }
 
-/// Applies the batches that an earlier run remembered, and forgets them. Returns their number.
+/// Replays the batches in the batchlog, and removes them. Returns their number.
 pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, WriteError> {
     let table = batchlog::table(&coordinator.cluster.schema());
     let mut finished = 0;
@@ -180,7 +189,10 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
         match batchlog::mutations(&data) {
             Ok(mutations) => finish(coordinator, mutations).await.map_err(failed)?,
             Err(damaged) => {
-                tracing::warn!(target: "batchlog", id = %logged.id, %damaged, "a damaged batch");
+                tracing::warn!(
+                    target: "batchlog", id = %logged.id, %damaged,
+                    "damaged batch in system.batchlog is skipped"
+                );
                 continue;
             }
         }
@@ -210,7 +222,7 @@ fn failed(error: storage::WriteError) -> WriteError {
     write_failed(error, Consistency::One, WriteKind::Batch, 1)
 }
 
-/// All remembered batches: what is needed to forget them, and their blobs.
+/// All batches in the batchlog: what is needed to remove them, and their blobs.
 async fn remembered(
     coordinator: &Coordinator,
     table: &TableEntry,
@@ -220,7 +232,9 @@ async fn remembered(
     let mut found = Vec::new();
     loop {
         let page = coordinator.read(table, Token::MIN, &command, &options).await;
-        let page = page.map_err(|error| WriteError::Refused(format!("the batchlog: {error}")))?;
+        let page = page.map_err(|error| {
+            WriteError::Refused(format!("cannot read system.batchlog: {error}"))
+        })?;
         collect(&command, &page, &mut found);
         match page.resume {
             Some(resume) => command.resume = Some(resume),

@@ -1,8 +1,9 @@
-//! Batches that must be all or nothing although several shards hold them.
+//! Logged batches: batches that must be applied entirely or not at all, although several shards
+//! hold them.
 //!
-//! Such a batch is first written as one row of `system.batchlog`, which is durable before any part
-//! of it is applied, and removed only when all of it is durable. At start the batches that are
-//! left are applied again: with their own timestamps, so twice is once.
+//! Such a batch is first written as one row of `system.batchlog`, which is durable before any
+//! part of it is applied, and removed only when all of it is durable. At start the batches that
+//! are left are replayed: with their own timestamps, so replaying twice does no harm.
 //!
 //! The blob of a batch: version u8 = 1, then per mutation a vint length and its bytes.
 

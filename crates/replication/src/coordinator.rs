@@ -11,7 +11,7 @@ use crate::rate;
 use crate::row_ttl;
 use crate::scan::Scan;
 use crate::virtual_read;
-use cluster::traffic::{Failure, UnderWay, Work};
+use cluster::traffic::{Failure, InFlight, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
@@ -105,7 +105,7 @@ impl Coordinator {
         &self.expired
     }
 
-    /// Takes the coordinators off every shard; requests under way go on. Runs on shard 0.
+    /// Takes the coordinators off every shard; requests in flight go on. Runs on shard 0.
     pub async fn stop() {
         let stop = || async {
             let coordinator = runtime::local::get::<Coordinator>();
@@ -271,7 +271,7 @@ impl Coordinator {
         }
     }
 
-    /// What the client is told of a read that waits.
+    /// The result of a read that had to wait.
     pub(crate) async fn answer_read(
         &self,
         table: &TableEntry,
@@ -358,7 +358,7 @@ impl Coordinator {
         patience: Duration,
     ) -> Result<(), WriteError> {
         let coordinator = self.clone();
-        // A task of its own: it must not stop halfway because nobody waits for it.
+        // A task of its own: it must not stop halfway because its client has disconnected.
         let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
         match timeout(patience, task).await {
             Ok(Ok(done)) => done,
@@ -417,7 +417,9 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         if table.kind == TableKind::Virtual {
             let name = &table.schema.name;
-            return Err(WriteError::Refused(format!("table {name} is virtual: not writable")));
+            return Err(WriteError::Refused(format!(
+                "table {name} is virtual and cannot be written"
+            )));
         }
         let needed = self.requirement(&table.replication, options.consistency);
         let Requirement { required, alive } = needed;
@@ -432,11 +434,11 @@ impl Coordinator {
     /// A write begins that has so many mutations.
     pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
         self.traffic.mutations.add(mutations as u64);
-        let under_way = self.traffic.begin(work_of_write(options));
-        BegunWrite { began: Mark::now(), _under_way: under_way }
+        let in_flight = self.traffic.begin(work_of_write(options));
+        BegunWrite { began: Mark::now(), _under_way: in_flight }
     }
 
-    /// Records a write; what the client is told of it.
+    /// Records a write; its result for the client.
     pub(crate) fn end_write<R>(
         &self,
         table: &TableEntry,
@@ -459,7 +461,7 @@ impl Coordinator {
         self.traffic.cross_shard.add((shard != self.shard).into());
     }
 
-    /// What the client is told of a write.
+    /// The result of a write for the client.
     pub(crate) fn answer<R>(
         &self,
         table: &TableEntry,
@@ -568,10 +570,10 @@ impl Coordinator {
     }
 }
 
-/// A write that is under way.
+/// A write that is in flight.
 pub(crate) struct BegunWrite<'c> {
     began: Mark,
-    _under_way: UnderWay<'c>,
+    _under_way: InFlight<'c>,
 }
 
 /// What a read is counted as.

@@ -1,7 +1,8 @@
 //! Counters: what a leader reads before an increment, and what it writes. Pure.
 //!
-//! An increment is no merge: applied twice it counts twice. So the leader, alone with the
-//! partition, turns it into its own shard's new state, which can be replayed any number of times.
+//! An increment is not idempotent: applied twice it counts twice. So the leader, which has the
+//! partition locked, turns it into its own shard's new state, which can be replayed any number of
+//! times.
 
 use model::{ColumnId, TableSchema};
 use mutation::cell::CellState;

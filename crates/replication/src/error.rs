@@ -1,4 +1,4 @@
-//! Why a read or write was not done, with what a client is told.
+//! Read and write errors, with their messages for clients.
 
 use crate::options::{Consistency, WriteKind};
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum WriteError {
         kind: WriteKind,
         reason: String,
     },
-    /// Too much is under way; nothing was done.
+    /// Overloaded; nothing was done.
     Overloaded(String),
     /// The write cannot be made: nothing was done.
     Refused(String),
@@ -133,7 +133,7 @@ pub(crate) fn write_failed(
     use storage::WriteError as Cause;
     match error {
         Cause::Overloaded(what) => {
-            WriteError::Overloaded(format!("Too many writes: waited too long for {what}"))
+            WriteError::Overloaded(format!("Too many writes: timed out waiting for {what}"))
         }
         Cause::TooLarge { .. } | Cause::Damaged(_) => WriteError::Refused(error.to_string()),
         Cause::UnknownTable(_)

@@ -1,17 +1,18 @@
-//! Making copies agree: coordinated reads and writes, consistency levels, batches, counters.
+//! Keeping replicas consistent: coordinated reads and writes, consistency levels, batches,
+//! counters.
 //!
 //! One [`Coordinator`] per shard, in `runtime::local`. Knows mutations, not statements.
 //!
 //! Invariants
-//!  - *owner-only*: a partition is read and written on the shard that its table's tablet map names,
-//!    nowhere else.
+//!  - *owner-only*: a partition is read and written on the shard that its table's tablet map
+//!    names, nowhere else.
 //!  - *acknowledged-once-durable*: a write is acknowledged when storage has logged it as its sync
 //!    mode promises; a batch when all of it is, or is certain to be.
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`, [`rate`]; [`fragments`] (what is stored, as it
-//! lies).
+//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`, [`rate`]; [`fragments`] (mutation fragments as
+//! they are stored).
 
 mod batch;
 mod batchlog;

@@ -1,16 +1,15 @@
-//! Rounds of conditional writes: the phases of consensus about a partition, led by the shard that
-//! owns it.
+//! Rounds of conditional writes (Paxos) about a partition, led by the shard that owns it.
 //!
-//! A round begins with the state of the partition's row in `system.paxos`, finishes what another
-//! left behind, and takes a later ballot. What it proposes is accepted, on the disk, before any
-//! reader can see it; then it is learned, that is applied. With one copy the promise and the
+//! A round begins with the state of the partition's row in `system.paxos`, finishes an unfinished
+//! earlier round, and takes a later ballot. What it proposes is accepted, on the disk, before any
+//! reader can see it; then it is learned, that is applied. With one replica the promise and the
 //! acceptance are one write, and the partition's lock stands for the other coordinators.
 //!
 //! Invariants
-//!  - *accepted-before-seen*: a proposal is on the disk before it is applied, so that what somebody
-//!    has seen is there after a crash, whatever the commitlog's mode.
-//!  - *learned-again*: a start applies all accepted proposals again, also those that are marked as
-//!    learned: the mark may have reached the disk earlier than what it tells of.
+//!  - *accepted-before-seen*: a proposal is on the disk before it is applied, so that what a
+//!    client has read is there after a crash, whatever the commitlog's mode.
+//!  - *learned-again*: a start applies all accepted proposals again, also those that are marked
+//!    as learned: the mark may have reached the disk earlier than the write itself.
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 
 use crate::coordinator::{Coordinator, Owner, own_coordinator};

@@ -1,4 +1,4 @@
-//! What a client asks of a read or write: consistency, time, kind.
+//! Options of a read or write: consistency, timeout, kind, memory for the response.
 
 use reader::LocalFuture;
 use std::fmt::Debug;
@@ -54,7 +54,7 @@ impl Consistency {
     }
 }
 
-/// What a write is part of, as a timeout tells it.
+/// What a write is part of, as timeout errors report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     Simple,
@@ -94,17 +94,17 @@ pub struct WriteOptions {
     pub kind: WriteKind,
 }
 
-/// Memory for what a request gathers before it answers.
+/// Memory for the response of a request, while it is read.
 ///
-/// It has told how much it has, none at first, and takes room for what it reads next; a second time
-/// is the same as once, until it tells again.
+/// The request reports how much it holds, none at first, and takes room for what it reads next;
+/// taking it a second time is the same as once, until it reports again.
 pub trait Room: Debug {
-    /// Takes room for so many bytes beside those that were told, if there is some now.
+    /// Takes room for so many bytes beside those that were reported, if there is some now.
     fn try_take(&self, bytes: usize) -> bool;
-    /// The same, when there is some; false: nobody waits for the answer any more.
+    /// The same, once there is some; false: the client no longer waits for the response.
     fn take(&self, bytes: usize) -> LocalFuture<'_, bool>;
-    /// Tells how many bytes were gathered. Of what was taken no more is kept.
-    fn tell(&self, bytes: usize);
+    /// Reports how many bytes the response has so far. What was taken beyond them is given back.
+    fn report(&self, bytes: usize);
 }
 
 /// What a read is to take room for before it waits.
@@ -115,7 +115,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Takes the room, when there is some; false: nobody waits for the answer any more.
+    /// Takes the room, once there is some; false: the client no longer waits for the response.
     pub async fn take(&self) -> bool {
         self.room.try_take(self.bytes) || self.room.take(self.bytes).await
     }

@@ -1,6 +1,6 @@
-//! What a node remembers of the consensus about a partition: rows of `system.paxos`. Pure.
+//! The Paxos state of a partition on a node: rows of `system.paxos`. Pure.
 //!
-//! A partition's conditional writes agree, one after the other, on a mutation each. A copy
+//! A partition's conditional writes agree, one after the other, on a mutation each. A replica
 //! promises a ballot, accepts a proposal of it, and learns that it was chosen. The row of a
 //! partition (its key, and its table's id) holds the promise, the last accepted proposal, and the
 //! ballot of the last one that was learned; the row's cells have the ballot's time.
@@ -8,7 +8,7 @@
 //! Invariants
 //!  - *later-than-promised*: a round's ballot is later than every ballot that the row names.
 //!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is applied
-//!    before the partition is looked at by the next round.
+//!    before the next round reads the partition.
 
 use cluster::TableEntry;
 use model::value::{timeuuid_from_ticks, timeuuid_ticks};

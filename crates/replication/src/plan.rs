@@ -1,4 +1,4 @@
-//! What a consistency level requires of a keyspace's copies. Pure.
+//! How many replicas a consistency level requires. Pure.
 
 use crate::options::Consistency;
 use cluster::Replication;

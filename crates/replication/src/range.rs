@@ -34,7 +34,7 @@ pub fn first_tablet(command: &ReadCommand, tablets: &TabletMap) -> usize {
     }
 }
 
-/// The part of a settled command that lies in tablet `index`, with what `answer` leaves of the
+/// The part of a settled command that is in tablet `index`, with what `answer` leaves of the
 /// limits; `None` when the range ends before the tablet.
 pub fn part(
     command: &ReadCommand,

@@ -1,16 +1,16 @@
-//! Limits of requests to one partition: the option `per_partition_rate_limit` of tables.
+//! Rate limits per partition: the option `per_partition_rate_limit` of tables.
 //!
-//! The shard that owns a partition counts what clients ask of it, reads and writes apart. Counts
-//! fall to their half each second, so at V requests a second one swings between V and 2 V. Of so
-//! many a request goes on with a chance of `limit / (count * ln 2)`, which comes to the limit over
-//! such a swing. Nobody waits: what is refused costs little, which is what the limit is for.
-//! Source: cluster reference, section 9.
+//! The shard that owns a partition counts the requests of clients to it, reads and writes
+//! separately. Counts are halved each second, so at V requests a second one swings between V and
+//! 2 V. Above the limit a request is let through with a probability of `limit / (count * ln 2)`,
+//! which comes to the limit over such a swing. No request waits: a refusal costs little, which is
+//! what the limit is for. Source: cluster reference, section 9.
 //!
 //! Invariants
 //!  - *bounded*: a shard has no more than [`COUNTS_MAX`] counts; requests to partitions beyond
 //!    those go on.
-//!  - *clients-only*: what a node does by itself is neither counted nor refused; nor are counters,
-//!    conditional writes and reads of ranges.
+//!  - *clients-only*: internal requests are neither counted nor refused; nor are counters,
+//!    conditional writes and range reads.
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use cluster::TableEntry;

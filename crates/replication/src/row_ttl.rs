@@ -1,12 +1,11 @@
-//! Rows that say themselves when they expire: tables with a TTL column are scanned, and rows whose
-//! time has come are deleted.
+//! Per-row TTL: tables with a TTL column are scanned, and expired rows are deleted.
 //!
 //! The column holds seconds since the epoch (`int`, `bigint`) or a `timestamp`. A time more than
 //! five years ago is taken for a mistake, and its row stays.
 //!
 //! Invariants
-//!  - *later-writes-stay*: a deletion has the time at which its page was asked for, so that what is
-//!    written afterwards, a later expiry among that, is not covered.
+//!  - *later-writes-stay*: a deletion has the time at which its page was read, so that later
+//!    writes, such as a later expiry, are not covered.
 //!  - *one-scan*: shard 0 scans, one page after the other.
 
 use crate::coordinator::{Coordinator, own_coordinator};
@@ -45,7 +44,7 @@ fn count(counter: &Cell<u64>, more: u64) {
     counter.set(counter.get() + more);
 }
 
-/// Scans again and again, for as long as the coordinator lives.
+/// Scans periodically, for as long as the coordinator lives.
 pub(crate) async fn scan_all() {
     let settings = Settings::of_shard();
     let name = "alternator_ttl_period_in_seconds";
@@ -72,7 +71,10 @@ pub(crate) async fn scan_all() {
         for table in tables {
             if let Err(reason) = scan(&coordinator, &table).await {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
-                tracing::warn!(target: "ttl", "{keyspace}.{name} was not scanned: {reason}");
+                tracing::warn!(
+                    target: "ttl",
+                    "cannot scan {keyspace}.{name} for expired rows: {reason}"
+                );
             }
             count(&coordinator.expired.tables, 1);
         }

@@ -1,6 +1,6 @@
 //! Reading a range of a ring without tablets, where every shard has partitions between those of
-//! the others: what the shards send is merged partition by partition, in ring order. Pure: who
-//! uses it sends the asks and hands in the pages.
+//! the others: what the shards send is merged partition by partition, in ring order. Pure: the
+//! caller sends the requests and hands in the pages.
 //!
 //! ```text
 //! asks -> pages of some shards -> take -> asks -> .. -> no asks: finish
@@ -14,7 +14,7 @@
 //!  - *exact*: an answer never exceeds the limits of its command, but for the row that makes its
 //!    bytes reach theirs; it ends where one of them is reached, or the range.
 //!  - *resumable*: an answer resumes behind all that it holds and before all that it does not.
-//!  - *bounded-over-read*: what shards sent in vain is less than they were asked for last.
+//!  - *bounded-over-read*: unused rows of a shard are fewer than it was asked for last.
 
 use crate::range::settle;
 use model::{Sharder, Token};

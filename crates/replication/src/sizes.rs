@@ -1,8 +1,9 @@
-//! Writes to tables with limits for what is large.
+//! Writes to tables with large-data guardrails.
 //!
-//! Each shard knows what is large in it (`storage`). Writes that ask are refused by the shard that
-//! would make them. A single write asks in the same step in which it is made; a batch asks all its
-//! shards before anything of it is written, so that nothing of what is refused is remembered.
+//! Each shard knows its large partitions, rows and collections (`storage`). Writes to such are
+//! refused by the shard that would apply them. A single write is checked in the same step in
+//! which it is applied; a batch is checked on all its shards before any part of it is written, so
+//! that nothing of a refused batch is recorded.
 
 use crate::coordinator::{BatchEntry, Coordinator, own_storage};
 use crate::error::WriteError;

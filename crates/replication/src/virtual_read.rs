@@ -1,4 +1,4 @@
-//! Answering a read from computed rows. Pure.
+//! Reads of virtual tables, from computed rows. Pure.
 
 use cluster::VirtualRow;
 use model::key::{compose_partition_key, push_clustering};

@@ -95,7 +95,7 @@ fn open(config: u64) -> Option<File> {
         )
     };
     let fd = i32::try_from(fd).ok().filter(|fd| 0 <= *fd)?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and not shared.
     Some(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -31,7 +31,7 @@ pub const STREAMING: Group = Group(5);
 pub const GOSSIP: Group = Group(6);
 /// The same group as [`GOSSIP`].
 pub const RAFT: Group = GOSSIP;
-/// What nobody waits for.
+/// Background work.
 pub const BACKGROUND: Group = Group(7);
 /// What an operator asked to be done to files.
 pub const MAINTENANCE: Group = Group(8);

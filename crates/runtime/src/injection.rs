@@ -1,5 +1,5 @@
-//! Points of error injection at which a task waits: it goes on when an operator says so, when the
-//! point is wanted no more, or after [`WAIT_MAX`].
+//! Error injection points at which a task waits: it goes on when an operator says so, when the
+//! point is disabled, or after [`WAIT_MAX`].
 
 use crate::time::{Instant, sleep};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub async fn pause(name: &str) {
     // A development build may look now and then; there is no message across shards to wait for.
     while injection::wanted(name).is_some_and(|point| point.messages <= before) {
         if WAIT_MAX <= began.elapsed() {
-            tracing::warn!(target: "error_injection", "{name}: no message came");
+            tracing::warn!(target: "error_injection", "{name}: timed out waiting for a message");
             return;
         }
         sleep(LOOK_PERIOD).await;

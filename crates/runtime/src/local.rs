@@ -1,6 +1,6 @@
-//! One slot per type and shard: how code finds the services of the shard it runs on.
+//! Services of a shard: one slot per type, found by the code that runs on the shard.
 //!
-//! A simulated node shares its thread with others, so a `thread_local!` is no place for these.
+//! A simulated node shares its thread with others, so a `thread_local!` cannot hold these.
 
 use crate::core::with;
 use std::any::{Any, TypeId};

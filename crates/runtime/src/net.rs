@@ -1,4 +1,4 @@
-//! TCP, and sockets in the file system ([`unix`], [`datagram`]).
+//! TCP, and Unix domain sockets ([`unix`], [`datagram`]).
 
 pub mod datagram;
 pub mod unix;
@@ -29,7 +29,7 @@ pub struct ListenOptions {
     pub backlog: u32,
 }
 
-/// How it is found out that a silent peer is gone.
+/// Keepalive: how silent peers are probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe.
@@ -103,7 +103,7 @@ impl TcpListener {
         loop {
             let (result, _) = submit(Op::Accept { fd: self.fd.clone() }, None).await;
             if result < 0 {
-                if is_gone(-result) {
+                if is_closed_already(-result) {
                     continue;
                 }
                 return Err(NetError { op: "accept", addr: Some(self.local), errno: -result });
@@ -112,7 +112,7 @@ impl TcpListener {
                 TcpStream::simulated(Fd::new(result, FdKind::Simulated))
             } else {
                 match TcpStream::real(Fd::new(result, FdKind::Socket)) {
-                    Err(error) if is_gone(error.errno) => continue,
+                    Err(error) if is_closed_already(error.errno) => continue,
                     stream => stream?,
                 }
             };
@@ -122,14 +122,14 @@ impl TcpListener {
     }
 }
 
-/// Whether an error in accepting is of a connection that has gone already, or that the network has
-/// failed: whoever makes many of them must not slow down the others. See accept(2).
-fn is_gone(errno: i32) -> bool {
+/// Whether an error in accepting is of a connection that was closed already, or that the network
+/// has failed: a client that makes many of them must not slow down others. See accept(2).
+fn is_closed_already(errno: i32) -> bool {
     use libc::{
         ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENONET,
         ENOPROTOOPT, ENOTCONN, EPROTO, ETIMEDOUT,
     };
-    let gone = [
+    let closed = [
         ECONNABORTED,
         ECONNRESET,
         EHOSTDOWN,
@@ -142,7 +142,7 @@ fn is_gone(errno: i32) -> bool {
         EPROTO,
         ETIMEDOUT,
     ];
-    gone.contains(&errno)
+    closed.contains(&errno)
 }
 
 fn bind_real(addr: SocketAddr, options: ListenOptions) -> std::io::Result<(i32, SocketAddr)> {
@@ -218,7 +218,7 @@ impl TcpStream {
         match looked {
             Ok((Some(local), Some(peer))) => Ok(TcpStream { fd, local, peer }),
             Ok(_) => Err(NetError { op: "getsockname", addr: None, errno: libc::EAFNOSUPPORT }),
-            // The peer may be gone already.
+            // The peer may have disconnected already.
             Err(error) => Err(NetError::new("getpeername", None, &error)),
         }
     }
@@ -251,7 +251,7 @@ impl TcpStream {
     }
 
     /// Sends at once what the kernel takes of `bytes`, without waiting: how many that were. Not
-    /// while another write is under way. A simulated network takes nothing that way.
+    /// while another write is in flight. A simulated network takes nothing that way.
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         if self.fd.is_simulated() {
             return Ok(0);
@@ -344,7 +344,7 @@ impl TcpStream {
     }
 
     /// Takes the connection off this shard, so that another one can [`DetachedStream::attach`]
-    /// it. Panics when a read or write of it is under way, an abandoned one included.
+    /// it. Panics when a read or write of it is in flight, an abandoned one included.
     pub fn detach(self) -> DetachedStream {
         let kind = if self.fd.is_simulated() { FdKind::Simulated } else { FdKind::Socket };
         if kind == FdKind::Socket {

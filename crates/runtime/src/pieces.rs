@@ -1,6 +1,6 @@
-//! Copies of many bytes in pieces, between which others have the shard.
+//! Copies of many bytes in pieces, with preemption points between them.
 //!
-//! A copy of some MiB into memory that nobody has touched yet takes milliseconds, most of them in
+//! A copy of some MiB into memory that was not touched before takes milliseconds, most of them in
 //! the kernel, which clears each page first; so does the copy that a vector makes as it grows.
 
 use crate::task::yield_if_needed;

@@ -15,7 +15,7 @@ pub fn with_prng<R>(draw: impl FnOnce(&mut Prng) -> R) -> R {
     with(|shard| draw(&mut shard.prng.borrow_mut()))
 }
 
-/// 256 random bits that nobody can guess: from the operating system. In sim from the world's seed,
+/// 256 unpredictable random bits: from the operating system. In sim from the world's seed,
 /// so that a run replays.
 pub fn random_secret() -> [u8; 32] {
     let mut secret = [0; 32];

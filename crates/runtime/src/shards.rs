@@ -126,7 +126,7 @@ where
     let backend = choose_backend(config.backend)?;
     let remotes = (0..config.shards).map(|_| eventfd().map(|fd| Remote::register(Some(fd))));
     let remotes: Vec<_> = remotes.collect::<Result<_, _>>()?;
-    // Without a ring, file operations block: more helpers, so that a few can be under way.
+    // Without a ring, file operations block: more helpers, so that a few can be in flight.
     let pool = Pool::new(if backend == Backend::Epoll { 4 } else { 1 });
     let node = Node::new(config, remotes, pool);
     let main = Arc::new(main);
@@ -232,7 +232,9 @@ where
     core::ticks::end();
     core::enter(None);
     if !matches!(drained, Ok(true)) {
-        tracing::error!("shard {id}: operations that the kernel does not end; memory stays");
+        tracing::error!(
+            "shard {id}: the kernel has not completed some operations: their memory is leaked"
+        );
         std::mem::forget(shard);
     }
     match ended {

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What the process was told.
+/// A signal of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM: end in order.

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!  - *owned-tasks*: every task belongs to a [`Scope`]; when the scope goes, its tasks go.
-//!  - *inherited-group*: a task runs in the group of whoever spawned it, unless told otherwise.
+//!  - *inherited-group*: a task runs in the group of its spawner, unless spawned into another.
 #![allow(unsafe_code, reason = "one pin projection")]
 
 use crate::core::clock::Clock;
@@ -88,7 +88,7 @@ impl Scope {
         }
     }
 
-    /// Starts a task whose end nobody asks for. One allocation.
+    /// Starts a task whose result is not needed. One allocation.
     pub(crate) fn start(&self, group: Group, future: Pin<Box<dyn Future<Output = ()>>>) {
         let key = self.tasks.alive.borrow_mut().insert(None);
         let owner: Rc<dyn Owner> = self.tasks.clone();
@@ -179,7 +179,7 @@ impl<T> Drop for Completer<T> {
     }
 }
 
-/// A task's future, with whom it reports to.
+/// A task's future, and where its end is reported.
 struct Reporting<F: Future> {
     future: F,
     completer: Completer<F::Output>,

@@ -114,7 +114,7 @@ impl Schema {
 
 /// One change of the schema, complete: the registry adds nothing but a table's new version.
 ///
-/// Who creates a table gives it an id ([`crate::Cluster::new_table_id`]) and column ids; who
+/// The creator of a table gives it an id ([`crate::Cluster::new_table_id`]) and column ids; who
 /// alters one takes the present `TableSchema`, changes it, and never uses a column id again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaChange {

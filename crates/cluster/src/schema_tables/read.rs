@@ -381,7 +381,7 @@ impl Reader<'_> {
             _ => None,
         };
         let texts: Option<Vec<String>> = list_elements(bytes).map(text).collect();
-        texts.ok_or_else(|| self.damaged(format!("{name} is no list of texts")))
+        texts.ok_or_else(|| self.damaged(format!("{name} is not a list of strings")))
     }
     /// The hosts of a tablet and its shard on each.
     pub(super) fn replicas(&self) -> Read<Vec<(Uuid, i32)>> {
@@ -393,7 +393,8 @@ impl Reader<'_> {
         };
         let tuples = list_elements(self.needed("replicas")?);
         let replicas = tuples.map(|tuple| replica(tuple.ok()??)).collect::<Option<Vec<_>>>();
-        replicas.ok_or_else(|| self.damaged("replicas is no list of hosts and shards".to_owned()))
+        replicas
+            .ok_or_else(|| self.damaged("replicas is not a list of hosts and shards".to_owned()))
     }
     /// The shard of the one replica of a tablet.
     fn shard(&self) -> Read<u16> {

@@ -32,7 +32,7 @@ const PER_KEYSPACE: [&str; 12] = [
 const PER_TABLE: [&str; 6] =
     ["tables", "scylla_tables", "columns", "nereid_columns", "dropped_columns", "indexes"];
 
-/// Who holds tablets: this node.
+/// The holder of all tablets: this node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) host_id: Uuid,
@@ -341,7 +341,7 @@ fn extra_option_cells(options: &TableOptions) -> Vec<(&'static str, Option<Value
     ]
 }
 
-/// `compound` for every CQL table; compact storage is told as in Cassandra.
+/// `compound` for every CQL table; compact storage is stored as in Cassandra.
 fn flags(table: &TableSchema) -> Option<Value> {
     let mut flags = Vec::new();
     if !table.compact_storage || 1 < table.clustering_count {

@@ -1,4 +1,4 @@
-//! The tables of the system, as text.
+//! The system tables, as text.
 //!
 //! `columns` is a list of `name type [role]`, separated by `;`. Roles: `p` partition key, `c`
 //! clustering, `d` clustering descending, `s` static. Types are CQL types without spaces.

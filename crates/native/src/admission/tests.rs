@@ -14,13 +14,13 @@ const LIMITS: Limits = Limits {
 
 #[test]
 fn decisions() {
-    let load = |memory, under_way, running| Load { memory, under_way, running, ..Load::default() };
+    let load = |memory, in_flight, running| Load { memory, in_flight, running, ..Load::default() };
     let check = |load: Load, bytes, room, run| {
         assert_eq!(may_run(&LIMITS, &load, bytes, bytes), run, "{load:?} {bytes}");
         assert_eq!(has_room(&LIMITS, &load, bytes), room, "{load:?} {bytes}");
     };
     check(load(0, 0, 0), 100_000, true, true);
-    // *slight-ones-go*
+    // *small-ones-go*
     check(load(50_000, 1, 1), 25_000, true, true);
     check(load(50_000, 1, 1), 25_001, false, false);
     check(load(25_000, 1, 1), 100_000, true, true);
@@ -75,8 +75,8 @@ fn requests_are_charged_for_body_and_answer() {
     // An answer that was too large for all once does not keep its connection out for ever.
     assert_eq!(limits.charge(0, 1 << 30), limits.memory_bytes);
     assert_eq!(Limits::of_shard(1000).body_bytes_max(), 0);
-    // The first request of a connection is slight.
-    assert!(is_slight(&limits, limits.charge(100, limits.unknown_answer_bytes())));
+    // The first request of a connection is small.
+    assert!(is_small(&limits, limits.charge(100, limits.unknown_answer_bytes())));
 }
 
 #[test]
@@ -101,17 +101,17 @@ fn one_grows_where_there_is_no_memory() {
         charge
     };
     let [one, two, three] = [run(), run(), run()];
-    // Like a large request: it leaves a quarter to slight ones.
+    // Like a large request: it leaves a quarter to small ones.
     assert!(one.try_resize(55_000) && !two.try_resize(10_001));
     let mut first = Box::pin(two.resize(40_000));
-    assert!(poll(&mut first).is_some(), "nobody was blessed");
+    assert!(poll(&mut first).is_some(), "no request is privileged yet");
     let mut second = Box::pin(three.resize(20_000));
     assert!(poll(&mut second).is_none(), "another one is");
     assert!(two.try_resize(90_000), "and goes on");
     // One has 55 000, two of its own 10 000, three 10 000.
     let load = admission.load.get();
     assert_eq!((load.memory, load.overdrawn), (75_000, 80_000));
-    assert!(has_room(&LIMITS, &load, 1_000), "slight ones do not notice");
+    assert!(has_room(&LIMITS, &load, 1_000), "small ones do not notice");
     assert!(!one.try_resize(55_001), "who has much waits like who has little");
     one.set(10_000);
     assert!(poll(&mut second).is_some(), "there is memory");
@@ -119,11 +119,11 @@ fn one_grows_where_there_is_no_memory() {
     two.set(20_000);
     assert_eq!(admission.load.get().overdrawn, 10_000);
     drop(two);
-    assert!(!admission.has_blessed.get() && admission.load.get().overdrawn == 0);
+    assert!(!admission.has_privileged.get() && admission.load.get().overdrawn == 0);
 }
 
 #[test]
-fn who_waits_for_its_client_takes_little_from_others() {
+fn waiting_for_the_client_takes_little_from_others() {
     let admission = Admission::new(LIMITS);
     let mut turn = Turn::default();
     let charge = admission.try_admit(60_000, &mut turn).and_then(Result::ok).unwrap();
@@ -140,7 +140,7 @@ fn who_waits_for_its_client_takes_little_from_others() {
 }
 
 #[test]
-fn slight_requests_pass_large_ones_that_find_no_memory() {
+fn small_requests_pass_large_ones_that_find_no_memory() {
     let admission = Admission::new(LIMITS);
     let mut turn = Turn::default();
     let mut enter = |bytes| admission.try_admit(bytes, &mut turn).map(Result::unwrap);
@@ -148,13 +148,13 @@ fn slight_requests_pass_large_ones_that_find_no_memory() {
     let place = admission.wait_in(&admission.entering, 25_001, 0);
     let mut second =
         Box::pin(Wait { admission: &admission, place, taken: false, kind: Kind::Enter });
-    let slight: Vec<_> = (0..7).map(|_| enter(1_000).expect("a large one waits")).collect();
+    let small: Vec<_> = (0..7).map(|_| enter(1_000).expect("a large one waits")).collect();
     assert!(enter(1_000).is_none(), "no more may be let in before some have begun");
     // There is memory now: the large one is next, and only waits for the places of a turn.
     drop(first);
     assert_eq!(poll(&mut second), None);
-    assert!(enter(1_000).is_none(), "a slight one is behind it");
-    drop(slight);
+    assert!(enter(1_000).is_none(), "a small one is behind it");
+    drop(small);
     assert_eq!(poll(&mut second), Some(3));
 }
 
@@ -222,7 +222,7 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Option<F::Output> {
 struct Steps {
     admission: Rc<Admission>,
     prng: Prng,
-    /// The number of each, and whether it is slight.
+    /// The number of each, and whether it is small.
     entering: Vec<(u64, bool, Entering)>,
     starting: Vec<Starting>,
     growing: Vec<Starting>,
@@ -263,7 +263,7 @@ impl Steps {
             let turn = Turn { admission: Some(admission.clone()), left: wait };
             (admission.charge(bytes), turn)
         };
-        self.entering.push((self.next, is_slight(&LIMITS, bytes), Box::pin(wait)));
+        self.entering.push((self.next, is_small(&LIMITS, bytes), Box::pin(wait)));
         self.next += 1;
     }
 
@@ -295,9 +295,10 @@ impl Steps {
             }
             7 if self.prng.one_in(3) => {
                 let charge = Self::pick(&mut self.prng, &mut self.running);
-                // What has begun to gather goes on.
-                let (blessed, charge) = charge.into_iter().partition(|it| it.is_blessed.get());
-                self.running.extend::<Vec<Charge>>(blessed);
+                // A response that has begun to grow goes on.
+                let (privileged, charge) =
+                    charge.into_iter().partition(|it| it.is_privileged.get());
+                self.running.extend::<Vec<Charge>>(privileged);
                 self.unbegun.extend::<Vec<Charge>>(charge);
                 let paused = self.unbegun.iter_mut();
                 paused.filter(|it| it.stage == Stage::Running).for_each(Charge::pause);
@@ -338,18 +339,18 @@ impl Steps {
         let before = (self.entering.len(), self.starting.len(), self.growing.len());
         let mut entered = Vec::new();
         let mut still = Vec::new();
-        for (number, is_slight, mut wait) in std::mem::take(&mut self.entering) {
+        for (number, is_small, mut wait) in std::mem::take(&mut self.entering) {
             match poll(&mut wait) {
                 Some((charge, turn)) => {
-                    entered.push((number, is_slight));
+                    entered.push((number, is_small));
                     self.unbegun.push(charge);
                     self.turns.push(turn);
                 }
-                None => still.push((number, is_slight, wait)),
+                None => still.push((number, is_small, wait)),
             }
         }
-        let overtakes = |(number, is_slight): &(u64, bool)| {
-            still.iter().any(|(other, slight, _)| other < number && (*slight || !is_slight))
+        let overtakes = |(number, is_small): &(u64, bool)| {
+            still.iter().any(|(other, small, _)| other < number && (*small || !is_small))
         };
         assert!(!entered.iter().any(overtakes), "*fifo*");
         self.entering = still;
@@ -378,17 +379,17 @@ impl Steps {
         let unbegun = self.unbegun.iter().filter(|charge| charge.stage == Stage::Unbegun);
         assert_eq!(load.unbegun, unbegun.count() + turns);
         assert_eq!(load.running, self.running.len() + self.growing.len());
-        let under_way = self.unbegun.len() + self.starting.len() + load.running;
-        assert_eq!(load.under_way, under_way);
+        let in_flight = self.unbegun.len() + self.starting.len() + load.running;
+        assert_eq!(load.in_flight, in_flight);
         if self.starting.is_empty() && self.growing.is_empty() {
             let held = self.unbegun.iter().chain(&self.running).map(Charge::bytes);
             let charged = (held.sum::<usize>(), self.unsent.iter().sum::<usize>());
             assert_eq!((load.memory + load.overdrawn, load.unsent), charged, "*charges-return*");
         }
-        let blessed = self.running.iter().filter(|charge| charge.is_blessed.get()).count();
-        assert_eq!(blessed, usize::from(self.admission.has_blessed.get()), "*one-grows*");
+        let privileged = self.running.iter().filter(|charge| charge.is_privileged.get()).count();
+        assert_eq!(privileged, usize::from(self.admission.has_privileged.get()), "*one-grows*");
         if let Some(place) = first(&self.admission.growing) {
-            let could = may_grow(&LIMITS, &load, place.bytes) || blessed == 0;
+            let could = may_grow(&LIMITS, &load, place.bytes) || privileged == 0;
             assert!(!could, "*no-lost-wake*: one could grow");
         }
         for place in self.admission.starting.iter().filter_map(first) {

@@ -56,7 +56,7 @@ pub(super) async fn traffic(sheet: &mut Sheet) {
         yield_if_needed().await;
     }
     failures(sheet, &traffic);
-    under_way(sheet, &traffic);
+    in_flight(sheet, &traffic);
     cas(sheet, &traffic);
     replica(sheet, &traffic);
 }
@@ -174,8 +174,8 @@ fn failures(sheet: &mut Sheet, traffic: &Traffic) {
 }
 
 /// Reads that memory answers at once are over before they are counted.
-fn under_way(sheet: &mut Sheet, traffic: &Traffic) {
-    let of = |work| traffic.under_way(work);
+fn in_flight(sheet: &mut Sheet, traffic: &Traffic) {
+    let of = |work| traffic.in_flight(work);
     let rows = [
         (
             "storage_proxy_coordinator_foreground_reads",

@@ -185,7 +185,7 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
         sheet,
         &[
             ("transport_current_connections", "Connections of clients.", clients),
-            ("transport_requests_serving", "Requests in flight.", counts.requests_under_way),
+            ("transport_requests_serving", "Requests in flight.", counts.requests_in_flight),
             (
                 "transport_requests_blocked_memory_current",
                 "Connections that wait for admission of a request.",
@@ -232,7 +232,7 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
             ),
             (
                 "transport_connections_stuck",
-                "Connections ended because they held memory and did not move.",
+                "Connections closed because their clients did not read while memory was short.",
                 counts.connections_stuck,
             ),
         ],

@@ -1,8 +1,8 @@
-//! Whether a session may execute a statement.
+//! Authorization: whether a session may execute a statement.
 //!
-//! What reads and writes rows is checked once per session, statement and generation of grants;
-//! after that a check is a look at one place, without an allocation. Where nothing is to be
-//! checked ([`Authorizer::AllowAll`]) it is one comparison.
+//! The permissions of reads and writes are checked once per session, statement and generation of
+//! grants; after that a check is one look-up, without an allocation. Where everything is allowed
+//! ([`Authorizer::AllowAll`]) it is one comparison.
 
 use super::needs;
 use crate::error::CqlError;
@@ -11,7 +11,7 @@ use crate::statement::{Plan, Statement};
 use auth::{Need, Permission, Resource, State};
 use cluster::{Access, Authorizer, Cluster, Schema};
 
-/// What somebody is told who must be somebody.
+/// The error for anonymous sessions.
 const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";
 
 /// An error if the session may not execute a statement (*checked-before-done*). A function of its
@@ -126,7 +126,7 @@ impl Checker<'_> {
         self.authorizer == Authorizer::Transitional && of_data && is_data && !is_of_roles
     }
 
-    /// Whether whoever is logged in may do everything.
+    /// Whether the session's role may do everything.
     pub(super) fn is_superuser(&self) -> bool {
         self.session.is_trusted() || self.session.rights(self.state).is_superuser
     }
@@ -138,7 +138,7 @@ pub(crate) fn is_superuser(cluster: &Cluster, session: &Session) -> bool {
     Checker { state: &access.state(), session, authorizer: access.authorizer() }.is_superuser()
 }
 
-/// The role that is logged in; `None` for this node itself. An error where nobody is.
+/// The role that is logged in; `None` for this node itself. An error if none is.
 pub(super) fn somebody(session: &Session) -> Result<Option<String>, CqlError> {
     match session.role() {
         None if !session.is_trusted() => Err(CqlError::Unauthorized(ANONYMOUS.to_owned())),

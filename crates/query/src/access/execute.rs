@@ -1,4 +1,4 @@
-//! Statements about roles and grants: who may execute them, and what they change.
+//! Executing statements about roles and grants: authorization, and the changes.
 
 use super::check::{Checker, somebody};
 use super::levels;
@@ -108,12 +108,12 @@ pub(crate) async fn statement(
     }
 }
 
-/// Tells that a hashed password is none that somebody could log in with; schemas of other nodes
+/// Warns that a hashed password cannot be used to log in; schemas of other nodes
 /// that hold such are to be restored all the same.
 fn warned(mut response: Response, said: &ast::RoleOptions) -> Response {
     if said.hashed_password.as_ref().is_some_and(|hash| !auth::password::is_hash(hash)) {
         response.warn(vec![
-            "HASHED PASSWORD: not a hash by SHA-512 ($6$), SHA-256 ($5$) or bcrypt ($2b$): nobody \
+            "HASHED PASSWORD: not a SHA-512 ($6$), SHA-256 ($5$) or bcrypt ($2b$) hash: nobody \
              can log in with it"
                 .to_owned(),
         ]);
@@ -129,7 +129,7 @@ async fn options(
     word: Option<RoleWord>,
 ) -> Result<RoleOptions, CqlError> {
     if said.password.is_some() && said.hashed_password.is_some() {
-        return Err(CqlError::invalid("PASSWORD and HASHED PASSWORD exclude each other"));
+        return Err(CqlError::invalid("PASSWORD and HASHED PASSWORD cannot be used together"));
     }
     let has_password = said.password.is_some() || said.hashed_password.is_some();
     if has_password && scene.cluster.access().authenticator() == Authenticator::AllowAll {
@@ -144,13 +144,15 @@ async fn options(
     };
     let text = |literal: &ast::Literal| match literal.kind {
         LiteralKind::String => Ok(literal.text.clone()),
-        _ => Err(CqlError::invalid("OPTIONS of a role are texts")),
+        _ => Err(CqlError::invalid("The values in OPTIONS of a role must be strings")),
     };
     let pairs = said.options.iter().flatten();
     let pairs = pairs.map(|(key, value)| Ok((text(key)?, text(value)?)));
     let pairs = pairs.collect::<Result<Vec<_>, CqlError>>()?;
     if pairs.iter().any(|(key, _)| key == auth::state::SERVICE_LEVEL) {
-        return Err(CqlError::invalid("A service level is attached by ATTACH SERVICE LEVEL"));
+        return Err(CqlError::invalid(
+            "Use ATTACH SERVICE LEVEL to attach a service level to a role",
+        ));
     }
     Ok(RoleOptions {
         can_login: said.login.or((word == Some(RoleWord::User)).then_some(true)),
@@ -172,7 +174,7 @@ async fn create_role(
     }
     let name = it.name.text.clone();
     if name.is_empty() {
-        return Err(CqlError::invalid("A role has a name"));
+        return Err(CqlError::invalid("A role name cannot be empty"));
     }
     let options = options(scene, processor, &it.options, Some(it.word)).await?;
     let creator = creator.filter(|_| scene.checks());
@@ -227,7 +229,7 @@ async fn drop_role(scene: &Scene<'_>, it: &ast::DropRole) -> Result<Response, Cq
     scene.change(move |state| state.drop_role(&name, if_absent)).await
 }
 
-/// Role and member, if the session may say who has that role.
+/// Role and member, if the session may grant that role.
 fn may_share(scene: &Scene<'_>, it: &ast::RoleGrant) -> Result<(String, String), CqlError> {
     somebody(scene.session)?;
     let (role, member) = (it.role.text.clone(), it.member.text.clone());

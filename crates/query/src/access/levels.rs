@@ -71,7 +71,7 @@ fn timeout(value: &PropertyValue) -> Result<Option<Duration>, CqlError> {
     let literal = match value {
         PropertyValue::Null => return Ok(None),
         PropertyValue::Scalar(literal) if literal.kind == LiteralKind::Duration => literal,
-        _ => return refuse("A timeout of a service level is a duration or null"),
+        _ => return refuse("The timeout of a service level must be a duration or null"),
     };
     let span = CqlDuration::parse(&literal.text).map_err(|error| CqlError::invalid(error.0))?;
     if span.months != 0 || span.days != 0 {
@@ -94,7 +94,7 @@ fn workload(value: &PropertyValue) -> Result<Option<Workload>, CqlError> {
             Some(workload) => Ok(Some(workload)),
             None => refuse(format!("Invalid workload type: {}", literal.text)),
         },
-        _ => refuse("A workload type is interactive, batch or unspecified"),
+        _ => refuse("The workload type must be interactive, batch or unspecified"),
     }
 }
 
@@ -105,7 +105,9 @@ fn shares(value: &PropertyValue) -> Result<u32, CqlError> {
     };
     match number.filter(|number| (1..=SHARES_MAX).contains(number)) {
         Some(number) => Ok(number),
-        None => refuse(format!("SHARES of a service level are a number from 1 to {SHARES_MAX}")),
+        None => {
+            refuse(format!("SHARES of a service level must be a number from 1 to {SHARES_MAX}"))
+        }
     }
 }
 

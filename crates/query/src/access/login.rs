@@ -1,10 +1,11 @@
-//! Logging in by name and password, or by certificate.
+//! Authentication by name and password, or by certificate.
 //!
 //! Invariants
-//!  - *off-the-shard*: a password is hashed on the helper thread for long computing, one at a time
-//!    per shard; some wait, more are refused. So whoever guesses is slow, and nobody else notices.
-//!  - *same-for-all*: who names a role that is not there, or has no password to log in with, is
-//!    told the same after the same work as who has the wrong password.
+//!  - *off-the-shard*: a password is hashed on the helper thread for long computations, one at a
+//!    time per shard; some wait, more are refused. So guessing passwords is slow, and does not
+//!    affect other clients.
+//!  - *same-for-all*: a role that does not exist, or has no password, gets the same error after
+//!    the same work as a wrong password.
 
 use crate::error::CqlError;
 use crate::processor::Processor;
@@ -16,7 +17,7 @@ use runtime::task::compute;
 
 /// Passwords that wait to be hashed at most, per shard.
 const WAITING_MAX: usize = 128;
-/// What a role without a password is compared with: the hash of nobody's.
+/// The hash that a role without a password is compared with: of no password.
 const NOBODY: &str = "$6$................$";
 
 /// The hashing of a shard.
@@ -52,8 +53,8 @@ fn bad_credentials(text: impl Into<String>) -> CqlError {
     CqlError::BadCredentials(text.into())
 }
 
-/// Logs a session in, or tells why not. Knows nothing of addresses: who guesses is slowed down by
-/// who knows them.
+/// Logs a session in, or says why not. Knows nothing of addresses: guessing is slowed down by
+/// the caller.
 pub(crate) async fn log_in(
     processor: &Processor,
     session: &Session,
@@ -66,7 +67,7 @@ pub(crate) async fn log_in(
         Authenticator::AllowAll => return Ok(()),
         Authenticator::Transitional => true,
         Authenticator::Certificate => {
-            return Err(bad_credentials("This node lets in by certificates, not by passwords"));
+            return Err(bad_credentials("This node authenticates by certificate, not by password"));
         }
         Authenticator::Password | Authenticator::CertificateOrPassword => false,
     };
@@ -97,24 +98,26 @@ pub(crate) async fn log_in(
     Ok(())
 }
 
-/// The role that the certificate of a TLS connection stands for. `None`: it has shown none.
+/// The role of the certificate of a TLS connection. `None`: it has presented none.
 pub(crate) fn certified_role(
     processor: &Processor,
     names: Option<Names<'_>>,
 ) -> Result<String, CqlError> {
     let Some(names) = names else {
         return Err(bad_credentials(
-            "Clients log in by certificates here, and none was shown on this connection",
+            "This node authenticates by certificate, and the client presented none",
         ));
     };
     let queries = processor.cluster().access().certificate_roles();
     let role = queries.as_ref().and_then(|queries| queries.role(names));
     role.map(str::to_owned).ok_or_else(|| {
-        bad_credentials(format!("By auth_certificate_role_queries no role is named by {names}"))
+        bad_credentials(format!(
+            "No query of auth_certificate_role_queries finds a role in {names}"
+        ))
     })
 }
 
-/// Logs a session in as the role that its certificate stands for.
+/// Logs a session in as the role of its certificate.
 pub(crate) fn let_in(processor: &Processor, session: &Session, role: &str) -> Result<(), CqlError> {
     let can_login = processor.cluster().access().state().role(role).map(|role| role.can_login);
     match can_login {

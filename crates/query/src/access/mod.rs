@@ -1,13 +1,13 @@
-//! Who may execute a statement, and statements that say who may.
+//! Authorization of statements, and the statements about roles, grants and service levels.
 //!
-//! In reading order: [`needs`] (what a statement needs), [`check`] (whether a session has it),
-//! [`execute`] (roles and grants), [`resources`] (what a statement names), [`levels`] (service
-//! levels), [`list`] (LIST), [`login`].
+//! In reading order: [`needs`] (the permissions that a statement needs), [`check`] (whether a
+//! session has them), [`execute`] (roles and grants), [`resources`] (what a statement names),
+//! [`levels`] (service levels), [`list`] (LIST), [`login`].
 //!
 //! Invariants
-//!  - *checked-before-done*: nothing of a statement is executed before [`check`] has let it pass.
-//!  - *refused-unless-known*: a statement that [`needs`] does not know would not compile; there is
-//!    no kind that needs nothing by default.
+//!  - *checked-before-done*: no part of a statement is executed before [`check`] has allowed it.
+//!  - *refused-unless-known*: a statement that [`needs`] does not know would not compile; there
+//!    is no kind that needs nothing by default.
 
 pub(crate) mod check;
 pub(crate) mod execute;

@@ -1,4 +1,4 @@
-//! What a statement needs. Pure.
+//! The permissions that a statement needs. Pure.
 
 use super::resources::{home, of_keyspace};
 use crate::error::CqlError;
@@ -52,7 +52,7 @@ fn parts(schema: &Schema, resource: &Resource) -> Vec<Resource> {
     parts.iter().map(|(name, types)| Resource::function(keyspace, name, types)).collect()
 }
 
-/// Everybody who is logged in reads what drivers cannot do without.
+/// Every role may read the tables that drivers need.
 fn of_read(table: &TableSchema) -> Option<Need> {
     let for_all = match table.keyspace.as_str() {
         "system_schema" | "system_virtual_schema" => true,
@@ -63,7 +63,7 @@ fn of_read(table: &TableSchema) -> Option<Need> {
     (!for_all).then(|| Need::new(Permission::Select, resource()))
 }
 
-/// A condition tells what is there.
+/// A condition reveals what is stored.
 fn of_write(table: &TableSchema, is_conditional: bool, needs: &mut Vec<Need>) {
     let resource = Resource::table(&table.keyspace, &table.name);
     if is_conditional {
@@ -142,7 +142,7 @@ pub(crate) fn of_schema(
                 let wanted = Resource::function(owner, name, &types);
                 known.retain(|function| *function == wanted);
             }
-            // Which of several is meant, or that there is none, is told by who carries it out.
+            // Which of several is meant, or that there is none, is reported by the execution.
             Ok(match known[..] {
                 [_] => known.into_iter().map(|it| Need::new(Drop, it)).collect(),
                 _ => Vec::new(),

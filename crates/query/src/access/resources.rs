@@ -1,4 +1,4 @@
-//! The resources that statements name.
+//! The resources that access statements name.
 
 use crate::error::CqlError;
 use crate::syntax::ast;
@@ -50,7 +50,7 @@ pub(super) fn named(
         ast::Resource::FunctionsIn(name) => Resource::FunctionsIn(name.text.clone()),
         ast::Resource::Function(name, written) => {
             let owner = home(name, keyspace)?;
-            // Which types a keyspace has that is not there nobody can say.
+            // The types of a keyspace that does not exist are unknown.
             let types = match schema.keyspace(owner) {
                 None => Vec::new(),
                 Some(_) => written

@@ -1,4 +1,4 @@
-//! The `compaction` option: strategies, what each can be told, and which values make sense.
+//! The `compaction` option: strategies, their options, and which values are valid.
 
 use super::properties::{Options, get, put};
 use crate::error::CqlError;
@@ -16,7 +16,7 @@ enum Domain {
     Between(f64, f64),
     /// A number above the first, up to the second.
     Within(f64, f64),
-    /// Seconds above 0, told as milliseconds.
+    /// Seconds above 0, in errors as milliseconds.
     Seconds,
     /// A number above this.
     Above(f64),

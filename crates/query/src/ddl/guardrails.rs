@@ -1,5 +1,5 @@
-//! What is allowed of what can be asked for, and warnings about what was done but is seldom wise or
-//! has no effect.
+//! Guardrails of schema changes: what options forbid or warn of, and warnings about what has no
+//! effect.
 
 use super::options;
 use super::properties::{Options as Map, get};
@@ -51,7 +51,7 @@ struct Threshold {
 }
 
 impl Rules {
-    /// Of tools: of a node that was told nothing, and compact tables are allowed.
+    /// Of tools: the defaults of a node, with compact tables allowed.
     pub(crate) fn of_tools() -> Rules {
         Rules { compact_storage: true, ..Rules::of(&Options::standard()) }
     }
@@ -196,7 +196,7 @@ impl Rules {
         let ttl = i64::from(options.default_time_to_live);
         if ttl == 0 {
             let text = "TimeWindowCompactionStrategy tables without a default_time_to_live may \
-                        grow more windows than can be kept apart; set one.";
+                        accumulate too many windows; set one.";
             return match self.windows_without_ttl {
                 Restriction::Allowed => Ok(Vec::new()),
                 Restriction::Warned => Ok(vec![text.to_owned()]),
@@ -295,8 +295,8 @@ fn of_compression(properties: &TableProperties) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{class} reads files with dictionaries, but no dictionaries are trained here: new files \
-         are written as by {plain}"
+        "{class} reads files with dictionaries, but this node does not train them: new files \
+         are written with {plain}"
     ))
 }
 
@@ -321,7 +321,7 @@ mod tests {
             assert!(expected.is_none_or(|word| found[0].ends_with(word)), "{text}: {found:?}");
         };
         let create = |with: &str| format!("CREATE TABLE t (p int PRIMARY KEY) WITH {with}");
-        let (lz4, zstd) = (Some("as by LZ4Compressor"), Some("as by ZstdCompressor"));
+        let (lz4, zstd) = (Some("with LZ4Compressor"), Some("with ZstdCompressor"));
         check(&create("compression = {'class': 'LZ4Compressor'}"), None);
         check(&create("compression = {}"), None);
         check(&create("comment = 'LZ4WithDictsCompressor'"), None);

@@ -1,5 +1,4 @@
-//! What `WITH` says of a table: each option checked and brought into the form in which it is
-//! stored.
+//! Table options in `WITH`: each one checked and brought into the form in which it is stored.
 
 use super::compaction;
 use super::properties::{Options, Properties, get, put};
@@ -50,7 +49,7 @@ const PROPERTIES: [&str; 24] = [
 ];
 
 /// Properties of Cassandra's tables that say nothing to this database: accepted, so that what
-/// Cassandra describes can be executed, and not stored. Whoever sets one is warned.
+/// Cassandra describes can be executed, and not stored. Setting one gives a warning.
 pub(super) const IGNORED: [&str; 6] = [
     "additional_write_policy",
     "allow_auto_snapshot",
@@ -73,7 +72,7 @@ pub(super) fn table_id(properties: &Properties<'_>) -> Result<Option<Uuid>, CqlE
     }
 }
 
-/// The options of a table that had `options` and is told `properties`.
+/// The options of a table that had `options` and is given `properties`.
 pub(super) fn apply(
     mut options: TableOptions,
     properties: &Properties<'_>,

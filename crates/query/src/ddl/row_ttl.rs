@@ -1,4 +1,4 @@
-//! The column that says when a row expires: `CREATE TABLE .. (c bigint TTL)`, `ALTER TABLE .. TTL`.
+//! The TTL column of a table: `CREATE TABLE .. (c bigint TTL)`, `ALTER TABLE .. TTL`.
 
 use crate::error::CqlError;
 use crate::syntax::ast::{CreateTable, Name};

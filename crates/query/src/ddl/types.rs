@@ -1,5 +1,5 @@
-//! Types as statements define columns and fields with: stricter than in expressions, for what is
-//! not frozen cannot stand just anywhere.
+//! Types in definitions of columns and fields: stricter than in expressions, as non-frozen types
+//! are not allowed everywhere.
 
 use crate::error::CqlError;
 use crate::syntax::ast::{self, QualifiedName, TypeKind};

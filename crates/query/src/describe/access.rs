@@ -2,7 +2,7 @@
 //! `DESCRIBE SCHEMA WITH INTERNALS` tells after the schema. Pure.
 //!
 //! Invariants
-//!  - *in-order-of-need*: roles, who is a member of which, permissions, service levels, and to whom
+//!  - *in-order-of-need*: roles, memberships, permissions, service levels, and the roles to which
 //!    these are attached.
 //!  - *there-at-once*: what a new node has by itself, the superuser of its options and the service
 //!    level [`DRIVER`], is made where it is missing and altered to what it is here; where it was

@@ -1,4 +1,4 @@
-//! Functions of many rows.
+//! Aggregate functions.
 
 use super::UserAggregate;
 use crate::error::CqlError;
@@ -45,7 +45,7 @@ impl Aggregate {
         }
     }
 
-    /// Starts anew.
+    /// Starts again.
     pub(crate) fn begin(&self) -> Accumulator {
         let state = match self {
             Aggregate::CountRows | Aggregate::Count => State::Count(0),

@@ -1,9 +1,9 @@
 //! Functions: their signatures, and what they compute.
 //!
-//! In reading order: [`registry`] (names and overloads), [`user`] (those that users have made),
-//! [`factory`] (signatures that depend on the arguments), [`scalar`] (what functions of one row
-//! compute; [`number`], [`operator`], [`math`], [`collection`], [`vector`], [`mask`], [`cast`] for
-//! it), [`aggregate`].
+//! In reading order: [`registry`] (names and overloads), [`user`] (user-defined functions),
+//! [`factory`] (signatures that depend on the arguments), [`scalar`] (scalar functions;
+//! [`number`], [`operator`], [`math`], [`collection`], [`vector`], [`mask`], [`cast`] for it),
+//! [`aggregate`].
 
 mod aggregate;
 mod cast;

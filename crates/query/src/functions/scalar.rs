@@ -1,4 +1,4 @@
-//! Functions of one row.
+//! Scalar functions.
 
 use super::collection::{CollectionFunction, set_intersection, slice};
 use super::mask::Mask;

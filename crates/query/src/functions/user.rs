@@ -1,9 +1,9 @@
-//! Functions that users have made, as the rest of the language sees them: overloads beside those
-//! that come with the database.
+//! User-defined functions as the rest of the language sees them: overloads beside the native
+//! ones.
 //!
-//! Whoever keeps users' functions implements [`UserFunction`] and [`UserAggregate`] and answers
-//! [`overloads`]; the choice among overloads, the preparation of arguments, null handling and the
-//! place in a plan are the same as of other functions.
+//! The owner of user-defined functions implements [`UserFunction`] and [`UserAggregate`] and
+//! answers [`overloads`]; overload resolution, the preparation of arguments, null handling and
+//! the place in a plan are the same as for native functions.
 
 use super::Signature;
 use crate::error::CqlError;

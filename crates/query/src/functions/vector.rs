@@ -1,4 +1,5 @@
-//! How near two vectors are: 1 of equal direction or place, towards 0 of opposite or far ones.
+//! Similarity of two vectors: 1 for equal direction or place, towards 0 for opposite or distant
+//! ones.
 
 use model::value;
 

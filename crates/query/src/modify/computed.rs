@@ -1,4 +1,4 @@
-//! Writes into tables whose rows are computed: options of the node are changed so.
+//! Writes to virtual tables: they change options of the node.
 
 use super::build::{Existing, Write, add_to};
 use super::plan::ModifyPlan;

@@ -1,4 +1,4 @@
-//! `IF ..`, and what a write has to know of its row.
+//! `IF ..`: conditions, and what a write has to read of its row.
 
 use super::operation::Operation;
 use super::plan::ModifyPlan;
@@ -152,7 +152,9 @@ fn test(
     preparer: &mut Preparer<'_>,
 ) -> Result<Test, CqlError> {
     let Subject::Path(path) = &relation.subject else {
-        return Err(CqlError::invalid("Conditions are on columns, their elements and fields"));
+        return Err(CqlError::invalid(
+            "Conditions are only allowed on columns, their elements and fields",
+        ));
     };
     let at = relation.at;
     let column = find(table, path.column())?;

@@ -1,4 +1,4 @@
-//! Writes that depend on nothing that is there.
+//! Unconditional writes.
 
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;

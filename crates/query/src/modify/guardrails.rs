@@ -51,7 +51,7 @@ struct Limits {
     hard: u64,
 }
 
-/// Tells the client which lower limits a write has met by what was there before.
+/// Warns the client of soft limits that were exceeded before the write.
 pub(crate) fn tell_exceeded(table: &TableSchema, exceeded: Exceeded, request: &Request<'_>) {
     let names: Vec<&str> = exceeded.measures().map(|measure| measure.name()).collect();
     tell(table, &names, request);

@@ -1,4 +1,4 @@
-//! What a write does to a column.
+//! Operations of a write on a column.
 
 use super::sum::{Sign, is_number};
 use crate::error::CqlError;
@@ -197,8 +197,8 @@ fn add_number(
     let operator = if sign == Sign::Plus { '+' } else { '-' };
     if !conditional {
         return Err(CqlError::Invalid(format!(
-            "Invalid operation ({name} = {name} {operator} ..) for non counter column {name}: a \
-             column that is no counter is added to in conditional updates only"
+            "Invalid operation ({name} = {name} {operator} ..) for non counter column {name}: such \
+             columns can be incremented in conditional updates only"
         )));
     }
     let value = preparer.prepare(value, Receiver { name, ty: &column.ty })?;

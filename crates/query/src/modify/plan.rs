@@ -189,7 +189,7 @@ pub(crate) fn prepare_insert(
     finish(entry, parts, condition, inputs, Verb::Insert)
 }
 
-/// A part of a key without the one before it is told of as in a `WHERE`.
+/// A part of a key without the one before it gives the same error as in a `WHERE`.
 fn check_gaps(
     table: &TableSchema,
     partition: &[Option<Term>],

@@ -23,7 +23,7 @@ pub(super) struct ReadPlan {
     inputs: Inputs,
     /// Of each statement, the inputs that are its own.
     of_statement: Vec<Vec<u16>>,
-    /// The columns that a result shows; `None`: one that is gone.
+    /// The columns that a result shows; `None`: one that was dropped.
     shown: Vec<Option<u16>>,
     columns: Vec<(ColumnId, ColumnForm)>,
     column_inputs: Vec<u16>,

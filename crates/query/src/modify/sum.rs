@@ -1,4 +1,4 @@
-//! `c = c + n` and `c = c - n` of columns that are no counters, in conditional writes.
+//! `c = c + n` and `c = c - n` of non-counter columns, in conditional writes.
 
 use crate::error::CqlError;
 use model::Type;

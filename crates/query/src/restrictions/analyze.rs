@@ -1,4 +1,4 @@
-//! Who does what of a `WHERE`: partition plan, clustering plan, filters.
+//! Analysis of a `WHERE`: partition plan, clustering plan, filters.
 
 use super::clustering::{ClusteringPlan, Slice, Step};
 use super::filter::{Filter, Test};

@@ -317,7 +317,7 @@ enum Side {
     Upper,
 }
 
-/// The ranges under `prefix` of all that lies on the right side of a bound. One, where all columns
+/// The ranges under `prefix` of all that is on the right side of a bound. One, where all columns
 /// of the bound run in one direction.
 fn bounded(
     prefix: &[u8],
@@ -346,7 +346,7 @@ fn bounded(
     Ok(out)
 }
 
-/// What lies under `within`, beyond `prefix` extended by `values`.
+/// What is under `within`, beyond `prefix` extended by `values`.
 fn beyond(
     within: &[u8],
     prefix: &[u8],

@@ -1,4 +1,4 @@
-//! What is tested row by row.
+//! Filters: conditions that are tested row by row.
 
 use super::relations::{Bound, Tuple, TupleList, lower_comparison, upper_comparison};
 use super::{InList, Nulls};

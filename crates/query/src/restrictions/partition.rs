@@ -1,4 +1,4 @@
-//! Which partitions a statement is about.
+//! The partitions that a statement names.
 
 use super::relations::Bound;
 use super::{COMBINATIONS_MAX, InList, Nulls, key_value};

@@ -1,4 +1,4 @@
-//! The relations of a `WHERE`, checked one by one and gathered per column.
+//! The relations of a `WHERE`, checked one by one and collected per column.
 
 use super::InList;
 use super::analyze::Purpose;

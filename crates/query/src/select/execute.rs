@@ -5,8 +5,8 @@
 //!    unpaged result at most `max_memory_for_unlimited_query_hard_limit`.
 //!  - *groups-whole*: a page of groups ends between two of them.
 //!  - *resume-after-last*: a paging state names the place after the last row of its page.
-//!  - *room-first*: whoever reads page after page takes room for each before it is read, and who
-//!    reads one, before it waits for it.
+//!  - *room-first*: a read of several pages takes response memory for each before it is read; a
+//!    read of one page, before it waits for it.
 
 use super::output::Output;
 use super::paging::PagingState;
@@ -212,13 +212,13 @@ fn is_cut(command: &ReadCommand, page: &Page) -> bool {
     command.bytes_max <= page.bytes.len() || command.tombstone_limit <= page.tombstones_seen
 }
 
-/// Tells how much memory an answer takes so far, and refuses what is too much.
+/// Reports how much memory a response takes so far, and refuses what is too much.
 fn check_size(request: &Request<'_>, bytes: usize) -> Result<(), CqlError> {
     if bytes <= ALWAYS_ALLOWED_BYTES {
         return Ok(());
     }
     if let Some(room) = request.parameters.room {
-        room.tell(bytes);
+        room.report(bytes);
     }
     let max = natural(&request.options.max_memory_for_unlimited_query_hard_limit);
     if bytes as u64 <= max {
@@ -274,7 +274,7 @@ fn options<'a>(
     ReadOptions { wanted, ..request.read_options(&command.partitions) }
 }
 
-/// Tells the operator of large answers that nobody cuts.
+/// Warns the operator of large unpaged responses.
 fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize, page_size: Option<u64>) {
     if bytes <= ALWAYS_ALLOWED_BYTES || page_size.is_some() {
         return;
@@ -292,7 +292,7 @@ fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize, page_siz
     }
 }
 
-/// Tells the client what it should know of how it was answered.
+/// Adds the warnings about a read for the client.
 fn warn(plan: &SelectPlan, request: &Request<'_>, tombstones_seen: u64) {
     let options = request.options;
     if plan.restrictions.scans_unasked

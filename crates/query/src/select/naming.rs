@@ -1,4 +1,4 @@
-//! What result columns are called when no alias says it.
+//! Names of result columns without an alias.
 
 use crate::syntax::ast::{CellAttribute, Expr, ExprKind};
 

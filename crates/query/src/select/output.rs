@@ -1,4 +1,4 @@
-//! Rows of the result: one by one, or gathered in groups, or to be sorted.
+//! Rows of the result: one by one, grouped, or to be sorted.
 
 use super::plan::{Grouping, SelectPlan};
 use crate::error::CqlError;
@@ -47,7 +47,7 @@ impl<'p> Output<'p> {
         }
     }
 
-    /// Limits for groups; rows are limited by whoever adds them.
+    /// Limits for groups; rows are limited by the caller.
     pub(super) fn limit_groups(&mut self, rows_max: u64, per_partition_max: u64) {
         self.rows_max = rows_max;
         self.per_partition_max = per_partition_max;

@@ -54,7 +54,7 @@ impl PagingState {
         state.ok_or_else(PagingState::refused)
     }
 
-    /// What a client is told whose paging state is not of this query.
+    /// The error for a paging state that is not of this query.
     pub(super) fn refused() -> CqlError {
         CqlError::Protocol("Invalid value for the paging state".to_owned())
     }

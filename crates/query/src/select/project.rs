@@ -51,7 +51,7 @@ impl Projection {
         whole.then_some(Projection { pieces, key_count })
     }
 
-    /// What a row is made of, for whoever writes rows so from the start.
+    /// What a row is made of, for code that writes rows directly.
     pub(super) fn pieces(&self) -> &RowPieces {
         &self.pieces
     }

@@ -1,4 +1,4 @@
-//! The words CQL gives a meaning, and which of them cannot be names.
+//! The keywords of CQL, and which of them are reserved.
 
 /// Declares the enum, its texts and whether each is reserved from one list, so that they agree.
 macro_rules! keywords {

@@ -48,7 +48,7 @@ pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The bind markers so far.
     pub(super) markers: Vec<Marker>,
-    /// How many calls of `nested` are under way.
+    /// How many calls of `nested` are active.
     depth: u32,
     /// Height of the operators of the expression parsed last.
     height: u32,

@@ -1,4 +1,4 @@
-//! Where in a statement something stands, and what is wrong there.
+//! Positions in a statement's text, and syntax errors at them.
 
 use std::fmt;
 

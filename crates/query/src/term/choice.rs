@@ -1,7 +1,7 @@
-//! The choice among the overloads of a function, and among the types that an operator takes.
+//! Overload resolution of functions, and of the types that an operator takes.
 //!
-//! An overload whose arguments all suit exactly is taken; else the only one that they suit at all.
-//! Where several are left, only those count whose value suits what is expected.
+//! An overload whose arguments all match exactly is taken; else the only one that accepts them at
+//! all. Where several are left, only those count whose result matches the expected type.
 
 use super::outline::{Fit, Outline};
 use super::prepare::accepts;

@@ -165,7 +165,7 @@ impl Preparer<'_> {
     fn input(&mut self, name: &Name, form: ColumnForm) -> Result<(u16, Type), CqlError> {
         let column = self.column_of(name)?;
         let Some(inputs) = &mut self.row else {
-            return Err(CqlError::Invalid(format!("Column {} cannot stand here", name.text)));
+            return Err(CqlError::Invalid(format!("Column {} cannot be used here", name.text)));
         };
         Ok((inputs.add(column, form), column.ty.clone()))
     }

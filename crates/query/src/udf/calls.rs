@@ -1,15 +1,15 @@
-//! The calls of one statement: how long ones let others have the shard.
+//! The calls of one statement: how long calls are preempted.
 //!
-//! Evaluation is one plain call chain, in which nothing can wait. So what a statement evaluates is
-//! cut in *steps* (a row, a key, a mutation). A call that uses up its slice, or would begin when
+//! Evaluation is one plain call chain, which cannot wait. So the evaluation of a statement is cut
+//! into *steps* (a row, a key, a mutation). A call that uses up its slice, or would begin when
 //! its task has had its quota, is put aside and ends the step with an error; it runs to its end
 //! between the steps, slice by slice, and the step is done again.
 //!
 //! Invariants
-//!  - *once*: a call is executed once in a step, however often the step is done again: what it
-//!    gave is kept by its number in the order of evaluation.
-//!  - *slices*: within a step a call runs for [`SLICE`] at most, or what its language can leave it
-//!    after; outside of steps it runs to its end.
+//!  - *once*: a call is executed once in a step, however often the step is done again: its result
+//!    is kept by its number in the order of evaluation.
+//!  - *slices*: within a step a call runs for [`SLICE`] at most, or until its language can be
+//!    interrupted; outside of steps it runs to its end.
 //!  - *traceless*: a step that fails has changed nothing, so that it can be done again.
 
 use super::{Pace, Running};
@@ -89,12 +89,12 @@ impl Calls {
     }
 }
 
-/// Ends a step; nobody is shown it.
+/// Ends a step; clients never see it.
 fn interrupted() -> CqlError {
     CqlError::Server("a function was interrupted".to_owned())
 }
 
-/// Runs a call to its end, while nobody else has the shard.
+/// Runs a call to its end, without yielding the shard.
 pub(super) fn whole(mut running: Running) -> Result<Option<Vec<u8>>, CqlError> {
     let mut nobody = Context::from_waker(Waker::noop());
     loop {

@@ -1,9 +1,9 @@
-//! What functions were compiled to, for those that were used last.
+//! The cache of compiled functions, for those that were used last.
 //!
 //! Invariants
 //!  - *current*: what is found belongs to a definition that is equal to the one asked with.
-//!  - *one-per-signature*: of a function that was replaced nothing is kept.
-//!  - *bounded*: by count, and by bytes save where the newest alone has more.
+//!  - *one-per-signature*: nothing is kept of a function that was replaced.
+//!  - *bounded*: by count, and by bytes unless the newest alone has more.
 
 use model::schema::UserFunction;
 use std::rc::Rc;

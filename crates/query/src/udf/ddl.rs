@@ -247,8 +247,8 @@ fn absent(
     }
 }
 
-/// The type of an argument or a value. Whatever it is, it is frozen, so nobody has to say so, and
-/// of a user type nobody may.
+/// The type of an argument or a value. It is always frozen, so `frozen` need not be written, and
+/// must not be for user types.
 fn ty(schema: &Schema, keyspace: &str, written: &ast::Type) -> Result<Type, CqlError> {
     let ty = types::resolve(schema, keyspace, written)?.freeze();
     if let (TypeKind::Frozen(_), Type::User(_)) = (&written.kind, &ty) {

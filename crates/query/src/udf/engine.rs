@@ -1,4 +1,4 @@
-//! What a shard has compiled.
+//! Compiled functions of a shard.
 
 use super::compiled::Compiled;
 use super::lua::{self, Script};

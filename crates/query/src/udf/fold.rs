@@ -1,4 +1,4 @@
-//! Aggregates of users: a state that a function takes from row to row.
+//! User-defined aggregates: a state that a function updates row by row.
 
 use super::{Callable, Calls};
 use crate::error::CqlError;

@@ -1,8 +1,9 @@
-//! Things that were made for one user and are kept for the next, by what they are for.
+//! A pool of idle objects, such as instances, by the function they serve.
 //!
 //! Invariants
-//!  - *bounded*: by count and bytes; the oldest go first.
-//!  - *idle-goes*: what nobody has taken for some time goes when [`Pool::expire`] is called.
+//!  - *bounded*: by count and bytes; the oldest are dropped first.
+//!  - *idle-goes*: an object that was not used for some time is dropped when [`Pool::expire`] is
+//!    called.
 
 use runtime::time::Instant;
 use std::collections::VecDeque;

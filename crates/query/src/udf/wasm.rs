@@ -183,7 +183,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
             b'0'..=b'9' => byte - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return Err("neither text of a module nor base64".to_owned()),
+            _ => return Err("the body is neither WebAssembly text nor a base64 module".to_owned()),
         };
         held = held << 6 | u32::from(digit);
         bits += 6;
@@ -360,7 +360,7 @@ impl Shard {
         Ok(code)
     }
 
-    /// Keeps an instance for the next call, unless the function is gone.
+    /// Keeps an instance for the next call, unless the function was dropped.
     fn keep(self: &Rc<Shard>, function: &Rc<UserFunction>, code: &Arc<Code>, instance: Instance) {
         let known = self.codes.borrow_mut().get(function);
         if known.is_none_or(|known| !Arc::ptr_eq(&known, code)) {
@@ -379,7 +379,7 @@ fn key(code: &Arc<Code>) -> usize {
     Arc::as_ptr(code) as usize
 }
 
-/// Drops instances that nobody has called for long, until there are none.
+/// Drops instances that were not called for long, until there are none.
 async fn sweep(shard: Weak<Shard>) {
     loop {
         let Some(shard) = shard.upgrade() else { return };

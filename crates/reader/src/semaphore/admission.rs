@@ -115,8 +115,8 @@ pub struct Load {
     pub awaits_max: usize,
     /// Whether there are inactive reads, which can be evicted.
     pub has_inactive: bool,
-    /// Whether a read has the blessing.
-    pub has_blessed: bool,
+    /// Whether a read has the privilege.
+    pub has_privileged: bool,
 }
 
 /// Who wants to go on.
@@ -153,7 +153,7 @@ pub fn decide(limits: &Limits, load: &Load, candidate: Candidate) -> Verdict {
         if limits.kill_bytes() <= load.consumed {
             return out_of(Reason::Memory, load);
         }
-        let waits = candidate == Candidate::New || load.has_blessed;
+        let waits = candidate == Candidate::New || load.has_privileged;
         if limits.serialize_bytes() <= load.consumed && waits {
             return out_of(Reason::Memory, load);
         }

@@ -145,7 +145,7 @@ pub(super) struct Core {
     ready_max: u32,
     need_cpu: u32,
     awaits: u32,
-    blessed: Option<Id>,
+    privileged: Option<Id>,
     /// Of those who wait to be admitted, and of the inactive ones.
     deadlines: BTreeSet<(Instant, Id)>,
     pub(super) counters: Counters,
@@ -173,7 +173,7 @@ impl Core {
             ready_max: 1,
             need_cpu: 0,
             awaits: 0,
-            blessed: None,
+            privileged: None,
             deadlines: BTreeSet::new(),
             counters: Counters::default(),
             evicted: VecDeque::new(),
@@ -199,7 +199,7 @@ impl Core {
             awaits: self.awaits,
             awaits_max: self.disk.bound().unwrap_or(usize::MAX),
             has_inactive: 0 < self.inactive.count,
-            has_blessed: self.blessed.is_some(),
+            has_privileged: self.privileged.is_some(),
         }
     }
 
@@ -376,7 +376,7 @@ impl Core {
                 (Verdict::Admit, Candidate::Memory) => {
                     self.memory_waiting.remove(&mut self.slots, id);
                     let asked = self.slot(id).asked;
-                    self.blessed = Some(id);
+                    self.privileged = Some(id);
                     self.hold_memory(id, asked);
                     self.go_on(id, State::Active);
                 }
@@ -449,7 +449,7 @@ impl Core {
     pub(super) fn release(&mut self, id: Id) {
         let slot = &self.slots[id as usize];
         let is_plain = slot.state == State::Active && slot.needs_cpu == 0;
-        if !is_plain || self.blessed == Some(id) {
+        if !is_plain || self.privileged == Some(id) {
             self.leave(id);
         }
         let slot = &mut self.slots[id as usize];
@@ -485,8 +485,8 @@ impl Core {
             _ => {}
         }
         self.forget_deadline(id);
-        if self.blessed == Some(id) {
-            self.blessed = None;
+        if self.privileged == Some(id) {
+            self.privileged = None;
         }
         let (needs, awaits) = (self.slot(id).needs_cpu, self.slot(id).awaits);
         self.uncount(needs, awaits);
@@ -578,8 +578,8 @@ impl Core {
             self.hold_memory(id, bytes);
             return true;
         }
-        if self.blessed.is_none() || self.blessed == Some(id) {
-            self.blessed = Some(id);
+        if self.privileged.is_none() || self.privileged == Some(id) {
+            self.privileged = Some(id);
             self.hold_memory(id, bytes);
             return true;
         }

@@ -12,7 +12,7 @@
 //!  - *units-return*: with no permits, nothing is held. Whoever drops a permit, a buffer or a wait
 //!    returns what it had.
 //!  - *no-lost-wake*: whoever gives something back lets the head of the queue go on.
-//!  - *progress*: over the serialize limit one read, the blessed one, gets memory still; when it
+//!  - *progress*: over the serialize limit one read, the privileged one, gets memory still; when it
 //!    ends, the next one does. Nobody who is inactive stands in the way of the queue's head.
 //!
 //! Never starts a task: [`ReadSemaphore::run`] has to be run by whoever owns it, or no wait ends

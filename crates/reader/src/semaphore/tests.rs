@@ -41,7 +41,7 @@ const IDLE: Load = Load {
     awaits: 0,
     awaits_max: usize::MAX,
     has_inactive: false,
-    has_blessed: false,
+    has_privileged: false,
 };
 
 /// The load but for what was learned.
@@ -79,9 +79,9 @@ fn decisions() {
     // Thresholds: 20 and 40 times the base.
     let used = |consumed| Load { memory_free: 10 * base - consumed, consumed, ..IDLE };
     check(used(20 * base - 1), Memory, Admit);
-    check(Load { has_blessed: true, ..used(20 * base - 1) }, Memory, Admit);
+    check(Load { has_privileged: true, ..used(20 * base - 1) }, Memory, Admit);
     check(used(20 * base), Memory, Admit);
-    check(Load { has_blessed: true, ..used(20 * base) }, Memory, Wait(Reason::Memory));
+    check(Load { has_privileged: true, ..used(20 * base) }, Memory, Wait(Reason::Memory));
     check(used(20 * base), New, Wait(Reason::Memory));
     check(used(40 * base - 1), Memory, Admit);
     check(used(40 * base), Memory, Wait(Reason::Memory));
@@ -167,21 +167,21 @@ fn the_kill_limit_ends_a_read_once() {
 }
 
 #[test]
-fn one_read_is_blessed_at_a_time() {
+fn one_read_is_privileged_at_a_time() {
     let semaphore = ReadSemaphore::new("user", limits());
     let (one, two) =
         (semaphore.try_admit(&reading()).unwrap(), semaphore.try_admit(&reading()).unwrap());
     let _much = one.consume(18 * BASE_BYTES).unwrap();
     let poll = Polled;
     let first = now(one.request_memory(BASE_BYTES)).unwrap();
-    assert!(poll.poll(&mut Box::pin(two.request_memory(1))).is_none(), "the other is blessed");
+    assert!(poll.poll(&mut Box::pin(two.request_memory(1))).is_none(), "the other is privileged");
     assert_eq!(semaphore.waiting_count(), 0, "dropping a request leaves nothing behind");
     let mut waits = Box::pin(two.request_memory(BASE_BYTES));
     assert!(poll.poll(&mut waits).is_none());
     assert!(semaphore.try_admit(&reading()).is_none());
     drop(first);
     drop(one);
-    drop(poll.poll(&mut waits).expect("the blessing moves on").unwrap());
+    drop(poll.poll(&mut waits).expect("the privilege moves on").unwrap());
     drop(waits);
     drop(two);
     drop(_much);

@@ -1,4 +1,4 @@
-//! From what the places of a partition hold to rows of a page.
+//! From the fragments of a partition's sources to rows of a page.
 
 use super::layout::{END, KIND, Layout, METADATA, Place, RowRange, START, STATIC};
 use super::layout::{Spot, VALUE, Wanted};

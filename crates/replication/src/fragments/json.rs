@@ -74,7 +74,7 @@ fn put_columns(
     out.push('{');
     let start = out.len();
     for (id, data) in row.columns() {
-        // Of a column that was dropped nobody knows the type.
+        // The type of a dropped column is unknown.
         let Some(column) = schema.column_by_id(id) else { continue };
         if start < out.len() {
             out.push(',');

@@ -109,7 +109,7 @@ pub(super) struct RowRange {
     pub(super) low: Option<(Bytes, i8)>,
     /// The greatest one.
     pub(super) high: Option<(Bytes, i8)>,
-    /// The last position wanted, where it lies before the end of `range`.
+    /// The last position wanted, if it is before the end of `range`.
     pub(super) stop: Option<ClusteringPosition>,
     /// What was shown of it before.
     pub(super) resumed: Option<Spot>,

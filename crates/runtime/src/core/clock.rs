@@ -1,4 +1,4 @@
-//! Where time comes from: the kernel, or a world's virtual clock.
+//! The source of time: the kernel, or the virtual clock of a simulation.
 #![allow(unsafe_code, reason = "clock_gettime has no safe wrapper here")]
 
 use std::cell::Cell;
@@ -34,7 +34,7 @@ impl Clock {
     }
 }
 
-/// Processor time that a thread of this process has had; 0 when it is gone.
+/// Processor time that a thread of this process has had; 0 when it has ended.
 pub(crate) fn thread_cpu_ns(thread: i32) -> u64 {
     // How the kernel numbers the scheduler's clock of a thread.
     const PER_THREAD_SCHED: i32 = 6;

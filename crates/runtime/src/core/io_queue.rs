@@ -1,7 +1,7 @@
 //! Which disk request goes next: a fair queue over the classes of one shard, and its figures.
 //!
 //! A request costs 4096 plus its bytes, written ones twice; the class with the least cost per
-//! share goes next. With room at the disk and nobody waiting a request passes at once.
+//! share goes next. With room at the disk and no request waiting a request passes at once.
 //!
 //! Invariants
 //!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
@@ -57,7 +57,7 @@ struct ClassState {
 pub(crate) struct IoQueue {
     classes: [ClassState; IoClass::ALL.len()],
     in_flight: usize,
-    /// The most that were in flight since somebody asked.
+    /// The most that were in flight since the last look at the figures.
     in_flight_peak: usize,
     in_flight_max: usize,
     /// Of the background's requests in flight.

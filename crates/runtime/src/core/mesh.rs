@@ -22,7 +22,7 @@ use std::task::{Context, Waker};
 /// Messages that fit into a ring.
 const CAPACITY: usize = 256;
 
-/// What one shard tells another.
+/// A message from one shard to another.
 pub(crate) enum Message {
     /// Do this.
     Call(Box<dyn FnOnce() + Send>),
@@ -152,7 +152,7 @@ impl Calls {
         self.free.push(call.0.index);
     }
 
-    /// The waker of a call whose reply has come, if somebody still waits.
+    /// The waker of a call whose reply has come, if it is still awaited.
     fn take_waker(&mut self, call: CallId) -> Option<Waker> {
         let (generation, waker) = self.waiting.get_mut(call.0.index as usize)?;
         if *generation == call.0.generation { waker.take() } else { None }
@@ -178,7 +178,7 @@ impl Shard {
         self.node.remotes[to as usize].notify();
     }
 
-    /// Tells a shard that the result of its call is there.
+    /// Notifies a shard that the result of its call is there.
     pub(crate) fn send_reply(&self, to: ShardId, call: CallId) {
         let mut calls = self.calls.borrow_mut();
         let held = !calls.replies[to as usize].is_empty();
@@ -232,7 +232,7 @@ impl Shard {
     pub(crate) fn drain_mesh(&self) -> bool {
         let mut any = false;
         for from in 0..self.node.shards() {
-            // At most one ring full per turn, so that nobody can hold us here.
+            // At most one ring full per turn, so that no sender can block the shard here.
             for _ in 0..CAPACITY {
                 let Some(message) = self.node.ring(from, self.id).pop() else { break };
                 any = true;

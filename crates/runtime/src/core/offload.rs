@@ -1,6 +1,6 @@
-//! What the kernel cannot do without blocking: done by helper threads, one per process (four
-//! where there is no io_uring). What computes for long has a thread of its own, so that no file
-//! waits for it.
+//! Work that would block the shard: done by helper threads, one per process (four where there is
+//! no io_uring). Long computations have a thread of their own, so that no file operation waits
+//! for them.
 //!
 //! Invariants
 //!  - *bounded-jobs*: a shard has at most 64 jobs with the helpers; more wait on the shard.

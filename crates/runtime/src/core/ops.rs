@@ -5,7 +5,7 @@
 //!    submission until its completion was taken in. Dropping the future does not touch it.
 //!  - *fd-outlives-ops*: an operation holds its descriptor, so no descriptor is closed, and its
 //!    number used again, while an operation on it is anywhere.
-//!  - *orphans-close*: when nobody waits for an operation that makes a descriptor, the
+//!  - *orphans-close*: when the future of an operation that makes a descriptor was dropped, the
 //!    descriptor is closed as it arrives.
 #![allow(unsafe_code, reason = "descriptors and buffers that the kernel fills")]
 
@@ -51,7 +51,7 @@ impl Fd {
         self.kind == FdKind::Simulated
     }
 
-    /// Takes the descriptor out, if nobody else holds it.
+    /// Takes the descriptor out, if it is not shared.
     pub(crate) fn into_owned(this: Rc<Fd>) -> Result<i32, Rc<Fd>> {
         let fd = Rc::try_unwrap(this)?;
         let raw = fd.raw;
@@ -74,7 +74,7 @@ impl Drop for Fd {
     }
 }
 
-/// Closes a descriptor that nobody uses any more.
+/// Closes a descriptor that is no longer used.
 pub(crate) fn close(raw: i32, kind: FdKind) {
     let on_shard = try_with(|shard| match kind {
         FdKind::Socket => {
@@ -266,7 +266,7 @@ enum State {
     Submitted(Option<Waker>),
     /// The result waits for the future.
     Done(i32),
-    /// At the kernel or in the queue; nobody waits.
+    /// At the kernel or in the queue; its future was dropped.
     Orphan { queued: bool },
 }
 
@@ -341,7 +341,7 @@ impl Shard {
         }
     }
 
-    /// Starts an operation whose result interests nobody.
+    /// Starts an operation whose result is not needed.
     pub(crate) fn submit_orphan(&self, op: Op) {
         let mut ops = self.ops.borrow_mut();
         let now = self.clock.now_ns();
@@ -434,7 +434,7 @@ impl Shard {
         }
     }
 
-    /// Nobody waits any more.
+    /// The future was dropped.
     fn orphan(&self, id: OpId) {
         let mut ops = self.ops.borrow_mut();
         let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };

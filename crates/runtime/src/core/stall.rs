@@ -1,4 +1,4 @@
-//! Finds tasks that hold their shard, and says where they are.
+//! Stall detection: finds tasks that block their shard, and logs their stack traces.
 //!
 //! One thread per process looks at the poll counter of every shard. A counter that stays odd for
 //! longer than the threshold is a task that does not return: its thread is sent a signal, whose
@@ -11,7 +11,7 @@
 //! Invariants
 //!  - *handler-stores*: the handler unwinds and stores words, nothing else: no lock, no memory
 //!    from the heap, no formatting.
-//!  - *one-capture*: at most one capture is under way in the process.
+//!  - *one-capture*: at most one capture is in progress in the process.
 #![allow(unsafe_code, reason = "a signal handler that unwinds")]
 
 use super::node::Node;
@@ -211,7 +211,7 @@ fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) 
     let trace = capture(remote.thread.load(Ordering::Acquire));
     let (held, ran) = (held_for.as_micros(), ran_for.as_micros());
     tracing::warn!(
-        "shard {shard}: a task has held it for {}.{} ms, {}.{} ms of them running, at\n{trace}",
+        "shard {shard}: stalled by a task for {}.{} ms, {}.{} ms on the processor, at\n{trace}",
         held / 1000,
         held / 100 % 10,
         ran / 1000,
@@ -231,7 +231,7 @@ fn capture(thread: i32) -> String {
     while CAPTURE.stage.load(Ordering::Acquire) != TAKEN {
         if 100_000_000 < Clock::Real.now_ns() - start {
             CAPTURE.stage.store(IDLE, Ordering::Release);
-            return "  (the thread does not answer)".to_string();
+            return "  (no answer from the thread)".to_string();
         }
         std::thread::yield_now();
     }

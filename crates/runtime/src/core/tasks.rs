@@ -18,7 +18,7 @@ use std::task::Context;
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Who is told that a task has ended.
+/// The tasks to wake when a task has ended.
 pub(crate) trait Owner {
     /// The task that had this key has ended or was cancelled.
     fn ended(&self, key: usize);
@@ -50,7 +50,7 @@ pub(crate) struct Tasks {
     free: Vec<u32>,
     groups: Vec<GroupState>,
     ready: usize,
-    /// The virtual runtime of the group that ran last: nobody starts below it.
+    /// The virtual runtime of the group that ran last: no group starts below it.
     floor: u64,
     /// Processor time and polls of groups that are no more.
     gone: (u64, u64),
@@ -141,7 +141,7 @@ impl Tasks {
         TaskId { index, generation: slot.generation }
     }
 
-    /// Puts a task into the ready queue of its group, unless it is gone or there already.
+    /// Puts a task into the ready queue of its group, unless it has ended or is there already.
     pub(crate) fn enqueue(&mut self, task: TaskId) {
         let Some(slot) = self.slots.get_mut(task.index as usize) else { return };
         if slot.generation != task.generation || slot.queued || slot.owner.is_none() {
@@ -200,7 +200,7 @@ impl Tasks {
         None
     }
 
-    /// Frees a slot whose future is gone.
+    /// Frees a slot whose future was dropped.
     fn remove(&mut self, index: u32) -> Option<(Rc<dyn Owner>, usize)> {
         let slot = &mut self.slots[index as usize];
         slot.generation = TaskId::next_generation(slot.generation);
@@ -374,7 +374,7 @@ impl Shard {
 
     /// Drops every task.
     pub(crate) fn cancel_all(&self) {
-        // A task that panicked has lost its future, and nobody is polling now.
+        // A task that panicked has lost its future, and no task is being polled now.
         self.current_task.set(None);
         // A task that is dropped may spawn others, so until none is left.
         loop {

@@ -3,7 +3,7 @@
 //! Reading the kernel's clock costs a part of what a read of the cache does. Processors that say
 //! so have a counter that runs at one speed whatever they do, and that is the same on all of them.
 //! What a tick of it takes is measured once, against the kernel's clock. Elsewhere, outside of
-//! shards, and in a simulation, spans are told by the usual clock.
+//! shards, and in a simulation, spans are measured by the usual clock.
 //!
 //! Invariants
 //!  - *one-clock*: the marks of a shard are all of one clock.

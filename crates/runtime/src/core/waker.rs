@@ -3,7 +3,7 @@
 //! Invariants
 //!  - *word-wakers*: a waker's data is the word (seat 16, generation 24, slot 24), never a
 //!    pointer. So cloning and dropping it do nothing, any thread may hold it for ever, and one
-//!    whose task is gone wakes nobody, or somebody in vain.
+//!    whose task has ended wakes no task, or one spuriously.
 //!  - *flag-then-look*: a shard that goes to sleep raises `sleeping`, fences, and looks at its
 //!    queues once more; who feeds a queue fences and then reads `sleeping`. One of the two sees
 //!    the other.
@@ -132,7 +132,7 @@ impl Remote {
         seats()[self.seat as usize] = None;
     }
 
-    /// The descriptor that becomes readable when somebody wakes the sleeping shard.
+    /// The descriptor that becomes readable when the sleeping shard is woken.
     pub(crate) fn eventfd(&self) -> Option<RawFd> {
         self.eventfd.as_ref().map(AsRawFd::as_raw_fd)
     }
@@ -157,7 +157,7 @@ impl Remote {
         self.notify();
     }
 
-    /// Tells the shard, from a helper thread, that an operation has ended.
+    /// Notifies the shard, from a helper thread, that an operation has ended.
     pub(crate) fn complete(&self, operation: u64, result: i32) {
         let mut completions = self.completions.lock().unwrap_or_else(|p| p.into_inner());
         completions.push((operation, result));

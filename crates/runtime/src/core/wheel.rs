@@ -188,7 +188,7 @@ impl Wheel {
         let distance = tick.saturating_sub(self.now);
         let used = u64::BITS - distance.leading_zeros();
         let level = (used.saturating_sub(1) / SLOT_BITS) as usize;
-        // What is further than the top level reaches waits in its last slot and is linked anew.
+        // What is further than the top level reaches waits in its last slot and is linked again.
         let top = LEVELS - 1;
         let (level, tick) = if top < level {
             (top, self.now + ((SLOTS as u64 - 1) << (SLOT_BITS * top as u32)))

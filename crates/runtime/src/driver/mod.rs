@@ -1,6 +1,6 @@
-//! The back ends: who carries operations out.
+//! The I/O back ends.
 //!
-//! A driver is told of an operation once (`submit`) and reports each exactly once, later, by a
+//! A driver gets an operation once (`submit`) and reports each exactly once, later, by a
 //! completion, cancelled ones too; simulated crashes excepted.
 
 mod epoll;

@@ -78,7 +78,7 @@ pub(super) enum RawOp {
         address: *const libc::sockaddr,
         len: libc::socklen_t,
     },
-    /// What became of a connect that was under way.
+    /// What became of a connect that was in flight.
     Connected {
         fd: RawFd,
     },
@@ -102,7 +102,7 @@ pub(super) enum RawOp {
 }
 
 // SAFETY: by *slab-owns* the pointers stay valid, and nobody else uses what they point to, while
-// the operation is under way.
+// the operation is in flight.
 unsafe impl Send for RawOp {}
 
 impl RawOp {

@@ -1,4 +1,4 @@
-//! What a disk refused: the operation, the path and the kernel's reason.
+//! I/O errors: the operation, the path and the kernel's reason.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

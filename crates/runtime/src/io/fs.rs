@@ -99,7 +99,7 @@ pub async fn metadata(path: impl AsRef<Path>) -> Result<Metadata, IoError> {
     }
 }
 
-/// The room of the file system that `path` lies in.
+/// The space of the file system of `path`.
 pub async fn space(path: impl AsRef<Path>) -> Result<Space, IoError> {
     match perform(FsOp::Space(path.as_ref().into())).await? {
         FsOutput::Space(space) => Ok(space),
@@ -162,7 +162,7 @@ pub struct FileLock {
 /// Why a lock could not be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockError {
-    /// Somebody holds it: the process id its file names, where it can be read.
+    /// It is held: by the process id in its file, if that can be read.
     Held(Option<u32>),
     /// The file could not be opened or locked.
     Io(IoError),

@@ -31,7 +31,7 @@ pub(crate) enum FsOutput {
     /// The descriptor that holds the lock.
     Locked(i32),
     Space(Space),
-    /// Somebody else holds it: the process id, if readable.
+    /// Another process holds it: its id, if readable.
     Held(Option<u32>),
 }
 
@@ -102,7 +102,7 @@ fn list(path: &Path) -> std::io::Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // Somebody may remove the entry while we look.
+        // The entry may be removed meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         let is_dir = metadata.is_dir();
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -1,11 +1,11 @@
-//! Datagrams to a socket in the file system, as loggers of the machine take them.
+//! Datagrams to a Unix domain socket, such as that of syslog.
 
 use super::NetError;
 use crate::sim::port;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where datagrams go. Nothing of it waits: a receiver that takes none now is told of as such.
+/// Where datagrams go. Nothing of it waits: a receiver that takes none now is an error.
 #[derive(Debug)]
 pub struct DatagramSender {
     socket: UnixDatagram,

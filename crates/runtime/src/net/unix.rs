@@ -1,13 +1,13 @@
-//! Sockets in the file system: who may open the file may connect.
+//! Unix domain sockets: the permissions of the file decide who may connect.
 //!
 //! Invariants
-//!  - *never-too-open*: nobody can connect before the file has its mode and its group.
-//!  - *live-stays*: a file that somebody listens on is left as it is; one that nobody does, of a
-//!    process that died, makes room.
+//!  - *never-too-open*: no client can connect before the file has its mode and its group.
+//!  - *live-stays*: a file that a process listens on is left as it is; one that was left behind
+//!    by a process that died is replaced.
 //!  - *own-file*: closing removes the file that was made, not one that has taken its place.
 //!
-//! What touches the file system runs on a helper thread. A simulated node keeps such sockets beside
-//! its disk: their names are no files there.
+//! Operations on the file system run on a helper thread. A simulated node keeps such sockets
+//! beside its disk: their names are not files there.
 #![allow(unsafe_code, reason = "groups by name, and who is at the other end")]
 
 use super::{NetError, TcpStream};
@@ -39,14 +39,14 @@ pub struct UnixOptions {
     pub backlog: u32,
 }
 
-/// Why it cannot be listened.
+/// Why the socket cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnixError {
     /// So many bytes.
     TooLong(usize),
-    /// There is a file, and it is no socket.
+    /// The file is not a socket.
     NoSocket,
-    /// Somebody listens there.
+    /// Another process is listening on it.
     Live,
     /// There is no group of this name.
     NoGroup(String),
@@ -64,10 +64,13 @@ impl fmt::Display for UnixError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnixError::TooLong(bytes) => {
-                write!(f, "a path of {bytes} bytes; a socket may have {PATH_BYTES_MAX}")
+                write!(
+                    f,
+                    "path of {bytes} bytes is longer than the limit of {PATH_BYTES_MAX} for sockets"
+                )
             }
-            UnixError::NoSocket => f.write_str("there is something else, which is no socket"),
-            UnixError::Live => f.write_str("another process listens there"),
+            UnixError::NoSocket => f.write_str("the file exists and is not a socket"),
+            UnixError::Live => f.write_str("another process is listening on it"),
             UnixError::NoGroup(name) => write!(f, "there is no group {name}"),
             UnixError::Kernel(op, errno) => write!(f, "{op}: {}", Error::from_raw_os_error(*errno)),
         }
@@ -75,7 +78,7 @@ impl fmt::Display for UnixError {
 }
 impl std::error::Error for UnixError {}
 
-/// Who connected, as the kernel tells.
+/// The client of a connection, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     pub user: u32,
@@ -142,7 +145,7 @@ impl UnixListener {
         let path = self.path.clone();
         offload(move || {
             if identity_of(&path).is_ok_and(|found| found == identity) {
-                // Whoever removed it meanwhile has done what we want.
+                // If it was removed meanwhile, nothing is left to do.
                 let _ = std::fs::remove_file(&path);
             }
         })

@@ -151,7 +151,7 @@ impl SimDisk {
         Ok(bytes.len())
     }
 
-    /// A write that was under way when the node died: any of its sectors may have arrived.
+    /// A write that was in flight when the node died: any of its sectors may have arrived.
     pub(super) fn write_interrupted(
         &mut self,
         inode: Inode,
@@ -334,7 +334,7 @@ impl SimDisk {
         let reachable = self.reachable();
         for (inode, node) in self.nodes.iter_mut().enumerate() {
             match node {
-                // Nobody can open it again.
+                // It cannot be opened again.
                 _ if !reachable.contains(&inode) => *node = Node::File(FileNode::default()),
                 Node::Dir(dir) => dir.live = dir.durable.clone(),
                 Node::File(file) if file.pending.is_empty() && !file.diverged => {}

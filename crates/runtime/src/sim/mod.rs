@@ -170,7 +170,7 @@ impl World {
         at.shared = Some(shared);
     }
 
-    /// Kills a node: its tasks are gone and its disk keeps what it must and what it likes.
+    /// Kills a node: its tasks are dropped and its disk keeps what it must and what it likes.
     pub fn crash(&mut self, node: NodeId) {
         for shard in &self.nodes[node.0].shards {
             shard.dead.set(true);

@@ -5,7 +5,7 @@
 //!    reset.
 //!  - *bounded-window*: at most `WINDOW` bytes of one end are on their way or unread.
 //!
-//! Decides and keeps; never waits: who must wait is told so and asked again.
+//! Decides and keeps; never waits: callers that must wait are told to retry.
 
 use super::state::Waiter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const WINDOW: usize = 256 << 10;
 
-/// What stands for a node's sockets with paths: an address of its own that nobody else listens on.
+/// What stands for a node's sockets with paths: an address of its own that nothing else listens on.
 const PATHS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
 
 /// One end of a connection.
@@ -70,7 +70,7 @@ struct Listener {
 pub(super) enum Flow {
     /// So many bytes, or an error.
     Now(i32),
-    /// Nothing: the waiter is told when that changes.
+    /// Nothing: the waiter is woken when that changes.
     Wait,
 }
 
@@ -125,7 +125,7 @@ impl Network {
         Some((self.listeners.len() - 1, addr))
     }
 
-    /// Listens at a path; `None` when somebody does already.
+    /// Listens at a path; `None` when the path is taken.
     pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<usize> {
         if let Some(address) = self.address_of_path(node, path)
             && !self.listeners(node, address).is_empty()
@@ -155,7 +155,7 @@ impl Network {
         all.filter(|(_, listener)| takes(listener)).map(|(index, _)| index).collect()
     }
 
-    /// Makes a connection: the client's end, and whom to tell at the listener.
+    /// Makes a connection: the client's end, and the waiter to wake at the listener.
     pub(super) fn connect(
         &mut self,
         node: usize,
@@ -237,8 +237,8 @@ impl Network {
         end.last_ns
     }
 
-    /// The first packet on its way to `to` arrives: whom to tell, and whether the sender learns
-    /// that nobody is there.
+    /// The first packet on its way to `to` arrives: the waiter to wake, and whether the sender
+    /// learns that nothing listens there.
     pub(super) fn arrive(&mut self, to: EndId) -> (Vec<Waiter>, bool) {
         let end = self.end(to);
         let Some(packet) = end.arriving.pop_front() else { return (Vec::new(), false) };
@@ -293,7 +293,7 @@ impl Network {
         first
     }
 
-    /// Ends pending reads of an end; whom to tell.
+    /// Ends pending reads of an end; the waiters to wake.
     pub(super) fn end_reading(&mut self, id: EndId) -> Vec<Waiter> {
         let end = self.end(id);
         end.peer_ended = true;

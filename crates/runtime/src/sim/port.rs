@@ -86,7 +86,7 @@ impl SimPort {
         bound.ok_or(NetError { op: "bind", addr: Some(addr), errno: libc::EADDRINUSE })
     }
 
-    /// Listens at a path of the node; `None` when somebody does already.
+    /// Listens at a path of the node; `None` when the path is taken.
     pub(crate) fn bind_path(&self, path: &Path) -> Option<i32> {
         self.state.borrow_mut().bind_path(self.node(), path)
     }

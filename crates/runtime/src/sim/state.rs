@@ -38,7 +38,7 @@ pub(super) struct Waiter {
 pub(super) enum Event {
     /// The operation is carried out, or tried again. `mark`: see [`State::submit`].
     Perform { waiter: Waiter, mark: u64 },
-    /// The operation ends because nobody waits for it.
+    /// The operation ends because its future was dropped.
     Cancel(Waiter),
     /// The first packet on its way to this end arrives.
     Arrive(EndId),
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// A write that was under way when its node died.
+    /// A write that was in flight when its node died.
     pub(super) fn interrupt(&mut self, node: usize, op: &Op) {
         if let Op::Write { fd, buf, offset, skip } = op
             && let Some(inode) = self.file(node, fd.raw())
@@ -301,7 +301,7 @@ impl State {
         Some(self.add_handle(node, Handle::Conn(end)))
     }
 
-    /// `Ok(None)` when nobody can answer yet.
+    /// `Ok(None)` when there is no answer yet.
     fn connect(
         &mut self,
         waiter: Waiter,
@@ -457,7 +457,7 @@ impl State {
         }
     }
 
-    /// The process of a node is gone: its descriptors are closed, its connections reset.
+    /// The process of a node has ended: its descriptors are closed, its connections reset.
     pub(super) fn end_life(&mut self, node: usize) {
         self.nodes[node].life += 1;
         self.nodes[node].handles.clear();

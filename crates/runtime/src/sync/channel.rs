@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// The other end is gone.
+/// The other end was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -25,7 +25,7 @@ impl std::error::Error for Closed {}
 pub enum TrySend<T> {
     /// The queue is full.
     Full(T),
-    /// The receiver is gone.
+    /// The receiver was dropped.
     Closed(T),
 }
 
@@ -74,7 +74,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends, waiting for room in turn. The value is lost when the receiver is gone.
+    /// Sends, waiting for room in turn. The value is lost when the receiver was dropped.
     pub async fn send(&self, value: T) -> Result<(), Closed> {
         let value = match self.try_send(value) {
             Ok(()) => return Ok(()),
@@ -86,7 +86,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether the receiver is gone.
+    /// Whether the receiver was dropped.
     pub fn is_closed(&self) -> bool {
         !self.state.borrow().receiver
     }
@@ -184,7 +184,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value; `None` when all senders are gone and the queue is empty.
+    /// The next value; `None` when all senders were dropped and the queue is empty.
     pub async fn recv(&mut self) -> Option<T> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -261,7 +261,7 @@ pub struct OneshotSender<T> {
 }
 
 impl<T> OneshotSender<T> {
-    /// Sends; the value comes back when the receiver is gone.
+    /// Sends; the value comes back when the receiver was dropped.
     pub fn send(self, value: T) -> Result<(), T> {
         let mut single = self.single.borrow_mut();
         if !single.receiver {
@@ -271,7 +271,7 @@ impl<T> OneshotSender<T> {
         Ok(())
     }
 
-    /// Whether the receiver is gone.
+    /// Whether the receiver was dropped.
     pub fn is_closed(&self) -> bool {
         !self.single.borrow().receiver
     }

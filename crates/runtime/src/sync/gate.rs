@@ -49,12 +49,12 @@ impl Gate {
         self.state.inside.get()
     }
 
-    /// Whether nobody may enter any more.
+    /// Whether it is closed.
     pub fn is_closed(&self) -> bool {
         self.state.closed.get()
     }
 
-    /// Lets nobody in from now on and waits until all are out.
+    /// Closes the gate and waits until all have left.
     pub async fn close(&self) {
         self.state.closed.set(true);
         std::future::poll_fn(|cx| {

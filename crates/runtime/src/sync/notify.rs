@@ -1,4 +1,4 @@
-//! Telling waiters that something changed.
+//! Notifications: waking tasks that wait for a change.
 
 use super::waiters::{Left, WaiterId, Waiters};
 use std::cell::{Cell, RefCell};
@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A condition to wait for: whoever is told checks for himself.
+/// A condition to wait for: woken tasks check it themselves.
 #[derive(Debug, Default)]
 pub struct Notify {
     waiters: RefCell<Waiters>,
@@ -14,7 +14,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Nobody told, nobody waiting.
+    /// No notification, no waiter.
     pub fn new() -> Notify {
         Notify::default()
     }
@@ -39,7 +39,7 @@ impl Notify {
         }
     }
 
-    /// Waits to be told. Takes its place in the queue when first polled.
+    /// Waits for a notification. Takes its place in the queue when first polled.
     pub fn notified(&self) -> Notified<'_> {
         Notified { notify: self, waiter: None, done: false }
     }
@@ -86,7 +86,7 @@ impl Drop for Notified<'_> {
     }
 }
 
-/// Lets `parties` tasks of one shard meet, again and again.
+/// A reusable barrier of `parties` tasks of one shard.
 #[derive(Debug)]
 pub struct Barrier {
     parties: usize,
@@ -125,7 +125,7 @@ impl Barrier {
     }
 }
 
-/// Whoever goes before the others came has not arrived.
+/// A task that is dropped before the others came has not arrived.
 struct Arrived<'a> {
     barrier: &'a Barrier,
     phase: u64,

@@ -50,7 +50,7 @@ impl Semaphore {
         Semaphore { state: Rc::new(RefCell::new(state)) }
     }
 
-    /// Units that nobody holds.
+    /// Free units.
     pub fn available(&self) -> usize {
         self.state.borrow().available
     }
@@ -60,7 +60,7 @@ impl Semaphore {
         self.state.borrow().waiters.waiting()
     }
 
-    /// Takes `units` without waiting, if they are there and nobody waits.
+    /// Takes `units` without waiting, if they are free and no task waits.
     pub fn try_acquire(&self, units: usize) -> Option<Permit> {
         let mut state = self.state.borrow_mut();
         if state.closed || state.available < units || 0 < state.waiters.waiting() {
@@ -88,7 +88,7 @@ impl Semaphore {
         taken
     }
 
-    /// Refuses all who wait and all who come.
+    /// Fails all waiters, and later ones.
     pub fn close(&self) {
         let mut wakers = Vec::new();
         {
@@ -159,7 +159,7 @@ impl Future for Acquire<'_> {
         if !state.waiters.poll(waiter, cx) {
             return Poll::Pending;
         }
-        // Whoever was granted by `close` has no units.
+        // Waiters that were woken by `close` have no units.
         let closed = state.closed;
         drop(state);
         self.waiter = None;

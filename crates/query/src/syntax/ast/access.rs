@@ -3,7 +3,7 @@
 use super::{Literal, Name, Property, QualifiedName, Type};
 use auth::Permission;
 
-/// A statement about who may do what, and at which priority.
+/// A statement about roles, permissions or service levels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessStatement {
     /// `CREATE ROLE ..` or `CREATE USER ..`
@@ -36,12 +36,12 @@ pub enum AccessStatement {
     AttachServiceLevel {
         /// The service level.
         level: Name,
-        /// Who gets it.
+        /// The grantee.
         role: Name,
     },
     /// `DETACH SERVICE LEVEL FROM ..`
     DetachServiceLevel {
-        /// Who loses it.
+        /// The role that it is revoked from.
         role: Name,
     },
     /// `LIST .. SERVICE LEVEL ..`
@@ -114,7 +114,7 @@ pub struct RoleOptions {
 pub struct RoleGrant {
     /// What is granted.
     pub role: Name,
-    /// To whom.
+    /// The role.
     pub member: Name,
 }
 
@@ -134,7 +134,7 @@ pub struct Grant {
     pub permissions: Permissions,
     /// On what.
     pub resource: Resource,
-    /// To whom, or from whom.
+    /// The role.
     pub role: Name,
 }
 

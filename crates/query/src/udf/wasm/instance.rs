@@ -6,7 +6,7 @@
 //!  - *fuelled*: whatever runs in it is paid for by the fuel of the call, and stops for others
 //!    after a portion of it.
 //!
-//! An instance in which something went wrong is of no more use: whoever sees the error drops it.
+//! An instance in which a call failed cannot be used again: the caller drops it.
 
 use super::abi::{self, Argument, Form};
 use super::{Code, Limits, failed};
@@ -29,7 +29,7 @@ pub(super) struct Bounds {
     /// Of all its memories, exported or not.
     memory_bytes: usize,
     table_elements: usize,
-    /// Of the call under way.
+    /// Of the current call.
     refused: u32,
 }
 
@@ -78,7 +78,7 @@ impl ResourceLimiter for Bounds {
 
 /// How arguments get into memory.
 enum Abi {
-    /// Into pages of our own, which calls use again and again.
+    /// Into pages of our own, which calls reuse.
     Pages { start: u64, end: u64 },
     /// Into what the module allocates.
     Malloc { malloc: TypedFunc<i32, i32>, free: TypedFunc<i32, ()> },
@@ -123,7 +123,7 @@ impl Instance {
                     malloc: export(&mut store, &instance, "_scylla_malloc")?,
                     free: export(&mut store, &instance, "_scylla_free")?,
                 },
-                other => return Err(format!("version {other} of _scylla_abi is not known")),
+                other => return Err(format!("version {other} of _scylla_abi is not supported")),
             });
         }
         Ok(Instance { store, entry, memory, abi, limits })
@@ -152,7 +152,9 @@ impl Instance {
             let value = abi::plain(&function.returns, result);
             return value.map(Some).ok_or_else(|| "the result has another type".to_owned());
         }
-        let Val::I64(word) = result else { return Err("the result is no word".to_owned()) };
+        let Val::I64(word) = result else {
+            return Err("the result is not a 64-bit value".to_owned());
+        };
         let memory = self.memory.map_or(&[][..], |memory| memory.data(&self.store));
         let Some(bytes) = abi::named(*word, memory)? else { return Ok(None) };
         let value = abi::checked(&function.returns, bytes)?;
@@ -192,7 +194,7 @@ impl Instance {
                 _ => {
                     let start = at;
                     at += u64::from(length).next_multiple_of(ALIGNMENT);
-                    u32::try_from(start).map_err(|_| "the memory is used up".to_owned())?
+                    u32::try_from(start).map_err(|_| "the memory limit is reached".to_owned())?
                 }
             };
             let memory = self.memory.ok_or_else(|| "memory is not exported".to_owned())?;

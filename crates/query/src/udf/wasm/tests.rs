@@ -150,7 +150,10 @@ fn bodies_that_are_refused() {
     let checks = [
         ("nothing of the kind", "Compilation failed: "),
         ("", "Compilation failed: "),
-        ("AGFzbQEAAAA!", "Compilation failed: neither text of a module nor base64"),
+        (
+            "AGFzbQEAAAA!",
+            "Compilation failed: the body is neither WebAssembly text nor a base64 module",
+        ),
         ("AGFzbQEAAA==", "Compilation failed: "),
         ("(module)", "Function f was not found in the module"),
         ("(module (memory (export \"f\") 1))", "Exported f is not a function"),
@@ -248,7 +251,7 @@ const FAILING_ABIS: &[(&str, &str)] = &[
     (
         "(memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 0)) \
          (data (i32.const 0) \"\\03\")",
-        "version 3 of _scylla_abi is not known",
+        "version 3 of _scylla_abi is not supported",
     ),
     (
         "(memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 0)) \
@@ -395,7 +398,7 @@ fn instances_are_used_again() {
         // A page of its own, and one for arguments.
         assert_eq!((hits, misses, instances), (99, 1, 1));
         assert_eq!(bytes as usize, (128 << 10) + INSTANCE_BYTES);
-        // Nobody calls it any more.
+        // It is no longer called.
         assert_eq!(call(&fleeting, &same, &[Some(b"x")]).await, Ok(Some(vec![b'x'])));
         let gone = async {
             while fleeting.stats().instances != 0 {

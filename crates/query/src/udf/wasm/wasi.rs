@@ -1,7 +1,7 @@
 //! What modules built for WASI find of a system: nothing to open, no arguments, no environment.
 //!
 //! Compilers for WASI make modules that name functions of `wasi_snapshot_preview1` and call few of
-//! them, if any. What is written anywhere is swallowed; time and random numbers are given; whoever
+//! them, if any. Output is discarded; time and random numbers are given; a module that
 //! exits has failed; all other calls trap. Source of the signatures: the WASI preview 1
 //! specification.
 

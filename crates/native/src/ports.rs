@@ -25,7 +25,7 @@ impl Ports {
         }
     }
 
-    /// What `change` makes of each, in the order of [`Ports::doors`].
+    /// What `change` makes of each, in the order of [`Ports::kinds`].
     pub(crate) fn try_map<E>(
         self,
         mut change: impl FnMut(SocketAddr) -> Result<SocketAddr, E>,
@@ -39,15 +39,15 @@ impl Ports {
         })
     }
 
-    fn doors(self, proxied: bool) -> impl Iterator<Item = (SocketAddr, Door)> {
-        let door = |encrypted, choice| Door { encrypted, choice, proxied };
+    fn kinds(self, proxied: bool) -> impl Iterator<Item = (SocketAddr, PortKind)> {
+        let kind = |encrypted, choice| PortKind { encrypted, choice, proxied };
         let all = [
-            (self.plain, door(false, Choice::InTurn)),
-            (self.shard_aware, door(false, Choice::SourcePort)),
-            (self.encrypted, door(true, Choice::InTurn)),
-            (self.encrypted_shard_aware, door(true, Choice::SourcePort)),
+            (self.plain, kind(false, Choice::InTurn)),
+            (self.shard_aware, kind(false, Choice::SourcePort)),
+            (self.encrypted, kind(true, Choice::InTurn)),
+            (self.encrypted_shard_aware, kind(true, Choice::SourcePort)),
         ];
-        all.into_iter().filter_map(|(address, door)| Some((address?, door)))
+        all.into_iter().filter_map(|(address, kind)| Some((address?, kind)))
     }
 }
 
@@ -56,23 +56,23 @@ impl Ports {
 pub struct Bound {
     /// For clients.
     pub direct: Ports,
-    /// For proxies, which say first where a client is.
+    /// For proxies, which send a PROXY protocol header first.
     pub proxied: Ports,
 }
 
 impl Bound {
     /// The addresses, with how a connection to them is served.
-    pub fn doors(self) -> impl Iterator<Item = (SocketAddr, Door)> {
-        self.direct.doors(false).chain(self.proxied.doors(true))
+    pub fn kinds(self) -> impl Iterator<Item = (SocketAddr, PortKind)> {
+        self.direct.kinds(false).chain(self.proxied.kinds(true))
     }
 }
 
 /// How the connections of a port are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Door {
+pub struct PortKind {
     pub encrypted: bool,
     pub choice: Choice,
-    /// Whether a proxy says first where the client is.
+    /// Whether a PROXY protocol header comes first.
     pub proxied: bool,
 }
 
@@ -96,7 +96,7 @@ mod tests {
         let direct = Ports { plain: at(1), encrypted_shard_aware: at(4), ..Ports::default() };
         let proxied = Ports { shard_aware: at(6), encrypted: at(7), ..Ports::default() };
         let found: Vec<(u16, bool, Choice, bool)> = Bound { direct, proxied }
-            .doors()
+            .kinds()
             .map(|(address, it)| (address.port(), it.encrypted, it.choice, it.proxied))
             .collect();
         let expected = [
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_completed_and_changed_in_the_order_of_doors() {
+    fn ports_are_completed_and_changed_in_their_order() {
         let known = Ports { plain: at(1), ..Ports::default() };
         let wanted = Ports { plain: at(9), shard_aware: at(2), encrypted: at(3), ..known };
         let all = known.or(wanted);

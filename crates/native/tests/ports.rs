@@ -33,8 +33,8 @@ async fn serve(ports: fn(Ports) -> (Ports, Ports)) -> (Rc<Server>, SocketAddr) {
         limits: Limits::of_shard(64 << 20),
     });
     let bound = server.listen().await.expect("a port");
-    let (address, door) = bound.doors().next().expect("a door");
-    assert_eq!(door.proxied, bound.proxied.plain.is_some());
+    let (address, kind) = bound.kinds().next().expect("a port");
+    assert_eq!(kind.proxied, bound.proxied.plain.is_some());
     (server, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port()))
 }
 
@@ -79,7 +79,7 @@ fn a_client_is_where_its_proxy_says() {
 }
 
 #[test]
-fn who_is_not_introduced_is_ended() {
+fn connections_without_a_header_are_closed() {
     run(|_| async {
         let (server, port) = serve(|ports| (Ports::default(), ports)).await;
         // A client that knows nothing of proxies.
@@ -93,8 +93,8 @@ fn who_is_not_introduced_is_ended() {
         assert!(!matches!(read, Ok(1..)), "{read:?}");
         let taken = Instant::now() - since;
         assert!((28..=32).contains(&taken.as_secs()), "{taken:?}");
-        assert_eq!(server.admission_counters().strangers_ended, 1);
-        // One that is introduced late has the rest of the time.
+        assert_eq!(server.admission_counters().unauthenticated_ended, 1);
+        // One whose header is late has the rest of the time.
         let late = TcpStream::connect(port).await.expect("a connection");
         runtime::time::sleep(Duration::from_secs(20)).await;
         late.write_all(HEADER.to_vec()).await.0.expect("a header");
@@ -108,7 +108,7 @@ fn who_is_not_introduced_is_ended() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_introductions() {
+fn a_stop_does_not_wait_for_headers() {
     run(|_| async {
         let (server, port) = serve(|ports| (Ports::default(), ports)).await;
         let silent = TcpStream::connect(port).await.expect("a connection");

@@ -1,9 +1,10 @@
-//! Statements that are about to be executed, one after the other: the partitions that they name are
-//! fetched from memory before the first of them is executed, all at once.
+//! Prefetching for statements that are about to be executed: the partitions that they name are
+//! brought from memory into the processor's caches before the first of them is executed, all at
+//! once.
 //!
 //! Invariants
 //!  - *hint-only*: nothing is executed, checked, refused or counted here; a statement that is not
-//!    known, or a key that is bound wrongly, is passed over or fetched in vain.
+//!    known, or a key that is bound wrongly, is skipped or fetched needlessly.
 
 use crate::processor::Processor;
 use crate::response::BindMetadata;
@@ -17,7 +18,7 @@ const VALUE_BYTES_MAX: usize = 256;
 
 /// What is known of statements that are about to be executed.
 #[derive(Debug, Default)]
-pub struct Ahead {
+pub struct Prefetch {
     /// The statement of the tokens.
     named: Option<Named>,
     tokens: Vec<Token>,
@@ -55,7 +56,7 @@ pub(crate) fn token_of<'v>(
     }
 }
 
-impl Ahead {
+impl Prefetch {
     /// As many statements are worth looking at.
     pub const COUNT_MAX: usize = replication::AHEAD_MAX;
 }
@@ -63,28 +64,28 @@ impl Ahead {
 impl Processor {
     /// The statement that was prepared with this id is going to be executed; `value` gives what is
     /// bound at a position, where it is bytes.
-    pub fn foresee<'v>(
+    pub fn prefetch<'v>(
         &self,
-        ahead: &mut Ahead,
+        prefetch: &mut Prefetch,
         id: &[u8],
         value: impl Fn(u16) -> Option<&'v [u8]>,
     ) {
-        if ahead.named.as_ref().is_none_or(|named| named.id != *id) {
-            self.fetch_ahead(ahead);
-            ahead.named = self.named(id);
+        if prefetch.named.as_ref().is_none_or(|named| named.id != *id) {
+            self.fetch_now(prefetch);
+            prefetch.named = self.named(id);
         }
-        let Some(named) = &ahead.named else { return };
-        ahead.tokens.extend(token_of(&named.bind.partition_key, value, &mut ahead.key));
+        let Some(named) = &prefetch.named else { return };
+        prefetch.tokens.extend(token_of(&named.bind.partition_key, value, &mut prefetch.key));
     }
 
     /// All that comes next is known: has the processor fetch it; whether it was worth it. One
     /// partition alone is not: its own statement has that done.
-    pub fn fetch_ahead(&self, ahead: &mut Ahead) -> bool {
-        let named = ahead.named.take().filter(|_| 1 < ahead.tokens.len());
+    pub fn fetch_now(&self, prefetch: &mut Prefetch) -> bool {
+        let named = prefetch.named.take().filter(|_| 1 < prefetch.tokens.len());
         if let Some(named) = &named {
-            self.coordinator().prefetch_all(named.table, &ahead.tokens);
+            self.coordinator().prefetch_all(named.table, &prefetch.tokens);
         }
-        ahead.tokens.clear();
+        prefetch.tokens.clear();
         named.is_some()
     }
 
