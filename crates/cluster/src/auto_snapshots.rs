@@ -1,10 +1,11 @@
 //! Automatic snapshots of tables that are dropped or truncated: the options `auto_snapshot` and
-//! `auto_snapshot_ttl`. Without these options none are taken.
+//! `auto_snapshot_ttl`. Without these options none are taken, nor while the disk is full: a
+//! snapshot would keep the room that DROP and TRUNCATE are to free.
 
 use crate::settings::{Live, Settings, anything};
 use runtime::time::wall_micros;
 use std::time::Duration;
-use storage::{Memtables, SnapshotOrder, SnapshotTag};
+use storage::{Memtables, SnapshotOrder, SnapshotTag, Storage};
 
 /// The two options, as they are now.
 pub(crate) struct AutoSnapshots {
@@ -30,6 +31,14 @@ impl AutoSnapshots {
     /// so that two at one time differ, the table.
     pub(crate) fn order(&self, what: &str, table: Option<&str>) -> Option<SnapshotOrder> {
         if !self.wanted.get() {
+            return None;
+        }
+        let storage = runtime::local::try_get::<Storage>();
+        if storage.is_some_and(|storage| storage.disk_state().refuses_writes) {
+            tracing::warn!(
+                target: "snapshot",
+                "no {what} snapshot is taken: the disk is full, and a snapshot frees nothing"
+            );
             return None;
         }
         let millis = wall_micros().div_euclid(1000);

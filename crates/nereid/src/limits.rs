@@ -6,7 +6,7 @@ use cluster::settings::{Rule, Settings};
 use query::{Processor, Timeouts};
 use reader::semaphore::Limits as ReadLimits;
 use std::rc::Rc;
-use storage::{Pace, Storage, WriterDefaults};
+use storage::{CRITICAL_LEVEL as CRITICAL_DISK_LEVEL, Pace, Storage, WriterDefaults};
 
 const SERIALIZE: &str = "reader_concurrency_semaphore_serialize_limit_multiplier";
 const KILL: &str = "reader_concurrency_semaphore_kill_limit_multiplier";
@@ -20,9 +20,10 @@ const COMPACTION_MAX: &str = "compaction_max_shares";
 const THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
 const STREAMS: &str = "stream_io_throughput_mb_per_sec";
 const FLUSH: &str = "memtable_flush_static_shares";
+const DISK: &str = "critical_disk_utilization_level";
 
 /// All that are watched.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     SERIALIZE,
     KILL,
     CPU,
@@ -34,6 +35,7 @@ const NAMES: [&str; 11] = [
     COMPACTION_MAX,
     THROUGHPUT,
     FLUSH,
+    DISK,
 ];
 
 /// Reads of the system's own tables at a time, once the node has booted.
@@ -57,6 +59,8 @@ struct Limits {
     /// Of all shards together.
     compaction_mib_per_second: Live<i64>,
     flush_shares: Live<i64>,
+    /// The part of the disk that may be used before writes of clients are refused.
+    disk_level: Live<f64>,
 }
 
 fn positive(number: &i64) -> Result<(), String> {
@@ -146,6 +150,7 @@ impl Limits {
             compaction_shares_max: settings.register(COMPACTION_MAX, 0, shares),
             compaction_mib_per_second: settings.register(THROUGHPUT, 0, mebibytes),
             flush_shares: settings.register(FLUSH, 0, shares),
+            disk_level: settings.register(DISK, CRITICAL_DISK_LEVEL, fraction),
         }
     }
 
@@ -178,6 +183,7 @@ impl Limits {
             bytes_per_second: of_shard(self.compaction_mib_per_second.get()),
         });
         storage.set_flush_shares(small(&self.flush_shares));
+        storage.set_critical_disk_level(self.disk_level.get());
     }
 }
 
@@ -220,6 +226,8 @@ mod tests {
         check(THROUGHPUT, "-16", false);
         check(FLUSH, "300", true);
         check(FLUSH, "-1", false);
+        check(DISK, "0.9", true);
+        check(DISK, "1.5", false);
     }
 
     #[test]
@@ -235,6 +243,7 @@ mod tests {
         assert_eq!(limits.index_scale_kib.get(), 10_240);
         assert_eq!((limits.compaction_shares.get(), limits.flush_shares.get()), (0, 0));
         assert_eq!(limits.compaction_shares_max.get(), 0);
+        assert_eq!(limits.disk_level.get(), CRITICAL_DISK_LEVEL);
         assert_eq!(limits.compaction_mib_per_second.get(), 0);
     }
 }

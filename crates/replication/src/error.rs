@@ -139,6 +139,7 @@ pub(crate) fn write_failed(
         Cause::UnknownTable(_)
         | Cause::OverLimit(_)
         | Cause::FullDisk(_)
+        | Cause::NoRoom { .. }
         | Cause::Log(_)
         | Cause::Stopped => {
             let (received, failures, reason) = (0, 1, error.to_string());

@@ -40,6 +40,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Nothing comes in.
+    const NONE: Limits = Limits { real_max: 0, unspooled_max: 0, unspooled_soft: 0 };
+
     /// Of a pool that may take so much in all: half of it unspooled, of this 60 % untouched.
     pub(crate) fn of(real_max: usize) -> Limits {
         let unspooled_max = real_max / 2;
@@ -109,7 +112,11 @@ pub struct DirtyStats {
 
 /// The memtables of one pool of tables on one shard.
 pub(crate) struct Dirty {
-    pub(crate) limits: Limits,
+    base: Limits,
+    /// As long as the disk has room these are `base`.
+    limits: Cell<Limits>,
+    /// What writes of clients are let in by at once: `limits`, or nothing.
+    entry: Cell<Limits>,
     level: Cell<Level>,
     /// Tells [`crate::shard::Shard::watch_pressure`].
     pressure: Rc<Notify>,
@@ -131,7 +138,9 @@ pub(crate) struct Dirty {
 impl Dirty {
     pub(crate) fn new(limits: Limits, pressure: Rc<Notify>) -> Dirty {
         Dirty {
-            limits,
+            base: limits,
+            limits: Cell::new(limits),
+            entry: Cell::new(limits),
             level: Cell::default(),
             pressure,
             turn: Semaphore::new(1, usize::MAX),
@@ -149,14 +158,36 @@ impl Dirty {
         self.level.get()
     }
 
+    /// The limits that it was made with.
+    pub(crate) fn base(&self) -> Limits {
+        self.base
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.get()
+    }
+
+    /// Sets lower limits, where the disk has little room; `closed`: no write is let in without
+    /// being looked at (`space`).
+    pub(crate) fn restrict(&self, limits: Limits, closed: bool) {
+        let before = self.limits.replace(limits);
+        self.entry.set(if closed { Limits::NONE } else { limits });
+        if before.unspooled_max < limits.unspooled_max {
+            self.drained.notify_one();
+        } else if self.level.get().wants_flush(&limits) {
+            self.pressure.notify_one();
+        }
+    }
+
     /// Active memtables have grown, or shrunk.
     pub(crate) fn grow(&self, bytes: isize) {
         let before = self.level.get();
         let real = before.real.saturating_add_signed(bytes);
         let after = Level { real, ..before };
         self.level.set(after);
-        let crossed = !before.wants_flush(&self.limits) && after.wants_flush(&self.limits);
-        let step = self.limits.real_max / STEPS + 1;
+        let limits = self.limits.get();
+        let crossed = !before.wants_flush(&limits) && after.wants_flush(&limits);
+        let step = limits.real_max / STEPS + 1;
         if crossed || before.real / step != real / step {
             self.pressure.notify_one();
         }
@@ -213,12 +244,17 @@ impl Dirty {
 
     /// Whether a write may come in now, passing nobody.
     pub(crate) fn is_open(&self) -> bool {
-        self.turn.available() == 1 && self.level.get().allows(&self.limits)
+        self.turn.available() == 1 && self.level.get().allows(&self.entry.get())
     }
 
     /// Whether memory allows a write, whoever waits.
     pub(crate) fn has_room(&self) -> bool {
-        self.level.get().allows(&self.limits)
+        self.level.get().allows(&self.limits.get())
+    }
+
+    /// Whether memory is left where nothing can be flushed.
+    pub(crate) fn has_last_room(&self) -> bool {
+        self.level.get().real < self.base.real_max
     }
 
     /// Waits until bytes came free; who asks holds the turn, or waits alone.
@@ -250,7 +286,7 @@ impl Dirty {
     pub(crate) fn stats(&self) -> DirtyStats {
         let level = self.level.get();
         DirtyStats {
-            limit_bytes: self.limits.real_max as u64,
+            limit_bytes: self.limits().real_max as u64,
             real_bytes: level.real as u64,
             unspooled_bytes: level.unspooled() as u64,
             ..self.stats.get()

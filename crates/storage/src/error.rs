@@ -66,6 +66,16 @@ pub enum WriteError {
     Overloaded(&'static str),
     /// The disk is full: the file that found no space. Reads go on; writes are tried again.
     FullDisk(PathBuf),
+    /// The disk has too little room for writes of clients (`space`), in bytes. Reads, deletions,
+    /// DROP and TRUNCATE go on.
+    NoRoom {
+        /// Of the disk.
+        free: u64,
+        /// Of the disk.
+        total: u64,
+        /// What writes of clients leave free.
+        reserve: u64,
+    },
     /// The log could not be written; the write may or may not survive a restart.
     Log(IoError),
     /// The storage is stopping.
@@ -126,6 +136,15 @@ impl fmt::Display for WriteError {
             WriteError::OverLimit(what) => write!(f, "Write rejected: {what}"),
             WriteError::Overloaded(what) => write!(f, "overloaded: waited too long for {what}"),
             WriteError::FullDisk(path) => write!(f, "no space left on disk for {}", path.display()),
+            WriteError::NoRoom { free, total, reserve } => {
+                let [free, total, reserve] = [free, total, reserve].map(|bytes| bytes >> 20);
+                write!(
+                    f,
+                    "the disk is full: {free} MiB of {total} MiB are free, and {reserve} MiB are a \
+                     reserve for flushes, deletions, TRUNCATE and DROP; writes are accepted again \
+                     when there is room"
+                )
+            }
             WriteError::Log(error) => write!(f, "commitlog: {error}"),
             WriteError::Stopped => f.write_str("storage is stopping"),
         }

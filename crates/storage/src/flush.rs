@@ -101,7 +101,7 @@ impl Shard {
             for dirty in &self.dirty {
                 let idle = dirty.queue.borrow().is_empty() && dirty.writing.available() == 1;
                 if idle
-                    && dirty.level().wants_flush(&dirty.limits)
+                    && dirty.level().wants_flush(&dirty.limits())
                     && let Some((table, tablet)) = self.largest(dirty)
                 {
                     self.seal(&table, &tablet);
@@ -116,7 +116,7 @@ impl Shard {
     pub(crate) async fn control_flush(&self) {
         let (mut set, mut told) = (0, Told { blocked: 0, at: Instant::ZERO });
         loop {
-            let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.limits));
+            let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.base()));
             let log = self.data_log.thousandths();
             let pressure = memory.fold(log, u64::max);
             self.pressed.set(pressure);
@@ -204,7 +204,7 @@ impl Shard {
         self.await_flushes(&tables).await
     }
 
-    async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
+    pub(crate) async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
         let _awaited = Awaited::one(self);
         let tablets = tables.iter().flat_map(|table| &table.tablets);
         let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
@@ -287,9 +287,13 @@ impl Shard {
         let written = write(self, table, tablet, memtable).await;
         self.pressure.notify_one();
         let flushed = match written? {
-            Written::Obsolete => return Ok(()),
+            Written::Obsolete => {
+                *self.full_disk.borrow_mut() = None;
+                return Ok(());
+            }
             Written::Nothing => None,
             Written::Durable(sstables) => {
+                self.note_flushed(sstables.iter().map(|one| one.disk_bytes()).sum());
                 backup::link_flushed(self, table, &sstables).await;
                 Some((sstables, mirror::merge(table, tablet, memtable).await?))
             }

@@ -5,9 +5,9 @@
 //! speaks to the other shards of its node during replay alone.
 //!
 //! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`, `open`,
-//! `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`, `backup`,
-//! `upload`, `import`, `compaction`, `locks`, `hot`.
+//! `dirty`, `space`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`,
+//! `open`, `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`,
+//! `backup`, `upload`, `import`, `compaction`, `locks`, `hot`.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -45,6 +45,7 @@ mod shard;
 mod shard_reads;
 mod share;
 mod snapshot;
+mod space;
 mod storage;
 mod table;
 #[cfg(test)]
@@ -81,6 +82,7 @@ pub use reader::STOPPED;
 pub use snapshot::{
     Keyspaces, Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
+pub use space::{CRITICAL_LEVEL, DiskState};
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};

@@ -5,23 +5,34 @@
 //! every memtable with something of them has become an SSTable, on every shard; then they are
 //! removed. A crash before that replays them again, which changes nothing: timestamps decide.
 //!
+//! Where the disk has little room it goes in rounds: when memtables are full all that was replayed
+//! is flushed, and the segments that were read are removed, so that their room is there for the
+//! next round. Where nothing can be flushed it goes on as long as there is memory, whatever limits
+//! writes have, and then says what it waits for.
+//!
 //! Invariants
 //!  - *removed-after-durable*: an old segment is removed only when no shard holds a memtable that
-//!    was replayed into.
+//!    was replayed into, or none that something of this segment or of one before was replayed into;
+//!    and not before an item of which it has a piece is put together.
+//!  - *replay-goes-on*: a replay waits for nothing but memory, memory for nothing but a flush, and
+//!    a flush for nothing but room on the disk: it ends when there is room, without a restart.
 
 use crate::commitlog::files;
 use crate::commitlog::{Parser, ReplayPosition, SegmentId, SegmentState, Unfinished};
 use crate::config::Log;
 use crate::error::StartError;
 use crate::shard::Shard;
+use crate::space;
 use crate::storage::{ReplayStats, Storage};
 use model::{DecoratedKey, Token};
 use mutation::FrozenView;
 use runtime::io::{AlignedBuf, DmaBuf, File, IoClass, IoError, OpenOptions, fs};
 use runtime::task::{join, join_all};
+use runtime::time::timeout;
 use runtime::{local, on_all_shards, on_shard, shard_count, shard_id};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 use stdx::{Bytes, Cursor, Damaged, HashSet, Put};
 
 /// Entries for one shard, some in each part: each a 32-bit length and a frozen mutation.
@@ -29,6 +40,9 @@ type Batch = Vec<Vec<u8>>;
 
 /// A part of a batch that has so much gets no more: parts do not grow by being copied.
 const PART_BYTES: usize = 256 << 10;
+
+/// How often the log is told that a replay waits.
+const TELL_PERIOD: Duration = Duration::from_secs(10);
 
 /// Applies the segments of a log that this run did not write.
 pub(crate) async fn replay(
@@ -46,10 +60,13 @@ pub(crate) async fn replay(
     old.retain(|id| !own.contains(id));
     let base_max = old.iter().map(|id| id.base()).max().unwrap_or(0);
     on_all_shards(move || async move {
-        local::get::<Storage>().shard().replay_state(log).old_base_max.set(base_max);
+        let shard = local::get::<Storage>().shard().clone();
+        shard.replay_state(log).old_base_max.set(base_max);
+        shard.space.replaying.set(true);
     })
     .await;
-    let mut stats = ReplayStats::default();
+    space::look(shard).await;
+    let (mut stats, mut removed) = (ReplayStats::default(), 0);
     let (mut damaged, mut unfinished) = (HashSet::default(), Unfinished::default());
     let mut next = read(&dir, old.first(), AlignedBuf::new()).await?;
     for (index, id) in old.iter().enumerate() {
@@ -60,13 +77,55 @@ pub(crate) async fn replay(
         }
         let ahead = read(&dir, old.get(index + 1), next.into_buffer());
         let (applied, ahead) = join(hand_out(log, batches), ahead).await;
-        for (applied, invalid) in applied {
+        let wants_flush = applied.iter().any(|one| one.wants_flush);
+        for Applied { applied, invalid, .. } in applied {
             stats.applied += applied;
             stats.invalid += invalid;
         }
         next = ahead?;
+        if shard.space.is_low() {
+            let needed =
+                unfinished.first_segment().and_then(|id| old.iter().position(|it| *it == id));
+            let until = needed.unwrap_or(usize::MAX).min(index + 1);
+            if wants_flush && removed < until && flush_replayed().await {
+                remove(&dir, &old[removed..until], &damaged).await;
+                removed = until;
+            }
+            space::look(shard).await;
+        }
     }
-    Ok((stats, OldSegments { log, dir, ids: old, damaged }))
+    Ok((stats, OldSegments { log, dir, ids: old.split_off(removed), damaged }))
+}
+
+/// Makes durable all that was replayed so far, on every shard; false: it cannot be done yet.
+async fn flush_replayed() -> bool {
+    let flushed = on_all_shards(|| async {
+        let shard = local::get::<Storage>().shard().clone();
+        shard.seal_replayed();
+        let tables: Vec<_> = shard.tables.borrow().values().cloned().collect();
+        shard.await_flushes(&tables).await.is_ok()
+    });
+    !flushed.await.contains(&false)
+}
+
+/// Removes segments of which all is durable; whether that is durable.
+async fn remove(dir: &Path, ids: &[SegmentId], damaged: &HashSet<SegmentId>) -> bool {
+    let mut gone = true;
+    for id in ids {
+        let removed = match damaged.contains(id) {
+            true => files::set_aside(dir, *id).await,
+            false => files::remove(dir, *id).await,
+        };
+        if let Err(error) = removed {
+            tracing::warn!("commitlog: {error}");
+            gone = false;
+        }
+    }
+    if let Err(error) = fs::sync_dir(dir).await {
+        tracing::warn!("commitlog: {error}");
+        gone = false;
+    }
+    gone
 }
 
 /// What a replay leaves to be removed.
@@ -96,6 +155,15 @@ async fn read(dir: &Path, id: Option<&SegmentId>, buf: AlignedBuf) -> Result<Dma
         return Ok(DmaBuf::default());
     }
     file.read_into(IoClass::Commitlog, 0, len as usize, buf).await
+}
+
+/// What a shard made of its part of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Applied {
+    applied: u64,
+    invalid: u64,
+    /// Whether its memtables should be flushed.
+    wants_flush: bool,
 }
 
 /// Divides a segment's entries among the shards.
@@ -179,8 +247,8 @@ fn owner(shard: &Shard, log: Log, position: ReplayPosition, payload: &[u8]) -> O
     }
 }
 
-/// Has each shard apply its batch; entries applied and invalid, per shard.
-async fn hand_out(log: Log, batches: Vec<Batch>) -> Vec<(u64, u64)> {
+/// Has each shard apply its batch.
+async fn hand_out(log: Log, batches: Vec<Batch>) -> Vec<Applied> {
     let busy = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
     join_all(busy.map(|(owner, batch)| {
         on_shard(owner as u16, move || async move {
@@ -200,32 +268,47 @@ impl Shard {
     }
 
     /// Applies replayed entries, waiting for memory where it is short.
-    async fn apply_batch(&self, log: Log, batch: Batch) -> (u64, u64) {
-        let (mut applied, mut invalid) = (0, 0);
+    async fn apply_batch(&self, log: Log, batch: Batch) -> Applied {
+        let mut all = Applied::default();
         for part in batch {
-            let (some, bad) = self.apply_part(log, &part).await;
-            (applied, invalid) = (applied + some, invalid + bad);
+            self.apply_part(log, &part, &mut all).await;
         }
-        (applied, invalid)
+        all.wants_flush = self.dirty.iter().any(|dirty| dirty.level().wants_flush(&dirty.limits()));
+        all
     }
 
-    async fn apply_part(&self, log: Log, part: &[u8]) -> (u64, u64) {
+    async fn apply_part(&self, log: Log, part: &[u8], all: &mut Applied) {
         let mut cursor = Cursor::new(part);
-        let (mut applied, mut invalid) = (0, 0);
         while let Ok(payload) = cursor.u32_bytes("replayed entry") {
-            while let Some(dirty) = self.dirty.iter().find(|dirty| !dirty.has_room()) {
-                dirty.room_made().await;
-            }
+            self.wait_to_replay().await;
             match self.apply_replayed(log, payload).await {
-                Ok(()) => applied += 1,
+                Ok(()) => all.applied += 1,
                 Err(damaged) => {
                     tracing::warn!("a commitlog entry is skipped: {damaged}");
-                    invalid += 1;
+                    all.invalid += 1;
                 }
             }
             runtime::task::yield_if_needed().await;
         }
-        (applied, invalid)
+    }
+
+    /// Waits for memory (*replay-goes-on*).
+    async fn wait_to_replay(&self) {
+        while let Some(dirty) = self.dirty.iter().find(|dirty| !dirty.has_room()) {
+            let cannot_flush = self.full_disk.borrow().is_some();
+            if cannot_flush && dirty.has_last_room() {
+                return;
+            }
+            if timeout(TELL_PERIOD, dirty.room_made()).await.is_err() && cannot_flush {
+                tracing::error!(
+                    "the replay of the commitlog waits for room on the disk: memtables have {} \
+                     MiB, all they may have, and to write them to SSTables the disk has too \
+                     little room, {} MiB; it goes on when there is more",
+                    dirty.level().real >> 20,
+                    self.space.free() >> 20
+                );
+            }
+        }
     }
 
     async fn apply_replayed(&self, log: Log, payload: &[u8]) -> Result<(), Damaged> {
@@ -279,22 +362,7 @@ impl OldSegments {
         if durable.await.contains(&false) {
             return;
         }
-        let mut gone = true;
-        for id in ids {
-            let removed = match damaged.contains(&id) {
-                true => files::set_aside(&dir, id).await,
-                false => files::remove(&dir, id).await,
-            };
-            if let Err(error) = removed {
-                tracing::warn!("commitlog: {error}");
-                gone = false;
-            }
-        }
-        if let Err(error) = fs::sync_dir(&dir).await {
-            tracing::warn!("commitlog: {error}");
-            gone = false;
-        }
-        if gone {
+        if remove(&dir, &ids, &damaged).await {
             on_all_shards(move || async move {
                 if let Some(storage) = local::try_get::<Storage>() {
                     storage.shard().replay_state(log).old_gone.set(true);

@@ -16,6 +16,7 @@ use crate::memory::{Division, Taken};
 use crate::memtable::Ahead;
 use crate::read::Reads;
 use crate::shard_reads::ShardReads;
+use crate::space::DiskSpace;
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId, TableSchema, Token};
 use mutation::{FrozenMutation, FrozenView};
@@ -73,6 +74,8 @@ pub(crate) struct Shard {
     pub(crate) flush_shares: Cell<u32>,
     /// How far memtables or log are towards their limits, in thousandths.
     pub(crate) pressed: Cell<u64>,
+    /// What is known of the room on the disk.
+    pub(crate) space: DiskSpace,
     /// The file that the last flush found no space for.
     pub(crate) full_disk: RefCell<Option<PathBuf>>,
     /// What replays left behind: one for each log.
@@ -165,6 +168,7 @@ impl Shard {
             flushes_awaited: Cell::new(0),
             flush_shares: Cell::new(0),
             pressed: Cell::new(0),
+            space: DiskSpace::default(),
             full_disk: RefCell::new(None),
             replays: Default::default(),
             stopping: Cell::new(false),
@@ -332,7 +336,7 @@ impl Shard {
         }
         if entries.is_empty() {
             let deadline = Instant::now() + self.config.write_wait_max;
-            Box::pin(self.wait_for_memory(dirty, deadline)).await?;
+            Box::pin(self.wait_for_memory(targets, deadline)).await?;
             apply(&[]);
             return Ok(None);
         }
@@ -351,7 +355,7 @@ impl Shard {
             }
         }
         // Boxed: a write that need not wait is not to pay for the room that waiting takes.
-        Box::pin(self.append_in_turn(table, entries, apply)).await.map(Some)
+        Box::pin(self.append_in_turn(targets, entries, apply)).await.map(Some)
     }
 
     /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It
@@ -363,10 +367,10 @@ impl Shard {
         apply: impl Fn(&[SegmentId]),
     ) -> Result<Appended, WriteError> {
         let table = &targets[0].table;
-        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let log = self.log_of(table.log);
         let deadline = Instant::now() + self.config.write_wait_max;
         let cut = log.turn_to_cut(deadline).await?;
-        self.wait_for_memory(dirty, deadline).await?;
+        self.wait_for_memory(targets, deadline).await?;
         for target in targets {
             target.prepare().await;
         }
@@ -376,10 +380,16 @@ impl Shard {
     }
 
     /// Waits until memory allows a write, behind all who wait already (*in-turn*).
-    async fn wait_for_memory(&self, dirty: &Dirty, deadline: Instant) -> Result<(), WriteError> {
+    async fn wait_for_memory(
+        &self,
+        targets: &[Target<'_>],
+        deadline: Instant,
+    ) -> Result<(), WriteError> {
+        let dirty = &targets[0].table.dirty;
         if dirty.is_open() {
             return Ok(());
         }
+        self.check_room(targets)?;
         let _blocked = dirty.block();
         let turn = dirty.take_turn(deadline).await;
         while turn.is_some() && !dirty.has_room() {
@@ -397,13 +407,23 @@ impl Shard {
         Err(WriteError::Overloaded("memtables to be flushed"))
     }
 
+    /// Refuses writes of clients where the disk has too little room for them.
+    fn check_room(&self, targets: &[Target<'_>]) -> Result<(), WriteError> {
+        if !self.space.is_short() || !Rc::ptr_eq(&targets[0].table.dirty, &self.dirty[0]) {
+            return Ok(());
+        }
+        let views: Vec<_> = targets.iter().map(|target| &target.view).collect();
+        self.space.admit(&views)
+    }
+
     /// As [`Shard::append`], behind all who wait already (*in-turn*).
     async fn append_in_turn(
         &self,
-        table: &Table,
+        targets: &[Target<'_>],
         entries: &[(TableId, &[u8])],
         apply: impl Fn(&[SegmentId]),
     ) -> Result<Appended, WriteError> {
+        let table = &targets[0].table;
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         let overloaded = |wait: Wait| {
             dirty.count_timeout();
@@ -418,6 +438,7 @@ impl Shard {
             return overloaded(Wait::Memory);
         };
         loop {
+            self.check_room(targets)?;
             let waits_for = if !dirty.has_room() {
                 if let Some(path) = &*self.full_disk.borrow() {
                     return Err(WriteError::FullDisk(path.clone()));
@@ -439,6 +460,7 @@ impl Shard {
                 Wait::Log(_) => timeout(left, log.room_made()).await,
             };
             if waited.is_err() {
+                self.check_room(targets)?;
                 return overloaded(waits_for);
             }
         }
@@ -557,6 +579,7 @@ pub(crate) async fn open_log(
         segment_bytes,
         bytes_max,
         entry_bytes_max: entry_bytes_max(segment_bytes, bytes_max),
+        sparse_allowed: log == Log::Schema,
         planted: config.planted,
     };
     Ok(Rc::new(Commitlog::new(log_config, above.max(now), pressure.clone())))

@@ -5,9 +5,10 @@ use crate::read::Begun;
 use crate::shard::Shard;
 use crate::table::Table;
 use crate::{
-    CacheLookups, CompactionStats, Config, DirtyStats, Exceeded, FinishedCompaction, LargeWrites,
-    Log, Pace, PartitionGuard, RowCacheStats, RunningCompaction, SizeLimits, SnapshotTag,
-    SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay, snapshot,
+    CacheLookups, CompactionStats, Config, DirtyStats, DiskState, Exceeded, FinishedCompaction,
+    LargeWrites, Log, Pace, PartitionGuard, RowCacheStats, RunningCompaction, SizeLimits,
+    SnapshotTag, SourceOptions, StartError, StorageError, WriteError, compaction, flush, replay,
+    snapshot, space,
 };
 use model::{TableId, TableSchema, TabletMap, Token};
 use mutation::FrozenMutation;
@@ -118,6 +119,9 @@ impl Storage {
             let semaphore = semaphore.clone();
             scope.spawn(async move { semaphore.run().await });
         }
+        if runtime::shard_id() == 0 {
+            scope.spawn(space::watch(shard.clone()));
+        }
         let storage = Rc::new(Storage {
             shard,
             scope,
@@ -199,7 +203,7 @@ impl Storage {
         let shards = runtime::shard_count() as u64;
         let config = &self.shard.config;
         let old_bytes = old.ids.len() as u64 * config.segment_bytes as u64;
-        if config.commitlog_bytes_max * shards / 4 < old_bytes {
+        if config.commitlog_bytes_max * shards / 4 < old_bytes || self.shard.space.is_low() {
             on_all_shards(|| async {
                 let shard = local::get::<Storage>().shard.clone();
                 shard.seal_replayed();
@@ -209,6 +213,7 @@ impl Storage {
         on_all_shards(move || async move {
             let shard = local::get::<Storage>().shard.clone();
             shard.replay_state(log).done.set(true);
+            shard.space.replaying.set(false);
             shard.compaction_wake.notify_one();
         })
         .await;
@@ -503,6 +508,16 @@ impl Storage {
     /// Bytes of all memtables.
     pub fn dirty_bytes(&self) -> usize {
         self.shard.dirty.iter().map(|dirty| dirty.level().real).sum()
+    }
+
+    /// How full the disk is, and whether writes are refused for it.
+    pub fn disk_state(&self) -> DiskState {
+        self.shard.space.state()
+    }
+
+    /// Sets the part of the disk, from 0 to 1, above which writes of clients are refused.
+    pub fn set_critical_disk_level(&self, level: f64) {
+        self.shard.space.set_level(level);
     }
 
     /// Memory of memtables, for metrics: of the tables of clients, of those of the system.

@@ -78,13 +78,30 @@ pub(crate) async fn marks(dir: &Path) -> Result<Vec<SegmentId>, IoError> {
     Ok(fs::list_dir(dir).await?.iter().filter_map(|entry| id_of(&entry.name)).collect())
 }
 
-/// Makes the file of a new segment, with its space.
-pub(crate) async fn create(dir: &Path, id: SegmentId, bytes: usize) -> Result<File, IoError> {
+/// Whether a new segment has its space from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Reserved,
+    /// A full disk is met when it is written to.
+    None,
+}
+
+/// Makes the file of a new segment.
+pub(crate) async fn create(
+    dir: &Path,
+    id: SegmentId,
+    bytes: usize,
+    space: Space,
+) -> Result<File, IoError> {
     let path = path_of(dir, id);
     let made = async {
         let file = File::open(&path, OpenOptions::create_new()).await?;
-        match file.allocate(0, bytes as u64).await {
-            // A file system that cannot reserve space: a full disk is met when writing.
+        let reserved = match space {
+            Space::Reserved => file.allocate(0, bytes as u64).await,
+            Space::None => file.truncate(bytes as u64).await,
+        };
+        match reserved {
+            // A file system that cannot reserve space.
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 file.truncate(bytes as u64).await?;
             }

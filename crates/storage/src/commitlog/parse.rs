@@ -276,6 +276,11 @@ impl<'a> Parser<'a> {
 }
 
 impl Unfinished {
+    /// The first segment that has a piece of one of them.
+    pub(crate) fn first_segment(&self) -> Option<SegmentId> {
+        self.0.values().map(|item| item.first.segment).min_by_key(|id| (id.base(), id.shard()))
+    }
+
     /// Adds a piece that lies at `at`: the item, if that was its last one.
     fn add(
         &mut self,

@@ -1,6 +1,6 @@
 //! What a log does in the background: writes chunks, syncs, keeps segments.
 
-use super::files;
+use super::files::{self, Space};
 use super::layout::{Terminate, termination};
 use super::position::SegmentId;
 use super::writer::{CHUNK_BYTES_WRITTEN, CHUNK_WAIT, Commitlog, Job, State};
@@ -174,9 +174,8 @@ impl Commitlog {
         let step = {
             let mut state = self.state.borrow_mut();
             state.keeping = true;
-            let made = 1 + state.closed.len() + state.active.is_some() as usize;
-            let fits = made as u64 * self.config.segment_bytes as u64 <= self.config.bytes_max;
-            if state.wanted && state.ready.is_none() && (fits || made <= 2) {
+            let recycles = !state.removable.is_empty();
+            if state.wanted && state.ready.is_none() && (recycles || self.may_make(&state)) {
                 let id = self.new_id(&mut state);
                 Step::Make { id, from: state.removable.pop() }
             } else if state.wanted && state.ready.is_none() {
@@ -237,7 +236,13 @@ impl Commitlog {
             files::remove(dir, old).await?;
             files::remove(dir, id).await?;
         }
-        files::create(dir, id, self.config.segment_bytes).await
+        match files::create(dir, id, self.config.segment_bytes, Space::Reserved).await {
+            Err(error) if error.is_full_disk() && self.config.sparse_allowed => {
+                tracing::warn!("commitlog: a segment is made without its space: {error}");
+                files::create(dir, id, self.config.segment_bytes, Space::None).await
+            }
+            made => made,
+        }
     }
 
     /// Writes and syncs all, closes the active segment and removes what nobody needs. The tasks

@@ -20,7 +20,7 @@ use model::TableId;
 use runtime::io::{AlignedBuf, File, IoError};
 use runtime::sync::{Notify, Semaphore};
 use runtime::time::Instant;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -49,6 +49,9 @@ pub(crate) struct LogConfig {
     pub(crate) bytes_max: u64,
     /// The largest item.
     pub(crate) entry_bytes_max: usize,
+    /// Whether a segment is made without its space where the disk has none: what is logged is
+    /// little, and must not wait.
+    pub(crate) sparse_allowed: bool,
     pub(crate) planted: Option<Planted>,
 }
 
@@ -58,6 +61,10 @@ pub(crate) type Dirty = HashMap<TableId, u64>;
 /// The log of one shard.
 pub(crate) struct Commitlog {
     pub(crate) config: LogConfig,
+    /// Of all segments, in bytes: what was configured, or less where the disk has little room.
+    limit: Cell<u64>,
+    /// Whether a log without a segment may make one all the same.
+    may_begin: Cell<bool>,
     pub(crate) state: RefCell<State>,
     /// Tells the writer of chunks.
     pub(crate) work: Notify,
@@ -210,6 +217,8 @@ impl Commitlog {
             stopping: false,
         };
         Commitlog {
+            limit: Cell::new(config.bytes_max),
+            may_begin: Cell::new(true),
             config,
             state: RefCell::new(state),
             work: Notify::new(),
@@ -298,10 +307,45 @@ impl Commitlog {
             state.stats.blocked += 1;
             state.wanted = true;
             self.keep.notify_one();
+            if state.active.is_some() && !self.may_make(state) {
+                // None will be made: this one is used again when what it holds is flushed.
+                self.rotate(state);
+            }
             return Err(Refusal::Full("a commitlog segment"));
         }
         self.rotate(state);
         Ok(())
+    }
+
+    /// Whether one more segment may be made.
+    pub(crate) fn may_make(&self, state: &State) -> bool {
+        let made = 1 + state.closed.len() + state.active.is_some() as usize;
+        let in_any_case = match (self.is_restricted(), self.may_begin.get()) {
+            (false, _) => 2,
+            (true, true) => 1,
+            (true, false) => 0,
+        };
+        let bytes = made as u64 * self.config.segment_bytes as u64;
+        bytes <= self.limit.get() || made <= in_any_case
+    }
+
+    /// Whether it is to be smaller than configured.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.limit.get() < self.config.bytes_max
+    }
+
+    /// Lets the log grow by so many bytes at most, where the disk has little room; `may_begin`: and
+    /// by its first segment.
+    pub(crate) fn restrict(&self, more: u64, may_begin: bool) {
+        self.may_begin.set(may_begin);
+        let limit = self.stats().disk_bytes.saturating_add(more).min(self.config.bytes_max);
+        let before = self.limit.replace(limit);
+        if before < limit || may_begin {
+            self.keep.notify_one();
+        }
+        if limit < before || self.is_restricted() {
+            self.ask_for_flushes(&mut self.state.borrow_mut());
+        }
     }
 
     /// Closes the active segment and makes the ready one active.
@@ -356,7 +400,7 @@ impl Commitlog {
     pub(crate) fn ask_for_flushes(&self, state: &mut State) {
         let segment = self.config.segment_bytes as u64;
         let held = state.closed.len() as u64 + 1;
-        let excess = (held * segment).saturating_sub(self.config.bytes_max / 2);
+        let excess = (held * segment).saturating_sub(self.limit.get() / 2);
         let oldest = excess.div_ceil(segment) as usize;
         let before = state.flush_wanted.len();
         for dirty in state.closed.values().take(oldest) {

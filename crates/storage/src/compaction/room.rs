@@ -73,8 +73,8 @@ fn needed(inputs: &[Input], cut: u64, all_stay: bool) -> u64 {
 }
 
 /// What merges may be promised yet, of the bytes of a disk (*fits-first*, *small-ones-go*).
-fn left(space: fs::Space, reserve: u64, promised: u64) -> u64 {
-    let reserve = reserve.min(space.total / RESERVE_PART);
+fn left(space: fs::Space, reserve: u64, least: u64, promised: u64) -> u64 {
+    let reserve = reserve.min(space.total / RESERVE_PART).max(least);
     let theirs = space.free.saturating_sub(reserve).max(space.free / SMALL_PART);
     theirs.saturating_sub(promised)
 }
@@ -275,7 +275,7 @@ async fn promise(needed: u64, to: runtime::ShardId) -> Result<(), Short> {
             let (promised, reserve) = wanted.fold((0u64, 0u64), |sum, of| {
                 (sum.0.saturating_add(of.0), sum.1.saturating_add(of.1))
             });
-            left(space, reserve, promised)
+            left(space, reserve, shard.space.reserve_of_compaction(), promised)
         }
         // It will be seen when it writes.
         Err(error) => {
@@ -353,7 +353,11 @@ mod tests {
             ((100_000, 0), 0, 0, 0),
         ] {
             let space = fs::Space { total, free };
-            assert_eq!(left(space, reserve, promised), expected, "{space:?} {reserve} {promised}");
+            assert_eq!(
+                left(space, reserve, 0, promised),
+                expected,
+                "{space:?} {reserve} {promised}"
+            );
         }
     }
 

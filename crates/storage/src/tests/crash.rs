@@ -268,7 +268,12 @@ impl Client {
     }
 }
 
-fn delete(schema: &TableSchema, partition: u64, row: u32, timestamp: i64) -> FrozenMutation {
+pub(super) fn delete(
+    schema: &TableSchema,
+    partition: u64,
+    row: u32,
+    timestamp: i64,
+) -> FrozenMutation {
     let mut builder = MutationBuilder::new(schema, &key(partition));
     let mut blob = RowBuilder::new(Vec::new());
     blob.tombstone(mutation::Tombstone::new(timestamp, 500));

@@ -14,6 +14,7 @@ mod dirty;
 mod expiry;
 mod faults;
 mod formats;
+mod full_disk;
 mod holders;
 mod hot;
 mod large_data;
@@ -115,7 +116,8 @@ pub(crate) async fn rows(
     schema: &TableSchema,
     partition: u64,
 ) -> BTreeMap<u32, (i64, Vec<u8>)> {
-    let command = command(schema, Partitions::Key(key(partition)));
+    let mut command = command(schema, Partitions::Key(key(partition)));
+    command.bytes_max = 1 << 30;
     let page = loop {
         match storage.read(&command).await {
             Err(reader::ReadError::Overloaded(_)) if refuses(storage) => {}

@@ -372,6 +372,8 @@ fn shards_are_promised_room_one_after_the_other() {
     world.disk(NODE).set_capacity(Some(capacity));
     world.block_on(NODE, 0, async {
         let stats = || on_all_shards(|| async { storage().compaction_stats() });
+        // The disk is looked at once a second.
+        secs(2).await;
         on_all_shards(|| async {
             limit(256 << 10);
             storage().set_auto_compaction(plain(1).id, true);

@@ -214,6 +214,5 @@ pub(super) const LIMITS: &[OptionRow] = &[
         "0.98",
         "Part of the disk above which clients' writes are refused",
     )
-    .live()
-    .idle(),
+    .live(),
 ];
