@@ -6,6 +6,7 @@ must pass there too, but for groups with `run = false`, which say nothing about 
 """
 import itertools
 import tomllib
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -96,6 +97,22 @@ def node(request):
     else:
         with Node() as node:
             yield node
+
+
+@pytest.fixture
+def api(node):
+    def post(path):
+        url = f"http://{node.address}:10000{path}"
+        urllib.request.urlopen(urllib.request.Request(url, method="POST")).read()
+    return post
+
+
+@pytest.fixture
+def flush(api):
+    def flush(table):
+        keyspace, name = table.split(".")
+        api(f"/storage_service/keyspace_flush/{keyspace}?cf={name}")
+    return flush
 
 
 def plain(value):

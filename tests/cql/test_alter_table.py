@@ -133,6 +133,24 @@ def test_a_drop_hides_what_is_older_than_it(db):
     assert db.one(f"SELECT v FROM {t} WHERE p = 1") == 9
 
 
+def test_a_late_write_is_older_than_the_drop(db, flush):
+    t = db.table("p int, c int, v int, m map<int, int>, s int static, PRIMARY KEY (p, c)")
+    changed(db, t, *(f"DROP {name} USING TIMESTAMP 200" for name in "vms"), "ADD v int",
+            "ADD m map<int, int>", "ADD s int static")
+    late = f"INSERT INTO {t} (p, c, v, m, s) VALUES (%d, 1, 1, {{1: 1}}, 1) USING TIMESTAMP %d"
+    batch = "; ".join(late % (p, at) for p, at in [(3, 199), (4, 201)])
+    for write in [late % (1, 200), late % (2, 201), f"BEGIN BATCH {batch}; APPLY BATCH",
+                  f"UPDATE {t} USING TIMESTAMP 150 SET v = 5 WHERE p = 5 AND c = 1",
+                  f"UPDATE {t} USING TIMESTAMP 201 SET m = {{1: 1}} WHERE p = 6 AND c = 1",
+                  f"UPDATE {t} USING TIMESTAMP 200 SET m[2] = 2 WHERE p = 6 AND c = 1"]:
+        db.run(write)
+    seen = sorted(db.rows(f"SELECT p, v, m, s FROM {t}"))
+    assert seen == [(1, None, None, None), (2, 1, {1: 1}, 1), (3, None, None, None),
+                    (4, 1, {1: 1}, 1), (6, None, {1: 1}, None)]
+    flush(t)
+    assert sorted(db.rows(f"SELECT p, v, m, s FROM {t}")) == seen
+
+
 def test_names_of_keys(db):
     t = db.table("p int, q int, c int, d int, PRIMARY KEY ((p, q), c, d)")
     db.run(f"INSERT INTO {t} (p, q, c, d) VALUES (1, 2, 3, 4)")

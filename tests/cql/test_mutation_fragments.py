@@ -1,27 +1,10 @@
 """SELECT .. FROM MUTATION_FRAGMENTS(t): what is stored of a partition, and where."""
 import json
-import urllib.request
 
 import pytest
 from cassandra.protocol import SyntaxException
 
 SHOWN = ("mutation_source, partition_region, c, d, position_weight, mutation_fragment_kind")
-
-
-@pytest.fixture
-def api(node):
-    def post(path):
-        url = f"http://{node.address}:10000{path}"
-        urllib.request.urlopen(urllib.request.Request(url, method="POST")).read()
-    return post
-
-
-@pytest.fixture
-def flush(api):
-    def flush(table):
-        keyspace, name = table.split(".")
-        api(f"/storage_service/keyspace_flush/{keyspace}?cf={name}")
-    return flush
 
 
 @pytest.fixture

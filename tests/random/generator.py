@@ -140,9 +140,7 @@ class Generator:
                      type=draw_column_type(self.dice, self.types))
         elif what == "drop" and 1 < len(plain):
             s.update(kind="drop_column", name=self.dice.choice(plain).name)
-        # A write with a time before the drop of its column shows up until it is flushed: known,
-        # see docs/query.md. So a column comes back only where no statement says its time.
-        elif what == "again" and table.gone and not self.explicit:
+        elif what == "again" and table.gone:
             name = self.dice.choice(sorted(table.gone))
             if name in table.columns:
                 return []

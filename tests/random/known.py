@@ -12,7 +12,20 @@ REFUSALS = [
     Known("cassandra", r"Cannot mix IF (EXISTS|NOT EXISTS|conditions)",
           "Conditions that cannot hold together are refused there and do not apply here, as in "
           "ScyllaDB."),
+    Known("cassandra", r"Missing sub-option 'class' for the 'compression' option",
+          "ScyllaDB's older name of the class, sstable_compression, is taken here."),
 ]
+
+ANSWERS = [
+    Known("cassandra", "the sum is too large",
+          "A sum beyond its type wraps around there; it is refused here, as in ScyllaDB."),
+]
+
+
+def is_answer(server, refused, answer):
+    """Whether that server is known to answer what the model refuses."""
+    return isinstance(answer[0], list) and any(
+        k.server == server and k.words in str(refused) for k in ANSWERS)
 
 
 def is_refusal(server, answer):

@@ -151,7 +151,9 @@ def grouped(model, table, s, readers):
     else:
         groups = [list(rows) for _, rows in itertools.groupby(
             readers, key=lambda r: [raw(r, c) for c in columns])]
-    return [[aggregate(model, table, item, rows) for item in s["select"]] for rows in groups]
+    # A group behind the limit is not asked for: what it cannot answer is no refusal.
+    return [[aggregate(model, table, item, rows) for item in s["select"]]
+            for rows in groups[:s.get("limit")]]
 
 
 def aggregate(model, table, item, rows):

@@ -272,6 +272,8 @@ class History:
         except Refused as refused:
             expected = refused
         for target, answer in zip(targets, answers):
+            if isinstance(expected, Refused) and known.is_answer(target.name, expected, answer):
+                continue
             try:
                 compare(s, expected, self.mutate(s, answer))
             except Failure as failure:

@@ -24,7 +24,7 @@ pub use cell::{Cell, CellState};
 pub use collection::{CollectionView, CollectionWriter};
 pub use compact::{CompactionFilter, Outside, PurgeCounts, QueryCompactor, RowSteps, Step};
 pub use fragment::{Fragment, Position};
-pub use frozen::{FrozenMutation, FrozenView, MutationBuilder};
+pub use frozen::{FrozenMutation, FrozenView, MutationBuilder, drop_times, newer_than_drops};
 pub use page::{
     ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece, RowPieces,
     RowShape, SendRange,

@@ -282,6 +282,9 @@ impl Shard {
     /// Logs and applies one mutation.
     pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
+        if let Some(newer) = target.table.newer_than_drops(&target.view) {
+            return Box::pin(self.apply(&newer)).await;
+        }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
         match self.append(std::slice::from_ref(&target), entries).await? {
@@ -293,6 +296,9 @@ impl Shard {
     /// Logs and applies one mutation, and waits for the disk to have it.
     pub(crate) async fn apply_durably(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let target = self.target(mutation)?;
+        if let Some(newer) = target.table.newer_than_drops(&target.view) {
+            return Box::pin(self.apply_durably(&newer)).await;
+        }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
         match self.append(std::slice::from_ref(&target), entries).await? {
@@ -306,6 +312,13 @@ impl Shard {
         let targets: Result<Vec<_>, _> = mutations.iter().map(|one| self.target(one)).collect();
         let targets = targets?;
         let Some(first) = targets.first() else { return Ok(()) };
+        if targets.iter().any(|target| target.table.newer_than_drops(&target.view).is_some()) {
+            let newer = |(target, all): (&Target<'_>, &FrozenMutation)| {
+                target.table.newer_than_drops(&target.view).unwrap_or_else(|| all.clone())
+            };
+            let newer: Vec<_> = targets.iter().zip(mutations).map(newer).collect();
+            return Box::pin(self.apply_all(&newer)).await;
+        }
         let log = first.table.log;
         if targets.iter().any(|target| target.table.log != log) {
             let refused = Damaged::new("mutations of one group in two logs", 0);

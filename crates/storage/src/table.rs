@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
 //!    together, so that a flush in between is seen neither twice nor not at all.
+//!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
+//!    column of that name was added again. SSTables may have such cells; readers skip them.
 
 use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
@@ -15,6 +17,7 @@ use crate::mirror;
 use crate::share::Held;
 use crate::truncation::Truncation;
 use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, TabletMap, Token};
+use mutation::{FrozenMutation, FrozenView, drop_times, newer_than_drops};
 use reader::Source;
 use runtime::sync::Semaphore;
 use runtime::time::Instant;
@@ -44,6 +47,8 @@ pub(crate) struct Table {
     order: Rc<ClusteringOrder>,
     /// Whether its options let it have a row cache.
     cached: Cell<bool>,
+    /// Whether it has columns that were dropped and added again (*drops-hold*).
+    has_drops: Cell<bool>,
     pub(crate) map: TabletMap,
     pub(crate) log: Log,
     pub(crate) dir: PathBuf,
@@ -163,6 +168,7 @@ impl Table {
             dir: directory(data_dir, &schema),
             dirty: dirty.clone(),
             cached: Cell::new(mirror::is_cached(&schema)),
+            has_drops: Cell::new(!drop_times(&schema).is_empty()),
             schema: RefCell::new(schema),
             order,
             map,
@@ -205,9 +211,20 @@ impl Table {
     pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
         let old = self.schema.replace(schema.clone());
         self.cached.set(mirror::is_cached(&schema));
+        self.has_drops.set(!drop_times(&schema).is_empty());
         if old.columns != schema.columns || !self.is_cached() {
             self.tablets.iter().for_each(|tablet| tablet.forget_cached());
         }
+    }
+
+    /// A mutation without what this table hides of it; `None` if it hides nothing (*drops-hold*).
+    #[inline]
+    pub(crate) fn newer_than_drops(&self, view: &FrozenView<'_>) -> Option<FrozenMutation> {
+        if !self.has_drops.get() {
+            return None;
+        }
+        let schema = self.schema();
+        newer_than_drops(&schema, view, &drop_times(&schema))
     }
 
     /// Whether its options let it have a row cache.

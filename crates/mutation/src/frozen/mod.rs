@@ -18,10 +18,12 @@
 //!    bytes in from outside of the process has checked them with [`FrozenMutation::view`].
 
 mod build;
+mod drops;
 #[cfg(test)]
 mod tests;
 
 pub use build::{MutationBuilder, merge, split};
+pub use drops::{drop_times, newer_than_drops};
 
 use crate::fragment::Fragment;
 use crate::range::{
