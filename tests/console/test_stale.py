@@ -48,3 +48,18 @@ def test_a_node_that_hangs_is_told_too(page, node):
     finally:
         os.kill(node.process.pid, signal.SIGCONT)
     expect(page.locator("#stale")).to_be_hidden()
+
+
+def test_a_full_disk_is_told(page, node):
+    """Where nothing of the disk may be used, it is as good as full."""
+    expect(page.locator("#health")).to_have_text("serving")
+    expect(page.locator("#notice")).to_be_hidden()
+    level = "UPDATE system.config SET value = '%s' WHERE name = 'critical_disk_utilization_level'"
+    session = node.connect()
+    session.execute(level % "0")
+    expect(page.locator("#notice")).to_be_visible(timeout=30_000)
+    expect(page.locator("#notice")).to_contain_text("The disk is full, writes of clients are refused")
+    expect(page.locator("#health")).to_have_text("refuses writes")
+    session.execute(level % "0.98")
+    expect(page.locator("#notice")).to_be_hidden(timeout=30_000)
+    expect(page.locator("#health")).to_have_text("serving")

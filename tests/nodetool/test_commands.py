@@ -1,12 +1,14 @@
 """Commands of `nereid nodetool` against a node: what they do, what they print, how they end."""
 import json
 import re
+import shutil
 import subprocess
 import time
 import tomllib
 import urllib.request
 
 import pytest
+from cassandra import WriteFailure
 
 from node import NEREID, ROOT, Node
 
@@ -50,6 +52,28 @@ def test_the_node_is_up(node):
     with urllib.request.urlopen(url, timeout=60) as answer:
         assert json.loads(answer.read()) in own
     assert re.search(r"^Native Transport active: true$", run(node, "info"), re.MULTILINE)
+
+
+def test_a_full_disk_is_told(node):
+    """Where the reserve is half as large again as what is free, the disk is as good as full."""
+    session = node.connect()
+    level = "UPDATE system.config SET value = '%s' WHERE name = 'critical_disk_utilization_level'"
+    disk = shutil.disk_usage(node.workdir)
+    session.execute(level % max(0, 1 - 1.5 * disk.free / disk.total))
+    ends = time.monotonic() + 30
+    while "Warning" not in run(node, "status") and time.monotonic() < ends:
+        time.sleep(0.1)
+    told = r"^Warning: the disk is full, writes of clients are refused: \d+ of \d+ MiB are free"
+    assert re.search(told, run(node, "status"), re.MULTILINE)
+    assert re.search(told, run(node, "info"), re.MULTILINE)
+    with pytest.raises(WriteFailure, match="the disk is full"):
+        session.execute("INSERT INTO ks.t (k, v) VALUES (100, 1)")
+    session.execute("DELETE FROM ks.t WHERE k = 3")
+    session.execute(level % "0.98")
+    while "Warning" in run(node, "status") and time.monotonic() < ends:
+        time.sleep(0.1)
+    session.execute("INSERT INTO ks.t (k, v) VALUES (3, 1)")
+    assert "Warning" not in run(node, "status")
 
 
 def test_transport_is_stopped_and_started(node):

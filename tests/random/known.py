@@ -16,6 +16,10 @@ REFUSALS = [
           "ScyllaDB's older name of the class, sstable_compression, is taken here."),
     Known("cassandra", r"ClassCastException: class \S+MapType cannot be cast to class \S+SetType",
           "An empty map in the key of a counter, written as {}, is a server error there."),
+    Known("cassandra", r"Cannot drop non-frozen column \w+ of user type",
+          "A column of a user type that is not frozen can be dropped here, as in ScyllaDB."),
+    Known("cassandra", r"Cannot restrict clustering columns when selecting only static columns",
+          "What such a restriction leaves of the rows is found here."),
 ]
 
 ANSWERS = [

@@ -95,6 +95,13 @@ class Target:
     def run(self, statement, **facts):
         return self.session.execute(statement, timeout=60, **facts)
 
+    def drop(self, keyspace):
+        try:
+            self.run(f"DROP KEYSPACE {keyspace}")
+        except NoHostAvailable as error:
+            log = self.node.log.read_text(errors="replace")[-5000:]
+            raise RuntimeError(f"{self.name} does not answer; its log ends so:\n{log}") from error
+
     def bind(self, text, values):
         """A bound statement whose values are bytes already."""
         if text not in self.prepared:
@@ -239,7 +246,7 @@ class History:
             return self.run_in(targets, statements, keyspace, counts)
         finally:
             for target in targets:
-                target.run(f"DROP KEYSPACE {keyspace}")
+                target.drop(keyspace)
 
     def run_in(self, targets, statements, keyspace, counts):
         model = Model()

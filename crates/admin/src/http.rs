@@ -9,12 +9,14 @@ use hyper::body::{Body, Incoming};
 use hyper::http::response::Builder;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
+use runtime::local;
 use runtime::net::Stream;
 use runtime::sync::{Permit, Semaphore};
 use runtime::task::{Either, race};
 use runtime::time::timeout;
 use std::convert::Infallible;
 use std::time::Duration;
+use storage::Storage;
 
 /// A request may have so many bytes beside its head.
 const BODY_BYTES_MAX: usize = 4 << 20;
@@ -89,10 +91,18 @@ async fn collected(body: Incoming) -> Result<(Vec<u8>, Option<Permit>), Answer> 
 /// What the node calls itself: a client that asks for its release learns whose it is.
 const SERVER: &str = concat!("Nereid/", env!("CARGO_PKG_VERSION"));
 
+/// Tells clients what an operator has to know at once, in each answer: `nereid nodetool status`
+/// shows it.
+const NOTICE: &str = "Nereid-Notice";
+
 fn response(answer: Answer) -> Response<Full<Bytes>> {
     let built = Response::builder().status(answer.status).header("Server", SERVER);
     let built = built.header("Content-Type", answer.content_type);
     let with = |built: Builder, (name, value): &(&str, &str)| built.header(*name, *value);
     let built = answer.headers.iter().fold(built, with);
-    built.body(Full::new(Bytes::from(answer.body))).expect("a status of ours and constant headers")
+    let built = match local::try_get::<Storage>().and_then(|node| node.disk_state().notice()) {
+        Some(notice) => built.header(NOTICE, notice),
+        None => built,
+    };
+    built.body(Full::new(Bytes::from(answer.body))).expect("a status and headers of ours")
 }

@@ -132,6 +132,8 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// What the server calls itself.
     pub server: Option<String>,
+    /// What a node has its operator know, whatever was asked: the header `Nereid-Notice`.
+    pub notice: Option<String>,
 }
 
 /// What a status of HTTP is called.
@@ -232,11 +234,14 @@ async fn exchange(
 ) -> Result<Reply, String> {
     let response = sender.send_request(request).await.map_err(|error| told(&error))?;
     let status = response.status().as_u16();
-    let server = response.headers().get(SERVER).and_then(|value| value.to_str().ok());
-    let server = server.map(str::to_string);
+    let header = |name: &str| {
+        let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_string)
+    };
+    let (server, notice) = (header(SERVER.as_str()), header("nereid-notice"));
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| told(&*error))?.to_bytes().to_vec();
-    Ok(Reply { status, body, server })
+    Ok(Reply { status, body, server, notice })
 }
 
 /// An error with what it comes of.

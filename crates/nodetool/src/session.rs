@@ -86,11 +86,13 @@ pub(crate) struct Session {
     client: Option<Client>,
     /// What the node called itself in its last answer.
     pub(crate) server: Option<String>,
+    /// What its operator has to know at once, by its last answer.
+    notice: Option<String>,
 }
 
 impl Session {
     pub(crate) fn new(given: Given, peers: Vec<SocketAddr>) -> Session {
-        Session { given, peers, client: None, server: None }
+        Session { given, peers, client: None, server: None, notice: None }
     }
 
     /// The address that the operator named.
@@ -103,6 +105,11 @@ impl Session {
         let mut out = std::io::stdout();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         written.map_err(|error| Failure::Unexpected(format!("cannot write the output: {error}")))
+    }
+
+    /// A line with what the operator has to know at once, if there is something.
+    pub(crate) fn notice(&self) -> String {
+        self.notice.as_ref().map_or_else(String::new, |notice| format!("Warning: {notice}\n"))
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
@@ -182,6 +189,7 @@ impl Session {
         let reply = client.send(&request, ANSWER_WITHIN).await;
         let reply = reply.map_err(|error| framed(told(error, 0)))?;
         self.server.clone_from(&reply.server);
+        self.notice.clone_from(&reply.notice);
         if reply.status / 100 == 2 {
             return answer(&reply.body).map_err(|error| {
                 Failure::Unexpected(format!("the answer to {place} is no JSON: {error}"))

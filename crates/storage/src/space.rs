@@ -145,6 +145,20 @@ impl Default for DiskSpace {
     }
 }
 
+impl DiskState {
+    /// What an operator has to know at once: that writes are refused, and what ends it.
+    pub fn notice(&self) -> Option<String> {
+        let [free, total, reserve] =
+            [self.free_bytes, self.total_bytes, self.reserve_bytes].map(|bytes| bytes >> 20);
+        self.refuses_writes.then(|| {
+            format!(
+                "the disk is full, writes of clients are refused: {free} of {total} MiB are free, \
+                 {reserve} MiB are reserved; free disk space, or use DROP, TRUNCATE or DELETE"
+            )
+        })
+    }
+}
+
 impl DiskSpace {
     /// Whether memtables and log have less than they were configured to have.
     pub(crate) fn is_low(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::tasks::{ABORTED, Progress, State, Task, Tasks};
 use cluster::traffic::Work;
 use cluster::{Cluster, CompactionRecord, Schema, TableKind};
 use model::{TableId, Uuid};
+use runtime::local;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
         "shards": node.shards,
         "schema_version": schema.version.to_string(),
         "up_seconds": node.uptime().as_secs(),
+        // What the operator has to know at once, or null.
+        "notice": local::try_get::<Storage>().and_then(|node| node.disk_state().notice()),
         "user_tables": count(false),
         "system_tables": count(true),
     })

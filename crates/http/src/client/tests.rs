@@ -78,7 +78,7 @@ fn get(path: &str) -> Request {
 }
 
 fn reply(status: u16, body: &str) -> Result<Reply, String> {
-    Ok(Reply { status, body: body.as_bytes().to_vec(), server: None })
+    Ok(Reply { status, body: body.as_bytes().to_vec(), server: None, notice: None })
 }
 
 #[test]

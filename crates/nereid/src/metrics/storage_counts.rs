@@ -1,4 +1,5 @@
-//! What a shard's storage did: commitlogs, merges, caches, SSTables, reads and their permits.
+//! What a shard's storage did: commitlogs, room on the disk, compactions, caches, SSTables, reads
+//! and their permits.
 
 use super::{counters, gauges};
 use admin::metrics::{Kind, Sheet};
@@ -7,6 +8,7 @@ use storage::{Log, Storage};
 
 pub(super) fn all(sheet: &mut Sheet, storage: &Rc<Storage>) {
     logs(sheet, storage);
+    disk(sheet, storage);
     compactions(sheet, storage);
     row_cache(sheet, storage);
     index_cache(sheet, storage);
@@ -55,6 +57,23 @@ fn logs(sheet: &mut Sheet, storage: &Rc<Storage>) {
         ];
         counters(sheet, &counters_of);
     }
+}
+
+fn disk(sheet: &mut Sheet, storage: &Rc<Storage>) {
+    let disk = storage.disk_state();
+    let gauges_of = [
+        ("disk_total_bytes", "Bytes of the file system with the data.", disk.total_bytes),
+        ("disk_free_bytes", "Bytes of it that are free.", disk.free_bytes),
+        ("disk_reserve_bytes", "Bytes that writes of clients leave free.", disk.reserve_bytes),
+        (
+            "disk_refuses_writes",
+            "Whether writes of clients are refused because the disk is full.",
+            disk.refuses_writes as u64,
+        ),
+    ];
+    gauges(sheet, &gauges_of);
+    let refused = "Writes that were refused because the disk is full.";
+    sheet.counter("disk_refused_writes", refused, &[], disk.refused_writes);
 }
 
 fn compactions(sheet: &mut Sheet, storage: &Rc<Storage>) {

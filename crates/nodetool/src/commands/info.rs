@@ -59,6 +59,7 @@ async fn info(session: &mut Session) -> Done {
     }
     text += &line("Percent Repaired", "0.0%");
     text += &tokens(session).await?;
+    text += &session.notice();
     session.say(&text)
 }
 

@@ -160,7 +160,7 @@ async fn status(session: &mut Session) -> Done {
             rack,
         ]);
     }
-    session.say(&drawn(centers, keyspace.is_some()))
+    session.say(&(drawn(centers, keyspace.is_some()) + &session.notice()))
 }
 
 fn drawn(centers: BTreeMap<String, Vec<Vec<String>>>, has_keyspace: bool) -> String {

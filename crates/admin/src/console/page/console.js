@@ -31,6 +31,21 @@ function health(text, kind) {
   byId("health").className = `pill ${kind}`;
 }
 
+/// What the node has its operator know, and that it serves.
+let notice = null;
+
+function well() {
+  if (notice) health("refuses writes", "bad");
+  else health("serving", "good");
+}
+
+function showNotice(text) {
+  notice = text;
+  byId("notice").hidden = !notice;
+  if (notice) say(byId("notice"), `${notice[0].toUpperCase()}${notice.slice(1)}.`);
+  well();
+}
+
 function sayGone() {
   const since = answered === null ? "" : ` What is shown is of ${moment(answered.getTime())}, `
     + `${span((Date.now() - answered) / 1000)} ago.`;
@@ -40,14 +55,15 @@ function sayGone() {
 onAnswer((isThere) => {
   if (isThere) answered = new Date();
   if (isThere !== isGone) {
-    if (isThere) health("serving", "good");
+    if (isThere) well();
     else sayGone();
     return;
   }
   isGone = !isThere;
   document.body.classList.toggle("stale", isGone);
   byId("stale").hidden = !isGone;
-  health(isGone ? "no answer" : "serving", isGone ? "bad" : "good");
+  if (isGone) health("no answer", "bad");
+  else well();
   if (isGone) sayGone();
   else restarted();
 });
@@ -79,6 +95,7 @@ async function state() {
   const told = await get("state");
   setAsksPasswords(told.login);
   overview.showState(told);
+  showNotice(told.notice);
 }
 
 // Views.
