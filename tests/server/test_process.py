@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cassandra import DriverException
 from node import NEREID, Node, ephemeral
+from small_disk import Unavailable, node_on, small_disk, write_until_refused
 
 SIMPLE = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 
@@ -187,81 +188,55 @@ def test_two_ephemeral_nodes_side_by_side():
     assert len(ports) == 2
 
 
-@contextlib.contextmanager
-def small_disk(place, mebibytes):
-    """A file system of its own at `place`, which only programs behind this prefix see."""
-    enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-             f"mount -t tmpfs -o size={mebibytes}m tmpfs {place} && echo mounted && exec sleep inf"]
-    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
-        pytest.skip("needs unshare and nsenter")
-    with subprocess.Popen(enter, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
+@pytest.fixture(name="inside")
+def _inside(tmp_path):
+    """What runs a program that sees a file system of 96 MiB at `tmp_path`."""
+    with contextlib.ExitStack() as stack:
         try:
-            if holder.stdout.readline() != b"mounted\n":
-                pytest.skip("no file system of its own can be mounted here")
-            yield ["nsenter", "--preserve-credentials", "--user", "--mount", "--target",
-                   str(holder.pid)]
-        finally:
-            holder.kill()
+            prefix = stack.enter_context(small_disk(tmp_path, 96))
+        except Unavailable as why:
+            pytest.skip(str(why))
+        yield prefix
 
 
-def test_a_node_that_died_on_a_full_disk_serves_again(tmp_path):
-    with small_disk(tmp_path, 96) as inside:
-        node = Node("--commitlog-segment-size-in-mb", "4", "--commitlog-sync", "batch")
-        command = node.command()
-        node.command = lambda: [*inside, command[0], *command[3:], "--workdir", f"{tmp_path}/data"]
-        with node:
+def test_a_node_that_died_on_a_full_disk_serves_again(tmp_path, inside):
+    with node_on(inside, tmp_path) as node:
+        session = node.connect()
+        session.execute(f"CREATE KEYSPACE small WITH replication = {SIMPLE}")
+        for name in ("t", "u"):
+            session.execute(f"CREATE TABLE small.{name} (k int PRIMARY KEY, v blob)")
+        session.execute("INSERT INTO small.u (k) VALUES (1)")
+        taken, refusals = write_until_refused(session, "small.t", 0, 3000)
+        assert 100 < len(taken) and all("disk" in one for one in refusals), refusals
+        for life in range(2):
+            node.disconnect()
+            node.kill()
+            node.start()
             session = node.connect()
-            session.execute(f"CREATE KEYSPACE small WITH replication = {SIMPLE}")
-            for name in ("t", "u"):
-                session.execute(f"CREATE TABLE small.{name} (k int PRIMARY KEY, v blob)")
-            session.execute("INSERT INTO small.u (k) VALUES (1)")
-
-            def write_until_refused(first):
-                """Writes until three in a row are refused; how many were taken, why not more."""
-                insert = session.prepare("INSERT INTO small.t (k, v) VALUES (?, ?) USING TIMEOUT 2s")
-                taken, refusals = [], []
-                for k in range(first, first + 3000):
-                    try:
-                        session.execute(insert, (k, os.urandom(50_000)))
-                        taken.append(k)
-                        refusals = []
-                    except DriverException as error:
-                        refusals.append(str(error))
-                        if len(refusals) == 3:
-                            return taken, refusals
-                raise AssertionError("the disk was never full")
-
-            taken, refusals = write_until_refused(0)
-            assert 100 < len(taken) and all("disk" in one for one in refusals), refusals
-            for life in range(2):
-                node.disconnect()
-                node.kill()
-                node.start()
-                session = node.connect()
-                # What was taken is there; writes are refused, with the reason; deletions are not.
-                found = {row.k for row in session.execute("SELECT k FROM small.t")}
-                assert set(taken) <= found
-                more, refusals = write_until_refused(10_000 * (life + 1))
-                taken += more
-                assert all("disk" in one for one in refusals), refusals
-                session.execute("DELETE FROM small.u WHERE k = 1")
-            assert "writes of clients are refused" in node.log.read_text()
-            # Room comes back without a restart.
-            session.execute("DROP TABLE small.t")
-            insert = session.prepare("INSERT INTO small.u (k, v) VALUES (?, ?)")
-            ends = time.monotonic() + 30
-            for k in range(100):
-                while True:
-                    try:
-                        session.execute(insert, (k, os.urandom(50_000)))
-                        break
-                    except DriverException:
-                        assert time.monotonic() < ends, node.log.read_text()[-3000:]
-                        time.sleep(0.1)
-            log = node.log.read_text()
-            assert "no pre-drop snapshot is taken: the disk is full" in log
-            assert "the disk has room again: writes are accepted" in log
-            assert "panicked" not in log
+            # What was taken is there; writes are refused, with the reason; deletions are not.
+            found = {row.k for row in session.execute("SELECT k FROM small.t")}
+            assert set(taken) <= found
+            more, refusals = write_until_refused(session, "small.t", 10_000 * (life + 1), 3000)
+            taken += more
+            assert all("disk" in one for one in refusals), refusals
+            session.execute("DELETE FROM small.u WHERE k = 1")
+        assert "writes of clients are refused" in node.log.read_text()
+        # Room comes back without a restart.
+        session.execute("DROP TABLE small.t")
+        insert = session.prepare("INSERT INTO small.u (k, v) VALUES (?, ?)")
+        ends = time.monotonic() + 30
+        for k in range(100):
+            while True:
+                try:
+                    session.execute(insert, (k, os.urandom(50_000)))
+                    break
+                except DriverException:
+                    assert time.monotonic() < ends, node.log.read_text()[-3000:]
+                    time.sleep(0.1)
+        log = node.log.read_text()
+        assert "no pre-drop snapshot is taken: the disk is full" in log
+        assert "the disk has room again: writes are accepted" in log
+        assert "panicked" not in log
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
