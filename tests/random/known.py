@@ -20,6 +20,10 @@ REFUSALS = [
           "A column of a user type that is not frozen can be dropped here, as in ScyllaDB."),
     Known("cassandra", r"Cannot restrict clustering columns when selecting only static columns",
           "What such a restriction leaves of the rows is found here."),
+    Known("cassandra", r"Invalid value for the paging state",
+          "It does not take back its own paging state of some groups."),
+    Known("cassandra", r"code=1300 .*Operation failed - received 0 responses and 1 failures: UNKNOWN",
+          "An exception within Cassandra; its log has it. A read does nothing."),
 ]
 
 ANSWERS = [
