@@ -11,29 +11,25 @@
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`], [`lwt`], [`row_ttl`], `sizes`, [`rate`]; [`fragments`] (mutation fragments as
-//! they are stored).
+//! [`coordinator`] with what is below it, `sizes`; [`fragments`] (mutation fragments as they are
+//! stored).
 
-mod batch;
 mod batchlog;
 pub mod coordinator;
 pub mod counter;
 pub mod error;
 pub mod fragments;
-mod lwt;
 pub mod options;
 pub mod paxos;
 pub mod plan;
 pub mod range;
-pub mod rate;
-pub mod row_ttl;
 pub mod scan;
 mod sizes;
 mod virtual_read;
 
+pub use coordinator::lwt::Round;
+pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
-pub use lwt::Round;
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
-pub use rate::{Operation, RateLimited};
 pub use storage::{AHEAD_MAX, Exceeded};

@@ -4,6 +4,7 @@
 //! files. A problem names file, line and rule.
 
 mod layers;
+mod rooms;
 mod source;
 
 use std::fs;
@@ -23,6 +24,8 @@ pub(crate) fn root() -> PathBuf {
 /// Every problem of the tree.
 pub(crate) fn all(root: &Path) -> Vec<String> {
     let mut problems = layers::check(root);
+    let knots = fs::read_to_string(root.join("crates/xtask/knots.txt")).unwrap_or_default();
+    problems.extend(rooms::check(root, &knots));
     problems.extend(root_entries(root));
     let allowed = fs::read_to_string(root.join("crates/xtask/allowed.txt")).unwrap_or_default();
     let allowed = source::Allowed::parse(&allowed);

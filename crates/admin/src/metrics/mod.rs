@@ -18,7 +18,7 @@ pub mod relabel;
 mod sheet;
 
 pub use filter::Filter;
-pub use sheet::{Buckets, Kind, LABELS, Labels, Sheet};
+pub use sheet::{Buckets, Kind, Labels, Sheet};
 
 use crate::call::{Answer, Call};
 use hyper::Method;
@@ -28,6 +28,26 @@ use sheet::Family;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+
+/// Every label that samples have.
+pub const LABELS: &[&str] = &[
+    "shard",
+    "ks",
+    "cf",
+    "class",
+    "conditional",
+    "consistency_level",
+    "group",
+    "kind",
+    "mode",
+    "pages",
+    "scheduling_group",
+    "scheduling_group_name",
+    "statements",
+    "type",
+    "version",
+    "who",
+];
 
 /// Gathers the samples of all shards that a filter lets through.
 pub type Gather = Box<dyn Fn(Filter) -> Pin<Box<dyn Future<Output = Vec<Sheet>>>>>;

@@ -30,26 +30,6 @@ impl Kind {
     }
 }
 
-/// Every label that samples have.
-pub const LABELS: &[&str] = &[
-    "shard",
-    "ks",
-    "cf",
-    "class",
-    "conditional",
-    "consistency_level",
-    "group",
-    "kind",
-    "mode",
-    "pages",
-    "scheduling_group",
-    "scheduling_group_name",
-    "statements",
-    "type",
-    "version",
-    "who",
-];
-
 /// Labels beside that of the shard, in the order in which they are shown.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
@@ -214,7 +194,7 @@ impl Sheet {
         let all = self.shard.iter().map(|shard| ("shard", shard.as_str()));
         let all = all.chain(labels.iter().copied());
         for (label, _) in labels {
-            debug_assert!(LABELS.contains(label), "{label} of {name} is no known label");
+            debug_assert!(super::LABELS.contains(label), "{label} of {name} is no known label");
         }
         let shown = if self.filter.rules().is_empty() {
             if !self.filter.passes(all.clone()) {

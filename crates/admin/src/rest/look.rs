@@ -168,7 +168,7 @@ fn sstable(facts: &SstableFacts) -> Value {
         "data_size": facts.data_bytes,
         "index_size": facts.index_bytes,
         "filter_size": facts.filter_bytes,
-        "timestamp": super::task_manager::time(Some(made_at)),
+        "timestamp": super::dates::time(Some(made_at)),
         "generation": facts.generation,
         "level": facts.level,
         "version": facts.version.name(),

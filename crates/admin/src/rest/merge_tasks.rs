@@ -2,7 +2,7 @@
 //! ones while they run, and gone when they have ended. What somebody asked for has a task of its
 //! own.
 
-use super::task_manager::time;
+use super::dates::time;
 use model::Uuid;
 use runtime::time::timeout;
 use serde_json::{Value, json};

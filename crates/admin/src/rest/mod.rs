@@ -12,6 +12,7 @@ mod column_family;
 mod compaction;
 mod compaction_manager;
 mod config;
+mod dates;
 mod describe;
 mod identity;
 mod injections;

@@ -3,6 +3,7 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
+use super::dates::time;
 use super::merge_tasks::{self, MergeTask, Seen};
 use crate::call::{Answer, Call};
 use crate::tasks::{About, COMPACTION, Refusal, Registry, State, Task, Tasks};
@@ -176,15 +177,6 @@ fn shown(registry: &Registry, task: &Task) -> Value {
     shown
 }
 
-/// Milliseconds since 1970 as a date; the start of 1970 where there is none.
-pub(super) fn time(millis: Option<i64>) -> String {
-    let bytes = millis.unwrap_or(0).div_euclid(1000).saturating_mul(1000).to_be_bytes();
-    let text = model::value::print_scalar(&model::Type::Timestamp, &bytes);
-    // As printed: 2024-02-29 12:00:00.000000+0000.
-    let seconds = text.get(..19).unwrap_or(&text).replace(' ', "T");
-    format!("{seconds}Z")
-}
-
 async fn status(_: &Rc<Door>, call: &Call) -> Answered {
     let id = id(call)?;
     if let Some(task) = unknown_merge(id).await {
@@ -296,15 +288,4 @@ async fn finish_test(_: &Rc<Door>, call: &Call) -> Answered {
         },
     );
     Ok(Answer::done())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_dates() {
-        assert_eq!(time(None), "1970-01-01T00:00:00Z");
-        assert_eq!(time(Some(1_722_268_135_999)), "2024-07-29T15:48:55Z");
-    }
 }

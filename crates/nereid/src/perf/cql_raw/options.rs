@@ -1,6 +1,5 @@
 //! The command line of `perf-cql-raw`.
 
-use super::wire::VALUE_BYTES;
 use crate::perf::given::{Given, number, optional, text, truth, word};
 use crate::perf::tool::{Bench, Tool};
 use clap::{Arg, value_parser};
@@ -137,6 +136,9 @@ impl Tool for Options {
         super::measure(self, bench).await
     }
 }
+
+/// Bytes of a value of a single row, unless the options say otherwise.
+pub(super) const VALUE_BYTES: usize = 34;
 
 /// Rows of a partition that slices are read of, and of a slice.
 pub(crate) const SLICED_ROWS: u64 = 1000;

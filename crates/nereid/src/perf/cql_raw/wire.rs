@@ -7,8 +7,6 @@ pub(super) const KEYSPACE: &str = "ks";
 const HEADER_BYTES: usize = 9;
 const KEY_BYTES: usize = 8;
 const COLUMNS: usize = 5;
-/// Bytes of a value of a single row, unless the options say otherwise.
-pub(super) const VALUE_BYTES: usize = 34;
 /// Of the only column beside the key of a row that slices are made of.
 const SLICED_VALUE_BYTES: usize = 64;
 
@@ -224,6 +222,7 @@ pub(super) fn answer(input: &[u8]) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::cql_raw::options::VALUE_BYTES;
 
     #[test]
     fn a_template_becomes_requests() {

@@ -1,14 +1,18 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
+//!
+//! In reading order: this; `batch`, `lwt` (rounds of conditional writes), [`rate`] (limits of
+//! partitions), [`row_ttl`] (rows that say when they expire).
 
-use crate::batch;
+mod batch;
+pub(crate) mod lwt;
+pub mod rate;
+pub mod row_ttl;
+
 use crate::counter;
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
-use crate::lwt;
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
-use crate::rate;
-use crate::row_ttl;
 use crate::scan::Scan;
 use crate::virtual_read;
 use cluster::traffic::{Failure, InFlight, Work};
