@@ -167,15 +167,20 @@ class Target:
 
 class Cassandra(Target):
     def run(self, statement, **facts):
+        return self.again(lambda: super(Cassandra, self).run(statement, **facts))
+
+    def bind(self, text, values):
+        return self.again(lambda: super(Cassandra, self).bind(text, values))
+
+    def again(self, ask):
+        """The driver takes a server that is slow for one that is down, and sends nothing."""
         try:
-            return super().run(statement, **facts)
+            return ask()
         except NoHostAvailable as error:
             if not all("shutdown" in str(one) for one in error.errors.values()):
                 raise
-            # Nothing was sent: the driver takes a machine that is busy with something else for
-            # one that is down.
             self.connect()
-            return super().run(statement, **facts)
+            return ask()
 
     def act(self, action, keyspace):
         """Merging by its tools takes a start of a virtual machine each: it keeps its memtables."""
