@@ -166,6 +166,13 @@ class Reader:
                     deleted = max(deleted, ts)
         self.deleted = deleted
 
+    def columns(self):
+        """Those that it can have values of: the static row has none of the clustered ones."""
+        every = self.table.all_columns()
+        if self.values is not None:
+            return every
+        return [c for c in every if c.static or c in self.table.keys]
+
     def key(self, column):
         for c, v in zip(self.table.clustering, self.values or ()):
             if c is column:
@@ -381,7 +388,7 @@ class Model:
         shown = []
         for reader in before:
             shown.append(None if reader is None else {
-                c.name: self.shown(reader, c) for c in reader.table.all_columns()})
+                c.name: self.shown(reader, c) for c in reader.columns()})
         if applied:
             ts = self.now()
             plans = [self.plan(s, ts) for s in statements]
