@@ -3,7 +3,8 @@
 //!
 //! In reading order: [`table`] (a command: its name, options, what runs it), [`line`] (the words of
 //! the command line), [`session`] (requests, and how they end), [`print`] and [`histogram`] (how
-//! answers are shown), [`commands`] (the commands, by subject).
+//! answers are shown), [`commands`] (the commands, by subject). Beside them two tools of their own
+//! that ask the same API: [`compactions`] and [`probe`].
 //!
 //! Invariants
 //!  - *asks-only*: what a node does is decided by the node. A command is a handful of requests and
@@ -16,9 +17,11 @@
 //! `tasks wait --quiet` has its own: 123 failed, 124 timed out, 125 not known.
 
 mod commands;
+pub mod compactions;
 mod histogram;
 mod line;
 mod print;
+pub mod probe;
 mod session;
 mod table;
 
