@@ -7,9 +7,10 @@
 //!  - *literal-parses*: for every scalar type, what [`to_literal`] prints is what
 //!    [`parse_scalar`] reads back (without the quotes of a string literal) to an equal value.
 //!
-//! In reading order: [`scalar`] (Rust values in and out), [`collection`] (the parts of
-//! collections, tuples and vectors), [`decimal`] and [`varint`], [`duration`], [`temporal`]
-//! (dates and times), [`inet`], and the questions: `compare`, `validate`, `text`, `json`, `plain`.
+//! From the ground up: [`varint`], [`decimal`], [`duration`], [`temporal`] (dates and times) and
+//! [`inet`]; [`scalar`] (Rust values in and out), [`parts`] (what collections, tuples and vectors
+//! consist of), `compare`, [`collection`] (sets and maps in their order), `validate`, `text`,
+//! [`json`] and `plain`.
 
 pub mod collection;
 mod compare;
@@ -17,6 +18,7 @@ pub mod decimal;
 pub mod duration;
 pub mod inet;
 pub mod json;
+pub mod parts;
 mod plain;
 pub mod scalar;
 pub mod temporal;
@@ -24,14 +26,15 @@ mod text;
 mod validate;
 pub mod varint;
 
-pub use collection::{
-    fields, list_elements, map_entries, normalize, vector_elements, write_collection, write_map,
-    write_tuple, write_vector,
-};
+pub use collection::normalize;
 pub use compare::compare;
 pub use decimal::Decimal;
 pub use duration::Duration;
 pub use json::{quote_json, to_json};
+pub use parts::{
+    fields, list_elements, map_entries, vector_elements, write_collection, write_map, write_tuple,
+    write_vector,
+};
 pub use plain::{plain_element, print_plain};
 pub use scalar::*;
 pub use text::{parse_scalar, print_scalar, quote_string, to_literal};
