@@ -9,9 +9,8 @@
 use crate::key::{compose_partition_key, push_clustering};
 use crate::schema::{ColumnKind, TableSchema};
 use crate::types::{Type, UserType, UserTypeRef};
-use crate::value::collection::{sort_map, sort_set};
-use crate::value::{Decimal, Duration, temporal};
-use crate::value::{encode_decimal, write_collection, write_map, write_tuple, write_vector};
+use crate::value::{Decimal, Duration, encode_decimal, sort_map, sort_set, temporal};
+use crate::value::{write_collection, write_map, write_tuple, write_vector};
 use num_bigint::BigInt;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -8,9 +8,9 @@
 //!    [`parse_scalar`] reads back (without the quotes of a string literal) to an equal value.
 //!
 //! From the ground up: [`varint`], [`decimal`], [`duration`], [`temporal`] (dates and times) and
-//! [`inet`]; [`scalar`] (Rust values in and out), [`parts`] (what collections, tuples and vectors
-//! consist of), `compare`, [`collection`] (sets and maps in their order), `validate`, `text`,
-//! [`json`] and `plain`.
+//! [`inet`]; [`scalar`] (Rust values in and out), [`collection`] (the parts of collections, tuples
+//! and vectors), `compare`, `sorted` (sets and maps in their order), `validate`, `text`, [`json`]
+//! and `plain`.
 
 pub mod collection;
 mod compare;
@@ -18,25 +18,25 @@ pub mod decimal;
 pub mod duration;
 pub mod inet;
 pub mod json;
-pub mod parts;
 mod plain;
 pub mod scalar;
+mod sorted;
 pub mod temporal;
 mod text;
 mod validate;
 pub mod varint;
 
-pub use collection::normalize;
+pub use collection::{
+    fields, list_elements, map_entries, vector_elements, write_collection, write_map, write_tuple,
+    write_vector,
+};
 pub use compare::compare;
 pub use decimal::Decimal;
 pub use duration::Duration;
 pub use json::{quote_json, to_json};
-pub use parts::{
-    fields, list_elements, map_entries, vector_elements, write_collection, write_map, write_tuple,
-    write_vector,
-};
 pub use plain::{plain_element, print_plain};
 pub use scalar::*;
+pub use sorted::{normalize, sort_map, sort_set};
 pub use text::{parse_scalar, print_scalar, quote_string, to_literal};
 pub use validate::validate;
 

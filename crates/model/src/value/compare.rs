@@ -1,6 +1,6 @@
 //! The order of values. See *total-order* in the parent.
 
-use super::parts::{Parts, part_type, parts_of};
+use super::collection::{Parts, part_type, parts_of};
 use super::{decimal, varint};
 use crate::types::Type;
 use std::cmp::Ordering;

@@ -11,7 +11,7 @@ mod read;
 pub use parse::{Json, parse};
 pub use read::{folded, from_json, unreadable};
 
-use super::parts::{Parts, part_type, parts_of};
+use super::collection::{Parts, part_type, parts_of};
 use super::{decode_f32, decode_f64, decode_i64, temporal, text, validate};
 use crate::types::Type;
 use std::fmt::Write;

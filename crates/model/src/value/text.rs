@@ -1,6 +1,6 @@
 //! Values as CQL text, in and out.
 
-use super::parts::{Parts, part_type, parts_of};
+use super::collection::{Parts, part_type, parts_of};
 use super::{
     Decimal, Duration, Invalid, decode_bool, decode_date, decode_f32, decode_f64, decode_i8,
     decode_i16, decode_i32, decode_i64, decode_inet, decode_text, decode_uuid, inet, invalid,

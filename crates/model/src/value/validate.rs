@@ -3,7 +3,7 @@
 //! The empty value is valid for every scalar type but `duration`, and never for a collection. A
 //! tuple or user type may have fewer fields than its type.
 
-use super::parts::{part_type, parts_of};
+use super::collection::{part_type, parts_of};
 use super::{Duration, Invalid, invalid, temporal};
 use crate::types::{NESTING_MAX, Type};
 

@@ -111,7 +111,7 @@ impl<'a> ValueElements<'a> {
         let mut add = |path: usize, value: usize| bytes += frame_bytes + path + value;
         match (self.kind, ty) {
             (Kind::Map, Type::Map { key: key_type, .. }) => {
-                let mut parts = value::parts::map_parts(self.value);
+                let mut parts = value::collection::map_parts(self.value);
                 let mut last: Option<&[u8]> = None;
                 while let Some(key) = parts.next() {
                     let (key, value) = (key.ok()??, parts.next()?.ok()??);
