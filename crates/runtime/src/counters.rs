@@ -3,6 +3,7 @@
 //! never a guessed one.
 #![allow(unsafe_code, reason = "perf_event_open has no safe wrapper")]
 
+use crate::clock;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -65,7 +66,7 @@ impl Counters {
 /// on in a simulation, whose clocks it does not follow.
 pub fn cpu_ns() -> u64 {
     const THIS_THREAD: i32 = 0;
-    crate::core::clock::thread_cpu_ns(THIS_THREAD)
+    clock::thread_cpu_ns(THIS_THREAD)
 }
 
 fn open(config: u64) -> Option<File> {

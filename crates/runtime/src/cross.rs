@@ -1,8 +1,9 @@
 //! Calls from shard to shard.
 
-use crate::ShardId;
+use crate::config::ShardId;
 use crate::core::mesh::CallId;
-use crate::core::{try_with, with};
+use crate::core::{current_group, try_with, with};
+use crate::task::join_all;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -35,7 +36,7 @@ where
     R: Send + 'static,
 {
     let shards = with(|current| current.node.shards());
-    crate::task::join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await
+    join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await
 }
 
 #[allow(clippy::disallowed_types)] // Where a result crosses; two threads meet here once.
@@ -62,7 +63,7 @@ where
     fn send(&mut self, work: F, cx: &mut Context<'_>) {
         let answer = Answer::<R>::default();
         let theirs = answer.clone();
-        let group = crate::group::current();
+        let group = current_group();
         with(|shard| {
             let (to, from) = (self.to, shard.id);
             let call = shard.calls.borrow_mut().begin(cx);

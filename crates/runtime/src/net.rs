@@ -3,11 +3,11 @@
 pub mod datagram;
 pub mod unix;
 
-use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};
-use crate::core::with;
-use crate::sim::port;
+use crate::core::ops::{close, submit};
+use crate::core::{simulated, with};
+use crate::driver::op::{Fd, FdKind, Op, SendParts};
+pub use crate::error::NetError;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
-use std::fmt;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::IntoRawFd;
@@ -40,39 +40,6 @@ pub struct Keepalive {
     pub probes: u32,
 }
 
-/// A failed network operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetError {
-    /// What was tried: "bind", "connect", "read", ..
-    pub op: &'static str,
-    /// The address concerned, where known.
-    pub addr: Option<SocketAddr>,
-    /// The kernel's error number.
-    pub errno: i32,
-}
-
-impl NetError {
-    fn new(op: &'static str, addr: Option<SocketAddr>, error: &std::io::Error) -> NetError {
-        NetError { op, addr, errno: error.raw_os_error().unwrap_or(libc::EIO) }
-    }
-
-    /// The kind of the error.
-    pub fn kind(&self) -> std::io::ErrorKind {
-        std::io::Error::from_raw_os_error(self.errno).kind()
-    }
-}
-
-impl fmt::Display for NetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.op)?;
-        if let Some(addr) = self.addr {
-            write!(f, " {addr}")?;
-        }
-        write!(f, ": {}", std::io::Error::from_raw_os_error(self.errno))
-    }
-}
-impl std::error::Error for NetError {}
-
 /// A listening socket.
 #[derive(Debug)]
 pub struct TcpListener {
@@ -83,8 +50,8 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens on `addr`; port 0 takes a free one.
     pub fn bind(addr: SocketAddr, options: ListenOptions) -> Result<TcpListener, NetError> {
-        if let Some(port) = port::current() {
-            let (fd, local) = port.bind(addr, options.reuse_port)?;
+        if let Some(machine) = simulated() {
+            let (fd, local) = machine.bind(addr, options.reuse_port)?;
             return Ok(TcpListener { fd: Fd::new(fd, FdKind::Simulated), local });
         }
         let bound = bind_real(addr, options);
@@ -170,8 +137,8 @@ impl TcpStream {
     /// Connects to `addr`, with TCP_NODELAY set.
     pub async fn connect(addr: SocketAddr) -> Result<TcpStream, NetError> {
         let refused = |error: &std::io::Error| NetError::new("connect", Some(addr), error);
-        let fd = match port::current() {
-            Some(port) => Fd::new(port.socket(), FdKind::Simulated),
+        let fd = match simulated() {
+            Some(machine) => Fd::new(machine.socket(), FdKind::Simulated),
             None => {
                 let domain = Domain::for_address(addr);
                 let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
@@ -190,8 +157,8 @@ impl TcpStream {
     }
 
     fn simulated(fd: Rc<Fd>) -> TcpStream {
-        let port = port::current().expect("a simulated socket is used on a simulated shard");
-        let (local, peer) = port.addresses(fd.raw());
+        let machine = simulated().expect("a simulated socket is used on a simulated shard");
+        let (local, peer) = machine.addresses(fd.raw());
         TcpStream { fd, local, peer }
     }
 
@@ -300,8 +267,8 @@ impl TcpStream {
 
     fn shut(&self, how: Shutdown) -> Result<(), NetError> {
         if self.fd.is_simulated() {
-            let port = port::current().expect("a simulated socket is used on a simulated shard");
-            return self.check("shutdown", port.shutdown(self.fd.raw(), how)).map(drop);
+            let machine = simulated().expect("a simulated socket is used on a simulated shard");
+            return self.check("shutdown", machine.shutdown(self.fd.raw(), how)).map(drop);
         }
         let done = borrow(&self.fd).shutdown(how);
         done.map_err(|error| NetError::new("shutdown", self.named(), &error))
@@ -429,6 +396,6 @@ impl DetachedStream {
 
 impl Drop for DetachedStream {
     fn drop(&mut self) {
-        crate::core::ops::close(self.raw, self.kind);
+        close(self.raw, self.kind);
     }
 }

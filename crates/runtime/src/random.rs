@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code, reason = "getrandom has no safe wrapper among what is used here")]
 
-use crate::core::{Clock, with};
+use crate::clock::Clock;
+use crate::core::with;
 use stdx::Prng;
 
 /// 64 random bits. Not for secrets.

@@ -13,7 +13,7 @@ mod definitions;
 
 use crate::uuids::time_uuid;
 use definitions::{DEFINITIONS, TYPES};
-use model::schema::{ColumnIndex, TableOptions, UserType};
+use model::schema::{ColumnIndex, TableOptions};
 use model::{ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
 
 /// Where the rows of a system table are kept.

@@ -137,7 +137,7 @@ fn collect<'a>(ty: &Type, parts: &'a [Term], env: &Env<'a>) -> Result<Evaluated<
     }
     match ty {
         Type::Set { element, .. } => {
-            value::collection::sort_set(element, &mut plain);
+            value::sort_set(element, &mut plain);
             value::write_collection(plain.into_iter(), &mut out);
         }
         Type::Vector { element, .. } => {
@@ -172,7 +172,7 @@ fn collect_map<'a>(
     let mut plain: Vec<(&[u8], &[u8])> =
         values.iter().map(|(key, value)| (&key[..], &value[..])).collect();
     if let Type::Map { key, .. } = ty {
-        value::collection::sort_map(key, &mut plain);
+        value::sort_map(key, &mut plain);
     }
     let mut out = Vec::new();
     value::write_map(plain.into_iter(), &mut out);

@@ -10,27 +10,9 @@
 //!    the disk has taken it serves in its own order; a write to the commitlog waits for no more
 //!    than that. They hold up no other class while they wait.
 
-use super::ops::{Op, OpId};
-use crate::io::{IoClass, IoStats};
+use super::io_class::{IoClass, IoStats};
+use crate::driver::op::{DiskKind, OpId};
 use std::collections::VecDeque;
-
-/// What a disk request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DiskKind {
-    Read,
-    Write,
-    Sync,
-}
-
-impl Op {
-    pub(crate) fn disk_kind(&self) -> DiskKind {
-        match self {
-            Op::Read { .. } => DiskKind::Read,
-            Op::Write { .. } => DiskKind::Write,
-            _ => DiskKind::Sync,
-        }
-    }
-}
 
 /// A disk that gives 1 GiB a second after a millisecond is not slowed by it; one of 40 MiB a
 /// second is busy with it for 25 ms.

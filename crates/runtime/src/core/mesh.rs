@@ -10,8 +10,8 @@
 #![allow(unsafe_code, reason = "a ring whose two ends are on two threads")]
 
 use super::Shard;
-use super::waker::TaskId;
-use crate::ShardId;
+use crate::config::ShardId;
+use crate::remote::TaskId;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! What the shards of one node share: configuration, group names, wake handles, shutdown.
 
+use super::group::{self, Group};
 use super::mesh::Ring;
-use super::offload::Pool;
-use super::waker::Remote;
-use crate::group::{self, Group};
-use crate::{Config, ShardId};
+use crate::config::{Config, ShardId};
+use crate::helpers::Helpers;
+use crate::remote::Remote;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -18,9 +18,9 @@ pub(crate) struct Node {
     /// From shard `f` to shard `t`: `rings[f * shards + t]`.
     rings: Vec<Ring>,
     groups: Mutex<Vec<Named>>,
-    pub(crate) pool: Pool,
+    pub(crate) helpers: Arc<Helpers>,
     /// For what computes for long.
-    pub(crate) workers: Pool,
+    pub(crate) workers: Arc<Helpers>,
     /// Shards whose `main` has not ended.
     running: AtomicUsize,
     stop: AtomicBool,
@@ -43,15 +43,19 @@ impl Named {
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, remotes: Vec<Arc<Remote>>, pool: Pool) -> Arc<Node> {
+    pub(crate) fn new(
+        config: Config,
+        remotes: Vec<Arc<Remote>>,
+        helpers: Arc<Helpers>,
+    ) -> Arc<Node> {
         let shards = config.shards as usize;
         assert!(0 < shards && shards == remotes.len(), "a remote per shard");
         let groups = group::FIXED.iter().map(|(name, shares)| Named::new(name, *shares)).collect();
         Arc::new(Node {
             rings: (0..shards * shards).map(|_| Ring::new()).collect(),
             groups: Mutex::new(groups),
-            pool,
-            workers: Pool::new(1),
+            helpers,
+            workers: Helpers::new(1),
             running: AtomicUsize::new(shards),
             stop: AtomicBool::new(false),
             config,

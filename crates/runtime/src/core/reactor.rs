@@ -1,7 +1,8 @@
 //! The loop of a real shard: tasks, messages, timers, the kernel; then sleep.
 
 use super::Shard;
-use crate::driver::{Completions, Wait};
+use crate::driver::Wait;
+use crate::remote::Completions;
 use std::time::Duration;
 
 /// How long a stopped shard waits for its last operations.

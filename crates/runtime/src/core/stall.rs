@@ -15,8 +15,8 @@
 #![allow(unsafe_code, reason = "a signal handler that unwinds")]
 
 use super::node::Node;
-use super::waker::Remote;
-use crate::core::clock::{self, Clock};
+use crate::clock::{self, Clock};
+use crate::remote::Remote;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;

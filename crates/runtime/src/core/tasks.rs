@@ -6,8 +6,8 @@
 //!  - *no-hoarding*: a group that becomes ready starts at the least virtual runtime of now.
 
 use super::Shard;
-use super::waker::{ID_BITS, TaskId};
-use crate::group::{self, Group, GroupStats};
+use super::group::{self, Group, GroupStats};
+use crate::remote::{ID_BITS, TaskId};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::mem::ManuallyDrop;

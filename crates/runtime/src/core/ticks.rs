@@ -9,7 +9,8 @@
 //!  - *one-clock*: the marks of a shard are all of one clock.
 #![allow(unsafe_code, reason = "the instruction has no safe wrapper")]
 
-use super::clock::Clock;
+use super::now_ns;
+use crate::clock::Clock;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
@@ -38,14 +39,14 @@ pub(crate) fn end() {
 /// Now; see [`since`].
 #[inline]
 pub(crate) fn mark() -> u64 {
-    if TICK.get() == 0 { crate::time::Instant::now().as_nanos() } else { counter() }
+    if TICK.get() == 0 { now_ns() } else { counter() }
 }
 
 /// Nanoseconds since `mark`; 0 if it lies ahead.
 #[inline]
 pub(crate) fn since(mark: u64) -> u64 {
     match TICK.get() {
-        0 => crate::time::Instant::now().as_nanos().saturating_sub(mark),
+        0 => now_ns().saturating_sub(mark),
         tick => nanos(counter().saturating_sub(mark), tick),
     }
 }

@@ -5,11 +5,12 @@
 //!  - *tried-first*: an operation waits for readiness only after the kernel said to wait, so no
 //!    edge is missed.
 
+use super::Wait;
+use super::op::{Op, OpId};
 use super::sys::{self, Direction, RawOp};
-use super::{Completions, Wait};
-use crate::StartError;
-use crate::core::node::Node;
-use crate::core::ops::{Op, OpId};
+use crate::config::StartError;
+use crate::helpers::Helpers;
+use crate::remote::{Completions, Remote};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -42,8 +43,9 @@ impl Waiting {
 /// An epoll set and who waits for it.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    node: Arc<Node>,
-    shard: usize,
+    /// The shard, as helper threads see it.
+    remote: Arc<Remote>,
+    helpers: Arc<Helpers>,
     sockets: HashMap<RawFd, Waiting>,
     events: Vec<epoll::Event>,
     done: Completions,
@@ -51,18 +53,17 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    pub(crate) fn new(node: Arc<Node>, shard: u16) -> Result<Epoll, StartError> {
-        let shard = shard as usize;
+    pub(crate) fn new(remote: Arc<Remote>, helpers: Arc<Helpers>) -> Result<Epoll, StartError> {
         let refused = |what| move |error: rustix::io::Errno| StartError::Kernel(what, error.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused("epoll_create"))?;
-        let eventfd = node.remotes[shard].eventfd().expect("a real shard has an eventfd");
+        let eventfd = remote.eventfd().expect("a real shard has an eventfd");
         let (data, flags) = (epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN);
         let added = epoll::add(&epoll, sys::borrow(&eventfd), data, flags);
         added.map_err(refused("epoll_ctl"))?;
         Ok(Epoll {
             epoll,
-            node,
-            shard,
+            remote,
+            helpers,
             sockets: HashMap::default(),
             events: Vec::with_capacity(EVENTS_MAX),
             done: Vec::new(),
@@ -83,8 +84,8 @@ impl Epoll {
                 if let RawOp::Close { fd } = raw {
                     self.forget(fd);
                 }
-                let remote = self.node.remotes[self.shard].clone();
-                self.node.pool.push(Box::new(move || remote.complete(id.0, raw.perform())));
+                let remote = self.remote.clone();
+                self.helpers.push(Box::new(move || remote.complete(id.0, raw.perform())));
             }
         }
     }
@@ -162,7 +163,7 @@ impl Epoll {
     }
 
     fn drain_eventfd(&self) {
-        if let Some(eventfd) = self.node.remotes[self.shard].eventfd() {
+        if let Some(eventfd) = self.remote.eventfd() {
             // Readable, so this does not block; the count says nothing.
             let _ = rustix::io::read(sys::borrow(&eventfd), &mut [0; 8]);
         }

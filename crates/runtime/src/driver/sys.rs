@@ -6,7 +6,7 @@
 //!    until its completion was taken in; so it may be carried out, by any thread, before that.
 #![allow(unsafe_code, reason = "system calls on memory of operations")]
 
-use crate::core::ops::{Op, SEND_BYTES_MAX};
+use super::op::{Op, SEND_BYTES_MAX};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 

@@ -8,8 +8,9 @@
 //! Cancelling never blocks and never frees: the operation completes by itself.
 #![allow(unsafe_code, reason = "ring entries point to memory of operations")]
 
-use super::{Completions, Wait};
-use crate::core::ops::{Op, OpId, SEND_BYTES_MAX};
+use super::Wait;
+use super::op::{Op, OpId, SEND_BYTES_MAX};
+use crate::remote::Completions;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::io;
 use std::os::fd::RawFd;

@@ -1,11 +1,11 @@
 //! A file of one shard: positioned reads and writes, syncs, sizes.
 
 use super::{ALIGNMENT, AlignedBuf, DmaBuf, IoClass, IoError};
-use crate::DirectIo;
-use crate::core::ops::{Fd, FdKind, Op, submit};
-use crate::core::with;
+use crate::config::DirectIo;
+use crate::core::ops::submit;
+use crate::core::{simulated, with};
+use crate::driver::op::{Fd, FdKind, Op};
 use crate::driver::sys;
-use crate::sim::port;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -240,8 +240,8 @@ impl File {
     #[allow(clippy::len_without_is_empty)] // It asks the kernel and may fail.
     pub async fn len(&self) -> Result<u64, IoError> {
         let fd = self.inner.fd.raw();
-        if let Some(port) = port::current() {
-            return Ok(port.file_len(fd));
+        if let Some(machine) = simulated() {
+            return Ok(machine.file_len(fd));
         }
         // The inode of an open file is in memory: this does not block.
         sys::file_len(fd).map_err(|errno| self.error("stat", errno))
@@ -286,6 +286,5 @@ async fn open(path: &Path, flags: i32) -> Result<Rc<Fd>, IoError> {
     if result < 0 {
         return Err(IoError::from_errno("open", path, -result));
     }
-    let simulated = port::current().is_some();
-    Ok(Fd::new(result, if simulated { FdKind::Simulated } else { FdKind::File }))
+    Ok(Fd::new(result, if simulated().is_some() { FdKind::Simulated } else { FdKind::File }))
 }

@@ -2,49 +2,19 @@
 //!
 //! Nothing here is durable before [`sync_dir`] on the directory that changed.
 
-use super::fs_op::{FsOp, FsOutput};
 use super::{AlignedBuf, File, IoClass, IoError, OpenOptions};
-use crate::core::offload::offload;
-use crate::core::ops::{Fd, FdKind};
-use crate::core::with;
-use crate::sim::port;
+use crate::core::{simulated, with};
+pub use crate::driver::fs_op::{DirEntry, Metadata, Space};
+use crate::driver::fs_op::{FsOp, FsOutput};
+use crate::driver::op::{Fd, FdKind};
+use crate::offload::offload;
+use crate::time::sleep;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The largest single request of [`read_file`].
 const READ_BYTES_MAX: u64 = 1 << 20;
-
-/// An entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirEntry {
-    /// Its name within the directory.
-    pub name: String,
-    /// Whether it is a directory itself.
-    pub is_dir: bool,
-    /// Its size in bytes; 0 for a directory.
-    pub len: u64,
-}
-
-/// What is known of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metadata {
-    /// Whether it is a directory.
-    pub is_dir: bool,
-    /// Its size in bytes; 0 for a directory.
-    pub len: u64,
-    /// Last change of its content, microseconds since 1970.
-    pub modified_micros: i64,
-}
-
-/// The room of a file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes that this process may still write.
-    pub free: u64,
-    /// Bytes of all of it.
-    pub total: u64,
-}
 
 /// Creates a directory and those above it that are missing.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
@@ -184,8 +154,7 @@ impl std::error::Error for LockError {}
 pub async fn lock_exclusive(path: impl AsRef<Path>) -> Result<FileLock, LockError> {
     match perform(FsOp::Lock(path.as_ref().into())).await {
         Ok(FsOutput::Locked(fd)) => {
-            let simulated = port::current().is_some();
-            let kind = if simulated { FdKind::Simulated } else { FdKind::File };
+            let kind = if simulated().is_some() { FdKind::Simulated } else { FdKind::File };
             Ok(FileLock { _fd: Fd::new(fd, kind) })
         }
         Ok(FsOutput::Held(pid)) => Err(LockError::Held(pid)),
@@ -196,8 +165,11 @@ pub async fn lock_exclusive(path: impl AsRef<Path>) -> Result<FileLock, LockErro
 
 /// Carries a path operation out where it belongs.
 async fn perform(op: FsOp) -> Result<FsOutput, IoError> {
-    match port::current() {
-        Some(port) => port.fs(op).await,
+    match simulated() {
+        Some(machine) => {
+            sleep(machine.path_time(&op)).await;
+            machine.perform_path(&op)
+        }
         None => offload(move || op.perform()).await,
     }
 }

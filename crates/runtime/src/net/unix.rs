@@ -11,9 +11,10 @@
 #![allow(unsafe_code, reason = "groups by name, and who is at the other end")]
 
 use super::{NetError, TcpStream};
-use crate::core::offload::offload;
-use crate::core::ops::{Fd, FdKind, Op, submit};
-use crate::sim::port;
+use crate::core::ops::submit;
+use crate::core::simulated;
+use crate::driver::op::{Fd, FdKind, Op};
+use crate::offload::offload;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::ffi::CString;
 use std::fmt;
@@ -109,8 +110,8 @@ impl UnixListener {
             return Err(UnixError::TooLong(bytes));
         }
         let path = path.to_path_buf();
-        if let Some(port) = port::current() {
-            let fd = port.bind_path(&path).ok_or(UnixError::Live)?;
+        if let Some(machine) = simulated() {
+            let fd = machine.bind_path(&path).ok_or(UnixError::Live)?;
             return Ok(UnixListener { fd: Fd::new(fd, FdKind::Simulated), path, identity: None });
         }
         let at = path.clone();
@@ -137,8 +138,8 @@ impl UnixListener {
     /// Listens no longer, and removes the file (*own-file*).
     pub async fn close(self) {
         let Some(identity) = self.identity else {
-            if let Some(port) = port::current() {
-                port.unlink_path(&self.path);
+            if let Some(machine) = simulated() {
+                machine.unlink_path(&self.path);
             }
             return;
         };
@@ -157,10 +158,10 @@ impl TcpStream {
     /// Connects to the socket at `path`.
     pub async fn connect_unix(path: &Path) -> Result<TcpStream, NetError> {
         let refused = |errno| NetError { op: "connect", addr: None, errno };
-        let (fd, address) = match port::current() {
-            Some(port) => {
-                let address = port.address_of_path(path).ok_or(refused(libc::ENOENT))?;
-                (Fd::new(port.socket(), FdKind::Simulated), SockAddr::from(address))
+        let (fd, address) = match simulated() {
+            Some(machine) => {
+                let address = machine.address_of_path(path).ok_or(refused(libc::ENOENT))?;
+                (Fd::new(machine.socket(), FdKind::Simulated), SockAddr::from(address))
             }
             None => {
                 let failed = |error: Error| NetError::new("connect", None, &error);

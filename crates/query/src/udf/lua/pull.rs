@@ -6,7 +6,7 @@ use mlua::{Lua, Table, Value};
 use model::Type;
 use model::types::UserTypeRef;
 use model::value::temporal::{Day, parse_date, parse_time, parse_timestamp};
-use model::value::{self, Decimal, collection};
+use model::value::{self, Decimal};
 use num_bigint::BigInt;
 
 /// Bytes of a value at most: tables can stand in each other many times over.
@@ -327,7 +327,7 @@ impl<'l> Puller<'l> {
             parts.extend(self.pull(element, &key)?);
         }
         let mut plain: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        collection::sort_set(element, &mut plain);
+        value::sort_set(element, &mut plain);
         let mut out = Vec::new();
         value::write_collection(plain.into_iter(), &mut out);
         Ok(out)
@@ -344,7 +344,7 @@ impl<'l> Puller<'l> {
         }
         let mut plain: Vec<(&[u8], &[u8])> =
             parts.iter().map(|(key, inner)| (&key[..], &inner[..])).collect();
-        collection::sort_map(key_type, &mut plain);
+        value::sort_map(key_type, &mut plain);
         let mut out = Vec::new();
         value::write_map(plain.into_iter(), &mut out);
         Ok(out)

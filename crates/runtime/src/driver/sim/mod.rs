@@ -1,35 +1,36 @@
-//! A simulated shard's way into its world.
+//! The simulated back end: a machine with disks, a network and signals, all of it in memory and by
+//! virtual time.
 //!
-//! What a crashed shard's destructors ask for is refused: its life is over.
+//! Lives on: the thread of a world, whose nodes share one [`state::State`]. Sees: operations, and
+//! no shard's inside; who schedules tasks and events is `crate::sim`.
+//!
+//! From the ground up: `disk`, `waiter`, `network`, `state` (time, events, descriptors),
+//! [`SimPort`] (a shard's way to its machine). What a crashed shard's destructors ask for is
+//! refused: its life is over.
 
-use super::state::{ShardKey, State, Waiter};
-use crate::core::ops::{Op, OpId};
-use crate::core::with;
-use crate::driver::Driver;
-use crate::io::IoError;
-use crate::io::fs_op::{FsOp, FsOutput};
-use crate::net::NetError;
-use crate::signal::Signal;
+pub(crate) mod disk;
+pub(crate) mod network;
+pub(crate) mod state;
+pub(crate) mod waiter;
+
+use super::fs_op::{FsOp, FsOutput};
+use super::op::{Op, OpId};
+use super::signals::Signal;
+use crate::error::{IoError, NetError};
+use state::State;
 use std::cell::RefCell;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use waiter::{ShardKey, Waiter};
 
 /// The way of one shard.
 #[derive(Clone)]
 pub(crate) struct SimPort {
-    pub(super) state: Rc<RefCell<State>>,
-    pub(super) shard: ShardKey,
-}
-
-/// The current shard's way, if it is a simulated one.
-pub(crate) fn current() -> Option<SimPort> {
-    with(|shard| match &*shard.driver.borrow() {
-        Driver::Sim(port) => Some(port.clone()),
-        Driver::Uring(_) | Driver::Epoll(_) => None,
-    })
+    pub(crate) state: Rc<RefCell<State>>,
+    pub(crate) shard: ShardKey,
 }
 
 impl SimPort {
@@ -60,18 +61,22 @@ impl SimPort {
         inode.map_or(0, |inode| state.nodes[self.node()].disk.len(inode))
     }
 
-    pub(crate) async fn fs(&self, op: FsOp) -> Result<FsOutput, IoError> {
+    /// The time that a path operation takes; before it is carried out.
+    pub(crate) fn path_time(&self, op: &FsOp) -> Duration {
         let is_sync = matches!(op, FsOp::SyncDir(_));
-        let time = self.state.borrow_mut().disk_time(self.node(), is_sync);
-        crate::time::sleep(Duration::from_nanos(time)).await;
+        Duration::from_nanos(self.state.borrow_mut().disk_time(self.node(), is_sync))
+    }
+
+    /// Carries a path operation out.
+    pub(crate) fn perform_path(&self, op: &FsOp) -> Result<FsOutput, IoError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let disk = &mut state.nodes[self.node()].disk;
         let failure = |errno| IoError::from_errno(op.name(), op.path(), errno);
-        if is_sync && disk.fails(&mut state.prng) {
+        if matches!(op, FsOp::SyncDir(_)) && disk.fails(&mut state.prng) {
             return Err(failure(libc::EIO));
         }
-        match disk.perform(&op).map_err(failure)? {
+        match disk.perform(op).map_err(failure)? {
             Ok(output) => Ok(output),
             Err(locked) => Ok(FsOutput::Locked(state.lock(self.node(), locked))),
         }

@@ -1,11 +1,42 @@
-//! Path operations as values: carried out by a helper thread, or by a simulated disk.
+//! What a back end is asked about paths, as values: carried out by a helper thread, or by a
+//! simulated disk.
 
-use super::IoError;
-use super::fs::{DirEntry, Metadata, Space};
+use crate::error::IoError;
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Its name within the directory.
+    pub name: String,
+    /// Whether it is a directory itself.
+    pub is_dir: bool,
+    /// Its size in bytes; 0 for a directory.
+    pub len: u64,
+}
+
+/// What is known of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Its size in bytes; 0 for a directory.
+    pub len: u64,
+    /// Last change of its content, microseconds since 1970.
+    pub modified_micros: i64,
+}
+
+/// The room of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that this process may still write.
+    pub free: u64,
+    /// Bytes of all of it.
+    pub total: u64,
+}
 
 /// What to do.
 #[derive(Clone, Debug)]

@@ -12,23 +12,19 @@
 //!    other create, rename or unlink may be kept or undone.
 //!  - *one-seed*: nothing but the seed and the program decides what happens.
 
-mod disk;
-mod network;
-pub(crate) mod port;
-mod state;
-
-use crate::core::Shard;
-use crate::core::clock::Clock;
+use crate::clock::Clock;
+use crate::config::{Config, ShardId};
 use crate::core::node::Node;
-use crate::core::offload::Pool;
-use crate::core::waker::Remote;
+use crate::core::{Shard, enter, group, try_with};
 use crate::driver::Driver;
-use crate::io::fs_op::FsOp;
-use crate::signal::Signal;
-use crate::{Config, ShardId};
-use disk::SimDisk;
-use port::SimPort;
-use state::{Event, ShardKey, State, Waiter};
+use crate::driver::fs_op::FsOp;
+use crate::driver::signals::Signal;
+use crate::driver::sim::SimPort;
+use crate::driver::sim::disk::SimDisk;
+use crate::driver::sim::state::{Delays, Event, State};
+use crate::driver::sim::waiter::{ShardKey, Waiter};
+use crate::helpers::Helpers;
+use crate::remote::Remote;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
@@ -81,6 +77,7 @@ pub struct NodeId(pub usize);
 
 /// The world.
 pub struct World {
+    options: Options,
     state: Rc<RefCell<State>>,
     nodes: Vec<NodeShards>,
 }
@@ -94,7 +91,7 @@ struct NodeShards {
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "World(seed {}, {:?})", self.state.borrow().options.seed, self.now())
+        write!(f, "World(seed {}, {:?})", self.options.seed, self.now())
     }
 }
 
@@ -104,7 +101,9 @@ impl World {
         if options.buggify {
             stdx::check::set_buggify(Some(buggify));
         }
-        World { state: Rc::new(RefCell::new(State::new(options))), nodes: Vec::new() }
+        let delays = Delays { sync_max: options.sync_max, latency_max: options.latency_max };
+        let state = Rc::new(RefCell::new(State::new(options.seed, delays)));
+        World { options, state, nodes: Vec::new() }
     }
 
     /// Adds a node with an empty disk; it does nothing until started.
@@ -140,21 +139,21 @@ impl World {
         }
         self.make_shards(node);
         for shard in self.nodes[node.0].shards.clone() {
-            crate::core::enter(Some(shard.clone()));
+            enter(Some(shard.clone()));
             let (future, shared) = (main(shard.id), shard.node.clone());
             let root = async move {
                 future.await;
                 shared.main_ended();
             };
-            shard.root.start(crate::group::MAIN, Box::pin(root));
+            shard.root.start(group::MAIN, Box::pin(root));
         }
-        crate::core::enter(None);
+        enter(None);
     }
 
     fn make_shards(&mut self, node: NodeId) {
         let at = &mut self.nodes[node.0];
         let remotes: Vec<_> = (0..at.count).map(|_| Remote::register(None)).collect();
-        let shared = Node::new(Config::new(at.count), remotes, Pool::new(0));
+        let shared = Node::new(Config::new(at.count), remotes, Helpers::new(0));
         let mut state = self.state.borrow_mut();
         let life = state.nodes[node.0].life;
         let now_ns = state.now_ns.clone();
@@ -195,9 +194,9 @@ impl World {
             self.state.borrow_mut().end_life(node.0);
         }
         for shard in std::mem::take(&mut self.nodes[node.0].shards) {
-            crate::core::enter(Some(shard.clone()));
+            enter(Some(shard.clone()));
             shard.clear();
-            crate::core::enter(None);
+            enter(None);
             shard.remote.unregister();
         }
         if orderly {
@@ -232,7 +231,7 @@ impl World {
                 break condition();
             }
         };
-        crate::core::enter(None);
+        enter(None);
         held
     }
 
@@ -258,16 +257,16 @@ impl World {
         let output = Rc::new(RefCell::new(None));
         let theirs = output.clone();
         let shard = self.nodes[node.0].shards[shard as usize].clone();
-        crate::core::enter(Some(shard.clone()));
+        enter(Some(shard.clone()));
         let task = async move {
             let value = future.await;
             *theirs.borrow_mut() = Some(value);
         };
-        shard.root.start(crate::group::MAIN, Box::pin(task));
+        shard.root.start(group::MAIN, Box::pin(task));
         drop(shard);
-        crate::core::enter(None);
+        enter(None);
         let ended = self.run_until(|| output.borrow().is_some(), BLOCK_ON_MAX);
-        let seed = self.state.borrow().options.seed;
+        let seed = self.options.seed;
         assert!(ended, "simulation, seed {seed}: the future does not end");
         let value = output.borrow_mut().take();
         value.expect("the future has ended")
@@ -362,9 +361,9 @@ impl World {
                     nth -= ready;
                     continue;
                 }
-                crate::core::enter(Some(shard.clone()));
+                enter(Some(shard.clone()));
                 let draw = || self.state.borrow_mut().prng.between(100, 2_000);
-                let scheduling = self.state.borrow().options.scheduling;
+                let scheduling = self.options.scheduling;
                 let (task, took) = match scheduling {
                     Scheduling::Drawn => (shard.run_nth(nth), draw()),
                     Scheduling::ByShares => {
@@ -386,7 +385,7 @@ impl World {
     fn deliver_messages(&mut self) {
         for shard in self.nodes.iter().flat_map(|node| &node.shards) {
             if shard.has_messages() || shard.remote.has_foreign() || shard.holds_messages() {
-                crate::core::enter(Some(shard.clone()));
+                enter(Some(shard.clone()));
                 shard.drain_mesh();
                 shard.flush_mesh();
             }
@@ -398,7 +397,7 @@ impl World {
         let now = self.now_ns();
         for shard in self.nodes.iter().flat_map(|node| &node.shards) {
             if shard.wheel.borrow().next_ns().is_some_and(|next| next <= now) {
-                crate::core::enter(Some(shard.clone()));
+                enter(Some(shard.clone()));
                 shard.fire_timers();
             }
         }
@@ -430,7 +429,7 @@ impl World {
         };
         drop(ops);
         if let Some(result) = result {
-            crate::core::enter(Some(shard.clone()));
+            enter(Some(shard.clone()));
             shard.complete(waiter.op.0, result);
         }
     }
@@ -448,9 +447,9 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         stdx::check::set_buggify(None);
-        crate::core::enter(None);
+        enter(None);
         if std::thread::panicking() {
-            eprintln!("simulation seed: {}", self.state.borrow().options.seed);
+            eprintln!("simulation seed: {}", self.options.seed);
             // Destructors of half-run tasks could panic again: memory is not the worry now.
             std::mem::take(&mut self.nodes).into_iter().for_each(std::mem::forget);
             return;
@@ -467,7 +466,7 @@ const BLOCK_ON_MAX: Duration = Duration::from_secs(3600);
 
 /// The `buggify!` of the world whose shard runs.
 fn buggify(_name: &'static str, one_in: u32) -> bool {
-    crate::core::try_with(|shard| match &*shard.driver.borrow() {
+    try_with(|shard| match &*shard.driver.borrow() {
         Driver::Sim(port) => port.buggify(one_in),
         Driver::Uring(_) | Driver::Epoll(_) => false,
     })

@@ -7,7 +7,7 @@
 //!
 //! Decides and keeps; never waits: callers that must wait are told to retry.
 
-use super::state::Waiter;
+use super::waiter::Waiter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ const PATHS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EndId {
-    pub(super) conn: usize,
-    pub(super) side: usize,
+pub(crate) struct EndId {
+    pub(crate) conn: usize,
+    pub(crate) side: usize,
 }
 
 impl EndId {
-    pub(super) fn peer(self) -> EndId {
+    pub(crate) fn peer(self) -> EndId {
         EndId { side: 1 - self.side, ..self }
     }
 }
 
 #[derive(Debug)]
-pub(super) enum Packet {
+pub(crate) enum Packet {
     Data(Vec<u8>),
     End,
     Reset,
@@ -67,7 +67,7 @@ struct Listener {
 
 /// What an end can do now.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(crate) enum Flow {
     /// So many bytes, or an error.
     Now(i32),
     /// Nothing: the waiter is woken when that changes.
@@ -75,7 +75,7 @@ pub(super) enum Flow {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Network {
+pub(crate) struct Network {
     conns: Vec<[End; 2]>,
     listeners: Vec<Listener>,
     cuts: BTreeSet<(usize, usize)>,
@@ -89,7 +89,7 @@ impl Network {
         &mut self.conns[id.conn][id.side]
     }
 
-    pub(super) fn set_cut(&mut self, from: usize, to: usize, cut: bool) {
+    pub(crate) fn set_cut(&mut self, from: usize, to: usize, cut: bool) {
         if cut {
             self.cuts.insert((from, to));
         } else {
@@ -97,7 +97,7 @@ impl Network {
         }
     }
 
-    pub(super) fn is_cut(&self, from: usize, to: usize) -> bool {
+    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cuts.contains(&(from, to))
     }
 
@@ -107,7 +107,7 @@ impl Network {
     }
 
     /// Listens; `None` when the address is taken.
-    pub(super) fn bind(
+    pub(crate) fn bind(
         &mut self,
         node: usize,
         mut addr: SocketAddr,
@@ -126,7 +126,7 @@ impl Network {
     }
 
     /// Listens at a path; `None` when the path is taken.
-    pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<usize> {
+    pub(crate) fn bind_path(&mut self, node: usize, path: &Path) -> Option<usize> {
         if let Some(address) = self.address_of_path(node, path)
             && !self.listeners(node, address).is_empty()
         {
@@ -137,16 +137,16 @@ impl Network {
         Some(listener)
     }
 
-    pub(super) fn address_of_path(&self, node: usize, path: &Path) -> Option<SocketAddr> {
+    pub(crate) fn address_of_path(&self, node: usize, path: &Path) -> Option<SocketAddr> {
         self.paths.get(&(node, path.to_path_buf())).copied()
     }
 
-    pub(super) fn unlink_path(&mut self, node: usize, path: &Path) {
+    pub(crate) fn unlink_path(&mut self, node: usize, path: &Path) {
         self.paths.remove(&(node, path.to_path_buf()));
     }
 
     /// The listeners of a node that take connections to `addr`.
-    pub(super) fn listeners(&self, node: usize, addr: SocketAddr) -> Vec<usize> {
+    pub(crate) fn listeners(&self, node: usize, addr: SocketAddr) -> Vec<usize> {
         let takes = |l: &Listener| {
             let ip = l.addr.ip() == addr.ip() || l.addr.ip().is_unspecified();
             !l.closed && l.node == node && l.addr.port() == addr.port() && ip
@@ -156,7 +156,7 @@ impl Network {
     }
 
     /// Makes a connection: the client's end, and the waiter to wake at the listener.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         &mut self,
         node: usize,
         mut from: SocketAddr,
@@ -186,7 +186,7 @@ impl Network {
     }
 
     /// The next connection of a listener.
-    pub(super) fn accept(&mut self, listener: usize, waiter: Waiter) -> Option<EndId> {
+    pub(crate) fn accept(&mut self, listener: usize, waiter: Waiter) -> Option<EndId> {
         let listener = &mut self.listeners[listener];
         let end = listener.backlog.pop_front();
         if end.is_none() {
@@ -195,23 +195,23 @@ impl Network {
         end
     }
 
-    pub(super) fn close_listener(&mut self, listener: usize) -> Vec<EndId> {
+    pub(crate) fn close_listener(&mut self, listener: usize) -> Vec<EndId> {
         let listener = &mut self.listeners[listener];
         listener.closed = true;
         listener.backlog.drain(..).collect()
     }
 
-    pub(super) fn addresses(&mut self, end: EndId) -> (SocketAddr, SocketAddr) {
+    pub(crate) fn addresses(&mut self, end: EndId) -> (SocketAddr, SocketAddr) {
         (self.end(end).addr, self.end(end.peer()).addr)
     }
 
     /// The nodes of an end and of its peer.
-    pub(super) fn nodes(&mut self, end: EndId) -> (usize, usize) {
+    pub(crate) fn nodes(&mut self, end: EndId) -> (usize, usize) {
         (self.end(end).node, self.end(end.peer()).node)
     }
 
     /// How many bytes an end may send now: zero means to wait.
-    pub(super) fn may_send(&mut self, id: EndId, waiter: Waiter) -> Flow {
+    pub(crate) fn may_send(&mut self, id: EndId, waiter: Waiter) -> Flow {
         let end = self.end(id);
         if end.reset || end.ended || end.closed {
             return Flow::Now(-libc::EPIPE);
@@ -226,7 +226,7 @@ impl Network {
     }
 
     /// Sends a packet to `to`, arriving not before `at_ns`; returns when it does arrive.
-    pub(super) fn send(&mut self, to: EndId, packet: Packet, at_ns: u64) -> u64 {
+    pub(crate) fn send(&mut self, to: EndId, packet: Packet, at_ns: u64) -> u64 {
         match &packet {
             Packet::Data(bytes) => self.end(to.peer()).unread += bytes.len(),
             Packet::End | Packet::Reset => self.end(to.peer()).ended = true,
@@ -239,7 +239,7 @@ impl Network {
 
     /// The first packet on its way to `to` arrives: the waiter to wake, and whether the sender
     /// learns that nothing listens there.
-    pub(super) fn arrive(&mut self, to: EndId) -> (Vec<Waiter>, bool) {
+    pub(crate) fn arrive(&mut self, to: EndId) -> (Vec<Waiter>, bool) {
         let end = self.end(to);
         let Some(packet) = end.arriving.pop_front() else { return (Vec::new(), false) };
         if end.closed || end.reset {
@@ -254,7 +254,7 @@ impl Network {
     }
 
     /// An end learns that the connection is no more.
-    pub(super) fn reset(&mut self, id: EndId) -> Vec<Waiter> {
+    pub(crate) fn reset(&mut self, id: EndId) -> Vec<Waiter> {
         let end = self.end(id);
         end.reset = true;
         end.inbox.clear();
@@ -262,7 +262,7 @@ impl Network {
     }
 
     /// What an end can read now, and whether it was already asked to wait.
-    pub(super) fn may_read(&mut self, id: EndId, waiter: Waiter) -> Flow {
+    pub(crate) fn may_read(&mut self, id: EndId, waiter: Waiter) -> Flow {
         let end = self.end(id);
         if end.reset {
             return Flow::Now(-libc::ECONNRESET);
@@ -278,7 +278,7 @@ impl Network {
     }
 
     /// Takes `count` bytes; tells the peer's writer that there is room.
-    pub(super) fn take(&mut self, id: EndId, count: usize) -> (Vec<u8>, Option<Waiter>) {
+    pub(crate) fn take(&mut self, id: EndId, count: usize) -> (Vec<u8>, Option<Waiter>) {
         let bytes = self.end(id).inbox.drain(..count).collect();
         let peer = self.end(id.peer());
         peer.unread -= count;
@@ -286,7 +286,7 @@ impl Network {
     }
 
     /// Whether the end may still say that it has ended; from now on it has.
-    pub(super) fn end_writing(&mut self, id: EndId) -> bool {
+    pub(crate) fn end_writing(&mut self, id: EndId) -> bool {
         let end = self.end(id);
         let first = !end.ended && !end.reset;
         end.ended = true;
@@ -294,14 +294,14 @@ impl Network {
     }
 
     /// Ends pending reads of an end; the waiters to wake.
-    pub(super) fn end_reading(&mut self, id: EndId) -> Vec<Waiter> {
+    pub(crate) fn end_reading(&mut self, id: EndId) -> Vec<Waiter> {
         let end = self.end(id);
         end.peer_ended = true;
         end.reader.take().into_iter().chain(end.writer.take()).collect()
     }
 
     /// An end is closed: what its peer is told, if anything.
-    pub(super) fn close(&mut self, id: EndId) -> Option<Packet> {
+    pub(crate) fn close(&mut self, id: EndId) -> Option<Packet> {
         let end = self.end(id);
         if std::mem::replace(&mut end.closed, true) || end.reset {
             return None;
@@ -313,7 +313,7 @@ impl Network {
     }
 
     /// The open ends at a node.
-    pub(super) fn ends_at(&self, node: usize) -> Vec<EndId> {
+    pub(crate) fn ends_at(&self, node: usize) -> Vec<EndId> {
         let mut ends = Vec::new();
         for (conn, pair) in self.conns.iter().enumerate() {
             for (side, end) in pair.iter().enumerate() {
@@ -326,7 +326,7 @@ impl Network {
     }
 
     /// Closes all listeners of a node.
-    pub(super) fn close_listeners(&mut self, node: usize) {
+    pub(crate) fn close_listeners(&mut self, node: usize) {
         for listener in self.listeners.iter_mut().filter(|listener| listener.node == node) {
             listener.closed = true;
             listener.backlog.clear();

@@ -4,11 +4,12 @@
 //!  - *total-order*: events of the same time happen in the order they were made.
 //!  - *stale-is-ignored*: an event for an earlier life of a node does nothing.
 
-use super::Options;
 use super::disk::{Inode, SimDisk};
 use super::network::{EndId, Flow, Network, Packet};
-use crate::core::ops::{Op, OpId};
-use crate::signal::Signal;
+use super::waiter::Waiter;
+use crate::clock::VIRTUAL_EPOCH_MICROS;
+use crate::driver::op::Op;
+use crate::driver::signals::Signal;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,26 +17,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
 use stdx::Prng;
 
-/// A shard of one life of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ShardKey {
-    pub(super) node: usize,
-    pub(super) life: u32,
-    pub(super) shard: u16,
-}
-
-/// An operation to be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiter {
-    pub(super) shard: ShardKey,
-    pub(super) op: OpId,
+/// How long things take, at most, without faults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delays {
+    /// A sync of a file.
+    pub(crate) sync_max: Duration,
+    /// A packet on its way.
+    pub(crate) latency_max: Duration,
 }
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// The operation is carried out, or tried again. `mark`: see [`State::submit`].
     Perform { waiter: Waiter, mark: u64 },
     /// The operation ends because its future was dropped.
@@ -55,34 +51,34 @@ enum Handle {
 }
 
 #[derive(Debug)]
-pub(super) struct NodeState {
-    pub(super) life: u32,
-    pub(super) disk: SimDisk,
+pub(crate) struct NodeState {
+    pub(crate) life: u32,
+    pub(crate) disk: SimDisk,
     handles: BTreeMap<i32, Handle>,
     next_fd: i32,
-    pub(super) skew_micros: Rc<Cell<i64>>,
-    pub(super) signals: VecDeque<Signal>,
-    pub(super) signal_waker: Option<Waker>,
+    pub(crate) skew_micros: Rc<Cell<i64>>,
+    pub(crate) signals: VecDeque<Signal>,
+    pub(crate) signal_waker: Option<Waker>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) options: Options,
-    pub(super) now_ns: Rc<Cell<u64>>,
-    pub(super) prng: Prng,
-    pub(super) nodes: Vec<NodeState>,
-    pub(super) network: Network,
-    pub(super) hash: u64,
+pub(crate) struct State {
+    delays: Delays,
+    pub(crate) now_ns: Rc<Cell<u64>>,
+    pub(crate) prng: Prng,
+    pub(crate) nodes: Vec<NodeState>,
+    pub(crate) network: Network,
+    pub(crate) hash: u64,
     events: BTreeMap<(u64, u64), Event>,
     events_made: u64,
 }
 
 impl State {
-    pub(super) fn new(options: Options) -> State {
+    pub(crate) fn new(seed: u64, delays: Delays) -> State {
         State {
             now_ns: Rc::new(Cell::new(0)),
-            prng: Prng::from_seed(options.seed),
-            options,
+            prng: Prng::from_seed(seed),
+            delays,
             nodes: Vec::new(),
             network: Network::default(),
             hash: 0,
@@ -91,7 +87,7 @@ impl State {
         }
     }
 
-    pub(super) fn add_node(&mut self) -> usize {
+    pub(crate) fn add_node(&mut self) -> usize {
         self.nodes.push(NodeState {
             life: 0,
             disk: SimDisk::new(),
@@ -105,12 +101,12 @@ impl State {
     }
 
     /// The address of a node.
-    pub(super) fn ip(node: usize) -> IpAddr {
+    pub(crate) fn ip(node: usize) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 0, (node >> 8) as u8, (node & 255) as u8))
     }
 
     /// Mixes a fact into the trace.
-    pub(super) fn trace(&mut self, fact: u64) {
+    pub(crate) fn trace(&mut self, fact: u64) {
         self.hash = (self.hash ^ fact).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     }
 
@@ -118,9 +114,9 @@ impl State {
         self.now_ns.get()
     }
 
-    pub(super) fn wall_micros(&self, node: usize) -> i64 {
+    pub(crate) fn wall_micros(&self, node: usize) -> i64 {
         let skew = self.nodes[node].skew_micros.get();
-        crate::core::clock::VIRTUAL_EPOCH_MICROS + (self.now() / 1000) as i64 + skew
+        VIRTUAL_EPOCH_MICROS + (self.now() / 1000) as i64 + skew
     }
 
     // Events.
@@ -131,12 +127,12 @@ impl State {
     }
 
     /// The time of the next event.
-    pub(super) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.events.keys().next().map(|(time, _)| *time)
     }
 
     /// The next event that is due.
-    pub(super) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<Event> {
         let entry = self.events.first_entry().filter(|entry| entry.key().0 <= self.now_ns.get())?;
         let (time, made) = *entry.key();
         let event = entry.remove();
@@ -152,14 +148,14 @@ impl State {
     }
 
     fn latency(&mut self) -> u64 {
-        let max = self.options.latency_max.as_nanos() as u64;
+        let max = self.delays.latency_max.as_nanos() as u64;
         let slow = if self.prng.one_in(500) { 20 } else { 1 };
         self.prng.between(max / 20, max.max(20)) * slow
     }
 
     /// The time that a disk request takes.
-    pub(super) fn disk_time(&mut self, node: usize, is_sync: bool) -> u64 {
-        let max = if is_sync { self.options.sync_max.as_nanos() as u64 } else { 120_000 };
+    pub(crate) fn disk_time(&mut self, node: usize, is_sync: bool) -> u64 {
+        let max = if is_sync { self.delays.sync_max.as_nanos() as u64 } else { 120_000 };
         let slow = if self.prng.one_in(200) { 10 } else { 1 };
         let slow = slow * self.nodes[node].disk.slowness as u64;
         self.prng.between((max / 10).min(100_000), max.max(1)) * slow
@@ -169,7 +165,7 @@ impl State {
 
     /// Starts an operation. Its event's mark: for a sync, the changes it covers; for a connect,
     /// when it gives up.
-    pub(super) fn submit(&mut self, waiter: Waiter, op: &Op) {
+    pub(crate) fn submit(&mut self, waiter: Waiter, op: &Op) {
         let node = waiter.shard.node;
         let (delay, mark) = match op {
             Op::Read { .. } | Op::Write { .. } | Op::Truncate { .. } | Op::Allocate { .. } => {
@@ -193,13 +189,13 @@ impl State {
         self.at(time, Event::Perform { waiter, mark });
     }
 
-    pub(super) fn cancel(&mut self, waiter: Waiter) {
+    pub(crate) fn cancel(&mut self, waiter: Waiter) {
         let time = self.now() + 1_000;
         self.at(time, Event::Cancel(waiter));
     }
 
     /// Whether a cancelled operation of this kind ends early.
-    pub(super) fn is_cancellable(op: &Op) -> bool {
+    pub(crate) fn is_cancellable(op: &Op) -> bool {
         use Op::{Accept, Connect, Readable, Receive, Send, SendParts};
         matches!(
             op,
@@ -213,7 +209,7 @@ impl State {
     }
 
     /// Carries an operation out: its result, or `None` when it has to wait.
-    pub(super) fn perform(&mut self, waiter: Waiter, op: &mut Op, mark: u64) -> Option<i32> {
+    pub(crate) fn perform(&mut self, waiter: Waiter, op: &mut Op, mark: u64) -> Option<i32> {
         let node = waiter.shard.node;
         match op {
             Op::Accept { fd } => self.accept(waiter, fd.raw()),
@@ -281,7 +277,7 @@ impl State {
     }
 
     /// A write that was in flight when its node died.
-    pub(super) fn interrupt(&mut self, node: usize, op: &Op) {
+    pub(crate) fn interrupt(&mut self, node: usize, op: &Op) {
         if let Op::Write { fd, buf, offset, skip } = op
             && let Some(inode) = self.file(node, fd.raw())
         {
@@ -372,7 +368,7 @@ impl State {
     }
 
     /// A packet arrives, or is sent again later because its way is cut.
-    pub(super) fn arrive(&mut self, to: EndId) {
+    pub(crate) fn arrive(&mut self, to: EndId) {
         let (target, source) = self.network.nodes(to);
         if self.network.is_cut(source, target) {
             let again = self.now() + self.prng.between(5_000_000, 50_000_000);
@@ -386,7 +382,7 @@ impl State {
         }
     }
 
-    pub(super) fn bind(
+    pub(crate) fn bind(
         &mut self,
         node: usize,
         addr: SocketAddr,
@@ -396,25 +392,25 @@ impl State {
         Some((self.add_handle(node, Handle::Listener(listener)), addr))
     }
 
-    pub(super) fn bind_path(&mut self, node: usize, path: &Path) -> Option<i32> {
+    pub(crate) fn bind_path(&mut self, node: usize, path: &Path) -> Option<i32> {
         let listener = self.network.bind_path(node, path)?;
         Some(self.add_handle(node, Handle::Listener(listener)))
     }
 
-    pub(super) fn socket(&mut self, node: usize) -> i32 {
+    pub(crate) fn socket(&mut self, node: usize) -> i32 {
         self.add_handle(node, Handle::Socket)
     }
 
-    pub(super) fn lock(&mut self, node: usize, inode: Inode) -> i32 {
+    pub(crate) fn lock(&mut self, node: usize, inode: Inode) -> i32 {
         self.add_handle(node, Handle::Lock(inode))
     }
 
-    pub(super) fn addresses(&mut self, node: usize, fd: i32) -> Option<(SocketAddr, SocketAddr)> {
+    pub(crate) fn addresses(&mut self, node: usize, fd: i32) -> Option<(SocketAddr, SocketAddr)> {
         let end = self.conn(node, fd)?;
         Some(self.network.addresses(end))
     }
 
-    pub(super) fn shutdown(&mut self, node: usize, fd: i32, both: bool) -> i32 {
+    pub(crate) fn shutdown(&mut self, node: usize, fd: i32, both: bool) -> i32 {
         let Some(end) = self.conn(node, fd) else { return -libc::ENOTCONN };
         if self.network.end_writing(end) {
             self.send_packet(end.peer(), Packet::End);
@@ -426,7 +422,7 @@ impl State {
         0
     }
 
-    pub(super) fn close(&mut self, node: usize, fd: i32) {
+    pub(crate) fn close(&mut self, node: usize, fd: i32) {
         match self.nodes[node].handles.remove(&fd) {
             None | Some(Handle::Socket | Handle::File(_)) => {}
             Some(Handle::Lock(inode)) => self.nodes[node].disk.unlock(inode),
@@ -446,7 +442,7 @@ impl State {
     }
 
     /// Breaks the connections for which `which` holds, given the nodes of both ends.
-    pub(super) fn reset_connections(&mut self, node: usize, which: impl Fn(usize) -> bool) {
+    pub(crate) fn reset_connections(&mut self, node: usize, which: impl Fn(usize) -> bool) {
         for end in self.network.ends_at(node) {
             let (_, peer) = self.network.nodes(end);
             if which(peer) {
@@ -458,7 +454,7 @@ impl State {
     }
 
     /// The process of a node has ended: its descriptors are closed, its connections reset.
-    pub(super) fn end_life(&mut self, node: usize) {
+    pub(crate) fn end_life(&mut self, node: usize) {
         self.nodes[node].life += 1;
         self.nodes[node].handles.clear();
         self.nodes[node].signals.clear();
@@ -481,7 +477,7 @@ impl State {
         fd
     }
 
-    pub(super) fn file(&self, node: usize, fd: i32) -> Option<Inode> {
+    pub(crate) fn file(&self, node: usize, fd: i32) -> Option<Inode> {
         match self.nodes[node].handles.get(&fd) {
             Some(Handle::File(inode)) => Some(*inode),
             _ => None,

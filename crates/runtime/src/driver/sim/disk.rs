@@ -1,12 +1,11 @@
 //! A simulated disk: a tree of files as the node sees it, and as a crash would leave it.
 //!
 //! Invariants
-//!  - *synced-survives*, *unsynced-may-not*: see [`crate::sim`].
+//!  - *synced-survives*, *unsynced-may-not*: see `crate::sim`.
 //!  - *live-is-durable-plus-pending*: applying all pending changes, in order, to the durable image
 //!    gives the live one, unless a sync failed.
 
-use crate::io::fs::{DirEntry, Metadata, Space};
-use crate::io::fs_op::{FsOp, FsOutput};
+use crate::driver::fs_op::{DirEntry, FsOp, FsOutput, Metadata, Space};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path};
 use stdx::Prng;
@@ -15,7 +14,7 @@ use stdx::Prng;
 const SECTOR: usize = 512;
 
 /// A file or directory, by its place in the list; never used again.
-pub(super) type Inode = usize;
+pub(crate) type Inode = usize;
 
 const ROOT: Inode = 0;
 
@@ -69,20 +68,20 @@ impl DirChange {
 }
 
 /// The result of a disk operation: a value, or an error number.
-pub(super) type Outcome<T> = Result<T, i32>;
+pub(crate) type Outcome<T> = Result<T, i32>;
 
 #[derive(Debug)]
-pub(super) struct SimDisk {
+pub(crate) struct SimDisk {
     nodes: Vec<Node>,
     pending: Vec<DirChange>,
     locked: Vec<Inode>,
-    pub(super) capacity: Option<u64>,
-    pub(super) error_one_in: u64,
-    pub(super) slowness: u32,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) error_one_in: u64,
+    pub(crate) slowness: u32,
 }
 
 impl SimDisk {
-    pub(super) fn new() -> SimDisk {
+    pub(crate) fn new() -> SimDisk {
         SimDisk {
             nodes: vec![Node::Dir(DirNode::default())],
             pending: Vec::new(),
@@ -94,14 +93,14 @@ impl SimDisk {
     }
 
     /// Whether this request fails.
-    pub(super) fn fails(&self, prng: &mut Prng) -> bool {
+    pub(crate) fn fails(&self, prng: &mut Prng) -> bool {
         self.error_one_in != 0 && prng.one_in(self.error_one_in)
     }
 
     // Files.
 
     /// Opens a file by the kernel's flags.
-    pub(super) fn open(&mut self, path: &Path, flags: i32) -> Outcome<Inode> {
+    pub(crate) fn open(&mut self, path: &Path, flags: i32) -> Outcome<Inode> {
         let (dir, name) = self.parent(path)?;
         match self.lookup(dir, &name)? {
             Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Err(libc::EEXIST),
@@ -123,18 +122,18 @@ impl SimDisk {
         }
     }
 
-    pub(super) fn len(&self, inode: Inode) -> u64 {
+    pub(crate) fn len(&self, inode: Inode) -> u64 {
         self.file(inode).live.len() as u64
     }
 
     /// Up to `len` bytes at `offset`.
-    pub(super) fn read(&self, inode: Inode, offset: u64, len: usize) -> &[u8] {
+    pub(crate) fn read(&self, inode: Inode, offset: u64, len: usize) -> &[u8] {
         let live = &self.file(inode).live;
         let start = (offset as usize).min(live.len());
         &live[start..(start.saturating_add(len)).min(live.len())]
     }
 
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         inode: Inode,
         offset: u64,
@@ -152,7 +151,7 @@ impl SimDisk {
     }
 
     /// A write that was in flight when the node died: any of its sectors may have arrived.
-    pub(super) fn write_interrupted(
+    pub(crate) fn write_interrupted(
         &mut self,
         inode: Inode,
         offset: u64,
@@ -165,14 +164,14 @@ impl SimDisk {
         apply_torn(&mut file.durable, &change, prng);
     }
 
-    pub(super) fn resize(&mut self, inode: Inode, len: u64) {
+    pub(crate) fn resize(&mut self, inode: Inode, len: u64) {
         let file = self.file_mut(inode);
         let change = Change::Resize(len as usize);
         apply(&mut file.live, &change);
         file.pending.push_back(change);
     }
 
-    pub(super) fn allocate(&mut self, inode: Inode, end: u64) -> Outcome<()> {
+    pub(crate) fn allocate(&mut self, inode: Inode, end: u64) -> Outcome<()> {
         self.check_room(inode, end as usize)?;
         if self.len(inode) < end {
             self.resize(inode, end);
@@ -181,13 +180,13 @@ impl SimDisk {
     }
 
     /// How many changes a sync that starts now covers.
-    pub(super) fn sync_mark(&self, inode: Inode) -> u64 {
+    pub(crate) fn sync_mark(&self, inode: Inode) -> u64 {
         let file = self.file(inode);
         file.settled + file.pending.len() as u64
     }
 
     /// Makes the changes up to `mark` durable.
-    pub(super) fn sync(&mut self, inode: Inode, mark: u64) {
+    pub(crate) fn sync(&mut self, inode: Inode, mark: u64) {
         let file = self.file_mut(inode);
         while file.settled < mark {
             let Some(change) = file.pending.pop_front() else { break };
@@ -198,7 +197,7 @@ impl SimDisk {
 
     /// A sync that fails: of the changes up to `mark` some are durable, and no later sync will
     /// care for the others.
-    pub(super) fn sync_failed(&mut self, inode: Inode, mark: u64, prng: &mut Prng) {
+    pub(crate) fn sync_failed(&mut self, inode: Inode, mark: u64, prng: &mut Prng) {
         let file = self.file_mut(inode);
         file.diverged = true;
         while file.settled < mark {
@@ -210,14 +209,14 @@ impl SimDisk {
         }
     }
 
-    pub(super) fn unlock(&mut self, inode: Inode) {
+    pub(crate) fn unlock(&mut self, inode: Inode) {
         self.locked.retain(|locked| *locked != inode);
     }
 
     // Paths.
 
     /// Carries a path operation out. A lock gives the inode that is locked.
-    pub(super) fn perform(&mut self, op: &FsOp) -> Outcome<Result<FsOutput, Inode>> {
+    pub(crate) fn perform(&mut self, op: &FsOp) -> Outcome<Result<FsOutput, Inode>> {
         match op {
             FsOp::CreateDirAll(path) => self.create_dir_all(path)?,
             FsOp::SyncDir(path) => {
@@ -268,7 +267,7 @@ impl SimDisk {
     }
 
     /// The paths of all files.
-    pub(super) fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut dirs = vec![(ROOT, String::new())];
         while let Some((dir, path)) = dirs.pop() {
@@ -286,13 +285,13 @@ impl SimDisk {
     }
 
     /// The file of a path.
-    pub(super) fn find_file(&self, path: &Path) -> Option<Inode> {
+    pub(crate) fn find_file(&self, path: &Path) -> Option<Inode> {
         let inode = self.resolve(path).ok()?;
         matches!(self.nodes[inode], Node::File(_)).then_some(inode)
     }
 
     /// Changes the content of a file durably.
-    pub(super) fn edit(&mut self, inode: Inode, edit: impl Fn(&mut Vec<u8>)) {
+    pub(crate) fn edit(&mut self, inode: Inode, edit: impl Fn(&mut Vec<u8>)) {
         let file = self.file_mut(inode);
         edit(&mut file.live);
         edit(&mut file.durable);
@@ -307,7 +306,7 @@ impl SimDisk {
     }
 
     /// Makes everything durable.
-    pub(super) fn sync_all(&mut self) {
+    pub(crate) fn sync_all(&mut self) {
         for inode in 0..self.nodes.len() {
             if matches!(self.nodes[inode], Node::File(_)) {
                 self.sync(inode, u64::MAX);
@@ -318,7 +317,7 @@ impl SimDisk {
     }
 
     /// The machine dies: keeps what was synced, and of the rest what it likes.
-    pub(super) fn crash(&mut self, prng: &mut Prng) {
+    pub(crate) fn crash(&mut self, prng: &mut Prng) {
         // Journals keep a prefix; nothing promises it.
         let pending = std::mem::take(&mut self.pending);
         let kept = match prng.one_in(2) {

@@ -1,6 +1,7 @@
-//! I/O errors: the operation, the path and the kernel's reason.
+//! What the kernel refused: the operation, what it was about, and the reason.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// A failed file operation.
@@ -51,3 +52,40 @@ impl fmt::Display for IoError {
     }
 }
 impl std::error::Error for IoError {}
+
+/// A failed network operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetError {
+    /// What was tried: "bind", "connect", "read", ..
+    pub op: &'static str,
+    /// The address concerned, where known.
+    pub addr: Option<SocketAddr>,
+    /// The kernel's error number.
+    pub errno: i32,
+}
+
+impl NetError {
+    pub(crate) fn new(
+        op: &'static str,
+        addr: Option<SocketAddr>,
+        error: &std::io::Error,
+    ) -> NetError {
+        NetError { op, addr, errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    }
+
+    /// The kind of the error.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        std::io::Error::from_raw_os_error(self.errno).kind()
+    }
+}
+
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.op)?;
+        if let Some(addr) = self.addr {
+            write!(f, " {addr}")?;
+        }
+        write!(f, ": {}", std::io::Error::from_raw_os_error(self.errno))
+    }
+}
+impl std::error::Error for NetError {}

@@ -1,23 +1,6 @@
-//! What a command is.
+//! The arguments of commands: options and places, as commands declare them, and what was given.
 
-use crate::session::{Failure, Session};
-use std::pin::Pin;
-
-/// How a command ends.
-pub(crate) type Done = Result<(), Failure>;
-
-/// A command that runs.
-pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
-
-/// A command.
-pub(crate) struct Entry {
-    /// One word, or two.
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) options: &'static [Opt],
-    pub(crate) places: &'static [Place],
-    pub(crate) run: for<'a> fn(&'a mut Session) -> Running<'a>,
-}
+use clap::ArgMatches;
 
 /// An option.
 #[derive(Clone, Copy)]
@@ -123,3 +106,31 @@ pub(crate) const GLOBAL: &[Opt] = &[
 
 pub(crate) const KEYSPACE: Place = one("keyspace", "The keyspace; all, where none is given");
 pub(crate) const TABLES: Place = any("table", "Tables of the keyspace; all, where none is given");
+
+/// Options and arguments as they were given.
+#[derive(Clone)]
+pub(crate) struct Given(ArgMatches);
+
+impl Given {
+    /// What clap has understood.
+    pub(crate) fn new(matches: ArgMatches) -> Given {
+        Given(matches)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.0.get_flag(name)
+    }
+
+    /// The first of an option, or of a place.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get_many::<String>(name)?.next().map(String::as_str)
+    }
+
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+        self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+        self.0.get_one::<i64>(name).copied()
+    }
+}
