@@ -71,6 +71,8 @@ impl Shard {
         prng: Prng,
     ) -> Rc<Shard> {
         let config = &node.config;
+        assert!((id as usize) < node.remotes.len(), "current-shard: shard {id} is not of the node");
+        assert!(!config.task_quota.is_zero(), "a group runs for no time");
         let mut tasks = Tasks::new();
         for (group, life, shares) in node.groups() {
             tasks.adopt(group, life, shares);
@@ -103,6 +105,10 @@ impl Shard {
         if wheel.len() != 0 {
             // Waking touches the ready queues alone.
             wheel.advance(now, |waker| waker.wake());
+            debug_assert!(
+                wheel.next_ns().is_none_or(|next| now < next),
+                "next-is-a-bound: a timer that is due was left"
+            );
         }
     }
 
@@ -112,6 +118,7 @@ impl Shard {
         if tasks.group_count() < self.node.group_count() {
             for (group, life, shares) in self.node.groups().into_iter().skip(tasks.group_count()) {
                 tasks.adopt(group, life, shares);
+                debug_assert_eq!(tasks.group_count(), group.0 as usize + 1, "same-number");
             }
         }
     }
@@ -122,6 +129,7 @@ impl Shard {
         loop {
             let Some(key) = self.locals.borrow().keys().next().copied() else { break };
             let value = self.locals.borrow_mut().remove(&key);
+            debug_assert!(value.is_some(), "a service that was there is gone");
             drop(value);
         }
         self.cancel_all();
