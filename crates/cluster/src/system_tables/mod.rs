@@ -14,7 +14,9 @@ mod definitions;
 use crate::uuids::time_uuid;
 use definitions::{DEFINITIONS, TYPES};
 use model::schema::{ColumnIndex, TableOptions};
-use model::{ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
+use model::{
+    ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid,
+};
 
 /// Where the rows of a system table are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
