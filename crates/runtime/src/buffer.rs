@@ -55,7 +55,7 @@ impl AlignedBuf {
         }
         let capacity = need.max(self.capacity.saturating_mul(2)).next_multiple_of(ALIGNMENT);
         let layout = layout(capacity);
-        // SAFETY: the layout has a non-zero size.
+        // SAFETY: *aligned*: the layout has a non-zero size.
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         // SAFETY: both regions hold at least `len` bytes (*initialised*) and are distinct.
@@ -86,7 +86,7 @@ impl AlignedBuf {
         let old = self.len;
         if old < len {
             self.reserve(len - old);
-            // SAFETY: `reserve` made room for the bytes from `old` to `len`.
+            // SAFETY: *initialised*: `reserve` made room for the bytes from `old` to `len`.
             unsafe { self.memory.add(old).write_bytes(value, len - old) };
         }
         debug_assert!(len <= self.capacity, "initialised: {len} bytes of {}", self.capacity);
@@ -96,7 +96,8 @@ impl AlignedBuf {
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
-        // SAFETY: `reserve` made room after `len`; `bytes` cannot lie in memory that we own alone.
+        // SAFETY: *initialised*: `reserve` made room after `len`; `bytes` cannot lie in memory that
+        // we own alone.
         unsafe {
             self.memory.add(self.len).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
@@ -187,7 +188,7 @@ impl Deref for AlignedBuf {
 }
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `self` is borrowed alone.
+        // SAFETY: *initialised*, as in `deref`, and `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 }

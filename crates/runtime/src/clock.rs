@@ -22,6 +22,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
             Clock::Real => kernel_ns(libc::CLOCK_MONOTONIC),

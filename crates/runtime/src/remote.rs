@@ -33,12 +33,14 @@ const ID_MASK: u64 = (1 << ID_BITS) - 1;
 const _: () = assert!(2 * ID_BITS + u16::BITS == u64::BITS, "a task and its seat fill a word");
 
 impl TaskId {
+    #[inline]
     pub(crate) fn next_generation(generation: u32) -> u32 {
         debug_assert!(u64::from(generation) <= ID_MASK, "word-wakers: generation {generation}");
         generation.wrapping_add(1) & ID_MASK as u32
     }
 
     /// It and its shard's seat, as one word.
+    #[inline]
     pub(crate) fn word(self, seat: u16) -> u64 {
         let TaskId { index, generation } = self;
         debug_assert!(u64::from(index) <= ID_MASK, "word-wakers: slot {index}");
@@ -47,6 +49,7 @@ impl TaskId {
     }
 
     /// The seat and the task of a word.
+    #[inline]
     pub(crate) fn from_word(word: u64) -> (u16, TaskId) {
         let index = (word & ID_MASK) as u32;
         let generation = ((word >> ID_BITS) & ID_MASK) as u32;

@@ -49,7 +49,7 @@ pub(crate) struct Ring {
 // SAFETY: by *one-each* and *published* no cell is touched by two threads at once; messages are
 // `Send`.
 unsafe impl Send for Ring {}
-// SAFETY: as above.
+// SAFETY: *one-each*, *published*, as above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
@@ -84,7 +84,8 @@ impl Ring {
         }
         debug_assert!(tail - head <= CAPACITY, "bounded-ring: {head}..{tail}");
         let cell = self.cells[head % CAPACITY].get();
-        // SAFETY: the cell is within `head..tail`, so it holds a message and is ours to take.
+        // SAFETY: the cell is within `head..tail`, so it holds a message (*published*) and is ours
+        // to take (*one-each*).
         let message = unsafe { (*cell).assume_init_read() };
         self.head.0.store(head + 1, Ordering::Release);
         Some(message)

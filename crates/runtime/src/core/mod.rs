@@ -1,5 +1,12 @@
 //! A shard's insides: tasks, timers, operations, and the way in from other shards.
 //!
+//! Sees: the driver, and what other threads see of the shard; not what its tasks are offered above.
+//!
+//! From the ground up: [`group`] and [`io_class`] (values), [`wheel`] (timers), [`io_queue`] and
+//! [`ops`] (operations), [`tasks`], [`waker`] and [`scope`] (tasks and who owns them), [`mesh`]
+//! (calls between shards), [`node`] (what its shards share), [`ticks`] (short spans), [`stall`] (who
+//! holds a shard too long), [`reactor`] (the loop).
+//!
 //! Invariants
 //!  - *current-shard*: while code of a shard runs, that shard is the thread's current one.
 //!  - *no-borrow-across*: no cell of a shard is borrowed while a future is polled or dropped.
@@ -155,11 +162,13 @@ pub(crate) fn with<R>(f: impl FnOnce(&Rc<Shard>) -> R) -> R {
 }
 
 /// Nanoseconds of the current shard's clock; outside of a shard, of the kernel's.
+#[inline]
 pub(crate) fn now_ns() -> u64 {
     try_with(|shard| shard.clock.now_ns()).unwrap_or_else(|| Clock::Real.now_ns())
 }
 
 /// The group of the running task; the main one outside of a task.
+#[inline]
 pub(crate) fn current_group() -> Group {
     try_with(|shard| Group(shard.current_group.get())).unwrap_or(group::MAIN)
 }

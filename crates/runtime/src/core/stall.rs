@@ -228,7 +228,7 @@ fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) 
 fn capture(thread: i32) -> String {
     let _one = CAPTURING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     CAPTURE.stage.store(ASKED, Ordering::Release);
-    // SAFETY: sends a signal that has a handler to a thread of ours; a thread that has ended
+    // SAFETY: *handler-stores*: the signal has its handler, in a thread of ours; one that has ended
     // gives an error, which the wait below notices.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal_number()) };
     let start = Clock::Real.now_ns();

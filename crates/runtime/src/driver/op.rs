@@ -38,14 +38,17 @@ impl Fd {
         Rc::new(Fd { raw, kind })
     }
 
+    #[inline]
     pub(crate) fn raw(&self) -> i32 {
         self.raw
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> FdKind {
         self.kind
     }
 
+    #[inline]
     pub(crate) fn is_simulated(&self) -> bool {
         self.kind == FdKind::Simulated
     }
@@ -195,6 +198,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// *slab-owns*: what it points to has the room, and the bytes, that it claims.
+    #[inline]
     pub(crate) fn check(&self) {
         match self {
             Op::Read { buf, len, .. } => {
@@ -250,11 +254,13 @@ impl Op {
     }
 
     /// Whether the I/O queue decides when it goes.
+    #[inline]
     pub(crate) fn is_disk_request(&self) -> bool {
         matches!(self, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. })
     }
 
     /// Whether its result is a descriptor, and of which kind.
+    #[inline]
     pub(crate) fn makes(&self) -> Option<FdKind> {
         match self {
             Op::Open { .. } => Some(FdKind::File),
@@ -264,6 +270,7 @@ impl Op {
     }
 
     /// What kind of disk request it is.
+    #[inline]
     pub(crate) fn disk_kind(&self) -> DiskKind {
         match self {
             Op::Read { .. } => DiskKind::Read,
@@ -273,6 +280,7 @@ impl Op {
     }
 
     /// Bytes moved by a disk request.
+    #[inline]
     pub(crate) fn disk_bytes(&self) -> usize {
         match self {
             Op::Read { len, .. } => *len,
@@ -316,12 +324,14 @@ impl OpId {
     /// The largest generation: names are below those that drivers use for themselves.
     pub(crate) const GENERATION_MAX: u32 = 0x3fff_ffff;
 
+    #[inline]
     pub(crate) fn new(slot: usize, generation: u32) -> OpId {
         debug_assert!(slot <= u32::MAX as usize, "slab-owns: slot {slot}");
         debug_assert!(generation <= OpId::GENERATION_MAX, "slab-owns: generation {generation}");
         OpId((generation as u64) << 32 | slot as u64)
     }
 
+    #[inline]
     pub(crate) fn slot(self) -> usize {
         (self.0 & u32::MAX as u64) as usize
     }

@@ -108,9 +108,10 @@ impl Semaphore {
 
 /// Gives `units` back and serves who can be served.
 fn release(state: &RefCell<State>, units: usize) {
-    let before = state.borrow().available;
-    debug_assert!(units <= usize::MAX - before, "served-at-once: more units than can be counted");
-    state.borrow_mut().available = before + units;
+    let mut held = state.borrow_mut();
+    debug_assert!(units <= usize::MAX - held.available, "served-at-once: too many units");
+    held.available += units;
+    drop(held);
     serve(state);
 }
 
