@@ -4,6 +4,7 @@
 //!  - *aligned*: the memory of an [`AlignedBuf`] starts at a multiple of [`ALIGNMENT`] and its
 //!    capacity is a multiple of it.
 //!  - *initialised*: the first `len` bytes were written, by us or by the kernel.
+//!  - *within*: what a [`DmaBuf`] shows lies within the bytes of its buffer.
 #![allow(unsafe_code, reason = "aligned memory")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -13,6 +14,8 @@ use std::ptr::NonNull;
 
 /// The alignment, in bytes, of direct requests: memory, offset and length.
 pub const ALIGNMENT: usize = 4096;
+
+const _: () = assert!(ALIGNMENT.is_power_of_two(), "aligned: offsets are rounded by masks");
 
 /// A growable byte buffer whose memory is aligned for direct I/O. Reuse it: `clear` keeps memory.
 pub struct AlignedBuf {
@@ -52,7 +55,7 @@ impl AlignedBuf {
         }
         let capacity = need.max(self.capacity.saturating_mul(2)).next_multiple_of(ALIGNMENT);
         let layout = layout(capacity);
-        // SAFETY: the layout has a non-zero size.
+        // SAFETY: *aligned*: the layout has a non-zero size.
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         // SAFETY: both regions hold at least `len` bytes (*initialised*) and are distinct.
@@ -60,6 +63,7 @@ impl AlignedBuf {
         self.release();
         self.memory = memory;
         self.capacity = capacity;
+        self.check();
     }
 
     /// Bytes that fit without growing.
@@ -82,20 +86,23 @@ impl AlignedBuf {
         let old = self.len;
         if old < len {
             self.reserve(len - old);
-            // SAFETY: `reserve` made room for the bytes from `old` to `len`.
+            // SAFETY: *initialised*: `reserve` made room for the bytes from `old` to `len`.
             unsafe { self.memory.add(old).write_bytes(value, len - old) };
         }
+        debug_assert!(len <= self.capacity, "initialised: {len} bytes of {}", self.capacity);
         self.len = len;
     }
 
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
-        // SAFETY: `reserve` made room after `len`; `bytes` cannot lie in memory that we own alone.
+        // SAFETY: *initialised*: `reserve` made room after `len`; `bytes` cannot lie in memory that
+        // we own alone.
         unsafe {
             self.memory.add(self.len).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
         self.len += bytes.len();
+        debug_assert!(self.len <= self.capacity, "initialised: appended past the capacity");
     }
 
     /// Appends one byte.
@@ -105,7 +112,9 @@ impl AlignedBuf {
 
     /// Appends zeros up to a multiple of [`ALIGNMENT`].
     pub fn pad(&mut self) {
+        let before = self.len;
         self.resize(self.len.next_multiple_of(ALIGNMENT), 0);
+        debug_assert!(self.len - before < ALIGNMENT, "aligned: more than one block of padding");
     }
 
     /// Exposes the first `len` bytes.
@@ -113,19 +122,42 @@ impl AlignedBuf {
     /// # Safety
     /// They were written, those that are new through [`AlignedBuf::spare`] by the kernel.
     pub(crate) unsafe fn set_len(&mut self, len: usize) {
-        assert!(len <= self.capacity, "set_len past the capacity");
+        assert!(len <= self.capacity, "initialised: {len} bytes of {}", self.capacity);
+        debug_assert!(self.len <= len, "initialised: {len} bytes exposed after {}", self.len);
         self.len = len;
     }
 
     /// Where the kernel puts so many bytes behind the present ones. Valid while the buffer lives
     /// and does not grow. Panics where there is no room for them.
     pub(crate) fn spare(&self, more: usize) -> *mut u8 {
-        assert!(more <= self.capacity - self.len, "a read past the capacity of its buffer");
+        assert!(more <= self.capacity - self.len, "initialised: a read past the capacity");
         // SAFETY: `len <= capacity` (*initialised*), so it stays within the memory.
         unsafe { self.memory.add(self.len).as_ptr() }
     }
 
+    /// *aligned*, *initialised*.
+    #[inline]
+    fn check(&self) {
+        debug_assert!(
+            self.capacity == 0 || self.memory.addr().get().is_multiple_of(ALIGNMENT),
+            "aligned: memory at {:?}",
+            self.memory
+        );
+        debug_assert!(
+            self.capacity.is_multiple_of(ALIGNMENT),
+            "aligned: a capacity of {}",
+            self.capacity
+        );
+        debug_assert!(
+            self.len <= self.capacity,
+            "initialised: {} bytes of {}",
+            self.len,
+            self.capacity
+        );
+    }
+
     fn release(&mut self) {
+        self.check();
         if self.capacity != 0 {
             // SAFETY: allocated by `reserve` with this very layout (*aligned*).
             unsafe { dealloc(self.memory.as_ptr(), layout(self.capacity)) };
@@ -156,7 +188,7 @@ impl Deref for AlignedBuf {
 }
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `self` is borrowed alone.
+        // SAFETY: *initialised*, as in `deref`, and `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 }
@@ -191,12 +223,13 @@ pub struct DmaBuf {
 impl DmaBuf {
     /// `len` bytes of `buf` from `start`.
     pub(crate) fn new(buf: AlignedBuf, start: usize, len: usize) -> DmaBuf {
-        assert!(start + len <= buf.len(), "a read result past its buffer");
+        assert!(start + len <= buf.len(), "within: {len} bytes at {start} of {}", buf.len());
         DmaBuf { buf, start, len }
     }
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
+        debug_assert!(self.start + self.len <= self.buf.len(), "within: {}", self.buf.len());
         &self.buf[self.start..self.start + self.len]
     }
 
@@ -209,7 +242,9 @@ impl DmaBuf {
     pub fn prepend(&mut self, bytes: &[u8]) {
         let start = self.start.checked_sub(bytes.len()).expect("no room before a read result");
         self.buf[start..self.start].copy_from_slice(bytes);
+        let end = self.start + self.len;
         (self.start, self.len) = (start, self.len + bytes.len());
+        debug_assert_eq!(self.start + self.len, end, "within: the end stays where it is");
     }
 
     /// The memory, for reuse; its content is unspecified.

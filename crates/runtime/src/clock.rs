@@ -1,4 +1,7 @@
 //! The source of time: the kernel, or the virtual clock of a simulation.
+//!
+//! Invariants
+//!  - *never-back*: nanoseconds of a clock do not decrease.
 #![allow(unsafe_code, reason = "clock_gettime has no safe wrapper here")]
 
 use std::cell::Cell;
@@ -6,6 +9,8 @@ use std::rc::Rc;
 
 /// The wall clock of a world when its virtual clock is 0, microseconds since 1970.
 pub(crate) const VIRTUAL_EPOCH_MICROS: i64 = 1_790_000_000_000_000;
+
+const _: () = assert!(0 < VIRTUAL_EPOCH_MICROS, "worlds begin after 1970");
 
 /// The clock of a shard.
 #[derive(Clone, Debug)]
@@ -17,6 +22,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
             Clock::Real => kernel_ns(libc::CLOCK_MONOTONIC),
@@ -43,7 +49,10 @@ pub(crate) fn thread_cpu_ns(thread: i32) -> u64 {
 
 fn kernel_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer; without such a clock it stays 0.
+    // SAFETY: *valid-places* (of the driver): `time` is for the answer; without such a clock
+    // it stays 0.
     unsafe { libc::clock_gettime(clock, &mut time) };
+    debug_assert!(0 <= time.tv_sec, "never-back: {} s", time.tv_sec);
+    debug_assert!((0..1_000_000_000).contains(&time.tv_nsec), "never-back: {} ns", time.tv_nsec);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -32,7 +32,7 @@ struct Attributes {
     config1: u64,
 }
 
-const _: () = assert!(size_of::<Attributes>() == ATTRIBUTE_BYTES as usize);
+const _: () = assert!(size_of::<Attributes>() == ATTRIBUTE_BYTES as usize, "valid-places");
 
 /// The counters of the thread that made them.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ fn open(config: u64) -> Option<File> {
         config1: 0,
     };
     let (this_thread, any_cpu, no_group, close_on_exec) = (0, -1, -1, 8);
-    // SAFETY: the structure lives through the call and has the size that it states; the kernel
-    // reads it and keeps nothing.
+    // SAFETY: *valid-places* (of the driver's calls): the structure lives through the call and has
+    // the size that it states; the kernel reads it and keeps nothing.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -96,7 +96,7 @@ fn open(config: u64) -> Option<File> {
         )
     };
     let fd = i32::try_from(fd).ok().filter(|fd| 0 <= *fd)?;
-    // SAFETY: the descriptor is new and not shared.
+    // SAFETY: *fd-outlives-ops* (of the driver): the descriptor is new and not shared.
     Some(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,7 @@
 //! Calls from shard to shard.
+//!
+//! Invariants
+//!  - *sent-once*: a call is sent once, and has its answer from then on.
 
 use crate::config::ShardId;
 use crate::core::mesh::CallId;
@@ -21,7 +24,7 @@ where
     R: Send + 'static,
 {
     let (here, shards) = with(|current| (current.id, current.node.shards()));
-    assert!(shard < shards, "shard {shard} of {shards}");
+    assert!(shard < shards, "one-owner: shard {shard} of {shards}");
     if shard == here {
         return f().await;
     }
@@ -36,7 +39,9 @@ where
     R: Send + 'static,
 {
     let shards = with(|current| current.node.shards());
-    join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await
+    let results = join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await;
+    debug_assert_eq!(results.len(), shards as usize, "sent-once: a result of each shard");
+    results
 }
 
 #[allow(clippy::disallowed_types)] // Where a result crosses; two threads meet here once.
@@ -61,6 +66,7 @@ where
 {
     /// Sends the call, or leaves it for when there is room.
     fn send(&mut self, work: F, cx: &mut Context<'_>) {
+        debug_assert!(self.call.is_none(), "sent-once: a call is sent again");
         let answer = Answer::<R>::default();
         let theirs = answer.clone();
         let group = current_group();
@@ -98,6 +104,7 @@ where
             this.send(work, cx);
             return Poll::Pending;
         }
+        debug_assert!(this.call.is_some(), "sent-once: a call is polled after its end");
         let answer = this.answer.as_ref().expect("a sent call has an answer");
         let output = answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let Some(call) = this.call else { unreachable!("a sent call has an id") };

@@ -20,6 +20,7 @@ pub struct IoError {
 impl IoError {
     /// The error `errno` of `op` on `path`.
     pub fn from_errno(op: &'static str, path: &Path, errno: i32) -> IoError {
+        debug_assert!(0 < errno, "an error has the kernel's number, not {errno}");
         let kind = std::io::Error::from_raw_os_error(errno).kind();
         IoError { op, path: path.to_path_buf(), kind, errno }
     }

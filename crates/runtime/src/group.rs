@@ -22,7 +22,9 @@ pub fn create(name: &str, shares: u32) -> Group {
     with(|shard| {
         let (group, life) = shard.node.group(name, shares);
         shard.sync_groups();
-        shard.tasks.borrow_mut().adopt(group, life, shares);
+        let mut tasks = shard.tasks.borrow_mut();
+        tasks.adopt(group, life, shares);
+        debug_assert!((group.0 as usize) < tasks.group_count(), "same-number: {group:?}");
         group
     })
 }
@@ -30,7 +32,7 @@ pub fn create(name: &str, shares: u32) -> Group {
 /// Gives up a group that [`create`] made, on all shards: it is no longer shown, and a new one may
 /// take its number. What still runs in it goes on with its shares.
 pub fn retire(group: Group) {
-    assert!(FIXED.len() <= group.0 as usize, "a group that every node has stays");
+    assert!(FIXED.len() <= group.0 as usize, "fixed-numbers: a group that every node has stays");
     with(|shard| shard.node.retire(group));
 }
 

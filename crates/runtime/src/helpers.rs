@@ -46,6 +46,7 @@ impl Helpers {
     pub(crate) fn push(&self, job: Job) {
         let (queue, condvar) = &*self.inner;
         let mut queue = queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        assert!(0 < self.threads_max, "counted-threads: a job for nobody");
         queue.jobs.push_back(job);
         if queue.idle == 0 && queue.threads < self.threads_max {
             queue.threads += 1;
@@ -54,9 +55,15 @@ impl Helpers {
             let started = builder.spawn(move || serve(&inner));
             if started.is_err() {
                 queue.threads -= 1;
-                assert!(0 < queue.threads, "no helper thread can be started");
+                assert!(0 < queue.threads, "no-job-left: no helper thread can be started");
             }
         }
+        debug_assert!(
+            queue.idle <= queue.threads && queue.threads <= self.threads_max,
+            "counted-threads: {} idle, {} in all",
+            queue.idle,
+            queue.threads
+        );
         condvar.notify_one();
     }
 }
@@ -75,7 +82,9 @@ fn serve(inner: &(Mutex<Queue>, Condvar)) {
             return;
         }
         held.idle += 1;
+        debug_assert!(held.idle <= held.threads, "counted-threads: more sleep than there are");
         held = condvar.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner());
+        assert!(0 < held.idle, "counted-threads: more wake than slept");
         held.idle -= 1;
     }
 }

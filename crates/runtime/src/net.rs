@@ -1,4 +1,9 @@
 //! TCP, and Unix domain sockets ([`unix`], [`datagram`]).
+//!
+//! Invariants
+//!  - *as-asked*: a request gives, or takes, no more than it was asked for; one that sends takes
+//!    something.
+//!  - *one-machine* (of the driver): sockets of a simulated machine never reach the kernel.
 
 pub mod datagram;
 pub mod unix;
@@ -56,6 +61,7 @@ impl TcpListener {
         }
         let bound = bind_real(addr, options);
         let (fd, local) = bound.map_err(|error| NetError::new("bind", Some(addr), &error))?;
+        debug_assert_ne!(local.port(), 0, "one-machine: a listener without a port");
         Ok(TcpListener { fd: Fd::new(fd, FdKind::Socket), local })
     }
 
@@ -157,6 +163,7 @@ impl TcpStream {
     }
 
     fn simulated(fd: Rc<Fd>) -> TcpStream {
+        debug_assert!(fd.is_simulated(), "one-machine: {fd:?} is of the kernel");
         let machine = simulated().expect("a simulated socket is used on a simulated shard");
         let (local, peer) = machine.addresses(fd.raw());
         TcpStream { fd, local, peer }
@@ -178,6 +185,7 @@ impl TcpStream {
     }
 
     fn real(fd: Rc<Fd>) -> Result<TcpStream, NetError> {
+        debug_assert!(!fd.is_simulated(), "one-machine: {fd:?} is simulated");
         let socket = borrow(&fd);
         let looked = socket
             .set_tcp_nodelay(true)
@@ -196,8 +204,14 @@ impl TcpStream {
         if buf.capacity() == buf.len() {
             buf.reserve(READ_BYTES_MIN);
         }
+        let before = buf.len();
         let (result, op) = submit(Op::Receive { fd: self.fd.clone(), buf }, None).await;
         let Op::Receive { buf, .. } = op else { unreachable!("an operation comes back") };
+        debug_assert!(
+            buf.len() == before + result.max(0) as usize,
+            "as-asked: {result} for {} bytes",
+            buf.len() - before
+        );
         // The length was moved as the operation came back.
         (self.check("read", result), buf)
     }
@@ -209,6 +223,8 @@ impl TcpStream {
             let (result, op) = submit(Op::Send { fd: self.fd.clone(), buf, skip }, None).await;
             let Op::Send { buf: back, .. } = op else { unreachable!("an operation comes back") };
             buf = back;
+            debug_assert!(result <= (buf.len() - skip) as i32, "as-asked: {result} after {skip}");
+            debug_assert_ne!(result, 0, "as-asked: nothing was sent of {}", buf.len());
             match self.check("write", result) {
                 Ok(sent) => skip += sent,
                 Err(error) => return (Err(error), buf),
@@ -230,7 +246,11 @@ impl TcpStream {
             {
                 Ok(0)
             }
-            sent => sent.map_err(|error| NetError::new("write", self.named(), &error)),
+            Ok(sent) => {
+                debug_assert!(sent <= bytes.len(), "as-asked: {sent} bytes of {}", bytes.len());
+                Ok(sent)
+            }
+            Err(error) => Err(NetError::new("write", self.named(), &error)),
         }
     }
 
@@ -247,6 +267,11 @@ impl TcpStream {
             let (result, op) = submit(Op::SendParts { fd: self.fd.clone(), parts }, None).await;
             let Op::SendParts { parts: back, .. } = op else { unreachable!("it comes back") };
             parts = back;
+            debug_assert!(
+                result as i64 <= (total - sent) as i64,
+                "as-asked: {result} after {sent}"
+            );
+            debug_assert_ne!(result, 0, "as-asked: nothing was sent of {total}");
             match self.check("write", result) {
                 Ok(more) => sent += more,
                 Err(error) => return (Err(error), parts.bufs),
@@ -382,6 +407,12 @@ pub struct DetachedStream {
 impl DetachedStream {
     /// Makes it a connection of this shard.
     pub fn attach(self) -> TcpStream {
+        debug_assert_eq!(
+            self.kind == FdKind::Simulated,
+            simulated().is_some(),
+            "one-machine: {} is attached elsewhere",
+            self.peer
+        );
         let fd = Fd::new(self.raw, self.kind);
         let (local, peer) = (self.local, self.peer);
         std::mem::forget(self);

@@ -6,7 +6,7 @@
 //!  - *bounded-jobs*: a shard has at most 64 jobs with the helpers; more wait on the shard.
 
 use crate::core::node::Node;
-use crate::core::with;
+use crate::core::{simulated, with};
 use crate::helpers::Helpers;
 use crate::local;
 use crate::sync::Semaphore;
@@ -49,13 +49,16 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     let jobs = local::get_or_default::<Jobs>();
+    debug_assert!(simulated().is_none(), "one-machine: a helper thread in a simulation");
     let permit = jobs.0.acquire(1).await;
+    debug_assert!(jobs.0.available() < SHARD_JOBS_MAX, "bounded-jobs: a job without a permit");
     let shared = Arc::new(Mutex::new(Shared { result: None, waker: None }));
     let theirs = shared.clone();
     with(|shard| {
         helpers(&shard.node).push(Box::new(move || {
             let result = work();
             let mut shared = theirs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            debug_assert!(shared.result.is_none(), "bounded-jobs: a job is done twice");
             shared.result = Some(result);
             let waker = shared.waker.take();
             drop(shared);

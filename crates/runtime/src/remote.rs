@@ -33,17 +33,23 @@ const ID_MASK: u64 = (1 << ID_BITS) - 1;
 const _: () = assert!(2 * ID_BITS + u16::BITS == u64::BITS, "a task and its seat fill a word");
 
 impl TaskId {
+    #[inline]
     pub(crate) fn next_generation(generation: u32) -> u32 {
+        debug_assert!(u64::from(generation) <= ID_MASK, "word-wakers: generation {generation}");
         generation.wrapping_add(1) & ID_MASK as u32
     }
 
     /// It and its shard's seat, as one word.
+    #[inline]
     pub(crate) fn word(self, seat: u16) -> u64 {
         let TaskId { index, generation } = self;
+        debug_assert!(u64::from(index) <= ID_MASK, "word-wakers: slot {index}");
+        debug_assert!(u64::from(generation) <= ID_MASK, "word-wakers: generation {generation}");
         (seat as u64) << (2 * ID_BITS) | (generation as u64) << ID_BITS | index as u64
     }
 
     /// The seat and the task of a word.
+    #[inline]
     pub(crate) fn from_word(word: u64) -> (u16, TaskId) {
         let index = (word & ID_MASK) as u32;
         let generation = ((word >> ID_BITS) & ID_MASK) as u32;
@@ -86,7 +92,7 @@ impl Remote {
     pub(crate) fn register(eventfd: Option<OwnedFd>) -> Arc<Remote> {
         let mut seats = seats();
         let seat = seats.iter().position(Option::is_none).unwrap_or(seats.len());
-        assert!(seat <= u16::MAX as usize, "more than 65536 shards in a process");
+        assert!(seat <= u16::MAX as usize, "own-seat: more than 65536 shards in a process");
         let remote = Arc::new(Remote {
             seat: seat as u16,
             wakes: Mutex::default(),
@@ -101,13 +107,16 @@ impl Remote {
         if seat == seats.len() {
             seats.push(None);
         }
-        seats[seat] = Some(remote.clone());
+        let before = seats[seat].replace(remote.clone());
+        assert!(before.is_none(), "own-seat: {seat} is taken");
         remote
     }
 
     /// Gives the seat back.
     pub(crate) fn unregister(&self) {
-        seats()[self.seat as usize] = None;
+        let left = seats()[self.seat as usize].take();
+        let is_ours = left.is_some_and(|left| std::ptr::eq(&*left, self));
+        assert!(is_ours, "own-seat: {} is another's", self.seat);
     }
 
     /// The descriptor that becomes readable when the sleeping shard is woken.
@@ -163,6 +172,8 @@ impl Remote {
 
     /// Says that the shard is about to sleep; it looks at its queues after that.
     pub(crate) fn begin_sleep(&self) {
+        let sleeps = self.sleeping.load(Ordering::Relaxed);
+        debug_assert!(!sleeps, "flag-then-look: a shard that sleeps goes to sleep");
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }

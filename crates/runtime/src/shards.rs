@@ -31,6 +31,7 @@ where
         return Err(StartError::Config("the task quota must not be zero"));
     }
     let backend = choose_backend(config.backend)?;
+    debug_assert_ne!(backend, Backend::Auto, "a back end was chosen");
     let remotes = (0..config.shards).map(|_| eventfd().map(|fd| Remote::register(Some(fd))));
     let remotes: Vec<_> = remotes.collect::<Result<_, _>>()?;
     // Without a ring, file operations block: more helpers, so that a few can be in flight.
@@ -51,6 +52,11 @@ where
     if failed.is_some() {
         node.stop_all();
     }
+    debug_assert!(
+        failed.is_some() || threads.len() == node.shards() as usize,
+        "one-owner: {} threads",
+        threads.len()
+    );
     let watchdog = stall::Watchdog::start(&node);
     let mut panic = None;
     for thread in threads {
@@ -114,6 +120,7 @@ fn run_shard<Fut>(
 where
     Fut: Future<Output = ()> + 'static,
 {
+    debug_assert_eq!(current_shard(), None, "current-shard: a thread is one shard's");
     let stop_others = StopOthers(node.clone());
     pin(id, &node.config.pin)?;
     let remote = &node.remotes[id as usize];
@@ -173,12 +180,16 @@ fn pin(id: ShardId, pin: &Pin) -> Result<(), StartError> {
     }
     let mut set = CpuSet::new();
     set.set(cpus[id as usize % cpus.len()]);
+    debug_assert_eq!(set.count(), 1, "one-owner: a shard has one processor");
     sched_setaffinity(None, &set).map_err(|e| StartError::Kernel("sched_setaffinity", e.into()))
 }
 
 /// The number of the shard this code runs on. Panics outside of a shard.
 pub fn shard_id() -> ShardId {
-    core::with(|shard| shard.id)
+    core::with(|shard| {
+        debug_assert!(shard.id < shard.node.shards(), "current-shard: {}", shard.id);
+        shard.id
+    })
 }
 
 /// The same, or `None` outside of a shard: for what may run anywhere, such as a log line.

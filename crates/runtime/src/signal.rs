@@ -25,14 +25,15 @@ pub async fn wait() -> Signal {
         if let Some(signal) = take() {
             return signal;
         }
-        // SAFETY: the descriptor is never closed.
+        // SAFETY: *fd-outlives-ops* (of the driver): the descriptor is never closed.
         let eventfd = unsafe { std::os::fd::BorrowedFd::borrow_raw(eventfd) };
         // A copy of the descriptor, because an operation closes what it holds.
         let Ok(copy) = eventfd.try_clone_to_owned() else { continue };
         let fd = Fd::new(copy.into_raw_fd(), FdKind::File);
         submit(Op::Readable { fd }, None).await;
         let mut count = [0; 8];
-        // SAFETY: the buffer is as long as said; nothing there is as good as something.
+        // SAFETY: *valid-places* (of the driver's calls): the buffer is as long as said; nothing
+        // there is as good as something.
         unsafe { libc::read(eventfd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }

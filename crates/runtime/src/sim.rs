@@ -11,6 +11,8 @@
 //!  - *unsynced-may-not*: every other write may be kept, lost, or torn at 512-byte sectors; every
 //!    other create, rename or unlink may be kept or undone.
 //!  - *one-seed*: nothing but the seed and the program decides what happens.
+//!  - *never-back*: virtual time only moves forward.
+//!  - *one-life*: a node has the shards of one life; what an earlier one left does nothing.
 
 use crate::clock::Clock;
 use crate::config::{Config, ShardId};
@@ -110,6 +112,7 @@ impl World {
     pub fn add_node(&mut self, shards: u16) -> NodeId {
         assert!(0 < shards, "a node without shards");
         let index = self.state.borrow_mut().add_node();
+        assert_eq!(index, self.nodes.len(), "one-life: a node has one number");
         self.nodes.push(NodeShards { count: shards, shared: None, shards: Vec::new() });
         NodeId(index)
     }
@@ -132,7 +135,7 @@ impl World {
         F: Fn(ShardId) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        assert!(!self.is_running(node), "node {} runs already", node.0);
+        assert!(!self.is_running(node), "one-life: node {} runs already", node.0);
         if !self.nodes[node.0].shards.is_empty() {
             // Its mains have ended since the last step.
             self.end_life(node);
@@ -152,6 +155,7 @@ impl World {
 
     fn make_shards(&mut self, node: NodeId) {
         let at = &mut self.nodes[node.0];
+        assert!(at.shards.is_empty(), "one-life: node {} has shards", node.0);
         let remotes: Vec<_> = (0..at.count).map(|_| Remote::register(None)).collect();
         let shared = Node::new(Config::new(at.count), remotes, Helpers::new(0));
         let mut state = self.state.borrow_mut();
@@ -181,6 +185,7 @@ impl World {
             }
         }
         self.end_life(node);
+        debug_assert!(!self.is_running(node), "one-life: node {} survives its crash", node.0);
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.nodes[node.0].disk.crash(&mut state.prng);
@@ -279,6 +284,7 @@ impl World {
 
     /// Cuts (or joins) the packets from one node to another, in this direction.
     pub fn set_cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
+        assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
         self.state.borrow_mut().network.set_cut(from.0, to.0, cut);
     }
 
@@ -312,6 +318,13 @@ impl World {
         self.state.borrow().now_ns.get()
     }
 
+    /// *never-back*.
+    fn set_now(&self, ns: u64) {
+        let now = self.now_ns();
+        assert!(now <= ns, "never-back: {now} to {ns}");
+        self.state.borrow().now_ns.set(ns);
+    }
+
     /// A number of the world's own sequence, for the test to draw from.
     pub fn random_u64(&mut self) -> u64 {
         self.state.borrow_mut().prng.next_u64()
@@ -336,16 +349,15 @@ impl World {
         }
         let timers = self.nodes.iter().flat_map(|node| &node.shards);
         let timers = timers.filter_map(|shard| shard.wheel.borrow().next_ns()).min();
-        let state = self.state.borrow();
-        let next = timers.into_iter().chain(state.next_ns()).min();
-        let now = state.now_ns.get();
+        let next = timers.into_iter().chain(self.state.borrow().next_ns()).min();
+        let now = self.now_ns();
         match next {
             Some(next) if next <= deadline_ns => {
-                state.now_ns.set(next.max(now));
+                self.set_now(next.max(now));
                 true
             }
             _ => {
-                state.now_ns.set(deadline_ns.max(now));
+                self.set_now(deadline_ns.max(now));
                 false
             }
         }
@@ -354,6 +366,7 @@ impl World {
     /// Polls one of the `total` ready tasks of all shards, drawn by the seed.
     fn run_one(&mut self, total: usize) {
         let mut nth = self.state.borrow_mut().prng.below(total as u64) as usize;
+        debug_assert!(nth < total, "one-seed: {nth} of {total} tasks");
         for (index, node) in self.nodes.iter().enumerate() {
             for shard in &node.shards {
                 let ready = shard.tasks.borrow().ready();
@@ -371,8 +384,9 @@ impl World {
                         (shard.run_next(took), took)
                     }
                 };
+                debug_assert!(0 < took, "never-back: a poll takes time");
+                self.set_now(self.now_ns() + took);
                 let mut state = self.state.borrow_mut();
-                state.now_ns.set(state.now_ns.get() + took);
                 let place = (index as u64) << 48 | (shard.id as u64) << 32;
                 state.trace(place | task.index as u64);
                 return;
@@ -399,6 +413,10 @@ impl World {
             if shard.wheel.borrow().next_ns().is_some_and(|next| next <= now) {
                 enter(Some(shard.clone()));
                 shard.fire_timers();
+                debug_assert!(
+                    shard.wheel.borrow().next_ns().is_none_or(|next| now < next),
+                    "next-is-a-bound: a timer that is due was left"
+                );
             }
         }
         loop {
@@ -421,6 +439,7 @@ impl World {
         let Some(shard) = self.nodes[key.node].shards.get(key.shard as usize).cloned() else {
             return;
         };
+        debug_assert!(!shard.dead.get(), "one-life: {waiter:?} of a dead shard");
         let mut ops = shard.ops.borrow_mut();
         let Some(op) = ops.get_mut(waiter.op) else { return };
         let result = match mark {

@@ -114,5 +114,6 @@ pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
         if left == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    debug_assert!(outputs.iter().all(Option::is_some), "each future has its output");
     outputs.into_iter().flatten().collect()
 }

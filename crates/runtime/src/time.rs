@@ -1,4 +1,7 @@
 //! Clocks and timers: virtual in a simulation.
+//!
+//! Invariants
+//!  - *never-early*: a sleep ends at its deadline or after it.
 
 use crate::clock::Clock;
 use crate::core::wheel::TimerKey;
@@ -124,7 +127,7 @@ impl Future for Sleep {
                 if wheel.refresh(timer, cx.waker()) {
                     return Poll::Pending;
                 }
-                // It fired: never early.
+                debug_assert!(self.deadline.0 <= shard.clock.now_ns(), "never-early");
                 self.timer = None;
                 return Poll::Ready(());
             }

@@ -2,8 +2,7 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
-use super::storage_service::flush;
-use super::tables::all;
+use super::tables::{all, flush};
 use crate::call::{Answer, Call};
 use cluster::virtual_tables;
 use hyper::Method;

@@ -1,4 +1,8 @@
 //! Scheduling groups: plain values. How they share the processor is in `tasks`.
+//!
+//! Invariants
+//!  - *fixed-numbers*: the groups that every node has are numbered from 0 in the order of
+//!    [`FIXED`].
 
 /// A scheduling group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +31,10 @@ pub const MAINTENANCE: Group = Group(8);
 
 /// At most so many groups.
 pub(crate) const COUNT_MAX: usize = 64;
+
+const _: () = assert!(COUNT_MAX <= u8::MAX as usize + 1, "fixed-numbers: a number is a byte");
+const _: () = assert!(FIXED.len() < COUNT_MAX, "fixed-numbers: there is room for others");
+const _: () = assert!(MAINTENANCE.0 as usize + 1 == FIXED.len(), "fixed-numbers: one each");
 
 /// The groups that every node has, in the order of their numbers, with their first shares.
 pub(crate) const FIXED: [(&str, u32); 9] = [

@@ -1,4 +1,7 @@
 //! I/O classes and what each did: plain values.
+//!
+//! Invariants
+//!  - *class-is-index*: [`IoClass::ALL`] has each class at its own number.
 
 /// On whose behalf a disk request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +47,15 @@ impl IoClass {
         }
     }
 }
+
+const _: () = {
+    let mut at = 0;
+    while at < IoClass::ALL.len() {
+        assert!(IoClass::ALL[at] as usize == at, "class-is-index");
+        at += 1;
+    }
+    assert!(at == IoClass::Maintenance as usize + 1, "class-is-index: all of them");
+};
 
 /// What a class did on this shard since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,12 @@
 //! A shard's insides: tasks, timers, operations, and the way in from other shards.
 //!
+//! Sees: the driver, and what other threads see of the shard; not what its tasks are offered above.
+//!
+//! From the ground up: [`group`] and [`io_class`] (values), [`wheel`] (timers), [`io_queue`] and
+//! [`ops`] (operations), [`tasks`], [`waker`] and [`scope`] (tasks and who owns them), [`mesh`]
+//! (calls between shards), [`node`] (what its shards share), [`ticks`] (short spans), [`stall`] (who
+//! holds a shard too long), [`reactor`] (the loop).
+//!
 //! Invariants
 //!  - *current-shard*: while code of a shard runs, that shard is the thread's current one.
 //!  - *no-borrow-across*: no cell of a shard is borrowed while a future is polled or dropped.
@@ -71,6 +78,8 @@ impl Shard {
         prng: Prng,
     ) -> Rc<Shard> {
         let config = &node.config;
+        assert!((id as usize) < node.remotes.len(), "current-shard: shard {id} is not of the node");
+        assert!(!config.task_quota.is_zero(), "a group runs for no time");
         let mut tasks = Tasks::new();
         for (group, life, shares) in node.groups() {
             tasks.adopt(group, life, shares);
@@ -103,6 +112,10 @@ impl Shard {
         if wheel.len() != 0 {
             // Waking touches the ready queues alone.
             wheel.advance(now, |waker| waker.wake());
+            debug_assert!(
+                wheel.next_ns().is_none_or(|next| now < next),
+                "next-is-a-bound: a timer that is due was left"
+            );
         }
     }
 
@@ -112,6 +125,7 @@ impl Shard {
         if tasks.group_count() < self.node.group_count() {
             for (group, life, shares) in self.node.groups().into_iter().skip(tasks.group_count()) {
                 tasks.adopt(group, life, shares);
+                debug_assert_eq!(tasks.group_count(), group.0 as usize + 1, "same-number");
             }
         }
     }
@@ -122,6 +136,7 @@ impl Shard {
         loop {
             let Some(key) = self.locals.borrow().keys().next().copied() else { break };
             let value = self.locals.borrow_mut().remove(&key);
+            debug_assert!(value.is_some(), "a service that was there is gone");
             drop(value);
         }
         self.cancel_all();
@@ -147,11 +162,13 @@ pub(crate) fn with<R>(f: impl FnOnce(&Rc<Shard>) -> R) -> R {
 }
 
 /// Nanoseconds of the current shard's clock; outside of a shard, of the kernel's.
+#[inline]
 pub(crate) fn now_ns() -> u64 {
     try_with(|shard| shard.clock.now_ns()).unwrap_or_else(|| Clock::Real.now_ns())
 }
 
 /// The group of the running task; the main one outside of a task.
+#[inline]
 pub(crate) fn current_group() -> Group {
     try_with(|shard| Group(shard.current_group.get())).unwrap_or(group::MAIN)
 }

@@ -1,4 +1,9 @@
 //! What the shards of one node share: configuration, group names, wake handles, shutdown.
+//!
+//! Invariants
+//!  - *own-ring*: each pair of shards has a ring of its own.
+//!  - *one-name*: of the groups that are not retired no two have the same name.
+//!  - *ends-once*: the `main` of a shard ends once.
 
 use super::group::{self, Group};
 use super::mesh::Ring;
@@ -49,7 +54,7 @@ impl Node {
         helpers: Arc<Helpers>,
     ) -> Arc<Node> {
         let shards = config.shards as usize;
-        assert!(0 < shards && shards == remotes.len(), "a remote per shard");
+        assert!(0 < shards && shards == remotes.len(), "own-ring: a remote per shard");
         let groups = group::FIXED.iter().map(|(name, shares)| Named::new(name, *shares)).collect();
         Arc::new(Node {
             rings: (0..shards * shards).map(|_| Ring::new()).collect(),
@@ -68,6 +73,8 @@ impl Node {
     }
 
     pub(crate) fn ring(&self, from: ShardId, to: ShardId) -> &Ring {
+        let shards = self.config.shards;
+        debug_assert!(from < shards && to < shards, "own-ring: from {from} to {to} of {shards}");
         &self.rings[from as usize * self.config.shards as usize + to as usize]
     }
 
@@ -95,6 +102,10 @@ impl Node {
     /// The group called `name`, made if need be, and its life.
     pub(crate) fn group(&self, name: &str, shares: u32) -> (Group, u32) {
         let mut groups = self.named();
+        debug_assert!(
+            groups.iter().filter(|it| !it.is_retired && it.name == name).count() <= 1,
+            "one-name: {name}"
+        );
         let known = groups.iter().position(|it| !it.is_retired && it.name == name);
         if let Some(at) = known {
             return (Group(at as u8), groups[at].life);
@@ -104,19 +115,23 @@ impl Node {
             groups[at] = Named { life, ..Named::new(name, shares) };
             return (Group(at as u8), life);
         }
-        assert!(groups.len() < group::COUNT_MAX, "more than 64 scheduling groups");
+        assert!(groups.len() < group::COUNT_MAX, "fixed-numbers: more than 64 scheduling groups");
+        debug_assert!(group::FIXED.len() <= groups.len(), "fixed-numbers: they are there first");
         groups.push(Named::new(name, shares));
         (Group((groups.len() - 1) as u8), 0)
     }
 
     /// The number of a group may be given to a new one.
     pub(crate) fn retire(&self, group: Group) {
+        debug_assert!(group::FIXED.len() <= group.0 as usize, "fixed-numbers: {group:?} stays");
         self.named()[group.0 as usize].is_retired = true;
     }
 
     /// The `main` of a shard has ended; the last one stops all shards.
     pub(crate) fn main_ended(&self) {
-        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let running = self.running.fetch_sub(1, Ordering::AcqRel);
+        assert!(0 < running, "ends-once: more mains ended than shards run");
+        if running == 1 {
             self.stop_all();
         }
     }

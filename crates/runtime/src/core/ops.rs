@@ -26,6 +26,7 @@ impl Drop for Fd {
 
 /// Closes a descriptor that is no longer used.
 pub(crate) fn close(raw: i32, kind: FdKind) {
+    debug_assert!(0 <= raw, "fd-outlives-ops: {raw} is no descriptor");
     let on_shard = try_with(|shard| match kind {
         FdKind::Socket => {
             shard.driver.borrow_mut().forget_socket(raw);
@@ -41,6 +42,9 @@ pub(crate) fn close(raw: i32, kind: FdKind) {
         drop(unsafe { OwnedFd::from_raw_fd(raw) });
     }
 }
+
+/// The largest error number of a kernel.
+const ERRNO_MAX: i32 = 4095;
 
 enum State {
     /// In the I/O queue, not yet at the kernel.
@@ -86,6 +90,14 @@ impl Ops {
         slots.filter(submitted).map(|slot| slot.id).collect()
     }
 
+    /// Whether an operation is at the kernel, or on its way there.
+    fn is_submitted(&self, id: OpId) -> bool {
+        let slot = self.slots.get(id.slot()).filter(|slot| slot.id == id);
+        slot.is_some_and(|slot| {
+            matches!(slot.state, State::Submitted(_) | State::Orphan { queued: false })
+        })
+    }
+
     /// An operation that is at the kernel.
     pub(crate) fn get_mut(&mut self, id: OpId) -> Option<&mut Op> {
         let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.id == id)?;
@@ -93,7 +105,7 @@ impl Ops {
     }
 
     fn insert(&mut self, op: Op, state: State, class: Option<IoClass>, since_ns: u64) -> OpId {
-        self.generation = self.generation.wrapping_add(1) & 0x3fff_ffff;
+        self.generation = self.generation.wrapping_add(1) & OpId::GENERATION_MAX;
         let entry = self.slots.vacant_entry();
         let id = OpId::new(entry.key(), self.generation);
         entry.insert(Slot { id, op, state, class, since_ns });
@@ -111,6 +123,7 @@ impl Shard {
             self.start(&mut ops, id);
             return OpFuture { id: Some(id) };
         };
+        debug_assert!(op.is_disk_request(), "a class is of disk requests: {op:?}");
         let kind = op.disk_kind();
         let bytes = op.disk_bytes();
         if ops.queue.admit(class, kind, bytes) {
@@ -126,6 +139,7 @@ impl Shard {
 
     /// Starts an operation whose result is not needed.
     pub(crate) fn submit_orphan(&self, op: Op) {
+        debug_assert!(matches!(op, Op::Close { .. }), "orphans-close: {op:?} needs its result");
         let mut ops = self.ops.borrow_mut();
         let now = self.clock.now_ns();
         let id = ops.insert(op, State::Orphan { queued: false }, None, now);
@@ -136,6 +150,7 @@ impl Shard {
         if self.dead.get() {
             return;
         }
+        debug_assert!(ops.is_submitted(id), "completes-once: {id:?} is not for the driver");
         let op = ops.get_mut(id).expect("an operation was just inserted");
         self.driver.borrow_mut().submit(id, op);
     }
@@ -145,6 +160,9 @@ impl Shard {
         let now = self.clock.now_ns();
         while let Some((class, id)) = ops.queue.pop() {
             let slot = ops.slots.get_mut(id.slot()).expect("a queued operation has a slot");
+            debug_assert_eq!(slot.id, id, "completes-once: the slot of what waits is its own");
+            debug_assert_eq!(slot.class, Some(class), "counters-balance: {id:?} changed its class");
+            debug_assert!(slot.since_ns <= now, "never-back: {} to {now}", slot.since_ns);
             let waited = now - slot.since_ns;
             slot.since_ns = now;
             match &mut slot.state {
@@ -165,6 +183,7 @@ impl Shard {
     /// Takes in the completion of an operation.
     pub(crate) fn complete(&self, id: u64, result: i32) {
         let id = OpId(id);
+        debug_assert!(-ERRNO_MAX <= result, "completes-once: {result} is no answer of a kernel");
         let mut dropped = Vec::new();
         let mut ops = self.ops.borrow_mut();
         let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };
@@ -184,6 +203,7 @@ impl Shard {
         };
         if let Some(class) = class {
             let now = self.clock.now_ns();
+            debug_assert!(since_ns <= now, "never-back: {since_ns} to {now}");
             ops.queue.ended(class, bytes, now - since_ns);
             self.dispatch(&mut ops, &mut dropped);
         }
@@ -201,7 +221,7 @@ impl Shard {
     fn poll_op(&self, id: OpId, cx: &Context<'_>) -> Poll<(i32, Op)> {
         let mut ops = self.ops.borrow_mut();
         let slot = ops.slots.get_mut(id.slot()).expect("an awaited operation has a slot");
-        assert!(slot.id == id, "an operation's slot was taken");
+        assert!(slot.id == id, "slab-owns: an operation's slot was taken");
         match &mut slot.state {
             State::Done(result) => {
                 let result = *result;
@@ -249,14 +269,15 @@ impl Shard {
 fn expose(op: &mut Op, result: i32) {
     let Ok(written) = usize::try_from(result) else { return };
     match op {
-        Op::Read { fd, buf, .. } if !fd.is_simulated() => {
-            // SAFETY: the kernel wrote `result` bytes after the old ones.
+        Op::Read { fd, buf, len, .. } if !fd.is_simulated() => {
+            assert!(written <= *len, "slab-owns: the kernel wrote past what was asked for");
+            // SAFETY: *slab-owns*: the kernel wrote `result` bytes after the old ones.
             unsafe { buf.set_len(buf.len() + written) };
         }
         Op::Receive { fd, buf } if !fd.is_simulated() => {
             let len = buf.len() + written;
-            assert!(len <= buf.capacity(), "the kernel wrote past a buffer");
-            // SAFETY: the kernel wrote `result` bytes after the old ones.
+            assert!(len <= buf.capacity(), "slab-owns: the kernel wrote past a buffer");
+            // SAFETY: *slab-owns*: the kernel wrote `result` bytes after the old ones.
             unsafe { buf.set_len(len) };
         }
         _ => {}

@@ -4,6 +4,7 @@
 //!  - *owned-tasks*: every task belongs to a [`Scope`]; when the scope goes, its tasks go.
 //!  - *inherited-group*: a task runs in the group of its spawner, unless spawned into another.
 //!  - *told-once*: the end of a task is told to its handle exactly once.
+//!  - *pinned-with-us*: a task's future is part of what is pinned, and never moved out of it.
 #![allow(unsafe_code, reason = "one pin projection")]
 
 use super::group::Group;
@@ -83,7 +84,8 @@ impl Scope {
         let shard = with(Rc::clone);
         let task = shard.spawn_polled(current_group(), (owner, key), Box::pin(future));
         if let Some(task) = task {
-            self.tasks.alive.borrow_mut()[key] = Some(task);
+            let before = self.tasks.alive.borrow_mut()[key].replace(task);
+            debug_assert_eq!(before, None, "owned-tasks: two tasks under one key");
         }
     }
 
@@ -95,7 +97,8 @@ impl Scope {
             shard.sync_groups();
             shard.spawn(group, (owner, key), future)
         });
-        self.tasks.alive.borrow_mut()[key] = Some(task);
+        let before = self.tasks.alive.borrow_mut()[key].replace(task);
+        debug_assert_eq!(before, None, "owned-tasks: two tasks under one key");
     }
 
     /// The number of tasks that have not ended.
@@ -157,7 +160,8 @@ struct Outcome<T> {
 
 impl<T> Outcome<T> {
     fn set(&self, value: Result<T, Cancelled>) {
-        self.value.set(Some(value));
+        let before = self.value.replace(Some(value));
+        debug_assert!(before.is_none(), "told-once: the end of a task is told again");
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -187,12 +191,13 @@ struct Reporting<F: Future> {
 impl<F: Future> Future for Reporting<F> {
     type Output = ();
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: `future` is pinned with us and never moved: this is the only way to it, and
-        // there is no `Drop` of `Reporting`. `completer` is never pinned.
+        // SAFETY: *pinned-with-us*: `future` is pinned with us and never moved: this is the only
+        // way to it, and there is no `Drop` of `Reporting`. `completer` is never pinned.
         let (future, completer) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.completer)
         };
+        debug_assert!(!completer.done, "told-once: a task is polled after its end");
         let Poll::Ready(output) = future.poll(cx) else { return Poll::Pending };
         completer.done = true;
         completer.outcome.set(Ok(output));
@@ -228,6 +233,8 @@ impl<T> Future for JoinHandle<T> {
         match self.outcome.value.take() {
             Some(value) => Poll::Ready(value),
             None => {
+                let is_running = 1 < Rc::strong_count(&self.outcome);
+                debug_assert!(is_running, "told-once: the end of a task is awaited again");
                 self.outcome.waker.set(Some(cx.waker().clone()));
                 Poll::Pending
             }

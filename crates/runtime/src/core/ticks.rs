@@ -17,6 +17,8 @@ use std::sync::OnceLock;
 /// So many bits of a nanosecond are told of a tick.
 const FRACTION_BITS: u32 = 32;
 
+const _: () = assert!(FRACTION_BITS < u64::BITS, "one-clock: a tick has a part above its fraction");
+
 /// How long ticks are counted to learn what one takes, in nanoseconds.
 const MEASURED_NS: u64 = 500_000;
 
@@ -65,6 +67,7 @@ fn measure() -> u64 {
     let (first_ns, first) = both();
     loop {
         let (ns, ticks) = both();
+        debug_assert!(first_ns <= ns, "never-back: {first_ns} to {ns}");
         let (span_ns, span) = (ns - first_ns, ticks.saturating_sub(first));
         if MEASURED_NS <= span_ns {
             let tick = (u128::from(span_ns) << FRACTION_BITS).checked_div(u128::from(span));
@@ -105,7 +108,8 @@ fn runs_evenly() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn counter() -> u64 {
-    // SAFETY: every processor of this architecture has the instruction, and it touches no memory.
+    // SAFETY: *valid-places* (of the driver): it touches no memory, and every processor of this
+    // architecture has the instruction.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 

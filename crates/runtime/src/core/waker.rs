@@ -21,7 +21,9 @@ impl Shard {
 
 /// The waker of a task.
 fn waker(seat: u16, task: TaskId) -> Waker {
-    let data = task.word(seat) as usize as *const ();
+    let word = task.word(seat);
+    debug_assert_eq!(TaskId::from_word(word), (seat, task), "word-wakers: {task:?} of {seat}");
+    let data = word as usize as *const ();
     // SAFETY: the functions of the table take the data as a word (*word-wakers*) and keep the
     // contract of `RawWaker` for any word, from any thread.
     unsafe { Waker::from_raw(RawWaker::new(data, &TABLE)) }

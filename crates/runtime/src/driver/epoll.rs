@@ -24,6 +24,8 @@ const WAKE: u64 = u64::MAX;
 /// An idle shard looks at its queues so often before it asks the kernel again.
 const IDLE_LOOKS: u32 = 32;
 
+const _: () = assert!(0 < EVENTS_MAX && 0 < IDLE_LOOKS, "tried-first: what waits is looked for");
+
 #[derive(Debug, Default)]
 struct Waiting {
     registered: bool,
@@ -100,14 +102,20 @@ impl Epoll {
                 return;
             }
         };
+        debug_assert_eq!(raw.socket(), Some((fd, direction)), "tried-first: it waits for another");
+        debug_assert!(0 <= fd, "fd-outlives-ops: {id:?} waits for {fd}");
         let waiting = self.sockets.entry(fd).or_default();
+        debug_assert!(
+            waiting.queue(direction).iter().all(|(waiting, _)| *waiting != id),
+            "tried-first: {id:?} waits twice"
+        );
         waiting.queue(direction).push_back((id, raw));
         if !waiting.registered {
             waiting.registered = true;
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(fd as u64);
             let added = epoll::add(&self.epoll, sys::borrow(&fd), data, flags);
-            assert!(added.is_ok(), "epoll_ctl: {added:?}");
+            assert!(added.is_ok(), "tried-first: epoll_ctl: {added:?}");
         }
     }
 
@@ -145,6 +153,11 @@ impl Epoll {
             Wait::AtMost(limit) => limit,
         };
         let limit = limit.and_then(|limit| rustix::event::Timespec::try_from(limit).ok());
+        debug_assert!(
+            EVENTS_MAX <= self.events.capacity(),
+            "tried-first: room for {} events",
+            self.events.capacity()
+        );
         self.events.clear();
         let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref());
         match waited {
@@ -171,6 +184,7 @@ impl Epoll {
 
     fn retry(&mut self, fd: RawFd, flags: epoll::EventFlags) {
         use epoll::EventFlags;
+        debug_assert!(0 <= fd, "tried-first: an event of {fd}");
         let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         let mut waiting = Vec::new();
         let Some(socket) = self.sockets.get_mut(&fd) else { return };

@@ -59,6 +59,11 @@ impl Driver {
 
     /// Starts an operation. It stays where it is until it completes (*slab-owns*).
     pub(crate) fn submit(&mut self, id: OpId, op: &mut Op) {
+        op.check();
+        debug_assert!(
+            op.descriptor().is_none_or(|fd| fd.is_simulated() == self.is_simulated()),
+            "one-machine: {op:?}"
+        );
         match self {
             Driver::Uring(uring) => uring.submit(id, op),
             Driver::Epoll(epoll) => epoll.submit(id, op),
@@ -77,6 +82,7 @@ impl Driver {
 
     /// A socket is about to be closed.
     pub(crate) fn forget_socket(&mut self, fd: RawFd) {
+        debug_assert!(0 <= fd, "fd-outlives-ops: {fd} is no descriptor");
         if let Driver::Epoll(epoll) = self {
             epoll.forget(fd);
         }
@@ -84,6 +90,10 @@ impl Driver {
 
     /// Lets the kernel work and collects completions.
     pub(crate) fn poll(&mut self, wait: Wait, completions: &mut Completions) {
+        debug_assert!(
+            wait == Wait::Not || !self.is_simulated(),
+            "one-machine: a simulated shard sleeps"
+        );
         match self {
             Driver::Uring(uring) => uring.poll(wait, completions),
             Driver::Epoll(epoll) => epoll.poll(wait, completions),

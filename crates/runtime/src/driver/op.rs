@@ -5,6 +5,7 @@
 //!    stays where it is while the operation is moved into the slab.
 //!  - *fd-outlives-ops*: an operation holds its descriptor, so no descriptor is closed, and its
 //!    number used again, while an operation on it is anywhere.
+//!  - *one-machine*: descriptors of a simulated machine go to it, all others to the kernel.
 #![allow(unsafe_code, reason = "descriptors and messages as the kernel reads them")]
 
 use crate::buffer::AlignedBuf;
@@ -33,17 +34,21 @@ pub(crate) enum FdKind {
 
 impl Fd {
     pub(crate) fn new(raw: i32, kind: FdKind) -> Rc<Fd> {
+        assert!(0 <= raw, "fd-outlives-ops: {raw} is no descriptor");
         Rc::new(Fd { raw, kind })
     }
 
+    #[inline]
     pub(crate) fn raw(&self) -> i32 {
         self.raw
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> FdKind {
         self.kind
     }
 
+    #[inline]
     pub(crate) fn is_simulated(&self) -> bool {
         self.kind == FdKind::Simulated
     }
@@ -59,7 +64,7 @@ impl Fd {
 
 impl AsFd for Fd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        assert!(!self.is_simulated(), "a simulated descriptor reached the kernel");
+        assert!(!self.is_simulated(), "one-machine: a simulated descriptor reached the kernel");
         // SAFETY: *fd-outlives-ops*: it stays open while we live.
         unsafe { BorrowedFd::borrow_raw(self.raw) }
     }
@@ -79,13 +84,15 @@ pub(crate) struct SendParts {
 impl SendParts {
     /// The message of `bufs`, to be aimed.
     pub(crate) fn new(bufs: Vec<Vec<u8>>) -> Box<SendParts> {
-        // SAFETY: a `msghdr` of zeros is a valid empty message.
+        // SAFETY: *slab-owns*: a `msghdr` of zeros points nowhere, and is valid.
         let header = unsafe { std::mem::zeroed() };
         Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header, skip: 0 })
     }
 
     /// Aims the message at what follows the first `skip` bytes.
     pub(crate) fn aim(&mut self, mut skip: usize) {
+        let total = self.bufs.iter().map(Vec::len).sum::<usize>();
+        debug_assert!(skip < total, "slab-owns: aimed past {skip} of {total} bytes");
         self.skip = skip;
         self.iovecs.clear();
         for buf in &self.bufs {
@@ -97,6 +104,11 @@ impl SendParts {
                 self.iovecs.push(libc::iovec { iov_base, iov_len: rest.len() });
             }
         }
+        debug_assert!(
+            self.iovecs.len() == libc::UIO_MAXIOV as usize
+                || self.iovecs.iter().map(|part| part.iov_len).sum::<usize>() == total - self.skip,
+            "slab-owns: the message is not the rest"
+        );
         self.header.msg_iov = self.iovecs.as_mut_ptr();
         self.header.msg_iovlen = self.iovecs.len();
     }
@@ -185,7 +197,70 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    /// *slab-owns*: what it points to has the room, and the bytes, that it claims.
+    #[inline]
+    pub(crate) fn check(&self) {
+        match self {
+            Op::Read { buf, len, .. } => {
+                let room = buf.capacity() - buf.len();
+                debug_assert!(*len <= room, "slab-owns: a read of {len} bytes into {room}");
+                debug_assert!(*len <= i32::MAX as usize, "a result tells of less than 2 GiB");
+            }
+            Op::Write { buf, skip, .. } => {
+                debug_assert!(*skip < buf.len(), "slab-owns: a write of {skip}..{}", buf.len());
+                debug_assert!(buf.len() <= i32::MAX as usize, "a result tells of less than 2 GiB");
+            }
+            Op::Receive { buf, .. } => {
+                debug_assert!(buf.len() < buf.capacity(), "slab-owns: no room to receive into");
+            }
+            Op::Send { buf, skip, .. } => {
+                debug_assert!(*skip < buf.len(), "slab-owns: a send of {skip}..{}", buf.len());
+            }
+            Op::SendParts { parts, .. } => {
+                debug_assert!(!parts.iovecs.is_empty(), "slab-owns: a message that is not aimed");
+                debug_assert_eq!(
+                    parts.header.msg_iov.cast_const(),
+                    parts.iovecs.as_ptr(),
+                    "slab-owns: a message that points elsewhere"
+                );
+            }
+            Op::Close { fd } => debug_assert!(0 <= *fd, "fd-outlives-ops: {fd} is closed"),
+            Op::Sync { .. }
+            | Op::Truncate { .. }
+            | Op::Allocate { .. }
+            | Op::Open { .. }
+            | Op::Accept { .. }
+            | Op::Connect { .. }
+            | Op::Readable { .. } => {}
+        }
+    }
+
+    /// The descriptor that it is about, if it is one that lives on.
+    pub(crate) fn descriptor(&self) -> Option<&Fd> {
+        match self {
+            Op::Read { fd, .. }
+            | Op::Write { fd, .. }
+            | Op::Sync { fd }
+            | Op::Truncate { fd, .. }
+            | Op::Allocate { fd, .. }
+            | Op::Accept { fd }
+            | Op::Connect { fd, .. }
+            | Op::Receive { fd, .. }
+            | Op::Send { fd, .. }
+            | Op::SendParts { fd, .. }
+            | Op::Readable { fd } => Some(fd),
+            Op::Open { .. } | Op::Close { .. } => None,
+        }
+    }
+
+    /// Whether the I/O queue decides when it goes.
+    #[inline]
+    pub(crate) fn is_disk_request(&self) -> bool {
+        matches!(self, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. })
+    }
+
     /// Whether its result is a descriptor, and of which kind.
+    #[inline]
     pub(crate) fn makes(&self) -> Option<FdKind> {
         match self {
             Op::Open { .. } => Some(FdKind::File),
@@ -195,6 +270,7 @@ impl Op {
     }
 
     /// What kind of disk request it is.
+    #[inline]
     pub(crate) fn disk_kind(&self) -> DiskKind {
         match self {
             Op::Read { .. } => DiskKind::Read,
@@ -204,10 +280,14 @@ impl Op {
     }
 
     /// Bytes moved by a disk request.
+    #[inline]
     pub(crate) fn disk_bytes(&self) -> usize {
         match self {
             Op::Read { len, .. } => *len,
-            Op::Write { buf, skip, .. } => buf.len() - skip,
+            Op::Write { buf, skip, .. } => {
+                debug_assert!(*skip <= buf.len(), "slab-owns: {skip} written of {}", buf.len());
+                buf.len() - skip
+            }
             _ => 0,
         }
     }
@@ -241,10 +321,17 @@ pub(crate) const SEND_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct OpId(pub(crate) u64);
 
 impl OpId {
+    /// The largest generation: names are below those that drivers use for themselves.
+    pub(crate) const GENERATION_MAX: u32 = 0x3fff_ffff;
+
+    #[inline]
     pub(crate) fn new(slot: usize, generation: u32) -> OpId {
+        debug_assert!(slot <= u32::MAX as usize, "slab-owns: slot {slot}");
+        debug_assert!(generation <= OpId::GENERATION_MAX, "slab-owns: generation {generation}");
         OpId((generation as u64) << 32 | slot as u64)
     }
 
+    #[inline]
     pub(crate) fn slot(self) -> usize {
         (self.0 & u32::MAX as u64) as usize
     }

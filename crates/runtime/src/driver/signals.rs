@@ -25,6 +25,8 @@ const SIGNALS: [(Signal, libc::c_int); 3] = [
     (Signal::Hangup, libc::SIGHUP),
 ];
 
+const _: () = assert!(SIGNALS.len() <= u8::BITS as usize, "handler-stores: a signal is a bit");
+
 /// Bit `n` is set while signal `n` of [`SIGNALS`] waits to be taken.
 static PENDING: AtomicU8 = AtomicU8::new(0);
 static EVENTFD: OnceLock<i32> = OnceLock::new();
@@ -34,7 +36,8 @@ extern "C" fn on_signal(number: libc::c_int) {
     PENDING.fetch_or(1 << bit, Ordering::Release);
     if let Some(eventfd) = EVENTFD.get() {
         let one = 1u64;
-        // SAFETY: `write` may be called in a handler; the descriptor is never closed.
+        // SAFETY: *handler-stores*: `write` may be called in a handler; the descriptor is never
+        // closed.
         unsafe { libc::write(*eventfd, (&raw const one).cast(), 8) };
     }
 }
@@ -46,7 +49,8 @@ pub(crate) fn install() -> i32 {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let fd = eventfd(0, flags).expect("an eventfd for signals").into_raw_fd();
         for (_, number) in SIGNALS {
-            // SAFETY: zeros are a valid `sigaction`; the handler does what a handler may.
+            // SAFETY: *handler-stores*: the handler does what a handler may; zeros are a valid
+            // `sigaction`.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = on_signal as *const () as usize;

@@ -1,6 +1,9 @@
 //! Everything that names a path: directories, renames, whole small files, locks.
 //!
 //! Nothing here is durable before [`sync_dir`] on the directory that changed.
+//!
+//! Invariants
+//!  - *sorted-names*: the entries of a directory are in the order of their names, one each.
 
 use super::{AlignedBuf, File, IoClass, IoError, OpenOptions};
 use crate::core::{simulated, with};
@@ -47,7 +50,10 @@ pub async fn remove_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
 /// The entries of a directory, sorted by name.
 pub async fn list_dir(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, IoError> {
     match perform(FsOp::ListDir(path.as_ref().into())).await? {
-        FsOutput::Entries(entries) => Ok(entries),
+        FsOutput::Entries(entries) => {
+            debug_assert!(entries.is_sorted_by(|a, b| a.name < b.name), "sorted-names");
+            Ok(entries)
+        }
         other => unreachable!("listing gives entries, not {other:?}"),
     }
 }
@@ -89,6 +95,7 @@ pub async fn read_file(path: impl AsRef<Path>) -> Result<Vec<u8>, IoError> {
     loop {
         let len = file.len().await?.saturating_sub(bytes.len() as u64).clamp(1, READ_BYTES_MAX);
         let part = file.read_at(IoClass::System, bytes.len() as u64, len as usize).await?;
+        debug_assert!(part.len() as u64 <= len, "as-asked: {} bytes of {len}", part.len());
         if part.is_empty() {
             return Ok(bytes);
         }

@@ -105,6 +105,7 @@ pub struct UnixListener {
 impl UnixListener {
     /// Listens at `path`.
     pub async fn bind(path: &Path, options: UnixOptions) -> Result<UnixListener, UnixError> {
+        debug_assert!(options.mode <= 0o777, "never-too-open: mode {:o}", options.mode);
         let bytes = path.as_os_str().len();
         if PATH_BYTES_MAX < bytes {
             return Err(UnixError::TooLong(bytes));
@@ -188,6 +189,7 @@ impl TcpStream {
             let at = (&raw mut found).cast();
             libc::getsockopt(self.fd.raw(), libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut bytes)
         };
+        debug_assert_eq!(bytes as usize, size_of::<libc::ucred>(), "fd-outlives-ops: another kind");
         (answer == 0).then_some(Credentials { user: found.uid, process: found.pid })
     }
 }
@@ -253,11 +255,11 @@ fn group_number(group: &str) -> Result<u32, UnixError> {
     let name = CString::new(group).map_err(|_| none())?;
     let mut room = vec![0u8; 4096];
     loop {
-        // SAFETY: a `group` of zeros is a valid empty one.
+        // SAFETY: *valid-places* (of the driver's calls): a `group` of zeros is an empty one.
         let mut found: libc::group = unsafe { std::mem::zeroed() };
         let mut result = std::ptr::null_mut();
-        // SAFETY: all pointers are valid during the call, `room` for as many bytes as are told;
-        // of what is written only the number is used.
+        // SAFETY: *valid-places*: all pointers are valid during the call, `room` for as many bytes
+        // as are told; of what is written only the number is used.
         let errno = unsafe {
             let (at, bytes) = (room.as_mut_ptr().cast(), room.len());
             libc::getgrnam_r(name.as_ptr(), &raw mut found, at, bytes, &raw mut result)

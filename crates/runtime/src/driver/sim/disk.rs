@@ -4,6 +4,8 @@
 //!  - *synced-survives*, *unsynced-may-not*: see `crate::sim`.
 //!  - *live-is-durable-plus-pending*: applying all pending changes, in order, to the durable image
 //!    gives the live one, unless a sync failed.
+//!  - *one-name*: a name of a directory stands for one inode, which is on the disk.
+//!  - *marks-cover*: a sync covers changes that were made before it, and settles all of these.
 
 use crate::driver::fs_op::{DirEntry, FsOp, FsOutput, Metadata, Space};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +19,12 @@ const SECTOR: usize = 512;
 pub(crate) type Inode = usize;
 
 const ROOT: Inode = 0;
+
+/// Files up to this size, with so many changes, are compared whole by the assertions.
+const CHECKED_BYTES_MAX: usize = 4096;
+const CHECKED_PENDING_MAX: usize = 16;
+
+const _: () = assert!(SECTOR.is_power_of_two(), "unsynced-may-not: torn at sectors");
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -48,6 +56,38 @@ enum Node {
     Dir(DirNode),
 }
 
+impl FileNode {
+    /// *live-is-durable-plus-pending*: of small files all bytes, of others the length.
+    fn check(&self) {
+        let small =
+            self.live.len() <= CHECKED_BYTES_MAX && self.pending.len() <= CHECKED_PENDING_MAX;
+        debug_assert!(
+            self.diverged || !small || self.replayed() == self.live,
+            "live-is-durable-plus-pending: {} pending changes",
+            self.pending.len()
+        );
+        debug_assert!(
+            self.diverged || !self.pending.is_empty() || self.durable.len() == self.live.len(),
+            "synced-survives: {} bytes of {} are durable",
+            self.durable.len(),
+            self.live.len()
+        );
+    }
+
+    /// The durable content with all pending changes.
+    fn replayed(&self) -> Vec<u8> {
+        let mut content = self.durable.clone();
+        self.pending.iter().for_each(|change| apply(&mut content, change));
+        content
+    }
+
+    /// *marks-cover*.
+    fn check_mark(&self, mark: u64) {
+        let made = self.settled + self.pending.len() as u64;
+        debug_assert!(mark == u64::MAX || mark <= made, "marks-cover: {mark} of {made} changes");
+    }
+}
+
 /// A name in a directory.
 type Place = (Inode, String);
 
@@ -59,6 +99,14 @@ enum DirChange {
 }
 
 impl DirChange {
+    fn inode(&self) -> Inode {
+        match self {
+            DirChange::Set { inode, .. }
+            | DirChange::Remove { inode, .. }
+            | DirChange::Rename { inode, .. } => *inode,
+        }
+    }
+
     fn concerns(&self, dir: Inode) -> bool {
         match self {
             DirChange::Set { at, .. } | DirChange::Remove { at, .. } => at.0 == dir,
@@ -110,6 +158,7 @@ impl SimDisk {
                 }
                 if flags & libc::O_TRUNC != 0 {
                     self.resize(inode, 0);
+                    debug_assert_eq!(self.len(inode), 0, "a file that was emptied");
                 }
                 Ok(inode)
             }
@@ -147,6 +196,8 @@ impl SimDisk {
         apply(&mut file.live, &change);
         file.pending.push_back(change);
         file.modified_micros = now_micros;
+        debug_assert!(end <= file.live.len(), "live-is-durable-plus-pending: a write is not there");
+        file.check();
         Ok(bytes.len())
     }
 
@@ -169,6 +220,8 @@ impl SimDisk {
         let change = Change::Resize(len as usize);
         apply(&mut file.live, &change);
         file.pending.push_back(change);
+        debug_assert_eq!(file.live.len() as u64, len, "live-is-durable-plus-pending: the size");
+        file.check();
     }
 
     pub(crate) fn allocate(&mut self, inode: Inode, end: u64) -> Outcome<()> {
@@ -176,6 +229,7 @@ impl SimDisk {
         if self.len(inode) < end {
             self.resize(inode, end);
         }
+        debug_assert!(end <= self.len(inode), "live-is-durable-plus-pending: {end} bytes reserved");
         Ok(())
     }
 
@@ -188,17 +242,25 @@ impl SimDisk {
     /// Makes the changes up to `mark` durable.
     pub(crate) fn sync(&mut self, inode: Inode, mark: u64) {
         let file = self.file_mut(inode);
+        file.check_mark(mark);
         while file.settled < mark {
             let Some(change) = file.pending.pop_front() else { break };
             apply(&mut file.durable, &change);
             file.settled += 1;
         }
+        debug_assert!(
+            mark <= file.settled || file.pending.is_empty(),
+            "marks-cover: {} settled of {mark}",
+            file.settled
+        );
+        file.check();
     }
 
     /// A sync that fails: of the changes up to `mark` some are durable, and no later sync will
     /// care for the others.
     pub(crate) fn sync_failed(&mut self, inode: Inode, mark: u64, prng: &mut Prng) {
         let file = self.file_mut(inode);
+        file.check_mark(mark);
         file.diverged = true;
         while file.settled < mark {
             let Some(change) = file.pending.pop_front() else { break };
@@ -210,7 +272,9 @@ impl SimDisk {
     }
 
     pub(crate) fn unlock(&mut self, inode: Inode) {
+        let before = self.locked.len();
         self.locked.retain(|locked| *locked != inode);
+        debug_assert_eq!(before - self.locked.len(), 1, "one-name: inode {inode} was not locked");
     }
 
     // Paths.
@@ -297,12 +361,17 @@ impl SimDisk {
         edit(&mut file.durable);
         for change in &mut file.pending {
             // What is still pending must not undo the edit: the live content is the truth now.
-            if let Change::Write { offset, bytes } = change {
-                let end = (*offset + bytes.len()).min(file.live.len());
-                let start = (*offset).min(end);
-                *bytes = file.live[start..end].to_vec();
+            match change {
+                Change::Write { offset, bytes } => {
+                    let end = (*offset + bytes.len()).min(file.live.len());
+                    let start = (*offset).min(end);
+                    *bytes = file.live[start..end].to_vec();
+                }
+                Change::Resize(len) => *len = (*len).min(file.live.len()),
             }
         }
+        // What is pending was made for another content: a crash decides between both.
+        file.diverged |= !file.pending.is_empty();
     }
 
     /// Makes everything durable.
@@ -314,10 +383,12 @@ impl SimDisk {
                 self.sync_dir(inode);
             }
         }
+        debug_assert!(self.pending.is_empty(), "synced-survives: a name that no directory has");
     }
 
     /// The machine dies: keeps what was synced, and of the rest what it likes.
     pub(crate) fn crash(&mut self, prng: &mut Prng) {
+        debug_assert!(1 <= self.slowness, "a disk takes its time");
         // Journals keep a prefix; nothing promises it.
         let pending = std::mem::take(&mut self.pending);
         let kept = match prng.one_in(2) {
@@ -348,6 +419,31 @@ impl SimDisk {
                         }
                     }
                     file.live = file.durable.clone();
+                }
+            }
+        }
+        self.check_restarted();
+    }
+
+    /// A disk that has just come up shows what is durable, and nothing is pending.
+    fn check_restarted(&self) {
+        debug_assert!(self.pending.is_empty(), "synced-survives: names are pending after a crash");
+        debug_assert!(self.locked.is_empty(), "synced-survives: locks outlive their process");
+        debug_assert!(
+            matches!(self.nodes[ROOT], Node::Dir(_)),
+            "one-name: the root is a directory"
+        );
+        for node in &self.nodes {
+            match node {
+                Node::File(file) => {
+                    debug_assert!(
+                        file.pending.is_empty(),
+                        "synced-survives: pending after a crash"
+                    );
+                    file.check();
+                }
+                Node::Dir(dir) => {
+                    debug_assert_eq!(dir.live, dir.durable, "synced-survives: names");
                 }
             }
         }
@@ -392,7 +488,8 @@ impl SimDisk {
         {
             return Err(libc::ENOTEMPTY);
         }
-        self.dir_mut(from.0).live.remove(&from.1);
+        let moved = self.dir_mut(from.0).live.remove(&from.1);
+        debug_assert_eq!(moved, Some(inode), "one-name: what is renamed is another");
         self.dir_mut(to.0).live.insert(to.1.clone(), inode);
         self.pending.push(DirChange::Rename { from, to, inode });
         Ok(())
@@ -441,6 +538,7 @@ impl SimDisk {
 
     /// Makes a change of a directory durable.
     fn settle(&mut self, change: &DirChange) {
+        debug_assert!(change.inode() < self.nodes.len(), "one-name: {change:?} of no inode");
         match change {
             DirChange::Set { at, inode } => {
                 self.dir_mut(at.0).durable.insert(at.1.clone(), *inode);
@@ -461,12 +559,15 @@ impl SimDisk {
     }
 
     fn link(&mut self, at: Place, inode: Inode) {
-        self.dir_mut(at.0).live.insert(at.1.clone(), inode);
+        debug_assert!(inode < self.nodes.len(), "one-name: {} is no inode", inode);
+        let before = self.dir_mut(at.0).live.insert(at.1.clone(), inode);
+        debug_assert_eq!(before, None, "one-name: {} is taken", at.1);
         self.pending.push(DirChange::Set { at, inode });
     }
 
     fn unlink(&mut self, at: Place, inode: Inode) {
-        self.dir_mut(at.0).live.remove(&at.1);
+        let removed = self.dir_mut(at.0).live.remove(&at.1);
+        debug_assert_eq!(removed, Some(inode), "one-name: {} is another", at.1);
         self.pending.push(DirChange::Remove { at, inode });
     }
 
@@ -582,6 +683,7 @@ fn apply_torn(content: &mut Vec<u8>, change: &Change, prng: &mut Prng) {
             while at < bytes.len() {
                 let end = ((offset + at) / SECTOR + 1) * SECTOR - offset;
                 let end = end.min(bytes.len());
+                debug_assert!(at < end, "unsynced-may-not: no sector at {at}");
                 if prng.one_in(2) {
                     write_at(content, offset + at, &bytes[at..end]);
                 }

@@ -43,10 +43,12 @@ impl SimPort {
     }
 
     pub(crate) fn submit(&mut self, id: OpId, op: &mut Op) {
+        debug_assert!(!self.is_over(), "stale-is-ignored: {op:?} of a life that is over");
         self.state.borrow_mut().submit(Waiter { shard: self.shard, op: id }, op);
     }
 
     pub(crate) fn cancel(&mut self, id: OpId) {
+        debug_assert!(!self.is_over(), "stale-is-ignored: {id:?} of a life that is over");
         self.state.borrow_mut().cancel(Waiter { shard: self.shard, op: id });
     }
 
@@ -69,6 +71,7 @@ impl SimPort {
 
     /// Carries a path operation out.
     pub(crate) fn perform_path(&self, op: &FsOp) -> Result<FsOutput, IoError> {
+        debug_assert!(!self.is_over(), "stale-is-ignored: {op:?} of a life that is over");
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let disk = &mut state.nodes[self.node()].disk;
@@ -87,6 +90,7 @@ impl SimPort {
         addr: SocketAddr,
         shared: bool,
     ) -> Result<(i32, SocketAddr), NetError> {
+        debug_assert!(!self.is_over(), "stale-is-ignored: {addr} of a life that is over");
         let bound = self.state.borrow_mut().bind(self.node(), addr, shared);
         bound.ok_or(NetError { op: "bind", addr: Some(addr), errno: libc::EADDRINUSE })
     }
@@ -127,6 +131,7 @@ impl SimPort {
     }
 
     pub(crate) fn poll_signal(&self, cx: &mut Context<'_>) -> Poll<Signal> {
+        debug_assert!(!self.is_over(), "stale-is-ignored: a life that is over takes no signal");
         let mut state = self.state.borrow_mut();
         let node = &mut state.nodes[self.shard.node];
         match node.signals.pop_front() {

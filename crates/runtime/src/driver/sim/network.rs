@@ -4,6 +4,9 @@
 //!  - *in-order*: what one end sends arrives at the other in that order, or the connection is
 //!    reset.
 //!  - *bounded-window*: at most `WINDOW` bytes of one end are on their way or unread.
+//!  - *counted-unread*: what an end has sent and its peer has not read is on its way or in the
+//!    peer's inbox, while neither is closed nor reset.
+//!  - *open-alone*: only an open listener takes connections, and only an open end sends.
 //!
 //! Decides and keeps; never waits: callers that must wait are told to retry.
 
@@ -14,8 +17,16 @@ use std::path::{Path, PathBuf};
 
 const WINDOW: usize = 256 << 10;
 
+/// Ports from here on are given to who asks for any.
+const PORT_MIN: u16 = 32768;
+
+const _: () = assert!(WINDOW <= i32::MAX as usize, "bounded-window: a result tells of it");
+
 /// What stands for a node's sockets with paths: an address of its own that nothing else listens on.
 const PATHS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
+
+/// So many packets on their way are counted by the assertions.
+const ARRIVING_CHECKED_MAX: usize = 64;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +37,7 @@ pub(crate) struct EndId {
 
 impl EndId {
     pub(crate) fn peer(self) -> EndId {
+        debug_assert!(self.side < 2, "a connection has two ends, not {}", self.side);
         EndId { side: 1 - self.side, ..self }
     }
 }
@@ -102,7 +114,8 @@ impl Network {
     }
 
     fn free_port(&mut self) -> u16 {
-        self.next_port = if self.next_port < 32768 { 32768 } else { self.next_port + 1 };
+        let next = self.next_port.checked_add(1).unwrap_or(PORT_MIN);
+        self.next_port = next.max(PORT_MIN);
         self.next_port
     }
 
@@ -120,6 +133,7 @@ impl Network {
         if taken && !shared {
             return None;
         }
+        debug_assert_ne!(addr.port(), 0, "open-alone: a listener without a port");
         let (backlog, waiting) = (VecDeque::new(), Vec::new());
         self.listeners.push(Listener { node, addr, backlog, waiting, closed: false });
         Some((self.listeners.len() - 1, addr))
@@ -133,6 +147,7 @@ impl Network {
             return None;
         }
         let (listener, address) = self.bind(node, SocketAddr::new(PATHS, 0), false)?;
+        debug_assert_eq!(address.ip(), PATHS, "open-alone: a path is not an address of the node");
         self.paths.insert((node, path.to_path_buf()), address);
         Some(listener)
     }
@@ -179,6 +194,8 @@ impl Network {
             writer: None,
         };
         let at = &mut self.listeners[listener];
+        debug_assert!(!at.closed, "open-alone: {to} listens no longer");
+        debug_assert_eq!(at.addr.port(), to.port(), "open-alone: {} instead of {to}", at.addr);
         self.conns.push([end(node, from), end(at.node, to)]);
         let client = EndId { conn: self.conns.len() - 1, side: 0 };
         at.backlog.push_back(client.peer());
@@ -188,6 +205,7 @@ impl Network {
     /// The next connection of a listener.
     pub(crate) fn accept(&mut self, listener: usize, waiter: Waiter) -> Option<EndId> {
         let listener = &mut self.listeners[listener];
+        debug_assert!(!listener.closed, "open-alone: {} accepts after its end", listener.addr);
         let end = listener.backlog.pop_front();
         if end.is_none() {
             listener.waiting.push(waiter);
@@ -197,6 +215,7 @@ impl Network {
 
     pub(crate) fn close_listener(&mut self, listener: usize) -> Vec<EndId> {
         let listener = &mut self.listeners[listener];
+        debug_assert!(!listener.closed, "open-alone: {} is closed twice", listener.addr);
         listener.closed = true;
         listener.backlog.drain(..).collect()
     }
@@ -216,6 +235,7 @@ impl Network {
         if end.reset || end.ended || end.closed {
             return Flow::Now(-libc::EPIPE);
         }
+        debug_assert!(end.unread <= WINDOW, "bounded-window: {} bytes", end.unread);
         match WINDOW.saturating_sub(end.unread) {
             0 => {
                 end.writer = Some(waiter);
@@ -228,13 +248,41 @@ impl Network {
     /// Sends a packet to `to`, arriving not before `at_ns`; returns when it does arrive.
     pub(crate) fn send(&mut self, to: EndId, packet: Packet, at_ns: u64) -> u64 {
         match &packet {
-            Packet::Data(bytes) => self.end(to.peer()).unread += bytes.len(),
+            Packet::Data(bytes) => {
+                let sender = self.end(to.peer());
+                debug_assert!(!sender.ended, "open-alone: data after the end");
+                sender.unread += bytes.len();
+                debug_assert!(sender.unread <= WINDOW, "bounded-window: {} bytes", sender.unread);
+            }
             Packet::End | Packet::Reset => self.end(to.peer()).ended = true,
         }
         let end = self.end(to);
-        end.last_ns = at_ns.max(end.last_ns + 1);
+        let before = end.last_ns;
+        end.last_ns = at_ns.max(before + 1);
         end.arriving.push_back(packet);
-        end.last_ns
+        let arrival = end.last_ns;
+        debug_assert!(before < arrival, "in-order: {arrival} ns after {before}");
+        self.check_unread(to);
+        arrival
+    }
+
+    /// *counted-unread*, of what is on its way to an end.
+    fn check_unread(&self, to: EndId) {
+        let [end, sender] = [to, to.peer()].map(|id| &self.conns[id.conn][id.side]);
+        let on_its_way = |packet: &Packet| match packet {
+            Packet::Data(bytes) => bytes.len(),
+            Packet::End | Packet::Reset => 0,
+        };
+        debug_assert!(
+            end.closed
+                || end.reset
+                || sender.reset
+                || ARRIVING_CHECKED_MAX < end.arriving.len()
+                || sender.unread
+                    == end.inbox.len() + end.arriving.iter().map(on_its_way).sum::<usize>(),
+            "counted-unread: {} bytes to {to:?}",
+            sender.unread
+        );
     }
 
     /// The first packet on its way to `to` arrives: the waiter to wake, and whether the sender
@@ -256,6 +304,7 @@ impl Network {
     /// An end learns that the connection is no more.
     pub(crate) fn reset(&mut self, id: EndId) -> Vec<Waiter> {
         let end = self.end(id);
+        debug_assert!(end.inbox.len() <= WINDOW, "bounded-window: {} unread", end.inbox.len());
         end.reset = true;
         end.inbox.clear();
         end.reader.take().into_iter().chain(end.writer.take()).collect()
@@ -268,6 +317,7 @@ impl Network {
             return Flow::Now(-libc::ECONNRESET);
         }
         if !end.inbox.is_empty() {
+            debug_assert!(end.inbox.len() <= WINDOW, "bounded-window: {} unread", end.inbox.len());
             return Flow::Now(end.inbox.len() as i32);
         }
         if end.peer_ended || end.closed {
@@ -279,10 +329,15 @@ impl Network {
 
     /// Takes `count` bytes; tells the peer's writer that there is room.
     pub(crate) fn take(&mut self, id: EndId, count: usize) -> (Vec<u8>, Option<Waiter>) {
-        let bytes = self.end(id).inbox.drain(..count).collect();
+        let end = self.end(id);
+        debug_assert!(!end.closed && !end.reset, "open-alone: {id:?} reads after its end");
+        let bytes = end.inbox.drain(..count).collect();
         let peer = self.end(id.peer());
+        assert!(count <= peer.unread, "counted-unread: {count} bytes of {}", peer.unread);
         peer.unread -= count;
-        (bytes, peer.writer.take())
+        let writer = peer.writer.take();
+        self.check_unread(id);
+        (bytes, writer)
     }
 
     /// Whether the end may still say that it has ended; from now on it has.

@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *total-order*: events of the same time happen in the order they were made.
 //!  - *stale-is-ignored*: an event for an earlier life of a node does nothing.
+//!  - *never-back*: no event is made for a time that is over.
+//!  - *number-once*: a descriptor's number stands for one thing, and is not used again in a life.
 
 use super::disk::{Inode, SimDisk};
 use super::network::{EndId, Flow, Network, Packet};
@@ -88,6 +90,7 @@ impl State {
     }
 
     pub(crate) fn add_node(&mut self) -> usize {
+        assert!(self.nodes.len() <= u16::MAX as usize, "number-once: a node has its own address");
         self.nodes.push(NodeState {
             life: 0,
             disk: SimDisk::new(),
@@ -122,7 +125,9 @@ impl State {
     // Events.
 
     fn at(&mut self, time_ns: u64, event: Event) {
-        self.events.insert((time_ns, self.events_made), event);
+        debug_assert!(self.now() <= time_ns, "never-back: {event:?} at {time_ns}");
+        let before = self.events.insert((time_ns, self.events_made), event);
+        debug_assert!(before.is_none(), "total-order: two events under one number");
         self.events_made += 1;
     }
 
@@ -135,6 +140,7 @@ impl State {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let entry = self.events.first_entry().filter(|entry| entry.key().0 <= self.now_ns.get())?;
         let (time, made) = *entry.key();
+        debug_assert!(made < self.events_made, "total-order: event {made} was not made");
         let event = entry.remove();
         self.trace(time ^ made << 40);
         Some(event)
@@ -158,6 +164,7 @@ impl State {
         let max = if is_sync { self.delays.sync_max.as_nanos() as u64 } else { 120_000 };
         let slow = if self.prng.one_in(200) { 10 } else { 1 };
         let slow = slow * self.nodes[node].disk.slowness as u64;
+        debug_assert!(0 < slow, "never-back: a disk that takes no time");
         self.prng.between((max / 10).min(100_000), max.max(1)) * slow
     }
 
@@ -167,6 +174,7 @@ impl State {
     /// when it gives up.
     pub(crate) fn submit(&mut self, waiter: Waiter, op: &Op) {
         let node = waiter.shard.node;
+        debug_assert_eq!(waiter.shard.life, self.nodes[node].life, "stale-is-ignored: {op:?}");
         let (delay, mark) = match op {
             Op::Read { .. } | Op::Write { .. } | Op::Truncate { .. } | Op::Allocate { .. } => {
                 (self.disk_time(node, false), 0)
@@ -190,6 +198,8 @@ impl State {
     }
 
     pub(crate) fn cancel(&mut self, waiter: Waiter) {
+        let life = self.nodes[waiter.shard.node].life;
+        debug_assert_eq!(waiter.shard.life, life, "stale-is-ignored: {waiter:?}");
         let time = self.now() + 1_000;
         self.at(time, Event::Cancel(waiter));
     }
@@ -211,6 +221,7 @@ impl State {
     /// Carries an operation out: its result, or `None` when it has to wait.
     pub(crate) fn perform(&mut self, waiter: Waiter, op: &mut Op, mark: u64) -> Option<i32> {
         let node = waiter.shard.node;
+        debug_assert_eq!(waiter.shard.life, self.nodes[node].life, "stale-is-ignored: {op:?}");
         match op {
             Op::Accept { fd } => self.accept(waiter, fd.raw()),
             Op::Connect { fd, address } => {
@@ -252,6 +263,7 @@ impl State {
             Op::Read { .. } | Op::Write { .. } if fails => Err(libc::EIO),
             Op::Read { buf, offset, len, .. } => {
                 let bytes = disk.read(inode, *offset, *len);
+                debug_assert!(bytes.len() <= *len, "slab-owns: more than was asked for");
                 buf.extend_from_slice(bytes);
                 Ok(bytes.len() as i32)
             }
@@ -325,7 +337,8 @@ impl State {
         let ours = if to.ip().is_loopback() { to.ip() } else { State::ip(node) };
         let from = SocketAddr::new(ours, 0);
         let (end, waiters) = self.network.connect(node, from, listener, to);
-        self.nodes[node].handles.insert(fd, Handle::Conn(end));
+        let before = self.nodes[node].handles.insert(fd, Handle::Conn(end));
+        debug_assert!(matches!(before, Some(Handle::Socket)), "number-once: {before:?} connects");
         self.wake(waiters);
         Ok(Some(0))
     }
@@ -340,7 +353,9 @@ impl State {
                 if 1 < count && self.prng.one_in(4) {
                     count = self.prng.between(1, count as u64) as usize;
                 }
+                debug_assert!(0 < count, "slab-owns: no room to receive into");
                 let (bytes, writer) = self.network.take(end, count);
+                debug_assert_eq!(bytes.len(), count, "counted-unread: {count} bytes were there");
                 buf.extend_from_slice(&bytes);
                 self.wake(writer);
                 Some(count as i32)
@@ -355,6 +370,7 @@ impl State {
             Flow::Now(room) if room < 0 => Some(room),
             Flow::Now(room) => {
                 let count = bytes.len().min(room as usize);
+                debug_assert!(0 < count, "bounded-window: a send of nothing");
                 self.send_packet(end.peer(), Packet::Data(bytes[..count].to_vec()));
                 Some(count as i32)
             }
@@ -465,6 +481,10 @@ impl State {
             self.network.close(end);
             self.send_packet(end.peer(), Packet::Reset);
         }
+        debug_assert!(
+            self.network.ends_at(node).is_empty(),
+            "open-alone: an end outlives its node"
+        );
     }
 
     // Descriptors.
@@ -473,7 +493,8 @@ impl State {
         let node = &mut self.nodes[node];
         let fd = node.next_fd;
         node.next_fd += 1;
-        node.handles.insert(fd, handle);
+        let before = node.handles.insert(fd, handle);
+        debug_assert!(before.is_none(), "number-once: {fd} is {before:?}");
         fd
     }
 

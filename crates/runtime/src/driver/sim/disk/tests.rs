@@ -91,3 +91,15 @@ fn a_full_disk_refuses_growth_alone() {
     assert_eq!(disk.write(inode, 150, &[0; 1], 0), Err(libc::ENOSPC));
     assert_eq!(disk.write(inode, 0, &[0; 10], 0), Ok(10));
 }
+
+#[test]
+fn an_edit_is_not_undone_by_what_is_pending() {
+    for seed in 0..50 {
+        let (mut disk, inode) = one_file(10);
+        disk.allocate(inode, 20).unwrap();
+        disk.edit(inode, |bytes| bytes.truncate(5));
+        assert_eq!(disk.len(inode), 5);
+        disk.crash(&mut Prng::from_seed(seed));
+        assert_eq!(disk.len(inode), 5, "seed {seed}");
+    }
+}

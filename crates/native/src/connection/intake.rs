@@ -12,10 +12,10 @@
 //!  - *held-between-waits*: the outbox is held while requests are answered and flushed before
 //!    anything is waited for.
 
+use super::response_memory::ResponseMemory;
+use super::{Connection, Ended};
 use crate::admission::{Charge, Lag, Shed, Turn};
-use crate::connection::{Connection, Ended};
 use crate::frame::{self, HEADER_BYTES, Header, Parsed, flag, opcode};
-use crate::response_memory::ResponseMemory;
 use crate::segment;
 use crate::unauthenticated;
 use query::{CqlError, Prefetch, Workload};

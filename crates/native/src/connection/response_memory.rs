@@ -11,8 +11,8 @@
 //!  - *room-first*: no page is read before its room is charged (*one-grows* of the admission).
 //!  - *charges-return*: a request that has ended holds nothing.
 
+use super::Connection;
 use crate::admission::Charge;
-use crate::connection::Connection;
 use replication::Room;
 use runtime::sync::Notify;
 use std::cell::Cell;

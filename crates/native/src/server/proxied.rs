@@ -6,9 +6,9 @@
 //!  - *bounded-headers*: connections without a header count as unauthenticated: so many at once,
 //!    for so long, and the time counts on while the client logs in.
 
+use super::Server;
 use crate::ports::PortKind;
 use crate::proxy::{self, Failed};
-use crate::server::Server;
 use crate::unauthenticated::Unauthenticated;
 use runtime::net::TcpStream;
 use runtime::sync::Notify;

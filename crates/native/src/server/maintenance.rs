@@ -8,8 +8,8 @@
 //!  - *always-open*: it is open until the server stops; closing the CQL ports leaves it open, and
 //!    leaves its connections.
 
+use super::Server;
 use crate::peer::Peer;
-use crate::server::Server;
 use runtime::net::TcpStream;
 use runtime::net::unix::{Credentials, UnixError, UnixListener, UnixOptions};
 use runtime::task::Scope;
