@@ -1,7 +1,6 @@
 //! Scylla.db: what else is known of a file, as tagged parts (storage-format reference,
 //! section 11).
 
-use crate::statistics::collector::Large;
 use model::{ColumnKind, RingShare, TableSchema, Uuid};
 use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
@@ -117,9 +116,17 @@ pub struct LargeData {
     /// How many were above the threshold.
     pub above: u32,
 }
-impl From<Large> for LargeData {
-    fn from(large: Large) -> LargeData {
-        LargeData { max: large.max, threshold: large.threshold, above: large.above }
+
+impl LargeData {
+    /// Of no value yet.
+    pub(crate) const fn over(threshold: u64) -> LargeData {
+        LargeData { max: 0, threshold, above: 0 }
+    }
+
+    /// Includes a value.
+    pub(crate) fn add(&mut self, value: u64) {
+        self.max = self.max.max(value);
+        self.above += (self.threshold < value) as u32;
     }
 }
 

@@ -13,15 +13,14 @@ use crate::index::big::rebuild_summary;
 use crate::index::summary::{Summary, SummaryEntries};
 use crate::index::trie::TrieIndex;
 use crate::index::{BigIndex, Lookup, PartitionIndex};
-use crate::mx::header::Shape;
-use crate::mx::reader::{Scope, TableSource};
+use crate::mx::header::{Mapping, Shape};
 use crate::scylla::{Metadata, features};
 use crate::statistics::{PARTITIONER, Statistics, Stats};
 use crate::store::Version;
 use crate::store::name::{Component, Descriptor};
 use crate::store::toc::Toc;
 use model::{DecoratedKey, TableSchema};
-use reader::{ReadError, Slice};
+use reader::ReadError;
 use runtime::io::{File, IoClass, OpenOptions, fs};
 use runtime::task::yield_if_needed;
 use std::cell::{Cell, RefCell};
@@ -29,15 +28,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::Damaged;
 use stdx::checksum::crc32_append;
-
-/// How the rows of a file map to a version of its table's schema.
-#[derive(Debug)]
-pub struct Mapping {
-    /// The schema.
-    pub schema: Rc<TableSchema>,
-    /// The columns of the file in it.
-    pub shape: Shape,
-}
 
 /// An open SSTable.
 #[derive(Debug)]
@@ -176,22 +166,6 @@ impl Table {
             damaged: Cell::new(false),
             filter_hits: Cell::default(),
         }))
-    }
-
-    /// Reads one partition or a range of them. Errors come from the source.
-    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, access: Access) -> TableSource {
-        TableSource::new(self.clone(), scope, slice, access)
-    }
-
-    /// As [`Table::read`], of bytes that were compared with every checksum before they are used.
-    /// Who reads all of it gets an error instead of the end where the digest does not match.
-    pub fn read_checked(
-        self: &Rc<Self>,
-        scope: Scope,
-        slice: Slice,
-        access: Access,
-    ) -> TableSource {
-        TableSource::new(self.clone(), scope, slice, access).checked()
     }
 
     /// Whether the key may be here: false is certain.

@@ -1,18 +1,14 @@
 //! An index file, read in pages of 4096 bytes through a cache.
 
-use super::lru::PageKind;
-use super::state::{Body, Claim, Loader, Pin};
-use super::{Access, IndexCache};
+use super::body::{Body, PageBytes, PageKind};
+use super::owner::Owner;
+use super::state::{Claim, Loader, Pin};
+use super::{Access, PAGE_BYTES};
 use reader::ReadError;
 use runtime::io::{DmaBuf, File};
-use std::cell::RefCell;
-use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::rc::{Rc, Weak};
-
-/// Bytes of a page; the last one of a file is shorter.
-pub const PAGE_BYTES: u64 = 4096;
+use std::rc::Rc;
 
 /// Pages that one request loads at most.
 const RUN_PAGES_MAX: u64 = 64;
@@ -21,76 +17,6 @@ const RUN_PAGES_MAX: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct CachedFile {
     owner: Rc<Owner>,
-}
-
-/// What pages belong to: their address names it in caches.
-#[derive(Debug)]
-pub(crate) struct Owner {
-    file: File,
-    len: u64,
-    /// Where something of it may be: these are told when the file is closed.
-    caches: RefCell<Vec<Weak<IndexCache>>>,
-}
-
-impl Owner {
-    /// Notes where it is cached.
-    pub(super) fn cached_in(&self, cache: &Rc<IndexCache>) {
-        let mut caches = self.caches.borrow_mut();
-        if !caches.iter().any(|known| known.as_ptr() == Rc::as_ptr(cache)) {
-            caches.retain(|known| 0 < known.strong_count());
-            caches.push(Rc::downgrade(cache));
-        }
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        for cache in self.caches.take().iter().filter_map(Weak::upgrade) {
-            cache.forget(std::ptr::from_ref(self) as usize);
-        }
-    }
-}
-
-/// The bytes of a page, as they came from the disk or cut out of a longer request.
-pub(crate) enum PageBytes {
-    Read(DmaBuf),
-    Cut(Box<[u8]>),
-}
-
-impl PageBytes {
-    /// A page that was read alone: what takes less than half of its buffer leaves that.
-    fn of(buf: DmaBuf) -> PageBytes {
-        match buf.len() <= PAGE_BYTES as usize / 2 {
-            true => PageBytes::Cut((&*buf).into()),
-            false => PageBytes::Read(buf),
-        }
-    }
-
-    /// Bytes of memory it takes: a page's buffer is a page, however short the page.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let beside = std::mem::size_of::<PageBytes>() + 2 * std::mem::size_of::<usize>();
-        beside
-            + match self {
-                PageBytes::Read(_) => PAGE_BYTES as usize,
-                PageBytes::Cut(bytes) => bytes.len(),
-            }
-    }
-}
-
-impl Deref for PageBytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match self {
-            PageBytes::Read(buf) => buf,
-            PageBytes::Cut(bytes) => bytes,
-        }
-    }
-}
-
-impl fmt::Debug for PageBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageBytes({})", self.len())
-    }
 }
 
 /// A page of an index file, which stays in memory while it is held.
@@ -117,7 +43,7 @@ impl Deref for Page {
 impl CachedFile {
     /// A file of `len` bytes.
     pub fn new(file: File, len: u64) -> CachedFile {
-        CachedFile { owner: Rc::new(Owner { file, len, caches: RefCell::default() }) }
+        CachedFile { owner: Rc::new(Owner::new(file, len)) }
     }
 
     /// Bytes of the file.

@@ -1,19 +1,10 @@
 //! Pages in numbered slots, linked into the lists of a segmented LRU and into one chain per file.
 //! Pure: what is in the slots and who may be evicted, no loading and no waiting.
 
-use super::state::Body;
+use super::body::{Body, PageKind};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// What a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PageKind {
-    /// 4096 bytes of a file.
-    File,
-    /// A parsed page of a partition index.
-    Partitions,
-}
 
 /// Names a page: the address of its owner, which the cache keeps from being used again, the kind
 /// and the number among the owner's pages of that kind.

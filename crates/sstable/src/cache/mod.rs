@@ -22,21 +22,28 @@
 //! What it never does: I/O (its users load), allocate on a hit.
 
 mod access;
+mod body;
 mod file;
 mod lru;
+mod owner;
+pub(crate) mod partition_page;
 mod state;
 
 pub use access::Access;
-pub use file::{CachedFile, PAGE_BYTES, Page};
+pub use file::{CachedFile, Page};
+pub use partition_page::PromotedAt;
 
-pub(crate) use lru::PageKind;
-pub(crate) use state::{Body, Claim, Pin};
+pub(crate) use body::{Body, PageKind};
+pub(crate) use state::{Claim, Pin};
 
 use runtime::task::yield_if_needed;
 use state::{EVICTIONS_MAX, State};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+
+/// Bytes of a page; the last one of a file is shorter.
+pub const PAGE_BYTES: u64 = 4096;
 
 /// The cache of a shard, or the small one of a read that bypasses it.
 pub struct IndexCache {
@@ -109,6 +116,11 @@ impl IndexCache {
     /// What it did and has.
     pub fn stats(&self) -> CacheStats {
         self.state.borrow().stats()
+    }
+
+    /// The file at this address was closed.
+    fn forget(&self, owner: usize) {
+        self.state.borrow_mut().forget(owner);
     }
 
     /// A number for a read, unlike those of all others.

@@ -1,12 +1,10 @@
 //! The cache's decisions: who loads, who waits, what is evicted.
 
-use super::file::{Owner, PageBytes};
-use super::lru::{Key, NONE, PageKind, Segment, Slot, Slots};
+use super::body::{Body, Load, PageKind};
+use super::lru::{Key, NONE, Segment, Slot, Slots};
+use super::owner::Owner;
 use super::{CacheStats, IndexCache, PageStats};
-use crate::index::page::PartitionPage;
 use reader::ReadError;
-use runtime::sync::Notify;
-use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use stdx::HashMap;
 
@@ -15,33 +13,6 @@ const SLOT_BYTES: usize = std::mem::size_of::<Slot>() + 48;
 
 /// Evictions in one step: less than 100 us.
 pub(super) const EVICTIONS_MAX: usize = 128;
-
-/// What is in a slot.
-#[derive(Clone, Debug)]
-pub(crate) enum Body {
-    /// Somebody loads it.
-    Loading(Rc<Load>),
-    /// Bytes of a file.
-    File(Rc<PageBytes>),
-    /// A page of a partition index.
-    Partitions(Rc<PartitionPage>),
-}
-
-/// A load under way.
-#[derive(Debug, Default)]
-pub(crate) struct Load {
-    ended: Notify,
-    /// Why it failed. A load that was given up leaves nothing.
-    error: RefCell<Option<ReadError>>,
-}
-
-impl Load {
-    /// Waits until it ended, well (the page may be there), given up (it is not) or with an error.
-    pub(crate) async fn ended(&self) -> Result<(), ReadError> {
-        self.ended.notified().await;
-        self.error.borrow().clone().map_or(Ok(()), Err)
-    }
-}
 
 /// What asking for a page came to.
 pub(crate) enum Claim {
@@ -201,6 +172,13 @@ impl State {
         None
     }
 
+    /// The file at this address was closed.
+    pub(super) fn forget(&mut self, owner: usize) {
+        if self.owners.contains_key(&owner) {
+            self.orphaned.push(owner);
+        }
+    }
+
     fn insert(&mut self, owner: &Rc<Owner>, slot: Slot) -> u32 {
         let key = slot.key;
         let cached = self.owners.entry(key.owner);
@@ -330,14 +308,6 @@ impl IndexCache {
         let index = state.insert(owner, Slot::new(key, Body::Loading(load.clone()), read));
         owner.cached_in(self);
         Loader { cache: self.clone(), index, load, done: false }
-    }
-
-    /// A file was closed.
-    pub(super) fn forget(&self, owner: usize) {
-        let mut state = self.state.borrow_mut();
-        if state.owners.contains_key(&owner) {
-            state.orphaned.push(owner);
-        }
     }
 }
 

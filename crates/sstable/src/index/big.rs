@@ -5,12 +5,12 @@
 //!  - *absence-is-known*: that a key is absent is only said of a page that was read whole, in
 //!    order, from the key that the summary names, and, of the last page, to the file's last key.
 
+use crate::cache::partition_page::{PageBuilder, PartitionPage};
 use crate::cache::{Access, Body, CachedFile, Claim, PAGE_BYTES, PageKind, Pin};
 use crate::compress::data::ReadFile;
 use crate::index::feed::Feed;
-use crate::index::page::{PageBuilder, PartitionPage};
 use crate::index::summary::{Summary, SummaryBuilder};
-use crate::index::{Located, Lookup, RowIndex, is_before};
+use crate::index::{Located, Lookup, RowIndex};
 use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token};
 use mutation::page::RingBound;
@@ -108,10 +108,10 @@ impl BigIndex {
     /// See [`super::PartitionIndex::lower_bound`].
     pub async fn lower_bound(&self, bound: &RingBound, access: &Access) -> Result<u64, ReadError> {
         let (first, last) = (&self.summary.first, &self.summary.last);
-        if is_before(last.token, &last.key, bound) {
+        if bound.place(last.token, &last.key).is_lt() {
             return Ok(self.data_bytes);
         }
-        if !is_before(first.token, &first.key, bound) {
+        if bound.place(first.token, &first.key).is_ge() {
             return Ok(0);
         }
         let key = bound.key.as_deref().unwrap_or_default();
@@ -127,7 +127,7 @@ impl BigIndex {
                 && self
                     .summary
                     .get(number)
-                    .is_some_and(|(token, key)| !is_before(token, key, bound))
+                    .is_some_and(|(token, key)| bound.place(token, key).is_ge())
             {
                 return Ok(end);
             }
@@ -234,7 +234,7 @@ impl BigEntries {
         let places = (position, PAGE_BYTES, u64::MAX);
         let feed = Feed::new(index.file.clone(), access.clone(), index.data_bytes, places);
         let feed = feed.with_form(index.form);
-        let empty = is_before(summary.last.token, &summary.last.key, start);
+        let empty = start.place(summary.last.token, &summary.last.key).is_lt();
         BigEntries { index: index.clone(), feed, start: Some(start.clone()), empty, last: None }
     }
 
@@ -251,7 +251,7 @@ impl BigEntries {
                 };
             };
             let key = self.feed.key(&head);
-            if self.start.as_ref().is_some_and(|start| is_before(Token::of(key), key, start)) {
+            if self.start.as_ref().is_some_and(|start| start.place(Token::of(key), key).is_lt()) {
                 self.feed.pass(&head);
                 continue;
             }

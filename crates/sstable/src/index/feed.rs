@@ -6,8 +6,8 @@
 //!    page of the file; these pages go into the cache, as the rows are looked up there next.
 //!  - *progress*: every entry takes at least four bytes.
 
+use crate::cache::PromotedAt;
 use crate::cache::{Access, CachedFile, PAGE_BYTES};
-use crate::index::PromotedAt;
 use crate::index::entry::{EntryHead, HEAD_BYTES_MAX};
 use crate::mx::layout::DeletionForm;
 use reader::ReadError;

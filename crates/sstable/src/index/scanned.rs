@@ -1,7 +1,7 @@
 //! Blocks of a long partition that has no index of its rows, as a scan of it found them.
 
-use crate::index::blocks::{Block, Place, Skip};
-use crate::table::Mapping;
+use crate::index::block::{Block, Place, Skip};
+use crate::mx::header::Mapping;
 use model::ClusteringOrder;
 use mutation::Tombstone;
 use std::rc::Rc;

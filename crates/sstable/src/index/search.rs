@@ -13,18 +13,17 @@
 //!    starts beyond the position, each nearer than the one before.
 //!  - *hints-decide-nothing*: ordinals choose probes; only compared positions move the bracket.
 
-use crate::cache::PAGE_BYTES;
-use crate::index::PromotedAt;
-use crate::index::blocks::{Block, Place, Skip};
+use crate::cache::{PAGE_BYTES, PromotedAt};
+use crate::index::block::{Block, Place, Skip};
 use crate::index::ordinal::Ordinal;
+use crate::index::pages::{Pages, Stop};
 use crate::index::promoted::{self, BlockTail, read_tail};
 use crate::mx::clustering::read_position;
-use crate::table::Mapping;
+use crate::mx::header::Mapping;
 use mutation::Tombstone;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
-use std::fmt::Debug;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::{Cursor, Damaged};
 
@@ -35,23 +34,6 @@ const HIGHS: usize = 6;
 /// From this many blocks on the last one is looked at before others, where nothing is known of
 /// where the keys end.
 const FAR_BLOCKS: u64 = 64;
-
-/// The pages of an index file that are in memory.
-pub(crate) trait Pages {
-    /// One of them: shorter than [`PAGE_BYTES`] only at the end of the file.
-    type Page: Deref<Target = [u8]> + Clone + Debug;
-    /// A page, if it is at hand.
-    fn now(&self, number: u64) -> Option<Self::Page>;
-}
-
-/// Why a step could not be ended.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// This page must be held.
-    Need(u64),
-    /// The index is damaged; the offset counts from the start of the file.
-    Damaged(Damaged),
-}
 
 /// Pages of one step.
 #[derive(Debug)]
@@ -452,7 +434,7 @@ impl<P: Pages> Search<P> {
         bracket
     }
 
-    /// See [`crate::index::blocks::BlockCursor::advance_to`].
+    /// See [`crate::index::cursor::BlockCursor::advance_to`].
     pub(crate) fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, Stop> {
         let target = self.target(position, true);
         let mut bracket = self.known(&target);
@@ -505,14 +487,14 @@ impl<P: Pages> Search<P> {
         }
     }
 
-    /// See [`crate::index::blocks::BlockCursor::probe_end`].
+    /// See [`crate::index::cursor::BlockCursor::probe_end`].
     pub(crate) fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
         let found = self.end_of(position, Reach::AtHand);
         self.settle();
         found.ok().flatten()
     }
 
-    /// See [`crate::index::blocks::BlockCursor::find_end`].
+    /// See [`crate::index::cursor::BlockCursor::find_end`].
     pub(crate) fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, Stop> {
         self.end_of(position, Reach::All)
     }
@@ -553,7 +535,7 @@ impl<P: Pages> Search<P> {
         if self.exact { self.end().ok() } else { None }
     }
 
-    /// See [`crate::index::blocks::BlockCursor::last_before`].
+    /// See [`crate::index::cursor::BlockCursor::last_before`].
     pub(crate) fn last_before(
         &mut self,
         position: Place<'_>,
@@ -590,7 +572,7 @@ impl<P: Pages> Search<P> {
         Ok(Block { start: tail.offset, end, open })
     }
 
-    /// See [`crate::index::blocks::BlockCursor::previous`].
+    /// See [`crate::index::cursor::BlockCursor::previous`].
     pub(crate) fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, Stop> {
         let Some(index) = self.back.checked_sub(1) else { return Ok(None) };
         let open_below = lower.0.is_empty() && lower.1 < 0;

@@ -8,6 +8,7 @@
 use crate::mx::layout::{Bases, DELETION_TIME_EPOCH, NO_DELETION_TIME, TIMESTAMP_EPOCH};
 use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use mutation::row::Run;
+use std::rc::Rc;
 use stdx::{Cursor, Damaged, Put};
 
 const CLASSES: &str = "org.apache.cassandra.db.marshal.";
@@ -272,6 +273,15 @@ impl Shape {
             regulars: map_columns(&header.regulars, schema, ColumnKind::Regular)?,
         })
     }
+}
+
+/// How the rows of a file map to a version of its table's schema.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The schema.
+    pub schema: Rc<TableSchema>,
+    /// The columns of the file in it.
+    pub shape: Shape,
 }
 
 fn map_columns(

@@ -1,7 +1,6 @@
 //! Writing what was read to other files: in order where it was not ([`scrub`]), or chosen by
 //! partition ([`distribute`]).
 
-use crate::mx::writer::{Sealed, Writer, WriterOptions};
 use crate::scrub::check::{ROWS_OUT_OF_ORDER, follows};
 use crate::scrub::scan::{Raw, RawScan};
 use crate::scrub::validate::Positions;
@@ -9,6 +8,8 @@ use crate::scrub::{Follow, Steps};
 use crate::store::Generation;
 use crate::store::output::Output;
 use crate::table::Table;
+use crate::write::options::{Sealed, WriterOptions};
+use crate::write::writer::Writer;
 use model::{DecoratedKey, TableSchema};
 use mutation::{ClusteringPosition, Fragment, Tombstone};
 use reader::{Budget, ReadError, Source};

@@ -6,7 +6,8 @@
 //! behind it, to the start of an element, and with the range tombstone that is open there.
 
 use crate::cache::Access;
-use crate::index::blocks::{Place, PromotedCursor, Widths};
+use crate::index::block::{Place, Widths};
+use crate::index::cursor::PromotedCursor;
 use crate::index::promoted::Block;
 use crate::index::trie::RowsCursor;
 use crate::index::{PartitionIndex, RowIndex};

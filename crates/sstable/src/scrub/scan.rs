@@ -2,11 +2,11 @@
 //! the index neither asked nor trusted; every byte compared with its checksum before.
 
 use crate::compress::data::ReadFile;
-use crate::mx::header::Shape;
+use crate::mx::header::{Mapping, Shape};
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind, PARTITION_HEAD_BYTES_MAX, PartitionHead};
 use crate::mx::row::RowDecoder;
-use crate::table::{Mapping, Table};
+use crate::table::Table;
 use model::DecoratedKey;
 use mutation::{ClusteringPosition, Fragment, RowBuilder, Tombstone};
 use reader::ReadError;

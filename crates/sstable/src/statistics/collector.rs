@@ -1,7 +1,7 @@
 //! What a writer learns about the data that passes through it.
 
 use crate::mx::layout::{NO_DELETION_TIME, cap_deletion_time};
-use crate::scylla::LargeRecord;
+use crate::scylla::{LargeData, LargeRecord};
 use crate::statistics::{EstimatedHistogram, TombstoneHistogram};
 use model::key::clustering_components;
 use model::{TableSchema, value};
@@ -34,28 +34,6 @@ impl<T: Ord + Copy> MinMax<T> {
     /// The greatest value, or `other` where there was none.
     pub fn max_or(&self, other: T) -> T {
         self.range.map_or(other, |(_, max)| max)
-    }
-}
-
-/// The most of something: the greatest, and how often a threshold was passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Large {
-    /// The greatest value.
-    pub max: u64,
-    /// From which on a value counts as large.
-    pub threshold: u64,
-    /// How many were above the threshold.
-    pub above: u32,
-}
-
-impl Large {
-    const fn over(threshold: u64) -> Large {
-        Large { max: 0, threshold, above: 0 }
-    }
-    /// Includes a value.
-    pub fn add(&mut self, value: u64) {
-        self.max = self.max.max(value);
-        self.above += (self.threshold < value) as u32;
     }
 }
 
@@ -109,15 +87,15 @@ pub struct Collector {
     /// Timestamps of live row markers.
     pub marker_timestamps: MinMax<i64>,
     /// Bytes.
-    pub large_partition: Large,
+    pub large_partition: LargeData,
     /// Bytes.
-    pub large_row: Large,
+    pub large_row: LargeData,
     /// Bytes.
-    pub large_cell: Large,
+    pub large_cell: LargeData,
     /// Rows.
-    pub many_rows: Large,
+    pub many_rows: LargeData,
     /// Elements.
-    pub many_elements: Large,
+    pub many_elements: LargeData,
     clustering: ClusteringBounds,
     partition_cells: u64,
     partition_rows: u64,
@@ -147,11 +125,11 @@ impl Collector {
             rows: 0,
             live_timestamps: MinMax::default(),
             marker_timestamps: MinMax::default(),
-            large_partition: Large::over(large.partition_bytes),
-            large_row: Large::over(large.row_bytes),
-            large_cell: Large::over(large.cell_bytes),
-            many_rows: Large::over(large.rows),
-            many_elements: Large::over(large.elements),
+            large_partition: LargeData::over(large.partition_bytes),
+            large_row: LargeData::over(large.row_bytes),
+            large_cell: LargeData::over(large.cell_bytes),
+            many_rows: LargeData::over(large.rows),
+            many_elements: LargeData::over(large.elements),
             clustering: ClusteringBounds::default(),
             partition_cells: 0,
             partition_rows: 0,

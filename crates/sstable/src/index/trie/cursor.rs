@@ -3,10 +3,11 @@
 use super::key::put_position;
 use super::rows::{RowsAt, RowsSearch};
 use crate::cache::{Access, CachedFile};
-use crate::index::blocks::{Block, CachedPages, Place, Skip};
-use crate::index::search::Stop;
+use crate::index::block::{Block, Place, Skip};
+use crate::index::pages::CachedPages;
+use crate::index::pages::Stop;
+use crate::mx::header::Mapping;
 use crate::read_stats::ReadStats;
-use crate::table::Mapping;
 use mutation::Tombstone;
 use reader::ReadError;
 use std::rc::Rc;
@@ -48,7 +49,7 @@ impl RowsCursor {
         Ok(cursor)
     }
 
-    /// See [`crate::index::blocks::BlockCursor::advance_to`].
+    /// See [`crate::index::cursor::BlockCursor::advance_to`].
     pub async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
         self.encode(position, None);
         let position = std::mem::take(&mut self.position);
@@ -57,13 +58,13 @@ impl RowsCursor {
         skip
     }
 
-    /// See [`crate::index::blocks::BlockCursor::probe_end`].
+    /// See [`crate::index::cursor::BlockCursor::probe_end`].
     pub fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
         self.encode(position, None);
         self.search.probe_end(&self.position)
     }
 
-    /// See [`crate::index::blocks::BlockCursor::find_end`].
+    /// See [`crate::index::cursor::BlockCursor::find_end`].
     pub async fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, ReadError> {
         self.encode(position, None);
         let position = std::mem::take(&mut self.position);
@@ -72,7 +73,7 @@ impl RowsCursor {
         end
     }
 
-    /// See [`crate::index::blocks::BlockCursor::last_before`].
+    /// See [`crate::index::cursor::BlockCursor::last_before`].
     pub async fn last_before(
         &mut self,
         position: Place<'_>,
@@ -86,7 +87,7 @@ impl RowsCursor {
         block
     }
 
-    /// See [`crate::index::blocks::BlockCursor::previous`].
+    /// See [`crate::index::cursor::BlockCursor::previous`].
     pub async fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, ReadError> {
         self.encode(lower, None);
         let lower = std::mem::take(&mut self.position);

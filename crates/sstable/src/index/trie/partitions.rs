@@ -14,9 +14,9 @@ use super::rows::{RowsAt, RowsHeader};
 use super::walk::{Passed, Place, Walk};
 use crate::cache::{Access, CachedFile, PAGE_BYTES};
 use crate::compress::data::ReadFile;
-use crate::index::blocks::CachedPages;
-use crate::index::search::Stop;
-use crate::index::{Located, Lookup, RowIndex, is_before};
+use crate::index::pages::CachedPages;
+use crate::index::pages::Stop;
+use crate::index::{Located, Lookup, RowIndex};
 use crate::store::Version;
 use model::{DecoratedKey, TableSchema};
 use mutation::page::RingBound;
@@ -346,10 +346,10 @@ impl TrieIndex {
         bound: &RingBound,
         access: &Access,
     ) -> Result<u64, ReadError> {
-        if !is_before(self.first.token, &self.first.key, bound) {
+        if bound.place(self.first.token, &self.first.key).is_ge() {
             return Ok(0);
         }
-        if is_before(self.last.token, &self.last.key, bound) {
+        if bound.place(self.last.token, &self.last.key).is_lt() {
             return Ok(self.data.len());
         }
         let mut entries = TrieEntries::new(self, bound, access);
@@ -561,7 +561,7 @@ impl TrieEntries {
                 Some(key) => key,
                 None => index.key_at(item.position, &self.access).await?,
             };
-            if !is_before(key.token, &key.key, bound) {
+            if bound.place(key.token, &key.key).is_ge() {
                 self.queue.push_back(Item { key: Some(key), ..item });
             }
         }

@@ -12,8 +12,8 @@
 use super::build::Builder;
 use super::node::Payload;
 use super::walk::{Passed, Place, Walk};
-use crate::index::blocks::{Block, Skip};
-use crate::index::search::{Pages, Stop};
+use crate::index::block::{Block, Skip};
+use crate::index::pages::{Pages, Stop};
 use crate::mx::layout::DeletionForm;
 use mutation::Tombstone;
 use stdx::{Cursor, Damaged, Put, vint};

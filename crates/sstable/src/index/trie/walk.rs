@@ -8,7 +8,7 @@
 //!    every step ends; keys are not longer than [`DEPTH_MAX`].
 
 use super::node::{Node, PAGE_BYTES, Payload};
-use crate::index::search::{Pages, Stop};
+use crate::index::pages::{Pages, Stop};
 use smallvec::SmallVec;
 use stdx::Damaged;
 

@@ -3,7 +3,7 @@
 use super::super::rows::RowsBuilder;
 use super::*;
 use crate::cache::IndexCache;
-use crate::index::blocks::Skip;
+use crate::index::block::Skip;
 use model::{Token, Type, token};
 use mutation::Tombstone;
 use proptest::collection::vec;
@@ -214,7 +214,7 @@ async fn check(list: Vec<Partition>, others: Vec<Partition>) {
                 let bound = RingBound { token: lookup.key.token, key, after };
                 let split = list.partition_point(|partition| {
                     let key = &partition.lookup.key;
-                    is_before(key.token, &key.key, &bound)
+                    bound.place(key.token, &key.key).is_lt()
                 });
                 let expected = made.starts.get(split).copied().unwrap_or(data_bytes);
                 assert_eq!(

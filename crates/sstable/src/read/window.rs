@@ -11,7 +11,7 @@
 //!    or wait to be consumed, and of one extent two steps.
 
 use crate::compress::data::{Loaded, Memory, ReadFile};
-use crate::mx::queue::Queue;
+use crate::read::queue::Queue;
 use crate::read_stats::ReadStats;
 use reader::ReadError;
 use runtime::io::{AlignedBuf, IoClass};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// An extent up to this long is read at once.
-pub const WHOLE_BYTES: u64 = 64 << 10;
+pub(super) const WHOLE_BYTES: u64 = 64 << 10;
 /// The first step of a longer one, and the longest.
 const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
 /// What one read brings of what does not lie in the window as a whole.
@@ -34,13 +34,13 @@ const ROOM_BEHIND: usize = 2 * READ_BYTES_MAX as usize;
 /// Room is made for no more at once: a damaged length costs memory only as its bytes come.
 const ROOM_MAX: usize = 64 << 20;
 /// Reads that are under way at once.
-pub const FLIGHTS_MAX: usize = 32;
+pub(super) const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
-pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
+pub(super) const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// What was left of one step is put before the next where it is not more: nothing else is moved.
 const ROOM_BEFORE: usize = 4 << 10;
 /// Extents closer than this are read as one: a request costs as much as that many bytes.
-pub const GAP_BYTES: u64 = 16 << 10;
+pub(super) const GAP_BYTES: u64 = 16 << 10;
 
 type LoadFuture = Pin<Box<dyn Future<Output = Result<Loaded, ReadError>>>>;
 
@@ -93,7 +93,7 @@ impl Extent {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Window {
+pub(super) struct Window {
     file: Rc<ReadFile>,
     class: IoClass,
     stats: Rc<ReadStats>,
@@ -118,7 +118,7 @@ pub struct Window {
 
 impl Window {
     /// An empty stretch.
-    pub fn new(file: Rc<ReadFile>, class: IoClass, stats: Rc<ReadStats>) -> Window {
+    pub(super) fn new(file: Rc<ReadFile>, class: IoClass, stats: Rc<ReadStats>) -> Window {
         Window {
             file,
             class,
@@ -137,14 +137,14 @@ impl Window {
     }
 
     /// Forgets all plans, and goes to a stretch that is read alone.
-    pub fn reset(&mut self, start: u64, end: u64) {
+    pub(super) fn reset(&mut self, start: u64, end: u64) {
         self.forget_plans();
         self.plan(start..end);
         self.go(start, end);
     }
 
     /// Forgets the extents that were planned. What is loaded stays.
-    pub fn forget_plans(&mut self) {
+    pub(super) fn forget_plans(&mut self) {
         self.discard_ahead(u64::MAX);
         while let Some(flight) = self.asked.pop_front() {
             self.discard(&flight.range);
@@ -154,7 +154,7 @@ impl Window {
 
     /// An extent will be needed, behind all that were planned. One that starts in the last one, or
     /// close behind it, becomes part of it, if that was not asked for yet.
-    pub fn plan(&mut self, range: Range<u64>) {
+    pub(super) fn plan(&mut self, range: Range<u64>) {
         assert!(range.start <= range.end && range.end <= self.file.len(), "past the end");
         if range.is_empty() || (self.base <= range.start && range.end <= self.loaded()) {
             return;
@@ -178,7 +178,7 @@ impl Window {
     }
 
     /// What the first read of the extent planned last takes at least.
-    pub fn set_step(&mut self, step: u64) {
+    pub(super) fn set_step(&mut self, step: u64) {
         if let Some(extent) = self.extents.back_mut()
             && !extent.is_begun()
         {
@@ -187,7 +187,7 @@ impl Window {
     }
 
     /// Goes to a stretch: of what is loaded, or of what was planned; else it is planned now.
-    pub fn go(&mut self, start: u64, end: u64) {
+    pub(super) fn go(&mut self, start: u64, end: u64) {
         assert!(start <= end && end <= self.file.len(), "a stretch past the end of the file");
         let loaded = self.loaded();
         if !(self.base <= start && start <= loaded) {
@@ -218,7 +218,7 @@ impl Window {
     }
 
     /// The stretch ends here, and its extent does not go on.
-    pub fn shorten(&mut self, end: u64) {
+    pub(super) fn shorten(&mut self, end: u64) {
         self.limit = end.clamp(self.here, self.limit);
         if let Some(extent) = self.extents.front_mut()
             && extent.range.start <= self.limit
@@ -228,18 +228,18 @@ impl Window {
     }
 
     /// Bytes of memory that it holds, and of reads that are under way.
-    pub fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         let flights = self.flights.iter().chain(&self.asked);
         let flights = flights.map(|flight| flight.range.end - flight.range.start);
         let spare = self.spare.capacity() + self.spare_chunk.capacity();
         self.buf.memory_bytes() + spare + flights.sum::<u64>() as usize
     }
     /// The file.
-    pub fn file(&self) -> &ReadFile {
+    pub(super) fn file(&self) -> &ReadFile {
         &self.file
     }
     /// What is loaded of the stretch and not consumed.
-    pub fn rest(&self) -> &[u8] {
+    pub(super) fn rest(&self) -> &[u8] {
         let start = self.here.saturating_sub(self.base);
         let end = self.limit.saturating_sub(self.base).min(self.buf.len() as u64);
         match self.base <= self.here && start < end {
@@ -248,42 +248,42 @@ impl Window {
         }
     }
     /// Where `rest` starts.
-    pub fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.here
     }
     /// Bytes between `position` and the end of the stretch.
-    pub fn remaining(&self) -> u64 {
+    pub(super) fn remaining(&self) -> u64 {
         self.limit - self.here
     }
     /// Whether all of the stretch is loaded.
-    pub fn is_loaded(&self) -> bool {
+    pub(super) fn is_loaded(&self) -> bool {
         self.base <= self.here && self.limit <= self.loaded()
     }
     /// The position behind what is loaded.
-    pub fn loaded(&self) -> u64 {
+    pub(super) fn loaded(&self) -> u64 {
         self.base + self.buf.len() as u64
     }
     /// Where the stretch ends.
-    pub fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> u64 {
         self.limit
     }
     /// Whether something of the present extent was asked for.
-    pub fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.extents.front().is_some_and(Extent::is_begun)
     }
     /// Where what is loaded starts.
-    pub fn loaded_from(&self) -> u64 {
+    pub(super) fn loaded_from(&self) -> u64 {
         self.base
     }
 
     /// Goes forward by `count` bytes of the stretch, loaded or not.
-    pub fn skip(&mut self, count: u64) {
+    pub(super) fn skip(&mut self, count: u64) {
         assert!(count <= self.remaining(), "a skip past the end of the stretch");
         self.here += count;
     }
 
     /// Goes to a stretch of what is loaded, before the present one or behind it.
-    pub fn focus(&mut self, start: u64, end: u64) {
+    pub(super) fn focus(&mut self, start: u64, end: u64) {
         let inside = self.base <= start && start <= end && end <= self.loaded();
         assert!(inside || start == end, "a stretch that is not loaded");
         self.extents.clear();
@@ -291,19 +291,19 @@ impl Window {
     }
 
     /// Starts a read of a stretch that [`Window::land`] will go to.
-    pub async fn ask(&mut self, range: Range<u64>) {
+    pub(super) async fn ask(&mut self, range: Range<u64>) {
         self.stats.add_range(range.end - range.start);
         let flight = self.take_off(self.file.rounded(range), 0, "planned").await;
         self.asked.push_back(flight);
     }
 
     /// So many of these reads were not gone to yet.
-    pub fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.asked.len()
     }
 
     /// Goes to a stretch that was asked for; whether it was.
-    pub async fn land(&mut self, start: u64, end: u64) -> Result<bool, ReadError> {
+    pub(super) async fn land(&mut self, start: u64, end: u64) -> Result<bool, ReadError> {
         while let Some(flight) = self.asked.pop_front() {
             let range = flight.range.clone();
             if start < range.start || range.end < end {
@@ -322,7 +322,7 @@ impl Window {
     }
 
     /// Loads such that `rest` has at least `want` bytes, or all there are.
-    pub async fn load(&mut self, want: usize) -> Result<(), ReadError> {
+    pub(super) async fn load(&mut self, want: usize) -> Result<(), ReadError> {
         let large = READ_BYTES_MAX < want as u64;
         // What comes piece by piece does not move as it grows.
         self.room = if large { want.min(ROOM_MAX) + ROOM_BEHIND } else { 0 };
@@ -448,7 +448,7 @@ impl Window {
     }
 
     /// Asks for the extents that were planned, but for the last one, which may still grow.
-    pub async fn issue_ahead(&mut self) {
+    pub(super) async fn issue_ahead(&mut self) {
         self.issue(self.extents.len().saturating_sub(1)).await;
     }
 

@@ -2,15 +2,15 @@
 //! decoded, the rest is stepped over.
 
 use crate::mx::clustering::BoundKind;
+use crate::mx::header::Mapping;
 use crate::mx::header::Shape;
 use crate::mx::layout::flags;
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind};
 use crate::mx::row::{RowDecoder, RowFlags};
-use crate::mx::slicer::{Place, Slicer};
-use crate::mx::window::Window;
+use crate::read::slicer::{Place, Slicer};
+use crate::read::window::Window;
 use crate::read_stats::ReadStats;
-use crate::table::Mapping;
 use mutation::{ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
 use runtime::pieces::PIECE_BYTES;

@@ -5,14 +5,14 @@ use crate::compress::Compression;
 use crate::compress::output::{DataSummary, crc_file};
 use crate::filter::{Filter, put_words};
 use crate::mx::header::SerializationHeader;
-use crate::mx::index_writer::{IndexWriter, WrittenIndex};
 use crate::mx::layout::NO_DELETION_TIME;
-use crate::mx::writer::{Sealed, WriterOptions};
 use crate::scylla::{Metadata, SHARE, features, schema_part};
 use crate::statistics::cardinality::Cardinality;
 use crate::statistics::{Collector, CommitlogPosition, PARTITIONER, Statistics, Stats};
 use crate::store::output::write_whole;
 use crate::store::{Component, Descriptor, Generation};
+use crate::write::index::{IndexWriter, WrittenIndex};
+use crate::write::options::{Sealed, WriterOptions};
 use model::{DecoratedKey, TableSchema};
 use runtime::io::{IoClass, IoError, fs};
 use runtime::task::yield_if_needed;
@@ -182,11 +182,11 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         run_id: options.run_id.or(identifier),
         extensions: share_of(options),
         large_data: vec![
-            (1, stats.large_partition.into()),
-            (2, stats.large_row.into()),
-            (3, stats.large_cell.into()),
-            (4, stats.many_rows.into()),
-            (5, stats.many_elements.into()),
+            (1, stats.large_partition),
+            (2, stats.large_row),
+            (3, stats.large_cell),
+            (4, stats.many_rows),
+            (5, stats.many_elements),
         ],
         origin: options.origin.clone(),
         version: concat!("Nereid ", env!("CARGO_PKG_VERSION")).to_string(),

@@ -9,14 +9,34 @@
 //! Invariants
 //!  - *ascending*: keys ascend in ring order, and data positions with them.
 
-use crate::index::{PromotedAt, is_before};
+use crate::mx::layout::DeletionForm;
 use model::Token;
+use mutation::Tombstone;
 use mutation::page::RingBound;
 use std::cmp::Ordering;
 use stdx::Damaged;
 
 /// Bytes of an entry beside key and position: token and start of the key.
 const FIXED_BYTES: usize = 12;
+
+/// A promoted index, as far as it is read with its partition's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromotedAt {
+    /// Where it starts in Index.db.
+    pub start: u64,
+    /// Bytes of all of it; the map of offsets is the last `4 * blocks` of them.
+    pub len: u64,
+    /// Where its blocks start in Index.db.
+    pub blocks_at: u64,
+    /// How many blocks it has: at least one, and their map fits into `len`.
+    pub blocks: u32,
+    /// Bytes of the partition's key, deletion time and static row.
+    pub header_bytes: u64,
+    /// Of the partition.
+    pub tombstone: Tombstone,
+    /// How its blocks have deletion times.
+    pub form: DeletionForm,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -98,7 +118,7 @@ impl PartitionPage {
     pub(crate) fn lower_bound(&self, bound: &RingBound) -> usize {
         let tokens = self.tokens();
         let mut entry = tokens.partition_point(|other| i64::from_ne_bytes(*other) < bound.token.0);
-        while entry < self.count && is_before(self.token(entry), self.key(entry), bound) {
+        while entry < self.count && bound.place(self.token(entry), self.key(entry)).is_lt() {
             entry += 1;
         }
         entry

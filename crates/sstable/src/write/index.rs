@@ -4,7 +4,7 @@
 //! double each time it has grown by `WriterOptions::column_index_scale_bytes`; of the trie
 //! formats the open path of two tries (*bounded* of [`crate::index::trie::build`]).
 
-use crate::index::blocks::Skip;
+use crate::index::block::Skip;
 use crate::index::entry::EntryHead;
 use crate::index::promoted::{BlockBound, PromotedBuilder};
 use crate::index::summary::SummaryBuilder;

@@ -8,10 +8,11 @@
 //!    [`CHUNK_BYTES`]`.end()` or one block, and the rows of one block; where several ranges are
 //!    left also the first chunks of those to come, within the bounds of reads ahead.
 
-use crate::index::blocks::{Block, BlockCursor, Place};
+use crate::index::block::{Block, Place};
+use crate::index::cursor::BlockCursor;
 use crate::index::scanned::{ScannedCursor, Start};
-use crate::mx::elements::{Elements, Look, Step};
-use crate::mx::window::{AHEAD_BYTES_MAX, FLIGHTS_MAX, GAP_BYTES, WHOLE_BYTES, Window};
+use crate::read::elements::{Elements, Look, Step};
+use crate::read::window::{AHEAD_BYTES_MAX, FLIGHTS_MAX, GAP_BYTES, WHOLE_BYTES, Window};
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
 use reader::ReadError;
 use std::collections::VecDeque;

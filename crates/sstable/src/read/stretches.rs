@@ -6,9 +6,9 @@
 //!    not known at once and far, it is looked up when the first step of the stretch is used up.
 //!  - *forward-only*: stretches ascend and do not overlap.
 
-use crate::index::blocks::BlockCursor;
-use crate::mx::queue::Queue;
-use crate::mx::window::{AHEAD_BYTES_MAX, WHOLE_BYTES, Window};
+use crate::index::cursor::BlockCursor;
+use crate::read::queue::Queue;
+use crate::read::window::{AHEAD_BYTES_MAX, WHOLE_BYTES, Window};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
 use reader::ReadError;
 use stdx::Damaged;

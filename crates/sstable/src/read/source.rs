@@ -9,18 +9,20 @@
 //! Memory: what the window has loaded; backwards, the rows of one block.
 
 use crate::cache::Access;
-use crate::index::blocks::{BlockCursor, PromotedCursor, Widths};
+use crate::index::block::Widths;
+use crate::index::cursor::{BlockCursor, PromotedCursor};
 use crate::index::ordinal::Ordinal;
 use crate::index::trie::RowsCursor;
-use crate::index::{Entries, Located, Lookup, PartitionIndex, RowIndex, is_before};
-use crate::mx::backwards::{Backwards, reverse_changes, scan};
-use crate::mx::elements::{Elements, Step};
+use crate::index::{Entries, Located, Lookup, PartitionIndex, RowIndex};
+use crate::mx::header::Mapping;
 use crate::mx::partition::{PARTITION_HEAD_BYTES_MAX, PartitionHead};
-use crate::mx::stretches::{Ranges, SKIP_BYTES, Stretch, Stretches};
-use crate::mx::window::Window;
+use crate::read::backwards::{Backwards, reverse_changes, scan};
+use crate::read::elements::{Elements, Step};
+use crate::read::stretches::{Ranges, SKIP_BYTES, Stretch, Stretches};
+use crate::read::window::Window;
 use crate::read_stats::ReadStats;
 use crate::store::Component;
-use crate::table::{Mapping, Table};
+use crate::table::Table;
 use model::DecoratedKey;
 use mutation::page::RingBound;
 use mutation::{ClusteringRange, Fragment, Tombstone};
@@ -142,13 +144,27 @@ enum Moved {
     End,
 }
 
-impl TableSource {
-    pub(crate) fn new(
-        table: Rc<Table>,
+/// Reading an open SSTable.
+impl Table {
+    /// Reads one partition or a range of them. Errors come from the source.
+    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, access: Access) -> TableSource {
+        TableSource::new(self.clone(), scope, slice, access)
+    }
+
+    /// As [`Table::read`], of bytes that were compared with every checksum before they are used.
+    /// Who reads all of it gets an error instead of the end where the digest does not match.
+    pub fn read_checked(
+        self: &Rc<Self>,
         scope: Scope,
-        mut slice: Slice,
+        slice: Slice,
         access: Access,
     ) -> TableSource {
+        TableSource::new(self.clone(), scope, slice, access).checked()
+    }
+}
+
+impl TableSource {
+    fn new(table: Rc<Table>, scope: Scope, mut slice: Slice, access: Access) -> TableSource {
         let mapping = table.mapping();
         let forward = slice.forwarding.then(|| {
             let ranges = std::mem::take(&mut slice.ranges);
@@ -187,7 +203,7 @@ impl TableSource {
     }
 
     /// Compares data with its checksums before it is used.
-    pub(crate) fn checked(mut self) -> TableSource {
+    fn checked(mut self) -> TableSource {
         self.checked = true;
         self
     }
@@ -255,11 +271,11 @@ impl TableSource {
             }
             Scope::Range { start, end } => {
                 let key = DecoratedKey::new(Bytes::copy_from(head.key));
-                if self.entries.is_some() && !is_before(key.token, &key.key, end) {
+                if self.entries.is_some() && end.place(key.token, &key.key).is_ge() {
                     self.state = State::Done;
                     return Ok(Moved::On);
                 }
-                if self.entries.is_some() && is_before(key.token, &key.key, start) {
+                if self.entries.is_some() && start.place(key.token, &key.key).is_lt() {
                     self.state = State::NextEntry;
                     return Ok(Moved::On);
                 }
@@ -356,7 +372,7 @@ impl TableSource {
         let last = self.table.last_key();
         let wanted = match &self.scope {
             Scope::Key(_) => false,
-            Scope::Range { end, .. } => is_before(last.token, &last.key, end),
+            Scope::Range { end, .. } => end.place(last.token, &last.key).is_lt(),
         };
         if wanted && self.scans() && self.last.as_ref() != Some(last) {
             let what = Damaged::new("the data ends before its last partition", 0);
@@ -500,7 +516,7 @@ impl TableSource {
                 }
                 let first = table.index.lower_bound(&start, &self.access).await?;
                 let last = table.index.lower_bound(&end, &self.access).await?;
-                let holds = !is_before(table.last_key().token, &table.last_key().key, &start);
+                let holds = start.place(table.last_key().token, &table.last_key().key).is_ge();
                 if holds && first <= last {
                     self.window.forget_plans();
                     self.window.go(first, last);
@@ -524,7 +540,7 @@ impl TableSource {
         let Some(entries) = &mut self.entries else { return Ok(()) };
         let Some(located) = entries.next().await? else { return Ok(()) };
         if let (Scope::Range { end, .. }, Some(key)) = (&self.scope, &located.key)
-            && !is_before(key.token, &key.key, end)
+            && end.place(key.token, &key.key).is_ge()
         {
             return Ok(());
         }

@@ -3,51 +3,19 @@
 //! Offsets count from the start of the partition in the uncompressed data. What a cursor answers
 //! comes from a file: who uses it checks that it lies within the partition.
 
-use crate::cache::{Access, CachedFile, Page};
-use crate::index::PromotedAt;
+use crate::cache::{Access, CachedFile, PromotedAt};
+use crate::index::block::{Block, Place, Skip, Widths};
 use crate::index::ordinal::Ordinal;
+use crate::index::pages::{CachedPages, Stop};
 use crate::index::promoted;
 use crate::index::scanned::ScannedCursor;
-use crate::index::search::{Pages, Search, Stop};
+use crate::index::search::Search;
 use crate::index::trie::RowsCursor;
+use crate::mx::header::Mapping;
 use crate::read_stats::ReadStats;
-use crate::table::Mapping;
 use mutation::Tombstone;
 use reader::ReadError;
 use std::rc::Rc;
-
-/// Where reading may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Skip {
-    /// Offset from the start of the partition.
-    pub offset: u64,
-    /// The range tombstone that is open there.
-    pub open: Tombstone,
-}
-
-/// A stretch of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Offset of its first element from the start of the partition.
-    pub start: u64,
-    /// Offset behind its last element. Where `end` is `start`, nothing lies there, and only the
-    /// range tombstone holds.
-    pub end: u64,
-    /// The range tombstone that is open at `start`.
-    pub open: Tombstone,
-}
-
-/// A place among the rows of a partition: a clustering prefix and its weight.
-pub type Place<'a> = (&'a [u8], i8);
-
-/// Whether widths and last keys of blocks say what they should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Widths {
-    /// They do: the file says that its writer knew.
-    Exact,
-    /// They may count the end of the partition, and nothing is decided by them.
-    Loose,
-}
 
 /// A walk over the blocks of one partition. Forward, positions never descend; backward, it starts
 /// with [`BlockCursor::last_before`]. The two do not disturb each other.
@@ -143,20 +111,6 @@ impl BlockCursor {
             BlockCursor::Rows(cursor) => cursor.end(),
             BlockCursor::Scanned(cursor) => Some(cursor.rows().1),
         }
-    }
-}
-
-/// The pages of a cached file, as one read sees them.
-#[derive(Debug)]
-pub(crate) struct CachedPages {
-    pub(crate) file: CachedFile,
-    pub(crate) access: Access,
-}
-
-impl Pages for CachedPages {
-    type Page = Page;
-    fn now(&self, number: u64) -> Option<Page> {
-        self.file.page_now(&self.access, number)
     }
 }
 

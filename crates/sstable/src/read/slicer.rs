@@ -10,7 +10,7 @@ use stdx::Damaged;
 
 /// Where an element lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// Before the next range.
     Before,
     /// In a range.
@@ -21,7 +21,7 @@ pub enum Place {
 
 /// The state of slicing one partition.
 #[derive(Clone, Debug)]
-pub struct Slicer {
+pub(super) struct Slicer {
     ranges: Vec<ClusteringRange>,
     /// The range that comes or in which we are, and the end of those that count.
     next: usize,
@@ -35,7 +35,7 @@ pub struct Slicer {
 
 impl Slicer {
     /// Slices to disjoint ranges in table order.
-    pub fn new(ranges: Vec<ClusteringRange>) -> Slicer {
+    pub(super) fn new(ranges: Vec<ClusteringRange>) -> Slicer {
         Slicer {
             until: ranges.len(),
             ranges,
@@ -47,7 +47,7 @@ impl Slicer {
     }
 
     /// Goes to the start of a partition.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.next = 0;
         self.until = self.ranges.len();
         self.inside = false;
@@ -56,7 +56,7 @@ impl Slicer {
     }
 
     /// Goes on in the same partition with other ranges, which lie behind all that came.
-    pub fn set_ranges(&mut self, ranges: Vec<ClusteringRange>) {
+    pub(super) fn set_ranges(&mut self, ranges: Vec<ClusteringRange>) {
         self.emitted = Tombstone::NONE;
         self.next = 0;
         self.until = ranges.len();
@@ -65,23 +65,23 @@ impl Slicer {
     }
 
     /// The ranges.
-    pub fn ranges(&self) -> &[ClusteringRange] {
+    pub(super) fn ranges(&self) -> &[ClusteringRange] {
         &self.ranges
     }
 
     /// The range that comes, or in which we are.
-    pub fn next_range(&self) -> usize {
+    pub(super) fn next_range(&self) -> usize {
         self.next
     }
 
     /// Whether what came last lies before the range that comes, or nothing has come of it.
-    pub fn is_before(&self) -> bool {
+    pub(super) fn is_before(&self) -> bool {
         !self.inside && self.next < self.until
     }
 
     /// Goes on where `open` holds; what lies between lies in no range. Fails inside a range: the
     /// index that leads away from there contradicts the data.
-    pub fn jump(&mut self, open: Tombstone) -> Result<(), Damaged> {
+    pub(super) fn jump(&mut self, open: Tombstone) -> Result<(), Damaged> {
         if self.inside {
             return Err(Damaged::new("rows of a range that the index leads away from", 0));
         }
@@ -90,7 +90,7 @@ impl Slicer {
     }
 
     /// Goes to a place where `open` holds, for a range alone: into it, or before it.
-    pub fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
+    pub(super) fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
         self.next = range;
         self.until = range + 1;
         self.inside = inside;
@@ -99,7 +99,7 @@ impl Slicer {
     }
 
     /// Nothing comes any more before a place in the range that comes.
-    pub fn leave(&mut self, out: &mut Vec<Fragment>) {
+    pub(super) fn leave(&mut self, out: &mut Vec<Fragment>) {
         if self.is_before() {
             let start = self.ranges[self.next].start.clone();
             self.set(start, self.current, out);
@@ -108,21 +108,26 @@ impl Slicer {
     }
 
     /// The range tombstone that holds in the partition.
-    pub fn current(&self) -> Tombstone {
+    pub(super) fn current(&self) -> Tombstone {
         self.current
     }
     /// The range tombstone that holds in the output.
-    pub fn emitted(&self) -> Tombstone {
+    pub(super) fn emitted(&self) -> Tombstone {
         self.emitted
     }
 
     /// A row comes.
-    pub fn row(&mut self, order: &ClusteringOrder, key: &[u8], out: &mut Vec<Fragment>) -> Place {
+    pub(super) fn row(
+        &mut self,
+        order: &ClusteringOrder,
+        key: &[u8],
+        out: &mut Vec<Fragment>,
+    ) -> Place {
         self.step(order, (key, 0), false, out)
     }
 
     /// A tombstone change comes; after all ranges it is not taken.
-    pub fn change(
+    pub(super) fn change(
         &mut self,
         order: &ClusteringOrder,
         position: (&[u8], i8),
@@ -142,12 +147,12 @@ impl Slicer {
     }
 
     /// Nothing comes any more: what holds, holds to the end of the ranges.
-    pub fn finish(&mut self, out: &mut Vec<Fragment>) {
+    pub(super) fn finish(&mut self, out: &mut Vec<Fragment>) {
         self.finish_before(self.until, out);
     }
 
     /// Nothing comes any more before a range: what holds, holds to the end of those before it.
-    pub fn finish_before(&mut self, range: usize, out: &mut Vec<Fragment>) {
+    pub(super) fn finish_before(&mut self, range: usize, out: &mut Vec<Fragment>) {
         while self.next < range.min(self.until) {
             if self.emitted.is_none() && self.current.is_none() {
                 self.inside = false;
