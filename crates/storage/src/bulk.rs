@@ -11,8 +11,10 @@ mod log;
 pub use cache::LoneCache;
 pub use log::{LoneEntries, LoneLog};
 
-use crate::shard::Target;
-use crate::{Storage, StorageError, WriteError, compaction};
+use crate::error::{StorageError, WriteError};
+use crate::shard::compact;
+use crate::shard::write::Target;
+use crate::storage::Storage;
 use model::TableId;
 use mutation::FrozenMutation;
 use reader::ReadError;
@@ -61,7 +63,7 @@ impl Storage {
         let shard = self.shard().clone();
         let merges = async move {
             for tablet in &table.tablets {
-                compaction::merge_all(&shard, &table, tablet, &adjust).await?;
+                compact::merge_all(&shard, &table, tablet, &adjust).await?;
             }
             Ok(())
         };

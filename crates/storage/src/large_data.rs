@@ -26,22 +26,15 @@
 //! Who writes decides whether it asks: what consensus has agreed on, replays and the system's own
 //! writes do not.
 
-use crate::error::WriteError;
-use crate::shard::Shard;
-use crate::table::{Table, Tablet};
-use model::{TableSchema, Token};
-use mutation::{FrozenMutation, FrozenView, RowView};
-use runtime::time::Instant;
+use model::TableSchema;
+use mutation::{FrozenView, RowView};
 use sstable::LargeLimits;
 use sstable::scylla::LargeRecord;
 use std::rc::Rc;
-use std::time::Duration;
 use stdx::HashMap;
 
 /// Rows that a memtable notes as large at most; what is over them is found by the flush.
 const NOTED_MAX: usize = 4096;
-/// The log is told of writes to what is large at most this often, for a table and a kind.
-const TOLD_PERIOD: Duration = Duration::from_secs(1);
 
 /// What may be how large. A limit is met by what is larger; 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +54,7 @@ impl SizeLimits {
     }
 
     /// From where on SSTables record what is large: the lesser of the two limits.
-    fn recorded(&self) -> LargeLimits {
+    pub(crate) fn recorded(&self) -> LargeLimits {
         let cell_bytes = match self.soft.cell_bytes {
             0 => u64::MAX,
             limit => limit,
@@ -133,7 +126,7 @@ impl Exceeded {
         Exceeded(self.0 | other.0)
     }
 
-    fn add(&mut self, measure: Measure) {
+    pub(crate) fn add(&mut self, measure: Measure) {
         self.0 |= 1 << measure as u8;
     }
 
@@ -170,7 +163,7 @@ impl Watch {
     /// Nothing is noted.
     pub(crate) const NONE: Watch = Watch { bytes: usize::MAX, row_bytes: 0, elements: 0 };
 
-    fn of(limits: &SizeLimits) -> Watch {
+    pub(crate) fn of(limits: &SizeLimits) -> Watch {
         let row_bytes = limits.least(Measure::RowBytes);
         let elements = limits.least(Measure::CollectionElements);
         // An element takes more than a byte.
@@ -272,8 +265,13 @@ impl Known {
         collections.for_each(|(column, count)| row.raise(column, count));
     }
 
+    /// Whether nothing is.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
     /// Looks up what a mutation touches.
-    fn look(&self, schema: &TableSchema, view: &FrozenView<'_>, found: &mut Found) {
+    pub(crate) fn look(&self, schema: &TableSchema, view: &FrozenView<'_>, found: &mut Found) {
         let Some(partition) = self.partitions.get(view.key()) else { return };
         found.raise(Measure::PartitionBytes, partition.bytes, None);
         found.raise(Measure::PartitionRows, partition.rows, None);
@@ -310,7 +308,7 @@ impl KnownRow {
 
 /// The most of what a mutation touches (*largest-of-any*).
 #[derive(Debug, Default)]
-struct Found {
+pub(crate) struct Found {
     most: [u64; Measure::ALL.len()],
     /// The column of the collection with the most elements.
     column: String,
@@ -328,7 +326,7 @@ impl Found {
     }
 
     /// The first of `limits` that is met, and each after it.
-    fn over(&self, limits: LargeLimits) -> impl Iterator<Item = (Measure, u64)> {
+    pub(crate) fn over(&self, limits: LargeLimits) -> impl Iterator<Item = (Measure, u64)> {
         let all = Measure::ALL.into_iter().zip(self.most);
         all.filter_map(move |(measure, size)| {
             let limit = measure.of(&limits);
@@ -336,7 +334,13 @@ impl Found {
         })
     }
 
-    fn tell(&self, schema: &TableSchema, measure: Measure, kind: &str, limit: u64) -> String {
+    pub(crate) fn tell(
+        &self,
+        schema: &TableSchema,
+        measure: Measure,
+        kind: &str,
+        limit: u64,
+    ) -> String {
         let (what, unit) = measure.words();
         let (size, keyspace, table) = (self.most[measure as usize], &schema.keyspace, &schema.name);
         let column = match measure {
@@ -350,103 +354,13 @@ impl Found {
     }
 }
 
-impl Tablet {
-    /// What memtables and SSTables know of what a mutation touches.
-    fn look(&self, schema: &TableSchema, view: &FrozenView<'_>) -> Found {
-        let mut found = Found::default();
-        self.known.borrow().look(schema, view, &mut found);
-        self.active.borrow().known().look(schema, view, &mut found);
-        for sealed in self.sealed.borrow().iter() {
-            sealed.known().look(schema, view, &mut found);
-        }
-        found
-    }
-
-    fn knows_nothing(&self) -> bool {
-        let nothing = |known: &Known| known.partitions.is_empty();
-        nothing(&self.known.borrow())
-            && nothing(&self.active.borrow().known())
-            && self.sealed.borrow().iter().all(|sealed| nothing(&sealed.known()))
-    }
-}
-
-impl Shard {
-    /// From now on these are the limits.
-    pub(crate) fn set_size_limits(&self, limits: SizeLimits) {
-        let before = self.sstables.get();
-        self.sstables.set(sstable::WriterDefaults { large: limits.recorded(), ..before });
-        self.size_limits.set(limits);
-        for table in self.tables.borrow().values() {
-            self.set_watch(table);
-        }
-    }
-
-    /// Has the memtables of a table note what its options ask for.
-    pub(crate) fn set_watch(&self, table: &Table) {
-        let watch = match table.schema.borrow().options.has_large_data_guardrails() {
-            true => Watch::of(&self.size_limits.get()),
-            false => Watch::NONE,
-        };
-        table.watch.set(watch);
-    }
-
-    /// Refuses a write to what is over an upper limit; says which lower ones it meets.
-    pub(crate) fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
-        let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
-        // What is no table of this shard the write itself finds out.
-        let Some(table) = self.table(view.table()) else { return Ok(Exceeded::default()) };
-        let unwatched = table.watch.get() == Watch::NONE;
-        if unwatched || table.tablets.iter().all(|tablet| tablet.knows_nothing()) {
-            return Ok(Exceeded::default());
-        }
-        let Some(tablet) = table.tablet_of(Token::of(view.key())) else {
-            return Ok(Exceeded::default());
-        };
-        let schema = table.schema();
-        let found = tablet.look(&schema, &view);
-        let limits = self.size_limits.get();
-        let mut writes = self.large_writes.get();
-        if let Some((measure, limit)) = found.over(limits.hard).next() {
-            writes.refused += 1;
-            self.large_writes.set(writes);
-            return Err(WriteError::OverLimit(found.tell(&schema, measure, "hard", limit)));
-        }
-        let mut exceeded = Exceeded::default();
-        for (measure, limit) in found.over(limits.soft) {
-            exceeded.add(measure);
-            if table.is_to_be_told(measure) {
-                let text = found.tell(&schema, measure, "soft", limit);
-                tracing::warn!(target: "large_data", "{text}");
-            }
-        }
-        if !exceeded.is_none() {
-            writes.warned += 1;
-            self.large_writes.set(writes);
-        }
-        Ok(exceeded)
-    }
-}
-
-impl Table {
-    /// Whether the log is to be told of a write to what is large; it is, then.
-    fn is_to_be_told(&self, measure: Measure) -> bool {
-        let now = Instant::now();
-        let mut told = self.told.get();
-        let last = &mut told[measure as usize];
-        let due = last.is_none_or(|last| TOLD_PERIOD <= now - last);
-        if due {
-            *last = Some(now);
-            self.told.set(told);
-        }
-        due
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{C, V, clustering, schema};
-    use mutation::{Cell, CollectionWriter, MutationBuilder, RowBuilder, Tombstone};
+    use mutation::{
+        Cell, CollectionWriter, FrozenMutation, MutationBuilder, RowBuilder, Tombstone,
+    };
 
     const LIMITS: LargeLimits = LargeLimits {
         partition_bytes: 1000,

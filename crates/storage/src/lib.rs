@@ -4,10 +4,18 @@
 //! One [`Storage`] per shard. It knows no other node, no replica set and no consistency level; it
 //! speaks to the other shards of its node during replay alone.
 //!
-//! In reading order: [`Config`], [`Storage`]; [`commitlog`]; [`memtable`]; `shard` (writing),
-//! `dirty`, `space`, [`mod@memory`], `hints`, `ahead`, `table`, `large_data`, `cache`, `view`,
-//! `open`, `flush`, `mirror`, `read`, `whole`, `holders`, `replay`, `truncate`, `snapshot`,
-//! `backup`, `upload`, `import`, `compaction`, `locks`, `hot`.
+//! From the ground up:
+//!  - [`error`](StorageError), [`config`](Config), `token_hints` (where the entry of a token is),
+//!    [`mod@memory`] (a shard's memory divided);
+//!  - [`commitlog`];
+//!  - `large_data` (what is known to be large);
+//!  - [`memtable`], and what all of them take;
+//!  - `cache`, the row cache;
+//!  - `table`: tablets, their sets of SSTables, the table's files;
+//!  - `compaction`: what is to be merged, and what is known of merges;
+//!  - `shard`: one shard's tables at work: writes, reads, flushes, replay, merges, snapshots;
+//!  - `storage`: the door, [`Storage`], which owns the tasks;
+//!  - `bulk`: parts of a shard for tools.
 //!
 //! Invariants
 //!  - *logged-first*: a write enters a memtable only after its entry entered the log's buffer, in
@@ -18,73 +26,52 @@
 //!  - *released-after-durable*: a log segment is let go only when the SSTable of every memtable
 //!    with an entry in it is sealed, or its table was truncated or dropped durably.
 
-mod ahead;
-mod backup;
 mod bulk;
 mod cache;
 pub mod commitlog;
 mod compaction;
 mod config;
-mod dirty;
 mod error;
-mod facts;
-mod flush;
-mod hints;
-mod holders;
-mod hot;
-mod import;
 mod large_data;
-mod locks;
 pub mod memory;
 pub mod memtable;
-mod mirror;
-mod open;
-mod read;
-mod replay;
 mod shard;
-mod shard_reads;
-mod share;
-mod snapshot;
-mod space;
 mod storage;
 mod table;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod truncate;
-mod truncation;
-mod upload;
-mod view;
-mod whole;
+mod token_hints;
 
-pub use ahead::AHEAD_MAX;
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
 pub use cache::{CacheLookups, RowCacheStats};
-pub use compaction::{
-    CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, Invalid, Outdated, Pace,
-    PaceStats, RunningCompaction, Upkeep, UpkeepDone,
+pub use compaction::pace::{Pace, PaceStats};
+pub use compaction::report::{
+    CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction,
 };
 pub use config::{Config, Log, SyncMode};
-pub use dirty::DirtyStats;
 pub use error::{StartError, StorageError, WriteError};
-pub use facts::{SstableFacts, TableFacts, merge_histograms};
-pub use holders::Holder;
-pub use hot::{
+pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
+pub use memtable::dirty::DirtyStats;
+pub use reader::STOPPED;
+pub use shard::compact::{Invalid, Outdated, Upkeep, UpkeepDone};
+pub use shard::disk_space::{CRITICAL_LEVEL, DiskState};
+pub use shard::holders::Holder;
+pub use shard::hot_partitions::{
     CAPACITY_MAX as HOT_CAPACITY_MAX, Hot, HotCounts, HotOrder, HotPartition, SAMPLING_MAX,
     hot_partitions,
 };
-pub use import::{Import, Source};
-pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
-pub use locks::PartitionGuard;
-pub use read::{Begun, SourceOptions};
-pub use reader::STOPPED;
-pub use snapshot::{
+pub use shard::import::{Import, Source};
+pub use shard::locks::PartitionGuard;
+pub use shard::prefetch::AHEAD_MAX;
+pub use shard::read::{Begun, SourceOptions};
+pub use shard::replay::ReplayStats;
+pub use shard::snapshot::{
     Keyspaces, Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
-pub use space::{CRITICAL_LEVEL, DiskState};
+pub use shard::upload::{Checks, Loaded, LoadedSsTable};
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};
-pub use storage::{ReplayStats, Storage, TableStats};
-pub use upload::{Checks, Loaded, LoadedSsTable};
+pub use storage::{SstableFacts, Storage, TableFacts, TableStats, merge_histograms};

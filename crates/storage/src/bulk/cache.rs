@@ -1,9 +1,8 @@
 //! The row cache of a tablet without SSTables.
 
-use crate::RowCacheStats;
-use crate::cache::{RowCache, TabletCache};
+use crate::cache::{RowCache, RowCacheStats, TabletCache};
 use crate::memtable::Memtable;
-use crate::mirror;
+use crate::table::cache_update;
 use model::{DecoratedKey, TableSchema, Token};
 use reader::ReadError;
 use runtime::task::yield_if_needed;
@@ -33,7 +32,7 @@ impl LoneCache {
         is_new: impl Fn(&DecoratedKey) -> bool,
     ) -> Result<(), ReadError> {
         let mut update = self.tablet.begin_update(&self.schema);
-        mirror::merge_into(&mut update, memtable, &is_new).await?;
+        cache_update::merge_into(&mut update, memtable, &is_new).await?;
         update.finish();
         Ok(())
     }

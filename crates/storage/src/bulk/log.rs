@@ -1,7 +1,9 @@
 //! The log of a shard without tables.
 
 use crate::commitlog::{self, Commitlog, ENTRY_HEADER, HeldEntries, LogStats, Refusal};
-use crate::{Config, Log, StartError, WriteError, shard};
+use crate::config::{Config, Log};
+use crate::error::{StartError, WriteError};
+use crate::shard::start::open_log;
 use model::{TableId, Uuid};
 use runtime::io::fs;
 use runtime::sync::Notify;
@@ -31,7 +33,7 @@ impl LoneLog {
     pub async fn open(config: &Config) -> Result<LoneLog, StartError> {
         fs::create_dir_all(&config.commitlog_dir).await?;
         let pressure = Rc::new(Notify::new());
-        let log = shard::open_log(config, Log::Data, &pressure).await?;
+        let log = open_log(config, Log::Data, &pressure).await?;
         let scope = Scope::new();
         commitlog::start(&log, &scope);
         let (held, wait_max) = (RefCell::default(), config.write_wait_max);

@@ -7,12 +7,12 @@
 //!  - *bounded*: a step moves or evicts at most [`STEP_OBJECTS`] objects; one that an insertion
 //!    takes ahead of its need, at most [`AHEAD_OBJECTS`].
 
-use super::index::{Content, Entry, Index};
-use super::partition::{PART, RunList, WHOLE, WholeView, read_part};
+use super::ghosts::{hash_of_part, hash_of_whole};
+use super::index::{Content, ENTRY_BYTES, Entry, Index};
+use super::partition::{PART, WHOLE, WholeView, read_part};
 use super::store::Store;
-use memory::{Handle, SEGMENT_BYTES, Verdict, Victim};
+use memory::{Handle, SEGMENT_BYTES, Verdict};
 use model::Token;
-use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 /// Objects that one step looks at.
@@ -22,29 +22,6 @@ const STEP_OBJECTS: usize = 64;
 const AHEAD_OBJECTS: usize = 16;
 /// Runs that nobody names any more, freed in one step.
 const STEP_RUNS: usize = 256;
-
-/// What nobody reads any more and is not yet freed. Shared with the names of runs, which end up
-/// in it whoever lets them go.
-#[derive(Debug, Default)]
-pub(super) struct Garbage {
-    /// Of runs: slot, object, and what the name took on the heap.
-    pub(super) dropped: RefCell<Vec<(u32, Option<Handle>, usize)>>,
-    /// Lists of large partitions.
-    pub(super) lists: RefCell<Vec<Rc<RunList>>>,
-}
-
-impl Garbage {
-    fn is_empty(&self) -> bool {
-        self.dropped.borrow().is_empty() && self.lists.borrow().is_empty()
-    }
-
-    /// Lets go of a list, bit by bit if nobody else has it.
-    pub(super) fn add_list(&self, list: Rc<RunList>) {
-        if Rc::strong_count(&list) == 1 && !list.is_empty() {
-            self.lists.borrow_mut().push(list);
-        }
-    }
-}
 
 impl Store {
     /// Frees a bounded part of the garbage; whether there was any.
@@ -86,7 +63,7 @@ impl Store {
 
     /// Frees what an entry was made of; of large partitions the runs go bit by bit.
     pub(super) fn drop_content(&mut self, content: Content) {
-        self.heap_bytes -= super::index::ENTRY_BYTES;
+        self.heap_bytes -= ENTRY_BYTES;
         match content {
             Content::Nothing => {}
             Content::Whole(handle) => self.arena.free(handle),
@@ -148,7 +125,7 @@ impl Store {
             Some(Content::Whole(own)) => assert!(own == handle, "linked-or-garbage"),
             _ => unreachable!("linked-or-garbage: no entry names it"),
         }
-        self.heap_bytes -= super::index::ENTRY_BYTES;
+        self.heap_bytes -= ENTRY_BYTES;
         self.arena.free(handle);
         self.ghosts.add(hash_of_whole(tablet.0, token));
     }
@@ -207,17 +184,4 @@ impl Store {
     pub(super) fn is_nearly_full(&self) -> bool {
         self.arena.limit() < self.arena.used_bytes() + 2 * SEGMENT_BYTES
     }
-}
-
-/// A victim is kept between steps.
-pub(super) type Turn = Option<Victim>;
-
-/// What ghosts know a partition by.
-pub(super) fn hash_of_whole(tablet: u32, token: Token) -> u64 {
-    stdx::hash_one((tablet, token.0))
-}
-
-/// What ghosts know a run by.
-pub(super) fn hash_of_part(tablet: u32, token: Token, start: super::run::Parts<'_>) -> u64 {
-    stdx::hash_one((tablet, token.0, start))
 }

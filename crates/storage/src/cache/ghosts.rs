@@ -5,6 +5,9 @@
 //!  - *bounded*: a fixed table; in each bucket the oldest fingerprint gives way.
 //!  - *a hint*: two things may have one fingerprint; a wrong answer costs a place in main.
 
+use super::run::Parts;
+use model::Token;
+
 /// Fingerprints of a bucket, the newest first; 0: none.
 type Bucket = [u32; 8];
 
@@ -61,6 +64,16 @@ impl Ghosts {
         let index = hash as usize & (self.buckets.len() - 1);
         (&mut self.buckets[index], ((hash >> 32) as u32).max(1))
     }
+}
+
+/// What ghosts know a partition by.
+pub(super) fn hash_of_whole(tablet: u32, token: Token) -> u64 {
+    stdx::hash_one((tablet, token.0))
+}
+
+/// What ghosts know a run by.
+pub(super) fn hash_of_part(tablet: u32, token: Token, start: Parts<'_>) -> u64 {
+    stdx::hash_one((tablet, token.0, start))
 }
 
 #[cfg(test)]

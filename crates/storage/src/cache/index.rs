@@ -12,7 +12,7 @@
 
 use super::NextKey;
 use super::partition::{Large, WholeView};
-use crate::hints::{ENTRIES_MIN, HINT_BYTES, Hint, Hints};
+use crate::token_hints::{ENTRIES_MIN, HINT_BYTES, Hint, Hints};
 use memory::{Arena, Handle};
 use model::{DecoratedKey, Token};
 use mutation::RingBound;

@@ -34,6 +34,7 @@ mod partition;
 mod plain;
 mod populate;
 pub(crate) mod run;
+mod run_list;
 mod runs;
 mod shed;
 mod snapshot;
@@ -64,12 +65,17 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use stdx::Bytes;
-use store::{Store, TabletId};
+use store::Store;
 
 /// Which content the SSTables of a tablet have: it changes with each exchange of their set that
 /// is no compaction, and with each invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase(pub(crate) u64);
+
+/// Names a tablet of the cache. Used again once the tablet is dropped: then its objects are
+/// garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TabletId(u32);
 
 /// The row cache of a shard.
 pub(crate) struct RowCache {

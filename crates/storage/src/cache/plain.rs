@@ -3,10 +3,11 @@
 //!
 //! What does not lie so simply goes the way of `update`, fragment by fragment.
 
+use super::TabletId;
 use super::index::{Content, ENTRY_BYTES, Entry};
 use super::partition::{WHOLE, WholeView, write_whole};
 use super::run::{self, Draft, RUN_BYTES, RunView};
-use super::store::{Store, TabletId};
+use super::store::Store;
 use super::update::Update;
 use crate::memtable::{Partition, Plain};
 use memory::{Age, Handle};

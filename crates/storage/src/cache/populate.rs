@@ -6,8 +6,8 @@
 
 use super::partition::Head;
 use super::run::{Draft, RUN_BYTES};
-use super::store::{OBJECT_BYTES_MAX, Store, TabletId};
-use super::{Phase, TabletCache};
+use super::store::{OBJECT_BYTES_MAX, Store};
+use super::{Phase, TabletCache, TabletId};
 use model::DecoratedKey;
 use mutation::range::RangeAssembler;
 use mutation::{

@@ -10,8 +10,9 @@
 
 use super::TabletCache;
 use super::index::Entry;
-use super::partition::{Large, Place, RunRef};
+use super::partition::Large;
 use super::run::{Marks, Parts, RunView};
+use super::run_list::{Place, RunRef};
 use super::store::Store;
 use memory::Handle;
 use model::{ClusteringOrder, DecoratedKey};

@@ -4,10 +4,12 @@
 //! hit, what lies before the first such row and after the last one is dropped, if that makes the
 //! run much smaller: what is left is a run, what was dropped a gap.
 
+use super::TabletId;
 use super::index::{Content, Entry};
-use super::partition::{Head, Large, PART, PART_HEAD_BYTES, RunList, WHOLE, WholeView};
+use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WHOLE, WholeView, read_part};
 use super::run::{self, RunView};
-use super::store::{Store, Tablet, TabletId};
+use super::run_list::{RunList, RunRef};
+use super::store::{Store, Tablet};
 use memory::{Age, Handle};
 use model::DecoratedKey;
 use mutation::{ClusteringPosition, ClusteringRange};
@@ -21,7 +23,7 @@ const SHED_BYTES_MIN: usize = 1024;
 /// Whose run an object is.
 enum Owner {
     Whole(DecoratedKey, Head),
-    Part(Rc<super::partition::RunRef>),
+    Part(Rc<RunRef>),
 }
 
 impl Store {
@@ -114,7 +116,7 @@ impl Store {
             let key = DecoratedKey::new(Bytes::copy_from(whole.key));
             return Some((whole.tablet, Owner::Whole(key, whole.head())));
         }
-        let (slot, _) = super::partition::read_part(object);
+        let (slot, _) = read_part(object);
         let run = self.slots[slot as usize].upgrade()?;
         let (id, token) = run.owner;
         let Tablet { index, order, .. } = self.tablets[id.0 as usize].as_ref()?;

@@ -4,9 +4,9 @@
 //!  - *stays*: what it gives as known is what was known when it was taken, whatever is merged
 //!    since; only eviction may turn known into gap.
 
-use super::evict::Garbage;
-use super::partition::{Head, Large, Run, RunList, Stretch, WholeView};
+use super::partition::{Head, Large, Run, Stretch, WholeView};
 use super::run::{Parts, RunView, is_end, is_start, owned};
+use super::run_list::{Garbage, Place, RunList};
 use super::store::Store;
 use super::{RowCache, TabletCache};
 use model::ClusteringOrder;
@@ -119,7 +119,7 @@ impl Runs {
         gap(START, from)
     }
 
-    fn known(&self, store: &Store, place: super::partition::Place, bytes: &[u8]) -> Stretch {
+    fn known(&self, store: &Store, place: Place, bytes: &[u8]) -> Stretch {
         let run = self.list.at(place).clone();
         if let Some(handle) = run.handle.get() {
             store.arena.touch(handle);

@@ -6,17 +6,14 @@
 //!  - *linked-at-once*: an object that is not the run of a [`RunRef`] is linked in the step that
 //!    made it, before anything else is allocated.
 
-use super::Phase;
-use super::evict::{Garbage, Turn, hash_of_part, hash_of_whole};
-use super::ghosts::Ghosts;
+use super::ghosts::{Ghosts, hash_of_part, hash_of_whole};
 use super::index::{Content, ENTRY_BYTES, Entry, Index, Known};
-use super::partition::{
-    Head, Large, PART, PART_HEAD_BYTES, RunList, RunRef, WHOLE, heap_bytes_of_run, read_part,
-    write_whole,
-};
+use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WHOLE, read_part, write_whole};
 use super::run::{self, RUN_BYTES, RunView};
+use super::run_list::{Garbage, Place, RunList, RunRef, heap_bytes_of_run};
 use super::stats::{RowCacheStats, Stats};
-use memory::{Age, Arena, Handle};
+use super::{Phase, TabletId};
+use memory::{Age, Arena, Handle, Victim};
 use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::{ClusteringPosition, ClusteringRange};
 use std::cell::Cell;
@@ -28,11 +25,6 @@ pub(super) const OBJECT_BYTES_MAX: usize = 1 << 20;
 const OBJECT_SHARE: usize = 16;
 /// Steps that one insertion spends on making room.
 const ROOM_STEPS_MAX: usize = 24;
-
-/// Names a tablet of the cache. Used again once the tablet is dropped: then its objects are
-/// garbage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TabletId(pub(super) u32);
 
 /// What the cache knows of a tablet.
 pub(super) struct Tablet {
@@ -52,7 +44,8 @@ pub(super) struct Store {
     pub(super) slots: Vec<Weak<RunRef>>,
     pub(super) free_slots: Vec<u32>,
     pub(super) ghosts: Ghosts,
-    pub(super) victim: Turn,
+    /// The segment under the hand of the clock, between two steps.
+    pub(super) victim: Option<Victim>,
     /// Indexes that nobody reads any more.
     pub(super) dead: Vec<Index>,
     pub(super) garbage: Rc<Garbage>,
@@ -434,7 +427,7 @@ impl Store {
         &self,
         (id, key): (TabletId, &DecoratedKey),
         run: &Rc<RunRef>,
-        step: impl Fn(&RunList, super::partition::Place) -> Option<super::partition::Place>,
+        step: impl Fn(&RunList, Place) -> Option<Place>,
     ) -> Option<Rc<RunRef>> {
         let Tablet { index, order, .. } = self.tablet(id);
         let Some(Entry::Large { slot, .. }) = index.get(key.token) else { return None };

@@ -15,10 +15,11 @@
 //!  - *bounded*: a call copies at most one run in and out, whatever the fragment covers.
 
 use super::index::{Content, Entry, Known};
-use super::partition::{Head, Large, PART, PART_HEAD_BYTES, Place, RunList, RunRef, WholeView};
+use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WholeView};
 use super::run::{self, Draft, Parts, RUN_BYTES, RunView, owned};
-use super::store::{Fresh, OBJECT_BYTES_MAX, Store, Tablet, TabletId};
-use super::{Phase, TabletCache};
+use super::run_list::{Place, RunList, RunRef};
+use super::store::{Fresh, OBJECT_BYTES_MAX, Store, Tablet};
+use super::{Phase, TabletCache, TabletId};
 use memory::{Age, Handle};
 use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::range::later;

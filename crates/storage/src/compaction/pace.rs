@@ -8,24 +8,12 @@
 //!  - *limited*: merges ask the disk for no more bytes a second than `Pace` says, reads and writes
 //!    counted: both take of what a disk can do, and whether a merge reads more than it writes is
 //!    for nobody to know. A quarter of a second's worth may go at once, and what one batch takes.
-//!  - *unchanged-is-free*: a look at a tablet whose files are as they were is a comparison.
 
-use super::policy::{File, Options};
-use super::{own_sstables, purge};
-use crate::shard::Shard;
-use crate::table::{Table, Tablet};
-use model::TableSchema;
-use runtime::group;
-use runtime::io::{IoClass, set_shares, stats};
-use runtime::time::{Instant, sleep, wall_micros};
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use runtime::io::{IoClass, stats};
+use runtime::time::Instant;
+use std::cell::Cell;
 use std::time::Duration;
 
-/// Time between two looks at the backlog.
-const CONTROL_PERIOD: Duration = Duration::from_millis(250);
-/// After so long a tablet is looked at although its files are as they were: windows of time end.
-const LOOK_AGE_MAX: Duration = Duration::from_secs(60);
 /// So much of what is allowed a second may be asked for at once.
 const BURST: Duration = Duration::from_millis(250);
 /// Shares where nobody says what the most is.
@@ -65,7 +53,7 @@ fn shares_for(normalized: f64) -> u32 {
 }
 
 impl Pace {
-    fn shares(&self, normalized: f64) -> u32 {
+    pub(crate) fn shares(&self, normalized: f64) -> u32 {
         match (self.static_shares, self.shares_max) {
             (0, 0) => shares_for(normalized).min(SHARES_MAX),
             (0, shares_max) => shares_for(normalized).min(shares_max),
@@ -105,9 +93,9 @@ fn asked() -> u64 {
 
 /// The pace of a shard's merges.
 pub(crate) struct Pacer {
-    pace: Cell<Pace>,
+    pub(crate) pace: Cell<Pace>,
     bucket: Cell<Bucket>,
-    stats: Cell<PaceStats>,
+    pub(crate) stats: Cell<PaceStats>,
 }
 
 impl Default for Pacer {
@@ -122,7 +110,7 @@ impl Default for Pacer {
 
 impl Pacer {
     /// How long a merge has to wait after a batch.
-    pub(super) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         let per_second = self.pace.get().bytes_per_second;
         if per_second == 0 {
             return Duration::ZERO;
@@ -142,123 +130,6 @@ impl Pacer {
 
     pub(crate) fn stats(&self) -> PaceStats {
         self.stats.get()
-    }
-}
-
-/// What was found when a tablet was looked at last.
-#[derive(Default)]
-pub(crate) struct Look(RefCell<Option<Found>>);
-
-impl Look {
-    /// Merges that were asked for then.
-    pub(crate) fn pending(&self) -> usize {
-        self.0.borrow().as_ref().map_or(0, |found| found.pending)
-    }
-}
-
-struct Found {
-    /// Its SSTables then. Does not keep them; keeps their place from being another's.
-    sstables: Weak<Vec<Rc<sstable::Table>>>,
-    schema: Rc<TableSchema>,
-    /// Whether somebody merged it.
-    is_busy: bool,
-    at: Instant,
-    backlog: f64,
-    pending: usize,
-}
-
-impl Found {
-    /// Whether files and options are as they were.
-    fn is_same(&self, table: &Table, tablet: &Tablet) -> bool {
-        let same_files = self.sstables.as_ptr() == Rc::as_ptr(&tablet.sstables.borrow());
-        same_files && Rc::ptr_eq(&self.schema, &table.schema.borrow())
-    }
-
-    /// Whether there is nothing new to find.
-    fn is_fresh(&self, table: &Table, tablet: &Tablet, now: Instant) -> bool {
-        let same = self.is_same(table, tablet);
-        same && !self.is_busy && !is_busy(tablet) && now < self.at + LOOK_AGE_MAX
-    }
-}
-
-fn is_busy(tablet: &Tablet) -> bool {
-    tablet.compacting.available() == 0
-}
-
-impl Shard {
-    /// Gives merges the shares that they need (*controller*), for ever.
-    pub(crate) async fn control_compaction(&self) {
-        let mut set = 0;
-        loop {
-            let (backlog, pending) = self.look_at_backlog();
-            let pacer = &self.compactions.pacer;
-            let normalized = backlog / self.config.memory_bytes.max(1) as f64;
-            let shares = pacer.pace.get().shares(normalized).max(1);
-            if shares != set {
-                group::set_shares(group::COMPACTION, shares);
-                set_shares(IoClass::Compaction, shares);
-                set = shares;
-            }
-            pacer.stats.set(PaceStats { backlog, normalized, shares, pending });
-            sleep(CONTROL_PERIOD).await;
-        }
-    }
-
-    /// The backlog of all tables that are merged without being asked for, and their merges.
-    fn look_at_backlog(&self) -> (f64, usize) {
-        let now = Instant::now();
-        let (mut backlog, mut pending) = (0.0, 0);
-        for table in self.tables.borrow().values() {
-            if !table.auto_compaction.get() || table.in_doubt.get() {
-                continue;
-            }
-            for tablet in &table.tablets {
-                let mut look = tablet.look.0.borrow_mut();
-                if look.as_ref().is_none_or(|found| !found.is_fresh(table, tablet, now)) {
-                    // While a job goes on it is the same that is asked for.
-                    let same = look.take().filter(|found| found.is_same(table, tablet));
-                    let pending = same.filter(|_| is_busy(tablet)).map(|found| found.pending);
-                    *look = Some(self.look_at(table, tablet, now, pending));
-                }
-                let found = look.as_ref().map_or((0.0, 0), |found| (found.backlog, found.pending));
-                (backlog, pending) = (backlog + found.0, pending + found.1);
-            }
-        }
-        (backlog, pending)
-    }
-
-    fn look_at(
-        &self,
-        table: &Table,
-        tablet: &Tablet,
-        now: Instant,
-        pending: Option<usize>,
-    ) -> Found {
-        let schema = table.schema();
-        let options = Options::of(&schema.options);
-        let mut own = own_sstables(tablet);
-        own.retain(|one| !one.is_damaged());
-        let wall = wall_micros();
-        let mut files = purge::files_of(self, (table, tablet), &own, wall);
-        let pending = pending.unwrap_or_else(|| options.pending(&files, wall));
-        if is_busy(tablet) {
-            self.note_merged(&own, &mut files);
-        }
-        Found {
-            sstables: Rc::downgrade(&tablet.sstables.borrow()),
-            schema,
-            is_busy: is_busy(tablet),
-            at: now,
-            backlog: options.backlog(&files, wall),
-            pending,
-        }
-    }
-
-    /// Says of files how much of them the jobs that run have merged.
-    fn note_merged(&self, own: &[Rc<sstable::Table>], files: &mut [File]) {
-        for (one, file) in own.iter().zip(files) {
-            file.merged = self.compactions.merged_of(one.descriptor(), file.tokens);
-        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! What is merged at present, and what was: for those who watch.
 
-use super::history::{CompactedSstable, FinishedCompaction};
-use super::pace::{PaceStats, Pacer};
-use super::reshard::part_of_tablet;
-use super::room::{Room, part_until};
+use super::disk_space::{Room, part_until};
+use super::files::part_of_tablet;
+use super::pace::Pacer;
+use super::report::{
+    CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, MILLION,
+    RunningCompaction,
+};
 use super::weights::Weights;
 use crate::table::{Table, Tablet};
 use model::{TableId, TableSchema, Token, Uuid};
@@ -15,7 +18,6 @@ use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// The strategy of tables whose options do not name one.
 const STRATEGY_DEFAULT: &str = "IncrementalCompactionStrategy";
@@ -25,109 +27,22 @@ const FINISHED_MAX: usize = 256;
 /// So many of those that ended are known by how they did.
 const ENDS_MAX: usize = 256;
 
-/// All of a job.
-const MILLION: u32 = 1_000_000;
-
-/// A merge that is under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunningCompaction {
-    /// Its own.
-    pub id: Uuid,
-    /// Of which table.
-    pub table: TableId,
-    /// Its keyspace.
-    pub keyspace: String,
-    /// Its name.
-    pub name: String,
-    /// What is done.
-    pub kind: &'static str,
-    /// When it began, in microseconds since 1970.
-    pub started_micros: i64,
-    /// Bytes of its inputs on the disk.
-    pub bytes_in: u64,
-    /// Partitions of its inputs, about; one that several of them have counts for each.
-    pub partitions: u64,
-    /// Partitions merged so far.
-    pub partitions_done: u64,
-    /// Rows merged so far.
-    pub rows_done: u64,
-    /// Bytes of data written so far, before compression.
-    pub bytes_written: u64,
-    /// How much of its inputs is done, in millionths of their data, about.
-    pub done_millionths: u32,
-}
-
-impl RunningCompaction {
-    /// How much of its inputs is done, from 0 to 1: the one figure of all that show it.
-    pub fn done(&self) -> f64 {
-        f64::from(self.done_millionths.min(MILLION)) / f64::from(MILLION)
-    }
-
-    /// The same in bytes of its inputs on the disk.
-    pub fn bytes_done(&self) -> u64 {
-        (self.bytes_in as f64 * self.done()) as u64
-    }
-
-    /// How long it goes on, seen at `now_micros` since 1970, if the rest takes as long as what is
-    /// done did, byte for byte; `None`: nothing is done yet, or the clock went back.
-    pub fn remaining(&self, now_micros: i64) -> Option<Duration> {
-        let elapsed = u64::try_from(now_micros.checked_sub(self.started_micros)?).ok()?;
-        let done = self.done_millionths.min(MILLION);
-        if done == 0 {
-            return None;
-        }
-        let left = u128::from(elapsed) * u128::from(MILLION - done) / u128::from(done);
-        Some(Duration::from_micros(u64::try_from(left).unwrap_or(u64::MAX)))
-    }
-}
-
-/// What is done to SSTables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompactionKind {
-    /// What the strategy of a table asks for.
-    Minor,
-    /// A merge of all, which somebody asked for.
-    Major,
-    /// Each is written again without what is wrong in it.
-    Scrub,
-    /// Each is read, and put aside where something is wrong.
-    Validation,
-    /// Each is written again in the present format.
-    Upgrade,
-    /// Of one that lies in several tablets each tablet writes its part.
-    Reshard,
-}
-
-impl CompactionKind {
-    /// What lists call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CompactionKind::Minor => "Compaction",
-            CompactionKind::Major => "Major",
-            CompactionKind::Scrub => "Scrub",
-            CompactionKind::Validation => "Validation",
-            CompactionKind::Upgrade => "Upgrade",
-            CompactionKind::Reshard => "Reshard",
-        }
-    }
-}
-
 /// The merges of a shard.
 pub(crate) struct Compactions {
     running: RefCell<Vec<Rc<Progress>>>,
     finished: RefCell<VecDeque<FinishedCompaction>>,
     /// The last ones that ended, and whether they did what they were to do.
     ends: RefCell<VecDeque<(Uuid, bool)>>,
-    pub(super) weights: Weights,
+    pub(crate) weights: Weights,
     /// How fast they go.
     pub(crate) pacer: Pacer,
     /// What they were promised of the disk.
-    pub(super) room: Rc<Room>,
+    pub(crate) room: Rc<Room>,
     totals: Cell<Totals>,
     /// Held by what somebody asked for to be done to SSTables one by one.
-    pub(super) upkeep: Semaphore,
+    pub(crate) upkeep: Semaphore,
     /// When a log was asked last to let go of what was flushed.
-    pub(super) log_asked: Cell<Option<Instant>>,
+    pub(crate) log_asked: Cell<Option<Instant>>,
 }
 
 /// What merges have done since the shard started.
@@ -139,33 +54,14 @@ struct Totals {
     bytes_out: u64,
 }
 
-/// The merges of a shard in figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CompactionStats {
-    /// Those that run.
-    pub running: usize,
-    /// Those that could begin if the disk had room for them.
-    pub held: usize,
-    /// Those that have ended since the shard started.
-    pub finished: u64,
-    /// Those that met an error.
-    pub failed: u64,
-    /// Bytes on the disk of the inputs of those that have ended.
-    pub bytes_in: u64,
-    /// The same of their outputs.
-    pub bytes_out: u64,
-    /// How fast they go, and how much there is to do.
-    pub pace: PaceStats,
-}
-
 /// What a merge tells of itself.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     begun: RunningCompaction,
-    pub(super) partitions: Cell<u64>,
-    pub(super) rows: Cell<u64>,
-    pub(super) bytes_written: Cell<u64>,
+    pub(crate) partitions: Cell<u64>,
+    pub(crate) rows: Cell<u64>,
+    pub(crate) bytes_written: Cell<u64>,
     /// Bytes of data gone through so far, where an input is read from one end to the other.
-    pub(super) bytes_read: Cell<u64>,
+    pub(crate) bytes_read: Cell<u64>,
     inputs: Vec<Descriptor>,
     /// The same, for those who ask later.
     read: Vec<CompactedSstable>,
@@ -175,7 +71,7 @@ pub(super) struct Progress {
     /// Of the inputs, what it reads.
     extents: Vec<Extent>,
     /// The last token that was merged.
-    pub(super) merged_until: Cell<Option<Token>>,
+    pub(crate) merged_until: Cell<Option<Token>>,
     /// What the table's options call its strategy.
     strategy: String,
     /// Somebody asked for it to end.
@@ -208,9 +104,9 @@ fn done_millionths(extents: &[Extent], at: Option<Token>, bytes_passed: u64) -> 
 }
 
 /// A merge that is listed until this goes.
-pub(super) struct Listed<'c> {
+pub(crate) struct Listed<'c> {
     list: &'c Compactions,
-    pub(super) progress: Rc<Progress>,
+    pub(crate) progress: Rc<Progress>,
 }
 
 impl Progress {
@@ -226,12 +122,12 @@ impl Progress {
     }
 
     /// Whether somebody asked for it to end.
-    pub(super) fn is_to_stop(&self) -> bool {
+    pub(crate) fn is_to_stop(&self) -> bool {
         self.stop_wanted.get()
     }
 
     /// The error says that an operator asked for it to end.
-    pub(super) fn check_stop(&self) -> Result<(), ReadError> {
+    pub(crate) fn check_stop(&self) -> Result<(), ReadError> {
         match self.stop_wanted.get() {
             true => Err(ReadError::Stopped),
             false => Ok(()),
@@ -239,12 +135,12 @@ impl Progress {
     }
 
     /// These are in the set now.
-    pub(super) fn add_outputs(&self, outputs: &[Rc<sstable::Table>]) {
+    pub(crate) fn add_outputs(&self, outputs: &[Rc<sstable::Table>]) {
         self.written.borrow_mut().extend(outputs.iter().map(CompactedSstable::of));
     }
 
     /// What was read has been merged so ([`FinishedCompaction::merged`]), and became of deletions.
-    pub(super) fn set_counts(&self, merged: Vec<(u32, u64)>, purges: PurgeCounts) {
+    pub(crate) fn set_counts(&self, merged: Vec<(u32, u64)>, purges: PurgeCounts) {
         self.counted.replace((merged, purges));
     }
 
@@ -303,7 +199,7 @@ impl Default for Compactions {
 
 impl Compactions {
     /// Lists a merge of what its inputs have of this tablet; `None`: of all.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         table: &Table,
         kind: CompactionKind,
@@ -362,7 +258,7 @@ impl Compactions {
     }
 
     /// The part of an SSTable, with these tokens, that a job has merged.
-    pub(super) fn merged_of(&self, one: Descriptor, tokens: (Token, Token)) -> f64 {
+    pub(crate) fn merged_of(&self, one: Descriptor, tokens: (Token, Token)) -> f64 {
         let running = self.running.borrow();
         let job = running.iter().find(|job| job.inputs.contains(&one));
         let until = job.and_then(|job| job.merged_until.get());
@@ -370,7 +266,7 @@ impl Compactions {
     }
 
     /// One has met an error.
-    pub(super) fn count_failure(&self) {
+    pub(crate) fn count_failure(&self) {
         let totals = self.totals.get();
         self.totals.set(Totals { failed: totals.failed + 1, ..totals });
     }
@@ -425,7 +321,7 @@ impl Compactions {
 
 impl Listed<'_> {
     /// It has done what it was to do.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         self.progress.is_done.set(true);
         let done = self.progress.finished();
         self.progress.log(&done);
@@ -503,38 +399,5 @@ mod tests {
         check(Some((i64::MIN, i64::MAX)), (10, 20));
         check(Some((10, 15)), (11, 15));
         check(Some((9, 20)), (10, 20));
-    }
-
-    #[test]
-    fn the_rest_takes_as_long_as_what_is_done() {
-        let check = |done_millionths, now_micros: i64, expected: Option<u64>| {
-            let job = RunningCompaction {
-                id: Uuid::nil(),
-                table: Uuid::nil(),
-                keyspace: String::new(),
-                name: String::new(),
-                kind: "Compaction",
-                started_micros: 5_000_000,
-                bytes_in: 0,
-                partitions: 0,
-                partitions_done: 0,
-                rows_done: 0,
-                bytes_written: 0,
-                done_millionths,
-            };
-            let left = job.remaining(now_micros).map(|left| left.as_micros() as u64);
-            assert_eq!(left, expected, "{done_millionths} at {now_micros}");
-        };
-        check(0, 9_000_000, None);
-        check(1, 5_000_000, Some(0));
-        check(250_000, 6_000_000, Some(3_000_000));
-        check(500_000, 6_000_000, Some(1_000_000));
-        check(999_999, 5_999_999, Some(1));
-        check(MILLION, 6_000_000, Some(0));
-        check(2 * MILLION, 6_000_000, Some(0));
-        // The clock went back.
-        check(500_000, 4_999_999, None);
-        check(500_000, i64::MIN, None);
-        check(1, i64::MAX, Some(u64::MAX));
     }
 }

@@ -14,27 +14,27 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// The weights of the merges that run.
 #[derive(Clone, Default)]
-pub(super) struct Weights(Rc<RefCell<Vec<u32>>>);
+pub(crate) struct Weights(Rc<RefCell<Vec<u32>>>);
 
 /// A merge that counts until this goes.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     all: Weights,
     weight: Option<u32>,
 }
 
 /// The weight of a merge of so many bytes.
-pub(super) fn weight_of(bytes: u64) -> u32 {
+pub(crate) fn weight_of(bytes: u64) -> u32 {
     bytes.saturating_add(SMALL_BYTES).ilog(4) - SMALL_BYTES.ilog(4)
 }
 
 impl Weights {
     /// Whether a merge of that weight may begin.
-    pub(super) fn allow(&self, weight: Option<u32>) -> bool {
+    pub(crate) fn allow(&self, weight: Option<u32>) -> bool {
         let running = self.0.borrow();
         weight.is_none_or(|weight| running.len() < RUNNING_MAX && !running.contains(&weight))
     }
 
-    pub(super) fn count(&self, weight: Option<u32>) -> Counted {
+    pub(crate) fn count(&self, weight: Option<u32>) -> Counted {
         self.0.borrow_mut().extend(weight);
         Counted { all: self.clone(), weight }
     }

@@ -13,9 +13,10 @@
 //!  - *small-steps*: between two yields no more than a piece is copied or merged. Values beside the
 //!    collections of a row that lies in parts, and large rows among many, are copied at once.
 
+use super::blob::Scratch;
 use super::footprint::{Grown, blob_bytes};
 use super::large::rebuild;
-use super::row::{Row, Scratch};
+use super::row::Row;
 use super::{Memtable, Partition};
 use crate::large_data::Watch;
 use model::{ColumnId, DecoratedKey, TableSchema};
@@ -234,6 +235,37 @@ impl Merged {
         scratch.litter.extend(self.scratch.litter);
         scratch.is_huge |= self.scratch.is_huge;
         self.row
+    }
+}
+
+impl Row {
+    /// As it was written first, where it may have been merged ahead.
+    #[inline]
+    pub(super) fn first(
+        row: RowView<'_>,
+        merged: Option<Merged>,
+        scratch: &mut Scratch,
+        grown: &mut Grown,
+    ) -> Row {
+        match merged.and_then(|merged| merged.alone(scratch, grown)) {
+            Some(merged) => merged,
+            None => Row::new(row, grown),
+        }
+    }
+
+    /// Makes it the merge of itself and `row`, which may have been merged ahead.
+    #[inline]
+    pub(super) fn merge_or_put(
+        &mut self,
+        merged: Option<Merged>,
+        (schema, row): (&TableSchema, RowView<'_>),
+        scratch: &mut Scratch,
+        grown: &mut Grown,
+    ) {
+        match merged.and_then(|merged| merged.instead_of(self, scratch, grown)) {
+            Some(merged) => *self = merged,
+            None => self.merge(schema, row, scratch, grown),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //!    so whoever steps can yield between steps.
 
 use super::Memtable;
-use super::large::PartNode;
+use super::blob::PartNode;
 use super::partitions::{Partitions, Parts};
 use super::row::Row;
 use super::rows::Rows;

@@ -12,9 +12,9 @@
 //!  - *disjoint*: a part holds paths from its key on up to the next one's; the first one has the
 //!    empty key, which comes before all others.
 
+use super::blob::{PartNode, Scratch, collections, put};
 use super::footprint::{Grown, blob_bytes, boxed_bytes};
-use super::row::{Scratch, collections, put};
-use super::tree::{Node, Tree};
+use super::tree::Tree;
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::{self, compare_paths};
 use mutation::row::{ColumnData, type_of};
@@ -40,9 +40,6 @@ pub(super) struct LargeRow {
     /// By column.
     collections: Vec<Parts>,
 }
-
-/// The node of a tree of parts.
-pub(super) type PartNode = Node<Rc<[u8]>>;
 
 /// A large collection.
 #[derive(Clone)]

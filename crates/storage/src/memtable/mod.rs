@@ -17,6 +17,8 @@
 
 mod ahead;
 mod assembly;
+mod blob;
+pub(crate) mod dirty;
 mod fetch;
 mod footprint;
 mod garbage;
@@ -33,21 +35,21 @@ mod tree;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use fetch::Step;
-pub(crate) use garbage::Remains;
 pub(crate) use partitions::Number;
 pub(crate) use plain::Plain;
 pub use source::{KeyRange, MemtableSource};
 
 use crate::commitlog::{HeldEntries, SegmentId};
-use crate::dirty::Dirty;
 use crate::large_data::{Known, Watch};
+use blob::{PartNode, Scratch};
+use dirty::Dirty;
 use footprint::{Grown, blob_bytes, boxed_bytes};
-use large::PartNode;
+use garbage::Remains;
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
 use partitions::{Partitions, SLOT_BYTES};
 use reader::ReadError;
-use row::{Row, Scratch};
+use row::Row;
 use rows::Rows;
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;

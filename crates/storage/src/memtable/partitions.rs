@@ -6,7 +6,7 @@
 //!    that came first, the map of keys the others.
 
 use super::Partition;
-use crate::hints::{ENTRIES_MIN, Hint, Hints};
+use crate::token_hints::{ENTRIES_MIN, Hint, Hints};
 use model::{DecoratedKey, Token};
 use std::collections::BTreeMap;
 use std::collections::btree_map::{Entry, IntoIter};
@@ -37,7 +37,7 @@ struct Slot {
 
 /// What an entry takes beside its key and its partition: of a map whose nodes are two thirds full
 /// and of the nodes above, of a table of hints, and its slot.
-pub(super) const SLOT_BYTES: usize = 22 + crate::hints::HINT_BYTES + size_of::<Slot>();
+pub(super) const SLOT_BYTES: usize = 22 + crate::token_hints::HINT_BYTES + size_of::<Slot>();
 
 impl Partitions {
     pub(super) fn len(&self) -> usize {

@@ -1,13 +1,12 @@
 //! One row of a memtable: one blob, which readers share; or, with a large collection, a head and
 //! parts.
 
-use super::ahead::Merged;
 use super::assembly::Assembly;
+use super::blob::{Scratch, collections, put};
 use super::footprint::{Grown, blob_bytes};
-use super::large::{LargeRow, PartNode};
+use super::large::LargeRow;
 use model::{ColumnId, TableSchema};
 use mutation::RowView;
-use mutation::row::ColumnData;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -21,37 +20,11 @@ pub(super) enum Row {
     Large(Rc<LargeRow>),
 }
 
-/// What merges use, and what they leave to be freed.
-#[derive(Default)]
-pub(super) struct Scratch {
-    /// Merged rows are put together here.
-    pub(super) bytes: Vec<u8>,
-    /// Collections that are deleted, and what they take. They are large: whoever merges frees them
-    /// piece by piece.
-    pub(super) litter: Vec<(Rc<PartNode>, usize)>,
-    /// Whether a row has become one that is put together in steps, or is one.
-    pub(super) is_huge: bool,
-}
-
 impl Row {
     /// As it was written first.
     pub(super) fn new(row: RowView<'_>, grown: &mut Grown) -> Row {
         grown.add(blob_bytes(row.bytes().len()));
         Row::Blob(Rc::from(row.bytes()))
-    }
-
-    /// The same, where it may have been merged ahead.
-    #[inline]
-    pub(super) fn first(
-        row: RowView<'_>,
-        merged: Option<Merged>,
-        scratch: &mut Scratch,
-        grown: &mut Grown,
-    ) -> Row {
-        match merged.and_then(|merged| merged.alone(scratch, grown)) {
-            Some(merged) => merged,
-            None => Row::new(row, grown),
-        }
     }
 
     /// Makes it the merge of itself and `row`.
@@ -81,21 +54,6 @@ impl Row {
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));
             }
-        }
-    }
-
-    /// The same, where it may have been merged ahead.
-    #[inline]
-    pub(super) fn merge_or_put(
-        &mut self,
-        merged: Option<Merged>,
-        (schema, row): (&TableSchema, RowView<'_>),
-        scratch: &mut Scratch,
-        grown: &mut Grown,
-    ) {
-        match merged.and_then(|merged| merged.instead_of(self, scratch, grown)) {
-            Some(merged) => *self = merged,
-            None => self.merge(schema, row, scratch, grown),
         }
     }
 
@@ -151,27 +109,4 @@ impl Row {
 
 fn is_huge(large: &LargeRow) -> bool {
     ROW_BYTES_AT_ONCE < large.len()
-}
-
-/// The collections of a row blob, and their elements.
-pub(super) fn collections(row: RowView<'_>) -> impl Iterator<Item = (ColumnId, u64)> {
-    row.columns().filter_map(|(id, data)| match data {
-        ColumnData::Collection(view) => Some((id, view.len() as u64)),
-        ColumnData::Atomic(_) => None,
-    })
-}
-
-/// Makes `blob` those bytes: in place if nobody else holds it and the length is the same.
-pub(super) fn put(blob: &mut Rc<[u8]>, bytes: &[u8], grown: &mut Grown) {
-    if blob.len() == bytes.len() {
-        if let Some(own) = Rc::get_mut(blob) {
-            own.copy_from_slice(bytes);
-            return;
-        }
-        if **blob == *bytes {
-            return;
-        }
-    }
-    grown.change(blob_bytes(blob.len()), blob_bytes(bytes.len()));
-    *blob = Rc::from(bytes);
 }

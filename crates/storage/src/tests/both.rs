@@ -3,7 +3,7 @@
 
 use super::against_model::{Draw, read_all, start};
 use super::*;
-use crate::read::One;
+use crate::shard::read::One;
 use mutation::testing;
 use runtime::sim::{Options, World};
 use sstable::Lookup;

@@ -2,7 +2,7 @@
 //! not depend on the machine. The disk is a real one, since a simulated one allocates.
 
 use super::*;
-use crate::view::View;
+use crate::shard::view::View;
 use mutation::{ClusteringRange, Fragment};
 use reader::{Budget, Slice};
 use runtime::io::{IoClass, fs};

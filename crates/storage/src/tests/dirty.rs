@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::WriteError;
-use crate::flush::pass_gate;
 use crate::table::GATE_UNITS;
+use crate::table::pass_gate;
 use runtime::sim::{NodeId, Options, World};
 use runtime::sync::Permit;
 use runtime::task::Scope;

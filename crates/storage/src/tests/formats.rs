@@ -17,7 +17,7 @@ fn a_table_is_written_as_it_says_or_as_its_node() {
         let data_dir = config.data_dir.clone();
         let storage = open(config).await;
         let mut schema = schema(1, "t1");
-        let dir = crate::table::directory(&data_dir, &schema);
+        let dir = crate::table::dir::directory(&data_dir, &schema);
         let mut row = 0;
         for format in [None, Some("me"), Some("ms"), None] {
             schema.options.set_extension(TableOptions::SSTABLE_FORMAT, format);

@@ -1,12 +1,12 @@
 //! Twelve readers over sixteen shards, each shard visited for what is needed or for a buffer of a
 //! fixed size: what either costs. Simulated shards, each with a semaphore, an index cache, an
-//! SSTable and the visits of [`crate::shard_reads`].
+//! SSTable and the visits of [`crate::shard::multishard`].
 //!
 //! `NEREID_MULTISHARD_MIB=12 cargo test -p storage --lib twelve -- --nocapture` prints the table of
 //! the documentation. All is counted, and the time simulated: the build and the machine do not
 //! matter.
 
-use crate::shard_reads::{Host, ShardReads, visited};
+use crate::shard::multishard::{Host, ShardReads, visited};
 use crate::testing::{V, clustering, key, schema};
 use model::{DecoratedKey, TableSchema, TabletMap, Token};
 use mutation::{Cell, CellState, Fragment, Marker, RingBound, RowBuilder, Tombstone};

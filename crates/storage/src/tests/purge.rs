@@ -9,8 +9,8 @@
 //! `NEREID_SIM_SEED` runs that one alone.
 
 use super::*;
-use crate::compaction::merge_some;
 use crate::config::Planted;
+use crate::shard::compact::merge_some;
 use mutation::{ClusteringPosition, ClusteringRange, RangeTombstone, Tombstone};
 use runtime::sim::{NodeId, Options, World};
 use runtime::time::{sleep, wall_micros};

@@ -8,10 +8,10 @@
 
 use super::purge::{Clock, Model, Op, Rules, State, observe};
 use super::*;
-use crate::compaction::merge_some;
 use crate::config::Planted;
-use crate::flush::pass_gate;
+use crate::shard::compact::merge_some;
 use crate::table::GATE_UNITS;
+use crate::table::pass_gate;
 use crate::{Invalid, Outdated, ScrubMode, Upkeep};
 use model::Token;
 use mutation::RingBound;

@@ -6,7 +6,7 @@
 //! part of a file's tokens that such files cover does not count, unless
 //! `unchecked_tombstone_compaction` says not to look.
 
-use super::options::Given;
+use super::given::Given;
 use super::{File, Job, Why, overlap};
 
 /// When a file is rewritten for its deletions.

@@ -4,7 +4,7 @@
 //! Writes as size-tiered does; a merge needs room for a few fragments, not for all its inputs.
 
 use super::garbage::Garbage;
-use super::options::Given;
+use super::given::Given;
 use super::tiers::{Tier, Tiers};
 use super::{File, Job, Why, overlap};
 use model::Uuid;

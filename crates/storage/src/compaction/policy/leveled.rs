@@ -7,7 +7,7 @@
 //! about ten times per level.
 
 use super::garbage::Garbage;
-use super::options::Given;
+use super::given::Given;
 use super::tiers::Tiers;
 use super::{File, Job, Why, overlap};
 

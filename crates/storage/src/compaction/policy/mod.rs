@@ -1,8 +1,9 @@
 //! Which SSTables to merge: strategies as pure functions from files to jobs.
 //!
-//! In reading order: this (what a strategy sees and says), [`options`]; [`tiers`] (files of about
-//! one size), [`size_tiered`], [`incremental`], [`time_window`], [`leveled`]; [`garbage`] (files
-//! worth rewriting for their deletions alone); [`backlog`] (how much there is to do).
+//! From the ground up: this (what a strategy sees and says); [`given`] (names and values of
+//! options); [`garbage`] (files worth rewriting for their deletions alone); [`tiers`] (files of
+//! about one size); [`size_tiered`], [`incremental`], [`time_window`], [`leveled`]; [`options`]
+//! (the strategy of a table); [`backlog`] (how much there is to do).
 //!
 //! A strategy has no memory: the same files ask for the same jobs, after a restart as before it.
 //!
@@ -17,6 +18,7 @@
 mod amplification;
 mod backlog;
 mod garbage;
+mod given;
 mod incremental;
 mod leveled;
 mod options;
@@ -29,48 +31,48 @@ mod tiers;
 mod time_window;
 
 use model::{Token, Uuid};
-pub(super) use options::{Options, Strategy};
+pub(crate) use options::{Options, Strategy};
 pub(crate) use time_window::Windows;
 
 /// An SSTable as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct File {
+pub(crate) struct File {
     /// Of data, before compression.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// The first and the last.
-    pub(super) tokens: (Token, Token),
-    pub(super) level: u32,
+    pub(crate) tokens: (Token, Token),
+    pub(crate) level: u32,
     /// Shared by files that share no token.
-    pub(super) run: Option<Uuid>,
+    pub(crate) run: Option<Uuid>,
     /// The oldest and the newest, in microseconds unless writers have another unit.
-    pub(super) timestamps: (i64, i64),
+    pub(crate) timestamps: (i64, i64),
     /// Seconds since it was written.
-    pub(super) age: i64,
+    pub(crate) age: i64,
     /// Deletions that are old enough to be dropped, in parts of what there is.
-    pub(super) droppable: f64,
+    pub(crate) droppable: f64,
     /// Whether all of it can be dropped unread.
-    pub(super) expired: bool,
+    pub(crate) expired: bool,
     /// Whether it is in a job already.
-    pub(super) busy: bool,
+    pub(crate) busy: bool,
     /// The part of it that a job has merged already.
-    pub(super) merged: f64,
+    pub(crate) merged: f64,
 }
 
 /// Files to be merged, and how their output is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(crate) struct Job {
     /// Places in the list that the strategy was asked about, ascending.
-    pub(super) files: Vec<usize>,
-    pub(super) why: Why,
+    pub(crate) files: Vec<usize>,
+    pub(crate) why: Why,
     /// Of the outputs.
-    pub(super) level: u32,
+    pub(crate) level: u32,
     /// From which size on an output is closed, at the next token, and another one begun.
-    pub(super) bytes_max: u64,
+    pub(crate) bytes_max: u64,
 }
 
 /// What makes a job worth its while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// Nothing of it is needed: no file is read.
     Expired,
     /// So many of about one size.
@@ -111,7 +113,7 @@ fn overlap(a: &File, b: &File) -> bool {
 
 impl Options {
     /// All that is to be done now, the most urgent first; nothing where compaction is switched off.
-    pub(super) fn jobs(&self, files: &[File], now_micros: i64) -> Vec<Job> {
+    pub(crate) fn jobs(&self, files: &[File], now_micros: i64) -> Vec<Job> {
         if !self.enabled {
             return Vec::new();
         }
@@ -131,7 +133,7 @@ impl Options {
     }
 
     /// How many jobs there are to do, about, those left out that only their outputs make due.
-    pub(super) fn pending(&self, files: &[File], now_micros: i64) -> usize {
+    pub(crate) fn pending(&self, files: &[File], now_micros: i64) -> usize {
         let jobs = self.jobs(files, now_micros).len();
         match &self.strategy {
             Strategy::Leveled(options) if 0 < jobs => jobs.max(leveled::pending(options, files)),
@@ -140,7 +142,7 @@ impl Options {
     }
 
     /// From which size on outputs are cut that are of no particular merge.
-    pub(super) fn bytes_max(&self) -> u64 {
+    pub(crate) fn bytes_max(&self) -> u64 {
         match &self.strategy {
             Strategy::Null | Strategy::SizeTiered(_) | Strategy::TimeWindow(_) => u64::MAX,
             Strategy::Incremental(options) => options.fragment_bytes,
@@ -149,7 +151,7 @@ impl Options {
     }
 
     /// Merges of everything into as little as the strategy wants, even of a single file.
-    pub(super) fn major(&self, files: &[File]) -> Vec<Job> {
+    pub(crate) fn major(&self, files: &[File]) -> Vec<Job> {
         let all: Vec<_> = idle(files).collect();
         if all.is_empty() {
             return Vec::new();

@@ -2,12 +2,12 @@
 //! program has stored and makes no sense is taken for what is usual.
 
 use super::garbage::Garbage;
+use super::given::Given;
 use super::incremental::Incremental;
 use super::leveled::Leveled;
 use super::tiers::Tiers;
 use super::time_window::{TimeWindow, Windows};
 use model::schema::TableOptions;
-use std::str::FromStr;
 
 /// A strategy and what all of them have.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,30 +26,6 @@ pub(crate) enum Strategy {
     Leveled(Leveled),
     TimeWindow(TimeWindow),
     Incremental(Incremental),
-}
-
-/// Names and values of options.
-pub(super) struct Given<'o>(&'o [(String, String)]);
-
-impl Given<'_> {
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The value of an option if it makes sense, or what is usual.
-    pub(super) fn or<T: FromStr + PartialOrd>(&self, name: &str, least: T, usual: T) -> T {
-        let parsed = self.text(name).and_then(|value| value.parse::<T>().ok());
-        parsed.filter(|value| least <= *value).unwrap_or(usual)
-    }
-
-    pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        self.text(name)?.to_ascii_lowercase().parse().ok()
-    }
-
-    /// The value in MiB, as bytes.
-    pub(super) fn mebibytes(&self, name: &str, usual: u64) -> u64 {
-        self.or(name, 1, usual).saturating_mul(1 << 20)
-    }
 }
 
 impl Options {

@@ -1,6 +1,6 @@
 //! Things of about one size: the tiers of which a full one is merged.
 
-use super::options::Given;
+use super::given::Given;
 
 /// What makes a tier, and what makes it full.
 #[derive(Clone, Copy, Debug, PartialEq)]

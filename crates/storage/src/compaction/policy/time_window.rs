@@ -6,7 +6,7 @@
 //! only after it has grown by a quarter.
 
 use super::garbage::Garbage;
-use super::options::Given;
+use super::given::Given;
 use super::tiers::Tiers;
 use super::{File, Job, Why, idle, size_tiered};
 use std::collections::BTreeMap;

@@ -1,0 +1,134 @@
+//! Truncating and dropping tables.
+//!
+//! Order of a truncation: writers are cut off from what is there by sealing it; the record of the
+//! truncation becomes durable; then memtables, log entries and SSTables go. A crash before the
+//! record leaves all, a crash after it leaves nothing.
+
+use super::{Shard, snapshot};
+use crate::commitlog::{ReplayPosition, files};
+use crate::error::StorageError;
+use crate::table::dir::prepare_dir;
+use crate::table::truncation::{self, Truncation};
+use crate::table::{Table, quiet};
+use model::TableId;
+use runtime::io::fs;
+use sstable::store::{self, Component};
+use std::rc::Rc;
+
+impl Shard {
+    pub(crate) async fn truncate(
+        &self,
+        id: TableId,
+        at_micros: i64,
+    ) -> Result<Option<ReplayPosition>, StorageError> {
+        let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
+        if table.tablets.is_empty() {
+            return Ok(None);
+        }
+        let _quiet = quiet(&table).await;
+        let before = self.log_of(table.log).position();
+        self.seal_all(&table);
+        let memtables: Vec<_> =
+            table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
+        let sstables = table.sstables();
+        // What could not be opened now may be at the next start.
+        let unopened: Vec<_> =
+            table.broken.borrow().iter().filter_map(|one| one.descriptor).collect();
+        let mut left = table.unremoved.borrow().clone();
+        left.extend(&unopened);
+        left.extend(table.let_go.borrow().iter().copied());
+        let gone = sstables.iter().map(|one| one.descriptor()).chain(left);
+        let record = Truncation {
+            at_micros,
+            before,
+            old_base_max: self.replay_state(table.log).old_base_max.get(),
+            tablets: table.tablets.iter().map(|tablet| tablet.range).collect(),
+            // A ring is one tablet here.
+            share: table.tablets.first().and_then(|tablet| tablet.share),
+            sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
+        };
+        prepare_dir(&self.config.data_dir, &table).await?;
+        files::mark(&self.log_dir(table.log), before.segment).await?;
+        truncation::store(&table.dir, &record, &self.needed_beside(&table, &record)).await?;
+        for (tablet, memtables) in table.tablets.iter().zip(&memtables) {
+            for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {
+                self.let_go(&table, memtable);
+            }
+            tablet.forget(|_| true);
+        }
+        table.truncations.borrow_mut().push(record);
+        table.broken.borrow_mut().clear();
+        // Other shards may have those as well, and do not truncate yet.
+        let (shared, own): (Vec<_>, Vec<_>) =
+            sstables.into_iter().partition(|one| table.is_shared(one));
+        let shared = shared.iter().map(|one| one.descriptor());
+        self.let_go_of(&table, shared.chain(unopened));
+        for one in &own {
+            table.remove_sstable(one.descriptor()).await;
+        }
+        Ok(Some(before))
+    }
+
+    /// What the file of a truncation says already, and has to go on saying: segments of earlier
+    /// runs are still there, in which this shard had another part of the ring.
+    fn needed_beside(&self, table: &Table, new: &Truncation) -> Vec<Truncation> {
+        let is_needed = |one: &&Truncation| {
+            one.before.segment.shard() == new.before.segment.shard() && !one.is_within(new)
+        };
+        match self.replay_state(table.log).old_gone.get() {
+            true => Vec::new(),
+            false => table.truncations.borrow().iter().filter(is_needed).cloned().collect(),
+        }
+    }
+
+    pub(crate) async fn drop_table(
+        &self,
+        id: TableId,
+        tag: Option<&str>,
+    ) -> Result<(), StorageError> {
+        let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
+        if let Some(name) = tag {
+            self.flush_table(&table).await?;
+            let _quiet = quiet(&table).await;
+            snapshot::link(&table.dir, &table.sstables(), name).await?;
+        }
+        self.tables.borrow_mut().remove(&id);
+        table.dropped.set(true);
+        self.seal_all(&table);
+        for tablet in &table.tablets {
+            let sealed = std::mem::take(&mut *tablet.sealed.borrow_mut());
+            sealed.iter().for_each(|memtable| self.let_go(&table, memtable));
+        }
+        // A flush that pauses after an error sees that it is not wanted any more.
+        self.retry_now.notify_all();
+        let _quiet = quiet(&table).await;
+        let sstables = table.sstables();
+        for tablet in &table.tablets {
+            tablet.forget(|_| true);
+        }
+        let staying = snapshot::staying(&table.dir).await;
+        let keep_dir = tag.is_some() || staying.map_or(true, |names| !names.is_empty());
+        self.remove_files(&table, &sstables, keep_dir).await;
+        Ok(())
+    }
+
+    /// Best effort: what stays is in the directory of a table that is not known any more.
+    async fn remove_files(&self, table: &Table, sstables: &[Rc<sstable::Table>], keep_dir: bool) {
+        let removed = if keep_dir {
+            let mut removed = Ok(());
+            // What other shards have as well goes with what is left of the directory.
+            for one in sstables.iter().filter(|one| !table.is_shared(one)) {
+                removed = removed.and(store::remove(&table.dir, one.descriptor()).await);
+            }
+            removed
+        } else {
+            match fs::remove_dir_all(&table.dir).await {
+                Err(error) if error.is_not_found() => Ok(()),
+                other => other,
+            }
+        };
+        if let Err(error) = removed {
+            tracing::warn!("files of a dropped table stay: {error}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A write: into the log, and into the memtable in the same step.
+//!
+//! Invariants
+//!  - *logged-first*, *acked-is-synced*: see the crate.
+//!  - *in-turn*: see `memtable::dirty`.
+
+use super::Shard;
+use super::hot_partitions::Touch;
+use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
+use crate::error::WriteError;
+use crate::memtable::Ahead;
+use crate::table::{Table, Tablet};
+use model::{DecoratedKey, TableId};
+use mutation::{FrozenMutation, FrozenView};
+use runtime::time::{Instant, timeout};
+use std::cell::Cell;
+use std::rc::Rc;
+use stdx::{Bytes, Damaged, bug};
+
+/// A mutation and where it goes.
+pub(crate) struct Target<'m> {
+    /// Whether it is logged.
+    pub(crate) logged: bool,
+    pub(crate) table: Rc<Table>,
+    pub(crate) tablet: Rc<Tablet>,
+    pub(crate) key: DecoratedKey,
+    pub(crate) view: FrozenView<'m>,
+    /// What is merged already.
+    ahead: Cell<Ahead>,
+}
+
+impl Shard {
+    pub(crate) fn target<'m>(
+        &self,
+        mutation: &'m FrozenMutation,
+    ) -> Result<Target<'m>, WriteError> {
+        // Made by a builder, or checked where it came in (*vouched-for*).
+        let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
+        let id = view.table();
+        let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
+        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+        let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
+        self.sampler.note(Touch::Write, id, key.token, &key.key);
+        let (logged, ahead) = (table.logged.get(), Cell::default());
+        Ok(Target { logged, table, tablet, key, view, ahead })
+    }
+
+    /// Logs and applies one mutation.
+    pub(crate) async fn apply(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
+        let target = self.target(mutation)?;
+        if let Some(newer) = target.table.newer_than_drops(&target.view) {
+            return Box::pin(self.apply(&newer)).await;
+        }
+        let entry = [(target.table.id, &mutation.0[..])];
+        let entries = if target.logged { &entry[..] } else { &[] };
+        match self.append(std::slice::from_ref(&target), entries).await? {
+            Some(appended) => self.log_of(target.table.log).committed(appended).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Logs and applies one mutation, and waits for the disk to have it.
+    pub(crate) async fn apply_durably(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
+        let target = self.target(mutation)?;
+        if let Some(newer) = target.table.newer_than_drops(&target.view) {
+            return Box::pin(self.apply_durably(&newer)).await;
+        }
+        let entry = [(target.table.id, &mutation.0[..])];
+        let entries = if target.logged { &entry[..] } else { &[] };
+        match self.append(std::slice::from_ref(&target), entries).await? {
+            Some(appended) => self.log_of(target.table.log).synced(appended).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Logs mutations as one group and applies them.
+    pub(crate) async fn apply_all(&self, mutations: &[FrozenMutation]) -> Result<(), WriteError> {
+        let targets: Result<Vec<_>, _> = mutations.iter().map(|one| self.target(one)).collect();
+        let targets = targets?;
+        let Some(first) = targets.first() else { return Ok(()) };
+        if targets.iter().any(|target| target.table.newer_than_drops(&target.view).is_some()) {
+            let newer = |(target, all): (&Target<'_>, &FrozenMutation)| {
+                target.table.newer_than_drops(&target.view).unwrap_or_else(|| all.clone())
+            };
+            let newer: Vec<_> = targets.iter().zip(mutations).map(newer).collect();
+            return Box::pin(self.apply_all(&newer)).await;
+        }
+        let log = first.table.log;
+        if targets.iter().any(|target| target.table.log != log) {
+            let refused = Damaged::new("mutations of one group in two logs", 0);
+            return bug!(Err(WriteError::Damaged(refused)), "a group in two logs");
+        }
+        let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
+        let logged = targets.iter().zip(bytes).filter(|(target, _)| target.logged);
+        let entries: Vec<_> = logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
+        match self.append(&targets, &entries).await? {
+            Some(appended) => self.log_of(log).committed(appended).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Appends, waiting for room where there is none, and applies in the same step
+    /// (*logged-first*). Of a group, of which there is at least one, the first table's memory
+    /// decides. Without entries nothing is logged; the write waits for memory all the same.
+    async fn append(
+        &self,
+        targets: &[Target<'_>],
+        entries: &[(TableId, &[u8])],
+    ) -> Result<Option<Appended>, WriteError> {
+        let table = &targets[0].table;
+        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
+        if self.refuses() {
+            return Err(WriteError::Overloaded("memory that a simulation refuses"));
+        }
+        if entries.is_empty() {
+            let deadline = Instant::now() + self.config.write_wait_max;
+            Box::pin(self.wait_for_memory(targets, deadline)).await?;
+            apply(&[]);
+            return Ok(None);
+        }
+        if log.cuts(group_bytes(entries)) {
+            let pieces = Box::pin(self.append_in_pieces(targets, entries, apply));
+            return pieces.await.map(Some);
+        }
+        if dirty.is_open() {
+            match log.append(entries) {
+                Ok(appended) => {
+                    apply(&[appended.position.segment]);
+                    return Ok(Some(appended));
+                }
+                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Full(_)) => {}
+            }
+        }
+        // Boxed: a write that need not wait is not to pay for the room that waiting takes.
+        Box::pin(self.append_in_turn(targets, entries, apply)).await.map(Some)
+    }
+
+    /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It
+    /// waits for memory as all do; its pieces go between the entries of others.
+    async fn append_in_pieces(
+        &self,
+        targets: &[Target<'_>],
+        entries: &[(TableId, &[u8])],
+        apply: impl Fn(&[SegmentId]),
+    ) -> Result<Appended, WriteError> {
+        let table = &targets[0].table;
+        let log = self.log_of(table.log);
+        let deadline = Instant::now() + self.config.write_wait_max;
+        let cut = log.turn_to_cut(deadline).await?;
+        self.wait_for_memory(targets, deadline).await?;
+        for target in targets {
+            target.prepare().await;
+        }
+        let pieces = log.append_in_pieces(entries, cut, deadline).await?;
+        apply(pieces.segments());
+        Ok(pieces.applied())
+    }
+
+    /// Waits until memory allows a write, behind all who wait already (*in-turn*).
+    async fn wait_for_memory(
+        &self,
+        targets: &[Target<'_>],
+        deadline: Instant,
+    ) -> Result<(), WriteError> {
+        let dirty = &targets[0].table.dirty;
+        if dirty.is_open() {
+            return Ok(());
+        }
+        self.check_room(targets)?;
+        let _blocked = dirty.block();
+        let turn = dirty.take_turn(deadline).await;
+        while turn.is_some() && !dirty.has_room() {
+            if let Some(path) = &*self.full_disk.borrow() {
+                return Err(WriteError::FullDisk(path.clone()));
+            }
+            if timeout(deadline - Instant::now(), dirty.room_made()).await.is_err() {
+                break;
+            }
+        }
+        if turn.is_some() && dirty.has_room() {
+            return Ok(());
+        }
+        dirty.count_timeout();
+        Err(WriteError::Overloaded("memtables to be flushed"))
+    }
+
+    /// Refuses writes of clients where the disk has too little room for them.
+    fn check_room(&self, targets: &[Target<'_>]) -> Result<(), WriteError> {
+        if !self.space.is_short() || !Rc::ptr_eq(&targets[0].table.dirty, &self.dirty[0]) {
+            return Ok(());
+        }
+        let views: Vec<_> = targets.iter().map(|target| &target.view).collect();
+        self.space.admit(&views)
+    }
+
+    /// As [`Shard::append`], behind all who wait already (*in-turn*).
+    async fn append_in_turn(
+        &self,
+        targets: &[Target<'_>],
+        entries: &[(TableId, &[u8])],
+        apply: impl Fn(&[SegmentId]),
+    ) -> Result<Appended, WriteError> {
+        let table = &targets[0].table;
+        let (log, dirty) = (self.log_of(table.log), &table.dirty);
+        let overloaded = |wait: Wait| {
+            dirty.count_timeout();
+            Err(WriteError::Overloaded(match wait {
+                Wait::Memory => "memtables to be flushed",
+                Wait::Log(what) => what,
+            }))
+        };
+        let _blocked = dirty.block();
+        let deadline = Instant::now() + self.config.write_wait_max;
+        let Some(_turn) = dirty.take_turn(deadline).await else {
+            return overloaded(Wait::Memory);
+        };
+        loop {
+            self.check_room(targets)?;
+            let waits_for = if !dirty.has_room() {
+                if let Some(path) = &*self.full_disk.borrow() {
+                    return Err(WriteError::FullDisk(path.clone()));
+                }
+                Wait::Memory
+            } else {
+                match log.append(entries) {
+                    Ok(appended) => {
+                        apply(&[appended.position.segment]);
+                        return Ok(appended);
+                    }
+                    Err(Refusal::Final(error)) => return Err(error),
+                    Err(Refusal::Full(what)) => Wait::Log(what),
+                }
+            };
+            let left = deadline - Instant::now();
+            let waited = match waits_for {
+                Wait::Memory => timeout(left, dirty.room_made()).await,
+                Wait::Log(_) => timeout(left, log.room_made()).await,
+            };
+            if waited.is_err() {
+                self.check_room(targets)?;
+                return overloaded(waits_for);
+            }
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Does what entering takes long for, as far as it can be done before.
+    async fn prepare(&self) {
+        let memtable = self.tablet.active.borrow().clone();
+        let (schema, watch) = (self.table.schema.borrow().clone(), self.table.watch.get());
+        self.ahead.set(memtable.prepare(&schema, &self.key, &self.view, watch).await);
+    }
+
+    /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
+    fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
+        let Target { table, tablet, key, view, logged, ahead } = self;
+        let held = if *logged { held } else { &[] };
+        if table.dropped.get() {
+            // Dropped while the write waited: nobody would let go of the segments.
+            let mut gone = HeldEntries::default();
+            held.iter().for_each(|segment| gone.add(*segment, 1));
+            return log.discard(table.id, &gone, i64::MAX);
+        }
+        let memtable = tablet.active.borrow().clone();
+        let (schema, ahead) = (table.schema.borrow(), ahead.take());
+        memtable.apply_watched(&schema, key.clone(), view, table.watch.get(), ahead);
+        held.iter().for_each(|segment| memtable.hold(*segment));
+    }
+}
+
+/// What an append waits for.
+#[derive(Clone, Copy)]
+enum Wait {
+    Memory,
+    Log(&'static str),
+}

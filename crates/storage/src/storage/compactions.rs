@@ -1,0 +1,158 @@
+//! The door to merges, and to what is done to SSTables one by one.
+
+use super::Storage;
+use crate::compaction::pace::Pace;
+use crate::compaction::report::{
+    CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction,
+};
+use crate::error::StorageError;
+use crate::shard::compact::{self, Invalid, Upkeep, UpkeepDone};
+use crate::table::Table;
+use model::{TableId, Uuid};
+use reader::ReadError;
+use runtime::group;
+use std::rc::Rc;
+
+impl Storage {
+    /// Whether the table is compacted without being asked for.
+    pub fn auto_compaction(&self, id: TableId) -> bool {
+        self.shard().table(id).is_some_and(|table| table.auto_compaction.get())
+    }
+
+    /// Whether the table is compacted without being asked for, from now until the node stops. An
+    /// unknown table is ignored.
+    pub fn set_auto_compaction(&self, id: TableId, wanted: bool) {
+        if let Some(table) = self.shard().table(id) {
+            table.auto_compaction.set(wanted);
+            self.shard().compaction_wake.notify_one();
+        }
+    }
+
+    /// How many compactions of a table its options ask for now.
+    pub fn pending_compactions(&self, id: TableId) -> usize {
+        self.shard().table(id).map_or(0, |table| compact::pending(self.shard(), &table))
+    }
+
+    /// Lets the logs go on in other segments, so that the present ones are removed when all they
+    /// hold is flushed: merges may forget no deletion that is newer than what a log has.
+    pub fn close_log_segments(&self) {
+        self.shard().logs().for_each(|log| log.close_segment());
+    }
+
+    /// When a repair had taken all deletions of a table to all its replicas, in seconds since
+    /// 1970: with `tombstone_gc` of mode `repair`, merges forget those that are older. `None`: none
+    /// is. An unknown table is ignored.
+    pub fn set_repair_time(&self, id: TableId, repaired_at: Option<i64>) {
+        if let Some(table) = self.shard().table(id) {
+            table.repaired_at.set(repaired_at);
+            self.shard().compaction_wake.notify_one();
+        }
+    }
+
+    /// What is being merged on this shard.
+    pub fn running_compactions(&self) -> Vec<RunningCompaction> {
+        self.shard().compactions.running()
+    }
+
+    /// The merges of this shard in figures.
+    pub fn compaction_stats(&self) -> CompactionStats {
+        self.shard().compactions.stats()
+    }
+
+    /// How many SSTables of this shard were found damaged since they were opened: merges leave
+    /// them alone.
+    pub fn damaged_sstables(&self) -> usize {
+        let tables = self.shard().tables.borrow();
+        let damaged =
+            |table: &Rc<Table>| table.sstables().iter().filter(|one| one.is_damaged()).count();
+        tables.values().map(damaged).sum()
+    }
+
+    /// Says how fast merges may go, from now on.
+    pub fn set_compaction_pace(&self, pace: Pace) {
+        self.shard().compactions.pacer.set(pace);
+    }
+
+    /// The merges of this shard that have ended since they were taken last: each is told once.
+    /// Those of which nobody has asked for long are forgotten.
+    pub fn take_finished_compactions(&self) -> Vec<FinishedCompaction> {
+        self.shard().compactions.take_finished()
+    }
+
+    /// Does that to each SSTable of a table that lies in a tablet of this shard. A caller who
+    /// leaves leaves nothing halfway.
+    pub async fn keep_up(&self, id: TableId, what: Upkeep) -> Result<UpkeepDone, ReadError> {
+        let table = self.table_of(id)?;
+        let (shard, of_task) = (self.shard().clone(), table.clone());
+        let task = async move { compact::upkeep(&shard, &of_task, what).await };
+        let done = self.scope().spawn_in(group::MAINTENANCE, task).await;
+        let stops = || Err(ReadError::Overloaded("the node stops".to_string()));
+        let mut done = done.unwrap_or_else(|_| stops())?;
+        if matches!(what, Upkeep::Validate(_)) {
+            done.invalid.extend(compact::not_opened(&table));
+        }
+        if what == Upkeep::Validate(Invalid::PutAside) {
+            for name in &done.invalid {
+                self.quarantine(id, name)
+                    .await
+                    .map_err(|error| ReadError::Overloaded(error.to_string()))?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Does that to what lies in `quarantine/` of a table. What is scrubbed is in use again, on
+    /// whatever shard it belongs to. On shard 0 alone.
+    pub async fn keep_up_quarantined(
+        &self,
+        id: TableId,
+        what: Upkeep,
+    ) -> Result<UpkeepDone, ReadError> {
+        self.shard().keep_up_quarantined(id, what).await
+    }
+
+    /// Asks what is done to SSTables of this shard to end, of these tables, or of all.
+    pub fn stop_compactions(&self, kind: CompactionKind, tables: Option<&[TableId]>) {
+        self.shard().compactions.stop(kind, tables);
+    }
+
+    /// Asks one thing that is done to SSTables of this shard to end; whether it is under way here.
+    pub fn stop_compaction(&self, id: Uuid) -> bool {
+        self.shard().compactions.stop_one(id)
+    }
+
+    /// Waits until a merge of this shard has ended: whether it did what it was to do, and was not
+    /// stopped nor met an error. `None`: it is neither under way nor one of the last that were.
+    pub async fn end_of_compaction(&self, id: Uuid) -> Option<bool> {
+        self.shard().compactions.end_of(id).await
+    }
+
+    /// Has each tablet of this shard write its part of the SSTables of a table that lie in several
+    /// tablets, as the shard does by itself when it comes to it. A caller who leaves leaves nothing
+    /// halfway.
+    pub async fn reshard(&self, id: TableId) -> Result<(), ReadError> {
+        let table = self.table_of(id)?;
+        let shard = self.shard().clone();
+        let parts = async move {
+            for tablet in &table.tablets {
+                let alone = tablet.compacting.acquire(1).await.ok();
+                let written = compact::write_parts(&shard, (&table, tablet), &|_| {}).await;
+                // Who passed the tablet by meanwhile looks at it again.
+                drop(alone);
+                shard.compaction_wake.notify_one();
+                written?;
+            }
+            Ok(())
+        };
+        let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
+        written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+    }
+
+    fn table_of(&self, id: TableId) -> Result<Rc<Table>, ReadError> {
+        self.shard().table(id).ok_or_else(|| unknown(id))
+    }
+}
+
+fn unknown(id: TableId) -> ReadError {
+    ReadError::Overloaded(StorageError::UnknownTable(id).to_string())
+}

@@ -1,0 +1,420 @@
+//! One table on one shard: its tablets, each with memtables and SSTables.
+//!
+//! From the ground up: `ring_share` (what of an SSTable a shard has), `truncation` (the record of
+//! one), `backlog` (what was found of it), this, `dir` (the table's directory), `cache_update` (a
+//! memtable into the row cache), `sstable_set` (SSTables join and leave), `gate` (who may touch the
+//! files), `flush_queue` (sealed memtables).
+//!
+//! Invariants
+//!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
+//!    together, so that a flush in between is seen neither twice nor not at all.
+//!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
+//!    column of that name was added again. SSTables may have such cells; readers skip them.
+
+pub(crate) mod backlog;
+pub(crate) mod cache_update;
+pub(crate) mod dir;
+pub(crate) mod flush_queue;
+mod gate;
+mod ring_share;
+mod sstable_set;
+pub(crate) mod truncation;
+
+pub(crate) use gate::{GATE_UNITS, pass_gate, quiet};
+pub(crate) use ring_share::Held;
+
+use crate::cache::{RowCache, TabletCache};
+use crate::commitlog::ReplayPosition;
+use crate::config::Log;
+use crate::large_data::{Known, Watch};
+use crate::memtable::dirty::Dirty;
+use crate::memtable::{Memtable, Partition};
+use backlog::Backlog;
+use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, TabletMap, Token};
+use mutation::{FrozenMutation, FrozenView, drop_times, newer_than_drops};
+use reader::Source;
+use runtime::sync::Semaphore;
+use runtime::time::Instant;
+use sstable::Descriptor;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use truncation::Truncation;
+
+/// A file of the directory that could not be opened, or is of no version that is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    /// The SSTable that it belongs to, if that can be told.
+    pub(crate) descriptor: Option<Descriptor>,
+    pub(crate) file: String,
+    /// What is wrong with it, and where.
+    pub(crate) what: String,
+    pub(crate) at: u64,
+}
+
+/// A table.
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    pub(crate) schema: RefCell<Rc<TableSchema>>,
+    order: Rc<ClusteringOrder>,
+    /// Whether its options let it have a row cache.
+    cached: Cell<bool>,
+    /// Whether it has columns that were dropped and added again (*drops-hold*).
+    has_drops: Cell<bool>,
+    pub(crate) map: TabletMap,
+    pub(crate) log: Log,
+    pub(crate) dir: PathBuf,
+    /// The pool of its memtables.
+    pub(crate) dirty: Rc<Dirty>,
+    /// Those of this shard, in ring order.
+    pub(crate) tablets: Vec<Rc<Tablet>>,
+    pub(crate) truncations: RefCell<Vec<Truncation>>,
+    /// What could not be opened: as long as there is any, reads are refused.
+    pub(crate) broken: RefCell<Vec<Broken>>,
+    pub(crate) dropped: Cell<bool>,
+    /// Whether its writes are logged; those of a keyspace without durable writes are not.
+    pub(crate) logged: Cell<bool>,
+    /// When its memtables were last flushed because it was time.
+    pub(crate) flushed_at: Cell<Instant>,
+    /// Whether the directory is durable.
+    pub(crate) dir_synced: Cell<bool>,
+    pub(crate) gate: Semaphore,
+    /// Held by who takes over files from elsewhere.
+    pub(crate) loading: Semaphore,
+    /// Held by a compaction that removes its inputs, and by who wants to see none go.
+    pub(crate) removals: Semaphore,
+    /// Somebody waits for the whole gate: compactions end early.
+    pub(crate) quiet_wanted: Cell<bool>,
+    /// Whether it is compacted without being asked for.
+    pub(crate) auto_compaction: Cell<bool>,
+    /// Whether merges may forget deletions.
+    pub(crate) tombstone_gc: Cell<bool>,
+    /// From which size on its memtables note rows.
+    pub(crate) watch: Cell<Watch>,
+    /// When the log was told of writes to what is large last, by what it was.
+    pub(crate) told: Cell<[Option<Instant>; 4]>,
+    /// When deletions had reached all replicas, in seconds since 1970; `None`: nobody knows.
+    pub(crate) repaired_at: Cell<Option<i64>>,
+    /// Whether the end of a merge may be durable or not: nothing is merged any more.
+    pub(crate) in_doubt: Cell<bool>,
+    /// SSTables that are not in the set any more and could not be removed.
+    pub(crate) unremoved: RefCell<Vec<Descriptor>>,
+    /// SSTables that are not in the set any more, and that other shards may have
+    /// (`compaction::reshard`).
+    pub(crate) let_go: RefCell<Vec<Descriptor>>,
+    /// So many of its memtables were sealed.
+    pub(crate) sealed_count: Cell<u64>,
+}
+
+/// What of its shard a table takes memory of.
+pub(crate) struct Shares<'s> {
+    pub(crate) dirty: &'s Rc<Dirty>,
+    pub(crate) cache: Option<&'s Rc<RowCache>>,
+}
+
+/// Which way a read goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// Through the row cache, if there is one.
+    Cache,
+    /// To the SSTables.
+    Below,
+}
+
+impl Through {
+    /// Of a `bypass_cache` flag.
+    pub(crate) fn of(bypass_cache: bool) -> Through {
+        if bypass_cache { Through::Below } else { Through::Cache }
+    }
+}
+
+/// The part of a table's ring that one tablet covers, or that a shard has of a ring without
+/// tablets.
+pub(crate) struct Tablet {
+    pub(crate) index: usize,
+    /// After the first token, up to and including the second.
+    pub(crate) range: (Token, Token),
+    /// Of the tokens in its range it has these alone; `None`: all.
+    pub(crate) share: Option<RingShare>,
+    pub(crate) active: RefCell<Rc<Memtable>>,
+    /// Oldest first.
+    pub(crate) sealed: RefCell<Vec<Rc<Memtable>>>,
+    pub(crate) sstables: RefCell<Rc<Vec<Rc<sstable::Table>>>>,
+    /// What they record as large.
+    pub(crate) known: RefCell<Known>,
+    pub(crate) order: Rc<ClusteringOrder>,
+    /// What is cached of the SSTables; `None`: the node has no row cache.
+    pub(crate) cache: Option<Rc<TabletCache>>,
+    /// Held by a flush that merges its memtable into the cache.
+    pub(crate) updating: Semaphore,
+    /// Held by who merges its SSTables: one at a time.
+    pub(crate) compacting: Semaphore,
+    /// Its part of an SSTable could not be written: other merges have their turn first.
+    pub(crate) reshard_last: Cell<bool>,
+    /// What was found of its backlog of merges.
+    pub(crate) backlog: Backlog,
+}
+
+impl Table {
+    /// A table without SSTables; `shard` decides which tablets it has here.
+    pub(crate) fn new(
+        schema: Rc<TableSchema>,
+        map: TabletMap,
+        log: Log,
+        Shares { dirty, cache }: Shares<'_>,
+        (data_dir, shard): (&Path, u16),
+    ) -> Table {
+        let order = Rc::new(schema.order.clone());
+        let mine = (0..map.count()).filter(|index| map.shards()[*index] == shard);
+        let tablet = |index| {
+            let place = (index, map.range(index), map.share(index));
+            let range = place.1;
+            let memtable = Rc::new(Memtable::counted(order.clone(), dirty.clone()));
+            let cache = cache.map(|cache| cache.open(order.clone(), range));
+            Rc::new(Tablet::new(place, &order, memtable, cache))
+        };
+        let tablets = mine.map(tablet);
+        let tablets = tablets.collect();
+        Table {
+            id: schema.id,
+            dir: dir::directory(data_dir, &schema),
+            dirty: dirty.clone(),
+            cached: Cell::new(is_cached(&schema)),
+            has_drops: Cell::new(!drop_times(&schema).is_empty()),
+            schema: RefCell::new(schema),
+            order,
+            map,
+            log,
+            tablets,
+            truncations: RefCell::default(),
+            broken: RefCell::default(),
+            dropped: Cell::new(false),
+            logged: Cell::new(true),
+            flushed_at: Cell::new(Instant::now()),
+            dir_synced: Cell::new(false),
+            gate: Semaphore::new(GATE_UNITS, usize::MAX),
+            loading: Semaphore::new(1, usize::MAX),
+            removals: Semaphore::new(1, usize::MAX),
+            quiet_wanted: Cell::new(false),
+            auto_compaction: Cell::new(true),
+            tombstone_gc: Cell::new(true),
+            watch: Cell::new(Watch::NONE),
+            told: Cell::default(),
+            repaired_at: Cell::new(None),
+            in_doubt: Cell::new(false),
+            unremoved: RefCell::default(),
+            let_go: RefCell::default(),
+            sealed_count: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> Rc<TableSchema> {
+        self.schema.borrow().clone()
+    }
+
+    /// Its name, as people know it.
+    pub(crate) fn name(&self) -> String {
+        let schema = self.schema.borrow();
+        format!("{}.{}", schema.keyspace, schema.name)
+    }
+
+    /// Sets another version of the schema. What is cached is forgotten where rows may look
+    /// different now, or are not to be cached any more.
+    pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
+        let old = self.schema.replace(schema.clone());
+        self.cached.set(is_cached(&schema));
+        self.has_drops.set(!drop_times(&schema).is_empty());
+        if old.columns != schema.columns || !self.is_cached() {
+            self.tablets.iter().for_each(|tablet| tablet.forget_cached());
+        }
+    }
+
+    /// A mutation without what this table hides of it; `None` if it hides nothing (*drops-hold*).
+    #[inline]
+    pub(crate) fn newer_than_drops(&self, view: &FrozenView<'_>) -> Option<FrozenMutation> {
+        if !self.has_drops.get() {
+            return None;
+        }
+        let schema = self.schema();
+        newer_than_drops(&schema, view, &drop_times(&schema))
+    }
+
+    /// Whether its options let it have a row cache.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.get()
+    }
+
+    /// What reads of a tablet go through.
+    pub(crate) fn cache_of<'t>(
+        &self,
+        tablet: &'t Tablet,
+        through: Through,
+    ) -> Option<&'t Rc<TabletCache>> {
+        tablet.cache.as_ref().filter(|_| through == Through::Cache && self.is_cached())
+    }
+
+    /// The tablet of a token, if it is here.
+    pub(crate) fn tablet_of(&self, token: Token) -> Option<&Rc<Tablet>> {
+        let index = self.map.tablet_of(token);
+        let at = self.tablets.binary_search_by_key(&index, |tablet| tablet.index).ok()?;
+        self.tablets.get(at)
+    }
+
+    /// Whether a truncation covers a log entry of a partition with that token.
+    pub(crate) fn is_truncated(&self, position: ReplayPosition, token: Token) -> bool {
+        self.truncations.borrow().iter().any(|truncation| truncation.covers(position, token))
+    }
+
+    /// Makes the tablet's active memtable a sealed one, unless it is empty.
+    pub(crate) fn seal(&self, tablet: &Tablet) -> Option<Rc<Memtable>> {
+        if tablet.active.borrow().is_empty() {
+            return None;
+        }
+        let fresh = Rc::new(Memtable::counted(self.order.clone(), self.dirty.clone()));
+        let full = tablet.active.replace(fresh);
+        full.seal();
+        self.sealed_count.set(self.sealed_count.get() + 1);
+        tablet.sealed.borrow_mut().push(full.clone());
+        Some(full)
+    }
+
+    /// Removes the files of an SSTable that is not in the set any more. What cannot be removed is
+    /// remembered, for the next truncation to cover.
+    pub(crate) async fn remove_sstable(&self, descriptor: Descriptor) {
+        if let Err(error) = sstable::store::remove(&self.dir, descriptor).await {
+            tracing::warn!("an SSTable that is not needed any more stays: {error}");
+            self.unremoved.borrow_mut().push(descriptor);
+        }
+    }
+
+    /// Whether the next start will find no SSTables but those of the set.
+    pub(crate) fn knows_all_sstables(&self) -> bool {
+        let all_removed = self.unremoved.borrow().is_empty() && self.let_go.borrow().is_empty();
+        all_removed && self.broken.borrow().is_empty()
+    }
+
+    /// Whether an SSTable has partitions outside of every single tablet of this shard.
+    pub(crate) fn is_shared(&self, one: &sstable::Table) -> bool {
+        !self.tablets.iter().any(|tablet| tablet.holds_all_of(one))
+    }
+
+    /// Bytes of memory that the SSTables take beside what is cached, each counted once. Allocates
+    /// nothing: it is asked often.
+    pub(crate) fn component_bytes(&self) -> usize {
+        let (mut bytes, mut before) = (0, None);
+        for tablet in &self.tablets {
+            let tables = tablet.sstables.borrow().clone();
+            // One that lies in several tablets lies in all between them, or counts again after one
+            // that has let go of it.
+            let seen = |table| {
+                let mut before = before.iter().flat_map(|before: &Rc<Vec<_>>| before.iter());
+                before.any(|seen| Rc::ptr_eq(seen, table))
+            };
+            let new = tables.iter().filter(|table| !seen(table));
+            bytes += new.map(|table: &Rc<sstable::Table>| table.memory_bytes()).sum::<usize>();
+            before = Some(tables);
+        }
+        bytes
+    }
+
+    /// The SSTables of all tablets here, each once.
+    pub(crate) fn sstables(&self) -> Vec<Rc<sstable::Table>> {
+        let mut all: Vec<Rc<sstable::Table>> = Vec::new();
+        for tablet in &self.tablets {
+            for table in tablet.sstables.borrow().iter() {
+                if !all.iter().any(|seen| Rc::ptr_eq(seen, table)) {
+                    all.push(table.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Tablet {
+    fn new(
+        (index, range, share): (usize, (Token, Token), Option<RingShare>),
+        order: &Rc<ClusteringOrder>,
+        active: Rc<Memtable>,
+        cache: Option<Rc<TabletCache>>,
+    ) -> Tablet {
+        Tablet {
+            order: order.clone(),
+            cache,
+            updating: Semaphore::new(1, usize::MAX),
+            compacting: Semaphore::new(1, usize::MAX),
+            reshard_last: Cell::new(false),
+            backlog: Backlog::default(),
+            index,
+            range,
+            share,
+            active: RefCell::new(active),
+            sealed: RefCell::default(),
+            sstables: RefCell::default(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// What memtables have of a partition.
+    pub(crate) fn in_memory<'t>(
+        &'t self,
+        key: &'t DecoratedKey,
+    ) -> impl Iterator<Item = Rc<Partition>> + use<'t> {
+        let active = self.active.borrow().snapshot(key);
+        let sealed = self.sealed.borrow();
+        let sealed = (0..sealed.len()).filter_map(move |at| sealed[at].snapshot(key));
+        active.into_iter().chain(sealed)
+    }
+
+    /// All memtables that hold something, the newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = Rc<Memtable>> + use<> {
+        let active = self.active.borrow().clone();
+        let sealed: Vec<_> = self.sealed.borrow().iter().rev().cloned().collect();
+        std::iter::once(active).chain(sealed).filter(|memtable| !memtable.is_empty())
+    }
+
+    /// Whether an SSTable may have partitions of this tablet.
+    pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
+        let (after, last) = self.range;
+        let (first, until) = (table.first_key().token, table.last_key().token);
+        let meets = first <= last && (after < until || after == Token::MIN);
+        meets && self.share.is_none_or(|share| Held::of(table, share) != Held::Nothing)
+    }
+
+    /// Whether all partitions of an SSTable are of this tablet.
+    pub(crate) fn holds_all_of(&self, table: &sstable::Table) -> bool {
+        let (after, last) = self.range;
+        let inside = |token: Token| (after < token || after == Token::MIN) && token <= last;
+        inside(table.first_key().token)
+            && inside(table.last_key().token)
+            && self.share.is_none_or(|share| Held::of(table, share) == Held::All)
+    }
+
+    /// What a source of an SSTable yields of this tablet, within its range.
+    pub(crate) fn part_of(&self, table: &sstable::Table, all: Box<dyn Source>) -> Box<dyn Source> {
+        Held::part_of(self.share, table, all)
+    }
+
+    /// Whether somebody merges its SSTables.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.compacting.available() == 0
+    }
+
+    /// Takes `memtable` out of those that are being flushed; whether it was there.
+    pub(crate) fn remove_sealed(&self, memtable: &Rc<Memtable>) -> bool {
+        let mut sealed = self.sealed.borrow_mut();
+        let before = sealed.len();
+        sealed.retain(|one| !Rc::ptr_eq(one, memtable));
+        sealed.len() < before
+    }
+}
+
+/// Whether a table's options let it have a row cache.
+fn is_cached(schema: &TableSchema) -> bool {
+    let option = |name: &str| {
+        let found = schema.options.caching.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    let is = |name, word: &str| option(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+    !is("enabled", "false") && !is("rows_per_partition", "none")
+}

@@ -1,0 +1,67 @@
+//! The set of SSTables of a tablet: which join and leave, with memtables and row cache in step.
+//!
+//! Invariants
+//!  - *one-step*: the set of SSTables, the memtables and the phase of the cache change in one step;
+//!    what a flush adds was merged into the cache before.
+
+use super::Tablet;
+use super::cache_update::Merged;
+use crate::large_data::Known;
+use crate::memtable::Memtable;
+use std::rc::Rc;
+
+impl Tablet {
+    /// An SSTable with content that the tablet did not have joins the set.
+    pub(crate) fn adopt(&self, table: Rc<sstable::Table>) {
+        self.add(table);
+        self.forget_cached();
+    }
+
+    /// What was a memtable joins the set as SSTables, if it has some (*one-step*); whether the
+    /// memtable was still there to leave.
+    pub(crate) fn exchange(
+        &self,
+        memtable: &Rc<Memtable>,
+        flushed: Option<(Vec<Rc<sstable::Table>>, Merged)>,
+    ) -> bool {
+        if let Some((tables, merged)) = flushed {
+            self.replace(&[], tables);
+            merged.finish();
+        }
+        self.remove_sealed(memtable)
+    }
+
+    /// What was merged takes the place of its inputs: the content is the same.
+    pub(crate) fn replace(&self, inputs: &[Rc<sstable::Table>], outputs: Vec<Rc<sstable::Table>>) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
+        all.extend(outputs);
+        self.set_sstables(all);
+    }
+
+    /// SSTables leave the set, and what they hold the tablet.
+    pub(crate) fn forget(&self, is_gone: impl Fn(&sstable::Table) -> bool) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.retain(|one| !is_gone(one));
+        self.set_sstables(all);
+        self.forget_cached();
+    }
+
+    /// Forgets all that is cached.
+    pub(crate) fn forget_cached(&self) {
+        if let Some(cache) = &self.cache {
+            cache.invalidate();
+        }
+    }
+
+    fn set_sstables(&self, all: Vec<Rc<sstable::Table>>) {
+        *self.known.borrow_mut() = Known::of(&all);
+        *self.sstables.borrow_mut() = Rc::new(all);
+    }
+
+    fn add(&self, table: Rc<sstable::Table>) {
+        let mut all = self.sstables.borrow().to_vec();
+        all.push(table);
+        self.set_sstables(all);
+    }
+}
