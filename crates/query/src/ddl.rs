@@ -35,11 +35,11 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use crate::syntax::ast::{QualifiedName, SchemaStatement};
 use crate::udf::{ddl as functions, forget_functions};
 use cluster::{Authorizer, ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
+use syntax::ast::{QualifiedName, SchemaStatement};
 
 /// Characters of a keyspace's or table's name at most: the name is part of file names.
 const NAME_CHARS_MAX: usize = 192;
@@ -153,7 +153,7 @@ pub(crate) fn decide(schema: &Schema, statement: &SchemaStatement, context: &Con
 /// DROP of something of which there can be none yet.
 fn absent(
     schema: &Schema,
-    statement: &crate::syntax::ast::Drop,
+    statement: &syntax::ast::Drop,
     context: &Context,
     what: &str,
 ) -> Decision {

@@ -188,8 +188,8 @@ fn write_failure(
     }
 }
 
-impl From<crate::syntax::SyntaxError> for CqlError {
-    fn from(error: crate::syntax::SyntaxError) -> CqlError {
+impl From<syntax::SyntaxError> for CqlError {
+    fn from(error: syntax::SyntaxError) -> CqlError {
         CqlError::Syntax(error.to_string())
     }
 }

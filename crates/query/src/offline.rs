@@ -8,11 +8,11 @@ use crate::error::CqlError;
 use crate::ids::Ids;
 use crate::markers::Markers;
 use crate::options::Options;
-use crate::syntax::{self, ast};
 use crate::term::{Env, Preparer, Receiver};
 use cluster::{Schema, SchemaChange};
 use model::schema::DroppedColumn;
 use model::{ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid};
+use syntax::ast;
 
 /// What a text of statements makes.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ use crate::request::{IfNull, Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Draft, Plan, Statement};
-use crate::syntax::ast;
 use crate::timeouts::Timeouts;
 use crate::trace::{self, Cause, Trace, Traced};
 use crate::udf::{self, Calls, Engine};
@@ -27,6 +26,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use syntax::ast;
 
 /// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
 /// copied into the response.

@@ -226,7 +226,7 @@ impl Trace {
     fn count(&self, traced: &Traced<'_>) {
         let form = match traced.text {
             "" => traced.command.to_owned(),
-            text => crate::syntax::form(text),
+            text => syntax::form(text),
         };
         let nanos = (Instant::now() - self.started).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);

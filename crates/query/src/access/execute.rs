@@ -9,10 +9,10 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::Response;
 use crate::session::Session;
-use crate::syntax::ast::{self, AccessStatement, LiteralKind, RoleWord};
 use auth::decide::{Otherwise, RoleOptions};
 use auth::{Change, Need, Permission, PermissionSet, Refused, Resource, State};
 use cluster::{Authenticator, Authorizer, ChangeError, Cluster};
+use syntax::ast::{self, AccessStatement, LiteralKind, RoleWord};
 
 /// What an execution sees.
 pub(super) struct Scene<'a> {
@@ -279,6 +279,24 @@ fn may_grant(
 pub(super) fn asked(permissions: &ast::Permissions) -> PermissionSet {
     match permissions {
         ast::Permissions::All => PermissionSet::of(&Permission::ALL),
-        ast::Permissions::Some(some) => PermissionSet::of(some),
+        ast::Permissions::Some(some) => {
+            some.iter().fold(PermissionSet::NONE, |set, one| set.union(named(*one)))
+        }
     }
+}
+
+/// The permission of a keyword.
+fn named(written: ast::Permission) -> PermissionSet {
+    PermissionSet::of(&[match written {
+        ast::Permission::Create => Permission::Create,
+        ast::Permission::Alter => Permission::Alter,
+        ast::Permission::Drop => Permission::Drop,
+        ast::Permission::Select => Permission::Select,
+        ast::Permission::Modify => Permission::Modify,
+        ast::Permission::Authorize => Permission::Authorize,
+        ast::Permission::Describe => Permission::Describe,
+        ast::Permission::Execute => Permission::Execute,
+        ast::Permission::VectorSearchIndexing => Permission::VectorSearchIndexing,
+        ast::Permission::TextSearchIndexing => Permission::TextSearchIndexing,
+    }])
 }

@@ -6,11 +6,9 @@ use super::properties::{Options as Map, get};
 use crate::error::CqlError;
 use crate::guardrail::{Guardrail, Met};
 use crate::options::Options;
-use crate::syntax::ast::{
-    AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties,
-};
 use cluster::{Restriction, Schema};
 use model::schema::TableOptions;
+use syntax::ast::{AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties};
 
 /// Whether a keyspace that says nothing of tablets has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,11 +242,11 @@ pub(super) fn warnings(
         let found = found.unwrap_or_default().into_iter();
         found.inspect(|(rule, _)| met.count(*rule)).map(|(_, text)| text).collect()
     };
-    let of_table = |name: &crate::syntax::ast::QualifiedName, properties: &TableProperties| {
+    let of_table = |name: &syntax::ast::QualifiedName, properties: &TableProperties| {
         let mut warnings = of_options(properties);
         warnings.extend(of_compression(properties));
         let keyspace = name.keyspace.as_ref().map(|name| name.text.as_str()).or(keyspace);
-        let said = |it: &crate::syntax::ast::Property| {
+        let said = |it: &syntax::ast::Property| {
             matches!(it.name.text.as_str(), "compaction" | "default_time_to_live")
         };
         let table = keyspace.and_then(|keyspace| schema.table(keyspace, &name.name.text));
@@ -303,7 +301,7 @@ fn of_compression(properties: &TableProperties) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::ast::Statement;
+    use syntax::ast::Statement;
 
     fn rules() -> Rules {
         Rules::of(&Options::standard())
@@ -312,7 +310,7 @@ mod tests {
     #[test]
     fn dictionaries_that_are_not_made_are_warned_of() {
         let check = |text: &str, expected: Option<&str>| {
-            let Statement::Schema(statement) = crate::syntax::parse(text).unwrap().statement else {
+            let Statement::Schema(statement) = syntax::parse(text).unwrap().statement else {
                 panic!("no DDL: {text}")
             };
             let schema = Schema::of_system(model::Uuid::from_u128(1), 1);

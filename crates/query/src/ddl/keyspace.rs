@@ -8,9 +8,9 @@ use super::guardrails::TabletsByDefault;
 use super::properties::{Options, Properties, get, put};
 use super::{Context, Decision, NAME_CHARS_MAX, is_plain_name, need_keyspace, refuse_system};
 use crate::error::CqlError;
-use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, PropertyValue};
 use cluster::{Schema, SchemaChange};
 use model::Keyspace;
+use syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, PropertyValue};
 
 /// The package of replication strategies.
 const PACKAGE: &str = "org.apache.cassandra.locator.";

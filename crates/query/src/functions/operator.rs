@@ -6,10 +6,10 @@
 
 use super::number::Number;
 use crate::error::CqlError;
-use crate::syntax::ast::ArithmeticOperator;
 use model::Type;
 use model::value::{self, Decimal, Duration, temporal};
 use num_bigint::BigInt;
+use syntax::ast::ArithmeticOperator;
 
 /// An operator, of one operand or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use super::mask::Mask;
 use super::math::MathFunction;
 use super::vector::Similarity;
 use super::{Aggregate, Function, user};
-use crate::syntax::ast::NativeType;
 use cluster::Schema;
 use model::{TableSchema, Type};
 use std::rc::Rc;
+use syntax::ast::NativeType;
 
 /// The keyspace of native functions.
 pub(crate) const NATIVE_KEYSPACE: &str = "system";

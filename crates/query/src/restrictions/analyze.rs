@@ -8,11 +8,11 @@ use super::relations::{
     more_than_one, not_the_same_start, twice_bound, upper_comparison,
 };
 use crate::error::CqlError;
-use crate::syntax::ast::{Comparison, Relation};
 use crate::term::{Env, Inputs, Preparer, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast::{Comparison, Relation};
 
 /// What a statement's `WHERE` comes down to.
 #[derive(Clone, Debug)]
@@ -346,7 +346,7 @@ impl Restrictions {
             return Ok(());
         }
         let other = relations.iter().find_map(|relation| match &relation.subject {
-            crate::syntax::ast::Subject::Path(path) => {
+            syntax::ast::Subject::Path(path) => {
                 let column = table.column(&path.column().text)?;
                 let is_key =
                     matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);

@@ -3,12 +3,12 @@
 use super::relations::{Bound, Tuple, TupleList, lower_comparison, upper_comparison};
 use super::{InList, Nulls};
 use crate::error::CqlError;
-use crate::syntax::ast::Comparison;
 use crate::term::{Env, Evaluated, Term};
 use model::Type;
 use model::value;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use syntax::ast::Comparison;
 
 /// A condition on a row.
 #[derive(Clone, Debug)]

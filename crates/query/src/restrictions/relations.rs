@@ -4,14 +4,12 @@ use super::InList;
 use super::analyze::Purpose;
 use super::filter::{Filter, Test};
 use crate::error::CqlError;
-use crate::syntax::ast;
-use crate::syntax::ast::{
-    ColumnPath, Comparison, Expr, ExprKind, InValues, Name, Relation, Subject,
-};
 use crate::term::{Inputs, Preparer, Receiver, Slot, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::{ColumnPath, Comparison, Expr, ExprKind, InValues, Name, Relation, Subject};
 
 /// A bound of a range.
 #[derive(Clone, Debug)]

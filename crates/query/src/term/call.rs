@@ -7,10 +7,10 @@ use crate::functions::{
     Aggregate, Argument, Arguments, Body, Cast, Found, Function, NATIVE_KEYSPACE, Operation,
     Signature, find,
 };
-use crate::syntax::ast::{self, Arithmetic, Call, Expr, ExprKind};
 use crate::types;
 use model::Type;
 use std::rc::Rc;
+use syntax::ast::{self, Arithmetic, Call, Expr, ExprKind};
 
 impl Preparer<'_> {
     /// What the name of a called function stands for.

@@ -7,8 +7,8 @@ use super::outline::{Fit, Outline};
 use super::prepare::accepts;
 use crate::error::CqlError;
 use crate::functions::{NATIVE_KEYSPACE, Operation, Operator, Signature};
-use crate::syntax::ast::Call;
 use model::Type;
+use syntax::ast::Call;
 
 /// The overloads of a function, and how well the arguments of a call suit each.
 pub(super) struct Choice {

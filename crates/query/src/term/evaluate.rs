@@ -4,11 +4,11 @@ use super::{Env, Evaluated, JsonColumn, Path, RowCell, Slot, Term};
 use crate::error::CqlError;
 use crate::parameters::Value;
 use crate::response::ColumnSpec;
-use crate::syntax::ast::{CellAttribute, JsonMissing};
 use model::Type;
 use model::value;
 use mutation::{Cell, CellState, Tombstone};
 use std::borrow::Cow;
+use syntax::ast::{CellAttribute, JsonMissing};
 
 impl Term {
     /// The value in `env`.

@@ -24,11 +24,11 @@ use crate::ids::Ids;
 use crate::json::JsonRow;
 use crate::parameters::Value;
 use crate::response::ColumnSpec;
-use crate::syntax::ast::{CellAttribute, JsonMissing};
 use crate::udf::Calls;
 use model::Type;
 use std::borrow::Cow;
 use std::rc::Rc;
+use syntax::ast::{CellAttribute, JsonMissing};
 
 /// A prepared value.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use super::prepare::{Preparer, accepts, field_of};
 use super::{choice, literal};
 use crate::error::CqlError;
 use crate::functions::{Argument, Found, Operation, Operator, Signature};
-use crate::syntax::ast::{CellAttribute, Expr, ExprKind, Literal, Name};
 use crate::types;
 use choice::{Choice, OperationChoice};
 use model::Type;
+use syntax::ast::{CellAttribute, Expr, ExprKind, Literal, Name};
 
 /// How well an expression suits a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,13 +7,13 @@ use crate::error::CqlError;
 use crate::functions::{Aggregate, Function};
 use crate::markers::Markers;
 use crate::parameters::Value;
-use crate::syntax::ast::{CellAttribute, Expr, ExprKind, Name};
 use crate::types;
 use cluster::Schema;
 use model::types::UserTypeRef;
 use model::{Column, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast::{CellAttribute, Expr, ExprKind, Name};
 
 /// What a term is for: a column, an argument, a part of those.
 #[derive(Clone, Copy, Debug)]

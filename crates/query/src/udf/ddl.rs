@@ -4,14 +4,12 @@
 use super::fold;
 use crate::ddl::{Context, Decision, named_keyspace, need_keyspace, refuse_system};
 use crate::error::CqlError;
-use crate::syntax::ast::{
-    self, CreateAggregate, CreateFunction, DropFunction, IfPresent, Name, TypeKind,
-};
 use crate::types;
 use cluster::{KeyspaceEntry, Schema, SchemaChange};
 use model::Type;
 use model::schema::{NullInput, UserAggregate, UserFunction};
 use model::value::to_literal;
+use syntax::ast::{self, CreateAggregate, CreateFunction, DropFunction, IfPresent, Name, TypeKind};
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, CqlError> {
     Err(CqlError::Invalid(text.into()))

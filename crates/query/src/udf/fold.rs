@@ -5,11 +5,11 @@ use crate::error::CqlError;
 use crate::functions::UserFunction as _;
 use crate::markers::Markers;
 use crate::options::Options;
-use crate::syntax::ast::Expr;
 use crate::term::{Env, Preparer, Receiver};
 use cluster::{KeyspaceEntry, Schema};
 use model::Type;
 use model::schema::{NullInput, UserAggregate};
+use syntax::ast::Expr;
 
 /// An aggregate with its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Fold {
             initial: match initial {
                 None => None,
                 Some(text) => {
-                    let expr = crate::syntax::parse_term(text)?;
+                    let expr = syntax::parse_term(text)?;
                     evaluate(schema, &definition.keyspace, state_type, &expr)?
                 }
             },

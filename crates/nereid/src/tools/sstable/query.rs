@@ -14,7 +14,7 @@ use crate::options::{Source, Values};
 use cluster::{Cluster, SchemaChange};
 use model::{Keyspace, TableSchema, Type, UserType, types, value};
 use mutation::Direction;
-use query::syntax::{self, ast};
+use syntax::ast;
 use query::{Parameters, Processor, ResponseKind, Rows, Session, offline};
 use reader::merge;
 use replication::Consistency;
