@@ -3,12 +3,12 @@
 use super::naming::name_of;
 use super::project::Projection;
 use crate::error::CqlError;
-use crate::functions::Aggregate;
 use crate::markers::Markers;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{PartitionPlan, Purpose, Restrictions, analyze};
 use crate::term::{Inputs, Preparer, Receiver, Source, Term};
 use cluster::{Schema, TableEntry};
+use functions::Aggregate;
 use model::{ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;

@@ -6,7 +6,7 @@
 use super::outline::{Fit, Outline};
 use super::prepare::accepts;
 use crate::error::CqlError;
-use crate::functions::{NATIVE_KEYSPACE, Operation, Operator, Signature};
+use functions::{NATIVE_KEYSPACE, Operation, Operator, Signature};
 use model::Type;
 use syntax::ast::Call;
 

@@ -28,7 +28,7 @@ impl Term {
                     return Err(CqlError::invalid("Invalid unset value for argument in call"));
                 }
                 let bytes: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-                let result = function.call(&bytes, env)?;
+                let result = function.call(&bytes, &env.context())?;
                 Ok(Evaluated::of(result.map(Cow::Owned)))
             }
             Term::Column(input) => Ok(column(*input, env)),

@@ -8,9 +8,9 @@
 use super::prepare::{Preparer, accepts, field_of};
 use super::{choice, literal};
 use crate::error::CqlError;
-use crate::functions::{Argument, Found, Operation, Operator, Signature};
 use crate::types;
 use choice::{Choice, OperationChoice};
+use functions::{Argument, Found, Operation, Operator, Signature};
 use model::Type;
 use syntax::ast::{CellAttribute, Expr, ExprKind, Literal, Name};
 

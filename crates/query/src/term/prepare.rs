@@ -4,11 +4,11 @@ use super::call::fitted;
 use super::outline::Fit;
 use super::{Inputs, Path, Slot, Source, Term, literal};
 use crate::error::CqlError;
-use crate::functions::{Aggregate, Function};
 use crate::markers::Markers;
-use crate::parameters::Value;
+use crate::options::Options;
 use crate::types;
 use cluster::Schema;
+use functions::{Aggregate, Function, Uuids};
 use model::types::UserTypeRef;
 use model::{Column, TableSchema, Type};
 use mutation::page::ColumnForm;
@@ -453,10 +453,26 @@ fn fold(term: Term) -> Prepared {
     if !constant {
         return Ok(term);
     }
-    let ids = crate::ids::Ids::new(0); // Constants ask for none.
-    let values: [Value<'_>; 0] = [];
-    let bytes = term.evaluate(&super::Env::new(&values, 0, &ids))?.bytes().map(<[u8]>::to_vec);
-    Ok(bytes.map_or(Term::Null, Term::constant))
+    Ok(value_of(&term)?.map_or(Term::Null, Term::constant))
+}
+
+/// The value of a term that depends on nothing.
+fn value_of(term: &Term) -> Result<Option<Vec<u8>>, CqlError> {
+    let uuids = Uuids::new(0); // Constants ask for none.
+    Ok(term.evaluate(&super::Env::new(&[], 0, &uuids))?.bytes().map(<[u8]>::to_vec))
+}
+
+/// The value of an expression without markers that stands in no statement about a table.
+pub(crate) fn constant(
+    schema: &Schema,
+    keyspace: &str,
+    expr: &Expr,
+    receiver: Receiver<'_>,
+) -> Result<Option<Vec<u8>>, CqlError> {
+    let markers = &mut Markers::none(Options::standard());
+    let mut preparer =
+        Preparer { schema, keyspace, table: None, markers, row: None, aggregates: None };
+    value_of(&preparer.prepare(expr, receiver)?)
 }
 
 fn position_of(user: &UserTypeRef, name: &Name) -> Option<usize> {

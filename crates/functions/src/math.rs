@@ -2,14 +2,14 @@
 //!
 //! What has no exact result is computed in double precision, of decimals and varints too.
 
-use super::number::Number;
-use crate::error::CqlError;
+use crate::error::Error;
+use crate::number::Number;
 use model::Type;
 use num_bigint::{BigInt, Sign};
 
 /// A function of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MathFunction {
+pub enum MathFunction {
     /// Without its sign.
     Absolute,
     /// e to that power.
@@ -24,7 +24,7 @@ pub(crate) enum MathFunction {
 
 impl MathFunction {
     /// The function of that name.
-    pub(super) fn from_name(name: &str) -> Option<MathFunction> {
+    pub(crate) fn from_name(name: &str) -> Option<MathFunction> {
         Some(match name {
             "abs" => MathFunction::Absolute,
             "exp" => MathFunction::Exponential,
@@ -46,7 +46,7 @@ impl MathFunction {
     }
 
     /// Of the bytes of a number of that type; null of the empty value.
-    pub(super) fn call(self, ty: &Type, bytes: &[u8]) -> Result<Option<Vec<u8>>, CqlError> {
+    pub(crate) fn call(self, ty: &Type, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let Some(number) = Number::decode(ty, bytes) else { return Ok(None) };
         let result = match self {
             MathFunction::Absolute => absolute(number),
@@ -55,12 +55,7 @@ impl MathFunction {
             MathFunction::Logarithm => Number::Double(number.to_f64().ln()),
             MathFunction::Logarithm10 => Number::Double(number.to_f64().log10()),
         };
-        let failure = |reason: String| CqlError::FunctionFailure {
-            keyspace: super::NATIVE_KEYSPACE.to_owned(),
-            function: self.name().to_owned(),
-            arguments: vec![ty.to_cql()],
-            reason,
-        };
+        let failure = |reason| Error::of_native(self.name(), vec![ty.to_cql()], reason);
         match ty {
             Type::Decimal | Type::Varint => {
                 let exact = result.widened(&Type::Decimal).map_err(failure)?;
@@ -125,6 +120,6 @@ mod tests {
         check("round", Type::Decimal, "-2.51", "-3");
         check("round", Type::Int, "7", "7");
         let failed = MathFunction::Logarithm.call(&Type::Varint, &[0xff]);
-        assert!(matches!(failed, Err(CqlError::FunctionFailure { .. })));
+        assert!(matches!(failed, Err(Error::Failed(_))));
     }
 }

@@ -84,14 +84,14 @@ impl Limits {
 }
 
 /// Compiles modules. The shards of a node share it.
-pub(crate) struct Machine {
+pub struct Machine {
     engine: Engine,
     linker: Linker<Bounds>,
 }
 
 impl Machine {
     /// Errors are of the library and the processor.
-    pub(crate) fn new() -> Result<Machine, String> {
+    pub fn new() -> Result<Machine, String> {
         let mut config = Config::new();
         config.consume_fuel(true);
         // No handlers of signals, which the process has its own of, and no address space in

@@ -4,8 +4,8 @@
 //! bytes, `varint` being the widest; with a float among them in `float`, `double` or `decimal`, by
 //! the greater size. Fixed-size integers wrap around.
 
-use super::number::Number;
-use crate::error::CqlError;
+use crate::error::{Error, Failure};
+use crate::number::Number;
 use model::Type;
 use model::value::{self, Decimal, Duration, temporal};
 use num_bigint::BigInt;
@@ -13,20 +13,24 @@ use syntax::ast::ArithmeticOperator;
 
 /// An operator, of one operand or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub enum Operator {
     /// The minus sign.
     Negate,
+    /// Between two operands.
     Binary(ArithmeticOperator),
 }
 
 /// An operator with the types of its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub(crate) operator: Operator,
-    pub(crate) left: Type,
+pub struct Operation {
+    /// The operator.
+    pub operator: Operator,
+    /// Of the left one, or the only one.
+    pub left: Type,
     /// For the minus sign that of its only operand.
-    pub(crate) right: Type,
-    pub(crate) returns: Type,
+    pub right: Type,
+    /// Of the value.
+    pub returns: Type,
 }
 
 /// The types that an operand may have.
@@ -48,12 +52,12 @@ const OPERANDS: [Type; 13] = [
 
 impl Operator {
     /// The types that operands may have, those of [`Operator::operations`].
-    pub(crate) fn operands() -> &'static [Type] {
+    pub fn operands() -> &'static [Type] {
         &OPERANDS
     }
 
     /// Its sign.
-    pub(crate) fn symbol(self) -> &'static str {
+    pub fn symbol(self) -> &'static str {
         match self {
             Operator::Negate => "-",
             Operator::Binary(operator) => operator.symbol(),
@@ -62,7 +66,7 @@ impl Operator {
 
     /// The value's type where the operands have these types, by their places in
     /// [`Operator::operands`]; of the minus sign both are the same.
-    pub(crate) fn returns(self, left: usize, right: usize) -> Option<Type> {
+    pub fn returns(self, left: usize, right: usize) -> Option<Type> {
         use ArithmeticOperator::{Add, Subtract};
         let (left, right) = (&OPERANDS[left], &OPERANDS[right]);
         let Operator::Binary(operator) = self else {
@@ -106,14 +110,14 @@ fn wider(left: &Type, right: &Type) -> Option<Type> {
 
 impl Operation {
     /// The value of two operands (the minus sign: of one); null of an empty value.
-    pub(super) fn call(&self, left: &[u8], right: &[u8]) -> Result<Option<Vec<u8>>, CqlError> {
+    pub(crate) fn call(&self, left: &[u8], right: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.compute(left, right).map_err(|reason| {
             let arguments = match self.operator {
                 Operator::Negate => vec![self.left.to_cql()],
                 Operator::Binary(_) => vec![self.left.to_cql(), self.right.to_cql()],
             };
             let function = self.operator.symbol().to_owned();
-            CqlError::FunctionFailure { keyspace: String::new(), function, arguments, reason }
+            Error::Failed(Failure { keyspace: String::new(), function, arguments, reason })
         })
     }
 
@@ -152,7 +156,7 @@ impl Operation {
             }
             _ => return Ok(None),
         };
-        result.encode(&self.returns).map(Some).map_err(|error| error.message())
+        result.encode(&self.returns).map(Some).map_err(|error| error.to_string())
     }
 
     fn negated(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
@@ -168,7 +172,7 @@ impl Operation {
                 Number::Decimal(Decimal { unscaled: -value.unscaled, scale: value.scale })
             }
         };
-        result.encode(&self.returns).map(Some).map_err(|error| error.message())
+        result.encode(&self.returns).map(Some).map_err(|error| error.to_string())
     }
 
     /// A date or timestamp after or before a duration.
@@ -317,7 +321,7 @@ mod tests {
                     Ok(Some(bytes)) => {
                         format!("{} {}", returns.to_cql(), value::print_scalar(&returns, &bytes))
                     }
-                    Err(error) => error.message(),
+                    Err(error) => error.to_string(),
                 }
             }
         };

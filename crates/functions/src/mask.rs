@@ -1,14 +1,11 @@
 //! Functions that hide values: each gives something of its argument's own type.
 
-use super::factory::Arguments;
-use super::{Function, Signature};
-use crate::error::CqlError;
 use model::Type;
 use model::value::{self, write_collection, write_tuple, write_vector};
 
 /// How a value is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mask {
+pub enum Mask {
     /// By null.
     Null,
     /// By a fixed value of the type.
@@ -22,41 +19,8 @@ pub(crate) enum Mask {
 }
 
 impl Mask {
-    /// The signature for these arguments.
-    pub(super) fn signature(self, call: Arguments<'_>) -> Result<Signature, CqlError> {
-        let mut types = match self {
-            Mask::Null | Mask::Default => {
-                call.count_is(1)?;
-                vec![call.natural(0)?]
-            }
-            Mask::Replace => {
-                call.count_is(2)?;
-                let ty = call.natural(0)?;
-                vec![ty.clone(), ty]
-            }
-            Mask::Inner | Mask::Outer => {
-                if call.of.len() != 4 {
-                    call.count_is(3)?;
-                }
-                let ty = call.natural(0)?;
-                if !matches!(ty, Type::Text | Type::Ascii) {
-                    return Err(CqlError::Invalid(format!(
-                        "Function {} should be called with a text or ascii argument, but found {}",
-                        call.name,
-                        ty.to_cql()
-                    )));
-                }
-                vec![ty, Type::Int, Type::Int, Type::Text]
-            }
-        };
-        types.truncate(call.of.len());
-        let returns = types[0].clone();
-        let function = Function::Mask(self, returns.clone());
-        Ok(Signature::native(types, returns, function))
-    }
-
     /// Of a value of that type and the other arguments.
-    pub(super) fn call(self, ty: &Type, arguments: &[Option<&[u8]>]) -> Option<Vec<u8>> {
+    pub(crate) fn call(self, ty: &Type, arguments: &[Option<&[u8]>]) -> Option<Vec<u8>> {
         let argument = |index: usize| arguments.get(index).copied().flatten();
         match self {
             Mask::Null => None,

@@ -1,15 +1,17 @@
 //! Signatures that depend on the arguments: `min` of any type, `map_keys` of any map,
 //! `similarity_cosine` of vectors of any dimension, `fromJson` of whatever is expected.
 
-use super::collection::CollectionFunction;
-use super::mask::Mask;
-use super::vector::Similarity;
-use super::{Aggregate, Function, Signature};
-use crate::error::CqlError;
+use crate::aggregate::Aggregate;
+use crate::collection::CollectionFunction;
+use crate::error::Error;
+use crate::mask::Mask;
+use crate::scalar::Function;
+use crate::signature::Signature;
+use crate::vector::Similarity;
 use model::Type;
 
 /// The types of numbers that functions and operators take; counters are read as `bigint`.
-pub(super) const NUMBERS: [Type; 8] = [
+pub(crate) const NUMBERS: [Type; 8] = [
     Type::TinyInt,
     Type::SmallInt,
     Type::Int,
@@ -22,27 +24,33 @@ pub(super) const NUMBERS: [Type; 8] = [
 
 /// Makes a signature for the arguments at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Factory {
+pub enum Factory {
     /// The argument's value as JSON.
     ToJson,
     /// JSON as a value of whatever type is expected.
     FromJson,
     /// Values that are not null.
     Count,
+    /// The least value.
     Min,
+    /// The greatest value.
     Max,
+    /// The sum of numbers.
     Sum,
+    /// The mean of numbers.
     Average,
     /// What two sets have in common.
     SetIntersection,
     /// How near two vectors of floats are.
     Similarity(Similarity),
+    /// A function of one collection.
     Collection(CollectionFunction),
+    /// A function that hides values.
     Mask(Mask),
 }
 
 /// An argument as a factory sees it.
-pub(crate) trait Argument {
+pub trait Argument {
     /// The type that it has by itself.
     fn natural(&self) -> Option<Type>;
     /// Whether it can be a value of that type.
@@ -55,23 +63,23 @@ pub(crate) trait Argument {
 
 /// A call that wants a signature.
 #[derive(Clone, Copy)]
-pub(crate) struct Arguments<'a> {
+pub struct Arguments<'a> {
     /// The function, with its keyspace.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// Its arguments.
-    pub(crate) of: &'a [&'a dyn Argument],
+    pub of: &'a [&'a dyn Argument],
     /// The type expected of the value.
-    pub(crate) receiver: Option<&'a Type>,
+    pub receiver: Option<&'a Type>,
 }
 
 impl Factory {
     /// The signature for these arguments.
-    pub(crate) fn signature(self, call: Arguments<'_>) -> Result<Signature, CqlError> {
+    pub fn signature(self, call: Arguments<'_>) -> Result<Signature, Error> {
         match self {
             Factory::ToJson => {
                 call.count_is(1)?;
                 let Some(ty) = call.of[0].natural() else {
-                    return Err(CqlError::invalid("toJson() is only valid in SELECT clause"));
+                    return Err(Error::invalid("toJson() is only valid in SELECT clause"));
                 };
                 Ok(Signature::native(vec![ty.clone()], Type::Text, Function::ToJson(ty)))
             }
@@ -79,7 +87,7 @@ impl Factory {
                 call.count_is(1)?;
                 let Some(receiver) = call.receiver else {
                     let text = "fromJson() can only be called if receiver type is known";
-                    return Err(CqlError::invalid(text));
+                    return Err(Error::invalid(text));
                 };
                 let function = Function::FromJson(receiver.clone());
                 Ok(Signature::native(vec![Type::Text], receiver.clone(), function))
@@ -104,18 +112,18 @@ impl Factory {
             Factory::SetIntersection => set_intersection(call),
             Factory::Similarity(similarity) => vectors(similarity, call),
             Factory::Collection(function) => collection(function, call),
-            Factory::Mask(mask) => mask.signature(call),
+            Factory::Mask(mask) => masked(mask, call),
         }
     }
 }
 
 impl Arguments<'_> {
     /// Refuses another number of arguments.
-    pub(super) fn count_is(&self, required: usize) -> Result<(), CqlError> {
+    fn count_is(&self, required: usize) -> Result<(), Error> {
         if self.of.len() == required {
             return Ok(());
         }
-        Err(CqlError::Invalid(format!(
+        Err(Error::Invalid(format!(
             "Invalid number of arguments in call to function {}: {required} required but {} \
              provided",
             self.name,
@@ -124,25 +132,23 @@ impl Arguments<'_> {
     }
 
     /// The type of the only argument.
-    fn only(&self) -> Result<Type, CqlError> {
+    fn only(&self) -> Result<Type, Error> {
         self.count_is(1)?;
         self.natural(0)
     }
 
-    fn aggregated(&self) -> Result<Type, CqlError> {
+    fn aggregated(&self) -> Result<Type, Error> {
         self.count_is(1)?;
         let bare = self.name.split_once('.').map_or(self.name, |(_, name)| name);
         self.of[0].natural().ok_or_else(|| {
-            CqlError::Invalid(format!(
-                "{bare}() function is only valid when argument types are known"
-            ))
+            Error::Invalid(format!("{bare}() function is only valid when argument types are known"))
         })
     }
 
     /// The type of an argument, which must show it by itself.
-    pub(super) fn natural(&self, index: usize) -> Result<Type, CqlError> {
+    fn natural(&self, index: usize) -> Result<Type, Error> {
         self.of[index].natural().ok_or_else(|| {
-            CqlError::Invalid(format!(
+            Error::Invalid(format!(
                 "Cannot infer type of argument {} for function {}: use type casts to disambiguate",
                 self.of[index].text(),
                 self.name
@@ -150,14 +156,14 @@ impl Arguments<'_> {
         })
     }
 
-    fn refused(&self, why: String) -> CqlError {
-        CqlError::Invalid(format!("Invalid call to function {}: {why}", self.name))
+    fn refused(&self, why: String) -> Error {
+        Error::Invalid(format!("Invalid call to function {}: {why}", self.name))
     }
 
-    fn none_of_numbers(&self) -> CqlError {
+    fn none_of_numbers(&self) -> Error {
         let known: Vec<String> =
             NUMBERS.iter().map(|ty| format!("{} : ({}) -> {0}", self.name, ty.to_cql())).collect();
-        CqlError::Invalid(format!(
+        Error::Invalid(format!(
             "Invalid call to function {}, none of its type signatures match (known type \
              signatures: {})",
             self.name,
@@ -165,9 +171,9 @@ impl Arguments<'_> {
         ))
     }
 
-    fn requires(&self, index: usize, what: &str, found: Option<&Type>) -> CqlError {
+    fn requires(&self, index: usize, what: &str, found: Option<&Type>) -> Error {
         let of_type = found.map(|ty| format!(" of type {}", ty.to_cql())).unwrap_or_default();
-        CqlError::Invalid(format!(
+        Error::Invalid(format!(
             "Function {} requires a {what} argument, but found {}{of_type}",
             self.name,
             self.of[index].text()
@@ -175,15 +181,48 @@ impl Arguments<'_> {
     }
 }
 
-fn set_intersection(call: Arguments<'_>) -> Result<Signature, CqlError> {
+/// The signature of a function that hides values.
+fn masked(mask: Mask, call: Arguments<'_>) -> Result<Signature, Error> {
+    let mut types = match mask {
+        Mask::Null | Mask::Default => {
+            call.count_is(1)?;
+            vec![call.natural(0)?]
+        }
+        Mask::Replace => {
+            call.count_is(2)?;
+            let ty = call.natural(0)?;
+            vec![ty.clone(), ty]
+        }
+        Mask::Inner | Mask::Outer => {
+            if call.of.len() != 4 {
+                call.count_is(3)?;
+            }
+            let ty = call.natural(0)?;
+            if !matches!(ty, Type::Text | Type::Ascii) {
+                return Err(Error::Invalid(format!(
+                    "Function {} should be called with a text or ascii argument, but found {}",
+                    call.name,
+                    ty.to_cql()
+                )));
+            }
+            vec![ty, Type::Int, Type::Int, Type::Text]
+        }
+    };
+    types.truncate(call.of.len());
+    let returns = types[0].clone();
+    let function = Function::Mask(mask, returns.clone());
+    Ok(Signature::native(types, returns, function))
+}
+
+fn set_intersection(call: Arguments<'_>) -> Result<Signature, Error> {
     let [first, second] = call.of else {
-        return Err(CqlError::invalid("set_intersection() accepts 2 arguments"));
+        return Err(Error::invalid("set_intersection() accepts 2 arguments"));
     };
     let (left, right) = (first.natural(), second.natural());
     let is_set = |ty: &Option<Type>| !matches!(ty, Some(ty) if !matches!(ty, Type::Set { .. }));
     if !is_set(&left) || !is_set(&right) {
         let text = "set_intersection() requires that both arguments are of set type";
-        return Err(CqlError::invalid(text));
+        return Err(Error::invalid(text));
     }
     let suits = |ty: &Type| first.suits(ty) && second.suits(ty);
     let mut candidates = [left, right].into_iter().flatten().map(|ty| ty.freeze()).peekable();
@@ -192,15 +231,15 @@ fn set_intersection(call: Arguments<'_>) -> Result<Signature, CqlError> {
     }
     let Some(ty) = candidates.find(|ty| suits(ty)) else {
         let text = "set_intersection() requires that both arguments are of the same set type";
-        return Err(CqlError::invalid(text));
+        return Err(Error::invalid(text));
     };
     let function = Function::SetIntersection(ty.clone());
     Ok(Signature::native(vec![ty.clone(), ty.clone()], ty, function))
 }
 
-fn vectors(similarity: Similarity, call: Arguments<'_>) -> Result<Signature, CqlError> {
+fn vectors(similarity: Similarity, call: Arguments<'_>) -> Result<Signature, Error> {
     if call.of.len() != 2 {
-        return Err(CqlError::Invalid(format!(
+        return Err(Error::Invalid(format!(
             "Invalid number of arguments for function {}(vector<float, n>, vector<float, n>)",
             call.name
         )));
@@ -224,7 +263,7 @@ fn vectors(similarity: Similarity, call: Arguments<'_>) -> Result<Signature, Cql
     }
     match &found[..] {
         [] => Err(call.natural(0).expect_err("no argument has a type")),
-        [first, second] if first != second => Err(CqlError::Invalid(format!(
+        [first, second] if first != second => Err(Error::Invalid(format!(
             "All arguments must have the same vector dimensions, but found {} and {}",
             first.to_cql(),
             second.to_cql()
@@ -244,7 +283,7 @@ fn is_float_vector(ty: &Type) -> bool {
     matches!(ty, Type::Vector { element, .. } if **element == Type::Float)
 }
 
-fn collection(function: CollectionFunction, call: Arguments<'_>) -> Result<Signature, CqlError> {
+fn collection(function: CollectionFunction, call: Arguments<'_>) -> Result<Signature, Error> {
     let ty = call.only()?;
     let (returns, what) = match function {
         CollectionFunction::MapKeys => (
@@ -274,7 +313,7 @@ fn collection(function: CollectionFunction, call: Arguments<'_>) -> Result<Signa
         }
     };
     let Some(returns) = returns else {
-        return Err(CqlError::Invalid(format!(
+        return Err(Error::Invalid(format!(
             "Function {} requires a {what} argument, but found argument {} of type {}",
             call.name,
             call.of[0].text(),

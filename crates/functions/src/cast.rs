@@ -1,21 +1,21 @@
 //! `CAST(x AS type)`: conversions between numbers, times and text.
 
-use super::number::Number;
-use super::scalar::{date_of_millis, millis};
-use crate::error::CqlError;
+use crate::error::Error;
+use crate::number::Number;
+use crate::time::{date_of_millis, millis};
 use model::Type;
 use model::value;
 
 /// A conversion that is known to exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cast {
+pub struct Cast {
     from: Type,
     to: Type,
 }
 
 impl Cast {
     /// The conversion, if there is one.
-    pub(crate) fn between(from: &Type, to: &Type) -> Option<Cast> {
+    pub fn between(from: &Type, to: &Type) -> Option<Cast> {
         use Type::*;
         let is_number = |ty: &Type| {
             matches!(
@@ -37,7 +37,7 @@ impl Cast {
     }
 
     /// Converts a value.
-    pub(crate) fn convert(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, CqlError> {
+    pub(crate) fn convert(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let same_bytes = |ty: &Type| matches!(ty, Type::Ascii | Type::Text);
         if self.from == self.to || (same_bytes(&self.from) && same_bytes(&self.to)) {
             return Ok(Some(bytes.to_vec()));

@@ -4,7 +4,7 @@ use super::compiled::Compiled;
 use super::lua::{self, Script};
 use super::wasm::{self, Machine};
 use super::{Limits, Pace, Running};
-use crate::error::CqlError;
+use crate::error::Error;
 use cluster::Schema;
 use model::Type;
 use model::schema::UserFunction;
@@ -19,11 +19,11 @@ enum Language {
 }
 
 impl Language {
-    fn of(function: &UserFunction) -> Result<Language, CqlError> {
+    fn of(function: &UserFunction) -> Result<Language, Error> {
         match function.language.as_str() {
             "lua" => Ok(Language::Lua),
             "wasm" | "xwasm" => Ok(Language::Wasm),
-            other => Err(CqlError::Invalid(format!("Language '{other}' is not supported"))),
+            other => Err(Error::Invalid(format!("Language '{other}' is not supported"))),
         }
     }
 }
@@ -32,7 +32,7 @@ impl Language {
 const COMPILED_MAX: usize = 128;
 
 /// The compiled functions of one shard. Lives in `runtime::local`.
-pub(crate) struct Engine {
+pub struct Engine {
     limits: Limits,
     scripts: RefCell<Compiled<Rc<Script>>>,
     /// Where functions can be created.
@@ -41,7 +41,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// `machine` is what all shards compile modules with.
-    pub(crate) fn new(limits: Limits, machine: Option<Arc<Machine>>) -> Engine {
+    pub fn new(limits: Limits, machine: Option<Arc<Machine>>) -> Engine {
         // Scripts differ little in what they take: their number bounds them.
         let scripts = RefCell::new(Compiled::new(COMPILED_MAX, usize::MAX));
         let modules = machine.map(|machine| wasm::Shard::new(machine, limits.wasm));
@@ -50,16 +50,16 @@ impl Engine {
 
     /// Refuses a function that cannot be called: of an unknown language, or with a body that is
     /// not of its language.
-    pub(crate) async fn check(&self, function: &UserFunction) -> Result<(), CqlError> {
+    pub async fn check(&self, function: &UserFunction) -> Result<(), Error> {
         let checked = match Language::of(function)? {
             Language::Lua => lua::check(function),
             Language::Wasm => self.modules()?.check(function).await,
         };
-        checked.map_err(CqlError::Invalid)
+        checked.map_err(Error::Invalid)
     }
 
     /// Forgets what is not in the schema.
-    pub(super) fn retain(&self, schema: &Schema) {
+    pub fn retain(&self, schema: &Schema) {
         let is_there = |function: &Rc<UserFunction>| {
             let types: Vec<Type> = function.argument_types().cloned().collect();
             let keyspace = schema.keyspace(&function.keyspace);
@@ -73,12 +73,12 @@ impl Engine {
     }
 
     /// Counts of functions in WebAssembly.
-    pub(crate) fn stats(&self) -> wasm::Stats {
+    pub fn stats(&self) -> wasm::Stats {
         self.modules.as_ref().map(|modules| modules.stats()).unwrap_or_default()
     }
 
-    fn modules(&self) -> Result<&Rc<wasm::Shard>, CqlError> {
-        let missing = || CqlError::invalid("Functions in WebAssembly are not enabled");
+    fn modules(&self) -> Result<&Rc<wasm::Shard>, Error> {
+        let missing = || Error::invalid("Functions in WebAssembly are not enabled");
         self.modules.as_ref().ok_or_else(missing)
     }
 
@@ -88,7 +88,7 @@ impl Engine {
         function: &Rc<UserFunction>,
         arguments: &[Option<&[u8]>],
         pace: Pace,
-    ) -> Result<Running, CqlError> {
+    ) -> Result<Running, Error> {
         let running = match Language::of(function)? {
             Language::Lua => self
                 .script(function)
@@ -96,7 +96,7 @@ impl Engine {
                 .map(Running::Lua),
             Language::Wasm => self.modules()?.start(function, arguments, pace).map(Running::Wasm),
         };
-        running.map_err(CqlError::Invalid)
+        running.map_err(Error::Invalid)
     }
 
     fn script(&self, function: &Rc<UserFunction>) -> Result<Rc<Script>, String> {

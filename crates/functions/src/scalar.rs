@@ -1,20 +1,32 @@
 //! Scalar functions.
 
-use super::collection::{CollectionFunction, set_intersection, slice};
-use super::mask::Mask;
-use super::math::MathFunction;
-use super::user::UserFunction;
-use super::vector::Similarity;
-use super::{Cast, NATIVE_KEYSPACE, Operation};
-use crate::error::CqlError;
-use crate::term::Env;
-use model::value;
+use crate::cast::Cast;
+use crate::collection::{CollectionFunction, set_intersection, slice};
+use crate::error::Error;
+use crate::mask::Mask;
+use crate::math::MathFunction;
+use crate::operator::Operation;
+use crate::time::{DAY_MILLIS, date_of_millis, millis};
+use crate::udf::{Calls, UserFunction};
+use crate::uuids::Uuids;
+use crate::vector::Similarity;
+use model::value::{self, json};
 use model::{Token, Type, Uuid};
-use std::rc::Rc;
+
+/// What a function's value depends on besides its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Of the statement: microseconds since the epoch.
+    pub now_micros: i64,
+    /// New UUIDs.
+    pub uuids: &'a Uuids,
+    /// The calls of users' functions, where the statement has any.
+    pub calls: Option<&'a Calls>,
+}
 
 /// A function of its arguments, and of the time of the statement.
 #[derive(Clone, Debug)]
-pub(crate) enum Function {
+pub enum Function {
     Now,
     CurrentTimestamp,
     CurrentDate,
@@ -57,29 +69,26 @@ pub(crate) enum Function {
     /// Of a value of that type.
     Mask(Mask, Type),
     /// What a user has made.
-    User(Rc<dyn UserFunction>),
+    User(UserFunction),
 }
-
-const DAY_MILLIS: i64 = 86_400_000;
-const EPOCH_DAY: i64 = 1 << 31;
 
 impl Function {
     /// The function's value; null arguments give null, save where a function says otherwise.
-    pub(crate) fn call(
+    pub fn call(
         &self,
         arguments: &[Option<&[u8]>],
-        env: &Env<'_>,
-    ) -> Result<Option<Vec<u8>>, CqlError> {
-        let now_millis = env.now_micros.div_euclid(1000);
+        context: &Context<'_>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let now_millis = context.now_micros.div_euclid(1000);
         match self {
-            Function::Now => return Ok(Some(uuid(env.ids.timeuuid(env.now_micros)))),
+            Function::Now => return Ok(Some(uuid(context.uuids.timeuuid(context.now_micros)))),
             Function::CurrentTimestamp => return Ok(Some(now_millis.to_be_bytes().to_vec())),
             Function::CurrentDate => return Ok(Some(date_of_millis(now_millis))),
             Function::CurrentTime => {
-                let nanos = env.now_micros.rem_euclid(DAY_MILLIS * 1000) * 1000;
+                let nanos = context.now_micros.rem_euclid(DAY_MILLIS * 1000) * 1000;
                 return Ok(Some(nanos.to_be_bytes().to_vec()));
             }
-            Function::Uuid => return Ok(Some(uuid(env.ids.random_uuid()))),
+            Function::Uuid => return Ok(Some(uuid(context.uuids.random_uuid()))),
             Function::Token => return token(arguments),
             Function::ToJson(ty) => {
                 let json = arguments.first().copied().flatten();
@@ -87,7 +96,7 @@ impl Function {
                 return Ok(Some(json.into_bytes()));
             }
             Function::Mask(mask, ty) => return Ok(mask.call(ty, arguments)),
-            Function::User(function) => return function.call(arguments, env.calls),
+            Function::User(function) => return function.call(arguments, context.calls),
             _ => {}
         }
         let Some(Some(argument)) = arguments.first() else { return Ok(None) };
@@ -98,16 +107,12 @@ impl Function {
             Function::ToTimestamp(ty) | Function::ToUnixTimestamp(ty) => {
                 Ok(millis(ty, argument).map(|millis| millis.to_be_bytes().to_vec()))
             }
-            Function::FromJson(ty) => {
-                let text = str::from_utf8(argument).unwrap_or_default();
-                let parsed =
-                    crate::json::parse(text).and_then(|json| crate::json::from_json(ty, &json));
-                parsed.map_err(|error| failed("fromjson", error))
-            }
+            Function::FromJson(ty) => of_json(ty, argument)
+                .map_err(|reason| Error::of_native("fromjson", vec![Type::Text.to_cql()], reason)),
             Function::ToBlob => Ok(Some(argument.to_vec())),
             Function::FromBlob(ty) => match value::validate(ty, argument) {
                 Ok(()) => Ok(Some(argument.to_vec())),
-                Err(_) => Err(CqlError::Invalid(format!(
+                Err(_) => Err(Error::Invalid(format!(
                     "In call to function system.blobas{name}, value 0x{hex} is not a valid binary \
                      representation for type {name}",
                     name = ty.to_cql(),
@@ -135,7 +140,7 @@ impl Function {
         &self,
         first: &[u8],
         arguments: &[Option<&[u8]>],
-    ) -> Result<Option<Vec<u8>>, CqlError> {
+    ) -> Result<Option<Vec<u8>>, Error> {
         let second = match (self, arguments) {
             (_, [_, Some(second)]) => *second,
             (_, [_, None]) => return Ok(None),
@@ -152,22 +157,19 @@ impl Function {
     }
 }
 
-/// The failure of a native function of a text, for what was wrong with the text.
-fn failed(function: &str, error: CqlError) -> CqlError {
-    CqlError::FunctionFailure {
-        keyspace: NATIVE_KEYSPACE.to_owned(),
-        function: function.to_owned(),
-        arguments: vec![Type::Text.to_cql()],
-        reason: error.message(),
-    }
+/// The value that a JSON text is, or what is wrong with it.
+fn of_json(ty: &Type, text: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let text = str::from_utf8(text).unwrap_or_default();
+    let parsed = json::parse(text).map_err(|error| json::unreadable(text, &error).0)?;
+    json::from_json(ty, &parsed).map_err(|invalid| invalid.0)
 }
 
 /// The least or the greatest timeuuid of a timestamp, which must be of the times that these have.
-fn bound_of(argument: &[u8], which: fn((Uuid, Uuid)) -> Uuid) -> Result<Option<Vec<u8>>, CqlError> {
+fn bound_of(argument: &[u8], which: fn((Uuid, Uuid)) -> Uuid) -> Result<Option<Vec<u8>>, Error> {
     let Some(millis) = millis(&Type::Timestamp, argument) else { return Ok(None) };
     let bound = which(value::timeuuid_bounds(millis));
     if value::timeuuid_millis(&bound) != Some(millis) {
-        return Err(CqlError::Invalid(format!(
+        return Err(Error::Invalid(format!(
             "timeuuid time must be within the range of timeuuids, got {millis} milliseconds"
         )));
     }
@@ -178,26 +180,11 @@ fn uuid(uuid: Uuid) -> Vec<u8> {
     uuid.as_bytes().to_vec()
 }
 
-/// Milliseconds since the epoch of a value of a type that has a time.
-pub(super) fn millis(ty: &Type, bytes: &[u8]) -> Option<i64> {
-    match ty {
-        Type::TimeUuid => value::timeuuid_millis(&value::decode_uuid(bytes)?),
-        Type::Date => Some((value::decode_date(bytes)? as i64 - EPOCH_DAY) * DAY_MILLIS),
-        _ => value::decode_i64(bytes),
-    }
-}
-
-/// The bytes of a date.
-pub(super) fn date_of_millis(millis: i64) -> Vec<u8> {
-    let days = (millis.div_euclid(DAY_MILLIS) + EPOCH_DAY).clamp(0, u32::MAX as i64);
-    (days as u32).to_be_bytes().to_vec()
-}
-
-fn token(arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>, CqlError> {
+fn token(arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>, Error> {
     let components: Option<Vec<&[u8]>> = arguments.iter().copied().collect();
     let Some(components) = components else { return Ok(None) };
     let checked = model::key::check_partition_key(components.iter().copied());
-    checked.map_err(|invalid| CqlError::Invalid(invalid.0))?;
+    checked.map_err(|invalid| Error::Invalid(invalid.0))?;
     let mut key = Vec::new();
     model::key::compose_partition_key(components.into_iter(), &mut key);
     Ok(Some(Token::of(&key).0.to_be_bytes().to_vec()))

@@ -1,13 +1,13 @@
 //! A number of any type, while it is computed with.
 
-use crate::error::CqlError;
+use crate::error::Error;
 use model::Type;
 use model::value::{self, Decimal};
 use num_bigint::BigInt;
 
 /// A number of any type.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Integer(BigInt),
     Single(f32),
     Double(f64),
@@ -16,12 +16,12 @@ pub(super) enum Number {
 
 impl Number {
     /// Nothing, of any type.
-    pub(super) fn zero() -> Number {
+    pub(crate) fn zero() -> Number {
         Number::Integer(BigInt::from(0))
     }
 
     /// The number of these bytes; `None` of the empty value and of what is no number.
-    pub(super) fn decode(ty: &Type, bytes: &[u8]) -> Option<Number> {
+    pub(crate) fn decode(ty: &Type, bytes: &[u8]) -> Option<Number> {
         Some(match ty {
             Type::TinyInt => Number::Integer(value::decode_i8(bytes)?.into()),
             Type::SmallInt => Number::Integer(value::decode_i16(bytes)?.into()),
@@ -37,8 +37,8 @@ impl Number {
 
     /// The number as the conversion of `CAST` makes it: integers keep their low bits, floats
     /// saturate.
-    pub(super) fn encode(&self, to: &Type) -> Result<Vec<u8>, CqlError> {
-        let too_big = || CqlError::invalid("number out of the range of the type it is cast to");
+    pub(crate) fn encode(&self, to: &Type) -> Result<Vec<u8>, Error> {
+        let too_big = || Error::invalid("number out of the range of the type it is cast to");
         Ok(match to {
             Type::Float => self.to_f32().to_be_bytes().to_vec(),
             Type::Double => self.to_f64().to_be_bytes().to_vec(),
@@ -68,7 +68,7 @@ impl Number {
 
     /// The number as an operand that is computed with in `to`, a wider type of numbers or the
     /// same one. Floats that are no numbers have no decimal.
-    pub(super) fn widened(self, to: &Type) -> Result<Number, String> {
+    pub(crate) fn widened(self, to: &Type) -> Result<Number, String> {
         Ok(match to {
             Type::Float => Number::Single(self.to_f32()),
             Type::Double => Number::Double(self.to_f64()),
@@ -83,7 +83,7 @@ impl Number {
         })
     }
 
-    pub(super) fn to_f32(&self) -> f32 {
+    pub(crate) fn to_f32(&self) -> f32 {
         match self {
             Number::Single(value) => *value,
             Number::Double(value) => *value as f32,
@@ -92,7 +92,7 @@ impl Number {
         }
     }
 
-    pub(super) fn to_f64(&self) -> f64 {
+    pub(crate) fn to_f64(&self) -> f64 {
         match self {
             Number::Integer(value) => match i64::try_from(value) {
                 Ok(small) => small as f64,
@@ -105,7 +105,7 @@ impl Number {
     }
 
     /// `None` of floats that are no numbers. A float becomes the shortest decimal that is it.
-    pub(super) fn to_decimal(&self) -> Option<Decimal> {
+    pub(crate) fn to_decimal(&self) -> Option<Decimal> {
         match self {
             Number::Integer(value) => Some(Decimal::from_integer(value.clone())),
             Number::Single(value) => Decimal::from_f32(*value),
@@ -115,7 +115,7 @@ impl Number {
     }
 
     /// The integer part; `None` of floats that are no numbers, and of too many digits.
-    pub(super) fn to_integer(&self) -> Option<BigInt> {
+    pub(crate) fn to_integer(&self) -> Option<BigInt> {
         match self {
             Number::Integer(value) => Some(value.clone()),
             other => other.to_decimal()?.to_integer(),

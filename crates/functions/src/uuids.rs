@@ -1,7 +1,7 @@
-//! Unique identifiers of a shard: write timestamps, time-based and random UUIDs.
+//! The UUIDs of a shard: time-based and random ones.
 //!
 //! Invariants
-//!  - *never-back*: timestamps and ticks ascend strictly, whatever the wall clock does.
+//!  - *never-back*: ticks ascend strictly, whatever the wall clock does.
 
 use model::Uuid;
 use model::value::timeuuid_from_ticks;
@@ -10,38 +10,30 @@ use stdx::Prng;
 
 /// The source of one shard.
 #[derive(Debug)]
-pub(crate) struct Ids {
-    last_timestamp: Cell<i64>,
+pub struct Uuids {
     last_ticks: Cell<i64>,
     clock_and_node: [u8; 8],
     prng: RefCell<Prng>,
 }
 
-impl Ids {
+impl Uuids {
     /// A source of its own for each `seed`.
-    pub(crate) fn new(seed: u64) -> Ids {
+    pub fn new(seed: u64) -> Uuids {
         let mut prng = Prng::from_seed(seed);
         let mut clock_and_node = prng.next_u64().to_be_bytes();
         clock_and_node[0] = clock_and_node[0] & 0x3f | 0x80; // The variant.
         clock_and_node[2] |= 1; // Multicast: no network card has this address.
-        let (last_timestamp, last_ticks) = (Cell::new(i64::MIN), Cell::new(i64::MIN));
-        Ids { last_timestamp, last_ticks, clock_and_node, prng: RefCell::new(prng) }
-    }
-
-    /// A write timestamp, microseconds.
-    pub(crate) fn timestamp(&self, now_micros: i64) -> i64 {
-        let next = now_micros.max(self.last_timestamp.get().saturating_add(1));
-        self.last_timestamp.set(next);
-        next
+        let last_ticks = Cell::new(i64::MIN);
+        Uuids { last_ticks, clock_and_node, prng: RefCell::new(prng) }
     }
 
     /// A timeuuid of now, after all that were given.
-    pub(crate) fn timeuuid(&self, now_micros: i64) -> Uuid {
+    pub fn timeuuid(&self, now_micros: i64) -> Uuid {
         timeuuid_from_ticks(self.ticks(now_micros), self.clock_and_node)
     }
 
-    /// A timeuuid before all that were given by this and by [`Ids::timeuuid`].
-    pub(crate) fn timeuuid_before(&self, now_micros: i64) -> Uuid {
+    /// A timeuuid before all that were given by this and by [`Uuids::timeuuid`].
+    pub fn timeuuid_before(&self, now_micros: i64) -> Uuid {
         // Mirrored at 2010-01-01: the later it is, the earlier the UUID.
         const MIRROR_TICKS: i64 = 1_262_304_000 * 10_000_000;
         let ticks = MIRROR_TICKS - (self.ticks(now_micros) - MIRROR_TICKS);
@@ -49,7 +41,7 @@ impl Ids {
     }
 
     /// A random UUID.
-    pub(crate) fn random_uuid(&self) -> Uuid {
+    pub fn random_uuid(&self) -> Uuid {
         let mut prng = self.prng.borrow_mut();
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&prng.next_u64().to_be_bytes());
@@ -73,17 +65,16 @@ mod tests {
 
     #[test]
     fn nothing_goes_back_when_the_clock_does() {
-        let ids = Ids::new(1);
-        assert_eq!([5, 5, 3, 9].map(|now| ids.timestamp(now)), [5, 6, 7, 9]);
+        let uuids = Uuids::new(1);
         let now = 1_700_000_000_000_000;
-        let after = [now, now, now - 10].map(|now| ids.timeuuid(now));
-        let before = [now, now, now - 10].map(|now| ids.timeuuid_before(now));
+        let after = [now, now, now - 10].map(|now| uuids.timeuuid(now));
+        let before = [now, now, now - 10].map(|now| uuids.timeuuid_before(now));
         let all: Vec<Uuid> = before.into_iter().rev().chain(after).collect();
         for pair in all.windows(2) {
             let order = value::compare(&Type::TimeUuid, pair[0].as_bytes(), pair[1].as_bytes());
             assert!(order.is_lt(), "{pair:?}");
         }
-        assert_eq!(ids.random_uuid().get_version_num(), 4);
-        assert_ne!(ids.random_uuid(), ids.random_uuid());
+        assert_eq!(uuids.random_uuid().get_version_num(), 4);
+        assert_ne!(uuids.random_uuid(), uuids.random_uuid());
     }
 }

@@ -1,13 +1,14 @@
 //! Functions of collections: their parts, and aggregates of their elements.
 
-use super::number::Number;
-use crate::error::CqlError;
+use crate::aggregate::Aggregate;
+use crate::error::Error;
+use crate::number::Number;
 use model::Type;
 use model::value::{self, write_collection};
 
 /// A function of one collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CollectionFunction {
+pub enum CollectionFunction {
     /// The keys of a map, as a set.
     MapKeys,
     /// The values of a map, as a list in the order of the keys.
@@ -26,7 +27,7 @@ pub(crate) enum CollectionFunction {
 
 impl CollectionFunction {
     /// Of the bytes of a collection of that type.
-    pub(super) fn call(self, ty: &Type, bytes: &[u8]) -> Result<Option<Vec<u8>>, CqlError> {
+    pub(crate) fn call(self, ty: &Type, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         match self {
             CollectionFunction::MapKeys => Ok(Some(half(bytes, |(key, _)| key))),
             CollectionFunction::MapValues => Ok(Some(half(bytes, |(_, value)| value))),
@@ -53,10 +54,10 @@ impl CollectionFunction {
         }
     }
 
-    fn of_numbers(self, element: &Type, bytes: &[u8]) -> Result<Vec<u8>, CqlError> {
+    fn of_numbers(self, element: &Type, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let mut accumulator = match self {
-            CollectionFunction::Sum => super::Aggregate::Sum(element.clone()),
-            _ => super::Aggregate::Average(element.clone()),
+            CollectionFunction::Sum => Aggregate::Sum(element.clone()),
+            _ => Aggregate::Average(element.clone()),
         }
         .begin();
         let mut any = false;
@@ -96,7 +97,7 @@ fn half<'a>(bytes: &'a [u8], part: impl Fn((&'a [u8], &'a [u8])) -> &'a [u8]) ->
 }
 
 /// The elements that two sets of that type have in common; null where there are none.
-pub(super) fn set_intersection(ty: &Type, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn set_intersection(ty: &Type, a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
     let element = ty.element_or_key()?;
     let mut common: Vec<&[u8]> = Vec::new();
     let (mut left, mut right) = (elements(a).peekable(), elements(b).peekable());
@@ -117,7 +118,7 @@ pub(super) fn set_intersection(ty: &Type, a: &[u8], b: &[u8]) -> Option<Vec<u8>>
 
 /// The elements of a set or map of that type whose keys are in a range, its ends included. Of a
 /// collection that is stored by element, null where there are none.
-pub(super) fn slice(
+pub(crate) fn slice(
     ty: &Type,
     bytes: &[u8],
     from: Option<&[u8]>,
@@ -149,9 +150,11 @@ pub(super) fn slice(
 mod tests {
     use super::*;
 
-    fn of(cql: &str, literal: &str) -> (Type, Vec<u8>) {
+    /// The value of that JSON text.
+    fn of(cql: &str, text: &str) -> (Type, Vec<u8>) {
         let ty = Type::from_cql(cql, &|_| None).unwrap().freeze();
-        let bytes = crate::offline::value_of_literal(&ty, literal).unwrap().unwrap();
+        let json = value::json::parse(text).unwrap();
+        let bytes = value::json::from_json(&ty, &json).unwrap().unwrap();
         (ty, bytes)
     }
 
@@ -166,14 +169,14 @@ mod tests {
             assert_eq!(found, wanted, "{function:?} {cql} {literal}");
         };
         use CollectionFunction::*;
-        check(MapKeys, "map<int, text>", "{2: 'b', 1: 'a'}", "set<int> {1, 2}");
-        check(MapValues, "map<int, text>", "{2: 'b', 1: 'a'}", "list<text> ['a', 'b']");
-        check(Count, "map<int, text>", "{2: 'b', 1: 'a'}", "int 2");
+        check(MapKeys, "map<int, text>", r#"{"2": "b", "1": "a"}"#, "set<int> {1, 2}");
+        check(MapValues, "map<int, text>", r#"{"2": "b", "1": "a"}"#, "list<text> ['a', 'b']");
+        check(Count, "map<int, text>", r#"{"2": "b", "1": "a"}"#, "int 2");
         check(Count, "list<int>", "[1, 1, 1]", "int 3");
         check(Count, "list<int>", "[]", "int 0");
         check(Min, "list<int>", "[2, -1, 3]", "int -1");
-        check(Max, "set<text>", "{'a', 'c', 'b'}", "text 'c'");
-        check(Max, "set<text>", "{}", "text null");
+        check(Max, "set<text>", r#"["a", "c", "b"]"#, "text 'c'");
+        check(Max, "set<text>", "[]", "text null");
         check(Sum, "list<tinyint>", "[2, 3]", "tinyint 5");
         check(Sum, "list<double>", "[]", "double 0.0");
         check(Average, "list<int>", "[1, 2]", "int 1");
@@ -190,10 +193,10 @@ mod tests {
             let common = set_intersection(&ty, &a, &of("set<int>", b).1).unwrap();
             assert_eq!(value::to_literal(&ty, &common), expected);
         };
-        check("{1, 2, 3}", "{2, 3, 4}", "{2, 3}");
-        check("{1}", "{2}", "{}");
-        check("{}", "{2}", "{}");
-        check("{-1, 5}", "{-1}", "{-1}");
+        check("[1, 2, 3]", "[2, 3, 4]", "{2, 3}");
+        check("[1]", "[2]", "{}");
+        check("[]", "[2]", "{}");
+        check("[-1, 5]", "[-1]", "{-1}");
     }
 
     #[test]
@@ -207,12 +210,13 @@ mod tests {
             let found = slice(&ty, &bytes, ends.0, ends.1).unwrap();
             assert_eq!(value::to_literal(&ty, &found), expected, "{literal}[{range}]");
         };
-        check("map<int, text>", "{1: 'a', 2: 'b', 3: 'c'}", "1..2", "{1: 'a', 2: 'b'}");
-        check("map<int, text>", "{1: 'a', 2: 'b', 3: 'c'}", "..1", "{1: 'a'}");
-        check("set<int>", "{-1, 2, 3}", "0..", "{2, 3}");
-        check("set<int>", "{-1, 2, 3}", "..", "{-1, 2, 3}");
-        check("set<int>", "{-1, 2, 3}", "7..8", "{}");
+        let letters = r#"{"1": "a", "2": "b", "3": "c"}"#;
+        check("map<int, text>", letters, "1..2", "{1: 'a', 2: 'b'}");
+        check("map<int, text>", letters, "..1", "{1: 'a'}");
+        check("set<int>", "[-1, 2, 3]", "0..", "{2, 3}");
+        check("set<int>", "[-1, 2, 3]", "..", "{-1, 2, 3}");
+        check("set<int>", "[-1, 2, 3]", "7..8", "{}");
         let whole = Type::from_cql("set<int>", &|_| None).unwrap();
-        assert_eq!(slice(&whole, &of("set<int>", "{1}").1, Some(&[0, 0, 0, 7]), None), None);
+        assert_eq!(slice(&whole, &of("set<int>", "[1]").1, Some(&[0, 0, 0, 7]), None), None);
     }
 }

@@ -1,9 +1,9 @@
 //! `CREATE` and `DROP` of functions and aggregates. Pure; whether a body is of its language is
-//! asked before, of the [`super::Engine`].
+//! asked before, of [`functions::Engine`].
 
-use super::fold;
-use crate::ddl::{Context, Decision, named_keyspace, need_keyspace, refuse_system};
+use super::{Context, Decision, named_keyspace, need_keyspace, refuse_system};
 use crate::error::CqlError;
+use crate::term::{self, Receiver};
 use crate::types;
 use cluster::{KeyspaceEntry, Schema, SchemaChange};
 use model::Type;
@@ -16,7 +16,7 @@ fn refuse<T>(text: impl Into<String>) -> Result<T, CqlError> {
 }
 
 /// What a statement defines, as far as the schema has its types.
-pub(crate) fn function(
+pub(super) fn definition(
     schema: &Schema,
     it: &CreateFunction,
     context: &Context,
@@ -50,8 +50,8 @@ pub(crate) fn function(
     })
 }
 
-pub(crate) fn create_function(schema: &Schema, it: &CreateFunction, context: &Context) -> Decision {
-    let function = function(schema, it, context)?;
+pub(super) fn create(schema: &Schema, it: &CreateFunction, context: &Context) -> Decision {
+    let function = definition(schema, it, context)?;
     let entry = need_keyspace(schema, &function.keyspace)?;
     let types: Vec<Type> = function.argument_types().cloned().collect();
     if let Some(aggregate) = entry.aggregate(&function.name, &types) {
@@ -95,7 +95,7 @@ fn user_of<'e>(entry: &'e KeyspaceEntry, function: &UserFunction) -> Option<&'e 
     aggregates.find(|aggregate| calls(aggregate)).map(|aggregate| &**aggregate)
 }
 
-pub(crate) fn drop_function(schema: &Schema, it: &DropFunction, context: &Context) -> Decision {
+pub(super) fn drop(schema: &Schema, it: &DropFunction, context: &Context) -> Decision {
     let keyspace = named_keyspace(&it.name, context)?;
     refuse_system(keyspace)?;
     let Some(entry) = schema.keyspace(keyspace) else { return absent_keyspace(it, keyspace) };
@@ -125,7 +125,7 @@ pub(crate) fn drop_function(schema: &Schema, it: &DropFunction, context: &Contex
     }
 }
 
-pub(crate) fn create_aggregate(
+pub(super) fn create_aggregate(
     schema: &Schema,
     it: &CreateAggregate,
     context: &Context,
@@ -166,7 +166,12 @@ pub(crate) fn create_aggregate(
         aggregate.returns = find("Final", name, std::slice::from_ref(&state_type))?.returns.clone();
     }
     if let Some(initial) = &it.initial {
-        let value = fold::evaluate(schema, keyspace, &state_type, initial)?;
+        let value = term::constant(
+            schema,
+            keyspace,
+            initial,
+            Receiver { name: "initcond", ty: &state_type },
+        )?;
         aggregate.initial = value.map(|bytes| to_literal(&state_type, &bytes));
     }
     if let Some(function) = entry.function(name, &aggregate.arguments) {
@@ -180,7 +185,7 @@ pub(crate) fn create_aggregate(
     Ok(vec![SchemaChange::CreateAggregate(aggregate)])
 }
 
-pub(crate) fn drop_aggregate(schema: &Schema, it: &DropFunction, context: &Context) -> Decision {
+pub(super) fn drop_aggregate(schema: &Schema, it: &DropFunction, context: &Context) -> Decision {
     let keyspace = named_keyspace(&it.name, context)?;
     refuse_system(keyspace)?;
     let Some(entry) = schema.keyspace(keyspace) else { return absent_keyspace(it, keyspace) };

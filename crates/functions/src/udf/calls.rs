@@ -13,7 +13,7 @@
 //!  - *traceless*: a step that fails has changed nothing, so that it can be done again.
 
 use super::{Pace, Running};
-use crate::error::CqlError;
+use crate::error::Error;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -24,7 +24,7 @@ pub(super) const SLICE: Duration = Duration::from_micros(250);
 
 /// The calls of a statement's present step.
 #[derive(Default)]
-pub(crate) struct Calls {
+pub struct Calls {
     /// Whether a step is being done.
     in_step: Cell<bool>,
     /// Calls met since the step was begun, or begun again.
@@ -42,10 +42,10 @@ impl std::fmt::Debug for Calls {
 
 impl Calls {
     /// Does a step, as often as calls have to be waited for.
-    pub(crate) async fn step<T>(
+    pub async fn step<T, E: From<Error>>(
         &self,
-        mut step: impl FnMut() -> Result<T, CqlError>,
-    ) -> Result<T, CqlError> {
+        mut step: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
         self.given.borrow_mut().clear();
         loop {
             self.met.set(0);
@@ -54,7 +54,7 @@ impl Calls {
             self.in_step.set(false);
             let Some(mut running) = self.paused.take() else { return result };
             runtime::task::yield_now().await;
-            let ended = poll_fn(|cx| running.poll(cx)).await.map_err(CqlError::Invalid)?;
+            let ended = poll_fn(|cx| running.poll(cx)).await.map_err(Error::Invalid)?;
             self.given.borrow_mut().push(ended);
         }
     }
@@ -62,8 +62,8 @@ impl Calls {
     /// The value of the next call, which `start` makes ready to run.
     pub(super) fn call(
         &self,
-        start: impl FnOnce(Pace) -> Result<Running, CqlError>,
-    ) -> Result<Option<Vec<u8>>, CqlError> {
+        start: impl FnOnce(Pace) -> Result<Running, Error>,
+    ) -> Result<Option<Vec<u8>>, Error> {
         if !self.in_step.get() {
             return whole(start(Pace::Whole)?);
         }
@@ -73,33 +73,28 @@ impl Calls {
             return Ok(given.clone());
         }
         if self.paused.borrow().is_some() {
-            return Err(interrupted());
+            return Err(Error::Interrupted);
         }
         let mut running = start(Pace::Steps)?;
         if !runtime::task::need_preempt() {
             let mut nobody = Context::from_waker(Waker::noop());
             if let Poll::Ready(ended) = running.poll(&mut nobody) {
-                let value = ended.map_err(CqlError::Invalid)?;
+                let value = ended.map_err(Error::Invalid)?;
                 self.given.borrow_mut().push(value.clone());
                 return Ok(value);
             }
         }
         *self.paused.borrow_mut() = Some(Box::new(running));
-        Err(interrupted())
+        Err(Error::Interrupted)
     }
 }
 
-/// Ends a step; clients never see it.
-fn interrupted() -> CqlError {
-    CqlError::Server("a function was interrupted".to_owned())
-}
-
 /// Runs a call to its end, without yielding the shard.
-pub(super) fn whole(mut running: Running) -> Result<Option<Vec<u8>>, CqlError> {
+pub(super) fn whole(mut running: Running) -> Result<Option<Vec<u8>>, Error> {
     let mut nobody = Context::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(ended) = running.poll(&mut nobody) {
-            return ended.map_err(CqlError::Invalid);
+            return ended.map_err(Error::Invalid);
         }
     }
 }
@@ -146,13 +141,13 @@ mod tests {
             let (mut steps, turns, ended) = (0, Cell::new(0), Cell::new(false));
             let start = |argument: &[u8]| {
                 let running = lua::Running::start(&script, &function, &[Some(argument)]);
-                running.map(Running::Lua).map_err(CqlError::Invalid)
+                running.map(Running::Lua).map_err(Error::Invalid)
             };
             let step = || {
                 steps += 1;
                 let long = number(calls.call(|_| start(&argument))?);
                 let short = number(calls.call(|_| start(&2i64.to_be_bytes()))?);
-                Ok((long, short))
+                Ok::<_, Error>((long, short))
             };
             let called = async {
                 let outcome = calls.step(step).await;
@@ -179,11 +174,11 @@ mod tests {
             let step = || {
                 calls.call(|_| {
                     let running = lua::Running::start(&script, &function, &[None]);
-                    running.map(Running::Lua).map_err(CqlError::Invalid)
+                    running.map(Running::Lua).map_err(Error::Invalid)
                 })
             };
             let error = calls.step(step).await.expect_err("an end");
-            assert_eq!(error.message(), "lua execution timeout: 5ms elapsed");
+            assert_eq!(error.to_string(), "lua execution timeout: 5ms elapsed");
         });
     }
 
@@ -202,7 +197,7 @@ mod tests {
                         calls.call(|_| {
                             let given = [Some(&argument[..])];
                             let running = lua::Running::start(&script, &function, &given);
-                            running.map(Running::Lua).map_err(CqlError::Invalid)
+                            running.map(Running::Lua).map_err(Error::Invalid)
                         })
                     };
                     number(calls.step(step).await.expect("a value"))

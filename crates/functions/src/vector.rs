@@ -5,7 +5,7 @@ use model::value;
 
 /// A measure of nearness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Similarity {
+pub enum Similarity {
     /// By the angle; no number (NaN) where a vector is zero.
     Cosine,
     /// By the distance.
@@ -16,7 +16,7 @@ pub(crate) enum Similarity {
 
 impl Similarity {
     /// Of the bytes of two vectors of floats of one dimension.
-    pub(super) fn of(self, a: &[u8], b: &[u8]) -> f32 {
+    pub(crate) fn of(self, a: &[u8], b: &[u8]) -> f32 {
         let (mut dot, mut a_square, mut b_square, mut distance) = (0.0, 0.0, 0.0, 0.0);
         for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
             let decoded = (value::decode_f32(a), value::decode_f32(b));

@@ -2,69 +2,29 @@
 //!
 //! Invariants
 //!  - *one-name-one-kind*: what a name of the keyspace `system` stands for is known without a
-//!    schema; functions of users are found by keyspace and name, see [`super::user`].
+//!    schema; functions of users are found by keyspace and name.
 //!
 //! Native functions have the name of Cassandra 5, with underscores (`to_date`), and most of them
 //! the older one without (`todate`).
 
-use super::collection::CollectionFunction;
-use super::factory::{self, Factory};
-use super::mask::Mask;
-use super::math::MathFunction;
-use super::vector::Similarity;
-use super::{Aggregate, Function, user};
+use crate::NATIVE_KEYSPACE;
+use crate::aggregate::Aggregate;
+use crate::collection::CollectionFunction;
+use crate::factory::{self, Factory};
+use crate::mask::Mask;
+use crate::math::MathFunction;
+use crate::scalar::Function;
+use crate::signature::{Body, Signature};
+use crate::udf::{UserAggregate, UserFunction};
+use crate::vector::Similarity;
 use cluster::Schema;
 use model::{TableSchema, Type};
 use std::rc::Rc;
 use syntax::ast::NativeType;
 
-/// The keyspace of native functions.
-pub(crate) const NATIVE_KEYSPACE: &str = "system";
-
-/// One overload of a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Signature {
-    /// Where it is: [`NATIVE_KEYSPACE`] or that of a user.
-    pub(crate) keyspace: Rc<str>,
-    pub(crate) arguments: Vec<Type>,
-    pub(crate) returns: Type,
-    pub(crate) body: Body,
-}
-
-/// What computes an overload's value.
-#[derive(Clone, Debug)]
-pub(crate) enum Body {
-    /// From the arguments of one row.
-    Scalar(Function),
-    /// From those of many rows.
-    Aggregate(Aggregate),
-}
-
-impl Body {
-    /// Whether it is a user's.
-    pub(crate) fn is_of_user(&self) -> bool {
-        matches!(self, Body::Scalar(Function::User(_)) | Body::Aggregate(Aggregate::User { .. }))
-    }
-}
-
-impl Signature {
-    /// An overload of a native function.
-    pub(crate) fn native(arguments: Vec<Type>, returns: Type, function: Function) -> Signature {
-        let body = Body::Scalar(function);
-        Signature { keyspace: NATIVE_KEYSPACE.into(), arguments, returns, body }
-    }
-
-    /// A native aggregate of one argument.
-    pub(crate) fn aggregate(argument: Type, aggregate: Aggregate) -> Signature {
-        let returns = aggregate.returns();
-        let (arguments, body) = (vec![argument], Body::Aggregate(aggregate));
-        Signature { keyspace: NATIVE_KEYSPACE.into(), arguments, returns, body }
-    }
-}
-
 /// What a name stands for.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub enum Found {
     /// One of these, whichever the arguments suit.
     Overloads(Vec<Signature>),
     /// A signature that depends on the types of the arguments, or on the type that is expected.
@@ -73,7 +33,7 @@ pub(crate) enum Found {
 
 /// The functions of that name. Without a keyspace, native ones and those of users in `home`.
 /// `token` takes the partition key of `table`.
-pub(crate) fn find(
+pub fn find(
     schema: &Schema,
     (keyspace, name): (Option<&str>, &str),
     home: &str,
@@ -85,7 +45,7 @@ pub(crate) fn find(
     };
     let users = match keyspace {
         Some(NATIVE_KEYSPACE) => Vec::new(),
-        _ => user::overloads(schema, keyspace.unwrap_or(home), name),
+        _ => of_users(schema, keyspace.unwrap_or(home), name),
     };
     match native {
         Some(Found::Overloads(mut overloads)) => {
@@ -95,6 +55,29 @@ pub(crate) fn find(
         Some(factory) => Some(factory),
         None => (!users.is_empty()).then_some(Found::Overloads(users)),
     }
+}
+
+/// The functions and aggregates of that name that users have made in a keyspace. An aggregate whose
+/// functions do not fit is left out.
+fn of_users(schema: &Schema, keyspace: &str, name: &str) -> Vec<Signature> {
+    let Some(entry) = schema.keyspace(keyspace) else { return Vec::new() };
+    let home: Rc<str> = Rc::from(entry.keyspace.name.as_str());
+    let functions = entry.functions(name).iter().map(|function| Signature {
+        keyspace: home.clone(),
+        arguments: function.argument_types().cloned().collect(),
+        returns: function.returns.clone(),
+        body: Body::Scalar(Function::User(UserFunction::new(function.clone()))),
+    });
+    let aggregates = entry.aggregates(name).iter().filter_map(|aggregate| {
+        let user = UserAggregate::new(entry, aggregate)?;
+        Some(Signature {
+            keyspace: home.clone(),
+            arguments: aggregate.arguments.clone(),
+            returns: aggregate.returns.clone(),
+            body: Body::Aggregate(Aggregate::User(Rc::new(user))),
+        })
+    });
+    functions.chain(aggregates).collect()
 }
 
 fn native(name: &str, table: Option<&TableSchema>) -> Option<Found> {

@@ -1,8 +1,7 @@
 //! Aggregate functions.
 
-use super::UserAggregate;
-use crate::error::CqlError;
-use crate::udf::Calls;
+use crate::error::Error;
+use crate::udf::{Calls, UserAggregate};
 use model::Type;
 use model::value::{self, Decimal};
 use num_bigint::BigInt;
@@ -10,48 +9,48 @@ use std::rc::Rc;
 
 /// An aggregate and the type of its argument.
 #[derive(Clone, Debug)]
-pub(crate) enum Aggregate {
+pub enum Aggregate {
     /// All rows.
     CountRows,
     /// Values that are not null.
     Count,
     /// The first row's value: what a plain column is beside aggregates.
     First(Type),
+    /// The least value.
     Min(Type),
+    /// The greatest value.
     Max(Type),
+    /// The sum of numbers.
     Sum(Type),
+    /// The mean of numbers.
     Average(Type),
-    /// What a user has made, of so many arguments: of several as the fields of a tuple.
-    User {
-        aggregate: Rc<dyn UserAggregate>,
-        argument_count: usize,
-        returns: Type,
-    },
+    /// What a user has made; of several arguments as the fields of a tuple.
+    User(Rc<UserAggregate>),
 }
 
 impl Aggregate {
     /// The type of its value.
-    pub(crate) fn returns(&self) -> Type {
+    pub fn returns(&self) -> Type {
         match self {
             Aggregate::CountRows | Aggregate::Count => Type::BigInt,
             Aggregate::Sum(Type::Counter) | Aggregate::Average(Type::Counter) => Type::BigInt,
             Aggregate::Min(Type::Counter) | Aggregate::Max(Type::Counter) => Type::BigInt,
             Aggregate::First(ty)
-            | Aggregate::User { returns: ty, .. }
             | Aggregate::Min(ty)
             | Aggregate::Max(ty)
             | Aggregate::Sum(ty)
             | Aggregate::Average(ty) => ty.clone(),
+            Aggregate::User(user) => user.definition().returns.clone(),
         }
     }
 
     /// Starts again.
-    pub(crate) fn begin(&self) -> Accumulator {
+    pub fn begin(&self) -> Accumulator {
         let state = match self {
             Aggregate::CountRows | Aggregate::Count => State::Count(0),
             Aggregate::First(_) => State::First(None),
             Aggregate::Min(_) | Aggregate::Max(_) => State::Best(None),
-            Aggregate::User { aggregate, .. } => State::User(aggregate.begin()),
+            Aggregate::User(user) => State::User(user.begin()),
             Aggregate::Sum(ty) | Aggregate::Average(ty) => match ty {
                 Type::Float | Type::Double => State::Float { sum: 0.0, lost: 0.0, count: 0 },
                 Type::Decimal => State::Decimal(Decimal::zero(), 0),
@@ -64,7 +63,7 @@ impl Aggregate {
 
 /// An aggregate of the rows so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Accumulator {
+pub struct Accumulator {
     aggregate: Aggregate,
     state: State,
 }
@@ -88,11 +87,7 @@ enum State {
 
 impl Accumulator {
     /// Adds a row in which the argument has this value. After an error it is of no use.
-    pub(crate) fn add(
-        &mut self,
-        value: Option<&[u8]>,
-        calls: Option<&Calls>,
-    ) -> Result<(), CqlError> {
+    pub fn add(&mut self, value: Option<&[u8]>, calls: Option<&Calls>) -> Result<(), Error> {
         let aggregate = &self.aggregate;
         if let (State::Count(count), Aggregate::CountRows) = (&mut self.state, aggregate) {
             *count += 1;
@@ -104,11 +99,8 @@ impl Accumulator {
             }
             return Ok(());
         }
-        if let (State::User(state), Aggregate::User { aggregate, argument_count, .. }) =
-            (&mut self.state, aggregate)
-        {
-            let present = state.take();
-            *state = add_to_state(&**aggregate, *argument_count, present, value, calls)?;
+        if let (State::User(state), Aggregate::User(user)) = (&mut self.state, aggregate) {
+            *state = add_to_state(user, state.take(), value, calls)?;
             return Ok(());
         }
         let Some(bytes) = value else { return Ok(()) };
@@ -148,7 +140,7 @@ impl Accumulator {
             }
             (State::Decimal(sum, count), _) => {
                 if let Some(number) = Decimal::decode(bytes) {
-                    let too_long = || CqlError::invalid("sum of decimals has too many digits");
+                    let too_long = || Error::invalid("sum of decimals has too many digits");
                     *sum = sum.add(&number).ok_or_else(too_long)?;
                     *count += 1;
                 }
@@ -159,7 +151,7 @@ impl Accumulator {
     }
 
     /// The value of all rows; null where there is none.
-    pub(crate) fn finish(self, calls: Option<&Calls>) -> Result<Option<Vec<u8>>, CqlError> {
+    pub fn finish(self, calls: Option<&Calls>) -> Result<Option<Vec<u8>>, Error> {
         let average = matches!(self.aggregate, Aggregate::Average(_));
         let ty = self.aggregate.returns();
         Ok(match self.state {
@@ -167,7 +159,7 @@ impl Accumulator {
             State::First(first) => first.flatten(),
             State::Best(best) => best,
             State::User(state) => match &self.aggregate {
-                Aggregate::User { aggregate, .. } => aggregate.finish(state, calls)?,
+                Aggregate::User(user) => user.finish(state, calls)?,
                 _ => state,
             },
             State::Integer(sum, count) => {
@@ -191,13 +183,12 @@ impl Accumulator {
 
 /// The state of a user's aggregate after a row; several arguments are the fields of a tuple.
 fn add_to_state(
-    aggregate: &dyn UserAggregate,
-    argument_count: usize,
+    aggregate: &UserAggregate,
     state: Option<Vec<u8>>,
     value: Option<&[u8]>,
     calls: Option<&Calls>,
-) -> Result<Option<Vec<u8>>, CqlError> {
-    match argument_count {
+) -> Result<Option<Vec<u8>>, Error> {
+    match aggregate.definition().arguments.len() {
         0 => aggregate.add(state, &[], calls),
         1 => aggregate.add(state, &[value], calls),
         _ => {
@@ -218,8 +209,8 @@ fn integer(ty: &Type, bytes: &[u8]) -> Option<BigInt> {
     })
 }
 
-fn encode_integer(ty: &Type, value: BigInt) -> Result<Vec<u8>, CqlError> {
-    let overflow = || CqlError::Invalid(format!("Sum of {} overflowed", ty.to_cql()));
+fn encode_integer(ty: &Type, value: BigInt) -> Result<Vec<u8>, Error> {
+    let overflow = || Error::Invalid(format!("Sum of {} overflowed", ty.to_cql()));
     let small = || i64::try_from(value.clone()).map_err(|_| overflow());
     Ok(match ty {
         Type::TinyInt => i8::try_from(small()?).map_err(|_| overflow())?.to_be_bytes().to_vec(),
