@@ -1,7 +1,7 @@
 //! Statements about service levels.
 
-use super::execute::{Scene, otherwise};
 use super::list::{Cell, answer, columns, sees_all, text};
+use super::scene::{Scene, otherwise};
 use crate::error::CqlError;
 use crate::response::Response;
 use auth::decide::LevelOptions;

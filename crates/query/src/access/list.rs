@@ -1,8 +1,8 @@
 //! LIST ROLES, USERS and PERMISSIONS: their columns, and the rows that a session may see.
 
 use super::check::somebody;
-use super::execute::{Scene, asked};
 use super::resources;
+use super::scene::{Scene, asked};
 use crate::error::CqlError;
 use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
 use auth::state::Granted;

@@ -1,6 +1,7 @@
 //! Guardrails of schema changes: what options forbid or warn of, and warnings about what has no
 //! effect.
 
+use super::keyspace::{TabletsByDefault, copies};
 use super::options;
 use super::properties::{Options as Map, get};
 use crate::error::CqlError;
@@ -9,15 +10,6 @@ use crate::options::Options;
 use cluster::{Restriction, Schema};
 use model::schema::TableOptions;
 use syntax::ast::{AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties};
-
-/// Whether a keyspace that says nothing of tablets has some.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TabletsByDefault {
-    No,
-    Yes,
-    /// And it cannot do without.
-    Always,
-}
 
 /// The node's options about schemas, as a statement finds them. Plain data: it goes to the shard
 /// that decides.
@@ -109,8 +101,8 @@ impl Rules {
             );
         }
         let mut warnings = Vec::new();
-        for (center, copies) in replication.iter().filter(|(name, _)| name != "class") {
-            warnings.extend(self.check_copies(center, super::keyspace::copies(copies))?);
+        for (center, text) in replication.iter().filter(|(name, _)| name != "class") {
+            warnings.extend(self.check_copies(center, copies(text))?);
         }
         if listed(&self.strategies_warned) {
             warnings.push((
@@ -136,7 +128,7 @@ impl Rules {
     /// What is said of more copies than there are nodes.
     fn unreachable_copies(&self, replication: &[(String, String)]) -> Option<String> {
         let centers = replication.iter().filter(|(name, _)| name != "class");
-        let mut centers = centers.map(|(center, text)| (center, super::keyspace::copies(text)));
+        let mut centers = centers.map(|(center, text)| (center, copies(text)));
         let (center, copies) = centers.find(|(_, copies)| NODES < *copies)?;
         (self.copies_max.warn == 0).then(|| {
             format!(

@@ -1,7 +1,8 @@
 //! Filters: conditions that are tested row by row.
 
-use super::relations::{Bound, Tuple, TupleList, lower_comparison, upper_comparison};
-use super::{InList, Nulls};
+use super::values::{
+    Bound, InList, Nulls, Tuple, TupleList, key_value, lower_comparison, upper_comparison,
+};
 use crate::error::CqlError;
 use crate::term::{Env, Evaluated, Term};
 use model::Type;
@@ -120,7 +121,7 @@ impl Filter {
     }
 
     fn value<'a>(&self, term: &'a Term, env: &Env<'a>) -> Result<Option<Cow<'a, [u8]>>, CqlError> {
-        super::key_value(term, &self.name, Nulls::NoRows, env)
+        key_value(term, &self.name, Nulls::NoRows, env)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Calls of functions, operators and casts to terms.
 
 use super::Term;
-use super::prepare::{Prepared, Preparer, Receiver, accepts, constant};
+use super::constant::constant;
+use super::preparer::{Prepared, Preparer, Receiver, accepts};
 use crate::error::CqlError;
 use crate::types;
 use functions::udf::UserAggregate;

@@ -9,15 +9,17 @@
 //! Evaluating a marker or a column of a row allocates nothing.
 
 mod call;
-mod choice;
+mod constant;
 mod evaluate;
 mod inputs;
 mod literal;
 mod outline;
 mod prepare;
+mod preparer;
 
+pub(crate) use constant::constant;
 pub(crate) use inputs::{Input, Inputs, RowCell, Source};
-pub(crate) use prepare::{Preparer, Receiver, constant};
+pub(crate) use preparer::{Preparer, Receiver};
 
 use crate::json::JsonRow;
 use crate::parameters::Value;

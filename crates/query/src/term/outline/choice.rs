@@ -3,8 +3,8 @@
 //! An overload whose arguments all match exactly is taken; else the only one that accepts them at
 //! all. Where several are left, only those count whose result matches the expected type.
 
-use super::outline::{Fit, Outline};
-use super::prepare::accepts;
+use super::super::preparer::accepts;
+use super::{Fit, Outline};
 use crate::error::CqlError;
 use functions::{NATIVE_KEYSPACE, Operation, Operator, Signature};
 use model::Type;
