@@ -846,7 +846,7 @@ impl Connection {
         &self,
         dialect: Dialect,
         stream: i16,
-        kind: query::syntax::ast::BatchKind,
+        kind: query::BatchKind,
         entries: &[request::Entry<'_>],
         (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {

@@ -417,7 +417,7 @@ pub(crate) fn error(out: &mut Vec<u8>, version: u8, stream: i16, error: &CqlErro
     let code = match (error, version) {
         (CqlError::ReadFailure { .. }, 3) => 0x1200,
         (CqlError::WriteFailure { .. }, 3) => 0x1100,
-        (CqlError::FunctionFailure { .. }, 3) => 0x2200,
+        (CqlError::FunctionFailure(_), 3) => 0x2200,
         _ => error.code(),
     };
     out.put_u32(code);
@@ -461,10 +461,10 @@ fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
             failure_count(out, version, *failures);
             wire::string(out, kind.name());
         }
-        CqlError::FunctionFailure { keyspace, function, arguments, .. } if 4 <= version => {
-            wire::string(out, keyspace);
-            wire::string(out, function);
-            wire::string_list(out, arguments);
+        CqlError::FunctionFailure(failure) if 4 <= version => {
+            wire::string(out, &failure.keyspace);
+            wire::string(out, &failure.function);
+            wire::string_list(out, &failure.arguments);
         }
         CqlError::AlreadyExists { keyspace, table } => {
             wire::string(out, keyspace);

@@ -9,6 +9,7 @@ use crate::seeds;
 use crate::shards::memory_bytes;
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
+use functions::udf::wasm;
 use model::Sharder;
 use options::Values;
 use std::net::IpAddr;
@@ -98,7 +99,7 @@ fn millis(values: &Values, name: &str) -> Duration {
 }
 
 /// What functions of users may do. Whoever enables them says so twice.
-fn function_limits(values: &Values, shard_bytes: u64) -> Result<query::FunctionLimits, String> {
+fn function_limits(values: &Values, shard_bytes: u64) -> Result<functions::Limits, String> {
     let enabled = values.flag("enable_user_defined_functions");
     let features = values.list("experimental_features");
     let named = features.iter().flat_map(|features| features.split(',')).any(|it| it == "udf");
@@ -108,7 +109,7 @@ fn function_limits(values: &Values, shard_bytes: u64) -> Result<query::FunctionL
             .to_owned());
     }
     let bytes = values.integer("user_defined_function_allocation_limit_bytes");
-    Ok(query::FunctionLimits {
+    Ok(functions::Limits {
         enabled,
         time: millis(values, "user_defined_function_time_limit_ms"),
         memory_bytes: usize::try_from(bytes).unwrap_or(0).max(64 << 10),
@@ -117,9 +118,9 @@ fn function_limits(values: &Values, shard_bytes: u64) -> Result<query::FunctionL
 }
 
 /// What functions in WebAssembly may use.
-fn wasm_limits(values: &Values, shard_bytes: u64) -> Result<query::WasmLimits, String> {
+fn wasm_limits(values: &Values, shard_bytes: u64) -> Result<wasm::Limits, String> {
     let natural = |name: &str| values.integer(name).max(1) as u64;
-    Ok(query::WasmLimits {
+    Ok(wasm::Limits {
         fuel: natural("wasm_udf_total_fuel"),
         yield_fuel: natural("wasm_udf_yield_fuel"),
         memory_bytes: natural("wasm_udf_memory_limit") as usize,

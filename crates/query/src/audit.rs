@@ -19,7 +19,6 @@ use crate::parameters::{Parameters, Value, Values};
 use crate::processor::Processor;
 use crate::session::Session;
 use crate::statement::{Plan, Statement};
-use crate::syntax::ast::{AccessStatement, QualifiedName, SchemaStatement};
 use auth::audit::{self as rules, Category, Event, Scope as Rules};
 use cluster::settings::{Live, Rule, Settings};
 use model::value::encode_inet;
@@ -31,6 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
+use syntax::ast::{AccessStatement, QualifiedName, SchemaStatement};
 
 /// Bytes of events that wait for the table, of a shard.
 const TABLE_BYTES_MAX: usize = 1 << 20;

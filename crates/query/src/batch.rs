@@ -13,8 +13,6 @@ use crate::request::Request;
 use crate::response::{Response, ResultMetadata};
 use crate::restrictions::Keys;
 use crate::statement::{Plan, Statement, table};
-use crate::syntax::ast;
-use crate::syntax::ast::{BatchKind, Modification};
 use crate::term::Preparer;
 use cluster::{Schema, TableEntry, TableKind};
 use model::{TableId, Token};
@@ -23,6 +21,8 @@ use replication::{BatchEntry, Coordinator, WriteKind, WriteOptions};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::HashMap;
+use syntax::ast;
+use syntax::ast::{BatchKind, Modification};
 
 /// A batch ready to be executed.
 #[derive(Debug)]

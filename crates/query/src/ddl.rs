@@ -10,10 +10,11 @@
 //! It touches neither rows nor tables of the system: the registry makes changes durable.
 //!
 //! In reading order: [`keyspace`], [`types`], [`table`], [`alter`], [`user_type`], [`options`]
-//! (what `WITH` says of tables), [`compaction`], [`properties`].
+//! (what `WITH` says of tables), [`compaction`], [`properties`], [`function`].
 
 mod alter;
 mod compaction;
+mod function;
 mod guardrails;
 mod keyspace;
 mod options;
@@ -35,11 +36,11 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use crate::syntax::ast::{QualifiedName, SchemaStatement};
-use crate::udf::{ddl as functions, forget_functions};
 use cluster::{Authorizer, ChangeError, Cluster, KeyspaceEntry, Schema, SchemaChange};
+use functions::Engine;
 use model::Uuid;
 use std::rc::Rc;
+use syntax::ast::{QualifiedName, SchemaStatement};
 
 /// Characters of a keyspace's or table's name at most: the name is part of file names.
 const NAME_CHARS_MAX: usize = 192;
@@ -84,7 +85,7 @@ pub(crate) async fn execute(
         rules: rules.clone(),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
-        let function = functions::function(&cluster.schema(), create, &context)?;
+        let function = function::definition(&cluster.schema(), create, &context)?;
         Box::pin(processor.check_function(&function)).await?;
     }
     let owned = statement.clone();
@@ -125,6 +126,17 @@ fn changes_functions(statement: &SchemaStatement) -> bool {
     )
 }
 
+/// Lets every shard forget what it has compiled of functions that the schema has no more.
+async fn forget_functions() {
+    runtime::on_all_shards(|| async {
+        let schema = runtime::local::get::<Cluster>().schema();
+        if let Some(engine) = runtime::local::try_get::<Engine>() {
+            engine.retain(&schema);
+        }
+    })
+    .await;
+}
+
 /// The changes that a statement asks for.
 pub(crate) fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
     let later = |what: &str| Err(CqlError::invalid(format!("{what} is not supported yet")));
@@ -143,17 +155,17 @@ pub(crate) fn decide(schema: &Schema, statement: &SchemaStatement, context: &Con
         SchemaStatement::CreateView(_) => later("CREATE MATERIALIZED VIEW"),
         SchemaStatement::AlterView(_) => later("ALTER MATERIALIZED VIEW"),
         SchemaStatement::DropView(it) => absent(schema, it, context, "Materialized view"),
-        SchemaStatement::CreateFunction(it) => functions::create_function(schema, it, context),
-        SchemaStatement::DropFunction(it) => functions::drop_function(schema, it, context),
-        SchemaStatement::CreateAggregate(it) => functions::create_aggregate(schema, it, context),
-        SchemaStatement::DropAggregate(it) => functions::drop_aggregate(schema, it, context),
+        SchemaStatement::CreateFunction(it) => function::create(schema, it, context),
+        SchemaStatement::DropFunction(it) => function::drop(schema, it, context),
+        SchemaStatement::CreateAggregate(it) => function::create_aggregate(schema, it, context),
+        SchemaStatement::DropAggregate(it) => function::drop_aggregate(schema, it, context),
     }
 }
 
 /// DROP of something of which there can be none yet.
 fn absent(
     schema: &Schema,
-    statement: &crate::syntax::ast::Drop,
+    statement: &syntax::ast::Drop,
     context: &Context,
     what: &str,
 ) -> Decision {

@@ -6,10 +6,10 @@
 use crate::error::CqlError;
 use crate::markers::Markers;
 use crate::select::{self, SelectPlan};
-use crate::syntax::ast;
 use cluster::{Schema, TableEntry};
 use replication::fragments::output_schema;
 use std::rc::Rc;
+use syntax::ast;
 
 /// Plans a `SELECT` of the fragments of `base`.
 pub(crate) fn prepare(

@@ -15,11 +15,6 @@ pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Option<Vec<u8>>, CqlEr
     json::from_json(ty, json).map_err(|invalid| CqlError::Invalid(invalid.0))
 }
 
-/// Parses a JSON text.
-pub(crate) fn parse(text: &str) -> Result<Json, CqlError> {
-    json::parse(text).map_err(|error| CqlError::Invalid(json::unreadable(text, &error).0))
-}
-
 /// The columns that a JSON text names, folded.
 type Fields = HashMap<String, Json>;
 

@@ -1,8 +1,8 @@
-//! CQL, from text to rows.
+//! CQL, from the tree of a statement to rows.
 //!
-//! A statement goes through these modules in order: [`syntax`] parses the text; [`processor`] keeps
-//! prepared statements and leads the rest, `prefetch` prefetches the partitions of statements that
-//! are about to be executed; `fragments` plans reads of mutation fragments, `paxos_state` reads of
+//! The crate `syntax` parses a statement. It goes through these modules in order: [`processor`]
+//! keeps prepared statements and leads the rest, `prefetch` prefetches the partitions of statements
+//! that are about to be executed; `fragments` plans reads of mutation fragments, `paxos_state` reads of
 //! `"t$paxos"`; [`ddl`] and [`describe`] execute schema statements, [`access`] statements about
 //! roles, grants and service levels, and authorizes statements; [`audit`] is the audit log;
 //! `routing` finds the replica of a statement. [`session`], [`parameters`], [`response`],
@@ -18,9 +18,7 @@ mod ddl;
 mod describe;
 pub mod error;
 mod fragments;
-mod functions;
 pub mod guardrail;
-mod ids;
 mod json;
 mod markers;
 mod modify;
@@ -38,13 +36,12 @@ mod routing;
 mod select;
 pub mod session;
 mod statement;
-pub mod syntax;
 pub mod tally;
 mod term;
 mod timeouts;
+mod timestamps;
 pub mod trace;
 mod types;
-mod udf;
 
 pub use audit::Audit;
 pub use auth::Workload;
@@ -62,6 +59,3 @@ pub use routing::Place;
 pub use session::{Session, Terms};
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};
-pub use udf::Limits as FunctionLimits;
-pub use udf::lua::{push::push as push_lua, sandbox::Sandbox};
-pub use udf::wasm::{Limits as WasmLimits, Stats as FunctionStats};

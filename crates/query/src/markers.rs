@@ -13,11 +13,11 @@ use crate::options::Options;
 use crate::parameters::Value;
 use crate::response::{BindMetadata, ColumnSpec};
 use crate::statement::Dialect;
-use crate::syntax::Marker;
 use crate::term::{Receiver, Slot};
 use model::{TableSchema, Type};
 use std::rc::Rc;
 use std::sync::Arc;
+use syntax::Marker;
 
 /// The most bind variables: the protocol counts them in 16 bits.
 const VARIABLES_MAX: usize = u16::MAX as usize;

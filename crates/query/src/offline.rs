@@ -5,14 +5,11 @@
 
 use crate::ddl::{self, Context, Rules};
 use crate::error::CqlError;
-use crate::ids::Ids;
-use crate::markers::Markers;
-use crate::options::Options;
-use crate::syntax::{self, ast};
-use crate::term::{Env, Preparer, Receiver};
+use crate::term::{self, Receiver};
 use cluster::{Schema, SchemaChange};
 use model::schema::DroppedColumn;
 use model::{ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid};
+use syntax::ast;
 
 /// What a text of statements makes.
 #[derive(Clone, Debug)]
@@ -322,19 +319,7 @@ fn dropped_of(insert: &ast::Insert) -> Result<Dropped, CqlError> {
 pub fn value_of_literal(ty: &Type, text: &str) -> Result<Option<Vec<u8>>, CqlError> {
     let expr = syntax::parse_term(text)?;
     let schema = Schema::of_system(Uuid::nil(), 1);
-    let mut markers = Markers::none(Options::standard());
-    let mut preparer = Preparer {
-        schema: &schema,
-        keyspace: "",
-        table: None,
-        markers: &mut markers,
-        row: None,
-        aggregates: None,
-    };
-    let term = preparer.prepare(&expr, Receiver { name: "value", ty })?;
-    let ids = Ids::new(0);
-    let value = term.evaluate(&Env::new(&[], 0, &ids))?;
-    Ok(value.bytes().map(<[u8]>::to_vec))
+    term::constant(&schema, "", &expr, Receiver { name: "value", ty })
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! that a statement creates can have such a name.
 
 use crate::error::CqlError;
-use crate::syntax::{self, ast};
 use cluster::{Schema, TableEntry, TableKind};
 use model::TableSchema;
 use std::rc::Rc;
+use syntax::ast;
 
 const SUFFIX: &str = "$paxos";
 

@@ -5,7 +5,6 @@ use crate::audit::Audit;
 use crate::batch;
 use crate::cache::{Cache, CacheStats, Unprepared};
 use crate::error::CqlError;
-use crate::ids::Ids;
 use crate::options::Options;
 use crate::parameters::{Parameters, Value, Values};
 use crate::prepared::{Prepared, statement_id};
@@ -13,12 +12,13 @@ use crate::request::{IfNull, Request, Scratch, Warnings, integer, timeout};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
 use crate::statement::{Dialect, Draft, Plan, Statement};
-use crate::syntax::ast;
 use crate::timeouts::Timeouts;
+use crate::timestamps::Timestamps;
 use crate::trace::{self, Cause, Trace, Traced};
-use crate::udf::{self, Calls, Engine};
 use crate::{ddl, describe, modify, select};
 use cluster::{Cluster, Settings, TableEntry, TableKind, TraceRules};
+use functions::udf::wasm;
+use functions::{Calls, Engine, Uuids};
 use model::Uuid;
 use model::schema::UserFunction;
 use replication::{Coordinator, WriteError};
@@ -27,6 +27,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use syntax::ast;
 
 /// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
 /// copied into the response.
@@ -52,7 +53,7 @@ pub struct Config {
     /// Bytes of cached statements that are executed repeatedly as text.
     pub unprepared_bytes_max: usize,
     /// Functions of users.
-    pub functions: udf::Limits,
+    pub functions: functions::Limits,
 }
 
 impl Config {
@@ -67,7 +68,7 @@ impl Config {
             truncate_timeout: Duration::from_millis(60_000),
             prepared_bytes_max: 32 << 20,
             unprepared_bytes_max: 8 << 20,
-            functions: udf::Limits::standard(),
+            functions: functions::Limits::standard(),
         }
     }
 }
@@ -96,7 +97,8 @@ pub struct Processor {
     options: Rc<Options>,
     cluster: Rc<Cluster>,
     coordinator: Rc<Coordinator>,
-    ids: Ids,
+    uuids: Uuids,
+    timestamps: Timestamps,
     /// Mutations are put together here.
     scratch: Scratch,
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
@@ -120,7 +122,8 @@ impl Processor {
             options: Options::of_shard(),
             cluster: runtime::local::get::<Cluster>(),
             coordinator: runtime::local::get::<Coordinator>(),
-            ids: Ids::new(runtime::random_u64()),
+            uuids: Uuids::new(runtime::random_u64()),
+            timestamps: Timestamps::new(),
             scratch: Scratch::default(),
             prepared,
             unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
@@ -136,7 +139,7 @@ impl Processor {
     /// A processor on every shard, in `runtime::local`.
     pub async fn start(config: Config) {
         let machine = match config.functions.enabled {
-            true => udf::wasm::Machine::new()
+            true => wasm::Machine::new()
                 .inspect_err(|reason| {
                     tracing::error!(
                         target: "query",
@@ -222,7 +225,7 @@ impl Processor {
 
     /// A timeuuid of that time.
     pub(crate) fn timeuuid(&self, micros: i64) -> Uuid {
-        self.ids.timeuuid(micros)
+        self.uuids.timeuuid(micros)
     }
 
     /// The statement of an unprepared text.
@@ -257,7 +260,7 @@ impl Processor {
     }
 
     /// Counts of users' functions in WebAssembly.
-    pub fn function_stats(&self) -> udf::wasm::Stats {
+    pub fn function_stats(&self) -> wasm::Stats {
         runtime::local::try_get::<Engine>().map(|engine| engine.stats()).unwrap_or_default()
     }
 
@@ -271,7 +274,7 @@ impl Processor {
         trace: Option<&Trace>,
     ) -> Result<Rc<Prepared>, CqlError> {
         let note = |activity: &str| {
-            trace.iter().for_each(|trace| trace.event(&self.ids, || activity.to_owned()));
+            trace.iter().for_each(|trace| trace.event(&self.uuids, || activity.to_owned()));
         };
         let keyspace = effective_keyspace(session, keyspace);
         note("Preparing a statement");
@@ -591,7 +594,7 @@ impl Processor {
 
     /// Begins the trace of a request, to be given to it with its parameters.
     pub fn begin_trace(&self, session: &Session, cause: Cause) -> Trace {
-        Trace::begin(session, &self.ids, cause)
+        Trace::begin(session, &self.uuids, cause)
     }
 
     /// Ends a trace, which is written in the background.
@@ -602,7 +605,7 @@ impl Processor {
     /// An event of the trace, if there is one.
     fn note(&self, parameters: &Parameters<'_>, activity: impl FnOnce() -> String) {
         if let Some(trace) = parameters.trace {
-            trace.event(&self.ids, activity);
+            trace.event(&self.uuids, activity);
         }
     }
 
@@ -611,7 +614,7 @@ impl Processor {
         if let Some(trace) = parameters.trace {
             trace.statement(statement);
             let activity = || format!("Processing a statement: {}", statement.subject());
-            trace.event(&self.ids, activity);
+            trace.event(&self.uuids, activity);
         }
     }
 
@@ -717,7 +720,8 @@ impl Processor {
             now_micros,
             timeouts: &self.timeouts,
             options: &self.options,
-            ids: &self.ids,
+            uuids: &self.uuids,
+            timestamps: &self.timestamps,
             scratch: &self.scratch,
             coordinator: &self.coordinator,
             timeout: None,
@@ -734,12 +738,12 @@ impl Processor {
                  them",
             ));
         }
-        runtime::local::get::<Engine>().check(function).await
+        Ok(runtime::local::get::<Engine>().check(function).await?)
     }
 
     /// A write timestamp of now, microseconds.
     pub(crate) fn timestamp(&self) -> i64 {
-        self.ids.timestamp(runtime::time::wall_micros())
+        self.timestamps.next(runtime::time::wall_micros())
     }
 }
 

@@ -1,13 +1,13 @@
 //! One execution of a statement: its values and parameters, its time, and where it runs.
 
 use crate::error::CqlError;
-use crate::ids::Ids;
 use crate::options::Options;
 use crate::parameters::{Parameters, Value};
 use crate::term::{Env, Evaluated, Term};
 use crate::timeouts::Timeouts;
-use crate::udf::Calls;
+use crate::timestamps::Timestamps;
 use cluster::TableEntry;
+use functions::{Calls, Uuids};
 use model::{Token, value};
 use mutation::page::Partitions;
 use replication::{Coordinator, Operation, ReadOptions, WriteKind, WriteOptions};
@@ -75,7 +75,8 @@ pub(crate) struct Request<'a> {
     pub(crate) now_micros: i64,
     pub(crate) timeouts: &'a Timeouts,
     pub(crate) options: &'a Rc<Options>,
-    pub(crate) ids: &'a Ids,
+    pub(crate) uuids: &'a Uuids,
+    pub(crate) timestamps: &'a Timestamps,
     pub(crate) scratch: &'a Scratch,
     pub(crate) coordinator: &'a Coordinator,
     /// `USING TIMEOUT`
@@ -89,7 +90,7 @@ impl<'a> Request<'a> {
     /// For terms outside of rows.
     pub(crate) fn env(&self) -> Env<'a> {
         let given_secs = self.parameters.now_secs;
-        let env = Env::new(self.values, self.now_micros, self.ids);
+        let env = Env::new(self.values, self.now_micros, self.uuids);
         Env { given_secs, calls: self.calls, ..env }
     }
 
@@ -116,7 +117,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn note(&self, activity: impl FnOnce() -> String) {
         if let Some(trace) = self.parameters.trace {
-            trace.event(self.ids, activity);
+            trace.event(self.uuids, activity);
         }
     }
 

@@ -11,7 +11,6 @@ use crate::parameters::{Value, Values};
 use crate::paxos_state;
 use crate::response::{BindMetadata, ResultMetadata};
 use crate::select::{self, SelectPlan, ValuesPlan};
-use crate::syntax::{self, ast};
 use crate::term::{Preparer, Receiver, Term};
 use cluster::{Cluster, Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
@@ -20,6 +19,7 @@ use runtime::task::yield_if_needed;
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use syntax::ast;
 
 /// What a statement does.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use crate::request::Request;
 use crate::response::{Response, ResponseKind};
 use crate::select::SelectPlan;
 use crate::statement::Plan;
-use crate::syntax::ast::BatchKind;
 use cluster::traffic::Count;
+use syntax::ast::BatchKind;
 
 /// What a statement does to rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

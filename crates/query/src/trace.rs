@@ -12,7 +12,6 @@
 //! While statements are counted by their form ([`cluster::statements`]) requests are timed here
 //! too.
 
-use crate::ids::Ids;
 use crate::parameters::{Parameters, Value, Values};
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
@@ -20,6 +19,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use cluster::SlowQueries;
 use cluster::statements::Statements;
+use functions::Uuids;
 use model::Uuid;
 use model::value::{encode_inet, write_collection, write_map};
 use replication::Consistency;
@@ -111,10 +111,10 @@ impl Writes {
 }
 
 impl Trace {
-    pub(crate) fn begin(session: &Session, ids: &Ids, cause: Cause) -> Trace {
+    pub(crate) fn begin(session: &Session, uuids: &Uuids, cause: Cause) -> Trace {
         let started_micros = runtime::time::wall_micros();
         Trace {
-            id: ids.timeuuid(started_micros),
+            id: uuids.timeuuid(started_micros),
             cause,
             tables: RefCell::default(),
             started: Instant::now(),
@@ -157,14 +157,14 @@ impl Trace {
     }
 
     /// Something has begun.
-    pub(crate) fn event(&self, ids: &Ids, activity: impl FnOnce() -> String) {
+    pub(crate) fn event(&self, uuids: &Uuids, activity: impl FnOnce() -> String) {
         if let Cause::Counted | Cause::MayBeSlow(SlowQueries { fast: true, .. }) = self.cause {
             return;
         }
         let mut events = self.events.borrow_mut();
         if events.len() < EVENTS_MAX {
             let elapsed_micros = self.elapsed_micros();
-            let id = ids.timeuuid(runtime::time::wall_micros());
+            let id = uuids.timeuuid(runtime::time::wall_micros());
             events.push(Event { id, activity: activity(), elapsed_micros });
         }
     }
@@ -226,7 +226,7 @@ impl Trace {
     fn count(&self, traced: &Traced<'_>) {
         let form = match traced.text {
             "" => traced.command.to_owned(),
-            text => crate::syntax::form(text),
+            text => syntax::form(text),
         };
         let nanos = (Instant::now() - self.started).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);

@@ -1,11 +1,11 @@
 //! Types as they are written, resolved against the schema.
 
 use crate::error::CqlError;
-use crate::syntax::ast;
-use crate::syntax::ast::TypeKind;
 use cluster::Schema;
 use model::Type;
 use model::types::UserTypeRef;
+use syntax::ast;
+use syntax::ast::TypeKind;
 
 /// The type that `written` names. Unqualified user types are looked up in `keyspace`, and types of
 /// another keyspace are refused.

@@ -98,7 +98,7 @@ fn schema(options: &Options) -> Vec<String> {
 
 /// Makes the role, and lets it do what is measured.
 fn grants(role: &str) -> Vec<String> {
-    let role = query::syntax::quote_name(role).into_owned();
+    let role = syntax::quote_name(role).into_owned();
     let grant = |permission: &str| format!("GRANT {permission} ON {KEYSPACE}.cf TO {role}");
     vec![format!("CREATE ROLE {role}"), grant("SELECT"), grant("MODIFY")]
 }

@@ -1,17 +1,17 @@
 //! LIST ROLES, USERS and PERMISSIONS: their columns, and the rows that a session may see.
 
 use super::check::somebody;
-use super::execute::{Scene, asked};
 use super::resources;
+use super::scene::{Scene, asked};
 use crate::error::CqlError;
 use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
-use crate::syntax::ast::{AccessStatement, ListPermissions, ListRoles, ListServiceLevels};
 use auth::state::Granted;
 use auth::{Need, Permission, Resource, Role, State};
 use cluster::Authorizer;
 use model::Type;
 use model::value::write_map;
 use std::rc::Rc;
+use syntax::ast::{AccessStatement, ListPermissions, ListRoles, ListServiceLevels};
 
 /// A cell, as the frame wants it; `None` is null.
 pub(super) type Cell = Option<Vec<u8>>;

@@ -17,6 +17,7 @@ pub mod login;
 pub(crate) mod needs;
 mod obscure;
 mod resources;
+mod scene;
 
 pub(crate) use list::columns;
 pub(crate) use obscure::obscured;

@@ -3,11 +3,11 @@
 use super::resources::{home, of_keyspace};
 use crate::error::CqlError;
 use crate::statement::Plan;
-use crate::syntax::ast::{CreateAggregate, IfPresent, QualifiedName, SchemaStatement};
 use crate::types;
 use auth::{Need, Permission, Resource};
 use cluster::{Cluster, Schema};
 use model::{TableSchema, Type};
+use syntax::ast::{CreateAggregate, IfPresent, QualifiedName, SchemaStatement};
 
 /// The needs of what reads and writes rows; what others need depends on the session's keyspace.
 /// `called` are functions and aggregates of users.
@@ -198,7 +198,7 @@ fn resolved<'t>(
     schema: &Schema,
     keyspace: Option<&str>,
     name: &QualifiedName,
-    written: impl Iterator<Item = &'t crate::syntax::ast::Type>,
+    written: impl Iterator<Item = &'t syntax::ast::Type>,
 ) -> Result<Vec<Type>, CqlError> {
     let owner = home(name, keyspace)?;
     written.map(|ty| Ok(types::resolve(schema, owner, ty)?.freeze())).collect()

@@ -1,12 +1,12 @@
 //! The resources that access statements name.
 
 use crate::error::CqlError;
-use crate::syntax::ast;
-use crate::syntax::ast::QualifiedName;
 use crate::types;
 use auth::Resource;
 use cluster::Schema;
 use model::Type;
+use syntax::ast;
+use syntax::ast::QualifiedName;
 
 /// The functions and aggregates of that name.
 pub(super) fn of_keyspace(schema: &Schema, keyspace: &str, name: &str) -> Vec<Resource> {

@@ -4,12 +4,12 @@ use super::properties::Properties;
 use super::table::{check_column_type, need_table};
 use super::{Context, Decision, named_keyspace, options, refuse_system, row_ttl, types};
 use crate::error::CqlError;
-use crate::syntax::ast::{
-    AlterTable, AlterTableAction, ColumnDefinition, Expr, ExprKind, Name, TableProperties,
-};
 use cluster::{Schema, SchemaChange};
 use model::schema::TableBuilder;
 use model::{Column, ColumnKind, TableSchema, Type};
+use syntax::ast::{
+    AlterTable, AlterTableAction, ColumnDefinition, Expr, ExprKind, Name, TableProperties,
+};
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, CqlError> {
     Err(CqlError::Invalid(text.into()))

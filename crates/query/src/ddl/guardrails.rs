@@ -1,25 +1,15 @@
 //! Guardrails of schema changes: what options forbid or warn of, and warnings about what has no
 //! effect.
 
+use super::keyspace::{TabletsByDefault, copies};
 use super::options;
 use super::properties::{Options as Map, get};
 use crate::error::CqlError;
 use crate::guardrail::{Guardrail, Met};
 use crate::options::Options;
-use crate::syntax::ast::{
-    AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties,
-};
 use cluster::{Restriction, Schema};
 use model::schema::TableOptions;
-
-/// Whether a keyspace that says nothing of tablets has some.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TabletsByDefault {
-    No,
-    Yes,
-    /// And it cannot do without.
-    Always,
-}
+use syntax::ast::{AlterTable, AlterTableAction, PropertyValue, SchemaStatement, TableProperties};
 
 /// The node's options about schemas, as a statement finds them. Plain data: it goes to the shard
 /// that decides.
@@ -111,8 +101,8 @@ impl Rules {
             );
         }
         let mut warnings = Vec::new();
-        for (center, copies) in replication.iter().filter(|(name, _)| name != "class") {
-            warnings.extend(self.check_copies(center, super::keyspace::copies(copies))?);
+        for (center, text) in replication.iter().filter(|(name, _)| name != "class") {
+            warnings.extend(self.check_copies(center, copies(text))?);
         }
         if listed(&self.strategies_warned) {
             warnings.push((
@@ -138,7 +128,7 @@ impl Rules {
     /// What is said of more copies than there are nodes.
     fn unreachable_copies(&self, replication: &[(String, String)]) -> Option<String> {
         let centers = replication.iter().filter(|(name, _)| name != "class");
-        let mut centers = centers.map(|(center, text)| (center, super::keyspace::copies(text)));
+        let mut centers = centers.map(|(center, text)| (center, copies(text)));
         let (center, copies) = centers.find(|(_, copies)| NODES < *copies)?;
         (self.copies_max.warn == 0).then(|| {
             format!(
@@ -244,11 +234,11 @@ pub(super) fn warnings(
         let found = found.unwrap_or_default().into_iter();
         found.inspect(|(rule, _)| met.count(*rule)).map(|(_, text)| text).collect()
     };
-    let of_table = |name: &crate::syntax::ast::QualifiedName, properties: &TableProperties| {
+    let of_table = |name: &syntax::ast::QualifiedName, properties: &TableProperties| {
         let mut warnings = of_options(properties);
         warnings.extend(of_compression(properties));
         let keyspace = name.keyspace.as_ref().map(|name| name.text.as_str()).or(keyspace);
-        let said = |it: &crate::syntax::ast::Property| {
+        let said = |it: &syntax::ast::Property| {
             matches!(it.name.text.as_str(), "compaction" | "default_time_to_live")
         };
         let table = keyspace.and_then(|keyspace| schema.table(keyspace, &name.name.text));
@@ -303,7 +293,7 @@ fn of_compression(properties: &TableProperties) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::ast::Statement;
+    use syntax::ast::Statement;
 
     fn rules() -> Rules {
         Rules::of(&Options::standard())
@@ -312,7 +302,7 @@ mod tests {
     #[test]
     fn dictionaries_that_are_not_made_are_warned_of() {
         let check = |text: &str, expected: Option<&str>| {
-            let Statement::Schema(statement) = crate::syntax::parse(text).unwrap().statement else {
+            let Statement::Schema(statement) = syntax::parse(text).unwrap().statement else {
                 panic!("no DDL: {text}")
             };
             let schema = Schema::of_system(model::Uuid::from_u128(1), 1);

@@ -4,13 +4,12 @@
 //!  - *expanded*: a stored replication map names a strategy by its full class name and has a
 //!    factor for each data center; no shorthand is left in it.
 
-use super::guardrails::TabletsByDefault;
 use super::properties::{Options, Properties, get, put};
 use super::{Context, Decision, NAME_CHARS_MAX, is_plain_name, need_keyspace, refuse_system};
 use crate::error::CqlError;
-use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, PropertyValue};
 use cluster::{Schema, SchemaChange};
 use model::Keyspace;
+use syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, PropertyValue};
 
 /// The package of replication strategies.
 const PACKAGE: &str = "org.apache.cassandra.locator.";
@@ -20,6 +19,15 @@ const FACTOR: &str = "replication_factor";
 /// What `WITH` can say of a keyspace.
 const PROPERTIES: [&str; 5] =
     ["replication", "durable_writes", "tablets", "storage", "consistency"];
+
+/// Whether a keyspace that says nothing of tablets has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TabletsByDefault {
+    No,
+    Yes,
+    /// And it cannot do without.
+    Always,
+}
 
 pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) -> Decision {
     let name = it.name.text.as_str();

@@ -1,8 +1,8 @@
 //! What follows `WITH`, looked up by name and read as numbers, words and maps.
 
 use crate::error::CqlError;
-use crate::syntax::ast::{Property, PropertyValue};
 use std::str::FromStr;
+use syntax::ast::{Property, PropertyValue};
 
 /// Sub-options by name.
 pub(super) type Options = Vec<(String, String)>;

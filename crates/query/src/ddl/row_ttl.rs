@@ -1,9 +1,9 @@
 //! The TTL column of a table: `CREATE TABLE .. (c bigint TTL)`, `ALTER TABLE .. TTL`.
 
 use crate::error::CqlError;
-use crate::syntax::ast::{CreateTable, Name};
 use model::schema::TableOptions;
 use model::{Column, ColumnKind, TableSchema, Type};
+use syntax::ast::{CreateTable, Name};
 
 fn refuse<T>(text: String) -> Result<T, CqlError> {
     Err(CqlError::Invalid(text))

@@ -8,14 +8,12 @@ use super::{
 };
 use crate::error::CqlError;
 use crate::paxos_state;
-use crate::syntax::ast::{
-    CreateTable, Direction, Drop, Name, PrimaryKey, QualifiedName, TableProperties,
-};
 use cluster::{Schema, SchemaChange, TableEntry};
 use model::schema::{TableBuilder, TableOptions};
 use model::{TableSchema, Type};
 use std::borrow::Cow;
 use std::rc::Rc;
+use syntax::ast::{CreateTable, Direction, Drop, Name, PrimaryKey, QualifiedName, TableProperties};
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, CqlError> {
     Err(CqlError::Invalid(text.into()))

@@ -1,10 +1,10 @@
 //! Schemas made by statements, for tests.
 
 use super::{Context, Decision, Rules, decide};
-use crate::syntax::ast::Statement;
-use crate::syntax::parse;
 use cluster::{Schema, SchemaChange};
 use model::Uuid;
+use syntax::ast::Statement;
+use syntax::parse;
 
 /// Statements are decided on a node of one rack in `dc1`, two microseconds apart.
 #[derive(Debug)]

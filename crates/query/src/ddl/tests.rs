@@ -1,4 +1,4 @@
-use super::guardrails::TabletsByDefault;
+use super::keyspace::TabletsByDefault;
 use super::testing::Node;
 use crate::error::CqlError;
 use cluster::SchemaChange;

@@ -2,10 +2,10 @@
 //! are not allowed everywhere.
 
 use crate::error::CqlError;
-use crate::syntax::ast::{self, QualifiedName, TypeKind};
 use cluster::Schema;
 use model::Type;
 use model::types::NESTING_MAX;
+use syntax::ast::{self, QualifiedName, TypeKind};
 
 /// The most elements of a vector.
 const DIMENSION_MAX: u32 = 16_000;

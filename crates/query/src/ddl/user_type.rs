@@ -4,10 +4,10 @@ use super::{
     Context, Decision, NAME_CHARS_MAX, named_keyspace, need_keyspace, refuse_system, types,
 };
 use crate::error::CqlError;
-use crate::syntax::ast::{self, AlterType, AlterTypeAction, CreateType, Drop, Name};
 use cluster::{KeyspaceEntry, Schema, SchemaChange, TableEntry};
 use model::{Type, UserType};
 use std::rc::Rc;
+use syntax::ast::{self, AlterType, AlterTypeAction, CreateType, Drop, Name};
 
 /// Fields of a type at most: a field's index is stored in 16 bits, with a sign.
 const FIELDS_MAX: usize = 1 << 15;

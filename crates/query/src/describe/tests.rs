@@ -1,8 +1,8 @@
 use super::{Answer, Entry, answer, check_passwords, paging};
 use crate::ddl::testing::Node;
 use crate::error::CqlError;
-use crate::syntax::ast::Statement;
-use crate::syntax::parse;
+use syntax::ast::Statement;
+use syntax::parse;
 
 const SETUP: [&str; 6] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

@@ -204,8 +204,8 @@ fn add_value(
     let Evaluated::Value(bytes) = term.evaluate(&write.env)? else { return Ok(false) };
     let elements = ValueElements::new(&operation.ty, &bytes, tombstone, write.cell(&[]));
     let Some(elements) = elements else { return Ok(false) };
-    let (ids, now) = (write.env.ids, write.env.now_micros);
-    row.elements(operation.column, &elements, || ids.timeuuid(now).into_bytes());
+    let (uuids, now) = (write.env.uuids, write.env.now_micros);
+    row.elements(operation.column, &elements, || uuids.timeuuid(now).into_bytes());
     Ok(true)
 }
 
@@ -400,16 +400,14 @@ impl<'w, 'a> Elements<'w, 'a> {
             _ => {
                 let parts: Vec<&[u8]> =
                     value::list_elements(bytes).filter_map(|part| part.ok().flatten()).collect();
-                let (ids, now) = (self.write.env.ids, self.write.env.now_micros);
+                let (uuids, now) = (self.write.env.uuids, self.write.env.now_micros);
                 match end {
-                    End::Back => {
-                        self.items.extend(parts.into_iter().map(|part| {
-                            (ids.timeuuid(now).as_bytes().to_vec(), Some(part.to_vec()))
-                        }))
-                    }
+                    End::Back => self.items.extend(parts.into_iter().map(|part| {
+                        (uuids.timeuuid(now).as_bytes().to_vec(), Some(part.to_vec()))
+                    })),
                     // The last one first, so that the first one comes first.
                     End::Front => self.items.extend(parts.into_iter().rev().map(|part| {
-                        (ids.timeuuid_before(now).as_bytes().to_vec(), Some(part.to_vec()))
+                        (uuids.timeuuid_before(now).as_bytes().to_vec(), Some(part.to_vec()))
                     })),
                 }
             }

@@ -6,12 +6,12 @@ use crate::error::CqlError;
 use crate::parameters::Value;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{contains_value, find, holds, like};
-use crate::syntax::ast;
-use crate::syntax::ast::{ColumnPath, Comparison, Condition, InValues, Relation, Subject};
 use crate::term::{Env, Evaluated, Inputs, Preparer, Receiver, Term};
 use model::{ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::{ColumnPath, Comparison, Condition, InValues, Relation, Subject};
 
 /// A prepared `IF`.
 #[derive(Debug)]

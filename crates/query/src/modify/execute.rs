@@ -132,7 +132,7 @@ pub(crate) fn default_timestamp(request: &Request<'_>) -> Result<i64, CqlError> 
             check_timestamp(timestamp, request.now_micros)?;
             Ok(timestamp)
         }
-        None => Ok(request.ids.timestamp(request.now_micros)),
+        None => Ok(request.timestamps.next(request.now_micros)),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::sum::{Sign, is_number};
 use crate::error::CqlError;
-use crate::syntax::ast::{Assignment, Change, ColumnPath, Expr};
 use crate::term::{Preparer, Receiver, Term};
 use model::{Column, ColumnId, Type};
+use syntax::ast::{Assignment, Change, ColumnPath, Expr};
 
 /// A column and what happens to it.
 #[derive(Clone, Debug)]

@@ -10,13 +10,13 @@ use crate::response::ResultMetadata;
 use crate::restrictions::{
     ClusteringPlan, KeyValue, PartitionPlan, Purpose, Restrictions, analyze,
 };
-use crate::syntax::ast;
-use crate::syntax::ast::{ColumnPath, InsertSource, JsonMissing, Relation};
 use crate::tally::Verb;
 use crate::term::{Inputs, JsonColumn, Preparer, Receiver, Term};
 use cluster::{Schema, TableEntry, TableKind};
 use model::{Column, ColumnKind, TableSchema, Type};
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::{ColumnPath, InsertSource, JsonMissing, Relation};
 
 /// A write ready to be executed.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use crate::error::CqlError;
 use crate::request::{IfNull, Request, integer};
-use crate::syntax::ast;
 use crate::term::{Preparer, Receiver, Term};
 use model::Type;
+use syntax::ast;
 
 /// Twenty years: what an expiry in 32 bits still allows.
 const TTL_MAX: i64 = 630_720_000;

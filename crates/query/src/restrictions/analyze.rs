@@ -4,15 +4,16 @@ use super::clustering::{ClusteringPlan, Slice, Step};
 use super::filter::{Filter, Test};
 use super::partition::{KeyValue, PartitionPlan};
 use super::relations::{
-    Bound, Multi, MultiRestriction, Relations, Restriction, Tuple, gather, lower_comparison,
-    more_than_one, not_the_same_start, twice_bound, upper_comparison,
+    Multi, MultiRestriction, Purpose, Relations, Restriction, gather, more_than_one,
+    not_the_same_start, twice_bound,
 };
+use super::values::{Bound, Tuple, lower_comparison, upper_comparison};
 use crate::error::CqlError;
-use crate::syntax::ast::{Comparison, Relation};
 use crate::term::{Env, Inputs, Preparer, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast::{Comparison, Relation};
 
 /// What a statement's `WHERE` comes down to.
 #[derive(Clone, Debug)]
@@ -25,17 +26,6 @@ pub(crate) struct Restrictions {
     pub(crate) filters: Vec<Filter>,
     /// Whether it reads the same rows of every partition, and did not say `ALLOW FILTERING`.
     pub(crate) scans_unasked: bool,
-}
-
-/// Which statement it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// `SELECT`
-    Select,
-    /// `SELECT .. ALLOW FILTERING`
-    SelectFiltering,
-    /// `UPDATE`, `DELETE`
-    Modify,
 }
 
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and \
@@ -346,7 +336,7 @@ impl Restrictions {
             return Ok(());
         }
         let other = relations.iter().find_map(|relation| match &relation.subject {
-            crate::syntax::ast::Subject::Path(path) => {
+            syntax::ast::Subject::Path(path) => {
                 let column = table.column(&path.column().text)?;
                 let is_key =
                     matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);

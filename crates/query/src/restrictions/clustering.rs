@@ -4,17 +4,14 @@
 //! Invariants
 //!  - *disjoint-in-order*: the ranges of a plan do not overlap and ascend in table order.
 
-use super::relations::{Bound, Tuple, TupleList};
-use super::{COMBINATIONS_MAX, InList, Nulls, key_value};
+use super::values::{Bound, COMBINATIONS_MAX, InList, Nulls, Tuple, TupleList, Values, key_value};
 use crate::error::CqlError;
 use crate::term::{Env, Term};
 use model::key::{check_clustering, clustering_components, push_clustering};
-use model::value;
 use model::{Column, TableSchema};
 use mutation::page::SendRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 /// Steps along the clustering key.
 #[derive(Clone, Debug)]
@@ -71,8 +68,6 @@ fn check_length(key: &[u8]) -> Result<(), CqlError> {
         "Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}"
     )))
 }
-
-type Values<'a> = Vec<Cow<'a, [u8]>>;
 
 impl ClusteringPlan {
     /// How many leading columns have one value.
@@ -236,72 +231,6 @@ impl Step {
             Step::InTuples(_, list) => list.values(name, nulls, env)?,
         })
     }
-}
-
-impl Tuple {
-    /// The values of its columns; `None` if one is null and that means no rows.
-    pub(super) fn values<'a>(
-        &'a self,
-        name: &str,
-        nulls: Nulls,
-        env: &Env<'a>,
-    ) -> Result<Option<Values<'a>>, CqlError> {
-        match self {
-            Tuple::One(term) => Ok(key_value(term, name, nulls, env)?.map(|value| vec![value])),
-            Tuple::Parts(parts) => {
-                let value =
-                    |(name, part): &'a (Rc<str>, Term)| key_value(part, name, Nulls::Refused, env);
-                parts.iter().map(value).collect()
-            }
-            Tuple::Whole(term) => {
-                let Some(whole) = key_value(term, name, nulls, env)? else { return Ok(None) };
-                fields(&whole, name, nulls)
-            }
-        }
-    }
-}
-
-impl TupleList {
-    /// The values of each tuple; those with a null are left out, or refused.
-    pub(super) fn values<'a>(
-        &'a self,
-        name: &str,
-        nulls: Nulls,
-        env: &Env<'a>,
-    ) -> Result<Vec<Values<'a>>, CqlError> {
-        let mut out = Vec::new();
-        match self {
-            TupleList::Tuples(tuples) => {
-                for tuple in tuples {
-                    out.extend(tuple.values(name, nulls, env)?);
-                }
-            }
-            TupleList::Whole(term) => {
-                let Some(list) = key_value(term, name, nulls, env)? else { return Ok(out) };
-                for part in value::list_elements(&list) {
-                    if let Ok(Some(whole)) = part {
-                        out.extend(fields(whole, name, nulls)?);
-                    }
-                }
-            }
-        }
-        Ok(out)
-    }
-}
-
-fn fields(whole: &[u8], name: &str, nulls: Nulls) -> Result<Option<Values<'static>>, CqlError> {
-    let mut out = Vec::new();
-    for part in value::fields(whole) {
-        match part {
-            Ok(Some(bytes)) => out.push(Cow::Owned(bytes.to_vec())),
-            _ if nulls == Nulls::NoRows => return Ok(None),
-            _ => {
-                let text = format!("Invalid null value in condition for column {name}");
-                return Err(CqlError::Invalid(text));
-            }
-        }
-    }
-    Ok(Some(out))
 }
 
 fn push(value: &[u8], prefix: &mut Vec<u8>) -> Result<(), CqlError> {

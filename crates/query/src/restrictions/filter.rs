@@ -1,14 +1,15 @@
 //! Filters: conditions that are tested row by row.
 
-use super::relations::{Bound, Tuple, TupleList, lower_comparison, upper_comparison};
-use super::{InList, Nulls};
+use super::values::{
+    Bound, InList, Nulls, Tuple, TupleList, key_value, lower_comparison, upper_comparison,
+};
 use crate::error::CqlError;
-use crate::syntax::ast::Comparison;
 use crate::term::{Env, Evaluated, Term};
 use model::Type;
 use model::value;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use syntax::ast::Comparison;
 
 /// A condition on a row.
 #[derive(Clone, Debug)]
@@ -120,7 +121,7 @@ impl Filter {
     }
 
     fn value<'a>(&self, term: &'a Term, env: &Env<'a>) -> Result<Option<Cow<'a, [u8]>>, CqlError> {
-        super::key_value(term, &self.name, Nulls::NoRows, env)
+        key_value(term, &self.name, Nulls::NoRows, env)
     }
 }
 

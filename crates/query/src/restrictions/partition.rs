@@ -1,7 +1,6 @@
 //! The partitions that a statement names.
 
-use super::relations::Bound;
-use super::{COMBINATIONS_MAX, InList, Nulls, key_value};
+use super::values::{Bound, COMBINATIONS_MAX, InList, Nulls, key_value};
 use crate::error::CqlError;
 use crate::term::{Env, Term};
 use model::key::{check_partition_key, compose_partition_key};

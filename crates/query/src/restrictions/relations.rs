@@ -1,23 +1,24 @@
 //! The relations of a `WHERE`, checked one by one and collected per column.
 
-use super::InList;
-use super::analyze::Purpose;
 use super::filter::{Filter, Test};
+use super::values::{Bound, InList, Tuple, TupleList, lower_comparison, upper_comparison};
 use crate::error::CqlError;
-use crate::syntax::ast;
-use crate::syntax::ast::{
-    ColumnPath, Comparison, Expr, ExprKind, InValues, Name, Relation, Subject,
-};
 use crate::term::{Inputs, Preparer, Receiver, Slot, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::{ColumnPath, Comparison, Expr, ExprKind, InValues, Name, Relation, Subject};
 
-/// A bound of a range.
-#[derive(Clone, Debug)]
-pub(crate) struct Bound<T> {
-    pub(crate) value: T,
-    pub(crate) inclusive: bool,
+/// Which statement it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// `SELECT`
+    Select,
+    /// `SELECT .. ALLOW FILTERING`
+    SelectFiltering,
+    /// `UPDATE`, `DELETE`
+    Modify,
 }
 
 /// What is said about one column.
@@ -26,25 +27,6 @@ pub(super) enum Restriction<T> {
     Equal(T),
     In(InList),
     Slice { lower: Option<Bound<T>>, upper: Option<Bound<T>> },
-}
-
-/// The values for several columns.
-#[derive(Clone, Debug)]
-pub(crate) enum Tuple {
-    /// Of a single column that no tuple was written for: a null equals nothing.
-    One(Term),
-    /// One by one, each with its column; a null is refused.
-    Parts(Vec<(Rc<str>, Term)>),
-    /// One tuple.
-    Whole(Term),
-}
-
-/// The value lists for several columns.
-#[derive(Clone, Debug)]
-pub(crate) enum TupleList {
-    Tuples(Vec<Tuple>),
-    /// A list of tuples.
-    Whole(Term),
 }
 
 /// What is said about several clustering columns together.
@@ -294,14 +276,6 @@ impl Restriction<Term> {
             }
         }
     }
-}
-
-pub(super) fn lower_comparison(inclusive: bool) -> Comparison {
-    if inclusive { Comparison::GreaterOrEqual } else { Comparison::Greater }
-}
-
-pub(super) fn upper_comparison(inclusive: bool) -> Comparison {
-    if inclusive { Comparison::LessOrEqual } else { Comparison::Less }
 }
 
 fn check_type(column: &Column, test: &ast::Test) -> Result<(), CqlError> {

@@ -1,6 +1,6 @@
 //! Names of result columns without an alias.
 
-use crate::syntax::ast::{CellAttribute, Expr, ExprKind};
+use syntax::ast::{CellAttribute, Expr, ExprKind};
 
 /// The name of a selected expression.
 pub(super) fn name_of(expr: &Expr) -> String {

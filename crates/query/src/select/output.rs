@@ -2,8 +2,8 @@
 
 use super::plan::{Grouping, SelectPlan};
 use crate::error::CqlError;
-use crate::functions::Accumulator;
 use crate::term::Env;
+use functions::Accumulator;
 use model::key::{clustering_components, partition_key_component};
 use stdx::Put;
 
@@ -198,7 +198,7 @@ impl<'p> Output<'p> {
             return Ok(());
         }
         let values: Result<Vec<Option<Vec<u8>>>, CqlError> =
-            group.accumulators.into_iter().map(|it| it.finish(env.calls)).collect();
+            group.accumulators.into_iter().map(|it| Ok(it.finish(env.calls)?)).collect();
         let values = values?;
         let env = Env { aggregates: &values, ..env.with_row(&[]) };
         match &mut self.unsorted {

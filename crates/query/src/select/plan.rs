@@ -3,17 +3,17 @@
 use super::naming::name_of;
 use super::project::Projection;
 use crate::error::CqlError;
-use crate::functions::Aggregate;
 use crate::markers::Markers;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{PartitionPlan, Purpose, Restrictions, analyze};
-use crate::syntax::ast;
-use crate::syntax::ast::{Direction, Expr, ExprKind, OrderBy, Selection};
 use crate::term::{Inputs, Preparer, Receiver, Source, Term};
 use cluster::{Schema, TableEntry};
+use functions::Aggregate;
 use model::{ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::{Direction, Expr, ExprKind, OrderBy, Selection};
 
 /// A `SELECT` ready to be executed.
 #[derive(Debug)]

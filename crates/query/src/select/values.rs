@@ -10,12 +10,12 @@ use crate::error::CqlError;
 use crate::markers::Markers;
 use crate::response::{ResultMetadata, Rows};
 use crate::restrictions::{KeyValue, Nulls, PartitionPlan, key_value};
-use crate::syntax::ast;
-use crate::syntax::ast::Selection;
 use crate::term::{Env, Term};
 use cluster::{Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
 use std::rc::Rc;
+use syntax::ast;
+use syntax::ast::Selection;
 
 /// The column of the one row.
 const COLUMN: &str = "system$dummy";

@@ -1,16 +1,18 @@
 //! Calls of functions, operators and casts to terms.
 
 use super::Term;
-use super::prepare::{Prepared, Preparer, Receiver, accepts};
+use super::constant::constant;
+use super::preparer::{Prepared, Preparer, Receiver, accepts};
 use crate::error::CqlError;
-use crate::functions::{
+use crate::types;
+use functions::udf::UserAggregate;
+use functions::{
     Aggregate, Argument, Arguments, Body, Cast, Found, Function, NATIVE_KEYSPACE, Operation,
     Signature, find,
 };
-use crate::syntax::ast::{self, Arithmetic, Call, Expr, ExprKind};
-use crate::types;
 use model::Type;
 use std::rc::Rc;
+use syntax::ast::{self, Arithmetic, Call, Expr, ExprKind};
 
 impl Preparer<'_> {
     /// What the name of a called function stands for.
@@ -18,10 +20,29 @@ impl Preparer<'_> {
         let keyspace = call.function.keyspace.as_ref().map(|name| name.text.as_str());
         let name = call.function.name.text.as_str();
         let found = find(self.schema, (keyspace, name), self.keyspace, self.table);
-        found.ok_or_else(|| {
+        found.and_then(|found| self.started(found)).ok_or_else(|| {
             let shown = keyspace.map_or_else(|| name.to_owned(), |ks| format!("{ks}.{name}"));
             CqlError::Invalid(format!("Unknown function '{shown}' called"))
         })
+    }
+
+    /// The same, users' aggregates with their first states; those whose literal is none of the
+    /// state's type are left out.
+    fn started(&self, found: Found) -> Option<Found> {
+        let Found::Overloads(overloads) = found else { return Some(found) };
+        let started = |mut overload: Signature| {
+            if let Body::Aggregate(Aggregate::User(user)) = &mut overload.body {
+                let definition = user.definition();
+                let Some(literal) = &definition.initial else { return Some(overload) };
+                let expr = syntax::parse_term(literal).ok()?;
+                let receiver = Receiver { name: "initcond", ty: &definition.state_type };
+                let initial = constant(self.schema, &definition.keyspace, &expr, receiver).ok()?;
+                *user = Rc::new(UserAggregate::clone(user).starting_with(initial));
+            }
+            Some(overload)
+        };
+        let overloads: Vec<Signature> = overloads.into_iter().filter_map(started).collect();
+        (!overloads.is_empty()).then_some(Found::Overloads(overloads))
     }
 
     /// The signature of a call whose function has as many as there are types of arguments.
@@ -34,7 +55,7 @@ impl Preparer<'_> {
         let outlines = outlines?;
         let arguments: Vec<&dyn Argument> = outlines.iter().map(|o| o as &dyn Argument).collect();
         let name = &format!("{NATIVE_KEYSPACE}.{}", call.function.name.text);
-        factory.signature(Arguments { name, of: &arguments, receiver })
+        Ok(factory.signature(Arguments { name, of: &arguments, receiver })?)
     }
 
     /// The signature that a call means where a value of `receiver` is expected.

@@ -4,11 +4,11 @@ use super::{Env, Evaluated, JsonColumn, Path, RowCell, Slot, Term};
 use crate::error::CqlError;
 use crate::parameters::Value;
 use crate::response::ColumnSpec;
-use crate::syntax::ast::{CellAttribute, JsonMissing};
 use model::Type;
 use model::value;
 use mutation::{Cell, CellState, Tombstone};
 use std::borrow::Cow;
+use syntax::ast::{CellAttribute, JsonMissing};
 
 impl Term {
     /// The value in `env`.
@@ -28,7 +28,7 @@ impl Term {
                     return Err(CqlError::invalid("Invalid unset value for argument in call"));
                 }
                 let bytes: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-                let result = function.call(&bytes, env)?;
+                let result = function.call(&bytes, &env.context())?;
                 Ok(Evaluated::of(result.map(Cow::Owned)))
             }
             Term::Column(input) => Ok(column(*input, env)),

@@ -1,9 +1,9 @@
 //! Constants: which types a kind of literal can be, and its bytes as a value of one.
 
 use crate::error::CqlError;
-use crate::syntax::ast::{Literal, LiteralKind};
 use model::Type;
 use model::value;
+use syntax::ast::{Literal, LiteralKind};
 
 /// Whether a literal of that kind can stand for a value of `ty`.
 pub(super) fn fits(kind: LiteralKind, ty: &Type) -> bool {

@@ -9,26 +9,26 @@
 //! Evaluating a marker or a column of a row allocates nothing.
 
 mod call;
-mod choice;
+mod constant;
 mod evaluate;
 mod inputs;
 mod literal;
 mod outline;
 mod prepare;
+mod preparer;
 
+pub(crate) use constant::constant;
 pub(crate) use inputs::{Input, Inputs, RowCell, Source};
-pub(crate) use prepare::{Preparer, Receiver};
+pub(crate) use preparer::{Preparer, Receiver};
 
-use crate::functions::Function;
-use crate::ids::Ids;
 use crate::json::JsonRow;
 use crate::parameters::Value;
 use crate::response::ColumnSpec;
-use crate::syntax::ast::{CellAttribute, JsonMissing};
-use crate::udf::Calls;
+use functions::{Calls, Context, Function, Uuids};
 use model::Type;
 use std::borrow::Cow;
 use std::rc::Rc;
+use syntax::ast::{CellAttribute, JsonMissing};
 
 /// A prepared value.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ pub(crate) struct Env<'a> {
     /// The seconds since the epoch by which values expire, where the client has said them.
     pub(crate) given_secs: Option<i32>,
     /// New UUIDs.
-    pub(crate) ids: &'a Ids,
+    pub(crate) uuids: &'a Uuids,
     /// The row, by input.
     pub(crate) cells: &'a [RowCell<'a>],
     /// The values of aggregates.
@@ -137,9 +137,9 @@ pub(crate) struct Env<'a> {
 
 impl<'a> Env<'a> {
     /// Outside of any row.
-    pub(crate) fn new(values: &'a [Value<'a>], now_micros: i64, ids: &'a Ids) -> Env<'a> {
+    pub(crate) fn new(values: &'a [Value<'a>], now_micros: i64, uuids: &'a Uuids) -> Env<'a> {
         let given_secs = None;
-        Env { values, now_micros, given_secs, ids, cells: &[], aggregates: &[], calls: None }
+        Env { values, now_micros, given_secs, uuids, cells: &[], aggregates: &[], calls: None }
     }
 
     /// The same for a row.
@@ -148,6 +148,12 @@ impl<'a> Env<'a> {
         'a: 'b,
     {
         Env { cells, ..self }
+    }
+
+    /// What functions see of it.
+    #[inline]
+    pub(crate) fn context(&self) -> Context<'a> {
+        Context { now_micros: self.now_micros, uuids: self.uuids, calls: self.calls }
     }
 
     /// Seconds since the epoch by which values expire.

@@ -5,14 +5,16 @@
 //!    type looks at each part a bounded number of times: the effort is linear in the expression,
 //!    however deeply calls and operators are nested.
 
-use super::prepare::{Preparer, accepts, field_of};
-use super::{choice, literal};
+mod choice;
+
+use super::literal;
+use super::preparer::{Preparer, accepts, field_of, no_type, not_a_collection};
 use crate::error::CqlError;
-use crate::functions::{Argument, Found, Operation, Operator, Signature};
-use crate::syntax::ast::{CellAttribute, Expr, ExprKind, Literal, Name};
 use crate::types;
 use choice::{Choice, OperationChoice};
+use functions::{Argument, Found, Operation, Operator, Signature};
 use model::Type;
+use syntax::ast::{CellAttribute, Expr, ExprKind, Literal, Name};
 
 /// How well an expression suits a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +132,7 @@ impl Preparer<'_> {
                 Type::Set { element, .. }
                 | Type::List { element, .. }
                 | Type::Vector { element, .. } => Ok(*element),
-                ty => Err(super::prepare::not_a_collection(inner, &ty)),
+                ty => Err(not_a_collection(inner, &ty)),
             },
             ExprKind::Slice(inner, ..) => self.whole_of(inner),
             ExprKind::Attribute(CellAttribute::Ttl, _) => Ok(Type::Int),
@@ -139,7 +141,7 @@ impl Preparer<'_> {
     }
 
     fn whole_of(&self, expr: &Expr) -> Result<Type, CqlError> {
-        self.infer(expr)?.ok_or_else(super::prepare::no_type)
+        self.infer(expr)?.ok_or_else(no_type)
     }
 }
 

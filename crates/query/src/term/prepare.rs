@@ -1,44 +1,19 @@
 //! Expressions to terms.
 
 use super::call::fitted;
+use super::constant::value_of;
 use super::outline::Fit;
-use super::{Inputs, Path, Slot, Source, Term, literal};
+use super::preparer::{
+    Prepared, Preparer, Receiver, field_of, no_type, not_a_collection, position_of,
+};
+use super::{Path, Slot, Source, Term, literal};
 use crate::error::CqlError;
-use crate::functions::{Aggregate, Function};
-use crate::markers::Markers;
-use crate::parameters::Value;
-use crate::syntax::ast::{CellAttribute, Expr, ExprKind, Name};
 use crate::types;
-use cluster::Schema;
-use model::types::UserTypeRef;
-use model::{Column, TableSchema, Type};
+use functions::{Aggregate, Function};
+use model::Type;
 use mutation::page::ColumnForm;
 use std::rc::Rc;
-
-/// What a term is for: a column, an argument, a part of those.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Receiver<'a> {
-    /// As errors and bind markers call it.
-    pub(crate) name: &'a str,
-    /// The type expected.
-    pub(crate) ty: &'a Type,
-}
-
-/// Makes terms of the expressions of one statement.
-pub(crate) struct Preparer<'a> {
-    pub(crate) schema: &'a Schema,
-    /// Where unqualified types are.
-    pub(crate) keyspace: &'a str,
-    /// The table of the statement, for `token`.
-    pub(crate) table: Option<&'a TableSchema>,
-    pub(crate) markers: &'a mut Markers,
-    /// Where terms may refer to a row: what they need of it.
-    pub(crate) row: Option<&'a mut Inputs>,
-    /// Where aggregates may stand: those found, with their arguments.
-    pub(crate) aggregates: Option<&'a mut Vec<(Aggregate, Option<Term>)>>,
-}
-
-pub(super) type Prepared = Result<Term, CqlError>;
+use syntax::ast::{CellAttribute, Expr, ExprKind, Name};
 
 impl Preparer<'_> {
     /// The term of `expr` as a value for `receiver`.
@@ -427,22 +402,6 @@ impl Preparer<'_> {
     }
 }
 
-impl<'a> Preparer<'a> {
-    /// The column of that name.
-    pub(super) fn column_of(&self, name: &Name) -> Result<&'a Column, CqlError> {
-        let found = self.table.and_then(|table| table.column(&name.text));
-        found.ok_or_else(|| CqlError::Invalid(format!("Unrecognized name {}", name.text)))
-    }
-}
-
-/// Whether a value of type `given` may stand where one of `expected` is.
-pub(super) fn accepts(expected: &Type, given: &Type) -> bool {
-    let (expected, given) = (expected.freeze(), given.freeze());
-    expected == given
-        || (expected == Type::Counter && given == Type::BigInt)
-        || expected.is_value_compatible_with(&given)
-}
-
 /// A literal of constants is a constant.
 fn fold(term: Term) -> Prepared {
     let constant = match &term {
@@ -453,37 +412,7 @@ fn fold(term: Term) -> Prepared {
     if !constant {
         return Ok(term);
     }
-    let ids = crate::ids::Ids::new(0); // Constants ask for none.
-    let values: [Value<'_>; 0] = [];
-    let bytes = term.evaluate(&super::Env::new(&values, 0, &ids))?.bytes().map(<[u8]>::to_vec);
-    Ok(bytes.map_or(Term::Null, Term::constant))
-}
-
-fn position_of(user: &UserTypeRef, name: &Name) -> Option<usize> {
-    user.fields.iter().position(|(field, _)| *field == name.text)
-}
-
-/// The index and type of a user type's field.
-pub(super) fn field_of(ty: &Type, name: &Name) -> Result<(usize, Type), CqlError> {
-    let Type::User(user) = ty else {
-        let text = format!("Invalid field selection: type {} is not a user type", ty.to_cql());
-        return Err(CqlError::Invalid(text));
-    };
-    match position_of(user, name) {
-        Some(index) => Ok((index, user.fields[index].1.clone())),
-        None => Err(CqlError::Invalid(format!(
-            "{} of type {} has no field {}",
-            user.name, user.name, name.text
-        ))),
-    }
-}
-
-/// Of what has no elements.
-pub(super) fn not_a_collection(what: impl std::fmt::Display, ty: &Type) -> CqlError {
-    let ty = ty.to_cql();
-    CqlError::Invalid(format!(
-        "Invalid element selection: {what} is of type {ty}, not a collection"
-    ))
+    Ok(value_of(&term)?.map_or(Term::Null, Term::constant))
 }
 
 fn wrong_literal(kind: &str, receiver: Receiver<'_>) -> CqlError {
@@ -492,11 +421,4 @@ fn wrong_literal(kind: &str, receiver: Receiver<'_>) -> CqlError {
         receiver.name,
         receiver.ty.to_cql()
     ))
-}
-
-/// Of a value that can be of several types, where none is expected.
-pub(super) fn no_type() -> CqlError {
-    CqlError::invalid(
-        "Cannot infer type for a value in the selection clause (try using a cast to force a type)",
-    )
 }

@@ -13,13 +13,13 @@ use cluster::{Cluster, SchemaChange};
 use model::{Keyspace, TableSchema, Type, UserType, types, value};
 use mutation::Direction;
 use node::TemporaryFolder;
-use query::syntax::{self, ast};
 use query::{Parameters, Processor, ResponseKind, Rows, Session, offline};
 use reader::merge;
 use replication::Consistency;
 use runtime::io::fs;
 use sstable::{Component, Descriptor, Generation};
 use std::path::{Path, PathBuf};
+use syntax::ast;
 
 /// The keyspace of queries.
 const KEYSPACE: &str = "scylla_sstable";

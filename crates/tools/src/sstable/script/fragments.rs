@@ -4,13 +4,13 @@
 use super::super::as_json;
 use super::keys::{ClusteringKey, DataValue, PartitionKey};
 use super::{Shared, times};
+use functions::push_lua;
 use mlua::{Lua, MetaMethod, Result, Table, UserData, UserDataFields, UserDataMethods, Value};
 use model::value::plain_element;
 use model::{Column, ColumnKind, DecoratedKey, TableSchema, Type, Uuid};
 use mutation::cell::CellState;
 use mutation::counter::Shard;
 use mutation::{Cell, ClusteringPosition, CollectionView, ColumnData, Marker, RowView, Tombstone};
-use query::push_lua;
 use stdx::Bytes;
 
 /// Makes fields that there are not nil, not errors.

@@ -2,12 +2,12 @@
 
 use super::super::values;
 use super::Shared;
+use functions::push_lua;
 use mlua::{
     Error, FromLua, Lua, MetaMethod, Result, Table, UserData, UserDataFields, UserDataMethods,
     UserDataRef, Value,
 };
 use model::{Column, DecoratedKey, TableSchema, Type};
-use query::push_lua;
 use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::Bytes;
