@@ -59,7 +59,7 @@ pub use response::{
     BindMetadata, Column, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows,
 };
 pub use routing::Place;
-pub use session::{Session, Terms};
+pub use session::{BatchForm, Session, Terms};
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};
 pub use udf::Limits as FunctionLimits;
