@@ -32,7 +32,7 @@ use crate::tally::{Membership, Tallies};
 use intake::Intake;
 use model::Uuid;
 use query::trace::{Cause, Trace, Traced};
-use query::{BatchEntry, BatchStatement, CqlError, Prefetch, Session};
+use query::{BatchEntry, BatchForm, BatchStatement, CqlError, Prefetch, Session};
 use replication::{Consistency, Room};
 use response_memory::ConnectionUsage;
 use runtime::sync::{Notify, Semaphore};
@@ -582,7 +582,12 @@ impl Connection {
                 }
             },
         };
-        self.marks_lwt.set(find(supported::LWT_MARK).is_some());
+        let marks_lwt = find(supported::LWT_MARK).is_some();
+        self.marks_lwt.set(marks_lwt);
+        if !marks_lwt {
+            // A driver that was written for Cassandra.
+            self.session.expects(BatchForm::Cassandra);
+        }
         self.knows_rate_limits.set(find(supported::RATE_LIMIT_ERROR).is_some());
         self.knows_tablets.set(4 <= version && find(supported::TABLETS).is_some());
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
@@ -743,10 +748,8 @@ impl Connection {
                 let unprepared = || CqlError::Unprepared { id: id.to_vec() };
                 let prepared = processor.prepared(id).ok_or_else(unprepared)?;
                 let response = processor.execute(&self.session, &prepared, &bound).await?;
-                let told = metadata_id.is_some() || prepared.is_result_known();
-                let skip_metadata = parameters.skip_metadata && told;
-                let tablet = self.better_tablet(&prepared, &bound);
-                let bytes = answer(Known { skip_metadata, metadata_id, tablet }, response).await;
+                let known = self.known(&prepared, metadata_id, &bound);
+                let bytes = answer(known, response).await;
                 let text = prepared.text();
                 let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
                 processor.end_trace(&trace, traced, &bound);
@@ -800,7 +803,9 @@ impl Connection {
         let processor = self.service.processor();
         let prepared = processor.prepare(&self.session, text, keyspace, trace).await?;
         let (lwt, id) = (self.marks_lwt.get(), trace.and_then(Trace::told_id));
-        Ok(self.push(|out| response::prepared(out, dialect, stream, lwt, id, &prepared)))
+        let result = prepared.result(self.session.batch_form());
+        let result = result.as_deref();
+        Ok(self.push(|out| response::prepared(out, dialect, stream, lwt, id, &prepared, result)))
     }
 
     async fn execute(
@@ -817,16 +822,29 @@ impl Connection {
         let unprepared = || CqlError::Unprepared { id: id.to_vec() };
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
         let response = processor.execute(&self.session, &prepared, &bound).await?;
-        // Before version 5 clients cannot be told that the columns they remember are outdated.
-        let told = metadata_id.is_some() || prepared.is_result_known();
-        let skip_metadata = parameters.skip_metadata && told;
-        let tablet = self.better_tablet(&prepared, &bound);
-        let known = Known { skip_metadata, metadata_id, tablet };
+        let known = self.known(&prepared, metadata_id, &bound);
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
             Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
         }
+    }
+
+    /// What a client knows of the rows that a prepared statement answers.
+    fn known<'a>(
+        &self,
+        prepared: &query::Prepared,
+        metadata_id: Option<&'a [u8]>,
+        bound: &query::Parameters<'_>,
+    ) -> Known<'a> {
+        let tablet = self.better_tablet(prepared, bound);
+        let form = self.session.batch_form();
+        if prepared.varies(form) {
+            return Known { tablet, ..Known::default() };
+        }
+        // Before version 5 clients cannot be told that the columns they remember are outdated.
+        let told = metadata_id.is_some() || prepared.is_result_known(form);
+        Known { skip_metadata: bound.skip_metadata && told, metadata_id, tablet }
     }
 
     /// The replica that a request should have been sent to, for clients with the tablets extension.

@@ -3,15 +3,17 @@
 use crate::error::CqlError;
 use crate::markers::Markers;
 use crate::modify::{
-    Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency, check_level,
-    check_sizes, default_timestamp, existing, metadata_of_batch, on_owner, partition_keys,
-    prepare_delete, prepare_insert, prepare_update, refused, shown_of_batch, tell_exceeded,
+    Existing, ModifyPlan, OwnedStatement, Shown, UsingPlan, Write, add_to, check_consistency,
+    check_level, check_sizes, default_timestamp, existing, metadata_of_batch, metadata_of_existing,
+    on_owner, partition_keys, prepare_delete, prepare_insert, prepare_update, refused,
+    shown_of_batch, shown_of_existing, tell_exceeded,
 };
 use crate::options::Options;
 use crate::parameters::Value;
 use crate::request::Request;
 use crate::response::{Response, ResultMetadata};
 use crate::restrictions::Keys;
+use crate::session::BatchForm;
 use crate::statement::{Plan, Statement, table};
 use crate::term::Preparer;
 use cluster::{Schema, TableEntry, TableKind};
@@ -154,6 +156,7 @@ pub(crate) async fn execute(
     items: &[Item<'_>],
     timestamp: Option<i64>,
     request: &Request<'_>,
+    form: BatchForm,
 ) -> Result<Response, CqlError> {
     check_level(request)?;
     let conditional = items.iter().any(|item| item.plan.is_conditional());
@@ -168,7 +171,7 @@ pub(crate) async fn execute(
         return Err(refused(request, "virtual tables cannot be written in batches"));
     }
     if conditional {
-        return owned(items, request, timestamp).await;
+        return owned(items, request, timestamp, form).await;
     }
     let (entries, bytes) = mutations(items, request, timestamp).await?;
     if let Some(warning) = check_size(&entries, bytes, request.options)? {
@@ -341,6 +344,7 @@ async fn owned(
     items: &[Item<'_>],
     request: &Request<'_>,
     timestamp: i64,
+    form: BatchForm,
 ) -> Result<Response, CqlError> {
     let mut place: Option<(&Rc<TableEntry>, Vec<u8>)> = None;
     let mut owned = Vec::with_capacity(items.len());
@@ -368,11 +372,18 @@ async fn owned(
         owned.push(OwnedStatement::new(item.statement, item.part, item.values));
     }
     let Some((table, key)) = place else { return Ok(Response::VOID) };
-    let shown = shown_of_batch(items.iter().map(|item| item.plan));
+    let plans = items.iter().map(|item| item.plan);
+    let shown = match form {
+        BatchForm::Scylla => {
+            shown_of_batch(plans.clone()).map(|shown| Shown::of_statements(&shown))
+        }
+        BatchForm::Cassandra => shown_of_existing(plans.clone()),
+    };
     let outcome = on_owner(table, key, owned, shown, request, timestamp).await?;
-    let result = match items.first().map(|item| &item.statement.plan) {
-        Some(Plan::Batch(plan)) => plan.result.clone(),
-        _ => metadata_of_batch(items.iter().map(|item| item.plan)),
+    let result = match (form, items.first().map(|item| &item.statement.plan)) {
+        (BatchForm::Cassandra, _) => metadata_of_existing(plans, outcome.is_bare),
+        (BatchForm::Scylla, Some(Plan::Batch(plan))) => plan.result.clone(),
+        (BatchForm::Scylla, _) => metadata_of_batch(plans),
     };
     Ok(outcome.answer(result))
 }

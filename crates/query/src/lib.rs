@@ -56,6 +56,6 @@ pub use response::{
     BindMetadata, Column, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows,
 };
 pub use routing::Place;
-pub use session::{Session, Terms};
+pub use session::{BatchForm, Session, Terms};
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};

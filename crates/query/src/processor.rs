@@ -390,7 +390,8 @@ impl Processor {
         let mut request = self.request(&[], parameters, &warnings, now_micros);
         request.calls = statements.iter().any(|it| it.calls_users).then_some(&calls);
         request.timeout = self.timeout_of_session(session);
-        let mut response = batch::execute(kind, &items, None, &request).await?;
+        let form = session.batch_form();
+        let mut response = batch::execute(kind, &items, None, &request, form).await?;
         let plans = items.iter().map(|item| item.plan);
         self.options.met.tally.count_batch(kind, plans);
         if statements.iter().any(|it| it.writes_access) {
@@ -443,7 +444,8 @@ impl Processor {
                 };
                 let items: Vec<batch::Item<'_>> =
                     plan.statements.iter().enumerate().map(item).collect();
-                Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
+                let form = session.batch_form();
+                Box::pin(batch::execute(plan.kind, &items, timestamp, &request, form)).await
             }
             Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),

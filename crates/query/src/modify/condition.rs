@@ -7,7 +7,7 @@ use crate::parameters::Value;
 use crate::response::{ColumnSpec, ResultMetadata};
 use crate::restrictions::{contains_value, find, holds, like};
 use crate::term::{Env, Evaluated, Inputs, Preparer, Receiver, Term};
-use model::{ColumnId, ColumnKind, TableSchema, Type};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::ColumnForm;
 use std::rc::Rc;
 use syntax::ast;
@@ -17,6 +17,8 @@ use syntax::ast::{ColumnPath, Comparison, Condition, InValues, Relation, Subject
 #[derive(Debug)]
 pub(crate) struct ConditionPlan {
     kind: Kind,
+    /// The columns that it names, each once: those of the row, then static ones.
+    pub(super) named: Vec<ColumnId>,
     /// What the result tells of the row as it was: columns by id, in the order of the table's.
     pub(super) shown: Vec<ColumnId>,
     pub(super) metadata: Rc<ResultMetadata>,
@@ -75,12 +77,18 @@ pub(super) fn prepare(
             for relation in relations {
                 tests.push(test(table, relation, inputs, preparer)?);
                 if let Subject::Path(path) = &relation.subject {
-                    named.push(find(table, path.column())?.id);
+                    let id = find(table, path.column())?.id;
+                    if !named.contains(&id) {
+                        named.push(id);
+                    }
                 }
             }
             Kind::All(tests)
         }
     };
+    let is_static =
+        |id: &ColumnId| table.column_by_id(*id).is_some_and(|it| it.kind == ColumnKind::Static);
+    named.sort_by_key(is_static);
     let all = !matches!(kind, Kind::All(_));
     let shown = table.columns.iter().filter(|column| all || named.contains(&column.id));
     let shown: Vec<ColumnId> = shown.map(|column| column.id).collect();
@@ -88,13 +96,21 @@ pub(super) fn prepare(
         inputs.add(column, ColumnForm::Value);
     }
     let metadata = metadata_of(table, &shown);
-    Ok(Some(ConditionPlan { kind, shown, metadata }))
+    Ok(Some(ConditionPlan { kind, named, shown, metadata }))
 }
 
 /// What a conditional write answers: whether it was applied, and these columns as they were.
 fn metadata_of(table: &TableSchema, shown: &[ColumnId]) -> Rc<ResultMetadata> {
-    let mut specs = vec![spec(table, "[applied]", Type::Boolean)];
     let columns = table.columns.iter().filter(|column| shown.contains(&column.id));
+    applied_with(table, columns)
+}
+
+/// `[applied]` and these columns.
+pub(super) fn applied_with<'t>(
+    table: &TableSchema,
+    columns: impl Iterator<Item = &'t Column>,
+) -> Rc<ResultMetadata> {
+    let mut specs = vec![spec(table, "[applied]", Type::Boolean)];
     specs.extend(columns.map(|column| spec(table, &column.name, column.ty.clone())));
     Rc::new(ResultMetadata::new(specs))
 }

@@ -3,7 +3,7 @@
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
 use super::guardrails::{check_level, check_sizes, tell_exceeded};
-use super::owner::{OwnedStatement, on_owner};
+use super::owner::{OwnedStatement, Shown, on_owner};
 use super::plan::ModifyPlan;
 use super::using::check_timestamp;
 use crate::error::CqlError;
@@ -157,7 +157,7 @@ async fn owned(
         Keys::One(key) => vec![key],
         Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
     };
-    let shown = plan.condition.as_ref().map(|condition| condition.shown.clone());
+    let shown = plan.condition.as_ref().map(|it| Shown::of_statements(&it.shown));
     let mut response = Response::VOID;
     for key in keys {
         let owned = vec![OwnedStatement::new(statement, None, request.values)];

@@ -78,13 +78,15 @@ impl ModifyPlan {
     }
     /// Whether rows of the partition are read, not its static columns alone.
     pub(super) fn reads_rows(&self) -> bool {
-        let on = self.condition.as_ref().map(|condition| condition.on(&self.table.schema));
-        self.row_operations.iter().any(Operation::needs_read)
-            || match on {
-                None | Some(On::Statics) => false,
-                Some(On::Row) => !self.is_static_only(),
-                Some(On::Regular(_)) => true,
-            }
+        self.row_operations.iter().any(Operation::needs_read) || self.is_about_row()
+    }
+    /// Whether it says `IF` of a row, not of static columns alone.
+    pub(super) fn is_about_row(&self) -> bool {
+        match self.condition.as_ref().map(|condition| condition.on(&self.table.schema)) {
+            None | Some(On::Statics) => false,
+            Some(On::Row) => !self.is_static_only(),
+            Some(On::Regular(_)) => true,
+        }
     }
     /// Whether it says `IF`.
     pub(crate) fn is_conditional(&self) -> bool {
