@@ -8,10 +8,10 @@
 //!  - *whole-snapshots*: a snapshot never changes; the next one is another value.
 //!  - *same-everywhere*: snapshot and command give the next snapshot, whoever computes it.
 //!
-//! From the ground up: [`uuids`], [`placement`] (replication strategies, tablets), [`system_tables`]
-//! (their definitions), [`schema`] (snapshot and changes), [`rows`] (system tables as rows by
-//! name), [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as rows), [`grants`]
-//! (what a change of the schema means for them), [`command`] (all together).
+//! From the ground up: [`uuids`], [`placement`] (replication strategies, tablets),
+//! [`system_tables`] (their definitions), [`schema`] (snapshot and changes), [`rows`] (system
+//! tables as rows by name), [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as
+//! rows), [`grants`] (what a change of the schema means for them), [`command`] (all together).
 
 pub mod access_tables;
 pub mod command;

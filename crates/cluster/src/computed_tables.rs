@@ -1,5 +1,5 @@
-//! The computed tables of which this crate knows the rows: of the node, its tokens, its storage, its
-//! options. One of them, `system.config`, is written too.
+//! The computed tables of which this crate knows the rows: of the node, its tokens, its storage,
+//! its options. One of them, `system.config`, is written too.
 
 use crate::node::RELEASE_VERSION;
 use crate::registry::Cluster;

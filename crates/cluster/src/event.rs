@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //!  - *named*: an event says the keyspace; and the name of what is in it, of nothing else.
-//!  - *in-order*: a subscriber has all events since it subscribed, in their order, or none any more.
+//!  - *in-order*: a subscriber has all events since it subscribed, in their order, or none any
+//!    more.
 
 use catalog::SchemaChange;
 use runtime::sync::{Receiver, Sender, channel};

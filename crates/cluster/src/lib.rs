@@ -1,5 +1,5 @@
-//! Cluster membership and metadata on one node: its identity, the catalog (schema, roles and grants,
-//! service levels) and how it is changed and shown, the system tables, options, counters.
+//! Cluster membership and metadata on one node: its identity, the catalog (schema, roles and
+//! grants, service levels) and how it is changed and shown, the system tables, options, counters.
 //!
 //! One [`Cluster`] per shard, in `runtime::local`. Moves no user data and knows no statement.
 //!

@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //!  - *for-life*: host id and tokens, once made, stay with the data directory.
-//!  - *generation-grows*: each start has a later generation than the one before, whatever the clock.
+//!  - *generation-grows*: each start has a later generation than the one before, whatever the
+//!    clock.
 
 use model::{Token, Uuid};
 use runtime::time::Instant;

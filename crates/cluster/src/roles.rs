@@ -1,7 +1,8 @@
 //! How roles, grants and service levels change on this node; the superuser and the service level
 //! that a new node makes.
 //!
-//! Invariants: those of [`crate::registry`]. Changes are made in one queue with those of the schema.
+//! Invariants: those of [`crate::registry`]. Changes are made in one queue with those of the
+//! schema.
 
 use crate::access::{AccessConfig, Authenticator, DEFAULT_SUPERUSER, groups, salt};
 use crate::node_tables::{ReadFailed, read_table};

@@ -6,12 +6,12 @@
 //! Invariants
 //!  - *indexed*: `by_id` holds exactly the tables that `keyspaces` holds.
 //!  - *followed*: no table or type mentions a user type with other fields than it has.
-//!  - *ids-for-life*: the id of a table is that of no other one, before or after; the id of a column
-//!    that of no other column of its table, dropped ones among them.
+//!  - *ids-for-life*: the id of a table is that of no other one, before or after; the id of a
+//!    column that of no other column of its table, dropped ones among them.
 //!  - *versions-differ*: a changed table and a changed schema have another version than before.
 //!  - *covering*: every token of a table is in one tablet and no other.
-//!  - *arranged*: columns are in order: partition key, clustering columns, static ones, others; each
-//!    with its position among its kind.
+//!  - *arranged*: columns are in order: partition key, clustering columns, static ones, others;
+//!    each with its position among its kind.
 //!
 //! `check` asserts them.
 //!

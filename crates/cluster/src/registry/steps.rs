@@ -2,8 +2,8 @@
 //! step.
 //!
 //! Invariants
-//!  - *what-lasts*: only what is there after all changes is created, only what was there before them
-//!    is altered or dropped.
+//!  - *what-lasts*: only what is there after all changes is created, only what was there before
+//!    them is altered or dropped.
 
 use crate::schema::Schema;
 use catalog::SchemaChange;
