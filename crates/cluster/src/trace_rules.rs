@@ -6,6 +6,8 @@
 //! requests asks [`TraceRules::any`] first, which costs the read of a flag.
 //!
 //! Invariants
+//!  - *one-flag*: where there is a rule, [`TraceRules::any`] says so.
+//!  - *checked-first*: a share is from 0 to 1.
 //!  - *on-every-shard*: a change is visible on all shards before it is acknowledged.
 
 use std::cell::Cell;
@@ -91,9 +93,13 @@ impl TraceRules {
     }
 
     fn set(&self, probability: f64, slow: SlowQueries) {
+        let is_share = (0.0..=1.0).contains(&probability);
+        assert!(is_share, "checked-first: a share of {probability}");
         self.probability.set(probability);
         self.slow.set(slow);
         self.any.set(0.0 < probability || slow.enabled || self.counts.get());
+        let obeyed = self.any.get() || (self.probability.get() == 0.0 && !self.slow.get().enabled);
+        assert!(obeyed, "one-flag: a rule that nobody asks for");
     }
 
     /// Sets the share on every shard; one that is no share is refused.
@@ -121,6 +127,8 @@ impl TraceRules {
 
 /// How many values the draw has.
 const SPAN: f64 = (1u64 << 53) as f64;
+
+const _: () = assert!(SPAN as u64 == 1 << f64::MANTISSA_DIGITS, "every draw is a number");
 
 #[cfg(test)]
 mod tests {

@@ -74,7 +74,7 @@ fn protocol_row(bound: native::Bound) -> Named {
 
 async fn info_rows() -> Vec<Named> {
     let cluster = runtime::local::get::<Cluster>();
-    let totals = cluster::virtual_tables::totals(&cluster).await;
+    let totals = cluster::table_stats::totals(&cluster).await;
     let cache = cache_totals().await;
     let backups = runtime::local::get::<storage::Storage>().incremental_backups();
     let row = |group: &str, item: &str, value: String| {

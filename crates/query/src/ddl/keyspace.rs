@@ -374,9 +374,9 @@ fn parse_enabled(value: &str) -> Result<bool, CqlError> {
 }
 
 fn parse_initial(value: &str) -> Result<u32, CqlError> {
-    value.parse::<u32>().ok().filter(|count| *count <= cluster::tablets::TABLETS_MAX).ok_or_else(
-        || CqlError::Config(format!("Initial tablets value should be numeric; found {value}")),
-    )
+    value.parse::<u32>().ok().filter(|count| *count <= cluster::TABLETS_MAX).ok_or_else(|| {
+        CqlError::Config(format!("Initial tablets value should be numeric; found {value}"))
+    })
 }
 
 fn flavor_change() -> CqlError {

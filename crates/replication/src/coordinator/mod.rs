@@ -80,7 +80,7 @@ impl Coordinator {
             let background = Scope::new();
             background.spawn(batch::forget_durable(receiver));
             background.spawn(lwt::forget_durable(rounds));
-            background.spawn(Traffic::keep_rates());
+            background.spawn(cluster::rates::keep());
             runtime::local::set(Rc::new(Coordinator {
                 config,
                 cluster: runtime::local::get(),
@@ -165,7 +165,7 @@ impl Coordinator {
         let (began, others) = (begun.began, tables_beside(&first, &entries));
         let groups = batch::by_shard(entries);
         let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
-        others.iter().for_each(|table| table.traffic.record(Work::Write, began));
+        others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
         self.end_write(&first, options, begun, written)
     }
 
@@ -209,7 +209,7 @@ impl Coordinator {
             true => match self.storage.read_at_once(command) {
                 ControlFlow::Continue(begun) => begun,
                 ControlFlow::Break(Ok(page)) => {
-                    self.traffic.record(&table.traffic, work, began);
+                    self.traffic.record(&table.local.traffic, work, began);
                     return Ok(page);
                 }
                 ControlFlow::Break(Err(error)) => {
@@ -287,7 +287,7 @@ impl Coordinator {
         let consistency = options.consistency;
         let _under_way = self.traffic.begin(work);
         let read = timeout(options.timeout, waits).await;
-        self.traffic.record(&table.traffic, work, began);
+        self.traffic.record(&table.local.traffic, work, began);
         match read {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => {
@@ -451,7 +451,7 @@ impl Coordinator {
         done: Result<Result<R, storage::WriteError>, runtime::time::Elapsed>,
     ) -> Result<R, WriteError> {
         let work = work_of_write(options);
-        self.traffic.record(&table.traffic, work, begun.began);
+        self.traffic.record(&table.local.traffic, work, begun.began);
         match &done {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => self.traffic.fail(work, Failure::Other),

@@ -102,7 +102,7 @@ impl Row {
                 stats.partitions,
                 tablets as u64,
             ],
-            taken: Work::ALL.map(|work| table.traffic.taken(work)),
+            taken: Work::ALL.map(|work| table.local.traffic.taken(work)),
         }
     }
 
