@@ -1,8 +1,8 @@
 //! A prepared statement: its id, its bind variables and its result columns.
 
-use crate::response::{BindMetadata, ResultMetadata};
-use crate::statement::Statement;
 use cluster::Schema;
+use plan::Statement;
+use plan::metadata::{BindMetadata, ResultMetadata};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,6 +1,6 @@
 use super::{Answer, Entry, answer, check_passwords, paging};
-use crate::ddl::testing::Node;
 use crate::error::CqlError;
+use plan::ddl::testing::Node;
 use syntax::ast::Statement;
 use syntax::parse;
 
