@@ -15,6 +15,7 @@
 
 mod builder;
 mod describe;
+pub mod fragments;
 mod function;
 
 pub use builder::TableBuilder;

@@ -15,7 +15,7 @@ pub(crate) const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 1
 
 /// The table that a CREATE TABLE makes.
 pub(crate) fn table(text: &str) -> Result<Rc<TableSchema>, String> {
-    let made = query::offline::schema_of_text(text, 0).map_err(|error| error.to_string())?;
+    let made = plan::offline::schema_of_text(text, 0).map_err(|error| error.to_string())?;
     made.tables.into_iter().next().map(Rc::new).ok_or("no table was made".to_string())
 }
 

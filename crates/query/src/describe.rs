@@ -17,8 +17,7 @@ mod tests;
 
 use crate::error::CqlError;
 use crate::parameters::Parameters;
-use crate::paxos_state;
-use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
+use crate::response::{Response, ResponseKind, Rows};
 use crate::session::Session;
 use cluster::{
     Authenticator, Authorizer, Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind,
@@ -26,6 +25,8 @@ use cluster::{
 use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
 use model::{Type, UserType, Uuid};
+use plan::metadata::{ColumnSpec, ResultMetadata};
+use plan::paxos_state;
 use std::rc::Rc;
 use syntax::ast::{Describe, Described, QualifiedName};
 use syntax::quote_name;

@@ -1,8 +1,8 @@
 //! Errors of statements: one variant per error of the native protocol, with the fields of its
 //! body.
 
-use crate::guardrail::Guardrail;
 use functions::Failure;
+use plan::Guardrail;
 use replication::{Consistency, RateLimited, WriteKind};
 use std::fmt;
 
@@ -168,20 +168,26 @@ impl fmt::Display for CqlError {
 }
 impl std::error::Error for CqlError {}
 
-impl From<functions::Error> for CqlError {
-    fn from(error: functions::Error) -> CqlError {
+impl From<plan::Error> for CqlError {
+    fn from(error: plan::Error) -> CqlError {
         match error {
-            functions::Error::Invalid(text) => CqlError::Invalid(text),
-            functions::Error::Failed(failure) => CqlError::FunctionFailure(failure),
-            // It ends a step, which is then done again.
-            functions::Error::Interrupted => CqlError::Server(error.to_string()),
+            plan::Error::Server(text) => CqlError::Server(text),
+            plan::Error::Syntax(text) => CqlError::Syntax(text),
+            plan::Error::Unauthorized(text) => CqlError::Unauthorized(text),
+            plan::Error::Invalid(text) => CqlError::Invalid(text),
+            plan::Error::Config(text) => CqlError::Config(text),
+            plan::Error::Forbidden(rule, text) => CqlError::Forbidden(rule, text),
+            plan::Error::AlreadyExists { keyspace, table } => {
+                CqlError::AlreadyExists { keyspace, table }
+            }
+            plan::Error::FunctionFailure(failure) => CqlError::FunctionFailure(failure),
         }
     }
 }
 
-impl From<syntax::SyntaxError> for CqlError {
-    fn from(error: syntax::SyntaxError) -> CqlError {
-        CqlError::Syntax(error.to_string())
+impl From<functions::Error> for CqlError {
+    fn from(error: functions::Error) -> CqlError {
+        plan::Error::from(error).into()
     }
 }
 

@@ -1,9 +1,9 @@
 //! A prepared statement: its id, its bind variables and its result columns.
 
-use crate::response::{BindMetadata, ResultMetadata};
 use crate::session::BatchForm;
-use crate::statement::{Plan, Statement};
 use cluster::Schema;
+use plan::{Plan, Statement};
+use plan::metadata::{BindMetadata, ResultMetadata};
 use std::cell::RefCell;
 use std::rc::Rc;
 

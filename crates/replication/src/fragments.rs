@@ -22,8 +22,6 @@ mod dump;
 mod json;
 mod layout;
 
-pub use layout::{output_id, output_schema};
-
 use crate::coordinator::{Coordinator, own_storage, work_of};
 use crate::options::ReadOptions;
 use crate::scan::Scan;
@@ -58,7 +56,7 @@ const VIRTUAL: &str = "virtual-table";
 
 impl Coordinator {
     /// As [`Coordinator::read`], but of what is stored of `table`: a page of the table that
-    /// [`output_schema`] tells. A range is read tablet by tablet.
+    /// [`model::schema::fragments::output_schema`] tells. A range is read tablet by tablet.
     pub async fn read_fragments(
         &self,
         table: &TableEntry,

@@ -107,7 +107,7 @@ impl Tool for Options {
         if options.flush_interval.1 < options.flush_interval.0 {
             return Err("--max-flush-interval is less than --min-flush-interval".into());
         }
-        let checked = query::offline::compaction_options(options.compaction.clone());
+        let checked = plan::offline::compaction_options(options.compaction.clone());
         checked.map_err(|error| format!("--compaction-options: {error}"))?;
         Ok(options)
     }

@@ -4,7 +4,6 @@ use super::check::somebody;
 use super::levels;
 use super::list;
 use super::login::hash;
-use super::resources;
 use super::scene::{Scene, asked, otherwise};
 use crate::error::CqlError;
 use crate::processor::Processor;
@@ -13,6 +12,7 @@ use crate::session::Session;
 use auth::decide::RoleOptions;
 use auth::{Permission, PermissionSet, Resource, State};
 use cluster::Authenticator;
+use plan::needs::resources;
 use syntax::ast::{self, AccessStatement, LiteralKind, RoleWord};
 
 fn unauthorized<T>(text: impl Into<String>) -> Result<T, CqlError> {

@@ -1,6 +1,6 @@
 //! Statements about service levels.
 
-use super::list::{Cell, answer, columns, sees_all, text};
+use super::list::{Cell, answer, sees_all, text};
 use super::scene::{Scene, otherwise};
 use crate::error::CqlError;
 use crate::response::Response;
@@ -8,6 +8,7 @@ use auth::decide::LevelOptions;
 use auth::level::{SHARES, ShownDuration};
 use auth::{EffectiveLevel, ServiceLevel, State, Workload};
 use model::value::Duration as CqlDuration;
+use plan::listing_columns as columns;
 use std::time::Duration;
 use syntax::ast::{AccessStatement, ListServiceLevels, LiteralKind, Property, PropertyValue};
 

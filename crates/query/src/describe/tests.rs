@@ -1,6 +1,6 @@
 use super::{Answer, Entry, answer, check_passwords, paging};
-use crate::ddl::testing::Node;
 use crate::error::CqlError;
+use plan::ddl::testing::Node;
 use syntax::ast::Statement;
 use syntax::parse;
 
@@ -14,7 +14,7 @@ const SETUP: [&str; 6] = [
 ];
 
 fn describe(node: &Node, keyspace: Option<&str>, text: &str) -> Result<Answer, CqlError> {
-    let Statement::Describe(statement) = parse(text)?.statement else { panic!("{text}") };
+    let Statement::Describe(statement) = parse(text).map_err(plan::Error::from)?.statement else { panic!("{text}") };
     answer(&node.schema, keyspace, &statement)
 }
 

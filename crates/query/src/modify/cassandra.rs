@@ -5,12 +5,11 @@
 //! write such columns: static ones, or those of rows. A batch that is applied, and one whose
 //! conditions are about nothing that exists, answers `[applied]` alone.
 
-use super::condition::applied_with;
 use super::owner::Shown;
-use super::plan::ModifyPlan;
-use crate::response::ResultMetadata;
 use crate::session::BatchForm;
 use model::{Column, ColumnKind};
+use plan::metadata::ResultMetadata;
+use plan::modify::{ModifyPlan, applied_with};
 use std::rc::Rc;
 
 /// What is shown of existing rows; `None`: none of the statements is conditional.

@@ -4,22 +4,23 @@ use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
 use super::guardrails::{check_level, check_sizes, tell_exceeded};
 use super::owner::{OwnedStatement, Shown, on_owner};
-use super::plan::ModifyPlan;
-use super::using::check_timestamp;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::restrictions::Keys;
 use cluster::TableKind;
 use model::Token;
 use mutation::{FrozenMutation, MutationBuilder};
+use plan::Statement;
+use plan::modify::ModifyPlan;
+use plan::modify::check_timestamp;
+use plan::restrictions::Keys;
 use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteKind};
 
 /// Executes a write. `text` finds its plan again on the shard that owns the partition.
 pub(crate) async fn execute(
     plan: &ModifyPlan,
     request: &Request<'_>,
-    statement: &crate::statement::Statement,
+    statement: &Statement,
 ) -> Result<Response, CqlError> {
     check_level(request)?;
     if !plan.is_conditional() {
@@ -149,7 +150,7 @@ pub(crate) fn check_consistency(request: &Request<'_>) -> Result<(), CqlError> {
 async fn owned(
     plan: &ModifyPlan,
     request: &Request<'_>,
-    statement: &crate::statement::Statement,
+    statement: &Statement,
     keys: Keys,
     timestamp: i64,
 ) -> Result<Response, CqlError> {

@@ -11,19 +11,21 @@
 
 use super::build::{Existing, Write, add_to};
 use super::guardrails::{check_sizes, tell_exceeded};
-use super::plan::ModifyPlan;
 use super::present::{ReadPlan, Step};
 use crate::error::CqlError;
-use crate::parameters::{Parameters, Value};
+use crate::parameters::Parameters;
 use crate::processor::Processor;
 use crate::request::{Request, Warnings};
-use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
+use crate::response::{Response, ResponseKind, Rows};
 use crate::session::BatchForm;
-use crate::statement::Statement;
 use cluster::{TableEntry, Traffic};
 use functions::Calls;
 use model::{ColumnId, Token};
 use mutation::MutationBuilder;
+use plan::Statement;
+use plan::metadata::ResultMetadata;
+use plan::modify::ModifyPlan;
+use plan::values::Value;
 use replication::{Consistency, Owner, Round, WriteKind};
 use std::rc::Rc;
 use stdx::Put;
@@ -260,7 +262,7 @@ impl Work {
                 let write = Write::of(plan, request, timestamp)?;
                 add_to(&mut builder, plan, &write, &found.existing)?;
             }
-            Ok((!builder.is_empty()).then(|| builder.freeze()))
+            Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
         };
         let Some(mutation) = request.step(|_| build()).await? else { return Ok(outcome) };
         if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {

@@ -6,16 +6,17 @@
 //! the table has such and the partition is there; only conditions on the row's existence are not.
 
 use super::build::Existing;
-use super::plan::ModifyPlan;
 use crate::error::CqlError;
 use crate::request::Request;
-use crate::restrictions::Nulls;
-use crate::select::{RowCells, columns_read};
-use crate::term::{Env, Inputs, RowCell, Source, Term};
+use crate::select::RowCells;
 use model::{Column, ColumnId, TableSchema};
 use mutation::page::{
     ColumnForm, Page, PageLayout, PagePartition, PageView, Partitions, ReadCommand, SendRange,
 };
+use plan::modify::ModifyPlan;
+use plan::restrictions::Nulls;
+use plan::select::columns_read;
+use plan::term::{Env, Inputs, RowCell, Source, Term};
 use stdx::Put;
 
 /// The read before the statements of one partition.

@@ -1,9 +1,9 @@
 //! A row of a page as terms see it.
 
-use crate::term::{Inputs, RowCell, Source};
 use model::key::{clustering_components, partition_key_component};
 use mutation::CollectionView;
 use mutation::page::{ColumnForm, PageColumn, PageColumns};
+use plan::term::{Inputs, RowCell, Source};
 
 /// Fills the cells of one row after the other; the memory is reused.
 pub(crate) struct RowCells<'p> {

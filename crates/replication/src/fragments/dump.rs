@@ -1,8 +1,8 @@
 //! From the fragments of a partition's sources to rows of a page.
 
-use super::layout::{END, KIND, Layout, METADATA, Place, RowRange, START, STATIC};
-use super::layout::{Spot, VALUE, Wanted};
+use super::layout::{END, Layout, Place, RowRange, START, STATIC, Spot, Wanted};
 use super::{Cursor, json};
+use model::schema::fragments::{KIND, METADATA, VALUE};
 use model::{ColumnId, DecoratedKey, TableSchema};
 use mutation::page::{Page, ReadCommand};
 use mutation::{Cell, ClusteringPosition, ClusteringRange, Fragment, Marker, RowBuilder, RowView};

@@ -3,8 +3,9 @@
 use super::{counters, gauges};
 use admin::metrics::{Buckets, Sheet};
 use native::Server;
+use plan::modify::Verb;
 use query::Processor;
-use query::tally::{Tally, Verb};
+use query::tally::Tally;
 use std::rc::Rc;
 
 pub(super) fn statements(sheet: &mut Sheet, processor: &Rc<Processor>) {

@@ -162,7 +162,7 @@ async fn from_file(path: &Path, names: &Names) -> Result<Sourced, Failure> {
     };
     let text = fs::read_file(path).await.map_err(|error| refuse(error.to_string()))?;
     let text = String::from_utf8(text).map_err(|_| refuse("it is not UTF-8".to_string()))?;
-    let made = query::offline::schema_of_text(&text, runtime::time::wall_micros());
+    let made = plan::offline::schema_of_text(&text, runtime::time::wall_micros());
     let made = made.map_err(|error| refuse(error.to_string()))?;
     let wanted = |table: &TableSchema| {
         let is = |name: &Option<String>, other: &str| name.as_deref().is_none_or(|it| it == other);

@@ -36,7 +36,7 @@ pub(crate) fn parse(ty: &Type, text: &str) -> Result<Vec<u8>, String> {
         _ if ty.is_native() => value::parse_scalar(ty, text).map_err(|invalid| invalid.0),
         _ if text.starts_with("0x") => of_hex(text).ok_or_else(|| format!("not hex: {text}")),
         _ => {
-            let value = query::offline::value_of_literal(ty, text);
+            let value = plan::offline::value_of_literal(ty, text);
             let value = value.map_err(|error| error.to_string())?;
             value.ok_or_else(|| format!("null is no value of {}", ty.to_cql()))
         }

@@ -1,4 +1,5 @@
 use super::*;
+use model::schema::fragments::output_id;
 use model::Uuid;
 use proptest::prelude::*;
 
