@@ -4,8 +4,8 @@
 //! From the ground up: [`failure`] (how a command ends), [`answer`] (what the values of an answer
 //! say), [`print`] and [`histogram`] (how answers are shown), [`arguments`] (options and places),
 //! [`session`] (requests, and how they end), [`entry`] (a command: its name, its arguments, what
-//! runs it), [`commands`] (the commands, by subject), [`line`] (the words of the command line). Beside
-//! them two tools of their own that ask the same API: [`compactions`] and [`probe`].
+//! runs it), [`commands`] (the commands, by subject), [`line`] (the words of the command line).
+//! Beside them two tools of their own that ask the same API: [`compactions`] and [`probe`].
 //!
 //! Invariants
 //!  - *asks-only*: what a node does is decided by the node. A command is a handful of requests and

@@ -1,16 +1,16 @@
 //! CQL, from the plan of a statement to rows: who may execute it, and its execution, page by page.
 //!
-//! The crates below do the rest: `syntax` parses a statement, `plan` analyses it on a version of the
-//! schema, `functions` computes what it calls.
+//! The crates below do the rest: `syntax` parses a statement, `plan` analyses it on a version of
+//! the schema, `functions` computes what it calls.
 //!
 //! The rooms, from the ground up. What the protocol above deals in: [`error`], [`response`],
 //! [`session`], [`trace`] and [`parameters`]. What a node is told and counts: [`tally`] and
 //! [`guardrail`], [`options`], `config`, `timeouts`. An execution: `timestamps`, `request` (its
 //! values, its time, where it runs). The statements of a shard: [`prepared`], `cache`; `obscure`
 //! (texts without passwords), `hashing`, [`audit`] (the audit log); [`processor`]. What statements
-//! do: `select`, `modify`, `batch`, `ddl`, [`access`] (whether a session may execute one, and roles,
-//! grants, service levels), `describe`. Above them `execution` leads them, `trace_writer` and
-//! `audit_table` write what is told of it, and `prefetch` and `routing` look ahead.
+//! do: `select`, `modify`, `batch`, `ddl`, [`access`] (whether a session may execute one, and
+//! roles, grants, service levels), `describe`. Above them `execution` leads them, `trace_writer`
+//! and `audit_table` write what is told of it, and `prefetch` and `routing` look ahead.
 
 pub mod access;
 pub mod audit;

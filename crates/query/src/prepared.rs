@@ -2,8 +2,8 @@
 
 use crate::session::BatchForm;
 use cluster::Schema;
-use plan::{Plan, Statement};
 use plan::metadata::{BindMetadata, ResultMetadata};
+use plan::{Plan, Statement};
 use std::cell::RefCell;
 use std::rc::Rc;
 

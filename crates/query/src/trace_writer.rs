@@ -6,8 +6,8 @@
 //!    dropped, and so is a trace that cannot be written.
 //!
 //! Traces are rows of `sessions`, `events` and `sessions_time_idx`, which expire after
-//! [`TTL_SECS`]; slow requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL of
-//! their rule. While statements are counted by their form ([`cluster::statements`]) requests are
+//! [`TTL_SECS`]; slow requests also of `node_slow_log` and `node_slow_log_time_idx`, with the TTL
+//! of their rule. While statements are counted by their form ([`cluster::statements`]) requests are
 //! timed here too.
 
 use crate::obscure::obscured;

@@ -219,8 +219,8 @@ fn window_secs(compaction: &Map) -> i64 {
     size.unwrap_or(1i64).max(1).saturating_mul(unit)
 }
 
-/// The warnings that a statement gives rise to, on the schema as it made it, each with the guardrail
-/// that it has met, if one.
+/// The warnings that a statement gives rise to, on the schema as it made it, each with the
+/// guardrail that it has met, if one.
 pub fn warnings(
     schema: &Schema,
     statement: &SchemaStatement,

@@ -1,4 +1,5 @@
-//! `INSERT`, `UPDATE`, `DELETE` and batches of them: from the tree to a plan that only needs values.
+//! `INSERT`, `UPDATE`, `DELETE` and batches of them: from the tree to a plan that only needs
+//! values.
 //!
 //! From the ground up: [`sum`] (additions), [`operation`] (what happens to a column), [`using`]
 //! (timestamp and TTL), [`condition`] (`IF`), [`plan`] (the analysis), [`batch`].

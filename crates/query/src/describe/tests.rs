@@ -14,7 +14,9 @@ const SETUP: [&str; 6] = [
 ];
 
 fn describe(node: &Node, keyspace: Option<&str>, text: &str) -> Result<Answer, CqlError> {
-    let Statement::Describe(statement) = parse(text).map_err(plan::Error::from)?.statement else { panic!("{text}") };
+    let Statement::Describe(statement) = parse(text).map_err(plan::Error::from)?.statement else {
+        panic!("{text}")
+    };
     answer(&node.schema, keyspace, &statement)
 }
 

@@ -4,8 +4,8 @@
 //!
 //! From the ground up: [`group`] and [`io_class`] (values), [`wheel`] (timers), [`io_queue`] and
 //! [`ops`] (operations), [`tasks`], [`waker`] and [`scope`] (tasks and who owns them), [`mesh`]
-//! (calls between shards), [`node`] (what its shards share), [`ticks`] (short spans), [`stall`] (who
-//! holds a shard too long), [`reactor`] (the loop).
+//! (calls between shards), [`node`] (what its shards share), [`ticks`] (short spans), [`stall`]
+//! (who holds a shard too long), [`reactor`] (the loop).
 //!
 //! Invariants
 //!  - *current-shard*: while code of a shard runs, that shard is the thread's current one.

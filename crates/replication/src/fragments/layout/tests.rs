@@ -1,6 +1,6 @@
 use super::*;
-use model::schema::fragments::output_id;
 use model::Uuid;
+use model::schema::fragments::output_id;
 use proptest::prelude::*;
 
 fn table() -> TableSchema {
