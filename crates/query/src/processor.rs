@@ -27,7 +27,6 @@ use replication::Coordinator;
 use runtime::task::{compute, yield_if_needed};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
 /// copied into the response.
@@ -80,20 +79,8 @@ impl Processor {
 
     /// A processor on every shard, in `runtime::local`.
     pub async fn start(config: Config) {
-        let machine = match config.functions.enabled {
-            true => wasm::Machine::new()
-                .inspect_err(|reason| {
-                    tracing::error!(
-                        target: "query",
-                        "WebAssembly functions are not available: {reason}"
-                    );
-                })
-                .ok(),
-            false => None,
-        };
-        let machine = machine.map(Arc::new);
         let start = move || async move {
-            runtime::local::set(Rc::new(Engine::new(config.functions, machine)));
+            runtime::local::set(Rc::new(Engine::new(config.functions)));
             runtime::local::set(Processor::new(config));
         };
         runtime::on_all_shards(start).await;

@@ -2,7 +2,7 @@
 
 use super::compiled::Compiled;
 use super::lua::{self, Script};
-use super::wasm::{self, Machine};
+use super::wasm;
 use super::{Limits, Pace, Running};
 use crate::error::Error;
 use cluster::Schema;
@@ -10,7 +10,6 @@ use model::Type;
 use model::schema::UserFunction;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What a body is written in.
 enum Language {
@@ -40,11 +39,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// `machine` is what all shards compile modules with.
-    pub fn new(limits: Limits, machine: Option<Arc<Machine>>) -> Engine {
+    pub fn new(limits: Limits) -> Engine {
         // Scripts differ little in what they take: their number bounds them.
         let scripts = RefCell::new(Compiled::new(COMPILED_MAX, usize::MAX));
-        let modules = machine.map(|machine| wasm::Shard::new(machine, limits.wasm));
+        let modules = limits.enabled.then(|| wasm::Shard::new(limits.wasm));
         Engine { limits, scripts, modules }
     }
 

@@ -14,9 +14,10 @@
 //!    keeps in its memory may be seen by the next one; an instance in which a call failed serves
 //!    no other.
 //!
-//! In reading order: [`abi`], [`instance`], [`wasi`].
+//! In reading order: [`body`], [`abi`], [`instance`], [`wasi`].
 
 mod abi;
+mod body;
 mod instance;
 #[cfg(test)]
 mod tests;
@@ -26,25 +27,29 @@ use super::Pace;
 use super::compiled::Compiled;
 use super::pool::Pool;
 use abi::Form;
-use instance::{Bounds, Instance};
+use instance::{Bounds, Instance, REFUSED_MAX};
 use model::schema::UserFunction;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
 use runtime::time::Instant;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use wasmtime::{Config, Engine, ExternType, InstancePre, Linker, Module};
+use wasmi::{
+    CompilationMode, Config, CustomFuelCosts, Engine, ExternType, Linker, Module, TrapCode,
+};
 
-/// Bytes of a body at most.
-const BODY_BYTES_MAX: usize = 16 << 20;
-/// Stack of a call, and with what our own functions need of it.
+/// Stack of a call: what its functions hold, and how deep they call each other.
 const STACK_BYTES: usize = 256 << 10;
-const WHOLE_STACK_BYTES: usize = 512 << 10;
+const CALLS_DEEP_MAX: usize = 8 << 10;
+/// Bytes that are copied, filled or added to a memory for as much fuel as an instruction takes,
+/// which is about as long.
+const BYTES_PER_FUEL: u32 = 16;
+/// What code takes for each byte of its module, about.
+const CODE_BYTES_PER_BYTE: usize = 16;
 /// What an instance takes besides its memory, about.
 const INSTANCE_BYTES: usize = 32 << 10;
 /// Functions of which code is kept at most.
@@ -83,129 +88,103 @@ impl Limits {
     }
 }
 
-/// Compiles modules. The shards of a node share it.
-pub struct Machine {
-    engine: Engine,
-    linker: Linker<Bounds>,
+/// An interpreter for the code of one function. It keeps all the code that it was ever given, and
+/// locks what calls need of it: so each function on each shard has one of its own.
+fn interpreter() -> Engine {
+    let mut config = Config::default();
+    config.consume_fuel(true);
+    config.fuel_cost(CustomFuelCosts {
+        bytes_copied_per_fuel: BYTES_PER_FUEL,
+        fuel_per_bytes_translated: 0,
+        fuel_per_bytes_validated: 0,
+    });
+    config.compilation_mode(CompilationMode::Eager);
+    config.set_max_stack_height(STACK_BYTES).set_max_recursion_depth(CALLS_DEEP_MAX);
+    config.set_max_cached_stacks(1);
+    config.ignore_custom_sections(true);
+    // See `body`.
+    config.allow_start_fn(false);
+    config.wasm_multi_memory(false).wasm_relaxed_simd(false);
+    Engine::new(&config)
 }
 
-impl Machine {
-    /// Errors are of the library and the processor.
-    pub fn new() -> Result<Machine, String> {
-        let mut config = Config::new();
-        config.consume_fuel(true);
-        // No handlers of signals, which the process has its own of, and no address space in
-        // advance: memory comes from the allocator that counts.
-        config.signals_based_traps(false);
-        config.memory_reservation(0).memory_guard_size(0).memory_reservation_for_growth(0);
-        config.memory_init_cow(false);
-        config.max_wasm_stack(STACK_BYTES).async_stack_size(WHOLE_STACK_BYTES);
-        config.wasm_backtrace_max_frames(None).native_unwind_info(false);
-        config.wasm_gc(false).wasm_function_references(false).wasm_exceptions(false);
-        config.wasm_memory64(false).wasm_multi_memory(false).wasm_relaxed_simd(false);
-        let engine = Engine::new(&config).map_err(failed)?;
-        let mut linker = Linker::new(&engine);
-        wasi::link(&mut linker).map_err(failed)?;
-        Ok(Machine { engine, linker })
+/// Compiles a function. Takes long.
+fn compile(function: &UserFunction) -> Result<Code, String> {
+    let refused = |reason: String| format!("Compilation failed: {reason}");
+    let body = body::module_of(&function.body).map_err(refused)?;
+    let module = Module::new(&interpreter(), &body);
+    let module = module.map_err(|error| refused(error.to_string()))?;
+    let name = &function.name;
+    let ty = match module.get_export(name) {
+        Some(ExternType::Func(ty)) => ty,
+        Some(_) => return Err(format!("Exported {name} is not a function")),
+        None => return Err(format!("Function {name} was not found in the module")),
+    };
+    if let Some(ExternType::Func(ty)) = module.get_export(body::START)
+        && (!ty.params().is_empty() || !ty.results().is_empty())
+    {
+        return Err(refused("invalid start function type".to_owned()));
     }
-
-    /// Compiles a function. Takes long.
-    fn compile(&self, function: &UserFunction) -> Result<Code, String> {
-        let refused = |reason: String| format!("Compilation failed: {reason}");
-        let body = module_of(&function.body).map_err(refused)?;
-        let module = Module::new(&self.engine, body);
-        let module = module.map_err(|error| refused(format!("{error:#}")))?;
-        let name = &function.name;
-        let ty = match module.get_export(name) {
-            Some(ExternType::Func(ty)) => ty,
-            Some(_) => return Err(format!("Exported {name} is not a function")),
-            None => return Err(format!("Function {name} was not found in the module")),
-        };
-        if let Some(import) = module.imports().find(|import| import.module() != wasi::MODULE) {
-            let (from, what) = (import.module(), import.name());
-            return Err(refused(format!("unknown import {from}.{what}")));
-        }
-        let mut linker = self.linker.clone();
-        linker.define_unknown_imports_as_traps(&module).map_err(failed)?;
-        let pre = linker.instantiate_pre(&module).map_err(failed)?;
-        let form = |ty| Form::of(ty, function.null_input);
-        let takes: Vec<Form> = function.argument_types().map(form).collect();
-        let returns = form(&function.returns);
-        let image = module.image_range();
-        let bytes = image.end as usize - image.start as usize + function.body.len();
-        let misfit = misfit(&takes, returns, &ty);
-        Ok(Code { pre, name: name.clone(), takes, returns, misfit, bytes })
-    }
+    let linker = wasi::imports_of(&module)?;
+    let form = |ty| Form::of(ty, function.null_input);
+    let takes: Vec<Form> = function.argument_types().map(form).collect();
+    let returns = form(&function.returns);
+    let misfit = misfit(&takes, returns, &ty);
+    let bytes = body.len() * CODE_BYTES_PER_BYTE + function.body.len();
+    Ok(Code { module, linker, name: name.clone(), takes, returns, misfit, bytes })
 }
 
 /// Why a function of that type cannot be called as ours.
-fn misfit(takes: &[Form], returns: Form, ty: &wasmtime::FuncType) -> Option<String> {
+fn misfit(takes: &[Form], returns: Form, ty: &wasmi::FuncType) -> Option<String> {
     let (given, wanted) = (takes.len(), ty.params().len());
     if given != wanted {
         return Some(format!("argument type mismatch: {wanted} are taken, {given} given"));
     }
     let mut pairs = takes.iter().zip(ty.params()).enumerate();
-    if let Some((at, (form, ty))) = pairs.find(|(_, (form, ty))| !form.is(ty)) {
-        let (at, given) = (at + 1, form.name());
+    if let Some((at, (form, ty))) = pairs.find(|(_, (form, ty))| !form.is(**ty)) {
+        let (at, given, ty) = (at + 1, form.name(), abi::name_of(*ty));
         return Some(format!("argument type mismatch: argument {at} is {given}, not {ty}"));
     }
-    let mut results = ty.results();
-    match (results.next(), results.next()) {
-        (Some(ty), None) if returns.is(&ty) => None,
-        (Some(ty), None) => {
-            Some(format!("Incorrect kind of value returned. Expected {}, got {ty}", returns.name()))
+    match *ty.results() {
+        [ty] if returns.is(ty) => None,
+        [ty] => {
+            let (returns, ty) = (returns.name(), abi::name_of(ty));
+            Some(format!("Incorrect kind of value returned. Expected {returns}, got {ty}"))
         }
-        (..) => Some(format!("{} values returned, expected 1", ty.results().len())),
+        ref results => Some(format!("{} values returned, expected 1", results.len())),
     }
 }
 
-/// The bytes of a body.
-fn module_of(body: &str) -> Result<Cow<'_, [u8]>, String> {
-    if BODY_BYTES_MAX < body.len() {
-        return Err(format!("the module is longer than {BODY_BYTES_MAX} bytes"));
-    }
-    // Of the four bytes with which a binary module begins.
-    match body.trim_start().starts_with("AGFzb") {
-        true => decode_base64(body).map(Cow::Owned),
-        false => Ok(Cow::Borrowed(body.as_bytes())),
-    }
-}
-
-/// Base64 (RFC 4648), with spaces in it.
-fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut held, mut bits) = (0u32, 0);
-    let text = text.trim_ascii_end().trim_end_matches('=');
-    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return Err("the body is neither WebAssembly text nor a base64 module".to_owned()),
-        };
-        held = held << 6 | u32::from(digit);
-        bits += 6;
-        if 8 <= bits {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-        }
-    }
-    Ok(bytes)
-}
+const OUT_OF_FUEL: &str = "wasm trap: all fuel consumed by WebAssembly";
 
 /// An error as clients see it: without where it was.
-fn failed(error: wasmtime::Error) -> String {
-    match error.downcast_ref::<wasmtime::Trap>() {
-        Some(trap) => trap.to_string(),
-        None => format!("{error:#}"),
+fn failed(error: wasmi::Error) -> String {
+    let Some(trap) = error.as_trap_code() else { return error.to_string() };
+    match trap {
+        TrapCode::UnreachableCodeReached => "wasm trap: wasm `unreachable` instruction executed",
+        TrapCode::MemoryOutOfBounds => "wasm trap: out of bounds memory access",
+        TrapCode::TableOutOfBounds => "wasm trap: undefined element: out of bounds table access",
+        TrapCode::IndirectCallToNull => "wasm trap: uninitialized element",
+        TrapCode::IntegerDivisionByZero => "wasm trap: integer divide by zero",
+        TrapCode::IntegerOverflow => "wasm trap: integer overflow",
+        TrapCode::BadConversionToInteger => "wasm trap: invalid conversion to integer",
+        TrapCode::StackOverflow => "wasm trap: call stack exhausted",
+        TrapCode::BadSignature => "wasm trap: indirect call type mismatch",
+        TrapCode::OutOfFuel => OUT_OF_FUEL,
+        TrapCode::OutOfSystemMemory => "not enough memory",
+        TrapCode::GrowthOperationLimited => {
+            return format!(
+                "the function was refused memory {REFUSED_MAX} times and asked for more"
+            );
+        }
     }
+    .to_owned()
 }
 
 /// A compiled function.
 struct Code {
-    pre: InstancePre<Bounds>,
+    module: Module,
+    linker: Linker<Bounds>,
     name: String,
     takes: Vec<Form>,
     returns: Form,
@@ -240,7 +219,6 @@ pub(super) type Running = Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>, St
 
 /// What a shard has of modules.
 pub(super) struct Shard {
-    machine: Arc<Machine>,
     limits: Limits,
     codes: RefCell<Compiled<Arc<Code>>>,
     idle: RefCell<Pool<Instance>>,
@@ -252,10 +230,9 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn new(machine: Arc<Machine>, limits: Limits) -> Rc<Shard> {
+    pub(super) fn new(limits: Limits) -> Rc<Shard> {
         let Limits { cache_bytes, instance_bytes_max, idle, .. } = limits;
         Rc::new(Shard {
-            machine,
             limits,
             codes: RefCell::new(Compiled::new(CODES_MAX, cache_bytes)),
             idle: RefCell::new(Pool::new(super::pool::Bounds {
@@ -341,15 +318,15 @@ impl Shard {
             return Ok(code);
         }
         let code = match pace {
-            Pace::Whole => self.machine.compile(function)?,
+            Pace::Whole => compile(function)?,
             Pace::Steps => {
                 let _permit = self.compiling.acquire(1).await;
                 let known = self.codes.borrow_mut().get(function);
                 if let Some(code) = known {
                     return Ok(code);
                 }
-                let (machine, function) = (self.machine.clone(), (**function).clone());
-                runtime::task::compute(move || machine.compile(&function)).await?
+                let function = (**function).clone();
+                runtime::task::compute(move || compile(&function)).await?
             }
         };
         let bytes = code.bytes;

@@ -11,7 +11,7 @@
 use model::Type;
 use model::schema::NullInput;
 use model::value;
-use wasmtime::{Val, ValType};
+use wasmi::{F32, F64, Val, ValType};
 
 /// How values of a type stand in WebAssembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,26 @@ impl Form {
     }
 
     /// Whether it is of that type.
-    pub(super) fn is(self, ty: &ValType) -> bool {
+    pub(super) fn is(self, ty: ValType) -> bool {
         match self {
             Form::I32 => matches!(ty, ValType::I32),
             Form::I64 | Form::Bytes => matches!(ty, ValType::I64),
             Form::F32 => matches!(ty, ValType::F32),
             Form::F64 => matches!(ty, ValType::F64),
         }
+    }
+}
+
+/// What a type of WebAssembly is called.
+pub(super) fn name_of(ty: ValType) -> &'static str {
+    match ty {
+        ValType::I32 => "i32",
+        ValType::I64 => "i64",
+        ValType::F32 => "f32",
+        ValType::F64 => "f64",
+        ValType::V128 => "v128",
+        ValType::FuncRef => "funcref",
+        ValType::ExternRef => "externref",
     }
 }
 
@@ -78,8 +91,8 @@ pub(super) fn argument(ty: &Type, form: Form, bytes: Option<&[u8]>) -> Result<Ar
         Type::SmallInt => value::decode_i16(bytes).map(|value| Val::I32(value.into())),
         Type::Int => value::decode_i32(bytes).map(Val::I32),
         Type::BigInt => value::decode_i64(bytes).map(Val::I64),
-        Type::Float => value::decode_f32(bytes).map(|value| Val::F32(value.to_bits())),
-        _ => value::decode_f64(bytes).map(|value| Val::F64(value.to_bits())),
+        Type::Float => value::decode_f32(bytes).map(|value| Val::F32(F32::from_float(value))),
+        _ => value::decode_f64(bytes).map(|value| Val::F64(F64::from_float(value))),
     };
     let none = || format!("an empty value of type {} has no plain form", ty.to_cql());
     plain.map(Argument::Plain).ok_or_else(none)
@@ -93,8 +106,8 @@ pub(super) fn plain(ty: &Type, result: &Val) -> Option<Vec<u8>> {
         (Type::SmallInt, Val::I32(value)) => (*value as i16).to_be_bytes().to_vec(),
         (Type::Int, Val::I32(value)) => value.to_be_bytes().to_vec(),
         (Type::BigInt, Val::I64(value)) => value.to_be_bytes().to_vec(),
-        (Type::Float, Val::F32(bits)) => bits.to_be_bytes().to_vec(),
-        (Type::Double, Val::F64(bits)) => bits.to_be_bytes().to_vec(),
+        (Type::Float, Val::F32(value)) => value.to_bits().to_be_bytes().to_vec(),
+        (Type::Double, Val::F64(value)) => value.to_bits().to_be_bytes().to_vec(),
         _ => return None,
     })
 }

@@ -9,18 +9,22 @@
 //! An instance in which a call failed cannot be used again: the caller drops it.
 
 use super::abi::{self, Argument, Form};
-use super::{Code, Limits, failed};
+use super::body::START;
+use super::{Code, Limits, OUT_OF_FUEL, failed};
 use model::schema::UserFunction;
-use wasmtime::{Func, Memory, ResourceLimiter, Store, TypedFunc, Val};
+use wasmi::errors::{MemoryError, TableError};
+use wasmi::{Func, Memory, ResourceLimiter, ResumableCall, Store, TypedFunc, Val};
+use wasmi_core::LimiterError;
 
 /// Bytes of a page of memory.
 const PAGE_BYTES: u64 = 64 << 10;
 /// Where arguments start is a multiple of it.
 const ALIGNMENT: u64 = 16;
-/// Elements of all tables at most.
+/// Tables, and elements of all of them, at most.
+const TABLES_MAX: usize = 100;
 const TABLE_ELEMENTS_MAX: usize = 64 << 10;
 /// How often a call may ask for what it may not have: a refusal costs little fuel and much time.
-const REFUSED_MAX: u32 = 256;
+pub(super) const REFUSED_MAX: u32 = 256;
 
 /// What an instance may have.
 #[derive(Debug)]
@@ -28,20 +32,44 @@ pub(super) struct Bounds {
     memory_bytes_max: usize,
     /// Of all its memories, exported or not.
     memory_bytes: usize,
+    /// By how much that grew last.
+    memory_growth: usize,
+    table_elements_max: usize,
     table_elements: usize,
     /// Of the current call.
     refused: u32,
+    /// What is left to the current call besides the portion that it is using up.
+    fuel: u64,
 }
 
 impl Bounds {
+    fn new(limits: &Limits) -> Bounds {
+        Bounds {
+            memory_bytes_max: limits.memory_bytes,
+            table_elements_max: TABLE_ELEMENTS_MAX,
+            ..Bounds::none()
+        }
+    }
+
+    /// Those of what may have nothing.
+    pub(super) fn none() -> Bounds {
+        Bounds {
+            memory_bytes_max: 0,
+            memory_bytes: 0,
+            memory_growth: 0,
+            table_elements_max: 0,
+            table_elements: 0,
+            refused: 0,
+            fuel: 0,
+        }
+    }
+
     /// Tells the module whether it has more; the call ends where it does not take no for an answer.
-    fn answer(&mut self, fits: bool) -> wasmtime::Result<bool> {
+    fn answer(&mut self, fits: bool) -> Result<bool, LimiterError> {
         self.refused += u32::from(!fits);
         match self.refused <= REFUSED_MAX {
             true => Ok(fits),
-            false => Err(wasmtime::Error::msg(format!(
-                "the function was refused memory {REFUSED_MAX} times and asked for more"
-            ))),
+            false => Err(LimiterError::ResourceLimiterDeniedAllocation),
         }
     }
 }
@@ -52,13 +80,21 @@ impl ResourceLimiter for Bounds {
         current: usize,
         desired: usize,
         _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
-        let bytes = self.memory_bytes.saturating_add(desired.saturating_sub(current));
+    ) -> Result<bool, LimiterError> {
+        let growth = desired.saturating_sub(current);
+        let bytes = self.memory_bytes.saturating_add(growth);
         let fits = bytes <= self.memory_bytes_max;
         if fits {
-            self.memory_bytes = bytes;
+            (self.memory_bytes, self.memory_growth) = (bytes, growth);
         }
         self.answer(fits)
+    }
+
+    /// It did not grow after all; where its portion of fuel did not suffice, it asks again.
+    fn memory_grow_failed(&mut self, _error: &MemoryError) -> Result<(), LimiterError> {
+        self.memory_bytes -= self.memory_growth;
+        self.memory_growth = 0;
+        Ok(())
     }
 
     fn table_growing(
@@ -66,13 +102,29 @@ impl ResourceLimiter for Bounds {
         current: usize,
         desired: usize,
         _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    ) -> Result<bool, LimiterError> {
         let elements = self.table_elements.saturating_add(desired.saturating_sub(current));
-        let fits = elements <= TABLE_ELEMENTS_MAX;
+        let fits = elements <= self.table_elements_max;
         if fits {
             self.table_elements = elements;
         }
         self.answer(fits)
+    }
+
+    fn table_grow_failed(&mut self, _error: &TableError) -> Result<(), LimiterError> {
+        Ok(())
+    }
+
+    fn instances(&self) -> usize {
+        1
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        1
     }
 }
 
@@ -97,31 +149,30 @@ pub(super) struct Instance {
 impl Instance {
     /// Runs what the module does at its start.
     pub(super) async fn new(code: &Code, limits: Limits) -> Result<Instance, String> {
-        let bounds = Bounds {
-            memory_bytes_max: limits.memory_bytes,
-            memory_bytes: 0,
-            table_elements: 0,
-            refused: 0,
-        };
-        let mut store = Store::new(code.pre.module().engine(), bounds);
+        let mut store = Store::new(code.module.engine(), Bounds::new(&limits));
         store.limiter(|bounds| bounds);
-        store.set_fuel(limits.fuel).map_err(failed)?;
-        store.fuel_async_yield_interval(Some(limits.yield_fuel.max(1))).map_err(failed)?;
-        let instance = code.pre.instantiate_async(&mut store).await.map_err(failed)?;
-        if let Ok(start) = instance.get_typed_func::<(), ()>(&mut store, "_initialize") {
-            start.call_async(&mut store, ()).await.map_err(failed)?;
+        let made = code.linker.instantiate_and_start(&mut store, &code.module);
+        let instance = made.map_err(failed)?;
+        // Tables do not grow: a call that is put aside for lack of fuel in `table.grow` could not
+        // go on where it was.
+        store.data_mut().table_elements_max = 0;
+        refuel(&mut store, &limits)?;
+        for start in [START, "_initialize"] {
+            if let Ok(start) = instance.get_typed_func::<(), ()>(&store, start) {
+                run(&mut store, &limits, start.func(), &[], &mut []).await?;
+            }
         }
-        let entry = instance.get_func(&mut store, &code.name);
+        let entry = instance.get_func(&store, &code.name);
         let entry = entry.ok_or_else(|| format!("function {} was not found", code.name))?;
-        let memory = instance.get_memory(&mut store, "memory");
+        let memory = instance.get_memory(&store, "memory");
         let mut abi = None;
         if code.serializes() {
             let Some(memory) = memory else { return Err("memory is not exported".to_owned()) };
-            abi = Some(match version(&mut store, &instance, memory)? {
+            abi = Some(match version(&store, &instance, memory)? {
                 1 => Abi::Pages { start: 0, end: 0 },
                 2 => Abi::Malloc {
-                    malloc: export(&mut store, &instance, "_scylla_malloc")?,
-                    free: export(&mut store, &instance, "_scylla_free")?,
+                    malloc: export(&store, &instance, "_scylla_malloc")?,
+                    free: export(&store, &instance, "_scylla_free")?,
                 },
                 other => return Err(format!("version {other} of _scylla_abi is not supported")),
             });
@@ -141,12 +192,11 @@ impl Instance {
         function: &UserFunction,
         arguments: Vec<Argument>,
     ) -> Result<Option<Vec<u8>>, String> {
-        self.store.set_fuel(self.limits.fuel).map_err(failed)?;
+        refuel(&mut self.store, &self.limits)?;
         self.store.data_mut().refused = 0;
         let words = self.place(arguments).await?;
         let mut results = [Val::I32(0)];
-        let called = self.entry.call_async(&mut self.store, &words, &mut results).await;
-        called.map_err(failed)?;
+        run(&mut self.store, &self.limits, &self.entry, &words, &mut results).await?;
         let [result] = &results;
         if code.returns != Form::Bytes {
             let value = abi::plain(&function.returns, result);
@@ -159,7 +209,8 @@ impl Instance {
         let Some(bytes) = abi::named(*word, memory)? else { return Ok(None) };
         let value = abi::checked(&function.returns, bytes)?;
         if let Some(Abi::Malloc { free, .. }) = &self.abi {
-            free.clone().call_async(&mut self.store, *word as i32).await.map_err(failed)?;
+            let at = [Val::I32(*word as i32)];
+            run(&mut self.store, &self.limits, free.func(), &at, &mut []).await?;
         }
         Ok(Some(value))
     }
@@ -170,7 +221,7 @@ impl Instance {
             Argument::Bytes(Some(bytes)) => (bytes.len() as u64).next_multiple_of(ALIGNMENT),
             _ => 0,
         });
-        let mut at = self.room(lengths.sum()).await?;
+        let mut at = self.room(lengths.sum())?;
         let mut words = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let bytes = match argument {
@@ -187,9 +238,10 @@ impl Instance {
             let length = bytes.len() as u32;
             let start = match &self.abi {
                 Some(Abi::Malloc { malloc, .. }) => {
-                    let malloc = malloc.clone();
-                    let start = malloc.call_async(&mut self.store, length as i32).await;
-                    start.map_err(failed)? as u32
+                    let (size, mut start) = ([Val::I32(length as i32)], [Val::I32(0)]);
+                    let malloc = malloc.func();
+                    run(&mut self.store, &self.limits, malloc, &size, &mut start).await?;
+                    start[0].i32().unwrap_or_default() as u32
                 }
                 _ => {
                     let start = at;
@@ -206,7 +258,7 @@ impl Instance {
     }
 
     /// Where `bytes` of arguments may stand, where we keep pages for them.
-    async fn room(&mut self, bytes: u64) -> Result<u64, String> {
+    fn room(&mut self, bytes: u64) -> Result<u64, String> {
         let (Some(memory), Some(Abi::Pages { start, end })) = (self.memory, &mut self.abi) else {
             return Ok(0);
         };
@@ -218,7 +270,7 @@ impl Instance {
             // The module may have grown its memory since: then these are new pages.
             let from = if *end == top { *start } else { top };
             let pages = (from + bytes - top).div_ceil(PAGE_BYTES);
-            let grown = memory.grow_async(&mut self.store, pages).await;
+            let grown = memory.grow(&mut self.store, pages);
             grown.map_err(|_| format!("{bytes} bytes of arguments do not fit in the memory"))?;
             (*start, *end) = (from, top + pages * PAGE_BYTES);
         }
@@ -229,30 +281,71 @@ impl Instance {
 /// The version of the ABI that a module says it has: four bytes at the place that `_scylla_abi`
 /// holds.
 fn version(
-    store: &mut Store<Bounds>,
-    instance: &wasmtime::Instance,
+    store: &Store<Bounds>,
+    instance: &wasmi::Instance,
     memory: Memory,
 ) -> Result<u32, String> {
-    let global = instance.get_global(&mut *store, "_scylla_abi");
+    let global = instance.get_global(store, "_scylla_abi");
     let global = global.ok_or_else(|| "_scylla_abi is not exported".to_owned())?;
-    let Val::I32(at) = global.get(&mut *store) else {
+    let Val::I32(at) = global.get(store) else {
         return Err("_scylla_abi is not an i32".to_owned());
     };
     let mut bytes = [0; 4];
-    let read = memory.read(&*store, at as u32 as usize, &mut bytes);
+    let read = memory.read(store, at as u32 as usize, &mut bytes);
     read.map_err(|_| "_scylla_abi is out of bounds".to_owned())?;
     Ok(u32::from_le_bytes(bytes))
 }
 
 fn export<P, R>(
-    store: &mut Store<Bounds>,
-    instance: &wasmtime::Instance,
+    store: &Store<Bounds>,
+    instance: &wasmi::Instance,
     name: &str,
 ) -> Result<TypedFunc<P, R>, String>
 where
-    P: wasmtime::WasmParams,
-    R: wasmtime::WasmResults,
+    P: wasmi::WasmParams,
+    R: wasmi::WasmResults,
 {
-    let found = instance.get_typed_func(&mut *store, name);
+    let found = instance.get_typed_func(store, name);
     found.map_err(|error| format!("{name} cannot be called: {error}"))
+}
+
+/// Gives a call its fuel: a portion of it at once.
+fn refuel(store: &mut Store<Bounds>, limits: &Limits) -> Result<(), String> {
+    store.data_mut().fuel = limits.fuel;
+    store.set_fuel(0).map_err(failed)?;
+    next_portion(store, limits, 0)
+}
+
+/// Gives it another portion, which suffices for what it does next.
+fn next_portion(store: &mut Store<Bounds>, limits: &Limits, needed: u64) -> Result<(), String> {
+    let held = store.get_fuel().map_err(failed)?;
+    let missing = needed.saturating_sub(held);
+    let left = store.data().fuel;
+    if left < missing {
+        return Err(OUT_OF_FUEL.to_owned());
+    }
+    let portion = missing.max(limits.yield_fuel.max(1)).min(left);
+    store.data_mut().fuel = left - portion;
+    store.set_fuel(held + portion).map_err(failed)
+}
+
+/// Calls a function, which is put aside whenever it has used up a portion.
+async fn run(
+    store: &mut Store<Bounds>,
+    limits: &Limits,
+    function: &Func,
+    arguments: &[Val],
+    results: &mut [Val],
+) -> Result<(), String> {
+    let mut call = function.call_resumable(&mut *store, arguments, results).map_err(failed)?;
+    loop {
+        let paused = match call {
+            ResumableCall::Finished => return Ok(()),
+            ResumableCall::HostTrap(trap) => return Err(failed(trap.into_host_error())),
+            ResumableCall::OutOfFuel(paused) => paused,
+        };
+        next_portion(store, limits, paused.required_fuel())?;
+        runtime::task::yield_now().await;
+        call = paused.resume(&mut *store, results).map_err(failed)?;
+    }
 }

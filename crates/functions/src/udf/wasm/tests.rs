@@ -21,7 +21,7 @@ fn function(takes: &[Type], returns: Type, null_input: NullInput, body: &str) ->
 }
 
 fn shard(limits: Limits) -> Rc<Shard> {
-    Shard::new(Arc::new(Machine::new().expect("a machine")), limits)
+    Shard::new(limits)
 }
 
 async fn call(
@@ -163,6 +163,15 @@ fn bodies_that_are_refused() {
         ),
         ("(module (func (export \"f\") (result i32) i64.const 1))", "Compilation failed: "),
         ("(module (memory 1) (memory 1) (func (export \"f\")))", "Compilation failed: "),
+        ("(module (memory i64 1) (func (export \"f\")))", "Compilation failed: "),
+        (
+            "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func)) (func (export \"f\")))",
+            "incompatible import type for `wasi_snapshot_preview1::fd_write`",
+        ),
+        (
+            "(module (import \"wasi_snapshot_preview1\" \"x\" (memory 1)) (func (export \"f\")))",
+            "unknown import: `wasi_snapshot_preview1::x` has not been defined",
+        ),
     ];
     block_on_with(Config::new(1), move || async move {
         let shard = shard(Limits::standard());
@@ -171,7 +180,7 @@ fn bodies_that_are_refused() {
             let error = shard.check(&function).await.expect_err(body);
             assert!(error.starts_with(expected), "{body}: {error}");
         }
-        let long = "x".repeat(BODY_BYTES_MAX + 1);
+        let long = "x".repeat(body::BODY_BYTES_MAX + 1);
         let function = function(&[], Type::Int, NullInput::ReturnsNull, &long);
         assert!(shard.check(&function).await.is_err());
     });
@@ -381,6 +390,95 @@ fn others_have_the_shard_while_a_call_runs() {
         let argument = 2i64.to_be_bytes();
         let outcome = call(&shard, &function, &[Some(&argument)]).await;
         assert_eq!(outcome, Ok(Some(3i64.to_be_bytes().to_vec())));
+    });
+}
+
+/// Does a little of everything that may run out of fuel: loops, calls through a table, copies,
+/// fills, and a memory that grows. `$n` is how often.
+const BUSY: &str = "(module (memory (export \"memory\") 1)
+    (type $t (func (param i64) (result i64)))
+    (table funcref (elem $twice $odd))
+    (func $start (i64.store (i32.const 0) (i64.const 41)))
+    (start $start)
+    (func $twice (type $t) (i64.mul (local.get 0) (i64.const 2)))
+    (func $odd (type $t) (i64.add (call $deep (local.get 0)) (i64.const 1)))
+    (func $deep (param $n i64) (result i64)
+      (if (result i64) (i64.lt_u (local.get $n) (i64.const 3)) (then (local.get $n))
+        (else (i64.add (i64.const 1) (call $deep (i64.shr_u (local.get $n) (i64.const 1)))))))
+    (func (export \"f\") (param $n i64) (result i64) (local $sum i64) (local $half f64)
+      (local.set $sum (i64.load (i32.const 0)))
+      (loop
+        (local.set $sum (i64.xor
+          (i64.rotl (local.get $sum) (i64.const 7))
+          (call_indirect (type $t) (local.get $n)
+            (i32.wrap_i64 (i64.and (local.get $n) (i64.const 1))))))
+        (memory.fill (i32.const 512) (i32.wrap_i64 (local.get $n)) (i32.const 300))
+        (memory.copy (i32.const 600) (i32.const 512) (i32.const 200))
+        (local.set $half (f64.add (local.get $half) (f64.convert_i64_u (local.get $n))))
+        (local.set $half (f64.sqrt (local.get $half)))
+        (local.set $sum (i64.add (local.get $sum) (i64.load (i32.const 700))))
+        (local.set $sum (i64.add (local.get $sum) (i64.extend_i32_u (memory.grow (i32.const 1)))))
+        (br_if 0 (i64.ne (i64.const 0)
+          (local.tee $n (i64.sub (local.get $n) (i64.const 1))))))
+      (i64.xor (local.get $sum) (i64.reinterpret_f64 (local.get $half)))))";
+
+#[test]
+fn a_call_gives_the_same_however_often_it_is_put_aside() {
+    let run = |yield_fuel| {
+        block_on_with(Config::new(1), move || async move {
+            let shard = shard(Limits { yield_fuel, ..Limits::standard() });
+            let function = function(&[Type::BigInt], Type::BigInt, NullInput::ReturnsNull, BUSY);
+            let argument = 40i64.to_be_bytes();
+            // Once in a memory that grows, and once in one that is full.
+            let first = call(&shard, &function, &[Some(&argument)]).await.expect("a value");
+            let second = call(&shard, &function, &[Some(&argument)]).await.expect("a value");
+            assert_eq!(shard.stats().misses, 1);
+            (first, second)
+        })
+    };
+    let whole = run(u64::MAX);
+    assert_ne!(whole.0, whole.1);
+    for yield_fuel in [0, 1, 7, 50, 333, 5_000, 100_000] {
+        assert_eq!(run(yield_fuel), whole, "{yield_fuel}");
+    }
+}
+
+#[test]
+fn tables_do_not_grow() {
+    let body = "(module (table $t 2 10 funcref)
+        (func (export \"f\") (param $by i32) (result i32)
+          (table.grow $t (ref.null func) (local.get $by))))";
+    block_on_with(Config::new(1), move || async move {
+        let shard = shard(Limits { yield_fuel: 1, ..Limits::standard() });
+        let function = function(&[Type::Int], Type::Int, NullInput::ReturnsNull, body);
+        for (by, expected) in [(1, -1), (0, 2), (5, -1)] {
+            let outcome = call(&shard, &function, &[Some(&i32::to_be_bytes(by))]).await;
+            assert_eq!(outcome, Ok(Some(i32::to_be_bytes(expected).to_vec())));
+        }
+    });
+}
+
+#[test]
+fn starts_are_put_aside_too() {
+    let body = "(module (global $n (mut i32) (i32.const 0))
+        (func $count (loop
+          (global.set $n (i32.add (global.get $n) (i32.const 1)))
+          (br_if 0 (i32.lt_u (global.get $n) (i32.const 100000)))))
+        (start $count)
+        (func (export \"f\") (result i32) (global.get $n)))";
+    block_on_with(Config::new(1), move || async move {
+        let shard = shard(Limits::standard());
+        let function = function(&[], Type::Int, NullInput::ReturnsNull, body);
+        assert_eq!(shard.check(&function).await, Ok(()));
+        let mut running = shard.start(&function, &[], Pace::Steps).expect("a call");
+        let polled = poll_fn(|cx| std::task::Poll::Ready(running.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+        let outcome = poll_fn(|cx| running.as_mut().poll(cx)).await;
+        assert_eq!(outcome, Ok(Some(100_000i32.to_be_bytes().to_vec())));
+        let wrong = "(module (func $s (param i32)) (func (export \"f\")) (start $s))";
+        let function = self::function(&[], Type::Int, NullInput::ReturnsNull, wrong);
+        let error = shard.check(&function).await.expect_err("a start with an argument");
+        assert!(error.starts_with("Compilation failed: "), "{error}");
     });
 }
 

@@ -6,7 +6,9 @@
 //! specification.
 
 use super::instance::Bounds;
-use wasmtime::{Caller, Extern, Linker, Memory, Result};
+use wasmi::{Caller, Error, Extern, ExternType, Linker, Memory, Module, Store};
+
+type Result<T> = std::result::Result<T, Error>;
 
 /// The module that the functions are imported from.
 pub(super) const MODULE: &str = "wasi_snapshot_preview1";
@@ -17,10 +19,36 @@ const BAD_ADDRESS: i32 = 21;
 
 type Calling<'a> = Caller<'a, Bounds>;
 
-/// Gives modules these functions.
-pub(super) fn link(linker: &mut Linker<Bounds>) -> Result<()> {
+/// What a module imports: these functions, and others that trap. Refuses imports that are nothing
+/// of the kind.
+pub(super) fn imports_of(module: &Module) -> std::result::Result<Linker<Bounds>, String> {
+    let mut linker = Linker::new(module.engine());
+    linker.allow_shadowing(true);
+    for import in module.imports() {
+        let (from, what) = (import.module(), import.name());
+        if from != MODULE {
+            return Err(format!("Compilation failed: unknown import {from}.{what}"));
+        }
+        let reason = format!("unknown import: `{from}::{what}` has not been defined");
+        let ExternType::Func(ty) = import.ty() else { return Err(reason) };
+        let trap = move |_: Calling<'_>, _: &[_], _: &mut [_]| Err(Error::new(reason.clone()));
+        linker.func_new(from, what, ty.clone(), trap).map_err(|error| error.to_string())?;
+    }
+    link(&mut linker).map_err(|error| error.to_string())?;
+    let store = Store::new(module.engine(), Bounds::none());
+    for import in module.imports() {
+        let (from, what) = (import.module(), import.name());
+        let found = linker.get(&store, from, what).map(|found| found.ty(&store));
+        if found.as_ref().and_then(ExternType::func) != import.ty().func() {
+            return Err(format!("incompatible import type for `{from}::{what}`"));
+        }
+    }
+    Ok(linker)
+}
+
+fn link(linker: &mut Linker<Bounds>) -> Result<()> {
     linker.func_wrap(MODULE, "proc_exit", |code: i32| -> Result<()> {
-        Err(wasmtime::Error::msg(format!("the module exited with code {code}")))
+        Err(Error::new(format!("the module exited with code {code}")))
     })?;
     let none = |mut caller: Calling<'_>, count: i32, bytes: i32| {
         put(&mut caller, count, &[0; 4]).max(put(&mut caller, bytes, &[0; 4]))
