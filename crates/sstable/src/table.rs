@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *checked-at-open*: components that are held in memory were parsed whole, and their digests
 //!    compared where Scylla.db has them.
+//!  - *hits-agree*: what a filter let through in vain is part of what it let through.
 
 use crate::cache::{Access, CachedFile, IndexCache};
 use crate::compress::data::ReadFile;
@@ -153,6 +154,7 @@ impl Table {
                 open_big(dir, descriptor, &data, summary, partitions).await?
             }
         };
+        debug_assert!(index.first_key() <= index.last_key(), "checked-at-open: keys");
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),
             descriptor,
@@ -183,12 +185,14 @@ impl Table {
     /// Counts a key that the filter let through.
     pub(crate) fn count_hit(&self) {
         let hits = self.filter_hits.get();
+        debug_assert!(hits.in_vain <= hits.all, "hits-agree: {hits:?}");
         self.filter_hits.set(FilterHits { all: hits.all + 1, ..hits });
     }
 
     /// Counts that one of those was not there.
     pub(crate) fn count_in_vain(&self) {
         let hits = self.filter_hits.get();
+        debug_assert!(hits.in_vain < hits.all, "hits-agree: {hits:?}");
         self.filter_hits.set(FilterHits { in_vain: hits.in_vain + 1, ..hits });
     }
 
@@ -196,6 +200,7 @@ impl Table {
     /// go on with theirs.
     pub fn set_schema(&self, schema: Rc<TableSchema>) -> Result<(), ReadError> {
         let mapping = map(&self.dir, self.descriptor, &self.statistics, schema)?;
+        debug_assert!(mapping.schema.id == self.mapping().schema.id, "of another table");
         self.mapping.replace(Rc::new(mapping));
         Ok(())
     }
@@ -315,10 +320,13 @@ impl Table {
             None => self.checksums(Component::Crc, missing).await?,
             Some(_) => None,
         };
+        debug_assert!(!self.data.is_guarded(), "checked-at-open: guarded twice");
         let guard = Guard::new(checksums.as_deref(), digest);
         let guard =
             guard.map_err(|error| error_at(&self.dir, self.descriptor, Component::Crc, error))?;
-        Ok(self.data.guarded(guard))
+        let guarded = self.data.guarded(guard);
+        debug_assert!(guarded.len() == self.data.len(), "checked-at-open: of other data");
+        Ok(guarded)
     }
 
     async fn checksums(
@@ -326,6 +334,8 @@ impl Table {
         component: Component,
         missing: Missing,
     ) -> Result<Option<Vec<u8>>, ReadError> {
+        let of_checksums = matches!(component, Component::Digest | Component::Crc);
+        debug_assert!(of_checksums, "{component:?} has no checksums");
         let path = self.descriptor.path(&self.dir, component);
         let done_without = !self.components.has(component)
             || missing == Missing::Accepted && !fs::exists(path).await?;
@@ -355,6 +365,7 @@ async fn read_component(
     descriptor: Descriptor,
     component: Component,
 ) -> Result<Vec<u8>, ReadError> {
+    debug_assert!(!is_read_in_parts(component), "checked-at-open: all of {component:?}");
     let path = descriptor.path(dir, component);
     match fs::read_file(&path).await {
         Ok(bytes) => Ok(bytes),
@@ -365,11 +376,18 @@ async fn read_component(
     }
 }
 
+/// Whether a component is too large to be held in memory.
+fn is_read_in_parts(component: Component) -> bool {
+    use Component::{Data, Index, Partitions, Rows};
+    matches!(component, Data | Index | Partitions | Rows)
+}
+
 async fn open_file(
     dir: &Path,
     descriptor: Descriptor,
     component: Component,
 ) -> Result<(File, u64), ReadError> {
+    debug_assert!(is_read_in_parts(component), "checked-at-open: parts of {component:?}");
     let path = descriptor.path(dir, component);
     match File::open(&path, OpenOptions::read_only()).await {
         Ok(file) => {
@@ -391,6 +409,7 @@ async fn open_big(
     summary: Option<Vec<u8>>,
     partitions: u64,
 ) -> Result<PartitionIndex, ReadError> {
+    debug_assert!(!descriptor.version.has_trie_index(), "checked-at-open: {descriptor:?}");
     let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
     let index = CachedFile::new(index, index_bytes);
     let summary = match summary {
@@ -399,6 +418,7 @@ async fn open_big(
             .map_err(|damaged| error_at(dir, descriptor, Component::Summary, damaged))?,
         None => rebuild_summary(&index, data).await?,
     };
+    debug_assert!(!index.is_empty(), "checked-at-open: an empty index with a summary");
     let index = BigIndex::new(index, summary, data.len(), partitions)
         .with_form(descriptor.version.deletion_form());
     Ok(PartitionIndex::Big(Rc::new(index)))
@@ -417,6 +437,7 @@ async fn open_trie(
         Ok::<_, ReadError>(CachedFile::new(file, bytes))
     };
     let files = (open(Component::Partitions).await?, open(Component::Rows).await?);
+    debug_assert!(descriptor.version.has_trie_index(), "checked-at-open: {descriptor:?}");
     let access = Access::new(IoClass::System, cache);
     let version = descriptor.version;
     let index = TrieIndex::open(files, data.clone(), version, schema, &access).await?;
@@ -446,6 +467,7 @@ async fn load_filter(bytes: &[u8], version: Version) -> Result<Filter, Damaged> 
         filter.extend(step, version.filter_form());
         yield_if_needed().await;
     }
+    assert!(filter.words().len() == words.len(), "checked-at-open: {} words", words.len());
     Ok(filter)
 }
 
@@ -458,6 +480,8 @@ async fn load_chunks(
     while rest.step(&mut chunks.offsets, STEP_ITEMS)? {
         yield_if_needed().await;
     }
+    let needed = chunks.data_bytes.div_ceil(chunks.chunk_bytes as u64);
+    assert!(needed <= chunks.offsets.len() as u64, "checked-at-open: {needed} chunks");
     Ok(chunks)
 }
 
@@ -466,7 +490,9 @@ async fn load_summary(bytes: &[u8], index_bytes: u64) -> Result<Summary, Damaged
     while entries.step(STEP_ITEMS)? {
         yield_if_needed().await;
     }
-    entries.finish(index_bytes)
+    let summary = entries.finish(index_bytes)?;
+    debug_assert!(!summary.is_empty(), "checked-at-open: a summary of no entry");
+    Ok(summary)
 }
 
 async fn check_digest(
@@ -519,5 +545,6 @@ fn map(
         return Err(wrong(format!("the partitioner {} is not supported", statistics.partitioner)));
     }
     let shape = Shape::new(&statistics.header, &schema).map_err(wrong)?;
+    debug_assert!(shape.clustering.len() == schema.clustering_count, "checked-at-open: columns");
     Ok(Mapping { schema, shape })
 }

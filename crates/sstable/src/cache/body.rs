@@ -55,6 +55,7 @@ pub(crate) enum PageBytes {
 impl PageBytes {
     /// A page that was read alone: what takes less than half of its buffer leaves that.
     pub(super) fn of(buf: DmaBuf) -> PageBytes {
+        debug_assert!(buf.len() <= PAGE_BYTES as usize, "accounted: a page of {} bytes", buf.len());
         match buf.len() <= PAGE_BYTES as usize / 2 {
             true => PageBytes::Cut((&*buf).into()),
             false => PageBytes::Read(buf),
@@ -63,6 +64,7 @@ impl PageBytes {
 
     /// Bytes of memory it takes: a page's buffer is a page, however short the page.
     pub(super) fn memory_bytes(&self) -> usize {
+        debug_assert!(self.len() <= PAGE_BYTES as usize, "accounted: a page of {}", self.len());
         let beside = std::mem::size_of::<PageBytes>() + 2 * std::mem::size_of::<usize>();
         beside
             + match self {

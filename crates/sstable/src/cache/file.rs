@@ -1,4 +1,8 @@
 //! An index file, read in pages of 4096 bytes through a cache.
+//!
+//! Invariants
+//!  - *within-file*: nothing past the end of the file is asked for; who leads there is damage.
+//!  - *exact*: what is appended is the range that was asked for, each byte of it once.
 
 use super::body::{Body, PageBytes, PageKind};
 use super::owner::Owner;
@@ -110,7 +114,7 @@ impl CachedFile {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.check(&range)?;
-        let mut at = range.start;
+        let (mut at, before) = (range.start, out.len());
         let mut waited = false;
         while at < range.end {
             let number = at / PAGE_BYTES;
@@ -130,6 +134,8 @@ impl CachedFile {
                 }
             }
         }
+        let read = (out.len() - before) as u64;
+        debug_assert!(read == range.end - range.start, "exact: {read} bytes of {range:?}");
         Ok(())
     }
 
@@ -141,7 +147,7 @@ impl CachedFile {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.check(&range)?;
-        let mut at = range.start;
+        let (mut at, before) = (range.start, out.len());
         while at < range.end {
             if let Some(page) = self.page_now(access, at / PAGE_BYTES) {
                 at = copy(&page, at, range.end, out);
@@ -155,11 +161,15 @@ impl CachedFile {
             out.extend_from_slice(&bytes);
             at = range.end;
         }
+        let read = (out.len() - before) as u64;
+        debug_assert!(read == range.end - range.start, "exact: {read} bytes of {range:?}");
         Ok(())
     }
 
     /// Puts a page that was read past the cache into it, unless it is there.
     pub(crate) fn populate(&self, access: &Access, number: u64, bytes: &[u8]) {
+        let left = self.len().saturating_sub(number * PAGE_BYTES);
+        debug_assert!(bytes.len() as u64 == left.min(PAGE_BYTES), "exact: page {number}");
         let loader =
             access.cache.claim_absent(&self.owner, (PageKind::File, number), access.read());
         if let Some(loader) = loader {
@@ -185,6 +195,7 @@ impl CachedFile {
         wanted: Range<u64>,
         out: &mut Vec<u8>,
     ) -> Result<u64, ReadError> {
+        debug_assert!(!wanted.is_empty() && wanted.end <= self.len(), "within-file: {wanted:?}");
         let number = wanted.start / PAGE_BYTES;
         let last = (wanted.end - 1) / PAGE_BYTES;
         let mut loaders = vec![first];
@@ -202,6 +213,8 @@ impl CachedFile {
                 return Err(error);
             }
         };
+        let cuts = bytes.len().div_ceil(PAGE_BYTES as usize);
+        debug_assert!(cuts == loaders.len(), "exact: {cuts} pages for {} loads", loaders.len());
         let mut at = wanted.start;
         for (loader, cut) in loaders.into_iter().zip(bytes.chunks(PAGE_BYTES as usize)) {
             at = copy(&finish(loader, PageBytes::Cut(cut.into())), at, wanted.end, out);
@@ -216,11 +229,13 @@ impl CachedFile {
             return Err(self.damaged("an offset leads past the end of the file", start));
         }
         let length = (pages * PAGE_BYTES).min(self.len() - start) as usize;
+        debug_assert!(0 < length && pages <= RUN_PAGES_MAX, "within-file: {pages} pages");
         let bytes = self.owner.file.read_at(access.class, start, length).await;
         let bytes = bytes.map_err(ReadError::Io)?;
         if bytes.len() < length {
             return Err(self.damaged("the file is shorter than it was", start));
         }
+        debug_assert!(bytes.len() == length, "exact: {} bytes at {start}", bytes.len());
         Ok(bytes)
     }
 }
@@ -235,6 +250,7 @@ fn finish(loader: Loader, bytes: PageBytes) -> Page {
 fn copy(page: &Page, at: u64, end: u64, out: &mut Vec<u8>) -> u64 {
     let from = (at % PAGE_BYTES) as usize;
     let to = page.len().min(from + (end - at) as usize);
+    debug_assert!(from < to, "exact: nothing of a page at {at} before {end}");
     out.extend_from_slice(&page[from..to]);
     at + (to - from) as u64
 }

@@ -27,6 +27,8 @@ impl Owner {
             caches.retain(|known| 0 < known.strong_count());
             caches.push(Rc::downgrade(cache));
         }
+        let here = |known: &&Weak<IndexCache>| known.as_ptr() == Rc::as_ptr(cache);
+        debug_assert!(caches.iter().filter(here).count() == 1, "orphans-first: told once");
     }
 }
 

@@ -74,6 +74,7 @@ impl PartitionPage {
     }
     /// Where the partition starts in the data.
     pub(crate) fn position(&self, entry: usize) -> u64 {
+        debug_assert!(entry < self.count, "ascending: entry {entry} of {}", self.count);
         let positions = &self.arena[FIXED_BYTES * self.count..];
         self.base
             + match self.position_bytes {
@@ -83,6 +84,7 @@ impl PartitionPage {
     }
     pub(crate) fn key(&self, entry: usize) -> &[u8] {
         let starts = self.key_starts();
+        debug_assert!(entry < starts.len(), "ascending: entry {entry} of {}", starts.len());
         let start = |entry: usize| starts.get(entry).map(|start| u32::from_ne_bytes(*start));
         let keys = self.keys();
         let end = start(entry + 1).map_or(keys.len(), |end| end as usize);
@@ -127,6 +129,7 @@ impl PartitionPage {
     /// Bytes of memory it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let promoted = std::mem::size_of_val::<[_]>(&self.promoted);
+        debug_assert!(self.promoted.len() <= self.count, "more promoted indexes than entries");
         std::mem::size_of::<PartitionPage>() + self.arena.len() + promoted
     }
 }
@@ -178,12 +181,18 @@ impl PageBuilder {
 
     /// Notes the promoted index of the entry added last.
     pub(crate) fn set_promoted(&mut self, promoted: PromotedAt) {
+        let entry = self.entries.len() as u32 - 1;
+        let behind = self.promoted.last().is_none_or(|(before, _)| *before < entry);
+        debug_assert!(behind, "ascending: two promoted indexes of entry {entry}");
+        debug_assert!(0 < promoted.blocks && promoted.start <= promoted.blocks_at, "{promoted:?}");
         self.promoted.push((self.entries.len() as u32 - 1, promoted));
     }
 
     /// The page, before a partition whose data starts at `end`, if that is known.
     pub(crate) fn finish(self, end: Option<u64>) -> PartitionPage {
         assert!(!self.entries.is_empty(), "an index page without entries");
+        debug_assert!(self.entries.is_sorted_by(|a, b| a.1 < b.1 && a.0 <= b.0), "ascending");
+        debug_assert!(self.entries.is_sorted_by_key(|entry| entry.2), "ascending: starts of keys");
         let base = self.entries[0].1;
         let span = self.entries[self.entries.len() - 1].1 - base;
         let position_bytes = if span <= u64::from(u32::MAX) { 4 } else { 8 };

@@ -67,6 +67,7 @@ impl BigIndex {
     pub fn new(file: CachedFile, summary: Summary, data_bytes: u64, partitions: u64) -> BigIndex {
         let dense = file.len() / partitions.max(1) <= DENSE_ENTRY_BYTES;
         let step = if dense { PAGE_STEP_BYTES } else { PAGE_BYTES };
+        debug_assert!(summary.first <= summary.last, "absence-is-known: the last key is first");
         BigIndex { file, summary, data_bytes, step, form: DeletionForm::Plain }
     }
 
@@ -96,6 +97,7 @@ impl BigIndex {
         let number = self.summary.page_of(*token, key);
         let page = self.page(number, access).await?;
         let Some(entry) = page.find(*token, key) else { return Ok(None) };
+        debug_assert!(page.key(entry) == &**key, "absence-is-known: another key was found");
         let end = page.end_of(entry).or_else(|| self.start_of_cached(number + 1, access));
         Ok(Some(Located {
             key: Some(lookup.key.clone()),
@@ -119,6 +121,10 @@ impl BigIndex {
         while number < self.summary.len() {
             let page = self.page(number, access).await?;
             let entry = page.lower_bound(bound);
+            debug_assert!(
+                entry == 0 || bound.place(page.token(entry - 1), page.key(entry - 1)).is_lt(),
+                "absence-is-known: {bound:?} lies before entry {entry}"
+            );
             if entry < page.len() {
                 return Ok(page.position(entry));
             }
@@ -195,6 +201,7 @@ impl BigIndex {
         if builder.is_empty() {
             return Err(self.ends_early());
         }
+        debug_assert!(start < feed.position(), "progress: nothing was read of page {number}");
         if end == self.file.len() {
             // Where the index was cut between two entries, absence would be a lie.
             if builder.last_key() != &*self.summary.last.key {
@@ -256,6 +263,7 @@ impl BigEntries {
                 continue;
             }
             self.start = None;
+            debug_assert!(head.position < self.index.data_bytes, "within-file: {}", head.position);
             let key = DecoratedKey::new(Bytes::copy_from(key));
             if self.last.as_ref() >= Some(&key) {
                 return Err(self.feed.damaged(Damaged::new("keys of the index out of order", 0)));

@@ -3,7 +3,7 @@
 //! Offsets count from the start of the partition in the uncompressed data. What a cursor answers
 //! comes from a file: who uses it checks that it lies within the partition.
 
-use crate::cache::{Access, CachedFile, PromotedAt};
+use crate::cache::{Access, CachedFile, PAGE_BYTES, PromotedAt};
 use crate::index::block::{Block, Place, Skip, Widths};
 use crate::index::ordinal::Ordinal;
 use crate::index::pages::{CachedPages, Stop};
@@ -132,6 +132,8 @@ impl PromotedCursor {
         outer: Option<Ordinal>,
         access: Access,
     ) -> PromotedCursor {
+        debug_assert!(0 < at.blocks && at.start <= at.blocks_at, "a promoted index of no block");
+        debug_assert!(at.start + at.len <= file.len(), "within-file: {at:?}");
         let pages = CachedPages { file, access };
         let stats = ReadStats::of_shard();
         let memory = [(); 3].map(|()| stats.spares().buffer());
@@ -206,8 +208,12 @@ impl PromotedCursor {
         let CachedPages { file, access } = self.search.pages();
         match stop {
             Stop::Need(number) => {
+                let within =
+                    self.at.start / PAGE_BYTES..=(self.at.start + self.at.len) / PAGE_BYTES;
+                debug_assert!(within.contains(&number), "within-file: page {number} of {within:?}");
                 self.stats.add(|counts| counts.block_misses += 1);
                 let page = file.page(access, number).await?;
+                debug_assert!(!page.is_empty(), "within-file: page {number} is empty");
                 self.search.hold(number, page);
                 Ok(())
             }

@@ -45,6 +45,7 @@ impl Lookup {
     /// Hashes a key.
     pub fn new(key: Bytes) -> Lookup {
         let hash = token::murmur3(&key);
+        debug_assert!(Token::of_hash(hash) == Token::of(&key), "confirmed: a key's own token");
         Lookup { key: DecoratedKey { token: Token::of_hash(hash), key }, hash }
     }
 }
@@ -88,10 +89,13 @@ impl PartitionIndex {
         lookup: &Lookup,
         access: &Access,
     ) -> Result<Option<Located>, ReadError> {
-        match self {
-            PartitionIndex::Big(index) => index.find(lookup, access).await,
-            PartitionIndex::Trie(index) => index.find(lookup, access).await,
-        }
+        let located = match self {
+            PartitionIndex::Big(index) => index.find(lookup, access).await?,
+            PartitionIndex::Trie(index) => index.find(lookup, access).await?,
+        };
+        let key = located.as_ref().and_then(|located| located.key.as_ref());
+        debug_assert!(key.is_none_or(|key| *key == lookup.key), "confirmed: {key:?} was found");
+        Ok(located)
     }
 
     /// Where the first partition at or after a bound starts in the data; the data's length if
@@ -141,7 +145,10 @@ impl PartitionIndex {
     pub fn file_bytes(&self) -> u64 {
         match self {
             PartitionIndex::Big(index) => index.file().len(),
-            PartitionIndex::Trie(index) => index.partitions().len() + index.rows().len(),
+            PartitionIndex::Trie(index) => {
+                debug_assert!(!index.partitions().is_empty(), "a partition index of no byte");
+                index.partitions().len() + index.rows().len()
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What steps in an index are taken on: pages that are in memory. A step that lacks one says which,
 //! and is taken again when it has it.
 
-use crate::cache::{Access, CachedFile, Page};
+use crate::cache::{Access, CachedFile, PAGE_BYTES, Page};
 use std::fmt::Debug;
 use std::ops::Deref;
 use stdx::Damaged;
@@ -33,6 +33,9 @@ pub(crate) struct CachedPages {
 impl Pages for CachedPages {
     type Page = Page;
     fn now(&self, number: u64) -> Option<Page> {
-        self.file.page_now(&self.access, number)
+        let page = self.file.page_now(&self.access, number);
+        let short = page.as_ref().is_some_and(|page| page.len() < PAGE_BYTES as usize);
+        debug_assert!(!short || self.file.len() / PAGE_BYTES == number, "a page cut short");
+        page
     }
 }

@@ -22,6 +22,9 @@ const MANY_ELEMENTS_MIN: u64 = 1024;
 /// Up to this many columns the missing ones are a bitmap.
 pub(crate) const BITMAP_COLUMNS: usize = 64;
 
+const _: () = assert!(BITMAP_COLUMNS <= u64::BITS as usize);
+const _: () = assert!(HEAD_BYTES < LARGE_ROOM && LARGE_ROOM < LARGE_BYTES_MIN);
+
 /// The flag bytes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFlags {
@@ -124,6 +127,7 @@ impl RowDecoder {
             return Err(cursor.damaged("row shorter than its size says"));
         }
         self.row = builder.finish();
+        debug_assert!(self.row.starts_with(prefix), "a row that is not behind its prefix");
         Ok(self.any.then_some(&self.row))
     }
 
@@ -157,6 +161,7 @@ impl RowDecoder {
             }
         }
         places.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+        debug_assert!(places.is_sorted_by(|a, b| a.0 < b.0), "by-id: a column stands twice");
         for (id, index, place) in places.drain(..) {
             match place {
                 Place::Offset(offset) => {
@@ -353,6 +358,7 @@ impl Missing {
         let (missing, present) = (first as usize, total - first as usize);
         let of_present = present < total / 2;
         let count = if of_present { present } else { missing };
+        debug_assert!(count <= total, "{count} of {total} columns are listed");
         let mut list: Vec<u32> = Vec::with_capacity(count);
         for _ in 0..count {
             let index = cursor.vint("missing columns cut short")?;

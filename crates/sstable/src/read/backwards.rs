@@ -110,6 +110,7 @@ impl Backwards {
                 unreachable!("a chunk has a block");
             };
             let (start, end) = self.bounds(&block).map_err(&damaged)?;
+            debug_assert!(number < elements.ranges().len(), "last-first: range {number}");
             let more_below = !self.now.blocks.is_empty() || self.now.below.is_some();
             elements.enter(number, block.open, more_below);
             let held = elements.emitted();
@@ -128,6 +129,7 @@ impl Backwards {
 
     /// Where a block lies in the data.
     fn bounds(&self, block: &Block) -> Result<(u64, u64), Damaged> {
+        debug_assert!(self.position <= self.end, "bounded-by-block: {}", self.position);
         let place = |offset: u64| self.position.saturating_add(offset).min(self.end);
         let (start, end) = (place(block.start), place(block.end));
         match block.start <= block.end && self.position.checked_add(block.start) == Some(start) {
@@ -168,6 +170,7 @@ impl Backwards {
         window: &mut Window,
         damaged: &impl Fn(Damaged) -> ReadError,
     ) -> Result<bool, ReadError> {
+        debug_assert!(self.now.blocks.is_empty(), "bounded-by-block: blocks are left");
         let lower = ranges[self.left - 1].start.as_parts();
         if self.place == RangePlace::Unknown {
             self.place = RangePlace::Top;
@@ -184,6 +187,7 @@ impl Backwards {
         if start == end || holds(window, start, end) {
             return Ok(true);
         }
+        debug_assert!(start < end, "last-first: a chunk from {start} to {end}");
         while window.asked() < FLIGHTS_MAX
             && let Some(range) = self.planned.pop_front()
         {
@@ -205,6 +209,7 @@ impl Backwards {
         window: &Window,
         damaged: &impl Fn(Damaged) -> ReadError,
     ) -> Result<(), ReadError> {
+        debug_assert!(self.ahead.is_empty(), "last-first: looked ahead twice");
         let mut bytes = 0;
         for range in ranges[..self.left].iter().rev() {
             let lower = range.start.as_parts();
@@ -245,6 +250,7 @@ impl Backwards {
             blocks.push_back(block);
             below = self.previous(lower).await?.map_err(damaged)?;
         }
+        debug_assert!(CHUNK_BYTES.contains(&self.chunk_bytes), "{} a chunk", self.chunk_bytes);
         self.chunk_bytes = (2 * self.chunk_bytes).min(*CHUNK_BYTES.end());
         Ok(Chunk { blocks, below })
     }
@@ -260,6 +266,7 @@ impl Backwards {
 
     /// A stretch before all that were planned, or one that shares blocks with the latest of them.
     fn plan(&mut self, range: Range<u64>) {
+        debug_assert!(!range.is_empty() && range.end <= self.end, "bounded-by-block: {range:?}");
         if let Some(last) = self.planned.back_mut()
             && last.start <= range.end.saturating_add(GAP_BYTES)
             && (last.start <= range.start || last.end.saturating_sub(range.start) <= WHOLE_BYTES)
@@ -298,6 +305,7 @@ pub(super) async fn scan(
                 rows_start = window.position();
             }
             Look::End => {
+                debug_assert!(position < rows_start && rows_start <= here, "rows end at {here}");
                 let rows = (rows_start - position, here - position);
                 return Ok(ScannedCursor::new(elements.mapping(), starts, rows, tombstone));
             }

@@ -1,5 +1,9 @@
 //! The elements of a partition, from bytes in a window to fragments: what lies in the slice is
 //! decoded, the rest is stepped over.
+//!
+//! Invariants
+//!  - *ordered*: elements come in order, or the file is damaged.
+//!  - *once*: a row that was decoded and not handed out is handed out next, or never.
 
 use crate::mx::clustering::BoundKind;
 use crate::mx::header::Mapping;
@@ -105,8 +109,10 @@ impl Elements {
         open: Tombstone,
         out: &mut Vec<Fragment>,
     ) -> Result<(), Damaged> {
+        debug_assert!(range <= self.slicer.ranges().len(), "ordered: a jump to range {range}");
         self.slicer.finish_before(range, out);
         self.slicer.jump(open)?;
+        debug_assert!(self.slicer.current() == open, "ordered: {open:?} is open behind a jump");
         self.at_start = false;
         Ok(())
     }
@@ -114,6 +120,7 @@ impl Elements {
     /// Goes to a place where `open` holds, anywhere, for a range alone: into it or before it.
     pub(super) fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
         self.slicer.enter(range, open, inside);
+        debug_assert!(self.slicer.next_range() == range, "ordered: range {range} is entered");
         self.latest_weight = None;
         self.at_start = false;
     }
@@ -151,6 +158,7 @@ impl Elements {
     /// Closes what is open at the end of the partition or of the stretch.
     pub(super) fn finish(&mut self, out: &mut Vec<Fragment>) {
         self.slicer.finish(out);
+        debug_assert!(self.slicer.emitted().is_none(), "closed: {:?}", self.slicer.emitted());
     }
 
     /// Takes the element at the window. `skipping`: steps over it. `bounded`: the window ends
@@ -177,6 +185,7 @@ impl Elements {
         let position = window.position();
         let at = |error: Damaged| window.file().damaged(error.what, position + error.at);
         let (rest, total) = (window.rest(), head.total_bytes());
+        debug_assert!(total <= window.remaining(), "ordered: {total} bytes past the stretch");
         let mapping = self.mapping.clone();
         if skipping {
             window.skip(total);
@@ -279,6 +288,7 @@ impl Elements {
                 Look::Element { weight: kind.weight(), change: Some(after) }
             }
         };
+        debug_assert!(0 < total, "ordered: an element of no byte");
         self.at_start = false;
         window.skip(total);
         Ok(look)
@@ -307,6 +317,7 @@ impl Elements {
 
     /// The present element is the latest one.
     fn take(&mut self, weight: i8) {
+        debug_assert!((-1..=1).contains(&weight), "ordered: a weight of {weight}");
         std::mem::swap(&mut self.prefix, &mut self.latest);
         self.latest_weight = Some(weight);
         self.at_start = false;
@@ -355,6 +366,7 @@ impl Elements {
             // Key and row share one allocation.
             let both = Bytes::copy_from(both);
             let split = self.prefix.len();
+            debug_assert!(both[..split] == self.prefix[..], "once: a row under another key");
             let row = both.slice(split..both.len());
             out.push(Fragment::Row { key: both.slice(0..split), row });
         }
@@ -375,6 +387,7 @@ impl Elements {
         match self.slicer.change(&self.mapping.schema.order, position, after, out) {
             Place::Done => Ok(Step::Beyond),
             _ => {
+                debug_assert!(self.slicer.current() == after, "ordered: {after:?} is open");
                 self.take(kind.weight());
                 Ok(Step::Taken)
             }

@@ -20,6 +20,7 @@ impl<T> Queue<T> {
 
     /// How many elements there are.
     pub(super) fn len(&self) -> usize {
+        debug_assert!(self.first.is_some() || self.rest.is_empty(), "first-first");
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
@@ -35,6 +36,7 @@ impl<T> Queue<T> {
 
     /// The element that leaves last.
     pub(super) fn back_mut(&mut self) -> Option<&mut T> {
+        debug_assert!(self.first.is_some() || self.rest.is_empty(), "first-first");
         self.rest.back_mut().or(self.first.as_mut())
     }
 
@@ -56,6 +58,7 @@ impl<T> Queue<T> {
 
     /// Adds an element that leaves next.
     pub(super) fn push_front(&mut self, element: T) {
+        debug_assert!(self.first.is_some() || self.rest.is_empty(), "first-first");
         if let Some(second) = self.first.replace(element) {
             self.rest.push_front(second);
         }
@@ -63,6 +66,7 @@ impl<T> Queue<T> {
 
     /// Takes out the element that leaves next.
     pub(super) fn pop_front(&mut self) -> Option<T> {
+        debug_assert!(self.first.is_some() || self.rest.is_empty(), "first-first");
         let next = self.rest.pop_front();
         std::mem::replace(&mut self.first, next)
     }

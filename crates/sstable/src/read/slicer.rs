@@ -2,6 +2,8 @@
 //!
 //! Invariants
 //!  - *closed*: every tombstone that is opened in a range is closed at its end, at the latest.
+//!  - *range-by-range*: ranges are gone through in their order; outside of one, nothing is open in
+//!    the output.
 
 use model::ClusteringOrder;
 use mutation::{ClusteringPosition, ClusteringRange, Fragment, Tombstone};
@@ -57,6 +59,8 @@ impl Slicer {
 
     /// Goes on in the same partition with other ranges, which lie behind all that came.
     pub(super) fn set_ranges(&mut self, ranges: Vec<ClusteringRange>) {
+        let not_empty = |range: &ClusteringRange| range.start != range.end;
+        debug_assert!(ranges.iter().all(not_empty), "range-by-range: {ranges:?}");
         self.emitted = Tombstone::NONE;
         self.next = 0;
         self.until = ranges.len();
@@ -76,6 +80,7 @@ impl Slicer {
 
     /// Whether what came last lies before the range that comes, or nothing has come of it.
     pub(super) fn is_before(&self) -> bool {
+        debug_assert!(self.until <= self.ranges.len(), "range-by-range: {}", self.until);
         !self.inside && self.next < self.until
     }
 
@@ -91,6 +96,7 @@ impl Slicer {
 
     /// Goes to a place where `open` holds, for a range alone: into it, or before it.
     pub(super) fn enter(&mut self, range: usize, open: Tombstone, inside: bool) {
+        debug_assert!(range < self.ranges.len(), "range-by-range: {range} is entered");
         self.next = range;
         self.until = range + 1;
         self.inside = inside;
@@ -167,6 +173,7 @@ impl Slicer {
             self.inside = false;
             self.next += 1;
         }
+        debug_assert!(self.inside || self.emitted.is_none(), "closed: {:?}", self.emitted);
     }
 
     fn step(
@@ -178,7 +185,12 @@ impl Slicer {
     ) -> Place {
         while let Some(range) = self.ranges.get(self.next).filter(|_| self.next < self.until) {
             let (start, end) = (&range.start, &range.end);
+            debug_assert!(
+                order.compare((&start.prefix, start.weight), (&end.prefix, end.weight)).is_lt(),
+                "range-by-range: {range:?} is empty"
+            );
             if !self.inside {
+                debug_assert!(self.emitted.is_none(), "closed: {:?} before a range", self.emitted);
                 let at = order.compare((&start.prefix, start.weight), position);
                 if at == Ordering::Greater {
                     return Place::Before;
@@ -203,11 +215,13 @@ impl Slicer {
             self.inside = false;
             self.next += 1;
         }
+        debug_assert!(self.emitted.is_none(), "closed: {:?} behind all ranges", self.emitted);
         Place::Done
     }
 
     fn set(&mut self, position: ClusteringPosition, tombstone: Tombstone, out: &mut Vec<Fragment>) {
         if self.emitted != tombstone {
+            debug_assert!(position.weight != 0, "closed: at a row, {position:?}");
             self.emitted = tombstone;
             out.push(Fragment::RangeTombstoneChange { position, tombstone });
         }

@@ -7,6 +7,11 @@
 //! last.
 //!
 //! Memory: what the window has loaded; backwards, the rows of one block.
+//!
+//! Invariants
+//!  - *ordered* and *paired* of [`reader`]: what is yielded keeps them, or is an error.
+//!  - *in-scope*: a partition that is yielded is one of those that were asked for.
+//!  - *nothing-after*: nothing comes after an error.
 
 use crate::cache::Access;
 use crate::index::block::Widths;
@@ -214,6 +219,8 @@ impl TableSource {
         let mut counted = out.len();
         loop {
             while let Some(fragment) = out.get(counted) {
+                let starts = matches!(fragment, Fragment::PartitionStart { .. });
+                debug_assert!(starts != self.inside, "paired: {fragment:?}");
                 self.inside = !matches!(fragment, Fragment::PartitionEnd);
                 counted += 1;
                 if !left.spend(fragment) {
@@ -293,6 +300,7 @@ impl TableSource {
     }
 
     fn start_partition(&mut self, key: DecoratedKey) {
+        debug_assert!(self.last.as_ref() < Some(&key), "ordered: {key:?} after {:?}", self.last);
         self.last = Some(key);
         self.elements.start_partition();
         self.skipping = false;
@@ -329,6 +337,8 @@ impl TableSource {
 
     /// All that is wanted of a partition was yielded; `whole`: and nothing of it is left.
     fn end_partition(&mut self, whole: bool, out: &mut Vec<Fragment>) {
+        debug_assert!(self.last.is_some(), "paired: the end of no partition");
+        debug_assert!(!self.skipping, "paired: the end of a partition that was left");
         if self.forward.is_some() {
             let bounded = matches!(self.state, State::Rows { bounded: true });
             self.state = State::Waiting { ended: whole, bounded };
@@ -347,6 +357,7 @@ impl TableSource {
         let Some(rows) = &mut self.rows else { unreachable!("stretches are of rows") };
         if let Some(stretch) = rows.take() {
             let Stretch { start, end, open, range, bounded, refine } = stretch;
+            debug_assert!(end <= self.table.data_bytes(), "within-file: {stretch:?}");
             if let Some(open) = open {
                 let jumped = self.elements.jump(range, open, out);
                 jumped.map_err(|what| self.damaged_here(what))?;
@@ -378,6 +389,7 @@ impl TableSource {
             let what = Damaged::new("the data ends before its last partition", 0);
             return Err(self.damaged_here(what));
         }
+        debug_assert!(self.window.remaining() == 0, "in-scope: {} left", self.window.remaining());
         self.state = State::Done;
         self.window.file().finish()
     }
@@ -431,6 +443,7 @@ impl TableSource {
     /// Looks up where the present stretch ends exactly.
     async fn refine_end(&mut self, number: usize) -> Result<(), ReadError> {
         let Some(rows) = &mut self.rows else { return Ok(()) };
+        debug_assert!(number < self.elements.ranges().len(), "in-scope: range {number}");
         let range = self.elements.ranges()[number].clone();
         if let Some(end) = rows.refined_end(&range).await?
             && self.window.position() <= end
@@ -453,6 +466,7 @@ impl TableSource {
             let what = Damaged::new("positions of partitions out of order", next);
             return Err(self.damaged(Component::Index, what));
         }
+        debug_assert!(here <= next && next <= end, "ordered: a skip from {here} to {next}");
         self.skipping = false;
         self.window.go(next, end);
         self.state = self.after_partition();
@@ -486,6 +500,7 @@ impl TableSource {
     }
 
     async fn start(&mut self) -> Result<(), ReadError> {
+        debug_assert!(!self.inside && self.entries.is_none(), "paired: begun inside a partition");
         let table = self.table.clone();
         if self.checked && !self.window.file().is_guarded() {
             let data = Rc::new(table.guarded_data().await?);
@@ -548,6 +563,7 @@ impl TableSource {
     }
 
     async fn open_partition(&mut self, located: Located) -> Result<(), ReadError> {
+        debug_assert!(self.head.is_none() && self.pending.is_empty(), "paired: unseen fragments");
         self.stats.add(|counts| counts.partition_seeks += 1);
         let (position, data_bytes) = (located.position, self.table.data_bytes());
         let end = located.end.unwrap_or(data_bytes);
@@ -624,6 +640,7 @@ impl TableSource {
             return Err(self.damaged(Component::Index, wrong));
         }
         let (position, header_end) = rows.header();
+        debug_assert!(position < header_end, "within-file: a header from {position} on");
         let tombstone = rows.tombstone();
         let wants_static = self.slice.with_static && !self.mapping.shape.statics.list.is_empty();
         self.window.forget_plans();
@@ -668,6 +685,8 @@ impl TableSource {
                 _ => return Err(self.damaged_here(Damaged::new(lacks, 0))),
             }
         }
+        let starts = matches!(out.first(), Some(Fragment::PartitionStart { .. }));
+        debug_assert!(starts && out.len() <= 2, "paired: the head of a partition is {out:?}");
         out.reverse();
         self.pending = out;
         Ok(())
@@ -710,6 +729,7 @@ impl TableSource {
         let statics = rows.iter().take_while(|f| matches!(f, Fragment::StaticRow { .. })).count();
         start.extend(rows.drain(..statics));
         reverse_changes(Tombstone::NONE, &mut rows);
+        debug_assert!(self.elements.emitted().is_none(), "closed: in a partition backwards");
         let mut pending = vec![Fragment::PartitionEnd];
         pending.append(&mut rows);
         start.reverse();
@@ -721,6 +741,7 @@ impl TableSource {
 
     /// The next block of a partition that is read backwards.
     async fn block_backwards(&mut self, mut blocks: Box<Backwards>) -> Result<(), ReadError> {
+        debug_assert!(self.pending.is_empty(), "last-first: unseen fragments");
         let mut rows = std::mem::take(&mut self.pending);
         let table = &self.table;
         let damaged = |error: Damaged| table.index.damaged(error.what, error.at);
@@ -786,6 +807,7 @@ impl TableSource {
         if place < self.window.loaded().max(here).saturating_add(SKIP_BYTES) || limit < place {
             return Ok(false);
         }
+        debug_assert!(here <= place && place <= limit, "ordered: a jump from {here} to {place}");
         let jumped = self.elements.jump(0, open, &mut self.pending);
         jumped.map_err(|what| self.damaged_here(what))?;
         self.window.go(place, limit);
@@ -882,7 +904,10 @@ impl Source for TableSource {
                 let step = match self.drain(budget, out) {
                     Ok(Progress::Enough | Progress::End) => return Ok(()),
                     Ok(_) if start < out.len() => return Ok(()),
-                    Ok(Progress::Need(bytes)) => self.load(bytes).await,
+                    Ok(Progress::Need(bytes)) => {
+                        debug_assert!(0 < bytes, "progress: nothing is needed");
+                        self.load(bytes).await
+                    }
                     Ok(Progress::Pause) => {
                         runtime::task::yield_now().await;
                         Ok(())
@@ -908,7 +933,9 @@ impl Source for TableSource {
     }
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        debug_assert!(start.token <= end.token, "forwarded: from {start:?} to {end:?}");
         self.next_partition();
+        debug_assert!(!self.inside, "paired: forwarded inside a partition");
         self.head = None;
         self.pending.clear();
         self.entries = None;

@@ -77,6 +77,7 @@ impl Stretches {
         if header_end <= position || end < header_end {
             return Err(Damaged::new("impossible header of a row index", cursor.rows_start()));
         }
+        debug_assert!(position < end, "bounded-by-slice: a partition from {position} to {end}");
         let near = (ranges == Ranges::Asked).then_some(0);
         let ahead = Queue::new();
         Ok(Stretches { cursor, position, end, next: 0, ahead, reached: header_end, near })
@@ -102,11 +103,13 @@ impl Stretches {
         self.next = range;
         self.ahead.clear();
         let (_, header_end) = self.header();
+        debug_assert!(header_end <= self.end, "bounded-by-slice: rows from {header_end} on");
         self.reached = here.clamp(header_end, self.end);
     }
 
     /// The consumer is at `here`.
     pub(super) fn catch_up(&mut self, here: u64) {
+        debug_assert!(here <= self.end, "bounded-by-slice: at {here}, behind {}", self.end);
         self.reached = self.reached.max(here);
     }
 
@@ -146,6 +149,9 @@ impl Stretches {
         let mut bytes = 0;
         while self.lacks(ranges) && self.ahead.len() < STRETCHES_MAX && bytes < AHEAD_BYTES_MAX {
             let stretch = self.locate_one(ranges, &damaged).await?;
+            let forward = self.reached <= stretch.start && stretch.start <= stretch.end;
+            assert!(forward, "forward-only: {stretch:?} after {}", self.reached);
+            assert!(stretch.end <= self.end, "bounded-by-slice: {stretch:?}, behind {}", self.end);
             self.reached = stretch.end;
             bytes += stretch.end - stretch.start;
             let known = stretch.bounded && stretch.refine.is_none();
@@ -156,6 +162,7 @@ impl Stretches {
                 }
                 _ => self.ahead.push_back(stretch),
             }
+            debug_assert!(self.ahead.len() <= STRETCHES_MAX, "{} stretches", self.ahead.len());
             window.plan(stretch.start..stretch.end);
             if !known {
                 return Ok(());
@@ -171,6 +178,7 @@ impl Stretches {
         damaged: &impl Fn(Damaged) -> ReadError,
     ) -> Result<Stretch, ReadError> {
         let number = self.next;
+        debug_assert!(number < ranges.len(), "forward-only: range {number} of {}", ranges.len());
         let range = &ranges[number];
         let skip = self.cursor.advance_to(range.start.as_parts()).await?;
         let start = self.place(skip.offset).map_err(damaged)?;

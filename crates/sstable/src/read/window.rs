@@ -9,6 +9,9 @@
 //!  - *exact*: nothing past the end of an extent is read, but the rest of a chunk.
 //!  - *bounded-ahead*: at most [`FLIGHTS_MAX`] reads and [`AHEAD_BYTES_MAX`] bytes are on their way
 //!    or wait to be consumed, and of one extent two steps.
+//!  - *within-file*: extents and stretches lie in the file.
+//!  - *in-place*: what is loaded is what the file has from `base` on, and where the consumer is
+//!    lies in its stretch.
 
 use crate::compress::data::{Loaded, Memory, ReadFile};
 use crate::read::queue::Queue;
@@ -81,6 +84,7 @@ struct Extent {
 
 impl Extent {
     fn new(range: Range<u64>) -> Extent {
+        debug_assert!(range.start < range.end, "exact: an empty extent at {}", range.start);
         let whole = range.end - range.start <= WHOLE_BYTES;
         let step = if whole { WHOLE_BYTES } else { *STEP_BYTES.start() };
         Extent { issued: range.start, range, step }
@@ -155,7 +159,7 @@ impl Window {
     /// An extent will be needed, behind all that were planned. One that starts in the last one, or
     /// close behind it, becomes part of it, if that was not asked for yet.
     pub(super) fn plan(&mut self, range: Range<u64>) {
-        assert!(range.start <= range.end && range.end <= self.file.len(), "past the end");
+        assert!(range.start <= range.end && range.end <= self.file.len(), "within-file: {range:?}");
         if range.is_empty() || (self.base <= range.start && range.end <= self.loaded()) {
             return;
         }
@@ -182,13 +186,14 @@ impl Window {
         if let Some(extent) = self.extents.back_mut()
             && !extent.is_begun()
         {
+            debug_assert!(0 < step, "exact: steps of no byte");
             extent.step = step;
         }
     }
 
     /// Goes to a stretch: of what is loaded, or of what was planned; else it is planned now.
     pub(super) fn go(&mut self, start: u64, end: u64) {
-        assert!(start <= end && end <= self.file.len(), "a stretch past the end of the file");
+        assert!(start <= end && end <= self.file.len(), "within-file: {start} to {end}");
         let loaded = self.loaded();
         if !(self.base <= start && start <= loaded) {
             self.discard_loaded();
@@ -219,6 +224,7 @@ impl Window {
 
     /// The stretch ends here, and its extent does not go on.
     pub(super) fn shorten(&mut self, end: u64) {
+        debug_assert!(self.here <= self.limit, "in-place: {} of {}", self.here, self.limit);
         self.limit = end.clamp(self.here, self.limit);
         if let Some(extent) = self.extents.front_mut()
             && extent.range.start <= self.limit
@@ -253,6 +259,7 @@ impl Window {
     }
     /// Bytes between `position` and the end of the stretch.
     pub(super) fn remaining(&self) -> u64 {
+        debug_assert!(self.here <= self.limit, "in-place: {} of {}", self.here, self.limit);
         self.limit - self.here
     }
     /// Whether all of the stretch is loaded.
@@ -261,7 +268,9 @@ impl Window {
     }
     /// The position behind what is loaded.
     pub(super) fn loaded(&self) -> u64 {
-        self.base + self.buf.len() as u64
+        let loaded = self.base + self.buf.len() as u64;
+        debug_assert!(loaded <= self.file.len(), "within-file: loaded up to {loaded}");
+        loaded
     }
     /// Where the stretch ends.
     pub(super) fn limit(&self) -> u64 {
@@ -278,23 +287,25 @@ impl Window {
 
     /// Goes forward by `count` bytes of the stretch, loaded or not.
     pub(super) fn skip(&mut self, count: u64) {
-        assert!(count <= self.remaining(), "a skip past the end of the stretch");
+        assert!(count <= self.remaining(), "in-place: {count} past the end of the stretch");
         self.here += count;
     }
 
     /// Goes to a stretch of what is loaded, before the present one or behind it.
     pub(super) fn focus(&mut self, start: u64, end: u64) {
         let inside = self.base <= start && start <= end && end <= self.loaded();
-        assert!(inside || start == end, "a stretch that is not loaded");
+        assert!(inside || start == end, "in-place: {start} to {end} is not loaded");
         self.extents.clear();
         (self.here, self.limit) = (start, end);
     }
 
     /// Starts a read of a stretch that [`Window::land`] will go to.
     pub(super) async fn ask(&mut self, range: Range<u64>) {
+        debug_assert!(range.end <= self.file.len(), "within-file: {range:?} is asked for");
         self.stats.add_range(range.end - range.start);
         let flight = self.take_off(self.file.rounded(range), 0, "planned").await;
         self.asked.push_back(flight);
+        debug_assert!(self.asked.len() <= FLIGHTS_MAX, "bounded-ahead: {}", self.asked.len());
     }
 
     /// So many of these reads were not gone to yet.
@@ -314,6 +325,8 @@ impl Window {
             let bytes = flight.landed().await?;
             self.extents.clear();
             self.discard_loaded();
+            let length = range.end - range.start;
+            debug_assert!(bytes.len() as u64 == length, "in-place: {} bytes", bytes.len());
             (self.buf, self.base) = (bytes, range.start);
             (self.here, self.limit) = (start, end);
             return Ok(true);
@@ -327,8 +340,14 @@ impl Window {
         // What comes piece by piece does not move as it grows.
         self.room = if large { want.min(ROOM_MAX) + ROOM_BEHIND } else { 0 };
         while self.rest().len() < want && !self.is_loaded() {
-            let lacks = (want - self.rest().len()) as u64;
+            let before = self.rest().len();
+            let lacks = (want - before) as u64;
             self.load_more(lacks.min(READ_BYTES_MAX)).await?;
+            debug_assert!(
+                before < self.rest().len(),
+                "in-place: nothing was loaded at {}",
+                self.here
+            );
             if large {
                 runtime::task::yield_if_needed().await;
             }
@@ -360,6 +379,7 @@ impl Window {
                 (range.start, more)
             }
         };
+        debug_assert!(start <= from, "in-place: a gap from {from} to {start}");
         self.append(start, more);
         self.read_ahead().await;
         Ok(())
@@ -376,6 +396,7 @@ impl Window {
         let end = from.saturating_add(want.max(extent.step)).min(extent.range.end);
         extent.step = (extent.step * 2).min(*STEP_BYTES.end());
         let range = self.file.rounded(from..end);
+        debug_assert!(range.start <= from && from < range.end, "exact: {range:?} for {from}");
         extent.issued = extent.issued.max(range.end);
         range
     }
@@ -394,6 +415,7 @@ impl Window {
             return;
         }
         let cut = loaded.saturating_sub(start).min(more.len() as u64) as usize;
+        debug_assert!(start <= loaded, "in-place: {start} is put behind {loaded}");
         let at = self.buf.len() - left;
         let goes_on = start + cut as u64 == loaded && cut <= left;
         if self.room == 0 && goes_on && left - cut <= more.room() {
@@ -471,10 +493,12 @@ impl Window {
             }
             let end = (extent.range.start + extent.step.max(WHOLE_BYTES)).min(extent.range.end);
             let range = self.file.rounded(extent.range.start..end);
+            debug_assert!(!range.is_empty(), "exact: an empty read of {:?}", extent.range);
             extent.issued = range.end;
             ahead += range.end - range.start;
             let flight = self.take_off(range, 0, "planned").await;
             self.flights.push_back(flight);
+            debug_assert!(self.flights.len() <= FLIGHTS_MAX, "bounded-ahead");
         }
     }
 
@@ -497,6 +521,7 @@ impl Window {
 
     /// Starts a read, with room for so many bytes before what it brings.
     async fn take_off(&mut self, range: Range<u64>, room: usize, why: &'static str) -> Flight {
+        debug_assert!(range.end <= self.file.len(), "within-file: {range:?} {why}");
         self.note(&range, why);
         let (file, class, stats) = (self.file.clone(), self.class, self.stats.clone());
         let (wanted, memory) = (range.clone(), self.take_memory(room));
@@ -549,6 +574,7 @@ impl Window {
         let old = std::mem::replace(&mut self.buf, Loaded::Own(Vec::new(), 0));
         self.keep_memory(old);
         self.base = 0;
+        debug_assert!(self.buf.is_empty(), "in-place: {} bytes are left", self.buf.len());
     }
 }
 

@@ -1,5 +1,9 @@
 //! Writing what was read to other files: in order where it was not ([`scrub`]), or chosen by
 //! partition ([`distribute`]).
+//!
+//! Invariants
+//!  - *sound-output*: what a file is given keeps every rule of a stream, whatever was read.
+//!  - *all-or-nothing*: after an error no file is left that was begun.
 
 use crate::scrub::check::{ROWS_OUT_OF_ORDER, follows};
 use crate::scrub::scan::{Raw, RawScan};
@@ -220,6 +224,7 @@ impl Scrubber<'_> {
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
         let bucket = &mut self.buckets[active];
+        debug_assert!(bucket.inside, "sound-output: a static row outside of a partition");
         let has_static = self.partition.as_ref().is_some_and(|(_, _, row)| row.is_some());
         if bucket.position.is_some() || has_static {
             let ReadError::Damaged { file, at, .. } = error else { return Err(error) };
@@ -240,6 +245,7 @@ impl Scrubber<'_> {
         follower: &mut dyn Follow,
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
+        debug_assert!(self.buckets[active].inside, "sound-output: outside of a partition");
         if self.buckets[active].takes(position, self.target) {
             return self.buckets[active].write_at(position, fragment).await;
         }
@@ -248,8 +254,10 @@ impl Scrubber<'_> {
             return Ok(());
         }
         let next = self.bucket_for(Some(position)).await?;
+        debug_assert!(next != active, "sound-output: the bucket that does not take it");
         let held = self.buckets[active].open;
         self.buckets[active].close_range(None).await?;
+        debug_assert!(self.buckets[active].open.is_none(), "sound-output: open where it is left");
         if !held.is_none() && position.1 == 0 {
             let before = (position.0, -1);
             if self.buckets[next].takes(before, self.target) {
@@ -289,7 +297,10 @@ impl Scrubber<'_> {
                 return Err(self.table.data.damaged(what, 0));
             }
         };
+        debug_assert!(self.buckets.len() <= BUCKETS_MAX, "{} files at a time", self.buckets.len());
         let bucket = &mut self.buckets[index];
+        assert!(!bucket.inside && bucket.open.is_none(), "sound-output: a partition in another");
+        assert!(bucket.last.as_ref() < Some(&key), "sound-output: {key:?} out of order");
         (bucket.inside, bucket.position) = (true, None);
         bucket.last = Some(key.clone());
         bucket.write(Fragment::PartitionStart { key, tombstone }).await?;
@@ -401,6 +412,7 @@ async fn pour(
                 chosen = choose(key);
             }
             let Some(index) = chosen else { continue };
+            debug_assert!(index < writers.len(), "sound-output: file {index} was chosen");
             if writers[index].is_none() {
                 writers[index] = Some(target.create().await?);
             }
@@ -433,11 +445,13 @@ async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Resul
     let (mut position, mut bytes) = (0, Vec::new());
     while position < data.len() {
         let range = data.rounded(position..(position + DECOMPRESS_STEP_BYTES).min(data.len()));
+        assert!(range.start == position && !range.is_empty(), "progress: {range:?}");
         position = range.end;
         bytes.clear();
         data.read(class, range, &mut bytes).await?;
         output.put(&bytes);
         output.flush().await.map_err(ReadError::Io)?;
     }
+    assert!(output.position() == data.len(), "all-or-nothing: {} bytes", output.position());
     data.finish()
 }

@@ -154,6 +154,7 @@ impl Positions {
         let table = &self.table;
         let scan = self.heads.get_or_insert_with(|| RawScan::new(table.clone(), self.class));
         scan.seek(position);
+        debug_assert!(scan.position() <= self.table.data_bytes(), "past the end: {position}");
         match scan.next().await? {
             Some(Raw { fragment: Fragment::PartitionStart { key, .. }, .. }) => {
                 Ok(Some((key, position)))
@@ -186,11 +187,13 @@ impl Positions {
             Ok(Some(_)) => return None,
         };
         self.lost();
+        debug_assert!(at < self.table.data_bytes(), "compared at {at}, past the end");
         Some(self.table.data.damaged(what, at))
     }
 
     /// The index of the rows of the partition that was compared last, if it has one.
     async fn rows(&mut self, start: u64) -> Result<Option<RowsCheck>, ReadError> {
+        debug_assert!(start < self.table.data_bytes(), "rows of a partition at {start}");
         match self.rows.take() {
             Some(rows) => RowsCheck::open(&self.table, &rows, start, self.class).await.map(Some),
             None => Ok(None),

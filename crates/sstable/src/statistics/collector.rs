@@ -1,4 +1,10 @@
 //! What a writer learns about the data that passes through it.
+//!
+//! Invariants
+//!  - *min-max*: a least value is not above the greatest.
+//!  - *row-by-row*: what is counted of a row's cells goes to that row, and of a partition's rows to
+//!    that partition.
+//!  - *few-records*: of each kind at most [`RECORDS_MAX`] by bytes and as many by elements.
 
 use crate::mx::layout::{NO_DELETION_TIME, cap_deletion_time};
 use crate::scylla::{LargeData, LargeRecord};
@@ -26,6 +32,7 @@ impl<T: Ord + Copy> MinMax<T> {
             None => (value, value),
             Some((min, max)) => (min.min(value), max.max(value)),
         });
+        debug_assert!(self.range.is_some_and(|(min, max)| min <= max), "min-max");
     }
     /// The least value, or `other` where there was none.
     pub fn min_or(&self, other: T) -> T {
@@ -154,6 +161,7 @@ impl Collector {
 
     /// What is recorded of the file, the largest first.
     pub fn large_records(&self) -> Vec<LargeRecord> {
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of no row");
         let mut records = self.records.clone();
         records.sort_by_key(|it| (it.kind, Reverse(it.value), Reverse(it.elements)));
         records
@@ -177,6 +185,8 @@ impl Collector {
         if let Some(least) = by_bytes.iter().find(|at| !stay.contains(at)) {
             self.records.swap_remove(*least);
         }
+        let left = self.records.iter().filter(|one| one.kind == kind).count();
+        debug_assert!(left <= 2 * RECORDS_MAX, "few-records: {left} of kind {kind}");
     }
 
     /// The row whose columns were written has this key, and these bytes.
@@ -228,6 +238,7 @@ impl Collector {
     /// A live row marker, and so many live cells of its time, none of which is large, and the most
     /// bytes of a value.
     pub fn live_row(&mut self, timestamp: i64, count: usize, bytes_max: usize) {
+        debug_assert!(!self.is_large_cell(bytes_max), "row-by-row: a large cell as a small one");
         self.cells += count as u64;
         self.partition_cells += count as u64;
         self.large_cell.add(bytes_max as u64);
@@ -249,6 +260,7 @@ impl Collector {
 
     /// Something that expires.
     pub fn expiring(&mut self, timestamp: i64, expiry: i32, ttl: i32) {
+        debug_assert!((0..NO_DELETION_TIME).contains(&expiry), "min-max: it expires at {expiry}");
         self.timestamps.add(timestamp);
         self.live_timestamps.add(timestamp);
         self.deletion_times.add(expiry);
@@ -258,6 +270,7 @@ impl Collector {
 
     /// Something dead.
     pub fn dead(&mut self, timestamp: i64, deletion_time: i32) {
+        debug_assert!((0..NO_DELETION_TIME).contains(&deletion_time), "min-max: {deletion_time}");
         self.timestamps.add(timestamp);
         self.deletion_times.add(deletion_time);
         self.tombstones.add(deletion_time);
@@ -265,6 +278,7 @@ impl Collector {
 
     /// A tombstone, which is not none.
     pub fn tombstone(&mut self, tombstone: Tombstone) {
+        debug_assert!(!tombstone.is_none(), "min-max: the time of no tombstone");
         self.dead(tombstone.timestamp, cap_deletion_time(tombstone.deletion_time));
     }
 
@@ -285,6 +299,8 @@ impl Collector {
         }
         self.rows += 1;
         self.partition_rows += 1;
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of another row");
+        debug_assert!(self.partition_rows <= self.rows, "row-by-row: {} rows", self.rows);
         self.large_row.add(bytes);
     }
 
@@ -304,18 +320,22 @@ impl Collector {
         if self.large_row.threshold < bytes || !self.cells_of_row.is_empty() {
             self.row_is_done(key, &[], bytes);
         }
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of a static row");
         self.large_row.add(bytes);
     }
 
     /// A partition tombstone: clustering keys have no bounds any more.
     pub fn partition_tombstone(&mut self, tombstone: Tombstone) {
         self.tombstone(tombstone);
+        debug_assert!(self.partition_rows == 0, "row-by-row: rows before their partition");
         self.clustering.unbounded = true;
     }
 
     /// The end of the partition `key` of that many bytes.
     pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
         let rows = self.partition_rows;
+        debug_assert!(self.partition_tombstones <= rows, "row-by-row: {rows} rows and bounds");
+        debug_assert!(self.partition_cells <= self.cells, "row-by-row: {} cells", self.cells);
         if self.large_partition.threshold < bytes || self.many_rows.threshold < rows {
             self.record(LargeRecord {
                 kind: LargeRecord::PARTITION,
@@ -326,6 +346,7 @@ impl Collector {
                 ..LargeRecord::default()
             });
         }
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of no row");
         self.partition_tombstones = 0;
         self.partition_sizes.add(bytes);
         self.cell_counts.add(self.partition_cells);

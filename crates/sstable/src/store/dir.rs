@@ -66,6 +66,7 @@ fn found(descriptor: Descriptor, suffixes: Vec<String>, bytes: u64) -> Found {
         (false, true) => State::Unfinished,
         (false, false) => State::NoToc,
     };
+    debug_assert!(!suffixes.is_empty(), "an SSTable of no file: {descriptor:?}");
     Found { descriptor, state, suffixes, bytes }
 }
 
@@ -83,6 +84,7 @@ pub async fn remove(dir: &Path, descriptor: Descriptor) -> Result<(), IoError> {
             Err(error) => return Err(error),
         }
     }
+    debug_assert!(!suffixes.iter().any(|suffix| suffix.contains('/')), "out of its directory");
     if ignore_missing(fs::rename(&toc, &temporary).await)? {
         fs::sync_dir(dir).await?;
     }

@@ -42,6 +42,7 @@ pub async fn relocate(
     class: IoClass,
 ) -> Result<(), IoError> {
     let (toc, temporary) = (Component::Toc.suffix(), Component::TemporaryToc.suffix());
+    assert!((from.dir, from.descriptor) != (to.dir, to.descriptor), "one-rename: to its place");
     let linked = link_all(from, to, suffixes, replaced, class).await;
     if let Err(error) = linked {
         // Nothing has moved; what is there of the new files is marked as garbage.
@@ -76,6 +77,10 @@ async fn link_all(
         Err(error) if error.is_not_found() => Vec::new(),
         Err(error) => return Err(error),
     };
+    debug_assert!(
+        replaced.iter().all(|(component, _)| component.suffix() != toc),
+        "one-rename: a TOC is moved, not written"
+    );
     write_whole(&to.path(temporary), &content, class).await?;
     fs::sync_dir(to.dir).await?;
     for suffix in suffixes.iter().filter(|suffix| *suffix != toc && *suffix != temporary) {

@@ -45,6 +45,7 @@ impl WriterDefaults {
         let version = options.extension(TableOptions::SSTABLE_FORMAT).and_then(Self::version_of);
         let kib = options.extension(TableOptions::COLUMN_INDEX_KIB);
         let kib = kib.and_then(|kib| kib.parse::<u32>().ok()).filter(|kib| 0 < *kib);
+        debug_assert!(self.version.is_written(), "{} is not written", self.version.name());
         WriterDefaults {
             version: version.unwrap_or(self.version),
             column_index_bytes: kib.map_or(self.column_index_bytes, |kib| (kib as usize) << 10),

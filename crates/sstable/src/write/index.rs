@@ -129,6 +129,7 @@ impl IndexWriter {
     /// A partition starts, when the data has so many bytes on the disk.
     pub(super) fn start(&mut self, key: &[u8], disk_bytes: u64) {
         if let IndexWriter::Big(big) = self {
+            debug_assert!(big.pending.is_empty(), "announced-lengths: an entry is cut by the next");
             big.summary.offer(key, big.index.position(), disk_bytes);
         }
     }
@@ -141,6 +142,13 @@ impl IndexWriter {
         fixed: &[Option<usize>],
     ) {
         let BlockEntry { first, last, offset, width, open } = block;
+        debug_assert!(0 < width, "contiguous-blocks: an empty block at {offset}");
+        debug_assert!(
+            order
+                .compare((&first.prefix, first.kind.weight()), (&last.prefix, last.kind.weight()))
+                .is_le(),
+            "ordered: a block from {first:?} to {last:?}"
+        );
         match self {
             IndexWriter::Big(big) => {
                 big.promoted.push(first, last, (offset, width), open.1, fixed);
@@ -170,9 +178,11 @@ impl IndexWriter {
     /// [is due](IndexWriter::is_due).
     pub(super) fn end(&mut self, entry: PartitionEntry<'_>) {
         let PartitionEntry { key, hash, position, tombstone, header_bytes, rows_end } = entry;
+        debug_assert!(0 < header_bytes && header_bytes <= rows_end, "contiguous-blocks: {entry:?}");
         match self {
             IndexWriter::Big(big) => {
                 let BigWriter { index, promoted, head, pending, .. } = &mut **big;
+                debug_assert!(pending.is_empty(), "announced-lengths: an entry is cut by the next");
                 *pending = promoted.finish(header_bytes, tombstone);
                 let promoted_bytes = pending.iter().map(|piece| piece.len() as u64).sum();
                 head.clear();
@@ -240,6 +250,7 @@ impl IndexWriter {
         };
         let mut files = Vec::new();
         for (component, output) in outputs {
+            assert!(0 < output.position(), "an empty {}", component.suffix());
             files.push((component, output.crc(), output.position()));
             output.finish().await?;
         }

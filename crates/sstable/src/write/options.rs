@@ -68,6 +68,7 @@ impl WriterOptions {
         node: WriterDefaults,
     ) -> Result<WriterOptions, String> {
         let chosen = node.of_table(&schema.options);
+        debug_assert!(chosen.version.is_written(), "{} is not written", chosen.version.name());
         Ok(WriterOptions {
             version: chosen.version,
             compression: Compression::of_options(&schema.options.compression)?,

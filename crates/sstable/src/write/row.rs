@@ -52,6 +52,7 @@ impl RowEncoder {
     ) -> Option<RowFlags> {
         let (timestamp, mut values) = row.values_at_base().filter(|_| columns.plain)?;
         let body = &mut self.body;
+        debug_assert!(columns.in_id_order, "file-order: plain columns stand by id");
         body.clear();
         bases.put_timestamp(timestamp, body);
         if let Some(run) = &columns.run
@@ -90,6 +91,8 @@ impl RowEncoder {
         let mut head = RowFlags { flags: 0, ext: 0 };
         let times = put_marker(row.marker(), bases, &mut head, stats, body);
         put_tombstones(row, bases, &mut head, stats, body);
+        let ascend = present.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        debug_assert!(ascend, "file-order: {} cells", present.len());
         if present.len() == columns.list.len() {
             head.flags |= flags::HAS_ALL_COLUMNS;
         } else {
@@ -113,6 +116,7 @@ impl RowEncoder {
         (columns, bases): (&FileColumns, &Bases),
         stats: &mut Collector,
     ) -> bool {
+        debug_assert!(encoding.next <= encoding.present.len(), "whole-rows: {}", encoding.next);
         let (body, times) = (&mut self.body, encoding.times);
         let mut left = cells_max.max(1);
         while let Some((index, data)) = encoding.present.get(encoding.next) {
@@ -145,6 +149,7 @@ impl RowEncoder {
                     if left == 0 {
                         return false;
                     }
+                    debug_assert!(*start <= body.len(), "whole-rows: a collection at {start}");
                     stats.collection(view.len() as u64);
                     stats.column(&column.name, (body.len() - *start) as u64, view.len() as u64);
                     encoding.open = None;
@@ -157,6 +162,8 @@ impl RowEncoder {
 
     /// The flags of a row that is done.
     pub fn end(&mut self, encoding: Encoding<'_>) -> RowFlags {
+        debug_assert!(encoding.open.is_none(), "whole-rows: a row ends inside a collection");
+        debug_assert!(encoding.next == encoding.present.len(), "whole-rows: {}", encoding.next);
         self.present = recycle(encoding.present);
         encoding.head
     }
@@ -197,6 +204,7 @@ fn collect_present<'a>(
     columns: &FileColumns,
     present: &mut Vec<(u32, ColumnData<'a>)>,
 ) {
+    debug_assert!(columns.by_id.is_sorted(), "file-order: {:?}", columns.by_id);
     let mut known = columns.by_id.iter().peekable();
     for (id, data) in row.columns() {
         while known.next_if(|(other, _)| *other < id).is_some() {}
@@ -224,6 +232,7 @@ fn put_marker(
         }
         Some(Marker::Expiring { timestamp, expiry, ttl }) => {
             let expiry = cap_deletion_time(expiry);
+            debug_assert!(ttl != DEAD_MARKER_TTL, "a live marker with the ttl of dead ones");
             stats.expiring(timestamp, expiry, ttl);
             (timestamp, Some((expiry, ttl)), Some((expiry as i64, ttl)))
         }
@@ -265,6 +274,7 @@ fn put_tombstones(
 }
 
 fn put_missing(present: &[(u32, ColumnData<'_>)], total: usize, body: &mut Vec<u8>) {
+    debug_assert!(present.len() < total, "whole-rows: none of {total} columns is missing");
     if total < BITMAP_COLUMNS {
         let all = (1u64 << total) - 1;
         let here = present.iter().fold(0u64, |bits, (index, _)| bits | 1 << index);

@@ -1,5 +1,9 @@
 //! Sealing: the components that are written when the data is complete, and the rename that makes
 //! an SSTable of them (storage-format reference, section 1.1).
+//!
+//! Invariants
+//!  - *toc-agrees*: what the TOC names is what was written, each once.
+//!  - *statistics-agree*: minimums are not above maximums, and counts are those of the file.
 
 use crate::compress::Compression;
 use crate::compress::output::{DataSummary, crc_file};
@@ -51,6 +55,7 @@ pub(super) fn components(options: &WriterOptions) -> Vec<Component> {
         Component::Scylla,
     ];
     components.extend(IndexWriter::components(options.version.has_trie_index()));
+    assert!(options.version.is_written(), "{} is not written", options.version.name());
     components.push(match options.compression {
         Compression::None => Component::Crc,
         Compression::Chunks { .. } => Component::CompressionInfo,
@@ -92,10 +97,17 @@ pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
         summary.expect("a file with partitions has a summary").put(&mut out);
         small.push((Component::Summary, out));
     }
-    let toc = crate::store::toc::to_bytes(&components(options));
+    let named = components(options);
+    let toc = crate::store::toc::to_bytes(&named);
     let metadata = metadata(&written, &small, crc32(&toc)).to_bytes();
     small.push((Component::Scylla, metadata));
     let index_bytes: u64 = written.index.files.iter().map(|(_, _, bytes)| bytes).sum();
+    let there = small.iter().map(|(component, _)| component);
+    let there = there.chain(written.index.files.iter().map(|(component, ..)| component));
+    let there = there.filter(|component| named.contains(component)).count();
+    // Data.db and the TOC are neither.
+    let all = small.len() + written.index.files.len();
+    assert!(there == all && all + 2 == named.len(), "toc-agrees: {there} of {named:?}");
     let mut disk_bytes = data.file_bytes + index_bytes + toc.len() as u64;
     for (component, bytes) in &small {
         write_whole(&descriptor.path(dir, *component), bytes, *class).await?;
@@ -120,6 +132,13 @@ pub(super) async fn seal(written: Written) -> Result<Sealed, IoError> {
 fn statistics(written: &Written) -> Statistics {
     let Written { stats, options, data, .. } = written;
     let (min_clustering, max_clustering) = stats.clustering_bounds();
+    assert!(min_clustering.len() == max_clustering.len(), "statistics-agree: clustering");
+    let partitions = stats.partition_sizes.count();
+    assert!(partitions == written.partitions, "statistics-agree: {partitions} partitions");
+    assert!(stats.cell_counts.count() == partitions, "statistics-agree: partitions by cells");
+    if let Some((lower, upper)) = options.commitlog {
+        debug_assert!(lower <= upper, "statistics-agree: commitlog from {lower:?} to {upper:?}");
+    }
     let none = CommitlogPosition::NONE;
     let (commitlog_lower, commitlog_upper) = options.commitlog.unwrap_or((none, none));
     let compression_ratio = match data.side {
@@ -160,6 +179,7 @@ fn statistics(written: &Written) -> Statistics {
 
 fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> Metadata {
     let Written { stats, options, .. } = written;
+    assert!(written.first <= written.last, "statistics-agree: {:?} is the first", written.first);
     let identifier = match written.descriptor.generation {
         Generation::Time(uuid) => Some(uuid),
         Generation::Number(_) => None,
@@ -174,6 +194,8 @@ fn metadata(written: &Written, small: &[(Component, Vec<u8>)], toc_crc: u32) -> 
         digests.extend(component.number().map(|number| (number, crc)));
     }
     digests.sort_unstable();
+    let once = digests.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    assert!(once, "toc-agrees: two digests of a component");
     let mut timestamps = vec![(1, stats.live_timestamps.min_or(i64::MAX))];
     timestamps.push((2, stats.marker_timestamps.min_or(i64::MAX)));
     Metadata {

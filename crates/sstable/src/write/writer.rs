@@ -19,7 +19,7 @@ use crate::write::options::{RowOrder, Sealed, WriterOptions};
 use crate::write::row::RowEncoder;
 use crate::write::seal::{self, Written};
 use model::key::clustering_components;
-use model::{DecoratedKey, TableSchema, token};
+use model::{DecoratedKey, TableSchema, Token, token};
 use mutation::{Fragment, RowView, Tombstone};
 use runtime::io::{IoClass, IoError};
 use runtime::task::yield_if_needed;
@@ -77,6 +77,8 @@ struct Partition {
     /// The range tombstone that is open.
     open: Tombstone,
     block: Option<OpenBlock>,
+    /// Where the latest block of the index ends: the next one starts there.
+    indexed_to: u64,
     /// Bytes of a block, and of promoted index at which they double.
     block_bytes: u64,
     scale_at: usize,
@@ -195,13 +197,17 @@ impl Writer {
 
     /// Seals the SSTable: from now on it exists. `None`, and no files, when nothing was written.
     pub async fn finish(self) -> Result<Option<Sealed>, IoError> {
-        assert!(self.partition.is_none(), "a partition without its end");
+        assert!(self.partition.is_none(), "paired: a partition without its end");
+        assert!(self.first <= self.last, "ordered: {:?} to {:?}", self.first, self.last);
+        assert!((self.partitions == 0) == self.first.is_none(), "paired: {}", self.partitions);
+        let data_bytes = self.data.position();
         let (Some(first), Some(last)) = (self.first.clone(), self.last.clone()) else {
             self.abort().await?;
             return Ok(None);
         };
         let filter = self.keys.finish().await;
         let data = self.data.finish().await?;
+        assert!(data.data_bytes == data_bytes, "announced-lengths: {data_bytes} bytes of data");
         let index = self.index.finish(&first, &last).await?;
         let written = Written {
             dir: self.dir,
@@ -230,8 +236,14 @@ impl Writer {
     }
 
     fn start(&mut self, key: &DecoratedKey, tombstone: Tombstone) {
-        assert!(self.partition.is_none(), "a partition inside a partition");
-        assert!(self.last.as_ref() < Some(key), "{key:?} after {:?}", self.last);
+        assert!(self.partition.is_none(), "paired: a partition inside a partition");
+        assert!(self.last.as_ref() < Some(key), "ordered: {key:?} after {:?}", self.last);
+        debug_assert!(
+            key.key.len() <= u16::MAX as usize,
+            "announced-lengths: {} bytes",
+            key.key.len()
+        );
+        debug_assert!(self.index.blocks().0 == 0, "contiguous-blocks: of the partition before");
         let start = self.data.position();
         self.scratch.clear();
         self.scratch.put_u16_bytes(&key.key);
@@ -242,6 +254,7 @@ impl Writer {
             self.stats.partition_tombstone(tombstone);
         }
         let hash = token::murmur3(&key.key);
+        debug_assert!(key.token == Token::of_hash(hash), "ordered: {key:?} by another token");
         self.keys.add(hash);
         self.cardinality.add(&key.key);
         self.first.get_or_insert_with(|| key.clone());
@@ -255,6 +268,7 @@ impl Writer {
             position: None,
             open: Tombstone::NONE,
             block: None,
+            indexed_to: 0,
             block_bytes: match self.options.rows {
                 RowOrder::Kept => self.options.column_index_bytes.max(1) as u64,
                 RowOrder::Unchecked => u64::MAX,
@@ -265,7 +279,8 @@ impl Writer {
 
     fn static_row(&mut self, row: RowView<'_>) {
         let partition = self.partition.as_mut().expect("a static row in a partition");
-        assert!(partition.header_bytes == 0, "a static row after other rows");
+        assert!(partition.header_bytes == 0, "paired: a static row after other rows");
+        debug_assert!(partition.position.is_none(), "paired: a static row after other rows");
         if self.shape.statics.list.is_empty() {
             return;
         }
@@ -278,6 +293,7 @@ impl Writer {
         self.data.put(&self.scratch);
         self.data.put(&self.encoder.body);
         let key = partition.key.key.as_slice();
+        debug_assert!(head.flags & flags::IS_MARKER == 0, "a static row that is a marker");
         self.stats.static_row(key, (self.scratch.len() + self.encoder.body.len()) as u64);
         partition.header_bytes = self.data.position() - partition.start;
     }
@@ -293,6 +309,7 @@ impl Writer {
         if partition.header_bytes == 0 {
             partition.header_bytes = self.data.position() - partition.start;
         }
+        debug_assert!(0 < partition.header_bytes, "paired: rows before the start of a partition");
     }
 
     fn row(&mut self, key: &[u8], row: RowView<'_>) {
@@ -339,6 +356,7 @@ impl Writer {
         self.end_header();
         let partition = self.partition.as_mut().expect("inside a partition");
         let before = partition.open;
+        debug_assert!(matches!(weight, -1 | 1), "ordered: a change at weight {weight}");
         let Some(kind) = kind_of_change(before, tombstone, weight) else { return };
         self.encoder.body.clear();
         put_marker_body(kind, before, tombstone, &self.shape.bases, &mut self.encoder.body);
@@ -347,6 +365,7 @@ impl Writer {
         }
         self.stats.range_tombstone();
         let count = clustering_components(prefix).count();
+        debug_assert!(count <= self.shape.clustering.len(), "a bound of {count} values");
         self.scratch.clear();
         self.scratch.put(&[flags::IS_MARKER, kind as u8]);
         self.scratch.put_u16(count as u16);
@@ -367,6 +386,10 @@ impl Writer {
     fn begin_element(&mut self, body_bytes: usize) -> u64 {
         let partition = self.partition.as_ref().expect("inside a partition");
         let start = self.data.position();
+        debug_assert!(
+            partition.latest_start < start,
+            "announced-lengths: the element before {start}"
+        );
         put_sizes(body_bytes, start - partition.latest_start, &mut self.scratch);
         self.data.put(&self.scratch);
         start
@@ -382,6 +405,10 @@ impl Writer {
         let partition = self.partition.as_mut().expect("inside a partition");
         let order = &self.schema.order;
         let bytes = (self.scratch.len() + body_bytes) as u64;
+        debug_assert!(
+            self.data.position() == start + bytes,
+            "announced-lengths: {bytes} at {start}"
+        );
         self.stats.row(&partition.key.key, prefix, bytes);
         let is_first = partition.position.is_none();
         if match self.bounds {
@@ -400,7 +427,7 @@ impl Writer {
         partition.open = open;
         let in_order = partition.advance(kind, prefix, weight, |a, b| order.compare(a, b));
         let checked = self.options.rows == RowOrder::Kept;
-        assert!(in_order || !checked, "{prefix:?} {weight} is not after the latest");
+        assert!(in_order || !checked, "ordered: {prefix:?} {weight} is not after the latest");
         let block = partition.block.as_ref().expect("a block was opened above");
         if partition.block_bytes <= self.data.position() - block.start {
             self.end_block();
@@ -412,6 +439,11 @@ impl Writer {
         let (Some(block), Some((last, _))) = (partition.block.take(), &partition.position) else {
             return;
         };
+        let is_next = partition.indexed_to == block.start
+            || partition.indexed_to == 0 && block.start == partition.start + partition.header_bytes;
+        assert!(is_next, "contiguous-blocks: {} after {}", block.start, partition.indexed_to);
+        partition.indexed_to = self.data.position();
+        assert!(block.start < partition.indexed_to, "contiguous-blocks: an empty block");
         let entry = BlockEntry {
             first: &block.first,
             last,
@@ -433,7 +465,7 @@ impl Writer {
             self.end_block();
         }
         let partition = self.partition.take().expect("the end of a partition in one");
-        assert!(partition.open.is_none(), "a range tombstone open at the end of a partition");
+        assert!(partition.open.is_none(), "paired: a range tombstone open at a partition's end");
         if let Some((last, _)) = &partition.position
             && self.bounds == Bounds::OfEnds
             && 1 < self.stats.rows_of_partition()
@@ -441,6 +473,12 @@ impl Writer {
             self.stats.clustering(&self.schema, &last.prefix);
         }
         let rows_end = self.data.position() - partition.start;
+        debug_assert!(
+            partition.header_bytes <= rows_end,
+            "announced-lengths: {rows_end} with a header"
+        );
+        let indexed = self.index.blocks().0 == 0 || partition.indexed_to == self.data.position();
+        assert!(indexed, "contiguous-blocks: the rows end behind {}", partition.indexed_to);
         self.data.put_u8(flags::END_OF_PARTITION);
         self.stats.partition_end(&partition.key.key, self.data.position() - partition.start);
         self.index.end(PartitionEntry {
@@ -480,6 +518,7 @@ impl Partition {
 }
 
 fn put_row_flags(head: RowFlags, out: &mut Vec<u8>) {
+    debug_assert!((head.ext != 0) <= (head.flags & flags::EXTENSION != 0), "{head:?}");
     out.put_u8(head.flags);
     if head.flags & flags::EXTENSION != 0 {
         out.put_u8(head.ext);

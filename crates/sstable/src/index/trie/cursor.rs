@@ -34,6 +34,7 @@ impl RowsCursor {
         exact_end: bool,
         access: Access,
     ) -> Result<RowsCursor, ReadError> {
+        debug_assert!(at.root < file.len(), "within-file: a root at {}", at.root);
         let pages = CachedPages { file, access };
         let stats = ReadStats::of_shard();
         let mut cursor = RowsCursor {
@@ -52,6 +53,7 @@ impl RowsCursor {
     /// See [`crate::index::cursor::BlockCursor::advance_to`].
     pub async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
         self.encode(position, None);
+        debug_assert!(self.lower.is_empty(), "separated: between two positions");
         let position = std::mem::take(&mut self.position);
         let skip = self.run(|search| search.advance(&position)).await;
         self.position = position;
@@ -119,6 +121,7 @@ impl RowsCursor {
         if let Some(lower) = lower {
             put_position(order, lower, &mut self.lower);
         }
+        debug_assert!(!self.position.is_empty(), "prefix-free: an encoding has its terminator");
     }
 
     /// Takes a step, with the pages that it needs.
@@ -137,6 +140,7 @@ impl RowsCursor {
                     self.stats.add(|counts| counts.block_misses += 1);
                     let CachedPages { file, access } = self.search.walk.pages();
                     let page = file.page(access, number).await?;
+                    debug_assert!(!page.is_empty(), "within-file: page {number} is empty");
                     self.search.walk.hold(number, page);
                 }
                 Err(Stop::Damaged(damaged)) => {

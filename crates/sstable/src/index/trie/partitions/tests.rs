@@ -135,7 +135,9 @@ fn make(list: &[Partition], form: &KeyForm) -> Made {
                 let key = [0x40, block, 0x38];
                 rows.push(&key, &key, Skip { offset, open: Tombstone::NONE });
             }
-            let header = rows.finish(*data_bytes, &lookup.key.key, position, Tombstone::NONE);
+            // Behind the last block, however short the partition is.
+            let header =
+                rows.finish(22.max(*data_bytes), &lookup.key.key, position, Tombstone::NONE);
             target = Target::Rows(header.unwrap());
         }
         rows.take(|bytes| files[1].put(bytes));
