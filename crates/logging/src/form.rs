@@ -1,8 +1,10 @@
 //! What a log line looks like.
 //!
-//!     text      LEVEL  YYYY-MM-DD HH:MM:SS,mmm [shard N] logger - message
-//!     json      {"timestamp", "level", "message", "target", "threadName"}, an object a line
-//!     journald  <priority>[shard N] logger - message; the journal keeps the time itself
+//! ```text
+//! text      LEVEL  YYYY-MM-DD HH:MM:SS,mmm [shard N] logger - message
+//! json      {"timestamp", "level", "message", "target", "threadName"}, an object a line
+//! journald  <priority>[shard N] logger - message; the journal keeps the time itself
+//! ```
 
 use crate::Stream;
 use jiff::Timestamp;

@@ -31,7 +31,7 @@ pub struct Config {
 
 impl Config {
     /// As the options say: `none` among others turns all of it off.
-    pub fn of(values: &Values) -> Config {
+    pub(crate) fn of(values: &Values) -> Config {
         let said = values.list("audit");
         let has = |sink: &str| said.iter().flat_map(|it| it.split(',')).any(|it| it.trim() == sink);
         let bytes = values.integer("audit_syslog_write_buffer_size").max(0) as usize;
@@ -47,7 +47,7 @@ impl Config {
 }
 
 /// Begins to write down what clients do.
-pub async fn start(config: Config) -> Result<(), String> {
+pub(crate) async fn start(config: Config) -> Result<(), String> {
     query::Audit::start(config.sinks).await?;
     if config.sinks.syslog_bytes_max.is_some() {
         let tell = move || {

@@ -3,7 +3,7 @@
 //!
 //! From the ground up: [`version`], `address` and `folder` (what options name), `shards` (how many,
 //! how much memory, how they end), `offers` (options as the parts are offered them); what some of
-//! them mean: [`encryption`], `certificates` (logins by certificate), `seeds`, [`audit`] (the audit
+//! them mean: [`encryption`], `certificates` (logins by certificate), `seeds`, `audit` (the audit
 //! log, its way to syslog), `clients` (what clients may do), `limits` and [`patience`] (while the
 //! node runs); `config` (all of it, as values), this (start and stop).
 //!
@@ -11,7 +11,7 @@
 //! starts a node decides what it listens on: a server, or a tool that only measures.
 
 mod address;
-pub mod audit;
+mod audit;
 mod certificates;
 mod clients;
 mod config;

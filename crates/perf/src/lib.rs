@@ -29,6 +29,11 @@ pub mod sstable;
 mod statistics;
 mod tool;
 
+/// As in the binary: tests look at what is allocated.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: memory::Allocator = memory::Allocator;
+
 /// What JSON results say of the program.
 fn versions() -> serde_json::Value {
     serde_json::json!({ "scylla-server": {

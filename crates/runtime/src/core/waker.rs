@@ -41,9 +41,9 @@ fn wake(data: *const ()) {
         }
         ours
     });
-    if here != Some(true) {
-        if let Some(remote) = remote::seated(seat) {
-            remote.wake_from_outside(task);
-        }
+    if here != Some(true)
+        && let Some(remote) = remote::seated(seat)
+    {
+        remote.wake_from_outside(task);
     }
 }
