@@ -25,8 +25,7 @@ pub(crate) fn root() -> PathBuf {
 /// Every problem of the tree.
 pub(crate) fn all(root: &Path) -> Vec<String> {
     let mut problems = layers::check(root);
-    let knots = fs::read_to_string(root.join("crates/xtask/knots.txt")).unwrap_or_default();
-    problems.extend(rooms::check(root, &knots));
+    problems.extend(rooms::check(root));
     let floors = fs::read_to_string(root.join("crates/xtask/assertions.txt")).unwrap_or_default();
     problems.extend(assertions::check(root, &floors));
     problems.extend(root_entries(root));
