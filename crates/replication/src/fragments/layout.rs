@@ -56,7 +56,10 @@ pub fn output_schema(base: &TableSchema) -> Result<TableSchema, String> {
     for name in [KIND, METADATA, VALUE] {
         table = table.regular(name, Type::Text);
     }
-    table.build().map_err(|invalid| invalid.0)
+    let table = table.build().map_err(|invalid| invalid.0)?;
+    let (shown, own) = (table.clustering_count, base.clustering_count);
+    debug_assert!(shown == own + 3, "place-by-place: {shown} clustering columns for {own}");
+    Ok(table)
 }
 
 /// [`output_schema`], where the coordinator had it before.
@@ -152,6 +155,10 @@ impl Layout {
             tail.put_i64(spot.open.deletion_time);
         }
         push_clustering(&tail, &mut out);
+        if cfg!(debug_assertions) {
+            let read = self.place(&out).and_then(|place| place.spot);
+            debug_assert!(read.as_ref() == Some(spot), "goes-on-after: {spot:?} is {read:?}");
+        }
         out
     }
 
