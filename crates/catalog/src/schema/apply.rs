@@ -306,6 +306,11 @@ impl<L: Local> Schema<L> {
             same.retain(|other| !other.argument_types().eq(function.argument_types()));
             same.push(Rc::new(function));
             same.sort_by_cached_key(|function| function.signature());
+            debug_assert!(
+                same.is_sorted_by(|a, b| a.signature() < b.signature()),
+                "indexed: two functions {} of one signature",
+                same[0].name
+            );
         });
     }
 
@@ -317,6 +322,11 @@ impl<L: Local> Schema<L> {
             same.retain(|other| other.arguments != aggregate.arguments);
             same.push(Rc::new(aggregate));
             same.sort_by_cached_key(|aggregate| aggregate.signature());
+            debug_assert!(
+                same.is_sorted_by(|a, b| a.signature() < b.signature()),
+                "indexed: two aggregates {} of one signature",
+                same[0].name
+            );
         });
     }
 

@@ -48,6 +48,27 @@ pub struct BatchEntry {
     pub mutation: FrozenMutation,
 }
 
+impl BatchEntry {
+    /// Asserts *owner-only*.
+    pub(crate) fn check(&self) {
+        check_place(&self.table, self.token, &self.mutation);
+    }
+}
+
+/// Asserts that a mutation is of that table, and of the partition at `token`, so that it goes to
+/// its owner (*owner-only*).
+#[inline]
+pub(crate) fn check_place(table: &TableEntry, token: Token, mutation: &FrozenMutation) {
+    if cfg!(debug_assertions)
+        && let Ok(view) = mutation.view()
+    {
+        let id = view.table();
+        debug_assert!(id == table.schema.id, "owner-only: a write of {id} goes to another table");
+        let own = Token::of(view.key());
+        debug_assert!(own == token, "owner-only: a write of {own:?} goes to {token:?}");
+    }
+}
+
 /// Coordinates this shard's requests. Lives in `runtime::local`.
 pub struct Coordinator {
     pub(crate) config: Config,
@@ -74,6 +95,7 @@ impl Coordinator {
     /// Puts a coordinator on every shard, then finishes the batches and the conditional writes that
     /// an earlier run has left half done. Runs on shard 0, after `cluster::boot`.
     pub async fn start(config: Config) -> Result<(), WriteError> {
+        assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
         let set = move || async move {
             let (sender, receiver) = channel(batch::FORGETTING_MAX);
             let (learned, rounds) = channel(batch::FORGETTING_MAX);
@@ -81,6 +103,8 @@ impl Coordinator {
             background.spawn(batch::forget_durable(receiver));
             background.spawn(lwt::forget_durable(rounds));
             background.spawn(cluster::rates::keep());
+            let present = runtime::local::try_get::<Coordinator>();
+            assert!(present.is_none(), "a shard has one coordinator");
             runtime::local::set(Rc::new(Coordinator {
                 config,
                 cluster: runtime::local::get(),
@@ -111,6 +135,7 @@ impl Coordinator {
 
     /// Takes the coordinators off every shard; requests in flight go on. Runs on shard 0.
     pub async fn stop() {
+        assert!(runtime::shard_id() == 0, "coordinators are stopped on shard 0");
         let stop = || async {
             let coordinator = runtime::local::get::<Coordinator>();
             runtime::local::clear::<Coordinator>();
@@ -143,6 +168,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
+        check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
         let applied = timeout(options.timeout, self.apply(shard, mutation)).await;
@@ -179,7 +205,9 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
+        check_place(table, token, &mutation);
         let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
+        debug_assert!(!host_id.is_nil(), "own-shard: a counter's leader without a name");
         let lead = move || async move { lead_counter(id, host_id.into_bytes(), mutation).await };
         let shard = table.tablets.shard_of(token);
         self.count_call(shard);
@@ -200,6 +228,9 @@ impl Coordinator {
         let consistency = options.consistency;
         let work = work_of(command, consistency);
         let required = self.admit_read(table, work, options)?;
+        if let (Partitions::Key(key), true) = (&command.partitions, cfg!(debug_assertions)) {
+            debug_assert!(Token::of(key) == token, "owner-only: a read of another partition");
+        }
         let began = Mark::now();
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
@@ -209,6 +240,7 @@ impl Coordinator {
             true => match self.storage.read_at_once(command) {
                 ControlFlow::Continue(begun) => begun,
                 ControlFlow::Break(Ok(page)) => {
+                    range::check_page(command, &page);
                     self.traffic.record(&table.local.traffic, work, began);
                     return Ok(page);
                 }
@@ -270,6 +302,7 @@ impl Coordinator {
             true => Ok(required),
             false => {
                 self.traffic.fail(work, Failure::Unavailable);
+                assert!(alive < required, "{alive} copies are alive, and {required} required");
                 Err(ReadError::Unavailable { consistency, required, alive })
             }
         }
@@ -341,14 +374,16 @@ impl Coordinator {
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
         let (id, key) = (table.schema.id, key.to_vec());
+        let shard = table.tablets.shard_of(token);
+        debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
         let work = move || async move {
             let coordinator = own_coordinator()?;
+            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
             let owner = Owner::lock(&coordinator, id, &key).await?;
             // A task of its own: it must not stop halfway because the caller went.
             let task = coordinator.background.spawn(change(owner));
             task.await.map_err(|_| storage::WriteError::Stopped)
         };
-        let shard = table.tablets.shard_of(token);
         self.count_call(shard);
         let done = timeout(options.timeout, runtime::on_shard(shard, work)).await;
         self.end_write(table, options, begun, done)
@@ -402,6 +437,10 @@ impl Coordinator {
         let truncated = runtime::on_all_shards(truncate).await;
         let places = truncated.into_iter().filter_map(Result::transpose);
         let places: Result<Vec<_>, String> = places.collect();
+        if let Ok(places) = &places {
+            let once = places.is_sorted_by(|a, b| a.0 < b.0);
+            assert!(once, "a table was truncated twice on a shard: {places:?}");
+        }
         let noted = match &places {
             Ok(places) => self.cluster.note_truncation(table, at, places).await,
             Err(reason) => Err(reason.clone()),
@@ -429,6 +468,7 @@ impl Coordinator {
         let Requirement { required, alive } = needed;
         if !needed.is_met() {
             self.traffic.fail(work_of_write(options), Failure::Unavailable);
+            assert!(alive < required, "{alive} copies are alive, and {required} required");
             let consistency = options.consistency;
             return Err(WriteError::Unavailable { consistency, required, alive });
         }
@@ -437,6 +477,7 @@ impl Coordinator {
 
     /// A write begins that has so many mutations.
     pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
+        debug_assert!(0 < mutations, "a write of nothing");
         self.traffic.mutations.add(mutations as u64);
         let in_flight = self.traffic.begin(work_of_write(options));
         BegunWrite { began: Mark::now(), _under_way: in_flight }
@@ -462,6 +503,7 @@ impl Coordinator {
 
     /// Another shard is about to be asked, unless `shard` is this one.
     pub(crate) fn count_call(&self, shard: u16) {
+        debug_assert!(shard < runtime::shard_count(), "owner-only: {shard} is no shard");
         self.traffic.cross_shard.add((shard != self.shard).into());
     }
 
@@ -551,6 +593,7 @@ impl Coordinator {
                 }
             }
         }
+        assert!(0 < tablets.count(), "ring-order: a table without tablets");
         let mut answer = Page::default();
         for index in range::first_tablet(&command, tablets)..tablets.count() {
             let Some(part) = range::part(&command, tablets, index, &answer) else { break };
@@ -560,6 +603,7 @@ impl Coordinator {
                 break;
             }
         }
+        range::check_page(&command, &answer);
         Ok(answer)
     }
 
@@ -603,6 +647,7 @@ fn tables_beside(first: &Rc<TableEntry>, entries: &[BatchEntry]) -> Vec<Rc<Table
             tables.push(table.clone());
         }
     }
+    assert!(tables.len() < entries.len(), "a batch of {} entries", entries.len());
     tables
 }
 
@@ -623,6 +668,10 @@ impl Owner {
         let guard = storage.lock_partition(table, key).await;
         let schema = coordinator.cluster.schema();
         let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+        debug_assert!(
+            entry.tablets.shard_of(Token::of(key)) == coordinator.shard,
+            "owner-only: a partition of another shard is locked"
+        );
         Ok(Owner { schema: entry.schema.clone(), storage, _guard: guard })
     }
 
@@ -633,6 +682,7 @@ impl Owner {
 
     /// Reads the partition as it is now.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        debug_assert!(command.table == self.schema.id, "owner-only: a read of another table");
         let page = self.storage.read(command).await;
         page.map_err(|error| read_failed(error, Consistency::One, 1))
     }
@@ -646,6 +696,11 @@ impl Owner {
 
     /// Writes to the partition.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
+        debug_assert!(
+            mutation.view().is_ok_and(|view| view.table() == self.schema.id),
+            "owner-only: a write to another table than {}",
+            self.schema.name
+        );
         let applied = self.storage.apply(mutation).await;
         applied.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
     }
@@ -678,6 +733,7 @@ async fn lead_counter(
     let now = runtime::time::wall_micros();
     let command = counter::read_command(&owner.schema, view, now.div_euclid(1_000_000));
     let page = owner.storage.read(&command).await.map_err(unreadable)?;
+    range::check_page(&command, &page);
     let resolved = counter::resolve(&owner.schema, view, &command, &page, leader, now);
     owner.storage.apply(resolved.map_err(storage::WriteError::Damaged)?).await
 }

@@ -26,7 +26,10 @@ pub(super) const END: i8 = 3;
 
 /// [`output_schema`], where the coordinator had it before.
 pub(super) fn output_of(base: &TableSchema) -> Result<TableSchema, reader::ReadError> {
-    output_schema(base).map_err(reader::ReadError::Overloaded)
+    let table = output_schema(base).map_err(reader::ReadError::Overloaded)?;
+    let (shown, own) = (table.clustering_count, base.clustering_count);
+    debug_assert!(shown == own + 3, "place-by-place: {shown} clustering columns for {own}");
+    Ok(table)
 }
 
 /// How keys of the two tables stand to each other.
@@ -117,6 +120,10 @@ impl Layout {
             tail.put_i64(spot.open.deletion_time);
         }
         push_clustering(&tail, &mut out);
+        if cfg!(debug_assertions) {
+            let read = self.place(&out).and_then(|place| place.spot);
+            debug_assert!(read.as_ref() == Some(spot), "goes-on-after: {spot:?} is {read:?}");
+        }
         out
     }
 
