@@ -80,7 +80,7 @@ impl Place {
                 (Fragment::PartitionStart { key, .. }, at) => {
                     debug_assert!(!matches!(at, At::Inside(_)), "paired: {key:?} inside {at:?}");
                     debug_assert!(
-                        !matches!(at, At::After(last) if &*key <= last),
+                        !matches!(at, At::After(last) if key <= last),
                         "ascending: {key:?} behind {at:?}"
                     );
                     debug_assert!(self.scope.holds(key), "ascending: {key:?} out of scope");

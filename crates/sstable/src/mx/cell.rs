@@ -13,7 +13,7 @@ const EMPTY_ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP | flags::HAS_EMPTY_VALUE;
 /// Bytes of one counter shard: id, clock, value.
 const SHARD_BYTES: usize = 32;
 
-const _: () = assert!(ROW_VALUE | EMPTY_ROW_VALUE <= flags::KNOWN);
+const _: () = assert!((ROW_VALUE | EMPTY_ROW_VALUE) & !flags::KNOWN == 0);
 
 /// The liveness of the row, which cells may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
