@@ -66,8 +66,8 @@ pub enum WriteError {
     Overloaded(&'static str),
     /// The disk is full: the file that found no space. Reads go on; writes are tried again.
     FullDisk(PathBuf),
-    /// The disk has too little room for writes of clients (`space`), in bytes. Reads, deletions,
-    /// DROP and TRUNCATE go on.
+    /// The disk has too little room for writes of clients (`shard::disk_space`), in bytes. Reads,
+    /// deletions, DROP and TRUNCATE go on.
     NoRoom {
         /// Of the disk.
         free: u64,

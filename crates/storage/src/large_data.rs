@@ -116,6 +116,10 @@ impl Measure {
     }
 }
 
+/// Which ones were met is told by the bits of a byte, in the order of [`Measure::ALL`].
+const _: () = assert!(Measure::ALL.len() <= u8::BITS as usize);
+const _: () = assert!(Measure::ALL[3] as usize == 3 && Measure::ALL[0] as usize == 0);
+
 /// Which lower limits were met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exceeded(u8);
@@ -167,6 +171,7 @@ impl Watch {
         let row_bytes = limits.least(Measure::RowBytes);
         let elements = limits.least(Measure::CollectionElements);
         // An element takes more than a byte.
+        debug_assert!(0 < row_bytes && 0 < elements, "a limit of 0 is none");
         let bytes = usize::try_from(row_bytes.min(elements)).unwrap_or(usize::MAX);
         Watch { bytes, row_bytes, elements }
     }
@@ -258,6 +263,7 @@ impl Known {
                 return;
             }
             self.rows += 1;
+            assert!(self.rows <= NOTED_MAX, "bounded: {} rows are noted", self.rows);
             partition.inner.insert(clustering.to_vec(), KnownRow::default());
         }
         let Some(row) = partition.inner.get_mut(clustering) else { return };

@@ -28,6 +28,10 @@ const REQUESTS_PERCENT: usize = 10;
 const FIXED_PERCENT: usize = 4;
 const FIXED_BYTES_MIN: usize = 8 << 20;
 
+/// The parts leave something to the caches.
+const _: () = assert!(MEMTABLES_PERCENT + READS_PERCENT + REQUESTS_PERCENT + FIXED_PERCENT < 100);
+const _: () = assert!(FIXED_BYTES_MIN < SHARD_BYTES_MIN);
+
 /// The parts of a shard's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
@@ -103,7 +107,10 @@ impl Division {
         let caches = self.shard.saturating_sub(others + counted);
         let part = caches as u128 * self.index_of_all as u128 / self.shard.max(1) as u128;
         let index = part as usize;
-        CacheLimits { index, rows: caches - taken.index_cache.min(index) }
+        assert!(index <= caches, "an index cache of {index} of {caches}");
+        let rows = caches - taken.index_cache.min(index);
+        debug_assert!(rows <= self.shard, "a row cache of {rows} of {}", self.shard);
+        CacheLimits { index, rows }
     }
 }
 

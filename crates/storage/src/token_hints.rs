@@ -7,6 +7,7 @@
 //! Invariants
 //!  - *sure-or-unsure*: what was inserted and not removed is found, or the answer is that it is
 //!    not known; tokens that were chosen so that they collide make it so.
+//!  - *directed*: the directory names for each hash the segment whose prefix it has.
 //!  - *bounded*: the directory has at most four places for each segment, whatever the tokens.
 
 use model::Token;
@@ -16,6 +17,9 @@ const PLACES: usize = 512;
 const USED_MAX: usize = PLACES / 16 * 13;
 /// Two segments that have so few together are joined.
 const JOINED_MAX: usize = PLACES / 4;
+
+/// A search ends at a free place; what two segments join to is split at once by none.
+const _: () = assert!(USED_MAX < PLACES && JOINED_MAX < USED_MAX);
 
 /// Smaller maps do without: they lie in the processor's caches. Those of tests do not.
 pub(crate) const ENTRIES_MIN: usize = if cfg!(test) { 4 } else { 256 };
@@ -91,6 +95,7 @@ impl<V: Copy + Eq> Hints<V> {
         let hash = hash_of(token);
         loop {
             let at = self.directory[self.slot(hash)] as usize;
+            debug_assert!(self.segments[at].has(hash), "directed: {hash:x} to another segment");
             let segment = &mut self.segments[at];
             if segment.used < USED_MAX {
                 return segment.put(hash, place);
@@ -106,6 +111,7 @@ impl<V: Copy + Eq> Hints<V> {
     pub(crate) fn remove(&mut self, token: Token, place: V) {
         let hash = hash_of(token);
         let at = self.directory[self.slot(hash)] as usize;
+        debug_assert!(self.segments[at].has(hash), "directed: {hash:x} to another segment");
         if self.segments[at].take(hash, place) {
             self.join(at);
         }
@@ -134,6 +140,7 @@ impl<V: Copy + Eq> Hints<V> {
             }
             self.directory = self.directory.iter().flat_map(|&at| [at, at]).collect();
             self.depth += 1;
+            assert!(self.directory.len() == 1 << self.depth, "directed: by {} bits", self.depth);
         }
         let (depth, prefix) = (self.segments[at].depth + 1, self.segments[at].prefix << 1);
         let old = std::mem::replace(&mut self.segments[at], Segment::new(depth, prefix));
@@ -145,6 +152,8 @@ impl<V: Copy + Eq> Hints<V> {
                 false => other.put(hash, place),
             }
         }
+        let used = self.segments[at].used + other.used;
+        assert!(used == old.used, "sure-or-unsure: {used} of {} are left", old.used);
         other.complete = old.complete;
         self.segments[at].complete = old.complete;
         self.segments.push(other);
@@ -172,6 +181,7 @@ impl<V: Copy + Eq> Hints<V> {
                 segment.put(hash, place);
             }
         }
+        assert!(segment.used <= JOINED_MAX, "bounded: {} are joined", segment.used);
         self.point_at(stays);
         if at.max(twin) < self.segments.len() {
             self.point_at(at.max(twin));
@@ -181,6 +191,7 @@ impl<V: Copy + Eq> Hints<V> {
     /// Has the directory name a segment wherever it is meant.
     fn point_at(&mut self, at: usize) {
         let Segment { depth, prefix, .. } = self.segments[at];
+        assert!(depth <= self.depth, "directed: {depth} of {} bits", self.depth);
         let width = self.depth - depth;
         let first = (prefix as usize) << width;
         self.directory[first..first + (1 << width)].fill(at as u32);
@@ -208,13 +219,20 @@ impl<V: Copy + Eq> Segment<V> {
         if self.complete { Hint::IsNot } else { Hint::Unsure }
     }
 
+    /// Whether hashes like that one are its own.
+    fn has(&self, hash: u32) -> bool {
+        first_bits(hash, self.depth) == self.prefix
+    }
+
     fn put(&mut self, hash: u32, place: V) {
         let mut at = hash as usize % PLACES;
         while self.places[at].1.is_some() {
             at = (at + 1) % PLACES;
         }
+        debug_assert!(self.has(hash), "directed: {hash:x} is of another segment");
         self.places[at] = (hash, Some(place));
         self.used += 1;
+        assert!(self.used <= USED_MAX, "bounded: {} places are taken", self.used);
     }
 
     /// Takes a place out and moves those after it up, so that none is behind a gap.
@@ -238,6 +256,7 @@ impl<V: Copy + Eq> Segment<V> {
             }
         }
         self.places[gap] = (0, None);
+        assert!(0 < self.used, "sure-or-unsure: nothing is left");
         self.used -= 1;
         true
     }
@@ -250,6 +269,7 @@ fn hash_of(token: Token) -> u32 {
 }
 
 fn first_bits(hash: u32, count: u32) -> u32 {
+    debug_assert!(count <= u32::BITS, "directed: by {count} bits");
     (u64::from(hash) >> (u32::BITS - count)) as u32
 }
 

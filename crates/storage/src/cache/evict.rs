@@ -51,6 +51,8 @@ impl Store {
         let first = dropped.len().saturating_sub(STEP_RUNS);
         let any = !dropped.is_empty();
         for (slot, handle, bytes) in dropped.drain(first..) {
+            debug_assert_eq!(self.slots[slot as usize].strong_count(), 0, "lives-by-name: {slot}");
+            assert!(bytes <= self.heap_bytes, "heap-accounted: {bytes} of {}", self.heap_bytes);
             self.slots[slot as usize] = Weak::new();
             self.free_slots.push(slot);
             self.heap_bytes -= bytes;
@@ -63,12 +65,15 @@ impl Store {
 
     /// Frees what an entry was made of; of large partitions the runs go bit by bit.
     pub(super) fn drop_content(&mut self, content: Content) {
+        assert!(ENTRY_BYTES <= self.heap_bytes, "heap-accounted: {} are left", self.heap_bytes);
         self.heap_bytes -= ENTRY_BYTES;
         match content {
             Content::Nothing => {}
             Content::Whole(handle) => self.arena.free(handle),
             Content::Large(large) => {
-                self.heap_bytes -= large.heap_bytes();
+                let bytes = large.heap_bytes();
+                assert!(bytes <= self.heap_bytes, "heap-accounted: {bytes} of {}", self.heap_bytes);
+                self.heap_bytes -= bytes;
                 self.garbage.add_list(large.runs);
             }
         }
@@ -133,6 +138,7 @@ impl Store {
     fn evict_part(&mut self, handle: Handle) {
         let (slot, run) = read_part(self.arena.get(handle));
         let rows = super::run::RunView::of(run).row_count();
+        debug_assert!((slot as usize) < self.slots.len(), "linked-or-garbage: slot {slot}");
         let run = self.slots[slot as usize].upgrade();
         let run = run.expect("linked-or-garbage: the slot of a run names it");
         assert!(run.handle.take() == Some(handle), "linked-or-garbage");
@@ -148,7 +154,8 @@ impl Store {
         if !large.runs.names(&order, &run) {
             return;
         }
-        Rc::make_mut(&mut large.runs).remove(&order, &run);
+        let removed = Rc::make_mut(&mut large.runs).remove(&order, &run);
+        assert!(removed, "lives-by-name: an evicted run is named");
         if large.runs.is_empty() {
             let content = owner.index.remove(token).expect("the entry is there");
             self.drop_content(content);
@@ -162,6 +169,7 @@ impl Store {
         if self.collect_step() {
             return true;
         }
+        debug_assert!(!self.has_garbage(), "garbage-first");
         self.arena.over_limit() && self.evict_step(STEP_OBJECTS)
     }
 

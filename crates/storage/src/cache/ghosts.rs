@@ -14,6 +14,9 @@ type Bucket = [u32; 8];
 /// The cache's bytes for each fingerprint: about what evicted partitions were large.
 const BYTES_PER_GHOST: usize = 1024;
 
+/// A bucket is a line of memory, or less.
+const _: () = assert!(size_of::<Bucket>() <= 64);
+
 #[derive(Debug)]
 pub(super) struct Ghosts {
     /// A power of two of them.
@@ -61,6 +64,7 @@ impl Ghosts {
     }
 
     fn place(&mut self, hash: u64) -> (&mut Bucket, u32) {
+        debug_assert!(self.buckets.len().is_power_of_two(), "bounded: {}", self.buckets.len());
         let index = hash as usize & (self.buckets.len() - 1);
         (&mut self.buckets[index], ((hash >> 32) as u32).max(1))
     }

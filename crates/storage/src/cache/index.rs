@@ -101,13 +101,28 @@ impl Index {
             (view.key == &*key.key).then_some((handle, view))
         };
         match self.hints.as_ref().map_or(Hint::Unsure, |hints| hints.find(key.token, of_key)) {
-            Hint::Is(found) => Some(found),
-            Hint::IsNot => None,
+            Hint::Is(found) => {
+                debug_assert!(self.is_whole_at(key.token, Some(found.0)), "hinted: {key:?}");
+                Some(found)
+            }
+            Hint::IsNot => {
+                debug_assert!(
+                    !matches!(self.lookup(arena, key), Known::Whole(_)),
+                    "hinted: {key:?} is not"
+                );
+                None
+            }
             Hint::Unsure => match self.get(key.token)? {
                 Entry::Whole { handle, .. } => of_key(handle),
                 _ => None,
             },
         }
+    }
+
+    /// Whether the entry of a token is a whole partition with that object.
+    fn is_whole_at(&self, token: Token, object: Option<Handle>) -> bool {
+        let entry = self.get(token);
+        matches!(entry, Some(Entry::Whole { handle, .. }) if Some(handle) == object)
     }
 
     /// The object that a partition of that token probably is, if there is one.
@@ -247,6 +262,7 @@ impl Index {
     /// Adds a partition of a token that has none. What was continuous stays so.
     pub(super) fn insert(&mut self, token: Token, content: Content) {
         let continuous = self.is_continuous_after(token);
+        debug_assert!(self.get(token).is_none(), "a token with two entries: {token:?}");
         self.insert_at(token, content, continuous);
     }
 
@@ -255,6 +271,10 @@ impl Index {
         let entry = self.entry(content, continuous);
         let old = self.entries.insert(token, entry);
         assert!(old.is_none(), "a token with two entries");
+        debug_assert!(
+            !matches!(entry, Entry::Collided) || !entry.is_continuous(),
+            "collided: {token:?} is continuous"
+        );
         self.hint(token, None, Some(entry));
     }
 
@@ -267,7 +287,9 @@ impl Index {
                 if slot as usize == self.larges.len() {
                     self.larges.push(None);
                 }
-                self.larges[slot as usize] = Some(large);
+                let place = &mut self.larges[slot as usize];
+                assert!(place.is_none(), "a slot of two large partitions: {slot}");
+                *place = Some(large);
                 Entry::Large { continuous, slot }
             }
         }
@@ -278,6 +300,10 @@ impl Index {
         let mut entry = self.entry(content, false);
         let old = self.entries.get_mut(&token).expect("a partition that is cached");
         entry.set_continuous(old.is_continuous());
+        debug_assert!(
+            matches!(entry, Entry::Collided) || entry.is_continuous() == old.is_continuous(),
+            "continuous: {token:?} is exchanged"
+        );
         let old = std::mem::replace(old, entry);
         self.hint(token, Some(old), Some(entry));
         self.take_content(old)
@@ -290,6 +316,10 @@ impl Index {
             return;
         };
         let old = std::mem::replace(entry, Entry::Whole { continuous, handle: new });
+        debug_assert!(
+            matches!(old, Entry::Whole { handle, .. } if handle != new),
+            "hinted: {token:?} is exchanged for itself"
+        );
         let new = *entry;
         self.hint(token, Some(old), Some(new));
     }
@@ -298,6 +328,7 @@ impl Index {
     pub(super) fn remove(&mut self, token: Token) -> Option<Content> {
         let old = self.entries.remove(&token)?;
         self.break_after(token);
+        debug_assert!(!self.is_continuous_after(token), "forgotten-with: {token:?}");
         self.hint(token, Some(old), None);
         Some(self.take_content(old))
     }
@@ -305,7 +336,9 @@ impl Index {
     /// A second key of that token has come up (*collided*); gives what was known of the first.
     pub(super) fn collide(&mut self, token: Token) -> Option<Content> {
         let old = self.remove(token);
+        assert!(old.is_some(), "collided: {token:?} has no entry");
         self.insert(token, Content::Nothing);
+        debug_assert!(!self.is_continuous_after(token), "collided: {token:?} and what follows");
         old
     }
 
@@ -325,6 +358,7 @@ impl Index {
             Entry::Large { slot, .. } => {
                 self.free.push(slot);
                 let large = self.larges[slot as usize].take();
+                debug_assert!(self.free.len() <= self.larges.len(), "more slots are free than are");
                 Content::Large(large.expect("an entry names a large partition that is there"))
             }
         }
@@ -338,6 +372,7 @@ impl Index {
         (start, end): (Token, Token),
         (from, to): (&RingBound, &RingBound),
     ) {
+        debug_assert!(start <= end, "continuous: a tablet after {start:?} to {end:?}");
         let mut known = Vec::new();
         let before = self.entries.range(..from.token).next_back();
         let mut previous = before.map(|(&token, &entry)| (token, entry));

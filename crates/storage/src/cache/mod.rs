@@ -16,7 +16,7 @@
 //!  - *mirror*: what is known of an interval is the merge of what the SSTables of the tablet hold
 //!    of it; while an update runs, it may be more by what the sealed memtable holds.
 //!  - *phase*: the phase is raised in the step that exchanges the set of SSTables, and by each
-//!    invalidation; what was read at another phase never gets in.
+//!    invalidation; what was read at another phase never gets in. Phases grow (*phases-grow*).
 //!  - *behind-the-update*: of what an update has passed, and is yet to be exchanged, nothing that
 //!    was read below gets in.
 //!  - *never-stale*: where an update or a population cannot be carried out, what it was about is
@@ -24,8 +24,10 @@
 //!  - *no-waiting*: no call waits, does I/O or works on without bound; see `UpdateStep` and
 //!    [`RowCache::reclaim_step`].
 //!
-//! In reading order: [`run`], `partition`, `index`, `store`, `evict`, `populate`, `update`,
-//! `plain`, `shed`, `snapshot`, `runs`; `ghosts`, `stats`.
+//! From the ground up: `stats`; [`run`] (the bytes of a run), `visit`, `run_list` (the names of
+//! runs), `partition`, `ghosts`, `index`, `store`; on it `shed`, `evict` (what goes), `populate`,
+//! `update`, `plain` (what comes), `snapshot`, `runs` (what is read); [`source`] (a stream of it,
+//! and of what lies below).
 
 mod evict;
 mod ghosts;
@@ -228,11 +230,16 @@ impl TabletCache {
         let store = self.cache.store.borrow();
         let index = &store.tablet(self.id).index;
         if let Some((handle, view)) = index.whole(&store.arena, key) {
+            debug_assert_eq!(
+                view.tablet, self.id,
+                "linked-or-garbage: an object of another tablet"
+            );
             store.arena.touch(handle);
             self.note_lookup(&store, true);
             let (tombstone, static_row) = (view.tombstone, view.static_row);
             let marks = Marks::default();
             let run = view.run().marking(&marks);
+            debug_assert!(run.is_whole(), "own-bytes: a part of {key:?} as all of it");
             let few = run.row_count() < 2;
             let result = read(Whole { tombstone, static_row, run });
             drop(store);
@@ -279,6 +286,7 @@ impl TabletCache {
             Known::Absent => Found::Absent,
             Known::Whole(handle) => {
                 let object = store.arena.get(handle);
+                debug_assert!(WholeView::of(object).key == &*key.key, "another partition: {key:?}");
                 store.arena.touch(handle);
                 match WholeView::of(object).is_absent() {
                     true => Found::Absent,
@@ -287,6 +295,7 @@ impl TabletCache {
             }
             Known::Large(slot) => {
                 let large = store.tablet(self.id).index.large(slot);
+                debug_assert!(large.key == key.key, "another partition: {key:?}");
                 Found::Present(Snapshot::of_large(self, large))
             }
         }
@@ -332,6 +341,7 @@ impl TabletCache {
     pub(crate) fn may_populate(&self, opened_at: Phase, token: Token) -> bool {
         let store = self.cache.store.borrow();
         let tablet = store.tablet(self.id);
+        debug_assert!(opened_at.0 <= tablet.phase.0, "phases-grow: {opened_at:?}");
         tablet.phase == opened_at && tablet.updated_to.is_none_or(|passed| passed < token)
     }
 

@@ -21,6 +21,7 @@ pub(super) const PART: u8 = 2;
 
 const HAS_TOMBSTONE: u8 = 0x01;
 const HAS_STATIC: u8 = 0x02;
+const _: () = assert!(HAS_TOMBSTONE & HAS_STATIC == 0 && WHOLE != PART);
 
 /// Bytes of a part before its run.
 pub(super) const PART_HEAD_BYTES: usize = 4;
@@ -71,6 +72,7 @@ impl<'a> WholeView<'a> {
 
     #[inline]
     pub(super) fn run(&self) -> RunView<'a> {
+        debug_assert!(self.run_at < self.bytes.len(), "own-bytes: no run");
         RunView::of(&self.bytes[self.run_at..])
     }
     pub(super) fn head(&self) -> Head {
@@ -89,6 +91,7 @@ pub(super) fn write_whole(
     key: &[u8],
     (tombstone, static_row): (Tombstone, &[u8]),
 ) {
+    debug_assert!(!key.is_empty(), "a partition has a key");
     let mut flags = if tombstone.is_none() { 0 } else { HAS_TOMBSTONE };
     flags |= if static_row.is_empty() { 0 } else { HAS_STATIC };
     out.put_u32(tablet.0);

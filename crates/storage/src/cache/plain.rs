@@ -30,6 +30,7 @@ impl Update {
         let merge = |this: &mut Update, key: &DecoratedKey, partition: &Partition| {
             partition.plain().is_some_and(|plain| this.plain(key, plain, surely_absent))
         };
+        debug_assert!(few.is_sorted_by(|a, b| a.0 < b.0), "ring-order");
         let stop = few.iter().position(|(key, partition)| !merge(self, key, partition));
         stop.unwrap_or(few.len())
     }
@@ -75,7 +76,8 @@ impl Update {
         if self.is_overtaken(&store) {
             return true;
         }
-        store.tablet_mut(self.tablet.id).updated_to = Some(key.token);
+        let reached = store.tablet_mut(self.tablet.id).updated_to.replace(key.token);
+        debug_assert!(reached <= Some(key.token), "behind-the-update: {key:?} after {reached:?}");
         let index = &store.tablet(self.tablet.id).index;
         if let Some((handle, _)) = index.whole(&store.arena, key) {
             return self.merge_plain(&mut store, handle, key, partition);
@@ -178,6 +180,7 @@ fn replaced<'p>(run: &RunView<'_>, partition: Plain<'p>) -> Option<(usize, &'p [
     if run.row_count() != 1 || !partition.tombstone.is_none() || !partition.static_row.is_empty() {
         return None;
     }
+    debug_assert!(!run.has_tombstones(), "what range tombstones cover is not replaced");
     let (old_key, old) = run.row(0);
     let replaces = || mutation::row::replaces(RowView::trusted(new), RowView::trusted(old));
     (old_key == key && replaces()).then_some((old.len(), new))
@@ -194,6 +197,7 @@ fn draft_both(
     for index in 0..partition.row_count() {
         let (key, row) = partition.row(index);
         let place = run.rows_before_from(order, (key, 0), next);
+        debug_assert!(next <= place, "in-order: {place} rows after {next}");
         draft.rows_of(run, next..place);
         next = place;
         if place < run.row_count() {
@@ -214,6 +218,7 @@ impl Store {
     /// Makes the object of a whole partition those bytes; where there is no room, forgets the
     /// partition.
     fn rewrite(&mut self, (id, token): (TabletId, Token), handle: Handle, bytes: &[u8]) {
+        debug_assert_eq!(self.arena.kind(handle), WHOLE, "linked-or-garbage: a whole partition");
         let before = self.arena.get(handle).len();
         if bytes.len() <= before {
             if bytes.len() < before {
@@ -254,6 +259,7 @@ impl Store {
         scratch: &mut Vec<u8>,
     ) {
         let object = self.arena.get_mut(handle);
+        assert!(replaced <= object.len(), "a tail of {replaced} of {}", object.len());
         let kept = object.len() - replaced;
         if replaced == tail.len() {
             return object[kept..].copy_from_slice(tail);
@@ -274,6 +280,7 @@ impl Store {
         continuous: bool,
     ) {
         let before = self.tablet(id).index.len();
+        debug_assert!(self.tablet(id).index.get(token).is_none(), "a token with two entries");
         let Some(handle) = self.allocate(Age::Probation, WHOLE, bytes.len()) else {
             self.tablet_mut(id).index.break_after(token);
             return;

@@ -153,6 +153,10 @@ impl Populate {
         };
         interval.ranges.drain(..).for_each(|range| self.draft.range(order, range));
         interval.bytes = 0;
+        debug_assert!(
+            interval.rows.is_empty() && interval.ranges.is_empty(),
+            "complete: rows stay"
+        );
         let key = (self.tablet.id, &self.key);
         let mut store = self.tablet.cache.store.borrow_mut();
         self.draft.finish(order, &end, |start, run| {

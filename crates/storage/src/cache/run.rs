@@ -54,6 +54,7 @@ pub(super) struct Marks(Cell<(u16, u16)>);
 impl Marks {
     #[inline]
     fn add(&self, index: usize) {
+        debug_assert!(index < u16::MAX as usize, "own-bytes: row {index}");
         let index = index as u16;
         let (first, last) = self.0.get();
         self.0.set(match last {
@@ -64,6 +65,7 @@ impl Marks {
     /// By index; empty: none.
     pub(super) fn rows(&self) -> Range<usize> {
         let (first, last) = self.0.get();
+        debug_assert!(first <= last, "own-bytes: rows from {first} to {last}");
         first as usize..last as usize
     }
 }
@@ -196,6 +198,7 @@ impl<'a> RunView<'a> {
         }
         let (key, row) = self.row_at(index);
         let end = self.rows_at + self.end_of(index);
+        debug_assert!(key.len() + row.len() <= end - self.rows_at, "own-bytes: row {index}");
         let row_at = end - row.len();
         Some((row_at - key.len()..row_at, row_at..end))
     }
@@ -249,6 +252,11 @@ impl<'a> RunView<'a> {
         if is_end(position) {
             return self.count;
         }
+        debug_assert!(from <= self.count, "in-order: {from} of {} rows", self.count);
+        debug_assert!(
+            from == 0 || order.compare((self.row_at(from - 1).0, 0), position).is_lt(),
+            "in-order: row {from} is not before the position"
+        );
         let (mut low, mut step) = (from, 1);
         while low + step <= self.count {
             let row = self.row_at(low + step - 1).0;
@@ -275,6 +283,14 @@ impl<'a> RunView<'a> {
                 false => high = middle,
             }
         }
+        debug_assert!(
+            low == 0 || order.compare((self.row_at(low - 1).0, 0), position).is_lt(),
+            "in-order: row {low}"
+        );
+        debug_assert!(
+            low == self.count || order.compare((self.row_at(low).0, 0), position).is_ge(),
+            "in-order: row {low}"
+        );
         low
     }
 
@@ -294,6 +310,7 @@ impl<'a> RunView<'a> {
     pub(crate) fn rows(&self, order: &ClusteringOrder, range: &ClusteringRange) -> RunRows<'a> {
         let first = self.rows_before(order, range.start.as_parts());
         let last = self.rows_before(order, range.end.as_parts());
+        debug_assert!(first <= self.count && last <= self.count, "in-order: {first} to {last}");
         RunRows { run: *self, left: first..last.max(first) }
     }
 
@@ -336,6 +353,7 @@ impl<'a> RunView<'a> {
         let bits = 0..if self.touched.is_empty() { 0 } else { self.count };
         let first = bits.clone().find(is_set);
         let last = bits.rev().find(is_set);
+        debug_assert!(first.is_some() == last.is_some() && first <= last, "own-bytes: bits");
         first.unwrap_or(0)..last.map_or(0, |last| last + 1)
     }
     /// Where the bits of touched rows lie in the run's bytes.
@@ -406,6 +424,11 @@ pub(super) fn is_start(position: Parts<'_>) -> bool {
 pub(super) fn is_end(position: Parts<'_>) -> bool {
     position.0.is_empty() && 0 < position.1
 }
+
+/// Flags are told apart.
+const _: () = assert!(FROM_START | TO_END | WIDE | TOMBSTONES == 0x0f);
+/// What is drafted as one run is no more than what is cut in two.
+const _: () = assert!(RUN_BYTES < RUN_BYTES_MAX && RUN_BYTES_MAX <= 2 * RUN_BYTES);
 
 const fn touched_len(count: usize) -> usize {
     if count < 2 { 0 } else { count.div_ceil(8) }
@@ -498,6 +521,8 @@ impl Draft {
 
     /// Appends all of it, which are rows alone, as a run of a whole partition, and drops it.
     pub(super) fn take_whole(&mut self, order: &ClusteringOrder, out: &mut Vec<u8>) {
+        debug_assert!(self.tombstones.is_empty(), "rows alone become a whole partition");
+        debug_assert!(is_start(self.start.as_parts()), "a whole partition from {:?}", self.start);
         self.encode(order, &ClusteringRange::full(), 0..self.rows.ends.len(), out);
         self.rows.clear();
     }
@@ -509,8 +534,10 @@ impl Draft {
 
     /// Adds a row whose blob `write` appends.
     pub(super) fn row_with(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.rows.bytes.len();
         self.rows.bytes.put_vint_bytes(key);
         write(&mut self.rows.bytes);
+        debug_assert!(before + key.len() < self.rows.bytes.len(), "own-bytes: a row of nothing");
         self.rows.ends.push(row_end(self.rows.bytes.len()));
     }
 
@@ -524,11 +551,14 @@ impl Draft {
         self.rows.bytes.extend_from_slice(&run.rows[first..run.end_of(rows.end - 1)]);
         let ends = rows.map(|index| row_end(base + run.end_of(index) - first));
         self.rows.ends.extend(ends);
+        let end = self.rows.ends.last().map_or(0, |end| *end as usize);
+        debug_assert_eq!(end, self.rows.bytes.len(), "own-bytes: where rows end");
     }
 
     /// Adds a range tombstone. It may reach beyond the interval that is drafted.
     pub(super) fn range(&mut self, order: &ClusteringOrder, range: RangeTombstone) {
         let prefixes = range.range.start.prefix.len() + range.range.end.prefix.len();
+        debug_assert!(!range.tombstone.is_none(), "in-order: a range tombstone that is none");
         self.tombstone_bytes += TOMBSTONE_BYTES + prefixes;
         self.tombstones.insert(order, range);
     }
@@ -554,6 +584,7 @@ impl Draft {
             while last < count && self.rows.start_of(last) - self.rows.start_of(first) < target {
                 last += 1;
             }
+            debug_assert!(first < last || last == count, "in-order: no row from {first} on");
             let reached = match last == count {
                 true => end.clone(),
                 false => ClusteringPosition::after(Bytes::copy_from(self.rows.key(last - 1))),
@@ -591,6 +622,20 @@ impl Draft {
         out: &mut Vec<u8>,
     ) {
         let (start, end) = (interval.start.as_parts(), interval.end.as_parts());
+        debug_assert!(order.compare(start, end).is_le(), "in-order: {interval:?}");
+        debug_assert!(
+            rows.clone().all(|row| {
+                let key = (self.rows.key(row), 0);
+                order.compare(start, key).is_le() && order.compare(key, end).is_lt()
+            }),
+            "in-order: a row is not in {interval:?}"
+        );
+        debug_assert!(
+            rows.clone().skip(1).all(|row| {
+                order.compare_rows(self.rows.key(row - 1), self.rows.key(row)).is_lt()
+            }),
+            "in-order: rows of {interval:?}"
+        );
         let mut tombstones = Vec::new();
         for range in self.tombstones.slice(order, interval) {
             put_position(&mut tombstones, range.range.start.as_parts());
@@ -631,6 +676,7 @@ impl Draft {
 
 /// Appends what [`Draft::take_whole`] makes of one row with less than 64 KiB.
 pub(super) fn write_only_row(out: &mut Vec<u8>, key: &[u8], row: &[u8]) {
+    debug_assert!(row.len() < u16::MAX as usize, "a row of {} bytes", row.len());
     out.put_u8(FROM_START | TO_END);
     out.put_u16(1);
     out.put_vint_bytes(key);
@@ -650,6 +696,11 @@ pub(super) fn clip(
     each: impl FnMut(&ClusteringPosition, &[u8]),
 ) {
     let Some(range) = run.interval().intersect(order, range) else { return };
+    debug_assert!(
+        order.compare(run.start, range.start.as_parts()).is_le()
+            && order.compare(range.end.as_parts(), run.end).is_le(),
+        "in-order: {range:?} reaches beyond its run"
+    );
     let mut draft = Draft::new(range.start.clone());
     draft.rows_of(run, run.rows(order, &range).indices());
     run.ranges().for_each(|tombstone| draft.range(order, tombstone));

@@ -61,7 +61,7 @@ pub(super) struct RunList {
 }
 
 /// A place in a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: usize,
     index: usize,
@@ -114,7 +114,10 @@ impl RunList {
         for _ in 0..NEAR_MAX {
             let Some(place) = floor else { break };
             match self.after(floor).filter(&holds) {
-                None => return Some(place),
+                None => {
+                    debug_assert_eq!(floor, self.floor(order, position), "apart: near {place:?}");
+                    return Some(place);
+                }
                 next => floor = next,
             }
         }
@@ -167,6 +170,11 @@ impl RunList {
     /// Adds a run that overlaps none (*apart*).
     pub(super) fn insert(&mut self, order: &ClusteringOrder, run: Rc<RunRef>) {
         let place = self.floor(order, run.start.as_parts());
+        debug_assert!(
+            place.is_none_or(|place| self.at(place).start.compare(order, &run.start).is_lt()),
+            "apart: two runs at {:?}",
+            run.start
+        );
         let Some(last) = self.chunks.len().checked_sub(1) else {
             self.chunks.push(Rc::new(vec![run]));
             return;
@@ -183,6 +191,8 @@ impl RunList {
             let right = runs.split_off(CHUNK_RUNS_MAX / 2);
             self.chunks.insert(chunk + 1, Rc::new(right));
         }
+        let len = self.chunks[chunk].len();
+        assert!(0 < len && len <= CHUNK_RUNS_MAX, "a chunk of {len} runs");
     }
 
     /// Takes that very run out; whether it was there.

@@ -104,6 +104,11 @@ impl RunsView<'_> {
                 }
                 Direction::Reversed => self.order.compare(to, view.end()).is_le(),
             };
+            debug_assert!(
+                self.order.compare(view.start(), run.start.as_parts()).is_eq(),
+                "apart: a run at {:?}",
+                run.start
+            );
             if !covers || view.has_tombstones() {
                 return None;
             }
@@ -119,6 +124,7 @@ impl RunsView<'_> {
                 return Some(flow);
             }
             place = self.next(place, direction)?;
+            debug_assert!(self.order.compare(from, to).is_lt(), "apart: nothing is left");
             match direction {
                 Direction::Forward => from = view.end(),
                 Direction::Reversed => to = run.start.as_parts(),

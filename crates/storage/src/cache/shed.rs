@@ -42,6 +42,11 @@ impl Store {
         let bits = RunView::of(&object[run_at..]).touched_bytes();
         let bits = &mut object[run_at..][bits];
         if !bits.is_empty() {
+            debug_assert!(
+                rows.end <= 8 * bits.len(),
+                "own-bytes: {rows:?} of {} bytes",
+                bits.len()
+            );
             rows.for_each(|row| bits[row / 8] |= 1 << (row % 8));
         }
     }
@@ -67,6 +72,7 @@ impl Store {
         let object = self.arena.get(handle);
         let (len, run) = (object.len(), RunView::of(&object[self.run_at(handle)..]));
         let wanted = run.touched_rows();
+        debug_assert!(wanted.end <= run.row_count(), "own-bytes: {wanted:?} of the rows");
         let dropped = run.row_count() - wanted.len();
         if len < SHED_BYTES_MIN || wanted.is_empty() || dropped < wanted.len() {
             return false;
@@ -100,7 +106,8 @@ impl Store {
                 old.handle.set(None);
                 self.arena.free(handle);
                 let list = self.list_mut(id, token).expect("its owner was found");
-                list.remove(&order, &old);
+                let removed = list.remove(&order, &old);
+                assert!(removed, "lives-by-name: a run that is shed is not named");
                 list.insert(&order, new);
             }
         }

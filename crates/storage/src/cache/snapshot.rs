@@ -96,6 +96,10 @@ impl Runs {
         let mut place = self.list.after(floor);
         while let Some(at) = place {
             let run = self.list.at(at);
+            debug_assert!(
+                self.order.compare(from, run.start.as_parts()).is_lt(),
+                "apart: a run after the position begins before it"
+            );
             if run.handle.get().is_some() {
                 return gap(from, run.start.as_parts());
             }
@@ -107,6 +111,10 @@ impl Runs {
     fn backward(&self, store: &Store, from: Parts<'_>) -> Stretch {
         let mut place = self.list.lower(&self.order, from);
         while let Some(at) = place {
+            debug_assert!(
+                self.order.compare(self.list.at(at).start.as_parts(), from).is_lt(),
+                "apart: a run before the position begins after it"
+            );
             if let Some(bytes) = store.run_of(self.list.at(at)) {
                 let end = RunView::of(bytes).end();
                 return match self.order.compare(end, from).is_lt() {
@@ -121,6 +129,12 @@ impl Runs {
 
     fn known(&self, store: &Store, place: Place, bytes: &[u8]) -> Stretch {
         let run = self.list.at(place).clone();
+        debug_assert!(run.handle.get().is_some(), "lives-by-name: an evicted run is known");
+        debug_assert!(
+            self.order.compare(RunView::of(bytes).start(), run.start.as_parts()).is_eq(),
+            "apart: a run at {:?}",
+            run.start
+        );
         if let Some(handle) = run.handle.get() {
             store.arena.touch(handle);
         }

@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *allocate-then-look*: making room for an object may evict anything, so what an insertion
 //!    relies on is looked up after its last allocation.
+//!  - *heap-accounted*: what the index, the names of runs and large partitions take is counted when
+//!    it comes and when it goes.
 //!  - *linked-at-once*: an object that is not the run of a [`RunRef`] is linked in the step that
 //!    made it, before anything else is allocated.
 
@@ -86,7 +88,9 @@ impl Store {
     }
 
     pub(super) fn set_limit(&mut self, limit: usize) {
-        self.heap_bytes -= self.ghosts.heap_bytes();
+        let ghosts = self.ghosts.heap_bytes();
+        assert!(ghosts <= self.heap_bytes, "heap-accounted: {ghosts} of {}", self.heap_bytes);
+        self.heap_bytes -= ghosts;
         self.ghosts.resize(limit);
         self.heap_bytes += self.ghosts.heap_bytes();
         self.limit = limit;
@@ -128,6 +132,7 @@ impl Store {
     ) -> TabletId {
         let tablet =
             Tablet { order, range, index: Index::default(), phase: Phase(0), updated_to: None };
+        assert!(range.0 <= range.1, "a tablet after {:?} to {:?}", range.0, range.1);
         let free = self.tablets.iter().position(Option::is_none);
         let id = free.unwrap_or(self.tablets.len());
         match free {
@@ -156,7 +161,9 @@ impl Store {
 
     /// The run that a name stands for, unless it was evicted.
     pub(super) fn run_of<'a>(&'a self, run: &RunRef) -> Option<&'a [u8]> {
-        Some(read_part(self.arena.get(run.handle.get()?)).1)
+        let (slot, bytes) = read_part(self.arena.get(run.handle.get()?));
+        debug_assert_eq!(slot, run.slot, "linked-or-garbage: the object of another run");
+        Some(bytes)
     }
 
     /// A new object, with room made for it if that takes few steps. May evict anything
@@ -189,6 +196,7 @@ impl Store {
         run: &[u8],
         (age, heat): (Age, u8),
     ) -> Option<Handle> {
+        debug_assert!(RunView::of(run).is_whole(), "a whole partition of a part");
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         write_whole(&mut bytes, id, &key.key, (head.tombstone, &head.static_row));
@@ -227,6 +235,7 @@ impl Store {
             self.slots.push(Weak::new());
             (self.slots.len() - 1) as u32
         });
+        debug_assert_eq!(self.slots[slot as usize].strong_count(), 0, "a slot of two runs: {slot}");
         let object = self.arena.get_mut(handle);
         object[..PART_HEAD_BYTES].copy_from_slice(&slot.to_be_bytes());
         object[PART_HEAD_BYTES..].copy_from_slice(run);
@@ -253,7 +262,8 @@ impl Store {
         bytes: &[u8],
     ) {
         let run = RunView::of(bytes);
-        let index = &self.tablet(id).index;
+        let Tablet { index, order, .. } = self.tablet(id);
+        debug_assert!(order.compare(run.start(), start.as_parts()).is_eq(), "a run at {start:?}");
         match index.get(key.token) {
             None if run.is_whole() => {
                 let age = self.age_of(hash_of_whole(id.0, key.token));
@@ -279,6 +289,7 @@ impl Store {
     pub(super) fn insert(&mut self, id: TabletId, token: Token, content: Content) {
         self.heap_bytes += ENTRY_BYTES;
         if let Content::Large(large) = &content {
+            debug_assert!(!large.runs.is_empty(), "a large partition of no run");
             self.heap_bytes += large.heap_bytes();
         }
         self.tablet_mut(id).index.insert(token, content);
@@ -370,6 +381,10 @@ impl Store {
         }
         gaps.push(ClusteringRange { start: from, end: interval.end.clone() });
         gaps.retain(|gap| !gap.is_empty(order));
+        debug_assert!(
+            gaps.is_sorted_by(|a, b| a.end.compare(order, &b.start).is_le()),
+            "apart: gaps in {interval:?}"
+        );
         gaps
     }
 
@@ -397,6 +412,7 @@ impl Store {
             }
             Some(Entry::Large { slot, .. }) => {
                 let large = self.tablet_mut(id).index.large_mut(slot);
+                debug_assert!(large.key == key.key, "a run of another partition: {key:?}");
                 // A compaction that forgets an old deletion changes no phase. What was read before
                 // it may have rows that only the tombstone of its own read covers.
                 large.head.tombstone = large.head.tombstone.merge(head.tombstone);
@@ -452,6 +468,10 @@ impl Store {
         let mut joined = Vec::new();
         run::join(&order, (&views.0, &views.1), |_, bytes| joined.push(bytes.to_vec()));
         let [joined] = &joined[..] else { return None };
+        debug_assert!(
+            order.compare(RunView::of(joined).end(), views.1.end()).is_eq(),
+            "apart: two runs are not one"
+        );
         let (left_heat, right_heat) = (self.heat_of(left), self.heat_of(right));
         let heat = if left_heat.1 < right_heat.1 { right_heat } else { left_heat };
         let joined = self.make_part((id, key.token), &left.start, joined, heat)?;
@@ -463,8 +483,8 @@ impl Store {
             return None;
         }
         let runs = Rc::make_mut(runs);
-        runs.remove(&order, left);
-        runs.remove(&order, right);
+        let removed = runs.remove(&order, left) & runs.remove(&order, right);
+        assert!(removed, "apart: two runs and what they were joined to");
         runs.insert(&order, joined.clone());
         Some(joined)
     }
@@ -493,7 +513,10 @@ impl Store {
         let index = &mut self.tablet_mut(id).index;
         match index.get(key.token) {
             Some(Entry::Large { slot, .. }) if only.handle.get().is_some() => {
-                assert!(index.large(slot).runs.single().is_some_and(|run| Rc::ptr_eq(run, &only)));
+                assert!(
+                    index.large(slot).runs.single().is_some_and(|run| Rc::ptr_eq(run, &only)),
+                    "allocate-then-look: another run"
+                );
                 self.exchange(id, key.token, Content::Whole(handle));
             }
             _ => self.arena.free(handle),

@@ -163,6 +163,7 @@ impl Update {
             store.invalidate(self.tablet.id);
         }
         let own = store.tablet_mut(self.tablet.id);
+        assert!(own.updated_to.is_some(), "behind-the-update: there is no update");
         own.phase.0 += 1;
         own.updated_to = None;
     }
@@ -180,7 +181,9 @@ impl Update {
         surely_absent: &dyn Fn(&DecoratedKey) -> bool,
     ) {
         let id = self.tablet.id;
-        store.tablet_mut(id).updated_to = Some(key.token);
+        debug_assert!(self.partition.is_none(), "a partition within another: {key:?}");
+        let reached = store.tablet_mut(id).updated_to.replace(key.token);
+        debug_assert!(reached <= Some(key.token), "behind-the-update: {key:?} after {reached:?}");
         let nothing = Head { tombstone: Tombstone::NONE, static_row: Bytes::new() };
         let known = store.lookup(id, key);
         if let Known::Nothing | Known::Absent = known {
@@ -231,6 +234,7 @@ impl Update {
 
     fn with_head(&mut self, head: Head, is_new: bool) {
         let partition = self.partition.as_mut().expect("a partition began");
+        debug_assert!(partition.open.is_none(), "a head behind range tombstones");
         partition.head = head;
         partition.is_new = is_new;
     }
@@ -248,6 +252,7 @@ impl Update {
         view.ranges().for_each(|range| self.draft.range(&self.tablet.order, range));
         let end = owned(view.end());
         let partition = self.partition.as_mut().expect("a partition began");
+        debug_assert!(partition.from.is_none(), "replace-or-forget: two runs are being merged");
         partition.from = Some(From { origin, end, next_row: 0, next: None });
     }
 
@@ -262,6 +267,7 @@ impl Update {
                 mutation::row::merge(&self.schema, old, new, &mut merged);
             }
         }
+        debug_assert!(!merged.is_empty(), "a static row of nothing");
         partition.head.static_row = Bytes::from(merged);
         let token = partition.key.token;
         if let Some(Entry::Large { slot, .. }) = store.tablet(self.tablet.id).index.get(token) {
@@ -269,6 +275,7 @@ impl Update {
             let head = &mut store.tablet_mut(self.tablet.id).index.large_mut(slot).head;
             let added = new.len();
             let old = std::mem::replace(&mut head.static_row, new);
+            debug_assert!(old.len() <= store.heap_bytes + added, "heap-accounted");
             store.heap_bytes = store.heap_bytes + added - old.len();
         }
     }
@@ -296,6 +303,7 @@ impl Update {
         let last = view.rows_before_from(&order, to, from.next_row);
         // A row that does not lie before the position tells that the end does not either.
         let is_behind = last == view.row_count() && order.compare(from.end.as_parts(), to).is_le();
+        debug_assert!(from.next_row <= last, "in-order: {last} rows after {}", from.next_row);
         self.draft.rows_of(&view, from.next_row..last);
         from.next_row = last;
         from.next = view.bytes_of(last);
@@ -324,6 +332,8 @@ impl Update {
         let from = partition.from.take().expect("a run is being merged");
         let order = self.tablet.order.clone();
         let start = self.draft.start().clone();
+        debug_assert!(start.compare(&order, to).is_le(), "in-order: a cut at {to:?}");
+        debug_assert!(start.compare(&order, &from.end).is_le(), "in-order: a cut at {to:?}");
         let interval = ClusteringRange { start, end: from.end.clone() };
         partition.close_up_to(&order, to, &mut self.draft);
         let place = (self.tablet.id, &partition.key);
@@ -371,6 +381,10 @@ impl Update {
     fn row(&mut self, key: &Bytes, row: &Bytes) {
         let Some(partition) = &mut self.partition else { return };
         let Some(from) = &mut partition.from else { return };
+        debug_assert!(
+            self.tablet.order.compare((key, 0), from.end.as_parts()).is_lt(),
+            "in-order: {key:?} is behind the run"
+        );
         if let Some((old_key, old)) = from.next.take() {
             let (old_key, old) = (&self.source[old_key], &self.source[old]);
             if old_key == &**key || self.tablet.order.compare_rows(old_key, key).is_eq() {
@@ -536,6 +550,7 @@ impl Store {
     /// Makes those bytes the object of a run, which are of the same interval; `false`: there is no
     /// room, or making it has evicted the run.
     fn exchange_run(&mut self, name: &RunRef, bytes: &[u8]) -> bool {
+        debug_assert!(RunView::of(bytes).start() == name.start.as_parts(), "another interval");
         let Some(old) = name.handle.get() else { return false };
         let (len, before) = (PART_HEAD_BYTES + bytes.len(), self.arena.get(old).len());
         let mut handle = old;
@@ -587,6 +602,7 @@ impl Store {
         fresh: Fresh,
     ) {
         let Fresh { whole, runs } = fresh;
+        debug_assert!(whole.is_none() || runs.is_empty(), "replace-or-forget: whole, and in runs");
         if !self.is_there((id, key), origin, None) {
             if let Some(handle) = whole {
                 self.arena.free(handle);
@@ -615,7 +631,8 @@ impl Store {
         match origin {
             Origin::Run(old) => {
                 let list = self.list_mut(id, key.token).expect("it is there");
-                list.remove(&order, old);
+                let removed = list.remove(&order, old);
+                assert!(removed, "replace-or-forget: another run at {:?}", old.start);
                 runs.for_each(|run| list.insert(&order, run));
             }
             _ => {
@@ -642,7 +659,8 @@ impl Store {
         }
         while let Some(run) = self.overlapping(id, key.token, interval) {
             let list = self.list_mut(id, key.token).expect("a run of it was found");
-            list.remove(&order, &run);
+            let removed = list.remove(&order, &run);
+            assert!(removed, "replace-or-forget: a run stays at {:?}", run.start);
         }
         self.forget_if_empty(id, key.token);
     }

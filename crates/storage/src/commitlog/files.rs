@@ -31,7 +31,9 @@ pub(crate) async fn clean_up(dir: &Path, mine: impl Fn(SegmentId) -> bool) -> Re
 
 /// The file of segment `id`.
 pub(crate) fn path_of(dir: &Path, id: SegmentId) -> PathBuf {
-    dir.join(format!("{PREFIX}{VERSION}-{}.log", id.0))
+    let name = format!("{PREFIX}{VERSION}-{}.log", id.0);
+    debug_assert_eq!(id_of_name(&name), Some(id), "a name that is not read back");
+    dir.join(name)
 }
 
 /// The segment that a file name names.
@@ -93,6 +95,7 @@ pub(crate) async fn create(
     bytes: usize,
     space: Space,
 ) -> Result<File, IoError> {
+    assert!(bytes.is_multiple_of(BLOCK), "a segment is of blocks: {bytes} bytes");
     let path = path_of(dir, id);
     let made = async {
         let file = File::open(&path, OpenOptions::create_new()).await?;
@@ -123,6 +126,7 @@ pub(crate) async fn create(
 
 /// Makes a new segment of a released one.
 pub(crate) async fn recycle(dir: &Path, old: SegmentId, id: SegmentId) -> Result<File, IoError> {
+    assert!(old.shard() == id.shard() && old < id, "ids-ascend: {old:?} becomes {id:?}");
     let path = path_of(dir, id);
     let parked = recycled_path(dir, old);
     fs::rename(path_of(dir, old), &parked).await?;

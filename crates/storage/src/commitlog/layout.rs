@@ -16,6 +16,11 @@
 //!           first piece lies in `segment` at `at`; `size` counts the 32 bytes of the header too
 //! termination := a block whose chunk header is zero
 //! ```
+//!
+//! Invariants
+//!  - *trailers-left-free*: data never lies where the trailer of a block comes.
+//!  - *sizes-are-no-marks*: no size of an entry is one of the marks of groups and pieces.
+//!
 //! A payload is one frozen mutation. Refers to columns by their ids for life, so it needs no
 //! schema to be read later.
 
@@ -43,6 +48,14 @@ pub(crate) const FRAGMENT: u32 = u32::MAX - 1;
 pub(crate) const FRAGMENT_HEADER: usize = 32;
 
 const _: () = assert!(runtime::io::ALIGNMENT == BLOCK);
+/// A trailer has an id and a checksum.
+const _: () = assert!(BLOCK_DATA + size_of::<u64>() + size_of::<u32>() == BLOCK);
+/// Headers of file and chunk lie in the first block.
+const _: () = assert!(FILE_HEADER + CHUNK_HEADER < BLOCK_DATA);
+/// Marks are told apart, and from what is padding.
+const _: () = assert!(FRAGMENT != MULTI && FRAGMENT != 0 && MULTI != 0);
+/// The largest segment: offsets are of 32 bits.
+const SEGMENT_BYTES_MAX: usize = 1 << 31;
 
 /// The file header.
 pub(crate) fn file_header(id: SegmentId) -> [u8; FILE_HEADER] {
@@ -76,6 +89,7 @@ pub(crate) fn multi_crc(total: u32) -> u32 {
 
 /// The header of an entry.
 pub(crate) fn entry_header(payload: &[u8]) -> [u8; ENTRY_HEADER] {
+    debug_assert!(payload.len() < SEGMENT_BYTES_MAX, "sizes-are-no-marks: {}", payload.len());
     let size = ((payload.len() + ENTRY_HEADER) as u32).to_be_bytes();
     let mut header = [0; ENTRY_HEADER];
     header[..4].copy_from_slice(&size);
@@ -85,6 +99,7 @@ pub(crate) fn entry_header(payload: &[u8]) -> [u8; ENTRY_HEADER] {
 
 /// The header of a group of `total` bytes.
 pub(crate) fn multi_header(total: u32) -> [u8; MULTI_HEADER] {
+    debug_assert!(MULTI_HEADER + 2 * ENTRY_HEADER <= total as usize, "a group of {total} bytes");
     let mut header = [0; MULTI_HEADER];
     header[..4].copy_from_slice(&MULTI.to_be_bytes());
     header[4..8].copy_from_slice(&total.to_be_bytes());
@@ -150,6 +165,10 @@ pub(crate) struct ChunkBuffer {
 impl ChunkBuffer {
     /// An empty chunk at `start`; at 0 it carries the file header.
     pub(crate) fn new(id: SegmentId, start: u32, mut buf: AlignedBuf) -> ChunkBuffer {
+        assert!(
+            (start as usize).is_multiple_of(BLOCK),
+            "a chunk begins at a block's start: {start}"
+        );
         buf.clear();
         let mut head = CHUNK_HEADER;
         if start == 0 {
@@ -170,6 +189,10 @@ impl ChunkBuffer {
     }
     pub(crate) fn start(&self) -> u32 {
         self.start
+    }
+    /// Bytes of data so far.
+    pub(crate) fn data_bytes(&self) -> usize {
+        logical(self.buf.len())
     }
     /// The offset in the file of the next byte put.
     pub(crate) fn position(&self) -> u32 {
@@ -192,6 +215,7 @@ impl ChunkBuffer {
             }
             bytes = later;
         }
+        debug_assert!(self.buf.len() % BLOCK < BLOCK_DATA, "trailers-left-free");
     }
 
     /// Appends one entry.
@@ -214,6 +238,7 @@ impl ChunkBuffer {
         }
         let used = self.buf.len();
         let end = used.next_multiple_of(BLOCK);
+        assert!(self.start as usize + end <= SEGMENT_BYTES_MAX, "fits-segment: {end} bytes");
         self.buf.resize(end, 0);
         let at = self.start + (self.head - CHUNK_HEADER) as u32;
         let header = &mut self.buf[self.head - CHUNK_HEADER..self.head];
@@ -234,6 +259,8 @@ pub(crate) fn termination(id: SegmentId) -> AlignedBuf {
 }
 
 fn seal_block(block: &mut [u8], id: SegmentId) {
+    debug_assert_eq!(block.len(), BLOCK, "a trailer for each block");
+    debug_assert!(block[BLOCK_DATA..].iter().all(|byte| *byte == 0), "trailers-left-free");
     block[BLOCK_DATA..BLOCK - 4].copy_from_slice(&id.0.to_be_bytes());
     let crc = crc32(&block[..BLOCK - 4]);
     block[BLOCK - 4..].copy_from_slice(&crc.to_be_bytes());

@@ -1,6 +1,6 @@
 //! The commitlog of a shard: what was written, until memtables have become SSTables.
 //!
-//! In reading order: [`SegmentId`] and [`ReplayPosition`]; `layout` (the bytes of a segment);
+//! From the ground up: [`SegmentId`] and [`ReplayPosition`]; `layout` (the bytes of a segment);
 //! [`parse_segment`] (reading them back); `writer` (append, group commit, release) with
 //! `pieces` (what is too large for one step), `tasks` (its disk work) and `files`; `replay`.
 

@@ -10,6 +10,7 @@
 //!  - *put-together*: an item in pieces is delivered with its last piece, at its place, when all of
 //!    it was read in order; what is left of another one is forgotten without a word: it was never
 //!    logged, or its memtable is durable and a segment with pieces of it is gone.
+//!  - *goes-on*: each step takes a block at least, and each item its size.
 //!
 //! Never panics, whatever the bytes are; allocates at most the size of the input.
 
@@ -131,9 +132,11 @@ impl<'a> Parser<'a> {
             return false;
         }
         let (at, blocks) = (self.at, self.bytes.len() / BLOCK);
+        debug_assert!(self.at == 0 || self.seen || 0 < self.pending, "goes-on: block {at}");
         if at < blocks {
             match self.chunk_start(at) {
                 ChunkStart::Chunk { next } => {
+                    assert!(at < next, "a chunk of no blocks at {at}");
                     self.settle();
                     self.seen = true;
                     self.chunk(at, next, each);
@@ -175,6 +178,7 @@ impl<'a> Parser<'a> {
             self.damaged("torn block", at * BLOCK);
             self.pending += block.len() as u64;
         }
+        debug_assert!(self.report.torn_bytes == 0, "goes-on: a segment ends once");
         self.report.torn_bytes = std::mem::take(&mut self.pending);
         if !seen && self.report.torn_bytes == 0 {
             self.report.state = SegmentState::Unused;
@@ -258,6 +262,7 @@ impl<'a> Parser<'a> {
             let lost = to.min(self.bytes.len() / BLOCK).max(valid + 1) - valid;
             self.pending += (lost * BLOCK) as u64;
         }
+        debug_assert_eq!(data.len(), (valid - from) * BLOCK_DATA, "blocks are joined whole");
         let head = CHUNK_HEADER + if from == 0 { FILE_HEADER } else { 0 };
         let place = Place::InChunk { start: from * BLOCK };
         let mut items = Items { id: self.id, place, data: &data, at: head };
@@ -303,9 +308,11 @@ impl Unfinished {
             return Ok(None);
         }
         item.data.extend_from_slice(data);
+        assert!(item.data.len() <= item.total as usize, "pieces-add-up: {}", item.data.len());
         if item.data.len() < total as usize {
             return Ok(None);
         }
+        assert!(head.first.segment.shard() == shard, "pieces-add-up: of another shard");
         Ok(self.0.remove(&shard).map(|item| item.data))
     }
 }
@@ -354,6 +361,7 @@ impl Items<'_> {
         each: &mut dyn FnMut(ReplayPosition, &[u8]),
     ) -> Result<(), Damaged> {
         while ENTRY_HEADER <= self.data.len() - self.at {
+            let before = self.at;
             let mut cursor = Cursor::new(&self.data[self.at..]);
             match cursor.u32("size")? {
                 0 => return Ok(()),
@@ -376,6 +384,11 @@ impl Items<'_> {
                 }
                 _ => self.at = self.entry(self.at, count, each)?,
             }
+            assert!(
+                before < self.at && self.at <= self.data.len(),
+                "goes-on: {before} {}",
+                self.at
+            );
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 //!    that is appended; an item without its last piece was never logged.
 //!  - *all-pieces-held*: each segment with a piece counts the item's entries until they are durable
 //!    elsewhere, or until the item is given up.
+//!  - *pieces-add-up*: the pieces of an item are all of it, each byte once, in order.
 
 use super::layout::multi_header;
 use super::layout::{ENTRY_HEADER, FRAGMENT_HEADER, FragmentHead, MULTI_HEADER, entry_header};
@@ -69,6 +70,9 @@ impl Commitlog {
         }
         let headers = Headers::of(entries, total);
         let mut left = Left { parts: headers.parts(entries), at: 0, bytes: total };
+        let parts: usize = left.parts.iter().map(|part| part.len()).sum();
+        assert!(parts == total, "pieces-add-up: {parts} of {total}");
+        assert!(self.cutting.available() == 0, "one-cut-at-a-time");
         let tables = entries.iter().map(|(table, _)| *table).collect();
         let (segments, first_chunk) = (Vec::new(), 0);
         let mut pieces =
@@ -97,6 +101,7 @@ impl Commitlog {
     ) -> Result<(), Refusal> {
         let data = left.bytes.min(self.whole_bytes_max() - FRAGMENT_HEADER);
         let bytes = data + FRAGMENT_HEADER;
+        assert!(0 < data, "pieces-add-up: nothing is left");
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let (position, chunk) = self.put_item(state, bytes, |active| {
@@ -106,6 +111,8 @@ impl Commitlog {
                 offset: (total - left.bytes) as u32,
                 total: total as u32,
             };
+            let end = head.offset as usize + data;
+            assert!(end <= total, "pieces-add-up: {end} of {total}");
             active.chunk.put(&head.to_bytes(bytes as u32));
             left.take(data, |part| active.chunk.put(part));
             if pieces.segments.last() != Some(&position.segment) {
@@ -114,6 +121,9 @@ impl Commitlog {
             }
             position
         })?;
+        let before = pieces.last.map(|last| last.position);
+        assert!(before < Some(position), "positions-grow: {position} after {before:?}");
+        assert!(pieces.segments.is_sorted_by(|a, b| a < b), "all-pieces-held: a segment twice");
         if pieces.last.is_none() {
             pieces.first_chunk = chunk;
         }
@@ -130,6 +140,7 @@ impl Pieces<'_> {
 
     /// The item was applied: memtables hold its segments now.
     pub(crate) fn applied(mut self) -> Appended {
+        assert!(!self.segments.is_empty(), "last-piece-logs: nothing is");
         self.segments.clear();
         self.last.expect("an item has at least one piece")
     }
@@ -157,6 +168,7 @@ impl Headers {
             bytes.extend_from_slice(&multi_header(total as u32));
         }
         entries.iter().for_each(|(_, payload)| bytes.extend_from_slice(&entry_header(payload)));
+        debug_assert_eq!(bytes.len(), group + entries.len() * ENTRY_HEADER, "pieces-add-up");
         Headers { bytes, group }
     }
 
@@ -181,6 +193,7 @@ struct Left<'p> {
 impl Left<'_> {
     /// Takes the next `bytes`, of which there are so many.
     fn take(&mut self, mut bytes: usize, mut each: impl FnMut(&[u8])) {
+        assert!(bytes <= self.bytes, "pieces-add-up: {bytes} of {}", self.bytes);
         self.bytes -= bytes;
         while 0 < bytes {
             let part = &mut self.parts[self.at];
@@ -190,5 +203,11 @@ impl Left<'_> {
             *part = later;
             self.at += later.is_empty() as usize;
         }
+        let rest = self.parts.get(self.at..).unwrap_or_default();
+        debug_assert!(
+            rest.iter().map(|part| part.len()).sum::<usize>() == self.bytes,
+            "pieces-add-up: {} are left",
+            self.bytes
+        );
     }
 }

@@ -52,6 +52,7 @@ pub(crate) struct HeldEntries {
 
 impl HeldEntries {
     pub(crate) fn add(&mut self, segment: SegmentId, count: u64) {
+        debug_assert!(0 < count, "nothing of {segment:?} is held");
         match self.counts.iter_mut().rev().find(|(id, _)| *id == segment) {
             Some((_, held)) => *held += count,
             None => self.counts.push((segment, count)),

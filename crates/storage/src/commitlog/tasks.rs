@@ -1,10 +1,10 @@
 //! What a log does in the background: writes chunks, syncs, keeps segments.
 
 use super::files::{self, Space};
-use super::layout::{Terminate, termination};
+use super::layout::{BLOCK, Terminate, termination};
 use super::position::SegmentId;
 use super::writer::{CHUNK_BYTES_WRITTEN, CHUNK_WAIT, Commitlog, Job, State};
-use crate::SyncMode;
+use crate::config::SyncMode;
 use runtime::io::{AlignedBuf, File, IoClass, IoError, fs};
 use runtime::task::{Scope, race};
 use runtime::time::{sleep, sleep_until};
@@ -70,6 +70,7 @@ impl Commitlog {
 
     fn pop_job(&self, state: &mut State) -> Option<Job> {
         let job = state.jobs.pop_front()?;
+        assert!(state.writing.is_none(), "chunks-in-order: {:?} is being written", state.writing);
         state.writing = Some(job.id);
         Some(job)
     }
@@ -77,6 +78,10 @@ impl Commitlog {
     async fn write(&self, job: Job) {
         let Job { chunk, id, file, offset, buf, terminate } = job;
         let bytes = buf.len() as u64;
+        assert!(
+            offset + bytes + BLOCK as u64 <= self.config.segment_bytes as u64,
+            "fits-segment: {bytes} bytes at {offset}"
+        );
         let urgent = chunk <= self.state.borrow().urgent;
         let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes || urgent;
         let done = write_chunk(&file, offset, buf, sync).await;
@@ -103,6 +108,7 @@ impl Commitlog {
             }
         }
         let mut state = self.state.borrow_mut();
+        assert!(state.writing == Some(id), "chunks-in-order: {:?} is written", state.writing);
         state.writing = None;
         self.release(&mut state, id);
         drop(state);
@@ -126,6 +132,7 @@ impl Commitlog {
                 state.synced_at = runtime::time::Instant::now();
                 return;
             }
+            assert!(state.synced <= state.written, "synced-is-written: {}", state.synced);
             (state.written_file.clone(), state.written)
         };
         let Some(file) = file else { return };
@@ -193,6 +200,8 @@ impl Commitlog {
         let dir = &self.config.dir;
         match step {
             Step::Remove(id) => {
+                let in_use = self.state.borrow().closed.contains_key(&id);
+                assert!(!in_use, "released-after-durable: {id:?} holds entries");
                 files::remove(dir, id).await?;
                 fs::sync_dir(dir).await?;
                 self.state.borrow_mut().flushed.remove(&id);
@@ -200,11 +209,13 @@ impl Commitlog {
             Step::Make { id, from } => {
                 let made = self.make(id, from).await;
                 let mut state = self.state.borrow_mut();
+                assert!(state.making == Some(id), "one segment is made at a time");
                 state.making = None;
                 let file = made?;
                 if let Some(from) = from {
                     state.flushed.remove(&from);
                 }
+                assert!(state.ready.is_none(), "one segment is ready at a time");
                 match state.stopping {
                     true => state.removable.push(id),
                     false => state.ready = Some((id, file)),
@@ -221,6 +232,7 @@ impl Commitlog {
 
     fn new_id(&self, state: &mut State) -> SegmentId {
         let id = SegmentId::new(self.config.shard, state.next_base);
+        assert!(state.making.is_none(), "one segment is made at a time: {:?}", state.making);
         state.next_base += 1;
         state.making = Some(id);
         id
@@ -271,7 +283,11 @@ impl Commitlog {
             }
             self.progress.notified().await;
         }
-        let removable = std::mem::take(&mut self.state.borrow_mut().removable);
+        let removable = {
+            let mut state = self.state.borrow_mut();
+            assert!(state.active.is_none(), "synced-is-written: the active segment at a stop");
+            std::mem::take(&mut state.removable)
+        };
         for id in removable {
             if let Err(error) = files::remove(&self.config.dir, id).await {
                 tracing::warn!("commitlog: {error}");
@@ -295,6 +311,7 @@ async fn write_chunk(
     sync: bool,
 ) -> Result<AlignedBuf, IoError> {
     if !buf.is_empty() {
+        assert!(offset.is_multiple_of(BLOCK as u64), "a chunk begins at a block's start: {offset}");
         buf = file.write_at(IoClass::Commitlog, offset, buf).await?;
     }
     if sync {

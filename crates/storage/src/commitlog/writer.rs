@@ -8,13 +8,15 @@
 //!    before it synced.
 //!  - *files-end-synced*: the last chunk of a segment is synced before the next segment is
 //!    written, so what is unsynced lies in one file.
+//!  - *fits-segment*: what is appended lies within its segment, and leaves a block for its end.
+//!  - *positions-grow*: what is appended later lies at a later place of the log.
+//!  - *synced-is-written*: a chunk is filled, sealed, written, synced, in that order.
 //!  - *released-after-durable*: see the crate; a segment with a write pending is not released.
 
 use super::LogStats;
 use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
-use crate::SyncMode;
-use crate::config::Planted;
+use crate::config::{Planted, SyncMode};
 use crate::error::WriteError;
 use model::TableId;
 use runtime::io::{AlignedBuf, File, IoError};
@@ -162,6 +164,8 @@ impl State {
     /// Why an item is not in the log, if it is not.
     fn failure_of(&self, appended: Appended) -> Option<&IoError> {
         let Appended { first_chunk, chunk, .. } = appended;
+        debug_assert!(first_chunk <= chunk, "chunks-in-order: {first_chunk} to {chunk}");
+        debug_assert!(chunk <= self.filling, "chunks-in-order: {chunk} is not begun");
         let meets =
             |chunks: &RangeInclusive<u64>| first_chunk <= *chunks.end() && *chunks.start() <= chunk;
         self.failures.iter().find(|(chunks, _)| meets(chunks)).map(|(_, error)| error)
@@ -189,6 +193,12 @@ pub(crate) enum Refusal {
 impl Commitlog {
     /// A log that has no segment yet; new ones get bases from `next_base` on.
     pub(crate) fn new(config: LogConfig, next_base: u64, pressure: Rc<Notify>) -> Commitlog {
+        assert!(
+            SEGMENT_BYTES_MIN <= config.segment_bytes && config.segment_bytes % BLOCK == 0,
+            "fits-segment: segments of {} bytes",
+            config.segment_bytes
+        );
+        assert!(config.segment_bytes / 2 <= config.entry_bytes_max, "fits-segment: small entries");
         let state = State {
             active: None,
             ready: None,
@@ -272,7 +282,15 @@ impl Commitlog {
             unreachable!("make_room leaves an active segment");
         };
         let was_empty = active.chunk.is_empty();
+        let before = (active.position(), active.chunk.data_bytes());
         let done = put(active);
+        debug_assert!(before.0 < active.position(), "positions-grow: nothing after {}", before.0);
+        debug_assert_eq!(active.chunk.data_bytes() - before.1, bytes, "fits-segment: other bytes");
+        debug_assert!(
+            active.chunk.end_with(0) + BLOCK <= self.config.segment_bytes,
+            "fits-segment: {} is over its end",
+            active.position()
+        );
         let len = active.chunk.len();
         let full = CHUNK_BYTES_WRITTEN <= len && len - bytes < CHUNK_BYTES_WRITTEN;
         if was_empty {
@@ -338,6 +356,7 @@ impl Commitlog {
     /// by its first segment.
     pub(crate) fn restrict(&self, more: u64, may_begin: bool) {
         self.may_begin.set(may_begin);
+        assert!(self.limit.get() <= self.config.bytes_max, "a limit above what is configured");
         let limit = self.stats().disk_bytes.saturating_add(more).min(self.config.bytes_max);
         let before = self.limit.replace(limit);
         if before < limit || may_begin {
@@ -352,6 +371,8 @@ impl Commitlog {
     fn rotate(&self, state: &mut State) {
         self.close_active(state);
         if let Some((id, file)) = state.ready.take() {
+            let last = state.closed.last_key_value();
+            assert!(last.is_none_or(|(last, _)| *last < id), "positions-grow: {id:?} is no later");
             let chunk = ChunkBuffer::new(id, 0, state.spare.pop().unwrap_or_default());
             state.active = Some(Active { id, file, chunk, dirty: Dirty::default() });
         }
@@ -363,7 +384,8 @@ impl Commitlog {
         let Some(active) = state.active.take() else { return };
         let Active { id, file, chunk, dirty } = active;
         self.queue(state, id, file, chunk, Terminate::Yes);
-        state.closed.insert(id, dirty);
+        let before = state.closed.insert(id, dirty);
+        assert!(before.is_none(), "released-after-durable: {id:?} is closed twice");
     }
 
     /// Queues the chunk being filled, if it holds anything.
@@ -373,6 +395,7 @@ impl Commitlog {
             return;
         }
         let next = active.chunk.end_with(0) as u32;
+        assert!(active.chunk.start() < next, "positions-grow: an empty chunk at {next}");
         let fresh = ChunkBuffer::new(active.id, next, state.spare.pop().unwrap_or_default());
         let chunk = std::mem::replace(&mut active.chunk, fresh);
         let (id, file) = (active.id, active.file.clone());
@@ -390,6 +413,9 @@ impl Commitlog {
         let offset = chunk.start() as u64;
         let (buf, slack) = chunk.seal(id);
         state.stats.slack_bytes += slack as u64;
+        debug_assert!(slack < BLOCK, "fits-segment: a padding of {slack}");
+        let last = state.jobs.back().map_or(state.written, |job| job.chunk);
+        assert!(last < state.filling, "chunks-in-order: {last} before {}", state.filling);
         let number = state.filling;
         state.filling += 1;
         state.jobs.push_back(Job { chunk: number, id, file, offset, buf, terminate });
@@ -476,7 +502,9 @@ impl Commitlog {
 
     /// A chunk was written, and synced where `synced`.
     pub(crate) fn chunk_written(&self, state: &mut State, chunk: u64, file: File, synced: bool) {
-        state.written = state.written.max(chunk);
+        assert!(state.written < chunk, "chunks-in-order: {chunk} after {}", state.written);
+        assert!(chunk < state.filling, "synced-is-written: {chunk} is not sealed");
+        state.written = chunk;
         if synced {
             self.chunks_synced(state, chunk);
         }
@@ -485,6 +513,7 @@ impl Commitlog {
 
     /// All chunks up to `chunk` are synced.
     pub(crate) fn chunks_synced(&self, state: &mut State, chunk: u64) {
+        assert!(chunk <= state.written, "synced-is-written: {chunk} is not written");
         state.synced = state.synced.max(chunk);
         state.synced_at = Instant::now();
         state.stats.syncs += 1;
@@ -508,6 +537,8 @@ impl Commitlog {
         }
         state.written = state.written.max(chunk);
         state.synced = state.synced.max(chunk);
+        assert!(state.synced <= state.written, "synced-is-written: {} is not", state.synced);
+        assert!(state.written < state.filling, "chunks-in-order: {} is filled", state.written);
         let tables: Vec<_> = state.closed.get(&id).into_iter().flat_map(|d| d.keys()).collect();
         state.flush_wanted.extend(tables);
         self.pressure.notify_one();
@@ -519,6 +550,7 @@ impl Commitlog {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         for (id, count) in &held.counts {
+            debug_assert!(0 < *count, "released-after-durable: nothing is held of {id:?}");
             let active = state.active.as_mut().filter(|active| active.id == *id);
             let dirty = match active {
                 Some(active) => Some(&mut active.dirty),
@@ -545,6 +577,9 @@ impl Commitlog {
         let pending = state.writing == Some(id) || state.jobs.iter().any(|job| job.id == id);
         let clean = state.closed.get(&id).is_some_and(|dirty| dirty.is_empty());
         if clean && !pending {
+            let is_active = state.active.as_ref().is_some_and(|active| active.id == id);
+            assert!(!is_active, "released-after-durable: {id:?} is written to");
+            debug_assert!(!state.removable.contains(&id), "released-after-durable: {id:?} twice");
             state.closed.remove(&id);
             state.removable.push(id);
             state.stats.released += 1;
@@ -604,12 +639,16 @@ impl Commitlog {
     /// Before this place lie all entries appended so far, after it all later ones.
     pub(crate) fn position(&self) -> ReplayPosition {
         let state = self.state.borrow();
+        let closed = state.closed.last_key_value().map(|(id, _)| *id);
         if let Some(active) = &state.active {
+            assert!(closed < Some(active.id), "positions-grow: {closed:?} is closed");
             return ReplayPosition { segment: active.id, offset: active.chunk.position() };
         }
         let next = SegmentId::new(self.config.shard, state.next_base);
         let ready = state.ready.as_ref().map(|(id, _)| *id);
-        ReplayPosition { segment: ready.or(state.making).unwrap_or(next), offset: 0 }
+        let segment = ready.or(state.making).unwrap_or(next);
+        assert!(closed < Some(segment), "positions-grow: {closed:?} is closed");
+        ReplayPosition { segment, offset: 0 }
     }
 
     /// The segments of this run.
@@ -620,6 +659,8 @@ impl Commitlog {
         ids.extend(state.ready.iter().map(|(id, _)| *id));
         ids.extend(state.making);
         ids.extend(&state.removable);
+        let shard = self.config.shard;
+        debug_assert!(ids.iter().all(|id| id.shard() == shard), "ids-ascend: another shard's");
         ids
     }
 
@@ -639,6 +680,7 @@ impl Commitlog {
 }
 
 fn remember(state: &mut State, chunks: RangeInclusive<u64>, why: IoError) {
+    debug_assert!(*chunks.end() <= state.filling, "chunks-in-order: {chunks:?} is not begun");
     if FAILURES_MAX <= state.failures.len() {
         state.failures.pop_front();
     }

@@ -11,6 +11,7 @@
 //!    not be compacted on a disk that only others have filled.
 //!  - *one-answer*: shard 0 answers one question after the other, and knows what all shards were
 //!    promised: they share the disk.
+//!  - *promised-adds-up*: what a shard was promised is the sum of what its claims have left.
 //!  - *held-not-lost*: what did not fit is asked for again when something has changed, and every
 //!    ten seconds. It is told when a table begins to be held up, and when one of its merges ends.
 
@@ -68,6 +69,7 @@ pub(crate) fn needed(inputs: &[Input], cut: u64, all_stay: bool) -> u64 {
 pub(crate) fn left(space: fs::Space, reserve: u64, least: u64, promised: u64) -> u64 {
     let reserve = reserve.min(space.total / RESERVE_PART).max(least);
     let theirs = space.free.saturating_sub(reserve).max(space.free / SMALL_PART);
+    debug_assert!(theirs <= space.free, "fits-first: {theirs} of {}", space.free);
     theirs.saturating_sub(promised)
 }
 
@@ -128,8 +130,10 @@ impl Claim {
     }
 
     fn set_left(&self, left: u64) {
-        let promised = self.room.promised.get().saturating_sub(self.left.replace(left));
-        self.room.promised.set(promised + left);
+        let (promised, before) = (self.room.promised.get(), self.left.replace(left));
+        debug_assert!(before <= promised, "promised-adds-up: {before} of {promised}");
+        assert!(left <= self.needed, "promised-adds-up: {left} of {}", self.needed);
+        self.room.promised.set(promised.saturating_sub(before) + left);
     }
 }
 
@@ -147,6 +151,7 @@ impl Room {
 
     /// These could begin if there were room for them, of which there is so much.
     pub(crate) fn hold(&self, held: Vec<Held>, room: u64) {
+        debug_assert!(held.iter().all(|one| room < one.needed), "held-not-lost: there is room");
         for one in &held {
             self.tell(&one.table, || {
                 format!("needs {} bytes, {room} are free beside a reserve for writes", one.needed)
@@ -158,6 +163,10 @@ impl Room {
     /// Says that a table is held up, once (*held-not-lost*).
     fn tell(&self, table: &Table, why: impl FnOnce() -> String) {
         let mut told = self.told.borrow_mut();
+        debug_assert!(
+            told.iter().enumerate().all(|(at, one)| !told[..at].contains(one)),
+            "told once"
+        );
         if !told.contains(&table.id) {
             told.push(table.id);
             tracing::warn!("a merge of {} waits for room on the disk: it {}", table.name(), why());
@@ -188,6 +197,7 @@ pub(crate) struct Full<'r> {
 
 impl Drop for Full<'_> {
     fn drop(&mut self) {
+        assert!(0 < self.room.full.get(), "held-not-lost: nobody waits");
         self.room.full.set(self.room.full.get() - 1);
     }
 }

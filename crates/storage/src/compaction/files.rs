@@ -39,6 +39,7 @@ pub(crate) fn file_of(one: &sstable::Table, now_micros: i64) -> File {
 fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64 {
     let start = (after.0 as i128 + 1).max(first.0 as i128);
     let end = (until.0 as i128).min(last.0 as i128);
+    debug_assert!(after <= until, "a range after {after:?} to {until:?}");
     let all = last.0 as i128 - first.0 as i128 + 1;
     (end - start + 1).max(0) as f64 / all.max(1) as f64
 }

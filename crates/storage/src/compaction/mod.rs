@@ -67,7 +67,7 @@ impl Job {
         Job {
             table: table.clone(),
             tablet: tablet.clone(),
-            inputs: wanted.files.iter().map(|index| own[*index].clone()).collect(),
+            inputs: inputs_of(own, wanted),
             why: wanted.why,
             level: wanted.level,
             bytes_max: wanted.bytes_max,
@@ -81,6 +81,7 @@ impl Job {
 
     /// What it counts for among those that run; `None`: for nothing.
     pub(crate) fn weight(&self) -> Option<u32> {
+        debug_assert!((0.0..=1.0).contains(&self.part), "a part of its inputs: {}", self.part);
         let bytes: u64 = self.inputs.iter().map(|one| one.data_bytes()).sum();
         (self.why != Why::Expired).then(|| weight_of((bytes as f64 * self.part) as u64))
     }
@@ -120,9 +121,18 @@ impl Job {
     /// Bytes on the disk in parts of bytes of data.
     pub(crate) fn compression(&self) -> f64 {
         let disk: u64 = self.inputs.iter().map(|one| one.disk_bytes()).sum();
+        debug_assert!(!self.inputs.is_empty(), "a merge of nothing");
         let data: u64 = self.inputs.iter().map(|one| one.data_bytes()).sum();
         disk as f64 / data.max(1) as f64
     }
+}
+
+/// The SSTables that a strategy wants merged.
+fn inputs_of(own: &[Rc<sstable::Table>], wanted: &policy::Job) -> Vec<Rc<sstable::Table>> {
+    assert!(!wanted.files.is_empty(), "a job of nothing: {wanted:?}");
+    assert!(wanted.files.is_sorted_by(|a, b| a < b), "disjoint: a file twice in {wanted:?}");
+    assert!(0 < wanted.bytes_max, "outputs of no bytes: {wanted:?}");
+    wanted.files.iter().map(|index| own[*index].clone()).collect()
 }
 
 /// The windows of time by which what a table writes is to be divided, if it is.

@@ -33,6 +33,8 @@ impl Obsolete {
         id: Uuid,
         sstables: Vec<String>,
     ) -> Result<Obsolete, IoError> {
+        assert!(!sstables.is_empty(), "all-or-none: a record of nothing");
+        debug_assert_eq!(parse(&print(&sstables)).as_ref(), Some(&sstables), "read back");
         let path = path_of(dir, id);
         fs::write_file_atomic(&path, print(&sstables).as_bytes()).await?;
         Ok(Obsolete { path, sstables })

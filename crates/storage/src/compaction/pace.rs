@@ -49,11 +49,13 @@ fn shares_for(normalized: f64) -> u32 {
     let at = normalized.clamp(POINTS[0].0, POINTS[2].0);
     let upper = if at <= POINTS[1].0 { 1 } else { 2 };
     let ((x0, y0), (x1, y1)) = (POINTS[upper - 1], POINTS[upper]);
+    debug_assert!(x0 <= at && at <= x1, "between two points: {at}");
     (y0 + (y1 - y0) * (at - x0) / (x1 - x0)) as u32
 }
 
 impl Pace {
     pub(crate) fn shares(&self, normalized: f64) -> u32 {
+        debug_assert!(!normalized.is_nan(), "controller: a backlog of {normalized}");
         match (self.static_shares, self.shares_max) {
             (0, 0) => shares_for(normalized).min(SHARES_MAX),
             (0, shares_max) => shares_for(normalized).min(shares_max),
@@ -74,6 +76,7 @@ struct Bucket {
 impl Bucket {
     /// How long to wait, now that so many bytes were asked for in all.
     fn wait(&mut self, asked: u64, per_second: u64, now: Instant) -> Duration {
+        debug_assert!(self.seen <= asked, "limited: {asked} bytes after {}", self.seen);
         let bytes = asked.saturating_sub(self.seen);
         self.seen = asked;
         // Of a time in which nothing was asked for, no more than a burst is made up for.

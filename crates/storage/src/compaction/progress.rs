@@ -100,6 +100,7 @@ fn done_millionths(extents: &[Extent], at: Option<Token>, bytes_passed: u64) -> 
     let bytes_of =
         |one: &Extent| before.map_or(0.0, |before| part_until(one.tokens, before) * one.data_bytes);
     let done = extents.iter().map(bytes_of).sum::<f64>().max(bytes_passed as f64);
+    debug_assert!(0.0 <= done && 0.0 <= all, "done: {done} of {all}");
     (done / all.max(1.0) * f64::from(MILLION)).min(f64::from(MILLION)) as u32
 }
 
@@ -111,6 +112,7 @@ pub(crate) struct Listed<'c> {
 
 impl Progress {
     fn now(&self) -> RunningCompaction {
+        debug_assert!(!self.inputs.is_empty(), "a merge of nothing");
         let passed = self.bytes_written.get().max(self.bytes_read.get());
         RunningCompaction {
             done_millionths: done_millionths(&self.extents, self.merged_until.get(), passed),
@@ -207,6 +209,7 @@ impl Compactions {
         tablet: Option<&Tablet>,
     ) -> Listed<'_> {
         let schema = table.schema();
+        assert!(!inputs.is_empty(), "a merge of nothing");
         let tokens = |one: &Rc<sstable::Table>| (one.first_key().token, one.last_key().token);
         let bytes = |one: &Rc<sstable::Table>, of: fn(&Rc<sstable::Table>) -> u64| {
             of(one) as f64 * tablet.map_or(1.0, |tablet| part_of_tablet(tokens(one), tablet))
@@ -262,11 +265,14 @@ impl Compactions {
         let running = self.running.borrow();
         let job = running.iter().find(|job| job.inputs.contains(&one));
         let until = job.and_then(|job| job.merged_until.get());
-        until.map_or(0.0, |until| part_until(tokens, until))
+        let part = until.map_or(0.0, |until| part_until(tokens, until));
+        debug_assert!((0.0..=1.0).contains(&part), "a part of an SSTable: {part}");
+        part
     }
 
     /// One has met an error.
     pub(crate) fn count_failure(&self) {
+        assert!(!self.running.borrow().is_empty(), "what failed was not listed");
         let totals = self.totals.get();
         self.totals.set(Totals { failed: totals.failed + 1, ..totals });
     }
@@ -322,7 +328,7 @@ impl Compactions {
 impl Listed<'_> {
     /// It has done what it was to do.
     pub(crate) fn finish(self) {
-        self.progress.is_done.set(true);
+        assert!(!self.progress.is_done.replace(true), "a merge ends once");
         let done = self.progress.finished();
         self.progress.log(&done);
         let totals = self.list.totals.get();
@@ -337,16 +343,20 @@ impl Listed<'_> {
             finished.pop_front();
         }
         finished.push_back(done);
+        assert!(finished.len() <= FINISHED_MAX, "bounded: {} are kept", finished.len());
     }
 }
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
+        let before = self.list.running.borrow().len();
         self.list.running.borrow_mut().retain(|one| !Rc::ptr_eq(one, &self.progress));
+        assert!(self.list.running.borrow().len() + 1 == before, "a merge is listed once");
         let mut ends = self.list.ends.borrow_mut();
         if ENDS_MAX <= ends.len() {
             ends.pop_front();
         }
+        assert!(ends.len() < ENDS_MAX, "bounded: {} ends are kept", ends.len());
         ends.push_back((self.progress.begun.id, self.progress.is_done.get()));
         self.progress.ended.notify_all();
     }

@@ -51,6 +51,7 @@ impl RunningCompaction {
 
     /// The same in bytes of its inputs on the disk.
     pub fn bytes_done(&self) -> u64 {
+        debug_assert!((0.0..=1.0).contains(&self.done()), "done: {}", self.done());
         (self.bytes_in as f64 * self.done()) as u64
     }
 

@@ -35,6 +35,10 @@ impl Weights {
     }
 
     pub(crate) fn count(&self, weight: Option<u32>) -> Counted {
+        debug_assert!(
+            weight.is_none_or(|weight| !self.0.borrow().contains(&weight)),
+            "one-of-a-size: {weight:?} runs"
+        );
         self.0.borrow_mut().extend(weight);
         Counted { all: self.clone(), weight }
     }
@@ -43,6 +47,8 @@ impl Weights {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut running = self.all.0.borrow_mut();
+        let is_counted = self.weight.is_none_or(|weight| running.contains(&weight));
+        assert!(is_counted, "one-of-a-size: {:?} is not counted", self.weight);
         if let Some(at) = running.iter().position(|one| Some(*one) == self.weight) {
             running.swap_remove(at);
         }

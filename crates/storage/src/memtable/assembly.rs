@@ -126,6 +126,8 @@ impl Assembly {
             }
             below.is_none_or(|id| !self.row.has_parts(id))
         });
+        assert!(parts.peek().is_none(), "known-length: a collection without its place");
+        debug_assert!(self.written.is_none(), "known-length: measured twice");
         let bytes = memory::zeroed(rest.len() + total);
         self.written = Some(Written { rest, bytes, filled: 0, rest_used: 0 });
         self.next = (0, 0);
@@ -142,6 +144,7 @@ impl Written {
     /// What stands before the elements of a collection.
     fn begin(&mut self, collection: &Collection) {
         let Some(at) = collection.at else { return };
+        assert!(self.rest_used <= at, "known-length: {at} is behind {}", self.rest_used);
         self.put_rest(at);
         let head = collection.head();
         self.room()[..head.len()].copy_from_slice(&head);
@@ -150,11 +153,16 @@ impl Written {
 
     fn put(&mut self, part: CollectionView<'_>, shadow: Tombstone) {
         let bytes = collection::copy_uncovered(part, shadow, self.room());
+        debug_assert!(self.filled + bytes <= self.bytes.len(), "known-length: {bytes} more");
         self.filled += bytes;
     }
 
     fn put_rest(&mut self, up_to: usize) {
         let range = self.rest_used..up_to;
+        debug_assert!(
+            self.rest_used <= up_to && up_to <= self.rest.len(),
+            "known-length: {range:?}"
+        );
         let rest = std::mem::take(&mut self.rest);
         self.room()[..range.len()].copy_from_slice(&rest[range.clone()]);
         self.filled += range.len();

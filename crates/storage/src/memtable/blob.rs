@@ -41,6 +41,7 @@ pub(super) fn put(blob: &mut Rc<[u8]>, bytes: &[u8], grown: &mut Grown) {
             return;
         }
     }
+    debug_assert!(**blob != *bytes, "what is the same is not copied");
     grown.change(blob_bytes(blob.len()), blob_bytes(bytes.len()));
     *blob = Rc::from(bytes);
 }

@@ -10,6 +10,7 @@
 //!  - *in-turn*: writes that wait are let in one by one, in the order in which they came; none
 //!    that comes later passes them.
 //!  - *bounded-wait*: each waits until its deadline and no longer.
+//!  - *accounted*: what comes in leaves, neither more nor less.
 //!  - *own-pools*: tables of the system have a pool of their own, so what clients write never
 //!    keeps the node from writing what it must.
 
@@ -87,6 +88,7 @@ pub(crate) fn flush_shares(thousandths: u64) -> u32 {
     let at = thousandths.min(1000);
     let upper = POINTS.iter().position(|(x, _)| at <= *x).unwrap_or(3).max(1);
     let ((x0, y0), (x1, y1)) = (POINTS[upper - 1], POINTS[upper]);
+    debug_assert!(x0 <= at && at <= x1, "between two points: {at}");
     (y0 + (y1 - y0) * (at - x0) / (x1 - x0)) as u32
 }
 
@@ -158,8 +160,10 @@ impl Dirty {
     }
 
     /// Sets lower limits, where the disk has little room; `closed`: no write is let in without
-    /// being looked at (`space`).
+    /// being looked at (`shard::disk_space`).
     pub(crate) fn restrict(&self, limits: Limits, closed: bool) {
+        assert!(limits.unspooled_max <= self.base.unspooled_max, "limits above {:?}", self.base);
+        assert!(limits.unspooled_soft <= limits.unspooled_max, "the soft limit: {limits:?}");
         let before = self.limits.replace(limits);
         self.entry.set(if closed { Limits::NONE } else { limits });
         if before.unspooled_max < limits.unspooled_max {
@@ -172,6 +176,11 @@ impl Dirty {
     /// Active memtables have grown, or shrunk.
     pub(crate) fn grow(&self, bytes: isize) {
         let before = self.level.get();
+        debug_assert!(
+            before.real.checked_add_signed(bytes).is_some(),
+            "accounted: {} and {bytes}",
+            before.real
+        );
         let real = before.real.saturating_add_signed(bytes);
         let after = Level { real, ..before };
         self.level.set(after);
@@ -186,6 +195,11 @@ impl Dirty {
     /// A flush has written so much; where it failed, less than nothing.
     pub(crate) fn spool(&self, bytes: isize) {
         let level = self.level.get();
+        debug_assert!(
+            level.spooled.checked_add_signed(bytes).is_some(),
+            "accounted: {} spooled and {bytes}",
+            level.spooled
+        );
         let spooled = level.spooled.saturating_add_signed(bytes);
         self.level.set(Level { spooled, ..level });
         if 0 < bytes {
@@ -196,7 +210,8 @@ impl Dirty {
     /// A memtable of so many bytes, so many of them spooled, is no more.
     pub(crate) fn freed(&self, bytes: usize, spooled: usize) {
         let level = self.level.get();
-        assert!(bytes <= level.real && spooled <= level.spooled, "accounted");
+        assert!(bytes <= level.real, "accounted: {bytes} of {} freed", level.real);
+        assert!(spooled <= level.spooled, "accounted: {spooled} of {} spooled", level.spooled);
         self.level.set(Level { real: level.real - bytes, spooled: level.spooled - spooled });
         self.drained.notify_one();
     }
@@ -208,6 +223,8 @@ impl Dirty {
 
     /// As [`Dirty::freed`], once `remains` are freed piece by piece.
     pub(crate) fn free_gently(&self, remains: Remains, bytes: usize, spooled: usize) {
+        debug_assert!(spooled <= bytes, "accounted: {spooled} of {bytes} are spooled");
+        debug_assert!(bytes <= self.level.get().real, "accounted: {bytes} did not come in");
         self.garbage.borrow_mut().push_back((remains, bytes, spooled));
         self.littered.notify_one();
     }
@@ -221,6 +238,7 @@ impl Dirty {
                 self.littered.notified().await;
                 continue;
             };
+            assert!(0 < remains.steps, "accounted: of no steps");
             let (bytes_step, spooled_step) = (bytes / remains.steps, spooled / remains.steps);
             while remains.step() {
                 let (some, some_spooled) = (bytes_step.min(bytes), spooled_step.min(spooled));
@@ -293,6 +311,7 @@ pub(crate) struct Blocked<'d> {
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
         let stats = self.dirty.stats.get();
+        assert!(0 < stats.blocked, "accounted: nobody waits");
         let waited: Duration = self.since.elapsed();
         self.dirty.stats.set(DirtyStats {
             blocked: stats.blocked - 1,

@@ -112,6 +112,9 @@ impl Upcoming {
         }
         let next = self.numbers.get(self.taken).copied()?;
         self.taken += 1;
+        let key = partitions.at(next).0;
+        debug_assert!(left.is_none_or(|left| left < key), "ring-order: {key:?} after {left:?}");
+        debug_assert!(left.is_some() || from <= key.token, "ring-order: {key:?} from {from:?}");
         Some(next)
     }
 

@@ -32,6 +32,7 @@ pub(crate) struct Remains {
 impl Remains {
     /// Of that many rows, range tombstones and partitions.
     pub(super) fn new(partitions: Partitions, objects: usize) -> Remains {
+        debug_assert!(partitions.len() <= objects, "accounted: {objects} objects");
         let rows = objects.saturating_sub(partitions.len());
         let steps = (partitions.len() + rows / ROWS_PER_STEP).max(1);
         let partitions = partitions.into_remains();

@@ -66,6 +66,7 @@ impl LargeRow {
         let rest = large.move_out(row, grown);
         grown.add(boxed_bytes::<LargeRow>() + blob_bytes(rest.len()));
         large.head = Rc::from(rest);
+        debug_assert!(!large.collections.is_empty(), "a large row has a large collection");
         Some(large)
     }
 
@@ -103,6 +104,10 @@ impl LargeRow {
             drop(head);
             put(&mut self.head, &rest, grown);
         }
+        debug_assert!(
+            RowView::trusted(&self.head).columns().all(|(column, _)| !self.has_parts(column)),
+            "same-row: a collection is in the head and in parts"
+        );
     }
 
     /// All but the large collections.
@@ -152,6 +157,10 @@ impl LargeRow {
                 let at = self.collections.partition_point(|parts| parts.column < column);
                 grown.add(size_of::<Parts>());
                 self.collections.insert(at, Parts::of(column, view, grown));
+                debug_assert!(
+                    self.collections.is_sorted_by(|a, b| a.column < b.column),
+                    "same-row: {column:?} is in parts already"
+                );
             }
         }
         self.without_parts(head)
@@ -199,6 +208,7 @@ impl Parts {
                 Some(_) => parts.insert(|_| Ordering::Less, path, blob, grown),
             }
         });
+        debug_assert_eq!(parts.elements, view.len(), "same-row: elements of {column:?}");
         parts
     }
 
@@ -235,6 +245,8 @@ impl Parts {
                 some.push(path, cell);
             }
             let some = some.finish();
+            let count = CollectionView::trusted(&some).len();
+            assert!(0 < count, "disjoint: {first:?} is in no part");
             self.merge_part(ty, (&key, part, is_last), (first, &some), scratch, grown);
         }
     }
@@ -291,6 +303,7 @@ impl Parts {
         let part = tree.entry(place, make, grown);
         let count = |blob: &[u8]| CollectionView::trusted(blob).len();
         let before_it = if made.is_some() { 0 } else { count(part) };
+        debug_assert!(before_it <= self.elements, "same-row: {before_it} of {}", self.elements);
         self.elements = self.elements - before_it + count(blob);
         match made {
             Some(bytes) => grown.add(bytes),
@@ -301,6 +314,7 @@ impl Parts {
 
     /// Forgets all elements if a deletion covers all of them.
     fn cover(&mut self, tombstone: Tombstone, grown: &mut Grown, scratch: &mut Scratch) {
+        debug_assert_eq!(self.tree.is_some(), 0 < self.elements, "same-row: {}", self.elements);
         if tombstone.covers(self.newest)
             && let Some(tree) = self.tree.take()
         {
@@ -314,6 +328,11 @@ impl Parts {
     /// Its parts, in order.
     pub(super) fn blobs(&self) -> Vec<Rc<[u8]>> {
         let parts = self.tree.as_ref().map(Tree::values).unwrap_or_default();
+        debug_assert_eq!(
+            parts.iter().map(|part| CollectionView::trusted(part).len()).sum::<usize>(),
+            self.elements,
+            "same-row: elements"
+        );
         parts.into_iter().cloned().collect()
     }
 }

@@ -10,12 +10,18 @@
 //!  - *snapshots*: a reader holds a partition as it was when it came to it. A write that finds it
 //!    held copies what it changes, a few nodes of a tree at most; so a reader sees all of a
 //!    mutation of a partition or nothing of it.
+//!  - *ring-order*: partitions are read in the order of their tokens, and of keys where tokens
+//!    collide.
 //!  - *accounted*: [`Memtable::bytes`] is what its parts take from the allocator. It leaves the
 //!    [`Dirty`] that the memtable belongs to when they are freed, not before.
 //!
 //! Never waits, never does I/O.
+//!
+//! From the ground up: `footprint`, `tree`, `blob`; `large` (rows in parts), `assembly`, `row`,
+//! `rows`, `premerge` (what is merged before a write is applied); `partitions`; `garbage` (what is
+//! freed bit by bit), [`dirty`] (memory of all memtables); this; `fetch`, `plain`, `page`, `source`
+//! (reading).
 
-mod ahead;
 mod assembly;
 mod blob;
 pub(crate) mod dirty;
@@ -26,6 +32,7 @@ mod large;
 mod page;
 mod partitions;
 mod plain;
+mod premerge;
 mod row;
 mod rows;
 mod source;
@@ -33,10 +40,10 @@ mod source;
 mod tests;
 mod tree;
 
-pub(crate) use ahead::Ahead;
 pub(crate) use fetch::Step;
 pub(crate) use partitions::Number;
 pub(crate) use plain::Plain;
+pub(crate) use premerge::Premerged;
 pub use source::{KeyRange, MemtableSource};
 
 use crate::commitlog::{HeldEntries, SegmentId};
@@ -169,7 +176,11 @@ impl Memtable {
     }
     /// Ends its life as a place to write to.
     pub(crate) fn seal(&self) {
-        self.sealed.set(true);
+        assert!(!self.sealed.replace(true), "sealed-is-final: it is sealed twice");
+    }
+    /// Whether nothing is written to it any more.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.get()
     }
     /// The log entries that it holds.
     pub(crate) fn held(&self) -> HeldEntries {
@@ -177,11 +188,13 @@ impl Memtable {
     }
     /// Notes that an applied mutation has its entry in that segment.
     pub(crate) fn hold(&self, segment: SegmentId) {
+        assert!(!self.sealed.get(), "sealed-is-final: an entry of {segment:?}");
         self.held.borrow_mut().add(segment, 1);
     }
 
     /// Notes that it holds what an earlier run logged; whether that is news.
     pub(crate) fn mark_replayed(&self) -> bool {
+        assert!(!self.sealed.get(), "sealed-is-final: something is replayed");
         !self.replayed.replace(true)
     }
     pub(crate) fn is_replayed(&self) -> bool {
@@ -191,6 +204,7 @@ impl Memtable {
         *self.flush.borrow_mut() = FlushState::Failed(Rc::new(error));
     }
     pub(crate) fn finish(&self) {
+        assert!(self.sealed.get(), "sealed-is-final: it left while it was written to");
         *self.flush.borrow_mut() = FlushState::Done;
     }
     /// Forgets an earlier failure.
@@ -217,7 +231,7 @@ impl Memtable {
     /// Merges a checked mutation of one of this tablet's partitions, whose key is `key`. Returns
     /// by how many bytes the memtable has grown; it may have shrunk.
     pub fn apply(&self, schema: &TableSchema, key: DecoratedKey, view: &FrozenView<'_>) -> isize {
-        self.apply_watched(schema, key, view, Watch::NONE, Ahead::default())
+        self.apply_watched(schema, key, view, Watch::NONE, Premerged::default())
     }
 
     /// The same, and notes rows that have become large. `ahead`: those of its rows that are merged
@@ -228,9 +242,10 @@ impl Memtable {
         key: DecoratedKey,
         view: &FrozenView<'_>,
         watch: Watch,
-        mut ahead: Ahead,
+        mut ahead: Premerged,
     ) -> isize {
         assert!(!self.sealed.get(), "sealed-is-final");
+        debug_assert!(key.key[..] == *view.key(), "a mutation of another partition: {key:?}");
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = Grown::default();
@@ -253,6 +268,10 @@ impl Memtable {
             self.is_huge.set(true);
         }
         let before = self.bytes.get();
+        debug_assert!(
+            before.checked_add_signed(grown.bytes()).is_some(),
+            "accounted: {before} bytes, and {grown:?}"
+        );
         self.bytes.set(before.saturating_add_signed(grown.bytes()));
         let grown = self.bytes.get() as isize - before as isize;
         if scratch.litter.is_empty() {
@@ -273,7 +292,7 @@ impl Memtable {
         partition: &mut Partition,
         (schema, view): (&TableSchema, &FrozenView<'_>),
         watch: Watch,
-        mut ahead: Ahead,
+        mut ahead: Premerged,
         (scratch, grown): (&mut Scratch, &mut Grown),
     ) -> usize {
         let mut added = 0;
@@ -313,6 +332,7 @@ impl Memtable {
     /// Notes how large a row has become, where that is of interest.
     #[cold]
     fn note(&self, schema: &TableSchema, place: (&[u8], &[u8]), row: &Row, watch: Watch) {
+        debug_assert!(watch.bytes < row.len(), "pays-who-asks: a row of {}", row.len());
         let collections = row.collections();
         let named = collections.iter().filter_map(|(id, count)| {
             let column = schema.column_by_id(*id).filter(|column| column.ty.is_collection())?;
@@ -342,6 +362,7 @@ impl Memtable {
 
     /// Notes that a flush has written a fragment of it.
     pub(crate) fn spool(&self, fragment: &Fragment) {
+        debug_assert!(self.sealed.get(), "sealed-is-final: it is flushed before");
         let bytes = match fragment {
             Fragment::PartitionStart { key, .. } => {
                 blob_bytes(key.key.len()) + boxed_bytes::<Partition>() + SLOT_BYTES
@@ -362,6 +383,7 @@ impl Memtable {
     }
 
     fn set_spooled(&self, bytes: usize) {
+        debug_assert!(bytes <= self.bytes.get(), "accounted: {bytes} are spooled");
         let before = self.spooled.replace(bytes);
         if let Some(dirty) = &self.dirty {
             dirty.spool(bytes as isize - before as isize);
@@ -373,6 +395,7 @@ impl Drop for Memtable {
     fn drop(&mut self) {
         let Some(dirty) = &self.dirty else { return };
         let (bytes, spooled) = (self.bytes.get(), self.spooled.get());
+        debug_assert!(spooled <= bytes, "accounted: {spooled} of {bytes} are spooled");
         let partitions = std::mem::take(self.partitions.get_mut());
         if self.objects.get() <= FREED_AT_ONCE_MAX {
             drop(partitions);

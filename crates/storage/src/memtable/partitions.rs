@@ -1,6 +1,9 @@
 //! The partitions of a memtable: in ring order, and each at hand by its token.
 //!
 //! Invariants
+//!  - *numbers-count*: slots are numbered as they came, from one on, without a gap; all chunks of
+//!    slots but the last are full (*chunks-full*).
+//!  - *hints-agree*: where hints say that a partition is not there, it is in no map.
 //!  - *only-grows*: a partition stays in its slot until all are taken apart.
 //!  - *one-or-collided*: of partitions that have a token in common the map of tokens names the one
 //!    that came first, the map of keys the others.
@@ -68,12 +71,22 @@ impl Partitions {
         if let Some(hints) = &self.hints {
             match hints.find(key.token, |number| Some(number).filter(is)) {
                 Hint::Is(number) => return Some(number),
-                Hint::IsNot => return None,
+                Hint::IsNot => {
+                    debug_assert!(self.find_in_order(key).is_none(), "hints-agree: {key:?}");
+                    return None;
+                }
                 Hint::Unsure => {}
             }
         }
         let first = self.order.get(&key.token).copied()?;
         Some(first).filter(is).or_else(|| self.collided.get(key).copied())
+    }
+
+    /// The same, whatever hints say.
+    fn find_in_order(&self, key: &DecoratedKey) -> Option<Number> {
+        let first = self.order.get(&key.token).copied()?;
+        let found = Some(first).filter(|number| self.slot(*number).key == *key);
+        found.or_else(|| self.collided.get(key).copied())
     }
 
     /// Has the processor fetch what looking for a partition of that token begins with.
@@ -131,6 +144,14 @@ impl Partitions {
         } else if self.len() == ENTRIES_MIN {
             self.hints = Some(self.all_hints());
         }
+        assert!(self.len() == number.get() as usize, "numbers-count: {number} of {}", self.len());
+        debug_assert!(
+            self.order.len() + self.collided.len() == self.len(),
+            "one-or-collided: {} and {} of {}",
+            self.order.len(),
+            self.collided.len(),
+            self.len()
+        );
         number
     }
 
@@ -203,6 +224,7 @@ impl Parts {
                 return Some(slot.partition);
             }
             self.slots.pop();
+            debug_assert!(self.slots.last().is_none_or(|all| all.len() == CHUNK), "chunks-full");
             if let Some(hints) = &mut self.hints {
                 (0..2 * CHUNK / ENTRIES_MIN).for_each(|_| _ = hints.free_one());
             }

@@ -29,6 +29,7 @@ impl<'p> Plain<'p> {
     /// The key and the blob of a row, in table order. Panics if there is none of that index.
     pub(crate) fn row(&self, index: usize) -> (&'p [u8], &'p [u8]) {
         let (key, row) = &self.rows[index];
+        debug_assert!(row.blob().is_some(), "plain: a row in parts");
         (key, row.blob().unwrap_or_default())
     }
 
@@ -72,6 +73,8 @@ impl Memtable {
         };
         numbers.chunks(SCAN_MAX).for_each(|some| fetch_all(&partitions, some));
         let few: Vec<_> = numbers.iter().map(|&number| partitions.at(number)).collect();
+        debug_assert!(few.is_sorted_by(|a, b| a.0 < b.0), "ring-order");
+        debug_assert!(left.is_none_or(|left| few.iter().all(|(key, _)| left < key)), "ring-order");
         each(&few)
     }
 }

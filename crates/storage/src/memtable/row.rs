@@ -23,6 +23,7 @@ pub(super) enum Row {
 impl Row {
     /// As it was written first.
     pub(super) fn new(row: RowView<'_>, grown: &mut Grown) -> Row {
+        debug_assert!(!row.bytes().is_empty(), "a row is a blob");
         grown.add(blob_bytes(row.bytes().len()));
         Row::Blob(Rc::from(row.bytes()))
     }
@@ -50,6 +51,7 @@ impl Row {
         match LargeRow::of(RowView::trusted(merged), grown) {
             None => put(blob, merged, grown),
             Some(large) => {
+                debug_assert!(!large.collections().is_empty(), "a large row of one blob");
                 scratch.is_huge |= is_huge(&large);
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));

@@ -1,4 +1,8 @@
 //! The rows of a partition by clustering key: a short vector, or a tree when there are many.
+//!
+//! Invariants
+//!  - *rows-ascend*: rows stand in clustering order, each once.
+//!  - *few*: the vector has at most [`FEW_MAX`] rows.
 
 use super::footprint::{Grown, blob_bytes, vec_bytes};
 use super::row::Row;
@@ -77,6 +81,11 @@ impl Rows {
                         at
                     }
                 };
+                debug_assert!(rows.len() <= FEW_MAX, "few: {}", rows.len());
+                debug_assert!(
+                    rows.is_sorted_by(|(a, _), (b, _)| order.compare_rows(a, b).is_lt()),
+                    "rows-ascend"
+                );
                 &mut rows[at].1
             }
             Rows::Many(tree) => tree.entry(place, make, grown),

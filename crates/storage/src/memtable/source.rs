@@ -4,6 +4,12 @@
 //! was there when it came to it (*snapshots*): of one partition, when the source was made. Of the
 //! others it keeps where it stands: partitions that are written behind that place are not seen,
 //! those ahead of it are.
+//!
+//! Invariants
+//!  - *ring-order*: partitions come in ring order, each once.
+//!  - *positions-grow*: in a partition each fragment lies beyond the one before it, in the
+//!    direction of the stream.
+//!  - *in-ranges*: what comes lies in the ranges that were asked for.
 
 use super::assembly::Assembly;
 use super::fetch::Upcoming;
@@ -148,6 +154,7 @@ impl MemtableSource {
         loop {
             let next = self.upcoming.next(&partitions, last.as_ref(), start.token);
             let Some((key, partition)) = next.map(|number| partitions.at(number)) else { return };
+            debug_assert!(last.as_ref().is_none_or(|last| last < key), "ring-order: {key:?}");
             if before(key, start) {
                 last = Some(key.clone());
             } else if before(key, end) {
@@ -187,6 +194,7 @@ impl MemtableSource {
         }
         let direction = Direction::of(self.slice.reversed);
         let count = self.slice.ranges.len();
+        debug_assert!(*range <= count, "in-ranges: {range} of {count}");
         while *range < count {
             let index = match direction {
                 Direction::Forward => *range,
@@ -214,6 +222,7 @@ impl MemtableSource {
     /// Yields the row that is put together in steps, and lets other tasks go on between them.
     async fn assemble(&mut self, out: &mut Vec<Fragment>) -> Result<(), ReadError> {
         let Some(huge) = &mut self.huge else { return Ok(()) };
+        assert!(matches!(self.at, At::Inside { .. }), "a row is of a partition");
         let row = loop {
             match huge.row.step(PARTS_PER_STEP) {
                 Some(row) => break row,
@@ -267,6 +276,13 @@ impl Walk<'_, '_> {
             while let Some(change) = changes.next_if(before) {
                 self.change(change)?;
             }
+            debug_assert!(
+                self.beyond.as_ref().is_none_or(|beyond| {
+                    direction.apply(order.compare(beyond.as_parts(), (key, 0))).is_lt()
+                }),
+                "positions-grow: {key:?} is not beyond {:?}",
+                self.beyond
+            );
             if let Some(row) = row.slowly() {
                 *self.huge = Some(Huge { key: Some(key.clone()), row });
                 return ControlFlow::Break(());
@@ -279,6 +295,13 @@ impl Walk<'_, '_> {
     }
 
     fn change(&mut self, change: TombstoneChange) -> ControlFlow<()> {
+        debug_assert!(
+            self.beyond.as_ref().is_none_or(|beyond| {
+                self.direction.apply(beyond.compare(self.order, &change.position)).is_le()
+            }),
+            "positions-grow: {change:?} is not beyond {:?}",
+            self.beyond
+        );
         *self.open = change.tombstone;
         *self.beyond = Some(change.position.clone());
         self.output.push(change.into());
@@ -323,6 +346,10 @@ impl Source for MemtableSource {
         if self.huge.is_some() {
             return None;
         }
+        debug_assert!(
+            self.slice.forwarding || self.whole.is_empty(),
+            "in-ranges: those of a source that is not forwarded"
+        );
         let before = out.len();
         let fragments_left = budget.fragments_max.max(1);
         let bytes_left = budget.bytes_max.max(1);

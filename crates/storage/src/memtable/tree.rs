@@ -8,6 +8,7 @@
 //!    more than that on each of its few levels.
 //!  - *first-key*: the key of a child is the least one in it, but for the first child of the
 //!    leftmost nodes, whose key is not looked at.
+//!  - *no-empty-node*: each node has an entry, but for the root of an empty tree.
 //!
 //! Keys are compared by closures, because their order belongs to the table.
 
@@ -72,10 +73,12 @@ impl<V: Clone> Tree<V> {
                             at
                         }
                     };
+                    debug_assert!(entries.len() <= NODE_MAX, "bounded-nodes: {}", entries.len());
                     grown.change(before, vec_bytes::<(Bytes, V)>(entries.capacity()));
                     return &mut entries[at].1;
                 }
                 Node::Inner(children) => {
+                    debug_assert!(!children.is_empty(), "no-empty-node");
                     let mut at = child_of(children, &place);
                     if children[at].1.is_full() {
                         let (key, right) = split(&mut children[at].1, &place, grown);
@@ -192,6 +195,7 @@ fn insert<T>(all: &mut Vec<T>, at: usize, one: T) {
         all.reserve_exact(all.len().max(2).min(NODE_MAX - all.len()));
     }
     all.insert(at, one);
+    debug_assert!(all.len() <= NODE_MAX, "bounded-nodes: {}", all.len());
 }
 
 /// Takes the upper part of a full node away: the least key of it and the new node. Who adds at an
@@ -207,6 +211,7 @@ fn split<V: Clone>(
             (Some((first, _)), _) if place(first).is_gt() => 1,
             _ => all.len() / 2,
         };
+        debug_assert!(0 < at && at < all.len(), "no-empty-node: {at} of {}", all.len());
         let upper = all.split_off(at);
         all.shrink_to(NODE_MAX.min(at * 3 / 2));
         upper
@@ -255,6 +260,7 @@ fn visit<V>(
             let others = &children[1..];
             let first = starts.map_or(0, |starts| count(others, starts));
             let last = ends.map_or(others.len(), |ends| count(others, ends)).max(first);
+            debug_assert!(last < children.len(), "no-empty-node: {last} of {}", children.len());
             // What lies between the two has all of its keys in the range.
             let mut into = |at: usize| {
                 let bounds = (starts.filter(|_| at == first), ends.filter(|_| at == last));

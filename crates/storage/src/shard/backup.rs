@@ -22,8 +22,8 @@
 //!  - *outlives-the-table*: see `snapshot`.
 
 use super::Shard;
-use crate::table::Table;
 use crate::table::dir::BACKUPS;
+use crate::table::{GATE_UNITS, Table};
 use sstable::{Component, Descriptor, store};
 use std::rc::Rc;
 
@@ -46,6 +46,7 @@ pub(crate) async fn link<'s>(
     if !shard.incremental_backups.get() || table.dropped.get() {
         return;
     }
+    debug_assert!(table.gate.available() < GATE_UNITS, "gate-units: nobody passed");
     if let Err(error) = store::link(&table.dir, BACKUPS, descriptor, suffixes).await {
         let (file, dir) = (descriptor.file_name(Component::Data), table.dir.display());
         tracing::error!("{file} in {dir} is in use without a copy in {BACKUPS}/: {error}");

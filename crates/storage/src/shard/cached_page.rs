@@ -190,6 +190,7 @@ impl Both<'_, '_> {
                 Piece::Change(change) => change.position.as_parts(),
             };
             while let Some(index) = next_of(&left, direction) {
+                debug_assert!(index < more.row_count(), "in-order: row {index}");
                 let (key, row) = more.row(index);
                 match (direction.apply(order.compare((key, 0), place)), &piece) {
                     (Ordering::Less, _) => {
@@ -237,6 +238,7 @@ fn next_of(left: &Range<usize>, direction: Direction) -> Option<usize> {
 }
 
 fn pass(left: &mut Range<usize>, direction: Direction) {
+    debug_assert!(left.start < left.end, "in-order: no row is left");
     match direction {
         Direction::Forward => left.start += 1,
         Direction::Reversed => left.end -= 1,

@@ -79,6 +79,7 @@ struct Needs {
 /// come to where that is less; at least a segment for the log of each shard, one for the schema's,
 /// and the files of an SSTable for each table.
 fn reserve(total: u64, needs: &Needs) -> u64 {
+    debug_assert!((0.0..=1.0).contains(&needs.level), "a level of {}", needs.level);
     let part = (total as f64 * (1.0 - needs.level)) as u64;
     let least = (needs.shards + 1) * needs.segment_bytes + needs.tables * SSTABLE_BYTES;
     let usual = least.max(part.min(needs.pending_bytes)).min(total / RESERVE_PART);
@@ -100,6 +101,7 @@ fn share(free: u64, reserve: u64, shards: u64, taken: u64) -> u64 {
 /// Of memtables that are to keep to so many bytes which no SSTable has, and may as such keep to
 /// `base`. Deletions go on in any case, so some are allowed.
 fn limits(base: Limits, bytes: u64, reserve: u64, shards: u64) -> Limits {
+    debug_assert!(base.unspooled_soft <= base.unspooled_max, "the soft limit: {base:?}");
     let least = reserve / 4 / shards.max(1);
     let unspooled_max = bytes.max(least).min(base.unspooled_max as u64) as usize;
     Limits { unspooled_max, unspooled_soft: base.unspooled_soft.min(unspooled_max / 5 * 3), ..base }
@@ -202,11 +204,13 @@ impl DiskSpace {
 
     /// Refuses what may not use the reserve. Asked only where writes of clients are not let in.
     pub(crate) fn admit(&self, views: &[&FrozenView<'_>]) -> Result<(), WriteError> {
+        debug_assert!(!views.is_empty(), "reserve: a write of nothing");
         let Space { free, total } = self.seen.get();
         let reserve = self.reserve.get();
         if !self.short.get() || (reserve / 2 <= free && views.iter().all(|one| only_deletes(one))) {
             return Ok(());
         }
+        debug_assert!(self.short.get(), "reserve: a write is refused although there is room");
         self.refused.set(self.refused.get() + 1);
         Err(WriteError::NoRoom { free, total, reserve })
     }
@@ -229,6 +233,7 @@ pub(crate) async fn watch(shard: Rc<Shard>) {
 
 /// Has all shards that are open see how much of the disk is free. On shard 0.
 pub(crate) async fn look(shard: &Shard) {
+    assert!(runtime::shard_id() == 0, "shard 0 looks at the disk");
     let dir = &shard.config.data_dir;
     let seen = match fs::space(dir).await {
         Ok(seen) => seen,
@@ -314,6 +319,7 @@ impl Shard {
         space.reserve.set(reserve);
         let log_bytes = self.data_log.stats().disk_bytes;
         let taken = space.flushed.get() + log_bytes.saturating_sub(space.log_bytes.get());
+        debug_assert!(reserve <= seen.total, "reserve: {reserve} of {}", seen.total);
         let free = seen.free.saturating_sub(taken);
         let was_short = space.short.get();
         let found_full = self.full_disk.borrow().is_some();

@@ -65,6 +65,7 @@ impl Shard {
         let Some(tablet) = table.tablet_of(Token::of(view.key())) else {
             return Ok(Exceeded::default());
         };
+        debug_assert!(table.watch.get() != Watch::NONE, "pays-who-asks");
         let schema = table.schema();
         let found = tablet.look(&schema, &view);
         let limits = self.size_limits.get();

@@ -1,6 +1,6 @@
 //! Where on this shard a partition lies: each memtable, the row cache and each SSTable by itself.
 //!
-//! For those who want to see what is stored and where; who wants an answer merges: `view`.
+//! For those who want to see what is stored and where; who wants an answer merges: `shard::view`.
 //!
 //! Invariants
 //!  - *one-view*: the places are taken in one step, so that a flush in between moves nothing past
@@ -86,6 +86,7 @@ impl Shard {
         let table = self.readable(id)?;
         let Some(tablet) = table.tablet_of(key.token) else { return Ok(Vec::new()) };
         let lookup = Lookup::new(key.key.clone());
+        debug_assert!(lookup.key == *key, "a token of another key: {key:?}");
         let mut holders = Vec::new();
         let mut add = |name: String, place: Place| {
             holders.push(Holder { name, place, lookup: lookup.clone() });
@@ -105,6 +106,7 @@ impl Shard {
             add(format!("sstable:{}", path.display()), Place::SsTable(one.clone()));
         }
         holders.sort_by(|a, b| a.name.cmp(&b.name));
+        debug_assert!(holders.is_sorted_by(|a, b| a.name < b.name), "in-order-of-names: one twice");
         Ok(holders)
     }
 }

@@ -116,6 +116,7 @@ impl Sampler {
         let sampling =
             Rc::new(Sampling { tables: order.tables.clone(), reads: side(), writes: side() });
         samplings.push(sampling.clone());
+        assert!(samplings.len() <= SAMPLINGS_MAX, "bounded: {} samplings", samplings.len());
         self.is_on.set(true);
         Ok(Asked { sampler: self.clone(), sampling })
     }
@@ -130,7 +131,9 @@ struct Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         let mut samplings = self.sampler.samplings.borrow_mut();
+        let before = samplings.len();
         samplings.retain(|one| !Rc::ptr_eq(one, &self.sampling));
+        assert!(samplings.len() + 1 == before, "ends-with-its-asker: it was not there");
         self.sampler.is_on.set(!samplings.is_empty());
     }
 }
@@ -159,6 +162,7 @@ impl Sampling {
         let kept = &key[..key.len().min(KEY_BYTES_MAX)];
         let is_whole = kept.len() == key.len();
         let partition = HotPartition { table, token, key: kept.to_vec(), is_whole };
+        debug_assert!(partition.key.len() <= KEY_BYTES_MAX, "bounded: a key");
         let mut side = side.borrow_mut();
         side.distinct.count((table, key));
         side.top.count(partition);

@@ -60,6 +60,7 @@ async fn import(shard: &Rc<Shard>, id: TableId, order: &Import) -> Result<Loaded
     let listing = store::list(directory).await.map_err(told)?;
     let table = started(shard, id).map_err(|error| error.to_string())?;
     let _alone = table.loading.acquire(1).await;
+    assert!(runtime::shard_id() == 0, "shard 0 takes over files");
     let upload = prepare(shard, &table).await.map_err(|error| error.to_string())?;
     let staging = upload.join(STAGING);
     // What a crash has left.

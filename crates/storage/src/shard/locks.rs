@@ -53,6 +53,7 @@ impl PartitionLocks {
             entry.users += 1;
             entry.lock.clone()
         };
+        debug_assert!(self.locks.borrow().contains_key(&key), "bounded-by-waiters: no entry");
         let user = User { locks: self.locks.clone(), key };
         let permit = lock.acquire(1).await.ok();
         PartitionGuard { permit, user }
@@ -75,6 +76,7 @@ impl Drop for User {
     fn drop(&mut self) {
         let mut locks = self.locks.borrow_mut();
         if let Some(entry) = locks.get_mut(&self.key) {
+            assert!(0 < entry.users, "bounded-by-waiters: a lock of nobody");
             entry.users -= 1;
             if entry.users == 0 {
                 locks.remove(&self.key);

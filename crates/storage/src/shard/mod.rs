@@ -220,6 +220,8 @@ impl Shard {
     }
 
     pub(crate) fn table(&self, id: TableId) -> Option<Rc<Table>> {
-        self.tables.borrow().get(&id).cloned()
+        let table = self.tables.borrow().get(&id).cloned();
+        debug_assert!(table.as_ref().is_none_or(|table| table.id == id), "a table as another");
+        table
     }
 }

@@ -69,7 +69,8 @@ impl ShardReads {
             let now = resting.since;
             all.retain(|_, one| !one.permit.is_evicted() || now - one.since < REST_MAX);
         }
-        all.insert(read, resting);
+        let before = all.insert(read, resting);
+        debug_assert!(before.is_none(), "same-place: two rest as {read}");
     }
 
     pub(crate) fn clear(&self) {

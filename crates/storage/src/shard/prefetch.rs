@@ -59,6 +59,7 @@ fn fetch<'t>(table: &'t Table, tokens: &[Token]) -> SmallVec<[Sought<'t>; AHEAD_
         }
         all.push(Sought { token, tablet, memtable, number: None, handle: None });
     }
+    debug_assert!(all.len() <= AHEAD_MAX, "{} at once", all.len());
     for one in &mut all {
         one.number = one.memtable.prefetch_slot(one.token);
         let cache = one.tablet.cache.as_ref();

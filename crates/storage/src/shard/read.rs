@@ -116,6 +116,7 @@ impl Shard {
         begun: Begun,
     ) -> Result<Page, ReadError> {
         let table = self.readable(command.table)?;
+        debug_assert!(!table.dropped.get(), "a table that was dropped is known");
         let schema = table.schema();
         let permit = self.admit(self.reads.of(&schema), &schema, command).await?;
         let page = match &command.partitions {
@@ -185,6 +186,13 @@ impl One<'_> {
     pub(crate) fn read_at_once(&self) -> Option<Result<Page, ReadError>> {
         let Tablet { sealed, sstables, .. } = self.tablet;
         let one_memtable = sealed.borrow().is_empty() && sstables.borrow().is_empty();
+        debug_assert!(
+            self.table
+                .tablet_of(self.lookup.key.token)
+                .is_some_and(|own| { std::ptr::eq(&**own, self.tablet) }),
+            "tablets-in-order: {:?} is of another tablet",
+            self.lookup.key
+        );
         let cache = self.table.cache_of(self.tablet, self.through()).filter(|_| !one_memtable);
         if let Some(cache) = cache {
             let mut held = self.tablet.in_memory(&self.lookup.key);
@@ -253,6 +261,7 @@ impl One<'_> {
             return self.read_memtable();
         }
         let cache = self.table.cache_of(self.tablet, self.through());
+        debug_assert!(self.table.id == command.table, "a read of another table");
         let view = View::of(self.tablet, schema, access, cache);
         let mut source = view.partition(lookup, Slice::resumed(command, &schema.order));
         let mut page = reader::read_page_admitted(&mut *source, schema, command, permit).await;
@@ -422,6 +431,7 @@ fn between(
     slice: &Slice,
     (access, through): (&Access, Through),
 ) -> Vec<Box<dyn Source>> {
+    debug_assert!(table.tablets.is_sorted_by(|a, b| a.range.1 <= b.range.0), "tablets-in-order");
     let mut tablets = Vec::new();
     for tablet in &table.tablets {
         let Some((start, end)) = clip(tablet, start, end) else { continue };
@@ -441,5 +451,6 @@ fn clip(tablet: &Tablet, start: &RingBound, end: &RingBound) -> Option<(RingBoun
         false => bound(after, true),
     };
     let high = if end.token <= last { end.clone() } else { bound(last, true) };
+    debug_assert!(start.token <= low.token && high.token <= end.token, "a range is cut");
     (low.token <= high.token).then_some((low, high))
 }

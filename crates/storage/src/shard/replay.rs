@@ -77,6 +77,7 @@ pub(crate) async fn replay(
         .collect();
     let mut old = files::list(&dir).await?;
     old.retain(|id| !own.contains(id));
+    assert!(old.is_sorted_by_key(|id| (id.base(), id.shard())), "segments are replayed in order");
     let base_max = old.iter().map(|id| id.base()).max().unwrap_or(0);
     on_all_shards(move || async move {
         let shard = local::get::<Shard>();
@@ -113,6 +114,8 @@ pub(crate) async fn replay(
             disk_space::look(shard).await;
         }
     }
+    assert!(removed <= old.len(), "removed-after-durable: {removed} of {}", old.len());
+    assert!(stats.segments == old.len() as u64, "a segment was not read");
     Ok((stats, OldSegments { log, dir, ids: old.split_off(removed), damaged }))
 }
 
@@ -129,6 +132,7 @@ async fn flush_replayed() -> bool {
 
 /// Removes segments of which all is durable; whether that is durable.
 async fn remove(dir: &Path, ids: &[SegmentId], damaged: &HashSet<SegmentId>) -> bool {
+    debug_assert!(ids.is_sorted_by_key(|id| (id.base(), id.shard())), "removed in order");
     let mut gone = true;
     for id in ids {
         let removed = match damaged.contains(id) {
@@ -211,6 +215,7 @@ async fn sort_out(
         runtime::task::yield_if_needed().await;
     }
     let report = parser.report;
+    assert!(batches.len() == shard_count() as usize, "a batch for each shard");
     stats.segments += 1;
     stats.bytes += bytes.len() as u64;
     stats.unknown_table += seen.unknown_table;
@@ -329,6 +334,7 @@ impl Shard {
         view.check_order(&table.schema.borrow().order)?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
+        assert!(table.log == log, "an entry of another log");
         let (memtable, schema) = (tablet.active.borrow().clone(), table.schema.borrow().clone());
         let ahead = memtable.prepare(&schema, &key, &view, table.watch.get()).await;
         // It may have been sealed meanwhile.
@@ -344,6 +350,7 @@ impl Shard {
     /// A memtable that was replayed into is durable, truncated or dropped.
     pub(crate) fn replayed_released(&self, log: Log) {
         let held = &self.replay_state(log).memtables;
+        assert!(0 < held.get(), "removed-after-durable: nothing that was replayed is held");
         held.set(held.get() - 1);
         if held.get() == 0 {
             self.replay_state(log).released.notify_one();

@@ -159,6 +159,7 @@ pub(crate) async fn open_log(
     found.extend(files::marks(dir).await?);
     let above = found.iter().map(|id| id.base() + 1).max().unwrap_or(1);
     let now = (runtime::time::wall_micros() / 1000).max(1) as u64;
+    assert!(found.iter().all(|id| id.base() < above), "ids-ascend: {above} was there");
     let log_config = LogConfig {
         dir: dir.clone(),
         shard,

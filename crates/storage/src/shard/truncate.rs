@@ -47,6 +47,11 @@ impl Shard {
             share: table.tablets.first().and_then(|tablet| tablet.share),
             sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
         };
+        assert!(
+            record.tablets.is_sorted_by(|a, b| a.1 <= b.0),
+            "tablets-in-order: {:?}",
+            record.tablets
+        );
         prepare_dir(&self.config.data_dir, &table).await?;
         files::mark(&self.log_dir(table.log), before.segment).await?;
         truncation::store(&table.dir, &record, &self.needed_beside(&table, &record)).await?;
@@ -56,6 +61,7 @@ impl Shard {
             }
             tablet.forget(|_| true);
         }
+        debug_assert!(table.sstables().is_empty(), "a truncation that leaves SSTables");
         table.truncations.borrow_mut().push(record);
         table.broken.borrow_mut().clear();
         // Other shards may have those as well, and do not truncate yet.
@@ -104,6 +110,7 @@ impl Shard {
         let _quiet = quiet(&table).await;
         let sstables = table.sstables();
         for tablet in &table.tablets {
+            assert!(tablet.sealed.borrow().is_empty(), "a dropped table with memtables");
             tablet.forget(|_| true);
         }
         let staying = snapshot::staying(&table.dir).await;

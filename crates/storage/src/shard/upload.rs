@@ -164,6 +164,7 @@ pub(crate) async fn load_from(
     upload: &Path,
     checks: Checks,
 ) -> Result<Loaded, StorageError> {
+    assert!(table.loading.available() == 0, "the caller takes over files alone");
     let id = table.id;
     let listing = end_moves(upload).await?;
     let mut out = Loaded { directory: upload.to_path_buf(), ..Loaded::default() };
@@ -235,6 +236,10 @@ impl Shard {
         for tablet in &table.tablets {
             tablet.forget(|one| one.descriptor() == descriptor);
         }
+        debug_assert!(
+            !table.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            "once-in-set: {descriptor:?} stays"
+        );
         // Until it is aside, a start would find it.
         table.unremoved.borrow_mut().push(descriptor);
         table.broken.borrow_mut().retain(|one| one.descriptor != Some(descriptor));
@@ -311,6 +316,7 @@ async fn move_in(
     }
     let from = candidate.found.descriptor;
     let to = Descriptor { version: from.version, generation: Generation::generate() };
+    assert!(upload != table.dir, "one-rename: from the table into itself");
     let Candidate { suffixes, replaced, .. } = candidate;
     let old = Place { dir: upload, descriptor: from };
     let new = Place { dir: &table.dir, descriptor: to };

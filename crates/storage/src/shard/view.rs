@@ -46,6 +46,11 @@ impl View {
         access: Access,
         cache: Option<&Rc<TabletCache>>,
     ) -> View {
+        debug_assert!(!tablet.active.borrow().is_sealed(), "one-view: a sealed one is active");
+        debug_assert!(
+            tablet.sealed.borrow().iter().all(|memtable| memtable.is_sealed()),
+            "one-view: one that is written to is sealed"
+        );
         let sstables = SsTables {
             schema: schema.clone(),
             all: tablet.sstables.borrow().clone(),
@@ -95,6 +100,7 @@ impl View {
 
     /// A source of a partition of which the cache knows nothing; `None`: it is not there.
     fn fresh(&self, view: &CacheView, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
+        debug_assert!(!slice.forwarding, "rows of a fresh partition come as they are");
         let below = (self.sstables.clone(), self.order.clone());
         let open = |_: &SsTables, slice: &Slice| self.sstables.source(lookup, slice.clone());
         let source = FreshSource::new(view.clone(), below, &lookup.key, slice, open);
@@ -147,12 +153,18 @@ impl SsTables {
     }
 
     fn open(&self, table: &Rc<sstable::Table>, lookup: &Lookup, slice: Slice) -> Box<dyn Source> {
+        debug_assert!(table.may_contain(lookup), "an SSTable is opened in vain");
         self.opened.set(self.opened.get() + 1);
         Box::new(table.read(Scope::Key(lookup.clone()), slice, self.access.clone()))
     }
 
     /// A source of one partition; `None`: it is not there. Makes a list only of several.
     fn source(&self, lookup: &Lookup, slice: Slice) -> Option<Box<dyn Source>> {
+        debug_assert!(
+            self.share.is_none_or(|share| share.holds(lookup.key.token)),
+            "own-alone: {:?} is of another shard",
+            lookup.key
+        );
         let mut holders = self.all.iter().filter(|table| table.may_contain(lookup));
         let first = holders.next()?;
         let Some(second) = holders.next() else { return Some(self.open(first, lookup, slice)) };

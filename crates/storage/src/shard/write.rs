@@ -8,7 +8,7 @@ use super::Shard;
 use super::hot_partitions::Touch;
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
 use crate::error::WriteError;
-use crate::memtable::Ahead;
+use crate::memtable::Premerged;
 use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId};
 use mutation::{FrozenMutation, FrozenView};
@@ -26,7 +26,7 @@ pub(crate) struct Target<'m> {
     pub(crate) key: DecoratedKey,
     pub(crate) view: FrozenView<'m>,
     /// What is merged already.
-    ahead: Cell<Ahead>,
+    ahead: Cell<Premerged>,
 }
 
 impl Shard {
@@ -40,6 +40,10 @@ impl Shard {
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
         let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
+        debug_assert!(
+            tablet.share.is_none_or(|share| share.holds(key.token)),
+            "own-alone: {key:?} is of another shard"
+        );
         self.sampler.note(Touch::Write, id, key.token, &key.key);
         let (logged, ahead) = (table.logged.get(), Cell::default());
         Ok(Target { logged, table, tablet, key, view, ahead })
@@ -107,6 +111,11 @@ impl Shard {
         targets: &[Target<'_>],
         entries: &[(TableId, &[u8])],
     ) -> Result<Option<Appended>, WriteError> {
+        debug_assert_eq!(
+            entries.len(),
+            targets.iter().filter(|target| target.logged).count(),
+            "logged-first: an entry for each target that is logged"
+        );
         let table = &targets[0].table;
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
         let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
@@ -165,6 +174,7 @@ impl Shard {
         deadline: Instant,
     ) -> Result<(), WriteError> {
         let dirty = &targets[0].table.dirty;
+        assert!(self.dirty.iter().any(|pool| Rc::ptr_eq(pool, dirty)), "own-pools: no pool");
         if dirty.is_open() {
             return Ok(());
         }
@@ -257,6 +267,7 @@ impl Target<'_> {
     /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
         let Target { table, tablet, key, view, logged, ahead } = self;
+        debug_assert!(!*logged || !held.is_empty(), "logged-first: in no segment");
         let held = if *logged { held } else { &[] };
         if table.dropped.get() {
             // Dropped while the write waited: nobody would let go of the segments.
@@ -267,6 +278,7 @@ impl Target<'_> {
         let memtable = tablet.active.borrow().clone();
         let (schema, ahead) = (table.schema.borrow(), ahead.take());
         memtable.apply_watched(&schema, key.clone(), view, table.watch.get(), ahead);
+        debug_assert!(memtable.contains(key), "nothing-lost: {key:?}");
         held.iter().for_each(|segment| memtable.hold(*segment));
     }
 }

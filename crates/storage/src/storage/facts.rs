@@ -68,6 +68,8 @@ pub struct TableFacts {
 
 /// Adds one histogram to another; both ascend.
 pub fn merge_histograms(into: &mut Vec<(i64, u64)>, other: &[(i64, u64)]) {
+    debug_assert!(into.is_sorted_by(|a, b| a.0 < b.0), "bounds ascend");
+    debug_assert!(other.is_sorted_by(|a, b| a.0 < b.0), "bounds ascend");
     for (bound, count) in other {
         match into.binary_search_by_key(bound, |(known, _)| *known) {
             Ok(at) => into[at].1 += count,

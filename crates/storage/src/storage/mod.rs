@@ -185,6 +185,7 @@ impl Storage {
     /// known on all shards and before anything is written to them. The old segments are removed
     /// when what they hold is flushed. Compaction of these tables starts then, not before.
     pub async fn replay(&self, log: Log) -> Result<ReplayStats, StartError> {
+        assert!(!self.shard.replay_state(log).done.get(), "a log is replayed once");
         let (stats, old) = replay::replay(&self.shard, log).await?;
         let shards = runtime::shard_count() as u64;
         let config = &self.shard.config;

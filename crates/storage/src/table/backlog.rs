@@ -45,6 +45,8 @@ impl Found {
 
     /// Whether there is nothing new to find.
     pub(crate) fn is_fresh(&self, table: &Table, tablet: &Tablet, now: Instant) -> bool {
+        debug_assert!(self.at <= now, "a look that is still to come");
+        debug_assert!(0.0 <= self.backlog, "a backlog of {}", self.backlog);
         let same = self.is_same(table, tablet);
         same && !self.is_busy && !tablet.is_busy() && now < self.at + LOOK_AGE_MAX
     }

@@ -44,6 +44,7 @@ pub(crate) async fn merge(
 ) -> Result<Merged, ReadError> {
     let turn = tablet.updating.acquire(1).await.ok();
     let mut merged = Merged { update: None, _turn: turn };
+    assert!(tablet.updating.available() == 0, "one-at-a-time");
     let Some(cache) = &tablet.cache else { return Ok(merged) };
     let mut update = cache.begin_update(&table.schema());
     if table.is_cached() {
@@ -72,6 +73,7 @@ pub(crate) async fn merge_into(
             last.map(|(key, _)| (DecoratedKey::clone(key), merged < few.len()))
         });
         let Some((key, has_fragments)) = step else { return Ok(()) };
+        assert!(left.as_ref() < Some(&key), "ring-order: {key:?} after {left:?}");
         if has_fragments {
             merge_fragments(update, memtable, &key, surely_absent, &mut turn).await?;
         }

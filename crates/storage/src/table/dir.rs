@@ -22,6 +22,7 @@ pub(crate) async fn prepare_dir(data_dir: &Path, table: &Table) -> Result<(), Io
     if table.dir_synced.get() {
         return Ok(());
     }
+    assert!(table.dir.starts_with(data_dir), "a table outside of the data: {:?}", table.dir);
     fs::create_dir_all(&table.dir).await?;
     if let Some(keyspace) = table.dir.parent() {
         fs::sync_dir(keyspace).await?;

@@ -1,4 +1,8 @@
 //! Sealed memtables of a pool that are to be flushed.
+//!
+//! Invariants
+//!  - *sealed-alone*: what is in the queue is sealed, is among those of its tablet, and is there
+//!    once.
 
 use super::{Table, Tablet};
 use crate::memtable::Memtable;
@@ -37,18 +41,29 @@ impl Default for FlushQueue {
 impl FlushQueue {
     /// Adds one, and tells a worker.
     pub(crate) fn push(&self, pending: Pending) {
+        assert!(pending.tablet.is_sealed(&pending.memtable), "sealed-alone: it is not sealed");
+        let is_new = |one: &Pending| !Rc::ptr_eq(&one.memtable, &pending.memtable);
+        debug_assert!(self.waiting.borrow().iter().all(is_new), "sealed-alone: a memtable twice");
         self.waiting.borrow_mut().push_back(pending);
         self.queued.notify_one();
     }
 
     /// The next one.
     pub(crate) fn pop(&self) -> Option<Pending> {
-        self.waiting.borrow_mut().pop_front()
+        let next = self.waiting.borrow_mut().pop_front();
+        debug_assert!(
+            next.as_ref().is_none_or(|pending| pending.memtable.is_sealed()),
+            "sealed-alone: it is written to"
+        );
+        next
     }
 
     /// A table that is dropped or truncated leaves memtables in the queue.
     pub(crate) fn remove(&self, memtable: &Memtable) {
-        self.waiting.borrow_mut().retain(|pending| !std::ptr::eq(&*pending.memtable, memtable));
+        let mut waiting = self.waiting.borrow_mut();
+        let before = waiting.len();
+        waiting.retain(|pending| !std::ptr::eq(&*pending.memtable, memtable));
+        assert!(before - waiting.len() <= 1, "sealed-alone: a memtable twice");
     }
 
     /// Whether none waits and none is written.

@@ -11,7 +11,7 @@ pub(crate) const GATE_UNITS: usize = 64;
 
 /// Enters the gate of a table with that many units.
 pub(crate) async fn pass_gate(table: &Table, units: usize) -> Option<Permit> {
-    assert!(units <= GATE_UNITS, "more units than the gate has");
+    assert!(0 < units && units <= GATE_UNITS, "gate-units: {units}");
     table.gate.acquire(units).await.ok()
 }
 
@@ -19,6 +19,7 @@ pub(crate) async fn pass_gate(table: &Table, units: usize) -> Option<Permit> {
 pub(crate) async fn quiet(table: &Table) -> Option<Permit> {
     table.quiet_wanted.set(true);
     let permit = pass_gate(table, GATE_UNITS).await;
+    assert!(permit.is_none() || table.gate.available() == 0, "gate-units: it is not quiet");
     table.quiet_wanted.set(false);
     permit
 }

@@ -8,6 +8,8 @@
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
 //!    together, so that a flush in between is seen neither twice nor not at all.
+//!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are apart.
+//!  - *sealed-oldest-first*: sealed memtables stand in the order in which they were sealed.
 //!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
 //!    column of that name was added again. SSTables may have such cells; readers skip them.
 
@@ -100,7 +102,7 @@ pub(crate) struct Table {
     /// SSTables that are not in the set any more and could not be removed.
     pub(crate) unremoved: RefCell<Vec<Descriptor>>,
     /// SSTables that are not in the set any more, and that other shards may have
-    /// (`compaction::reshard`).
+    /// (`shard::compact::reshard`).
     pub(crate) let_go: RefCell<Vec<Descriptor>>,
     /// So many of its memtables were sealed.
     pub(crate) sealed_count: Cell<u64>,
@@ -173,8 +175,12 @@ impl Table {
             let cache = cache.map(|cache| cache.open(order.clone(), range));
             Rc::new(Tablet::new(place, &order, memtable, cache))
         };
-        let tablets = mine.map(tablet);
-        let tablets = tablets.collect();
+        let tablets: Vec<Rc<Tablet>> = mine.map(tablet).collect();
+        assert!(
+            tablets.is_sorted_by(|a, b| a.index < b.index && a.range.1 <= b.range.0),
+            "tablets-in-order: of {}",
+            schema.name
+        );
         Table {
             id: schema.id,
             dir: dir::directory(data_dir, &schema),
@@ -221,6 +227,7 @@ impl Table {
     /// Sets another version of the schema. What is cached is forgotten where rows may look
     /// different now, or are not to be cached any more.
     pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
+        assert!(self.id == schema.id, "the schema of another table: {}", schema.name);
         let old = self.schema.replace(schema.clone());
         self.cached.set(is_cached(&schema));
         self.has_drops.set(!drop_times(&schema).is_empty());
@@ -257,7 +264,15 @@ impl Table {
     pub(crate) fn tablet_of(&self, token: Token) -> Option<&Rc<Tablet>> {
         let index = self.map.tablet_of(token);
         let at = self.tablets.binary_search_by_key(&index, |tablet| tablet.index).ok()?;
-        self.tablets.get(at)
+        let tablet = self.tablets.get(at);
+        debug_assert!(
+            tablet.is_none_or(|tablet| {
+                let (after, last) = tablet.range;
+                (after < token || after == Token::MIN) && token <= last
+            }),
+            "tablets-in-order: {token:?} is not in {index}"
+        );
+        tablet
     }
 
     /// Whether a truncation covers a log entry of a partition with that token.
@@ -272,8 +287,10 @@ impl Table {
         }
         let fresh = Rc::new(Memtable::counted(self.order.clone(), self.dirty.clone()));
         let full = tablet.active.replace(fresh);
+        debug_assert!(!tablet.is_sealed(&full), "sealed-oldest-first: it is there");
         full.seal();
         self.sealed_count.set(self.sealed_count.get() + 1);
+        assert!(tablet.active.borrow().is_empty(), "sealed-is-final: a new one with writes");
         tablet.sealed.borrow_mut().push(full.clone());
         Some(full)
     }
@@ -281,6 +298,10 @@ impl Table {
     /// Removes the files of an SSTable that is not in the set any more. What cannot be removed is
     /// remembered, for the next truncation to cover.
     pub(crate) async fn remove_sstable(&self, descriptor: Descriptor) {
+        debug_assert!(
+            !self.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            "inputs-outlive-output: {descriptor:?} is in a set"
+        );
         if let Err(error) = sstable::store::remove(&self.dir, descriptor).await {
             tracing::warn!("an SSTable that is not needed any more stays: {error}");
             self.unremoved.borrow_mut().push(descriptor);
@@ -338,6 +359,8 @@ impl Tablet {
         active: Rc<Memtable>,
         cache: Option<Rc<TabletCache>>,
     ) -> Tablet {
+        assert!(range.0 <= range.1, "a tablet after {:?} to {:?}", range.0, range.1);
+        assert!(active.is_empty(), "a tablet begins without writes");
         Tablet {
             order: order.clone(),
             cache,
@@ -369,6 +392,7 @@ impl Tablet {
     /// All memtables that hold something, the newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = Rc<Memtable>> + use<> {
         let active = self.active.borrow().clone();
+        debug_assert!(!active.is_sealed(), "sealed-is-final: a sealed one is active");
         let sealed: Vec<_> = self.sealed.borrow().iter().rev().cloned().collect();
         std::iter::once(active).chain(sealed).filter(|memtable| !memtable.is_empty())
     }
@@ -377,6 +401,7 @@ impl Tablet {
     pub(crate) fn intersects(&self, table: &sstable::Table) -> bool {
         let (after, last) = self.range;
         let (first, until) = (table.first_key().token, table.last_key().token);
+        debug_assert!(after <= last, "a tablet after {after:?} to {last:?}");
         let meets = first <= last && (after < until || after == Token::MIN);
         meets && self.share.is_none_or(|share| Held::of(table, share) != Held::Nothing)
     }
@@ -395,9 +420,19 @@ impl Tablet {
         Held::part_of(self.share, table, all)
     }
 
+    /// Whether an SSTable is in its set.
+    pub(crate) fn has_sstable(&self, descriptor: Descriptor) -> bool {
+        self.sstables.borrow().iter().any(|one| one.descriptor() == descriptor)
+    }
+
     /// Whether somebody merges its SSTables.
     pub(crate) fn is_busy(&self) -> bool {
         self.compacting.available() == 0
+    }
+
+    /// Whether a memtable is among those that are to be flushed.
+    pub(crate) fn is_sealed(&self, memtable: &Rc<Memtable>) -> bool {
+        self.sealed.borrow().iter().any(|one| Rc::ptr_eq(one, memtable))
     }
 
     /// Takes `memtable` out of those that are being flushed; whether it was there.
@@ -405,6 +440,7 @@ impl Tablet {
         let mut sealed = self.sealed.borrow_mut();
         let before = sealed.len();
         sealed.retain(|one| !Rc::ptr_eq(one, memtable));
+        assert!(before - sealed.len() <= 1, "sealed-oldest-first: a memtable twice");
         sealed.len() < before
     }
 }

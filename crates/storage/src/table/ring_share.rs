@@ -2,7 +2,7 @@
 //! the ring, so an SSTable's first and last token do not tell whose it is: the writer says so in
 //! Scylla.db. One without that word, of another number of shards, of an earlier layout or from
 //! elsewhere, may have partitions of every shard: it is read without those of others, until each
-//! shard has written its own part (`compaction::reshard`).
+//! shard has written its own part (`shard::compact::reshard`).
 //!
 //! Invariants
 //!  - *own-alone*: a tablet never yields a partition that another shard has. What another shard
@@ -70,6 +70,7 @@ impl OwnSource {
         let mut kept = from;
         for at in from..out.len() {
             if let Fragment::PartitionStart { key, .. } = &out[at] {
+                debug_assert!(self.skips || !self.inside, "a partition within another: {key:?}");
                 self.skips = !self.share.holds(key.token);
             }
             if !self.skips {
@@ -79,7 +80,15 @@ impl OwnSource {
             }
         }
         let ends = matches!(out.last(), Some(Fragment::PartitionEnd));
+        debug_assert!(from <= kept && kept <= out.len(), "own-alone: {kept} of {}", out.len());
         out.truncate(kept);
+        debug_assert!(
+            out[from..].iter().all(|fragment| match fragment {
+                Fragment::PartitionStart { key, .. } => self.share.holds(key.token),
+                _ => true,
+            }),
+            "own-alone"
+        );
         if self.skips && !ends {
             self.source.next_partition();
         }

@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *one-step*: the set of SSTables, the memtables and the phase of the cache change in one step;
 //!    what a flush adds was merged into the cache before.
+//!  - *once-in-set*: no SSTable is in the set of a tablet twice, and none that has nothing of it.
 
 use super::Tablet;
 use super::cache_update::Merged;
@@ -28,13 +29,23 @@ impl Tablet {
             self.replace(&[], tables);
             merged.finish();
         }
-        self.remove_sealed(memtable)
+        let was_there = self.remove_sealed(memtable);
+        debug_assert!(!self.is_sealed(memtable), "one-step: a memtable and what it became");
+        was_there
     }
 
     /// What was merged takes the place of its inputs: the content is the same.
     pub(crate) fn replace(&self, inputs: &[Rc<sstable::Table>], outputs: Vec<Rc<sstable::Table>>) {
         let mut all = self.sstables.borrow().to_vec();
+        let before = all.len();
         all.retain(|one| !inputs.iter().any(|input| Rc::ptr_eq(one, input)));
+        assert!(
+            before - all.len() == inputs.len(),
+            "inputs-outlive-output: {} of {} were there",
+            before - all.len(),
+            inputs.len()
+        );
+        debug_assert!(outputs.iter().all(|one| self.holds_all_of(one)), "own-alone: an output");
         all.extend(outputs);
         self.set_sstables(all);
     }
@@ -55,11 +66,18 @@ impl Tablet {
     }
 
     fn set_sstables(&self, all: Vec<Rc<sstable::Table>>) {
+        debug_assert!(
+            all.iter().enumerate().all(|(at, one)| {
+                all[..at].iter().all(|other| other.descriptor() != one.descriptor())
+            }),
+            "once-in-set"
+        );
         *self.known.borrow_mut() = Known::of(&all);
         *self.sstables.borrow_mut() = Rc::new(all);
     }
 
     fn add(&self, table: Rc<sstable::Table>) {
+        assert!(self.intersects(&table), "once-in-set: {:?} has nothing", table.descriptor());
         let mut all = self.sstables.borrow().to_vec();
         all.push(table);
         self.set_sstables(all);

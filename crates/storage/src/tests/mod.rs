@@ -3,8 +3,8 @@
 mod admission;
 mod against_model;
 mod backups;
-mod both;
 mod bulk;
+mod cache_and_memtable;
 mod cached;
 mod compaction;
 mod cost;

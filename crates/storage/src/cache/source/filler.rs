@@ -59,6 +59,10 @@ impl Filler {
                 _ => self.left.push(range.clone()),
             }
         }
+        debug_assert!(
+            self.left.is_sorted_by(|a, b| a.end.compare(&self.order, &b.start).is_lt()),
+            "disjoint: {ranges:?}"
+        );
         if let Direction::Forward = self.direction {
             self.left.reverse();
         }

@@ -54,6 +54,7 @@ impl<B: Below + Clone + 'static> FreshSource<B> {
             self.scan.discard();
             return Err(error);
         }
+        assert!(first <= out.len(), "a source takes back what it gave");
         if out.len() == first {
             self.scan.digest_nothing(&self.reading);
             self.at_end = true;

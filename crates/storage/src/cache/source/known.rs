@@ -35,6 +35,11 @@ impl KnownSource {
         slice: Slice,
     ) -> KnownSource {
         assert!(!slice.forwarding, "what is known of a partition is not forwarded");
+        debug_assert!(
+            slice.ranges.is_sorted_by(|a, b| a.end.compare(&order, &b.start).is_le()),
+            "in-order: {:?}",
+            slice.ranges
+        );
         let found = cache.find(&key);
         let direction = slice.direction();
         let mut left = VecDeque::from(slice.ranges);
@@ -80,6 +85,7 @@ impl KnownSource {
     fn known(&mut self, run: &Run, left: &ClusteringRange) {
         let view = run.view();
         let both = left.intersect(&self.order, &view.interval());
+        debug_assert!(both.is_some(), "goes-on: a run beside {left:?}");
         if let Some(both) = &both {
             let KnownSource { order, direction, open, ready, .. } = self;
             let _ = view.visit(order, both, *direction, |piece| {

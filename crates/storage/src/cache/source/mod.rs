@@ -13,6 +13,8 @@
 //!    from. The cache checks that itself, whenever something is put into it.
 //!  - *exact*: below, what is known is not read, but for stretches of a scan that are too short
 //!    to interrupt it.
+//!  - *nothing-lost*: what was read below is yielded, before anything else is read.
+//!  - *in-order*, *goes-on*: partitions ascend, and no step stays where it is.
 //!  - *whole-slices*: which partitions there are is learnt from reads of whole partitions alone:
 //!    others may leave some out.
 
@@ -253,6 +255,7 @@ impl CacheSource {
 
     /// Goes to a partition: in the cache, if it is known there.
     fn enter(&mut self, key: &DecoratedKey) {
+        debug_assert!(matches!(self.state, State::Outside), "in-order: in a partition");
         let reading = &self.reading;
         match reading.view.cache.find(key) {
             Found::Present(snapshot) => {
@@ -274,6 +277,7 @@ impl CacheSource {
 
     /// Reads what is wanted below.
     fn read_below(&mut self, wanted: Wanted) {
+        debug_assert!(matches!(self.state, State::Outside), "in-order: in a partition");
         let reading = &self.reading;
         let slice = reading.slice_below();
         let from = self.at.clone();
@@ -307,6 +311,7 @@ impl CacheSource {
 
     /// Goes on with the next partition.
     fn next(&mut self) -> Progress {
+        debug_assert!(self.batch.is_empty(), "nothing-lost: what was read below");
         let cache = self.reading.view.cache.clone();
         for _ in 0..ABSENT_MAX {
             if is_empty(&self.at, &self.end) {
@@ -405,6 +410,7 @@ impl CacheSource {
                 }
             }
         }
+        debug_assert!(self.batch.is_empty(), "nothing-lost: what was read below");
         Ok(())
     }
 

@@ -99,6 +99,15 @@ impl Scan {
                 let ranges = reading.slice.forwarding.then(Vec::new);
                 let (key, due) = (key.clone(), Some(*tombstone));
                 let (filler, drained) = (None, false);
+                debug_assert!(self.present.is_none(), "a partition within another: {key:?}");
+                debug_assert!(
+                    match &self.wanted {
+                        Wanted::Only(wanted) => *wanted == key,
+                        Wanted::Until(until) => until.place(key.token, &key.key).is_lt(),
+                    },
+                    "in-order: {key:?} was not asked for"
+                );
+                debug_assert!(self.from.place(key.token, &key.key).is_gt(), "in-order: {key:?}");
                 self.came = true;
                 self.present = Some(Present { key, due, filler, ranges, drained });
             }

@@ -43,6 +43,10 @@ impl Walk {
 
     /// Goes on with these ranges alone, in table order.
     pub(super) fn forward(&mut self, reading: &Reading, ranges: &[ClusteringRange]) {
+        debug_assert!(
+            ranges.is_sorted_by(|a, b| a.end.compare(&reading.order, &b.start).is_le()),
+            "in-order: {ranges:?}"
+        );
         (self.gap, self.open) = (None, OpenTombstone::NONE);
         self.left = ranges.iter().cloned().collect();
         if let Direction::Reversed = reading.direction() {
@@ -78,6 +82,10 @@ impl Walk {
                 let order = &reading.order;
                 let start = later(order, &from, &left.start).clone();
                 let end = earlier(order, &to, &left.end).clone();
+                debug_assert!(
+                    start.compare(order, &end).is_lt(),
+                    "goes-on: from {from:?} to {to:?}"
+                );
                 self.enter_gap((reading, below), ClusteringRange { start, end })
             }
         }
@@ -128,6 +136,7 @@ impl Walk {
         (reading, below): (&Reading, &dyn Below),
         range: ClusteringRange,
     ) -> Progress {
+        debug_assert!(self.gap.is_none(), "one gap at a time: {range:?}");
         let Snapshot { tombstone, static_row, .. } = &self.snapshot;
         let populate = reading.populate(&self.key, *tombstone, || static_row.clone());
         let ranges = std::slice::from_ref(&range);

@@ -34,8 +34,9 @@ fn a_partition_that_was_read_whole_is_known_and_updated() {
     assert!(tablet.with_whole(&key(2), |_| ()).is_none());
     let mut update = tablet.begin_update(&schema);
     let start = |number| Fragment::PartitionStart { key: key(number), tombstone: Tombstone::NONE };
-    let mut fragments = vec![start(1), row(1, 0), row(7, 7), Fragment::PartitionEnd];
-    fragments.extend([start(2), row(1, 0), Fragment::PartitionEnd]);
+    // In the order of the ring.
+    let mut fragments = vec![start(2), row(1, 0), Fragment::PartitionEnd];
+    fragments.extend([start(1), row(1, 0), row(7, 7), Fragment::PartitionEnd]);
     for fragment in &fragments {
         while update.fragment(fragment, &|_| true) == UpdateStep::Again {}
     }

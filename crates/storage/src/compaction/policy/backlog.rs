@@ -55,6 +55,7 @@ fn tiered(options: &Tiers, parts: &[Part]) -> f64 {
     let sizes: Vec<u64> = parts.iter().map(|part| part.bytes).collect();
     let total = sizes.iter().sum::<u64>() as f64;
     let times = |part: &Part| (total / part.bytes.max(1) as f64).max(1.0).log(4.0);
+    debug_assert!(parts.iter().all(|part| 0.0 <= part.left), "less than nothing is left");
     let full = options.full_tiers(&options.of_sizes(&sizes, |_| true));
     let members = full.into_iter().flatten().map(|index| parts[index]);
     members.map(|part| part.left * times(&part)).sum()
@@ -115,6 +116,7 @@ fn of_levels(options: &Leveled, files: &[File]) -> f64 {
             _ => options.bytes_kept(level as u32),
         };
         carried = 0.0;
+        debug_assert!(0.0 <= own && 0.0 <= next, "a backlog of {own} and {next}");
         if kept < own {
             carried = own - if level == 0 { 0.0 } else { options.bytes_max(level as u32) as f64 };
             let along = (next / own).min(options.fanout as f64);

@@ -80,6 +80,7 @@ fn covered<'f>(file: &File, others: impl Iterator<Item = &'f File>) -> f64 {
         sum += (to - from.max(reached)).max(0);
         reached = reached.max(to);
     }
+    debug_assert!(0 <= sum && sum <= last - first + 1, "{sum} of the tokens are covered");
     sum as f64 / (last - first + 1) as f64
 }
 

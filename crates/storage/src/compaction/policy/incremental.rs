@@ -59,6 +59,8 @@ pub(super) fn runs_of(files: &[File]) -> Vec<Run> {
             busy: members.iter().any(|index| files[*index].busy),
         }));
     }
+    let count: usize = runs.iter().map(|run| run.files.len()).sum();
+    debug_assert_eq!(count, files.len(), "a file of no run, or of two");
     runs
 }
 
@@ -66,6 +68,7 @@ pub(super) fn runs_of(files: &[File]) -> Vec<Run> {
 /// one that saves space.
 pub(super) fn jobs(options: &Incremental, garbage: &Garbage, files: &[File]) -> Vec<Job> {
     let runs = runs_of(files);
+    debug_assert!(0 < options.fragment_bytes, "outputs of no bytes");
     let sizes: Vec<u64> = runs.iter().map(|run| run.bytes).collect();
     let tiers = options.tiers.of_sizes(&sizes, |index| !runs[index].busy);
     let job = |chosen: Vec<usize>, why| {
@@ -141,6 +144,7 @@ fn too_much(options: &Tiers, tiers: &[Tier], sizes: &[u64], goal: f64) -> Option
     if options.is_small(largest) || (left as f64) <= goal * largest as f64 {
         return None;
     }
+    debug_assert!(1.0 <= goal, "a goal of {goal}");
     let left_max = (goal - 1.0) * largest as f64 / 4.0;
     let mut chosen = Vec::new();
     for tier in tiers.iter().rev() {

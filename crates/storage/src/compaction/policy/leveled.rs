@@ -72,6 +72,7 @@ pub(super) fn levels_of(files: &[File]) -> Vec<Vec<usize>> {
         levels[file.level.min(LEVEL_MAX) as usize].push(index);
     }
     levels.iter_mut().for_each(|level| level.sort_by_key(|index| files[*index].tokens));
+    debug_assert_eq!(levels.iter().map(Vec::len).sum::<usize>(), files.len(), "a file of no level");
     levels
 }
 
@@ -95,6 +96,7 @@ pub(super) fn jobs(options: &Leveled, garbage: &Garbage, files: &[File]) -> Vec<
 
 /// The first files of a level that share tokens, merged within it.
 fn mended(options: &Leveled, files: &[File], levels: &[Vec<usize>], level: u32) -> Option<Job> {
+    assert!(0 < level && level <= LEVEL_MAX, "levels-apart: level {level}");
     let first = overlapping(files, &levels[level as usize]).into_iter().next()?;
     Some(options.job_into(first, level, Why::Overlap))
 }
@@ -111,12 +113,15 @@ pub(super) fn overlapping(files: &[File], level: &[usize]) -> Vec<Vec<usize>> {
         }
         last = last.max(Some(end));
     }
+    let count: usize = groups.iter().map(Vec::len).sum();
+    debug_assert_eq!(count, level.len(), "a file of no group, or of two");
     groups.retain(|group| 1 < group.len());
     groups
 }
 
 /// A file of a level that is over its size, and what it overlaps in the next.
 fn pushed(options: &Leveled, files: &[File], levels: &[Vec<usize>], level: u32) -> Option<Job> {
+    assert!(0 < level && level < LEVEL_MAX, "levels-apart: from level {level}");
     let (own, next) = (&levels[level as usize], &levels[level as usize + 1]);
     if (sum(files, own) as f64) <= options.bytes_kept(level) {
         return None;
@@ -147,6 +152,7 @@ fn from_level_0(options: &Leveled, files: &[File], levels: &[Vec<usize>]) -> Opt
     }
     oldest.sort_by_key(|index| (files[*index].timestamps.1, *index));
     oldest.truncate(options.tiers.max_threshold);
+    debug_assert!(oldest.iter().all(|index| files[*index].level == 0), "levels-apart: not of 0");
     let first = oldest.iter().map(|index| files[*index].tokens.0).min()?;
     let last = oldest.iter().map(|index| files[*index].tokens.1).max()?;
     let between = |index: &&usize| {

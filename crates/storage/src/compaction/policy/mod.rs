@@ -98,10 +98,12 @@ pub(crate) enum Why {
 impl Job {
     fn new(mut files: Vec<usize>, why: Why) -> Job {
         files.sort_unstable();
+        debug_assert!(files.is_sorted_by(|a, b| a < b), "disjoint: a file twice in {files:?}");
         Job { files, why, level: 0, bytes_max: u64::MAX }
     }
 
     fn cut_at(self, bytes_max: u64) -> Job {
+        assert!(0 < bytes_max, "outputs of no bytes");
         Job { bytes_max, ..self }
     }
 }
@@ -114,9 +116,19 @@ fn overlap(a: &File, b: &File) -> bool {
 impl Options {
     /// All that is to be done now, the most urgent first; nothing where compaction is switched off.
     pub(crate) fn jobs(&self, files: &[File], now_micros: i64) -> Vec<Job> {
-        if !self.enabled {
-            return Vec::new();
-        }
+        let jobs = match self.enabled {
+            true => self.jobs_of_strategy(files, now_micros),
+            false => Vec::new(),
+        };
+        assert!(jobs.iter().all(|job| !job.files.is_empty()), "a job of nothing: {jobs:?}");
+        let mut chosen: Vec<usize> = jobs.iter().flat_map(|job| job.files.clone()).collect();
+        assert!(chosen.iter().all(|index| !files[*index].busy), "disjoint: a busy file");
+        chosen.sort_unstable();
+        assert!(chosen.is_sorted_by(|a, b| a < b), "disjoint: a file in two jobs: {jobs:?}");
+        jobs
+    }
+
+    fn jobs_of_strategy(&self, files: &[File], now_micros: i64) -> Vec<Job> {
         let expired: Vec<_> = idle(files).filter(|index| files[*index].expired).collect();
         if !expired.is_empty() {
             return vec![Job::new(expired, Why::Expired)];

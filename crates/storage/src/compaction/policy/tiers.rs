@@ -50,6 +50,12 @@ impl Tiers {
                 None => tiers.push(Tier { members: vec![index], bytes }),
             }
         }
+        debug_assert!(
+            tiers
+                .iter()
+                .all(|tier| tier.bytes == tier.members.iter().map(|at| sizes[*at]).sum::<u64>()),
+            "tiers of other bytes"
+        );
         tiers
     }
 
@@ -80,6 +86,8 @@ impl Tiers {
     /// The members to merge of each full tier, as many as one job takes; the fullest first, of
     /// equally full ones the smaller.
     pub(super) fn full(&self, tiers: &[Tier]) -> Vec<Vec<usize>> {
+        assert!(2 <= self.min_threshold, "progress: tiers of {}", self.min_threshold);
+        assert!(self.min_threshold <= self.max_threshold, "progress: {self:?}");
         let mut full = self.full_tiers(tiers);
         full.sort_by_key(|members| std::cmp::Reverse(members.len()));
         full.iter_mut().for_each(|members| members.truncate(self.max_threshold));

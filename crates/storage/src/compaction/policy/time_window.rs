@@ -31,6 +31,7 @@ pub(crate) struct Windows {
 impl Windows {
     /// The window that a timestamp lies in; they are numbered.
     pub(crate) fn of(self, timestamp: i64) -> i64 {
+        debug_assert!(0 < self.window, "windows of {}", self.window);
         timestamp.div_euclid(self.window)
     }
 
@@ -112,6 +113,10 @@ pub(super) fn jobs(
         let never = Garbage { wanted: false, ..*garbage };
         jobs.extend(size_tiered::of(&options.tiers, &never, files, &|at| members.contains(&at)));
     }
+    debug_assert!(
+        jobs.iter().all(|job| grouped(options, files, job.files.iter().copied()).len() == 1),
+        "one-window: {jobs:?}"
+    );
     if jobs.is_empty() {
         jobs.extend(garbage.job(files, idle(files)));
     }
@@ -130,6 +135,10 @@ pub(super) fn whole_window(
     if members.len() < 2 || others < files[*largest].bytes / WORTH_PART {
         return None;
     }
+    debug_assert!(
+        members.is_sorted_by_key(|index| files[*index].bytes),
+        "the smaller ones of a window first"
+    );
     members.truncate(options.tiers.max_threshold);
     Some(Job::new(members, Why::Window))
 }

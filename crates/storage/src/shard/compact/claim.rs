@@ -36,6 +36,7 @@ impl Job {
 
     /// The same with the room that it needs; refused where there is none.
     pub(super) async fn with_room(self, shard: &Shard) -> Result<Job, ReadError> {
+        assert!(self.claim.is_none(), "fits-first: a job with its room");
         let claim = claim_or_refuse(shard, &self.table, self.needed(shard)).await?;
         Ok(Job { claim: Some(claim), ..self })
     }
@@ -62,6 +63,7 @@ pub(super) async fn claim(shard: &Shard, needed: u64) -> Result<Claim, Short> {
     if needed == 0 {
         return Ok(Claim::new(room, 0));
     }
+    assert!(0 < needed, "fits-first: a claim of nothing");
     let here = runtime::shard_id();
     on_shard(0, move || promise(needed, here)).await?;
     Ok(Claim::new(room, needed))
@@ -91,6 +93,7 @@ async fn promise(needed: u64, to: runtime::ShardId) -> Result<(), Short> {
             u64::MAX
         }
     };
+    assert!(runtime::shard_id() == 0, "one-answer: shard 0 promises");
     if room < needed {
         return Err(Short { room });
     }

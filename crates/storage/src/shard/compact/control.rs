@@ -24,6 +24,7 @@ impl Shard {
             let (backlog, pending) = self.look_at_backlog();
             let pacer = &self.compactions.pacer;
             let normalized = backlog / self.config.memory_bytes.max(1) as f64;
+            debug_assert!(0.0 <= normalized, "controller: a backlog of {normalized}");
             let shares = pacer.pace.get().shares(normalized).max(1);
             if shares != set {
                 group::set_shares(group::COMPACTION, shares);
@@ -87,6 +88,7 @@ impl Shard {
 
     /// Says of files how much of them the jobs that run have merged.
     fn note_merged(&self, own: &[Rc<sstable::Table>], files: &mut [File]) {
+        assert_eq!(own.len(), files.len(), "a file for each SSTable");
         for (one, file) in own.iter().zip(files) {
             file.merged = self.compactions.merged_of(one.descriptor(), file.tokens);
         }

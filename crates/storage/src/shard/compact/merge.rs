@@ -47,6 +47,7 @@ enum Forgets {
 /// Does a job, unless somebody has taken its files or the table away meanwhile.
 pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadError> {
     let Job { table, tablet, .. } = job;
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
     let _gate = pass_gate(table, 1).await;
     if table.in_doubt.get() {
         return Err(ReadError::Overloaded(IN_DOUBT.to_string()));
@@ -147,6 +148,7 @@ impl Merge<'_> {
             for fragment in &kept {
                 let before = self.outputs.last_token();
                 let sealed = self.outputs.write(fragment).await?;
+                debug_assert!(before <= self.outputs.last_token(), "apart: tokens of outputs");
                 if sealed && forgets == Forgets::Nothing && job.why != Why::Reshard {
                     self.release(before).await;
                 }
@@ -159,17 +161,19 @@ impl Merge<'_> {
         }
         if self.is_planted(Planted::RemovesInputsFirst) {
             for one in &self.inputs {
-                self.job.table.remove_sstable(one.descriptor()).await;
+                let _ = sstable::store::remove(&self.job.table.dir, one.descriptor()).await;
             }
         }
         self.progress.set_counts(self.counts.get(), filter.counts());
         self.outputs.seal().await?;
+        assert!(!self.outputs.is_writing(), "inputs-outlive-output: an output is not sealed");
         self.end(forgets).await?;
         Ok(Ended::Done)
     }
 
     fn note_progress(&self) {
         let written = self.outputs.bytes_written();
+        debug_assert!(self.progress.bytes_written.get() <= written, "bytes are taken back");
         self.progress.bytes_written.set(written);
         self.progress.merged_until.set(self.outputs.last_token());
         if let Some(claim) = &self.job.claim {
@@ -190,6 +194,7 @@ impl Merge<'_> {
         }
         let kept_before = self.job.table.unremoved.borrow().len();
         self.release(Some(Token::MAX)).await;
+        assert!(self.inputs.is_empty(), "inputs-outlive-output: {} stay", self.inputs.len());
         let all_removed = self.job.table.unremoved.borrow().len() == kept_before;
         if let Some(record) = record.filter(|_| all_removed)
             && let Err(error) = record.remove().await
@@ -203,6 +208,12 @@ impl Merge<'_> {
     /// Makes it durable that the inputs are gone. Where that fails it is undone; where that fails
     /// as well nobody knows what the next start will find (*in-doubt*).
     async fn make_durable(&self) -> Result<Obsolete, ReadError> {
+        assert!(
+            self.inputs.len() == self.job.inputs.len(),
+            "all-or-none: {} of {} inputs are left",
+            self.inputs.len(),
+            self.job.inputs.len()
+        );
         let name = |one: &Rc<sstable::Table>| one.descriptor().file_name(Component::Data);
         let names = self.inputs.iter().map(name).collect();
         let (table, id) = (&self.job.table, random_uuid());
@@ -252,6 +263,10 @@ impl Merge<'_> {
         self.inputs = rest;
         self.released_bytes += over.iter().map(|one| one.disk_bytes()).sum::<u64>();
         let outputs = self.outputs.take_sealed();
+        debug_assert!(
+            outputs.iter().all(|one| Some(one.last_key().token) <= until),
+            "inputs-outlive-output: an output is beyond {until:?}"
+        );
         self.progress.add_outputs(&outputs);
         let _removal = self.job.table.removals.acquire(1).await;
         self.job.tablet.replace(&over, outputs);
@@ -283,7 +298,8 @@ fn source_of(job: &Job, counts: &Rc<MergeCounts>) -> Box<dyn Source> {
         let all = Box::new(input.read_checked(scope, Slice::full(), access));
         job.tablet.part_of(input, all)
     });
-    let sources = sources.collect();
+    let sources: Vec<_> = sources.collect();
+    assert!(sources.len() == job.inputs.len(), "checked: an input is not read");
     reader::merge_counted(job.table.schema(), Direction::Forward, sources, counts)
 }
 
@@ -293,6 +309,11 @@ impl Shard {
     /// wait for that.
     pub(super) async fn give_way(&self, begun: Instant, ends: impl Fn() -> bool) {
         let pacer = &self.compactions.pacer;
+        debug_assert!(
+            self.pressed.get() <= 1000,
+            "writes-first: {} thousandths",
+            self.pressed.get()
+        );
         let pressed = begun.elapsed() * pause_factor(self.pressed.get());
         let mut pause = pressed.max(pacer.pause());
         if pause.is_zero() {

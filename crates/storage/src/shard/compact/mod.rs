@@ -97,6 +97,7 @@ impl Shard {
     }
 
     async fn do_compaction(&self, job: Job) {
+        assert!(job.claim.is_some(), "fits-first: a job without its room");
         // *after-flushes*
         self.await_no_flushes().await;
         match merge::run(self, &job, &|_| {}).await {
@@ -132,11 +133,16 @@ impl Shard {
         let held = jobs.iter().map(|job| Held { table: job.table.clone(), needed: needed(job) });
         self.compactions.room.hold(held.filter(|held| room < held.needed).collect(), room);
         jobs.retain(|job| needed(job) <= room);
+        debug_assert!(
+            jobs.iter().all(|job| !job.inputs.iter().any(|one| one.is_damaged())),
+            "quarantined: a damaged SSTable is to be merged"
+        );
         let mut job = jobs.into_iter().max_by_key(Job::urgency)?;
         job.tablet.reshard_last.set(false);
         job.counted = Some(self.compactions.weights.count(job.weight()));
         // Whoever had it has let go of it, or the tablet would not have been looked at.
         job.alone = job.tablet.compacting.try_acquire(1);
+        assert!(job.alone.is_some(), "one-at-a-time: tablet {} is merged", job.tablet.index);
         Some(job)
     }
 
@@ -171,6 +177,7 @@ impl Shard {
     /// (*not-for-the-log*).
     fn let_log_go(&self, table: &Table) {
         let (now, asked) = (Instant::now(), &self.compactions.log_asked);
+        debug_assert!(asked.get().is_none_or(|asked| asked <= now), "not-for-the-log: asked later");
         if asked.get().is_none_or(|asked| LOG_PAUSE <= now - asked) {
             asked.set(Some(now));
             self.log_of(table.log).let_go_of(table.id);
@@ -195,6 +202,7 @@ impl Shard {
 fn seen(shard: &Shard, table: &Table, tablet: &Tablet) -> (Vec<Rc<sstable::Table>>, Vec<File>) {
     let mut own = own_sstables(tablet);
     own.retain(|one| !one.is_damaged());
+    debug_assert!(own.iter().all(|one| tablet.holds_all_of(one)), "own-alone: another's");
     let files = purge::files_of(shard, (table, tablet), &own, wall_micros());
     (own, files)
 }
@@ -222,11 +230,13 @@ pub(crate) async fn merge_all(
     adjust: Adjust<'_>,
 ) -> Result<(), ReadError> {
     let alone = tablet.compacting.acquire(1).await.ok();
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
     reshard::write_parts(shard, (table, tablet), adjust).await?;
     let own = own_sstables(tablet);
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
     let options = Options::of(&table.schema.borrow().options);
     for wanted in options.major(&files) {
+        assert!(!wanted.files.is_empty(), "a merge of nothing");
         let job = Job::of((table, tablet), &own, &wanted).with_room(shard).await?;
         merge::run(shard, &job, adjust).await?;
     }

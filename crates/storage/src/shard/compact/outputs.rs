@@ -37,6 +37,7 @@ impl<'j> Outputs<'j> {
         let bytes: u64 = job.inputs.iter().map(|one| one.data_bytes()).sum();
         let partitions: u64 = job.inputs.iter().map(|one| one.partition_count()).sum();
         let part = job.bytes_max as f64 / bytes.max(1) as f64;
+        assert!(0.0 <= job.part && job.part <= 1.0, "a part of the inputs: {}", job.part);
         Outputs {
             shard,
             job,
@@ -63,6 +64,7 @@ impl<'j> Outputs<'j> {
             if self.writer.is_none() {
                 self.writer = Some(self.create().await?);
             }
+            assert!(self.last <= Some(key.token), "apart: {key:?} after {:?}", self.last);
             self.last = Some(key.token);
         }
         let (_, writer) = self.writer.as_mut().expect("a partition begins before its fragments");
@@ -95,6 +97,9 @@ impl<'j> Outputs<'j> {
         self.sealed_bytes += writer.data_bytes();
         match self.finish(writer).await {
             Ok(opened) => {
+                let before = self.sealed.last().map(|one| one.last_key().token);
+                let first = opened.as_ref().map(|one| one.first_key().token);
+                assert!(first.is_none() || before < first, "apart: {first:?} after {before:?}");
                 self.sealed.extend(opened);
                 Ok(())
             }
@@ -121,6 +126,11 @@ impl<'j> Outputs<'j> {
     /// The token up to which everything is sealed, right after a seal.
     pub(super) fn last_token(&self) -> Option<Token> {
         self.last
+    }
+
+    /// Whether one is not sealed yet.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writer.is_some()
     }
 
     /// Bytes of data written, before compression.

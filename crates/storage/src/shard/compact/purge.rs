@@ -140,6 +140,7 @@ impl<'j> Purger<'j> {
         if !inputs.iter().any(has_old) {
             return None;
         }
+        assert!(gc_before != i64::MIN, "all-known: nothing is old enough");
         let newest = inputs.iter().map(|one| one.timestamps().1).max()?;
         let logged = oldest_logged(shard, table);
         let (seen, others) = (Rc::default(), Vec::new());
@@ -147,6 +148,10 @@ impl<'j> Purger<'j> {
     }
 
     pub(super) fn outside_of(&mut self, key: &DecoratedKey) -> Outside {
+        debug_assert!(
+            self.table.tablet_of(key.token).is_some_and(|own| std::ptr::eq(&**own, self.tablet)),
+            "nothing-beneath: {key:?} is of another tablet"
+        );
         // What could not be removed or opened meanwhile counts as well.
         if !knows_all(self.shard, self.table) {
             return Outside::UNKNOWN;
@@ -157,6 +162,10 @@ impl<'j> Purger<'j> {
             other.sstable.may_contain(lookup.get_or_insert_with(|| Lookup::new(key.key.clone())))
         });
         let elsewhere = elsewhere.map_or(i64::MAX, |other| other.oldest);
+        debug_assert!(
+            self.others.is_sorted_by_key(|other| other.oldest),
+            "nothing-beneath: the oldest is not first"
+        );
         let memtables = self
             .tablet
             .memtables()
@@ -188,6 +197,10 @@ impl<'j> Purger<'j> {
         let others = others.map(|one| Other { oldest: oldest_live(one), sstable: one.clone() });
         self.others = others.filter(|other| other.oldest <= self.newest).collect();
         self.others.sort_by_key(|other| other.oldest);
+        debug_assert!(
+            self.others.iter().all(|other| other.oldest <= self.newest),
+            "nothing-beneath: what the inputs cannot cover"
+        );
         self.seen = all;
     }
 }
@@ -204,6 +217,7 @@ pub(super) fn files_of(
     if gc_before == i64::MIN {
         return files;
     }
+    assert_eq!(files.len(), own.len(), "a file for each SSTable");
     let beneath = Beneath::of(shard, (table, tablet), gc_before);
     for (file, one) in files.iter_mut().zip(own) {
         file.droppable = droppable(one, gc_before);
@@ -265,6 +279,7 @@ fn droppable(one: &sstable::Table, gc_before: i64) -> f64 {
     let stats = one.stats();
     let cells = stats.cell_counts.mean() * stats.partition_sizes.count() as f64;
     let dropped = stats.tombstones.count_until(gc_before.saturating_sub(1));
+    debug_assert!(0.0 <= cells, "a part of {cells} cells");
     if dropped == 0 { 0.0 } else { (dropped as f64 / cells.max(1.0)).min(1.0) }
 }
 

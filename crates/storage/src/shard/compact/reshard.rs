@@ -113,6 +113,10 @@ impl Shard {
         let mut is_left = false;
         for table in tables {
             let (id, wanted) = (table.id, table.let_go.borrow().clone());
+            debug_assert!(
+                wanted.iter().enumerate().all(|(at, one)| !wanted[..at].contains(one)),
+                "held-by-none: one twice in {wanted:?}"
+            );
             on_shard(0, move || async move { remove_unheld(id, wanted).await }).await;
             is_left |= !table.let_go.borrow().is_empty();
         }
@@ -140,6 +144,7 @@ async fn remove_unheld(id: TableId, wanted: Vec<Descriptor>) {
     if table.dropped.get() {
         return;
     }
+    assert!(runtime::shard_id() == 0, "held-by-none: shard 0 removes");
     let mut gone = Vec::new();
     for one in unheld {
         let (name, dir) = (one.file_name(Component::Data), table.dir.display());

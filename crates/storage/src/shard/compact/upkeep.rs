@@ -162,6 +162,7 @@ pub(crate) async fn upkeep(
 ) -> Result<UpkeepDone, ReadError> {
     let (mut done, mut failed) = (UpkeepDone::default(), None);
     let _turn = shard.compactions.upkeep.acquire(1).await;
+    assert!(shard.compactions.upkeep.available() == 0, "one-at-a-time: another table");
     for tablet in &table.tablets {
         let alone = tablet.compacting.acquire(1).await.ok();
         let shared = shared_sstables(tablet);
@@ -350,6 +351,7 @@ async fn scrub_one(
     if table.in_doubt.get() {
         return Err(ReadError::Overloaded(IN_DOUBT.to_string()));
     }
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
     let is_there = tablet.sstables.borrow().iter().any(|other| Rc::ptr_eq(one, other));
     if table.dropped.get() || !is_there {
         return Ok(0);
@@ -378,6 +380,7 @@ async fn scrub_one(
         if 0 < outcome.problems {
             tablet.forget_cached();
         }
+        debug_assert!(!tablet.has_sstable(one.descriptor()), "inputs-outlive-output: it stays");
         table.remove_sstable(one.descriptor()).await;
     }
     listed.finish();

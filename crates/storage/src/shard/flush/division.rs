@@ -41,6 +41,8 @@ impl Division {
     pub(super) fn push(&mut self, fragment: &Fragment, out: &mut Vec<(usize, Fragment)>) {
         match fragment {
             Fragment::PartitionStart { key, tombstone } => {
+                assert!(self.key.is_none(), "streams: a partition within another: {key:?}");
+                debug_assert!(self.parts.iter().all(|part| !part.begun), "streams: one is open");
                 self.key = Some(key.clone());
                 if !tombstone.is_none() {
                     let part = self.part_of(tombstone.timestamp);
@@ -56,6 +58,7 @@ impl Division {
                 let next = (!tombstone.is_none()).then(|| self.part_of(tombstone.timestamp));
                 let ended = self.range.filter(|part| Some(*part) != next);
                 if let Some(part) = ended {
+                    assert!(self.parts[part].begun, "streams: a tombstone of no partition");
                     let (position, tombstone) = (position.clone(), Tombstone::NONE);
                     out.push((part, Fragment::RangeTombstoneChange { position, tombstone }));
                 }
@@ -70,7 +73,8 @@ impl Division {
                     part.begun = false;
                     out.push((at, Fragment::PartitionEnd));
                 }
-                (self.key, self.range) = (None, None);
+                assert!(self.range.is_none(), "streams: a range tombstone outlives its partition");
+                self.key = None;
             }
         }
     }
@@ -94,6 +98,7 @@ impl Division {
             self.parts.push(Part { window, begun: false });
             return self.parts.len() - 1;
         }
+        assert!(self.parts.len() == PARTS_MAX, "few: {} parts", self.parts.len());
         let distance = |at: &usize| self.parts[*at].window.abs_diff(window);
         (0..self.parts.len()).min_by_key(distance).unwrap_or(0)
     }

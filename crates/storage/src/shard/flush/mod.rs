@@ -19,7 +19,7 @@ use crate::memtable::{Memtable, MemtableSource};
 use crate::table::cache_update;
 use crate::table::dir::prepare_dir;
 use crate::table::flush_queue::{FlushQueue, Pending};
-use crate::table::{Table, Tablet, pass_gate};
+use crate::table::{GATE_UNITS, Table, Tablet, pass_gate};
 use division::Division;
 use mutation::Fragment;
 use reader::{Budget, ReadError, Slice, Source};
@@ -110,12 +110,14 @@ impl Shard {
             let memory = self.dirty.iter().map(|dirty| dirty.level().thousandths(&dirty.base()));
             let log = self.data_log.thousandths();
             let pressure = memory.fold(log, u64::max);
+            assert!(pressure <= 1000, "controller: {pressure} thousandths");
             self.pressed.set(pressure);
             let awaited = 0 < self.flushes_awaited.get();
             let shares = match self.flush_shares.get() {
                 0 => flush_shares(pressure).max(if awaited { AWAITED_SHARES } else { 1 }),
                 fixed => fixed,
             };
+            assert!(0 < shares, "flushes without shares");
             if shares != set {
                 group::set_shares(group::FLUSH, shares);
                 set_shares(IoClass::Flush, shares);
@@ -199,6 +201,8 @@ impl Shard {
         let _awaited = Awaited::one(self);
         let tablets = tables.iter().flat_map(|table| &table.tablets);
         let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
+        assert!(0 < self.flushes_awaited.get(), "after-flushes: this one is not counted");
+        assert!(waiting.iter().all(|one| one.is_sealed()), "sealed-alone: one is written to");
         waiting.iter().for_each(|memtable| memtable.retry());
         self.retry_now.notify_all();
         for memtable in waiting {
@@ -276,6 +280,7 @@ impl Shard {
         let _gate = pass_gate(table, 1).await;
         let written = write(self, table, tablet, memtable).await;
         self.pressure.notify_one();
+        debug_assert!(table.gate.available() < GATE_UNITS, "gate-units: nobody passed");
         let flushed = match written? {
             Written::Obsolete => {
                 *self.full_disk.borrow_mut() = None;
@@ -283,6 +288,7 @@ impl Shard {
             }
             Written::Nothing => None,
             Written::Durable(sstables) => {
+                assert!(!sstables.is_empty(), "released-after-durable: no SSTable");
                 self.note_flushed(sstables.iter().map(|one| one.disk_bytes()).sum());
                 backup::link_flushed(self, table, &sstables).await;
                 Some((sstables, cache_update::merge(table, tablet, memtable).await?))
@@ -303,6 +309,12 @@ impl Shard {
     /// A sealed memtable has left its tablet: memory and log entries come free.
     pub(crate) fn let_go(&self, table: &Table, memtable: &Memtable) {
         memtable.set_all_spooled(true);
+        debug_assert!(
+            !table.tablets.iter().any(|tablet| {
+                tablet.sealed.borrow().iter().any(|one| std::ptr::eq(&**one, memtable))
+            }),
+            "released-after-durable: it is still to be flushed"
+        );
         self.flush_queue(&table.dirty).remove(memtable);
         self.log_of(table.log).discard(table.id, &memtable.held(), memtable.oldest_live());
         if memtable.is_replayed() {
@@ -328,7 +340,9 @@ impl Awaited<'_> {
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.shard.flushes_awaited.set(self.shard.flushes_awaited.get() - 1);
+        let awaited = self.shard.flushes_awaited.get();
+        assert!(0 < awaited, "nobody waits for a flush");
+        self.shard.flushes_awaited.set(awaited - 1);
         self.shard.flushed.notify_all();
     }
 }
@@ -344,6 +358,7 @@ async fn write(
         return Ok(Written::Obsolete);
     }
     prepare_dir(&shard.config.data_dir, table).await.map_err(ReadError::Io)?;
+    assert!(table.dir_synced.get(), "released-after-durable: the directory may go");
     let data_write = shard.flush_queue(&table.dirty).writing.acquire(1).await;
     let mut parts = Parts { shard, table, tablet, memtable, writers: Vec::new() };
     if let Err(error) = parts.copy().await {
@@ -398,6 +413,8 @@ impl Parts<'_> {
     }
 
     async fn write(&mut self, part: usize, fragment: &Fragment) -> Result<(), ReadError> {
+        assert!(part <= self.writers.len(), "few: part {part} of {}", self.writers.len());
+        assert!(part < division::PARTS_MAX, "few: part {part}");
         if part == self.writers.len() {
             let writer = self.create().await?;
             self.writers.push(writer);
@@ -427,7 +444,11 @@ impl Parts<'_> {
         let mut writers = std::mem::take(&mut self.writers).into_iter();
         while let Some((descriptor, writer)) = writers.next() {
             match self.seal_one(writer).await {
-                Ok(opened) => sealed.extend(opened),
+                Ok(opened) => {
+                    let is_own = opened.as_ref().is_none_or(|one| self.tablet.holds_all_of(one));
+                    assert!(is_own, "own-alone: what was flushed is of others");
+                    sealed.extend(opened);
+                }
                 Err(error) => {
                     // It may be there or not; and it is written again.
                     self.table.remove_sstable(descriptor).await;

@@ -252,6 +252,8 @@ impl Shard {
         ids: Vec<TableId>,
         order: &SnapshotOrder,
     ) -> Result<(), SnapshotError> {
+        assert!(runtime::shard_id() == 0, "in-turn: shard 0 takes snapshots");
+        assert!(self.snapshot_turn.available() == 0, "in-turn: nobody has the turn");
         let tables: Vec<Rc<Table>> = ids.into_iter().filter_map(|id| self.table(id)).collect();
         for table in &tables {
             if fs::exists(snapshot_dir(&table.dir, order.tag.as_str())).await? {
@@ -311,6 +313,7 @@ impl Shard {
         tag: &SnapshotTag,
         ttl: Option<Duration>,
     ) -> Result<(), SnapshotError> {
+        assert!(self.snapshot_turn.available() == 0, "in-turn: nobody has the turn");
         let dir = snapshot_dir(table_dir, tag.as_str());
         let text = schema.describe_alone(keyspace);
         fs::write_file_atomic(dir.join(SCHEMA), text.as_bytes()).await?;
@@ -334,6 +337,7 @@ impl Shard {
 
     /// Removes a snapshot; with the last one of a dropped table, its directory.
     async fn clear_place(&self, place: &Place) -> Result<(), SnapshotError> {
+        assert!(self.snapshot_turn.available() == 0, "in-turn: nobody has the turn");
         clear(&place.dir).await?;
         let snapshots = place.table_dir.join(SNAPSHOTS);
         fs::sync_dir(&snapshots).await?;
@@ -386,6 +390,7 @@ impl Shard {
         }
         let _gate = pass_gate(&table, 1).await;
         let _whole = table.removals.acquire(1).await;
+        assert!(table.removals.available() == 0, "whole-sets: SSTables may go");
         link(&table.dir, &table.sstables(), tag).await
     }
 }
@@ -403,6 +408,7 @@ pub(crate) async fn link(
     let target = snapshot_dir(dir, tag);
     fs::create_dir_all(&target).await?;
     let mut missing: BTreeSet<Descriptor> = sstables.iter().map(|one| one.descriptor()).collect();
+    assert!(missing.len() == sstables.len(), "once-in-set: an SSTable twice");
     for found in store::list(dir).await?.tables {
         if !missing.remove(&found.descriptor) {
             continue;

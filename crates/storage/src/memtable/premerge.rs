@@ -43,7 +43,7 @@ const CELLS_PER_STEP: usize = 256;
 
 /// What of a mutation is merged.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Premerged {
     whole: Option<Whole>,
     /// By their numbers among the rows of the mutation, of which the static row is the first.
     rows: VecDeque<(usize, Merged)>,
@@ -82,12 +82,12 @@ impl Memtable {
         key: &DecoratedKey,
         view: &FrozenView<'_>,
         watch: Watch,
-    ) -> Ahead {
+    ) -> Premerged {
         let oldest = Some(oldest_of(view).await);
         let many = ROWS_AT_ONCE < view.row_count() + view.range_count();
         if many && watch.bytes == usize::MAX {
             let whole = Some(self.merge_whole(schema, key, view).await);
-            return Ahead { whole, oldest, ..Ahead::default() };
+            return Premerged { whole, oldest, ..Premerged::default() };
         }
         let mut rows = VecDeque::new();
         let first = view.static_row().map(|row| (None, row));
@@ -98,7 +98,8 @@ impl Memtable {
                 rows.push_back((number, Merging::new(schema, base).run(row).await));
             }
         }
-        Ahead { rows, oldest, ..Ahead::default() }
+        debug_assert!(rows.len() <= view.row_count() + 1, "same-row: {} of them", rows.len());
+        Premerged { rows, oldest, ..Premerged::default() }
     }
 
     async fn merge_whole(
@@ -133,6 +134,7 @@ impl Memtable {
             }
         }
         scratch.bytes = Vec::new();
+        debug_assert!(added <= view.row_count() + view.range_count(), "same-row: {added} added");
         Whole { base, partition: Some(partition), added, grown, scratch }
     }
 
@@ -160,7 +162,7 @@ async fn oldest_of(view: &FrozenView<'_>) -> i64 {
     oldest
 }
 
-impl Ahead {
+impl Premerged {
     /// Puts the whole partition into its place, which is new or not, if it is merged with what is
     /// there; whether it did.
     #[inline]
@@ -206,6 +208,7 @@ impl Ahead {
     pub(super) fn next(&mut self) -> Option<Merged> {
         let (number, _) = self.rows.front()?;
         self.passed += 1;
+        debug_assert!(self.passed <= *number + 1, "same-row: {number} was passed over");
         if *number + 1 != self.passed {
             return None;
         }
@@ -320,6 +323,7 @@ impl<'s> Merging<'s> {
             own[piece.clone()].copy_from_slice(&bytes[piece]);
             yield_if_needed().await;
         }
+        debug_assert!(copy[..] == *bytes, "same-row: a copy");
         let before = self.row.as_ref().and_then(Row::blob).map_or(0, |old| blob_bytes(old.len()));
         self.grown.change(before, blob_bytes(copy.len()));
         self.row = Some(Row::Blob(copy));
@@ -344,6 +348,10 @@ impl<'s> Merging<'s> {
                     some.push(path, cell);
                     bytes += 8 + path.len() + cell.blob_bytes();
                 }
+                debug_assert!(
+                    0 < bytes || !tomb.is_none() || view.len() == 0,
+                    "small-steps: nothing"
+                );
                 let mut piece = RowBuilder::new(Vec::new());
                 piece.collection(column, &some.finish());
                 self.merge(&piece.finish());
