@@ -194,7 +194,7 @@ impl Commitlog {
     /// A log that has no segment yet; new ones get bases from `next_base` on.
     pub(crate) fn new(config: LogConfig, next_base: u64, pressure: Rc<Notify>) -> Commitlog {
         assert!(
-            SEGMENT_BYTES_MIN <= config.segment_bytes && config.segment_bytes % BLOCK == 0,
+            SEGMENT_BYTES_MIN <= config.segment_bytes && config.segment_bytes.is_multiple_of(BLOCK),
             "fits-segment: segments of {} bytes",
             config.segment_bytes
         );

@@ -349,7 +349,7 @@ impl<'s> Merging<'s> {
                     bytes += 8 + path.len() + cell.blob_bytes();
                 }
                 debug_assert!(
-                    0 < bytes || !tomb.is_none() || view.len() == 0,
+                    0 < bytes || !tomb.is_none() || view.is_empty(),
                     "small-steps: nothing"
                 );
                 let mut piece = RowBuilder::new(Vec::new());

@@ -8,7 +8,8 @@
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
 //!    together, so that a flush in between is seen neither twice nor not at all.
-//!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are apart.
+//!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are
+//!    apart.
 //!  - *sealed-oldest-first*: sealed memtables stand in the order in which they were sealed.
 //!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
 //!    column of that name was added again. SSTables may have such cells; readers skip them.
