@@ -165,7 +165,8 @@ fn bodies_that_are_refused() {
         ("(module (memory 1) (memory 1) (func (export \"f\")))", "Compilation failed: "),
         ("(module (memory i64 1) (func (export \"f\")))", "Compilation failed: "),
         (
-            "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func)) (func (export \"f\")))",
+            "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func)) \
+             (func (export \"f\")))",
             "incompatible import type for `wasi_snapshot_preview1::fd_write`",
         ),
         (
