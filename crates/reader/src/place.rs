@@ -99,7 +99,6 @@ impl Place {
                     clustered = None;
                 }
                 (Fragment::StaticRow { .. }, At::Inside(inside)) => {
-                    debug_assert!(inside.static_due, "static-once: another static row");
                     debug_assert!(clustered.is_none(), "static-once: behind other rows");
                     inside.static_due = false;
                 }

@@ -39,7 +39,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use wasmi::{
-    CompilationMode, Config, CustomFuelCosts, Engine, ExternType, Linker, Module, TrapCode,
+    CompilationMode, Config, CustomFuelCosts, Engine, ExternType, Module, Store, TrapCode,
 };
 
 /// Stack of a call: what its functions hold, and how deep they call each other.
@@ -125,13 +125,13 @@ fn compile(function: &UserFunction) -> Result<Code, String> {
     {
         return Err(refused("invalid start function type".to_owned()));
     }
-    let linker = wasi::imports_of(&module)?;
+    wasi::imports_of(&module, &mut Store::new(module.engine(), Bounds::none()))?;
     let form = |ty| Form::of(ty, function.null_input);
     let takes: Vec<Form> = function.argument_types().map(form).collect();
     let returns = form(&function.returns);
     let misfit = misfit(&takes, returns, &ty);
     let bytes = body.len() * CODE_BYTES_PER_BYTE + function.body.len();
-    Ok(Code { module, linker, name: name.clone(), takes, returns, misfit, bytes })
+    Ok(Code { module, name: name.clone(), takes, returns, misfit, bytes })
 }
 
 /// Why a function of that type cannot be called as ours.
@@ -184,7 +184,6 @@ fn failed(error: wasmi::Error) -> String {
 /// A compiled function.
 struct Code {
     module: Module,
-    linker: Linker<Bounds>,
     name: String,
     takes: Vec<Form>,
     returns: Form,

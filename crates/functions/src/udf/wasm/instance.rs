@@ -10,7 +10,7 @@
 
 use super::abi::{self, Argument, Form};
 use super::body::START;
-use super::{Code, Limits, OUT_OF_FUEL, failed};
+use super::{Code, Limits, OUT_OF_FUEL, failed, wasi};
 use model::schema::UserFunction;
 use wasmi::errors::{MemoryError, TableError};
 use wasmi::{Func, Memory, ResourceLimiter, ResumableCall, Store, TypedFunc, Val};
@@ -151,8 +151,8 @@ impl Instance {
     pub(super) async fn new(code: &Code, limits: Limits) -> Result<Instance, String> {
         let mut store = Store::new(code.module.engine(), Bounds::new(&limits));
         store.limiter(|bounds| bounds);
-        let made = code.linker.instantiate_and_start(&mut store, &code.module);
-        let instance = made.map_err(failed)?;
+        let imports = wasi::imports_of(&code.module, &mut store)?;
+        let instance = wasmi::Instance::new(&mut store, &code.module, &imports).map_err(failed)?;
         // Tables do not grow: a call that is put aside for lack of fuel in `table.grow` could not
         // go on where it was.
         store.data_mut().table_elements_max = 0;

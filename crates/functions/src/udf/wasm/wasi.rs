@@ -6,12 +6,10 @@
 //! specification.
 
 use super::instance::Bounds;
-use wasmi::{Caller, Error, Extern, ExternType, Linker, Memory, Module, Store};
-
-type Result<T> = std::result::Result<T, Error>;
+use wasmi::{Caller, Error, Extern, ExternType, Func, Memory, Module, Store};
 
 /// The module that the functions are imported from.
-pub(super) const MODULE: &str = "wasi_snapshot_preview1";
+const MODULE: &str = "wasi_snapshot_preview1";
 
 const SUCCESS: i32 = 0;
 const BAD_FILE: i32 = 8;
@@ -21,9 +19,11 @@ type Calling<'a> = Caller<'a, Bounds>;
 
 /// What a module imports: these functions, and others that trap. Refuses imports that are nothing
 /// of the kind.
-pub(super) fn imports_of(module: &Module) -> std::result::Result<Linker<Bounds>, String> {
-    let mut linker = Linker::new(module.engine());
-    linker.allow_shadowing(true);
+pub(super) fn imports_of(
+    module: &Module,
+    store: &mut Store<Bounds>,
+) -> Result<Vec<Extern>, String> {
+    let mut made = Vec::new();
     for import in module.imports() {
         let (from, what) = (import.module(), import.name());
         if from != MODULE {
@@ -31,52 +31,46 @@ pub(super) fn imports_of(module: &Module) -> std::result::Result<Linker<Bounds>,
         }
         let reason = format!("unknown import: `{from}::{what}` has not been defined");
         let ExternType::Func(ty) = import.ty() else { return Err(reason) };
-        let trap = move |_: Calling<'_>, _: &[_], _: &mut [_]| Err(Error::new(reason.clone()));
-        linker.func_new(from, what, ty.clone(), trap).map_err(|error| error.to_string())?;
+        let function = match function(store, what) {
+            Some(function) if function.ty(&*store) == *ty => function,
+            Some(_) => return Err(format!("incompatible import type for `{from}::{what}`")),
+            None => Func::new(&mut *store, ty.clone(), move |_: Calling<'_>, _, _| {
+                Err(Error::new(reason.clone()))
+            }),
+        };
+        made.push(Extern::Func(function));
     }
-    link(&mut linker).map_err(|error| error.to_string())?;
-    let store = Store::new(module.engine(), Bounds::none());
-    for import in module.imports() {
-        let (from, what) = (import.module(), import.name());
-        let found = linker.get(&store, from, what).map(|found| found.ty(&store));
-        if found.as_ref().and_then(ExternType::func) != import.ty().func() {
-            return Err(format!("incompatible import type for `{from}::{what}`"));
-        }
-    }
-    Ok(linker)
+    Ok(made)
 }
 
-fn link(linker: &mut Linker<Bounds>) -> Result<()> {
-    linker.func_wrap(MODULE, "proc_exit", |code: i32| -> Result<()> {
-        Err(Error::new(format!("the module exited with code {code}")))
-    })?;
-    let none = |mut caller: Calling<'_>, count: i32, bytes: i32| {
-        put(&mut caller, count, &[0; 4]).max(put(&mut caller, bytes, &[0; 4]))
-    };
-    for name in ["environ_sizes_get", "args_sizes_get"] {
-        linker.func_wrap(MODULE, name, none)?;
-    }
-    for name in ["environ_get", "args_get"] {
-        linker.func_wrap(MODULE, name, |_: i32, _: i32| SUCCESS)?;
-    }
-    linker.func_wrap(MODULE, "fd_write", swallow)?;
-    linker.func_wrap(MODULE, "fd_read", |_: i32, _: i32, _: i32, _: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "fd_seek", |_: i32, _: i64, _: i32, _: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "fd_close", |_: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "fd_fdstat_get", |_: i32, _: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "fd_prestat_get", |_: i32, _: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "fd_prestat_dir_name", |_: i32, _: i32, _: i32| BAD_FILE)?;
-    linker.func_wrap(MODULE, "sched_yield", || SUCCESS)?;
-    linker.func_wrap(MODULE, "random_get", random)?;
-    linker.func_wrap(
-        MODULE,
-        "clock_time_get",
-        |mut caller: Calling<'_>, _: i32, _: i64, to: i32| {
-            let nanos = runtime::time::wall_micros().saturating_mul(1000);
-            put(&mut caller, to, &nanos.to_le_bytes())
-        },
-    )?;
-    Ok(())
+/// The function of that name.
+fn function(store: &mut Store<Bounds>, name: &str) -> Option<Func> {
+    Some(match name {
+        "proc_exit" => Func::wrap(store, |code: i32| -> Result<(), Error> {
+            Err(Error::new(format!("the module exited with code {code}")))
+        }),
+        "environ_sizes_get" | "args_sizes_get" => Func::wrap(store, no_sizes),
+        "environ_get" | "args_get" => Func::wrap(store, |_: i32, _: i32| SUCCESS),
+        "fd_write" => Func::wrap(store, swallow),
+        "fd_read" => Func::wrap(store, |_: i32, _: i32, _: i32, _: i32| BAD_FILE),
+        "fd_seek" => Func::wrap(store, |_: i32, _: i64, _: i32, _: i32| BAD_FILE),
+        "fd_close" => Func::wrap(store, |_: i32| BAD_FILE),
+        "fd_fdstat_get" | "fd_prestat_get" => Func::wrap(store, |_: i32, _: i32| BAD_FILE),
+        "fd_prestat_dir_name" => Func::wrap(store, |_: i32, _: i32, _: i32| BAD_FILE),
+        "sched_yield" => Func::wrap(store, || SUCCESS),
+        "random_get" => Func::wrap(store, random),
+        "clock_time_get" => Func::wrap(store, time),
+        _ => return None,
+    })
+}
+
+fn no_sizes(mut caller: Calling<'_>, count: i32, bytes: i32) -> i32 {
+    put(&mut caller, count, &[0; 4]).max(put(&mut caller, bytes, &[0; 4]))
+}
+
+fn time(mut caller: Calling<'_>, _clock: i32, _precision: i64, to: i32) -> i32 {
+    let nanos = runtime::time::wall_micros().saturating_mul(1000);
+    put(&mut caller, to, &nanos.to_le_bytes())
 }
 
 fn memory(caller: &mut Calling<'_>) -> Option<Memory> {
