@@ -427,7 +427,9 @@ const BUSY: &str = "(module (memory (export \"memory\") 1)
 fn a_call_gives_the_same_however_often_it_is_put_aside() {
     let run = |yield_fuel| {
         block_on_with(Config::new(1), move || async move {
-            let shard = shard(Limits { yield_fuel, ..Limits::standard() });
+            // One with a full memory is kept too.
+            let instance_bytes_max = 2 * Limits::standard().memory_bytes;
+            let shard = shard(Limits { yield_fuel, instance_bytes_max, ..Limits::standard() });
             let function = function(&[Type::BigInt], Type::BigInt, NullInput::ReturnsNull, BUSY);
             let argument = 40i64.to_be_bytes();
             // Once in a memory that grows, and once in one that is full.
