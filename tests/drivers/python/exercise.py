@@ -130,7 +130,9 @@ class Exercise:
         for statement in (f"BEGIN BATCH {insert.format(1)}; {insert.format(2)}; APPLY BATCH", request):
             for applied in (True, False):
                 found = run(statement)
-                assert found.was_applied == applied
+                # Apache's driver takes a text for one statement, which has one row.
+                if OF_SCYLLA or applied or statement is request:
+                    assert found.was_applied == applied
                 names, rows = found.column_names, [tuple(row) for row in found.current_rows]
                 if OF_SCYLLA:
                     assert (names, len(rows)) == (columns, 2), (names, rows)
