@@ -14,10 +14,11 @@
 //!    keeps in its memory may be seen by the next one; an instance in which a call failed serves
 //!    no other.
 //!
-//! In reading order: [`body`], [`abi`], [`instance`], [`wasi`].
+//! From the ground up: [`body`], [`abi`], [`bounds`], [`wasi`], [`instance`].
 
 mod abi;
 mod body;
+mod bounds;
 mod instance;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ use super::Pace;
 use super::compiled::Compiled;
 use super::pool::Pool;
 use abi::Form;
-use instance::{Bounds, Instance, REFUSED_MAX};
+use bounds::{Bounds, REFUSED_MAX};
+use instance::Instance;
 use model::schema::UserFunction;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;

@@ -542,7 +542,7 @@ fn finish(
         check_condition(table, &partition, &clustering, &using, conditional)?;
     }
     add_lists(&table.schema, static_operations.iter().chain(&row_operations), &mut inputs);
-    let read = (condition.is_some() || 0 < inputs.len()).then_some(inputs);
+    let read = (condition.is_some() || 0 < inputs.count()).then_some(inputs);
     Ok(ModifyPlan {
         table: table.clone(),
         partition,

@@ -478,7 +478,7 @@ fn is_verbatim(inputs: &Inputs, outputs: &[Term], grouping: Grouping) -> bool {
     let plain =
         |form, source: &Source| form == ColumnForm::Value && matches!(source, Source::Regular(_));
     grouping == Grouping::None
-        && inputs.len() == outputs.len()
+        && inputs.count() == outputs.len()
         && outputs.iter().enumerate().all(in_order)
         && inputs.iter().all(|input| plain(input.form, &input.source))
 }

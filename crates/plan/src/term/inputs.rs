@@ -63,7 +63,7 @@ impl Inputs {
 
     /// How many there are.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.columns.len()
     }
 }

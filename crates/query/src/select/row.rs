@@ -22,7 +22,7 @@ impl<'p> RowCells<'p> {
         static_count: usize,
         key_count: usize,
     ) -> RowCells<'p> {
-        let cells = vec![RowCell::Null; inputs.len()];
+        let cells = vec![RowCell::Null; inputs.count()];
         RowCells { inputs, column_inputs, static_count, key_count, cells }
     }
 

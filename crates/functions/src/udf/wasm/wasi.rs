@@ -5,7 +5,7 @@
 //! exits has failed; all other calls trap. Source of the signatures: the WASI preview 1
 //! specification.
 
-use super::instance::Bounds;
+use super::bounds::Bounds;
 use wasmi::{Caller, Error, Extern, ExternType, Func, Memory, Module, Store};
 
 /// The module that the functions are imported from.
