@@ -19,6 +19,7 @@ use crate::values::{Value, Values};
 use cluster::{Schema, TableEntry};
 use model::{TableSchema, Type, Uuid};
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use syntax::ast;
@@ -264,8 +265,8 @@ impl<'a> Steps<'a> {
         Ok(Steps { schema, keyspace, text, markers, left })
     }
 
-    /// Does the next piece; the statement after the last one.
-    pub fn next(mut self) -> Result<Result<Statement, Steps<'a>>, Error> {
+    /// Does the next piece; the last one gives the statement.
+    pub fn next(mut self) -> Result<ControlFlow<Statement, Steps<'a>>, Error> {
         let Steps { schema, keyspace, .. } = self;
         let markers = &mut self.markers;
         self.left = match self.left {
@@ -282,10 +283,11 @@ impl<'a> Steps<'a> {
             }
             Left::Tree(_, plan) => Left::Nothing(plan),
             Left::Nothing(plan) => {
-                return Statement::finish(schema, self.text, keyspace, plan, self.markers).map(Ok);
+                let statement = Statement::finish(schema, self.text, keyspace, plan, self.markers)?;
+                return Ok(ControlFlow::Break(statement));
             }
         };
-        Ok(Err(self))
+        Ok(ControlFlow::Continue(self))
     }
 }
 

@@ -26,6 +26,7 @@ use plan::{Draft, Statement, Steps};
 use replication::Coordinator;
 use runtime::task::{compute, yield_if_needed};
 use std::cell::{OnceCell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
@@ -161,8 +162,8 @@ impl Processor {
         loop {
             yield_if_needed().await;
             steps = match steps.next()? {
-                Ok(statement) => return Ok(Rc::new(statement)),
-                Err(left) => left,
+                ControlFlow::Break(statement) => return Ok(Rc::new(statement)),
+                ControlFlow::Continue(left) => left,
             };
         }
     }
