@@ -97,21 +97,25 @@ impl Processor {
     }
 
     /// The options that statements depend on.
+    #[inline]
     pub fn options(&self) -> &Rc<Options> {
         &self.options
     }
 
     /// How long requests may take.
+    #[inline]
     pub fn timeouts(&self) -> &Timeouts {
         &self.timeouts
     }
 
     /// The registry that it asks for the schema.
+    #[inline]
     pub fn cluster(&self) -> &Rc<Cluster> {
         &self.cluster
     }
 
     /// The audit log, if there is one.
+    #[inline]
     pub fn audit(&self) -> Option<&Rc<Audit>> {
         self.audit.get()
     }
@@ -122,6 +126,7 @@ impl Processor {
     }
 
     /// The source of UUIDs.
+    #[inline]
     pub(crate) fn uuids(&self) -> &Uuids {
         &self.uuids
     }
@@ -218,6 +223,7 @@ impl Processor {
     }
 
     /// Takes reads and writes to where the data is.
+    #[inline]
     pub(crate) fn coordinator(&self) -> &Rc<Coordinator> {
         &self.coordinator
     }

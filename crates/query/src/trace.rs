@@ -24,6 +24,7 @@ const EVENTS_MAX: usize = 64;
 const TABLES_MAX: usize = 64;
 /// Bytes of a statement's text that are kept.
 pub(crate) const TEXT_BYTES_MAX: usize = 16 << 10;
+
 /// Why a request is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
