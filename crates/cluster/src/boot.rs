@@ -23,6 +23,7 @@ use catalog::system_tables::{self, Home};
 use catalog::uuids::{time_of, time_uuid};
 use model::{TableSchema, TabletMap, Uuid};
 use mutation::FrozenMutation;
+use runtime::Erased;
 use runtime::io::{IoError, fs};
 use std::fmt;
 use std::path::Path;
@@ -69,67 +70,72 @@ fn at<E: fmt::Display>(step: &'static str) -> impl FnOnce(E) -> BootError {
 
 /// Starts the node. Runs on shard 0, once; when it returns, [`Storage`] and [`Cluster`] are in
 /// `runtime::local` of every shard.
-pub async fn boot(config: BootConfig) -> Result<(), BootError> {
-    assert!(runtime::shard_id() == 0, "boot runs on shard 0");
-    let shards = runtime::shard_count();
-    let mut storage_config = config.storage.clone();
-    let dirs = [
-        &storage_config.data_dir,
-        &storage_config.commitlog_dir,
-        &storage_config.schema_commitlog_dir,
-    ];
-    for dir in dirs {
-        make_dir(dir).await.map_err(at("make the directories"))?;
-    }
-    let host_id = identity(&storage_config.data_dir).await.map_err(at("identify the node"))?;
-    storage_config.host_id = host_id;
-    open_storage(storage_config.clone()).await?;
-    let storage = runtime::local::get::<Storage>();
+pub fn boot(config: BootConfig) -> Erased<'static, Result<(), BootError>> {
+    Erased::new(move || async move {
+        assert!(runtime::shard_id() == 0, "boot runs on shard 0");
+        let shards = runtime::shard_count();
+        let mut storage_config = config.storage.clone();
+        let dirs = [
+            &storage_config.data_dir,
+            &storage_config.commitlog_dir,
+            &storage_config.schema_commitlog_dir,
+        ];
+        for dir in dirs {
+            make_dir(dir).await.map_err(at("make the directories"))?;
+        }
+        let host_id = identity(&storage_config.data_dir).await.map_err(at("identify the node"))?;
+        storage_config.host_id = host_id;
+        open_storage(storage_config.clone()).await?;
+        let storage = runtime::local::get::<Storage>();
 
-    add_schema_tables(&storage).await?;
-    let replayed = storage.replay(Log::Schema).await.map_err(at("replay the schema log"))?;
-    tracing::info!(target: "schema", segments = replayed.segments, "schema log replayed");
+        add_schema_tables(&storage).await?;
+        let replayed = storage.replay(Log::Schema).await.map_err(at("replay the schema log"))?;
+        tracing::info!(target: "schema", segments = replayed.segments, "schema log replayed");
 
-    let found = Found::read(&storage, shards).await?;
-    let host_id = agree_on_identity(&found.remembered, host_id, &storage_config.data_dir).await?;
-    let node = config.node.resolve(host_id, &found.remembered, shards);
-    assert!(node.host_id == host_id, "same-node: {} is not {host_id}", node.host_id);
-    let known = found.remembered.host_id.is_none_or(|known| known == host_id);
-    assert!(known, "same-node: {host_id} is not in system.local");
-    tracing::info!(
-        target: "schema",
-        keyspaces = found.catalog.schema.keyspaces.len(),
-        tables = found.catalog.schema.tables().count(),
-        "schema loaded"
-    );
+        let found = Found::read(&storage, shards).await?;
+        let host_id =
+            agree_on_identity(&found.remembered, host_id, &storage_config.data_dir).await?;
+        let node = config.node.resolve(host_id, &found.remembered, shards);
+        assert!(node.host_id == host_id, "same-node: {} is not {host_id}", node.host_id);
+        let known = found.remembered.host_id.is_none_or(|known| known == host_id);
+        assert!(known, "same-node: {host_id} is not in system.local");
+        tracing::info!(
+            target: "schema",
+            keyspaces = found.catalog.schema.keyspaces.len(),
+            tables = found.catalog.schema.tables().count(),
+            "schema loaded"
+        );
 
-    install(node.clone(), &found).await?;
-    let replayed = storage.replay(Log::Data).await.map_err(at("replay the commitlog"))?;
-    tracing::info!(
-        target: "commitlog",
-        segments = replayed.segments,
-        bytes = replayed.bytes,
-        mutations = replayed.applied,
-        corrupt_bytes = replayed.corrupt_bytes,
-        "commitlog replayed"
-    );
-    introduce(&storage, &node, &found).await?;
-    tracing::info!(target: "init", host_id = %node.host_id, shards, "node started");
-    Ok(())
+        install(node.clone(), &found).await?;
+        let replayed = storage.replay(Log::Data).await.map_err(at("replay the commitlog"))?;
+        tracing::info!(
+            target: "commitlog",
+            segments = replayed.segments,
+            bytes = replayed.bytes,
+            mutations = replayed.applied,
+            corrupt_bytes = replayed.corrupt_bytes,
+            "commitlog replayed"
+        );
+        introduce(&storage, &node, &found).await?;
+        tracing::info!(target: "init", host_id = %node.host_id, shards, "node started");
+        Ok(())
+    })
 }
 
 /// Ends what [`boot`] started: waits for schema changes in progress, flushes and closes. Runs on
 /// shard 0.
-pub async fn stop() -> Result<(), BootError> {
-    assert!(runtime::shard_id() == 0, "stop runs on shard 0");
-    runtime::local::get::<Cluster>().stop().await;
-    let stop = || async {
-        runtime::local::clear::<Cluster>();
-        let stopped = runtime::local::get::<Storage>().stop().await;
-        stopped.map_err(|error| format!("shard {}: {error}", runtime::shard_id()))
-    };
-    let stopped = runtime::on_all_shards(stop).await;
-    stopped.into_iter().collect::<Result<(), String>>().map_err(at("stop the storage"))
+pub fn stop() -> Erased<'static, Result<(), BootError>> {
+    Erased::new(move || async move {
+        assert!(runtime::shard_id() == 0, "stop runs on shard 0");
+        runtime::local::get::<Cluster>().stop().await;
+        let stop = || async {
+            runtime::local::clear::<Cluster>();
+            let stopped = runtime::local::get::<Storage>().stop().await;
+            stopped.map_err(|error| format!("shard {}: {error}", runtime::shard_id()))
+        };
+        let stopped = runtime::on_all_shards(stop).await;
+        stopped.into_iter().collect::<Result<(), String>>().map_err(at("stop the storage"))
+    })
 }
 
 /// Makes a directory and those above it that are missing, so that a crash does not take them.

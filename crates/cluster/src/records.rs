@@ -11,56 +11,63 @@ use crate::registry::Cluster;
 use catalog::system_tables;
 use model::{TableId, Token, Uuid};
 use mutation::FrozenMutation;
+use runtime::Erased;
 use storage::commitlog::ReplayPosition;
 use storage::{FinishedCompaction, Storage};
 
 impl Cluster {
     /// Writes down in `system.truncated` that a table was truncated, at `at` microseconds: for each
     /// shard that had something of it the position in its log before which writes are discarded.
-    pub async fn note_truncation(
-        &self,
+    pub fn note_truncation<'a>(
+        &'a self,
         table: TableId,
         at: i64,
-        places: &[(u16, ReplayPosition)],
-    ) -> Result<(), String> {
-        let shards = runtime::shard_count();
-        let known = places.iter().all(|(shard, _)| *shard < shards);
-        assert!(known, "a truncation on a shard that is none: {places:?}");
-        let mutation = local::truncated(&self.schema(), table, at, places);
-        self.write_down("truncated", table, mutation).await
+        places: &'a [(u16, ReplayPosition)],
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move {
+            let shards = runtime::shard_count();
+            let known = places.iter().all(|(shard, _)| *shard < shards);
+            assert!(known, "a truncation on a shard that is none: {places:?}");
+            let mutation = local::truncated(&self.schema(), table, at, places);
+            self.write_down("truncated", table, mutation).await
+        })
     }
 
     /// Records in `system.compaction_history` that a compaction has ended on a shard. Those of that
     /// table itself are not written down: each would be reason for another.
-    pub async fn note_compaction(
-        &self,
+    pub fn note_compaction<'a>(
+        &'a self,
         shard: u16,
-        done: &FinishedCompaction,
-    ) -> Result<(), String> {
-        let history = compaction_history::TABLE;
-        assert!(shard < runtime::shard_count(), "a compaction on shard {shard}, which is none");
-        if done.job.keyspace == "system" && done.job.name == history {
-            return Ok(());
-        }
-        let mutation = compaction_history::compacted(&self.schema(), shard, done);
-        self.write_down(history, done.job.id, mutation).await
+        done: &'a FinishedCompaction,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move {
+            let history = compaction_history::TABLE;
+            assert!(shard < runtime::shard_count(), "a compaction on shard {shard}, which is none");
+            if done.job.keyspace == "system" && done.job.name == history {
+                return Ok(());
+            }
+            let mutation = compaction_history::compacted(&self.schema(), shard, done);
+            self.write_down(history, done.job.id, mutation).await
+        })
     }
 
     /// The compactions in `system.compaction_history`, of all shards, the latest first.
-    pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, String> {
-        let read = || async {
-            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
-            let rows = read_table(&storage, "system", compaction_history::TABLE).await;
-            rows.map_err(|error| error.to_string())
-        };
-        let mut all = Vec::new();
-        for rows in runtime::on_all_shards(read).await {
-            all.extend(rows?.iter().map(CompactionRecord::of));
-        }
-        all.sort_by_key(|record: &CompactionRecord| (-record.ended_at, record.id));
-        let once = all.windows(2).all(|pair| pair[0].id != pair[1].id);
-        debug_assert!(once, "on-its-shard: a compaction is written down on two shards");
-        Ok(all)
+    pub fn compaction_history(&self) -> Erased<'_, Result<Vec<CompactionRecord>, String>> {
+        Erased::new(move || async move {
+            let read = || async {
+                let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+                let rows = read_table(&storage, "system", compaction_history::TABLE).await;
+                rows.map_err(|error| error.to_string())
+            };
+            let mut all = Vec::new();
+            for rows in runtime::on_all_shards(read).await {
+                all.extend(rows?.iter().map(CompactionRecord::of));
+            }
+            all.sort_by_key(|record: &CompactionRecord| (-record.ended_at, record.id));
+            let once = all.windows(2).all(|pair| pair[0].id != pair[1].id);
+            debug_assert!(once, "on-its-shard: a compaction is written down on two shards");
+            Ok(all)
+        })
     }
 
     /// Applies a mutation of the partition `key` of a system table on the shard that has it.
@@ -82,27 +89,35 @@ impl Cluster {
     }
 
     /// All rows of `system.client_routes`.
-    pub async fn client_routes(&self) -> Result<Vec<ClientRoute>, String> {
-        let read = || async {
-            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
-            let rows = read_table(&storage, "system", client_routes::TABLE).await;
-            rows.map_err(|error| error.to_string())
-        };
-        let mut all = Vec::new();
-        for rows in runtime::on_all_shards(read).await {
-            all.extend(rows?.iter().map(ClientRoute::of));
-        }
-        Ok(all)
+    pub fn client_routes(&self) -> Erased<'_, Result<Vec<ClientRoute>, String>> {
+        Erased::new(move || async move {
+            let read = || async {
+                let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+                let rows = read_table(&storage, "system", client_routes::TABLE).await;
+                rows.map_err(|error| error.to_string())
+            };
+            let mut all = Vec::new();
+            for rows in runtime::on_all_shards(read).await {
+                all.extend(rows?.iter().map(ClientRoute::of));
+            }
+            Ok(all)
+        })
     }
 
     /// Adds routes, or puts them in the place of others of the same connection and node.
-    pub async fn write_client_routes(&self, routes: &[ClientRoute]) -> Result<(), String> {
-        self.change_client_routes(routes, true).await
+    pub fn write_client_routes<'a>(
+        &'a self,
+        routes: &'a [ClientRoute],
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move { self.change_client_routes(routes, true).await })
     }
 
     /// Removes the routes of connections to nodes.
-    pub async fn remove_client_routes(&self, routes: &[ClientRoute]) -> Result<(), String> {
-        self.change_client_routes(routes, false).await
+    pub fn remove_client_routes<'a>(
+        &'a self,
+        routes: &'a [ClientRoute],
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move { self.change_client_routes(routes, false).await })
     }
 
     async fn change_client_routes(

@@ -13,6 +13,7 @@ use auth::{Change, ServiceLevel, State};
 use catalog::facts::{self, DRIVER_LEVEL_MADE};
 use catalog::{Command, access_tables};
 use model::TableSchema;
+use runtime::Erased;
 use runtime::task::compute;
 use std::collections::BTreeMap;
 use storage::Storage;
@@ -49,63 +50,72 @@ impl Cluster {
     }
 
     /// Reads the tables again, after a superuser has written into them.
-    pub async fn reload_access(&self) -> Result<(), ChangeError<String>> {
-        self.in_turn(|_| async move {
-            let storage = runtime::local::get::<Storage>();
-            let state = read(&storage).await.map_err(|it| ChangeError::Failed(it.to_string()))?;
-            let show = move || async move {
-                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return Vec::new() };
-                cluster.replace_access(state)
-            };
-            groups::retire(runtime::on_all_shards(show).await);
-            Ok(())
+    pub fn reload_access(&self) -> Erased<'_, Result<(), ChangeError<String>>> {
+        Erased::new(move || async move {
+            self.in_turn(|_| async move {
+                let storage = runtime::local::get::<Storage>();
+                let state =
+                    read(&storage).await.map_err(|it| ChangeError::Failed(it.to_string()))?;
+                let show = move || async move {
+                    let Some(cluster) = runtime::local::try_get::<Cluster>() else {
+                        return Vec::new();
+                    };
+                    cluster.replace_access(state)
+                };
+                groups::retire(runtime::on_all_shards(show).await);
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// Obeys what an operator says, and makes the superuser that is to be there. Runs once, before
     /// clients are served.
-    pub async fn secure(&self, config: AccessConfig) -> Result<(), String> {
-        let authenticator = config.authenticator;
-        let configured = config.clone();
-        runtime::on_all_shards(move || async move {
-            let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
-            cluster.access().configure(&configured);
-        })
-        .await;
-        let made = self.make_driver_level().await;
-        made.map_err(|error| format!("cannot create service level {DRIVER}: {error}"))?;
-        if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
-            return Ok(());
-        }
-        if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
-            // A default password would be of no use here.
-            self.warn_without_superuser();
-            return Ok(());
-        }
-        let hash = match (&*config.superuser, &*config.superuser_salted_password) {
-            ("", _) if self.has_superuser() => return Ok(()),
-            ("", _) => Some(default_hash().await),
-            (_, "") => None,
-            (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
-            _ => {
-                return Err("option auth_superuser_salted_password: not a SHA-512 ($6$), SHA-256 \
-                            ($5$) or bcrypt ($2b$) hash"
-                    .to_owned());
+    pub fn secure(&self, config: AccessConfig) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            let authenticator = config.authenticator;
+            let configured = config.clone();
+            runtime::on_all_shards(move || async move {
+                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+                cluster.access().configure(&configured);
+            })
+            .await;
+            let made = self.make_driver_level().await;
+            made.map_err(|error| format!("cannot create service level {DRIVER}: {error}"))?;
+            if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
+                return Ok(());
             }
-        };
-        if config.superuser.is_empty() {
-            tracing::warn!(
-                target: "auth",
-                "role {DEFAULT_SUPERUSER} is a superuser with the well-known default password: \
-                 log in, create your own superuser and drop {DEFAULT_SUPERUSER}, or set option \
-                 auth_superuser_name"
-            );
-        }
-        let name = self.access().superuser();
-        let make = move |state: &State| make_superuser(state, &name, hash);
-        let made = self.change_access(make).await;
-        made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
+            if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
+                // A default password would be of no use here.
+                self.warn_without_superuser();
+                return Ok(());
+            }
+            let hash = match (&*config.superuser, &*config.superuser_salted_password) {
+                ("", _) if self.has_superuser() => return Ok(()),
+                ("", _) => Some(default_hash().await),
+                (_, "") => None,
+                (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
+                _ => {
+                    return Err(
+                        "option auth_superuser_salted_password: not a SHA-512 ($6$), SHA-256 \
+                                ($5$) or bcrypt ($2b$) hash"
+                            .to_owned(),
+                    );
+                }
+            };
+            if config.superuser.is_empty() {
+                tracing::warn!(
+                    target: "auth",
+                    "role {DEFAULT_SUPERUSER} is a superuser with the well-known default password: \
+                     log in, create your own superuser and drop {DEFAULT_SUPERUSER}, or set option \
+                     auth_superuser_name"
+                );
+            }
+            let name = self.access().superuser();
+            let make = move |state: &State| make_superuser(state, &name, hash);
+            let made = self.change_access(make).await;
+            made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
+        })
     }
 
     /// Makes the service level of drivers, once in the life of a node: it may be dropped for good.

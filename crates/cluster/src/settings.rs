@@ -14,6 +14,7 @@
 //!
 //! Knows no option by name but the one that allows changes.
 
+use runtime::Erased;
 use runtime::sync::Semaphore;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -403,23 +404,25 @@ impl Settings {
     }
 
     /// Changes an option on every shard.
-    pub async fn change(name: String, text: String, by: By) -> Result<(), Refused> {
-        let change = move || async move {
-            assert!(runtime::shard_id() == 0, "on-every-shard: changed on another one");
-            let settings = Settings::of_shard();
-            let turn = settings.turn.acquire(1).await;
-            let _turn = turn.map_err(|error| Refused(error.to_string()))?;
-            settings.check(&name, &text, by)?;
-            let set = move || async move {
-                Settings::of_shard().set(&name, &text, by);
-                Settings::of_shard().shown_value(&name)
+    pub fn change(name: String, text: String, by: By) -> Erased<'static, Result<(), Refused>> {
+        Erased::new(move || async move {
+            let change = move || async move {
+                assert!(runtime::shard_id() == 0, "on-every-shard: changed on another one");
+                let settings = Settings::of_shard();
+                let turn = settings.turn.acquire(1).await;
+                let _turn = turn.map_err(|error| Refused(error.to_string()))?;
+                settings.check(&name, &text, by)?;
+                let set = move || async move {
+                    Settings::of_shard().set(&name, &text, by);
+                    Settings::of_shard().shown_value(&name)
+                };
+                let shown = runtime::on_all_shards(set).await;
+                let agree = shown.windows(2).all(|pair| pair[0] == pair[1]);
+                debug_assert!(agree, "on-every-shard: {shown:?}");
+                Ok(())
             };
-            let shown = runtime::on_all_shards(set).await;
-            let agree = shown.windows(2).all(|pair| pair[0] == pair[1]);
-            debug_assert!(agree, "on-every-shard: {shown:?}");
-            Ok(())
-        };
-        runtime::on_shard(0, change).await
+            runtime::on_shard(0, change).await
+        })
     }
 
     fn shown_value(&self, name: &str) -> Option<String> {

@@ -10,6 +10,7 @@
 //!    no room the form that took the least time goes into [`OTHERS`], so that shares stay right.
 
 use crate::trace_rules::TraceRules;
+use runtime::Erased;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -128,27 +129,31 @@ impl Statements {
 }
 
 /// Begins or ends recording on all shards. What was recorded stays; a beginning forgets it.
-pub async fn record_on_node(wanted: bool) {
-    runtime::on_all_shards(move || async move {
-        let rules = TraceRules::of_shard();
-        if wanted && !rules.counts() {
-            Statements::of_shard().forms.borrow_mut().clear();
-        }
-        rules.set_counts(wanted);
+pub fn record_on_node(wanted: bool) -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        runtime::on_all_shards(move || async move {
+            let rules = TraceRules::of_shard();
+            if wanted && !rules.counts() {
+                Statements::of_shard().forms.borrow_mut().clear();
+            }
+            rules.set_counts(wanted);
+        })
+        .await;
     })
-    .await;
 }
 
 /// The forms of all shards together, those first that took most time.
-pub async fn of_node() -> Vec<(String, Cost)> {
-    let shards = runtime::on_all_shards(|| async { Statements::of_shard().told() }).await;
-    let mut all: BTreeMap<String, Cost> = BTreeMap::new();
-    for (form, cost) in shards.into_iter().flatten() {
-        all.entry(form).or_insert(Cost::NONE).merge(&cost);
-    }
-    let mut all: Vec<(String, Cost)> = all.into_iter().collect();
-    all.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.nanos));
-    all
+pub fn of_node() -> Erased<'static, Vec<(String, Cost)>> {
+    Erased::new(move || async move {
+        let shards = runtime::on_all_shards(|| async { Statements::of_shard().told() }).await;
+        let mut all: BTreeMap<String, Cost> = BTreeMap::new();
+        for (form, cost) in shards.into_iter().flatten() {
+            all.entry(form).or_insert(Cost::NONE).merge(&cost);
+        }
+        let mut all: Vec<(String, Cost)> = all.into_iter().collect();
+        all.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.nanos));
+        all
+    })
 }
 
 #[cfg(test)]

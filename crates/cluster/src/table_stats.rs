@@ -8,20 +8,23 @@ use crate::registry::Cluster;
 use crate::schema::TableEntry;
 use catalog::TableKind;
 use model::TableId;
+use runtime::Erased;
 use std::rc::Rc;
 use storage::{Storage, TableStats};
 
 /// What the storage of all shards says of all tables together.
-pub async fn totals(cluster: &Cluster) -> TableStats {
-    let mut sum = TableStats::default();
-    for (_, stats) in all_stats(cluster).await {
-        sum.memtable_bytes += stats.memtable_bytes;
-        sum.memtable_partitions += stats.memtable_partitions;
-        sum.sstables += stats.sstables;
-        sum.sstable_bytes += stats.sstable_bytes;
-        sum.partitions += stats.partitions;
-    }
-    sum
+pub fn totals(cluster: &Cluster) -> Erased<'_, TableStats> {
+    Erased::new(move || async move {
+        let mut sum = TableStats::default();
+        for (_, stats) in all_stats(cluster).await {
+            sum.memtable_bytes += stats.memtable_bytes;
+            sum.memtable_partitions += stats.memtable_partitions;
+            sum.sstables += stats.sstables;
+            sum.sstable_bytes += stats.sstable_bytes;
+            sum.partitions += stats.partitions;
+        }
+        sum
+    })
 }
 
 /// What the storage of all shards says of every table.

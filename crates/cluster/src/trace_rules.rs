@@ -10,6 +10,7 @@
 //!  - *checked-first*: a share is from 0 to 1.
 //!  - *on-every-shard*: a change is visible on all shards before it is acknowledged.
 
+use runtime::Erased;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -103,25 +104,31 @@ impl TraceRules {
     }
 
     /// Sets the share on every shard; one that is no share is refused.
-    pub async fn set_probability(probability: f64) -> Result<(), String> {
-        if !(0.0..=1.0).contains(&probability) {
-            return Err(format!("trace probability must be in [0, 1] range, got {probability}"));
-        }
-        let set = move || async move {
-            let rules = TraceRules::of_shard();
-            rules.set(probability, rules.slow());
-        };
-        runtime::on_all_shards(set).await;
-        Ok(())
+    pub fn set_probability(probability: f64) -> Erased<'static, Result<(), String>> {
+        Erased::new(move || async move {
+            if !(0.0..=1.0).contains(&probability) {
+                return Err(format!(
+                    "trace probability must be in [0, 1] range, got {probability}"
+                ));
+            }
+            let set = move || async move {
+                let rules = TraceRules::of_shard();
+                rules.set(probability, rules.slow());
+            };
+            runtime::on_all_shards(set).await;
+            Ok(())
+        })
     }
 
     /// Sets the rule about slow requests on every shard.
-    pub async fn set_slow(slow: SlowQueries) {
-        let set = move || async move {
-            let rules = TraceRules::of_shard();
-            rules.set(rules.probability(), slow);
-        };
-        runtime::on_all_shards(set).await;
+    pub fn set_slow(slow: SlowQueries) -> Erased<'static, ()> {
+        Erased::new(move || async move {
+            let set = move || async move {
+                let rules = TraceRules::of_shard();
+                rules.set(rules.probability(), slow);
+            };
+            runtime::on_all_shards(set).await;
+        })
     }
 }
 

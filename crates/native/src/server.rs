@@ -22,6 +22,7 @@ use crate::tally::Served;
 use crate::unauthenticated::{self, Unauthenticated};
 pub use maintenance::Socket;
 use proxied::PendingProxied;
+use runtime::Erased;
 use runtime::group;
 use runtime::net::{DetachedStream, Keepalive, ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Notify;
@@ -113,41 +114,43 @@ impl Server {
 
     /// Listens, on shard 0, and accepts until [`Server::stop`] or [`Server::close`]; after a close
     /// on the same ports as before. The error names the address.
-    pub async fn listen(self: &Rc<Self>) -> Result<Bound, NetError> {
-        assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
-        let (known, config) = (self.bound.get(), &self.service.config);
-        let mut listeners = Vec::new();
-        let mut bind = |address| {
-            let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
-            let listener = TcpListener::bind(address, options)?;
-            let bound = listener.local_addr();
-            listeners.push(listener);
-            Ok::<_, NetError>(bound)
-        };
-        let bound = Bound {
-            direct: known.direct.or(config.direct).try_map(&mut bind)?,
-            proxied: known.proxied.or(config.proxied).try_map(&mut bind)?,
-        };
-        let told = |address: Option<SocketAddr>| {
-            address.map(|address| address.port()).filter(|_| config.tells_shards)
-        };
-        let ports = ShardAware {
-            plain: told(bound.direct.shard_aware),
-            encrypted: told(bound.direct.encrypted_shard_aware),
-        };
-        runtime::on_all_shards(move || async move {
-            runtime::local::get::<Server>().service.shard_aware.set(ports);
+    pub fn listen(self: &Rc<Self>) -> Erased<'_, Result<Bound, NetError>> {
+        Erased::new(move || async move {
+            assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
+            let (known, config) = (self.bound.get(), &self.service.config);
+            let mut listeners = Vec::new();
+            let mut bind = |address| {
+                let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+                let listener = TcpListener::bind(address, options)?;
+                let bound = listener.local_addr();
+                listeners.push(listener);
+                Ok::<_, NetError>(bound)
+            };
+            let bound = Bound {
+                direct: known.direct.or(config.direct).try_map(&mut bind)?,
+                proxied: known.proxied.or(config.proxied).try_map(&mut bind)?,
+            };
+            let told = |address: Option<SocketAddr>| {
+                address.map(|address| address.port()).filter(|_| config.tells_shards)
+            };
+            let ports = ShardAware {
+                plain: told(bound.direct.shard_aware),
+                encrypted: told(bound.direct.encrypted_shard_aware),
+            };
+            runtime::on_all_shards(move || async move {
+                runtime::local::get::<Server>().service.shard_aware.set(ports);
+            })
+            .await;
+            self.bound.set(bound);
+            let listening = Scope::new();
+            // They were bound in the order of `Bound::kinds`.
+            for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
+                let server = self.clone();
+                listening.spawn(async move { server.accept(listener, kind).await });
+            }
+            *self.listening.borrow_mut() = Some(listening);
+            Ok(bound)
         })
-        .await;
-        self.bound.set(bound);
-        let listening = Scope::new();
-        // They were bound in the order of `Bound::kinds`.
-        for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
-            let server = self.clone();
-            listening.spawn(async move { server.accept(listener, kind).await });
-        }
-        *self.listening.borrow_mut() = Some(listening);
-        Ok(bound)
     }
 
     /// Whether this shard lets clients in.
@@ -157,17 +160,19 @@ impl Server {
 
     /// Stops accepting clients, on shard 0, and ends the connections of all shards: those that
     /// have not answered all they were asked after `patience` as well.
-    pub async fn close(&self, patience: Duration) {
-        let listening = self.listening.take();
-        if let Some(listening) = listening {
-            listening.cancel().await;
-        }
-        runtime::on_all_shards(move || async move {
-            if let Some(server) = runtime::local::try_get::<Server>() {
-                server.end_connections(patience).await;
+    pub fn close(&self, patience: Duration) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            let listening = self.listening.take();
+            if let Some(listening) = listening {
+                listening.cancel().await;
             }
+            runtime::on_all_shards(move || async move {
+                if let Some(server) = runtime::local::try_get::<Server>() {
+                    server.end_connections(patience).await;
+                }
+            })
+            .await;
         })
-        .await;
     }
 
     async fn end_connections(&self, patience: Duration) {
@@ -194,26 +199,28 @@ impl Server {
 
     /// Accepts no more connections on this shard, and lets those that it has answer what they were
     /// asked, for at most `patience`.
-    pub async fn stop(&self, patience: Duration) {
-        self.watching.cancel().await;
-        let listening = self.listening.take();
-        if let Some(listening) = listening {
-            listening.cancel().await;
-        }
-        let maintenance = self.maintenance.take();
-        if let Some(maintenance) = maintenance {
-            maintenance.close().await;
-        }
-        self.shaking.notify_all();
-        let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
-        connections.iter().for_each(|connection| connection.stop());
-        if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
-            tracing::warn!(
-                target: "cql_server",
-                "stopping: some requests did not complete in time and are cancelled"
-            );
-            self.serving.cancel().await;
-        }
+    pub fn stop(&self, patience: Duration) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.watching.cancel().await;
+            let listening = self.listening.take();
+            if let Some(listening) = listening {
+                listening.cancel().await;
+            }
+            let maintenance = self.maintenance.take();
+            if let Some(maintenance) = maintenance {
+                maintenance.close().await;
+            }
+            self.shaking.notify_all();
+            let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
+            connections.iter().for_each(|connection| connection.stop());
+            if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
+                tracing::warn!(
+                    target: "cql_server",
+                    "stopping: some requests did not complete in time and are cancelled"
+                );
+                self.serving.cancel().await;
+            }
+        })
     }
 
     /// What was admitted on this shard, what was not, and what is in flight.

@@ -35,32 +35,35 @@ use cluster::Settings;
 use options::Values;
 use query::Processor;
 use replication::Coordinator;
+use runtime::Erased;
 use std::time::Duration;
 
 /// Starts all but the listeners. The error says what failed, and where.
-pub async fn start(config: Config) -> Result<(), String> {
-    let offers = config.offers;
-    let offer = move || async move {
-        let settings = Settings::of_shard();
-        offers.into_iter().for_each(|offer| settings.offer(offer));
-    };
-    runtime::on_all_shards(offer).await;
-    cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
-    let started = Coordinator::start(config.coordinator).await;
-    started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
-    let cluster = runtime::local::get::<cluster::Cluster>();
-    cluster.secure(config.access).await?;
-    Processor::start(config.processor).await;
-    audit::start(config.audit).await?;
-    let provide = || async {
-        limits::provide();
-        patience::provide();
-    };
-    runtime::on_all_shards(provide).await;
-    match Settings::of_shard().refused().into_iter().next() {
-        Some(text) => Err(text),
-        None => Ok(()),
-    }
+pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let offers = config.offers;
+        let offer = move || async move {
+            let settings = Settings::of_shard();
+            offers.into_iter().for_each(|offer| settings.offer(offer));
+        };
+        runtime::on_all_shards(offer).await;
+        cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
+        let started = Coordinator::start(config.coordinator).await;
+        started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
+        let cluster = runtime::local::get::<cluster::Cluster>();
+        cluster.secure(config.access).await?;
+        Processor::start(config.processor).await;
+        audit::start(config.audit).await?;
+        let provide = || async {
+            limits::provide();
+            patience::provide();
+        };
+        runtime::on_all_shards(provide).await;
+        match Settings::of_shard().refused().into_iter().next() {
+            Some(text) => Err(text),
+            None => Ok(()),
+        }
+    })
 }
 
 /// What those who let their options change would refuse at a start.
@@ -75,44 +78,53 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
 }
 
 /// Stops what [`start`] started: what is in memory goes to files.
-pub async fn stop() -> Result<(), String> {
-    query::Audit::stop().await;
-    Processor::stop().await;
-    Coordinator::stop().await;
-    cluster::stop().await.map_err(|error| error.to_string())
+pub fn stop() -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        query::Audit::stop().await;
+        Processor::stop().await;
+        Coordinator::stop().await;
+        cluster::stop().await.map_err(|error| error.to_string())
+    })
 }
 
 /// Writes what is in memory to SSTables, on every shard.
-pub async fn flush() {
-    let flushed = runtime::on_all_shards(|| async {
-        let flushed = runtime::local::get::<storage::Storage>().flush_all().await;
-        flushed.map_err(|error| error.to_string())
-    });
-    for (shard, flushed) in flushed.await.into_iter().enumerate() {
-        if let Err(error) = flushed {
-            tracing::warn!(target: "storage", "shard {shard}: cannot flush yet: {error}");
+pub fn flush() -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        let flushed = runtime::on_all_shards(|| async {
+            let flushed = runtime::local::get::<storage::Storage>().flush_all().await;
+            flushed.map_err(|error| error.to_string())
+        });
+        for (shard, flushed) in flushed.await.into_iter().enumerate() {
+            if let Err(error) = flushed {
+                tracing::warn!(target: "storage", "shard {shard}: cannot flush yet: {error}");
+            }
         }
-    }
+    })
 }
 
 /// Between two looks at merges that have ended.
 const COMPACTIONS_LOOK: Duration = Duration::from_secs(1);
 
 /// Keeps `system.compaction_history`, from shard 0.
-pub async fn write_down_compactions() {
-    loop {
-        runtime::time::sleep(COMPACTIONS_LOOK).await;
-        let taken = runtime::on_all_shards(|| async {
-            let storage = runtime::local::try_get::<storage::Storage>();
-            storage.map(|storage| storage.take_finished_compactions()).unwrap_or_default()
-        });
-        for (shard, ended) in taken.await.into_iter().enumerate() {
-            let cluster = runtime::local::get::<cluster::Cluster>();
-            for done in ended {
-                if let Err(error) = cluster.note_compaction(shard as u16, &done).await {
-                    tracing::warn!(target: "storage", "a compaction is not written down: {error}");
+pub fn write_down_compactions() -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        loop {
+            runtime::time::sleep(COMPACTIONS_LOOK).await;
+            let taken = runtime::on_all_shards(|| async {
+                let storage = runtime::local::try_get::<storage::Storage>();
+                storage.map(|storage| storage.take_finished_compactions()).unwrap_or_default()
+            });
+            for (shard, ended) in taken.await.into_iter().enumerate() {
+                let cluster = runtime::local::get::<cluster::Cluster>();
+                for done in ended {
+                    if let Err(error) = cluster.note_compaction(shard as u16, &done).await {
+                        tracing::warn!(
+                            target: "storage",
+                            "a compaction is not written down: {error}"
+                        );
+                    }
                 }
             }
         }
-    }
+    })
 }

@@ -8,6 +8,7 @@ use auth::audit::Event;
 use model::value::encode_inet;
 use plan::values::{Value, Values};
 use replication::Consistency;
+use runtime::Erased;
 use std::rc::Rc;
 
 /// Rows of a shard that are written at once.
@@ -28,29 +29,36 @@ const INSERT: &str = "INSERT INTO audit.audit_log (date, node, event_time, categ
 impl Audit {
     /// Writes down what clients do from now on, on every shard. Runs on shard 0, after processors
     /// were started.
-    pub async fn start(config: Config) -> Result<(), String> {
-        let processor = runtime::local::get::<Processor>();
-        if config.to_table {
-            for text in SCHEMA {
-                let parameters = Parameters::plain(Consistency::One);
-                let made = processor.query(&Session::internal(), text, &parameters).await;
-                made.map_err(|error| format!("cannot create the audit table: {error}"))?;
+    pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
+        Erased::new(move || async move {
+            if config.to_table {
+                create_table().await?;
             }
-        }
-        runtime::on_all_shards(move || async move { start_here(config) }).await;
-        Ok(())
+            runtime::on_all_shards(move || async move { start_here(config) }).await;
+            Ok(())
+        })
     }
 
     /// Writes what waits, for some seconds at most.
-    pub async fn stop() {
-        runtime::on_all_shards(|| async {
+    pub fn stop() -> Erased<'static, ()> {
+        let stop = || async {
             let Some(processor) = runtime::local::try_get::<Processor>() else { return };
             if let Some(audit) = processor.audit() {
                 audit.end().await;
             }
-        })
-        .await;
+        };
+        Erased::new(move || async move { drop(runtime::on_all_shards(stop).await) })
     }
+}
+
+async fn create_table() -> Result<(), String> {
+    let processor = runtime::local::get::<Processor>();
+    for text in SCHEMA {
+        let parameters = Parameters::plain(Consistency::One);
+        let made = processor.query(&Session::internal(), text, &parameters).await;
+        made.map_err(|error| format!("cannot create the audit table: {error}"))?;
+    }
+    Ok(())
 }
 
 fn start_here(config: Config) {

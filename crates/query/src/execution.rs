@@ -18,6 +18,7 @@ use plan::term::{IfNull, integer, timeout};
 use plan::values::Values;
 use plan::{Plan, Statement};
 use replication::{Consistency, WriteError, WriteKind};
+use runtime::Erased;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,9 +42,42 @@ pub struct BatchEntry<'a> {
     pub values: Values<'a>,
 }
 
+/// What a statement answers, in time. Its code is made in this crate alone.
+pub type Answer<'a> = Erased<'a, Result<Response, CqlError>>;
+
 impl Processor {
     /// Executes a statement's text.
-    pub async fn query(
+    pub fn query<'a>(
+        &'a self,
+        session: &'a Session,
+        text: &'a str,
+        parameters: &'a Parameters<'a>,
+    ) -> Answer<'a> {
+        Erased::new(|| self.query_text(session, text, parameters))
+    }
+
+    /// Executes a prepared statement.
+    pub fn execute<'a>(
+        &'a self,
+        session: &'a Session,
+        prepared: &'a Rc<Prepared>,
+        parameters: &'a Parameters<'a>,
+    ) -> Answer<'a> {
+        Erased::new(|| self.execute_prepared(session, prepared, parameters))
+    }
+
+    /// Executes a batch of the protocol's BATCH message.
+    pub fn batch<'a>(
+        &'a self,
+        session: &'a Session,
+        kind: ast::BatchKind,
+        entries: &'a [BatchEntry<'a>],
+        parameters: &'a Parameters<'a>,
+    ) -> Answer<'a> {
+        Erased::new(move || self.execute_batch(session, kind, entries, parameters))
+    }
+
+    async fn query_text(
         &self,
         session: &Session,
         text: &str,
@@ -74,8 +108,7 @@ impl Processor {
         }
     }
 
-    /// Executes a prepared statement.
-    pub async fn execute(
+    async fn execute_prepared(
         &self,
         session: &Session,
         prepared: &Rc<Prepared>,
@@ -91,8 +124,7 @@ impl Processor {
         answered
     }
 
-    /// Executes a batch of the protocol's BATCH message.
-    pub async fn batch(
+    async fn execute_batch(
         &self,
         session: &Session,
         kind: ast::BatchKind,
@@ -286,15 +318,17 @@ impl Processor {
     }
 
     /// Logs a session in by name and password.
-    pub async fn log_in(
-        &self,
-        session: &Session,
-        name: &str,
-        password: &str,
-    ) -> Result<(), CqlError> {
-        let done = login::log_in(self, session, name, password).await;
-        self.write_down_login(session, name, done.is_err());
-        done
+    pub fn log_in<'a>(
+        &'a self,
+        session: &'a Session,
+        name: &'a str,
+        password: &'a str,
+    ) -> Erased<'a, Result<(), CqlError>> {
+        Erased::new(move || async move {
+            let done = login::log_in(self, session, name, password).await;
+            self.write_down_login(session, name, done.is_err());
+            done
+        })
     }
 
     /// Records a login by that name, or a failed one, in the audit log.

@@ -47,7 +47,7 @@ pub use auth::Workload;
 pub use cache::CacheStats;
 pub use config::Config;
 pub use error::CqlError;
-pub use execution::{BatchEntry, BatchStatement};
+pub use execution::{Answer, BatchEntry, BatchStatement};
 pub use options::Options;
 pub use parameters::Parameters;
 pub use plan::metadata::{BindMetadata, Column, ColumnSpec, ResultMetadata};

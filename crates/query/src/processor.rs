@@ -24,6 +24,7 @@ use plan::markers::Dialect;
 use plan::values::Value;
 use plan::{Draft, Statement, Steps};
 use replication::Coordinator;
+use runtime::Erased;
 use runtime::task::{compute, yield_if_needed};
 use std::cell::{OnceCell, RefCell};
 use std::ops::ControlFlow;
@@ -79,21 +80,21 @@ impl Processor {
     }
 
     /// A processor on every shard, in `runtime::local`.
-    pub async fn start(config: Config) {
+    pub fn start(config: Config) -> Erased<'static, ()> {
         let start = move || async move {
             runtime::local::set(Rc::new(Engine::new(config.functions)));
             runtime::local::set(Processor::new(config));
         };
-        runtime::on_all_shards(start).await;
+        Erased::new(move || async move { drop(runtime::on_all_shards(start).await) })
     }
 
     /// Takes the processors out again.
-    pub async fn stop() {
-        runtime::on_all_shards(|| async {
+    pub fn stop() -> Erased<'static, ()> {
+        let stop = || async {
             runtime::local::clear::<Processor>();
             runtime::local::clear::<Engine>();
-        })
-        .await;
+        };
+        Erased::new(move || async move { drop(runtime::on_all_shards(stop).await) })
     }
 
     /// The options that statements depend on.
@@ -185,7 +186,17 @@ impl Processor {
 
     /// Prepares a statement on every shard. `keyspace` (version 5) takes precedence over the
     /// session's.
-    pub async fn prepare(
+    pub fn prepare<'a>(
+        &'a self,
+        session: &'a Session,
+        text: &'a str,
+        keyspace: Option<&'a str>,
+        trace: Option<&'a Trace>,
+    ) -> Erased<'a, Result<Rc<Prepared>, CqlError>> {
+        Erased::new(move || self.prepare_everywhere(session, text, keyspace, trace))
+    }
+
+    async fn prepare_everywhere(
         &self,
         session: &Session,
         text: &str,

@@ -22,6 +22,7 @@ use crate::store::name::{Component, Descriptor};
 use crate::store::toc::Toc;
 use model::{DecoratedKey, TableSchema};
 use reader::ReadError;
+use runtime::Erased;
 use runtime::io::{File, IoClass, OpenOptions, fs};
 use runtime::task::yield_if_needed;
 use std::cell::{Cell, RefCell};
@@ -90,17 +91,27 @@ impl Table {
     /// Opens a sealed SSTable, whose index will be read through `cache`. What is wrong with one is
     /// [`ReadError::Damaged`], which names file and rule; so is what cannot be read (a version, a
     /// compressor, a column that the table does not have).
-    pub async fn open(
-        dir: &Path,
+    pub fn open<'a>(
+        dir: &'a Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
-        cache: &Rc<IndexCache>,
-    ) -> Result<Rc<Table>, ReadError> {
-        Table::open_with(dir, descriptor, schema, cache, Digests::Compared).await
+        cache: &'a Rc<IndexCache>,
+    ) -> Erased<'a, Result<Rc<Table>, ReadError>> {
+        Table::open_with(dir, descriptor, schema, cache, Digests::Compared)
     }
 
     /// As [`Table::open`]; `digests` are those of the components that are held in memory.
-    pub async fn open_with(
+    pub fn open_with<'a>(
+        dir: &'a Path,
+        descriptor: Descriptor,
+        schema: Rc<TableSchema>,
+        cache: &'a Rc<IndexCache>,
+        digests: Digests,
+    ) -> Erased<'a, Result<Rc<Table>, ReadError>> {
+        Erased::new(move || Table::open_components(dir, descriptor, schema, cache, digests))
+    }
+
+    async fn open_components(
         dir: &Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
@@ -283,23 +294,25 @@ impl Table {
     }
 
     /// Reads data and index once and compares every checksum that there is.
-    pub async fn verify(&self, class: IoClass) -> Result<(), ReadError> {
-        self.guard(Missing::Damage).await?.verify(class).await?;
-        let check = async |file: &CachedFile, digest| {
-            let guard = Guard::new(None, digest).expect("no checksums to be read");
-            let file = ReadFile::new(file.file().clone(), file.len(), None).guarded(guard);
-            file.verify(class).await
-        };
-        match &self.index {
-            PartitionIndex::Big(index) => {
-                check(index.file(), self.scylla.digest_of(Component::Index)).await
+    pub fn verify(&self, class: IoClass) -> Erased<'_, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            self.guard(Missing::Damage).await?.verify(class).await?;
+            let check = async |file: &CachedFile, digest| {
+                let guard = Guard::new(None, digest).expect("no checksums to be read");
+                let file = ReadFile::new(file.file().clone(), file.len(), None).guarded(guard);
+                file.verify(class).await
+            };
+            match &self.index {
+                PartitionIndex::Big(index) => {
+                    check(index.file(), self.scylla.digest_of(Component::Index)).await
+                }
+                // No digest of its files is known: they are read for their bytes to be there.
+                PartitionIndex::Trie(index) => {
+                    check(index.partitions(), None).await?;
+                    check(index.rows(), None).await
+                }
             }
-            // No digest of its files is known: they are read for their bytes to be there.
-            PartitionIndex::Trie(index) => {
-                check(index.partitions(), None).await?;
-                check(index.rows(), None).await
-            }
-        }
+        })
     }
 
     /// The data, whose reads are compared with every checksum that there is.

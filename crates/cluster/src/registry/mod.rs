@@ -24,6 +24,7 @@ use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
 use catalog::{Command, Moment, SchemaChange};
 use model::{TableId, TableSchema, Uuid};
 use mutation::FrozenMutation;
+use runtime::Erased;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
 use std::cell::{Cell, RefCell};
@@ -191,12 +192,12 @@ impl Cluster {
     }
 
     /// Writes to a virtual table. Most are read-only: the error says why.
-    pub async fn write_virtual(
-        &self,
-        table: &TableSchema,
-        mutation: &FrozenMutation,
-    ) -> Result<(), String> {
-        self.virtual_tables.write(table, mutation).await
+    pub fn write_virtual<'a>(
+        &'a self,
+        table: &'a TableSchema,
+        mutation: &'a FrozenMutation,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move { self.virtual_tables.write(table, mutation).await })
     }
 
     /// An id for a new table: a time-based UUID, never given twice.
@@ -205,12 +206,17 @@ impl Cluster {
     }
 
     /// Waits for changes in progress, refuses new ones.
-    pub(crate) async fn stop(&self) {
-        self.turn.close();
-        self.changes.join().await;
-        let (shown, durable) = (self.shown_until.get(), self.durable_until.get());
-        assert!(shown <= durable, "durable-before-visible: {shown} is shown, {durable} durable");
-        assert!(!self.is_changing.get(), "one-writer: a change goes on after the stop");
+    pub(crate) fn stop(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.turn.close();
+            self.changes.join().await;
+            let (shown, durable) = (self.shown_until.get(), self.durable_until.get());
+            assert!(
+                shown <= durable,
+                "durable-before-visible: {shown} is shown, {durable} durable"
+            );
+            assert!(!self.is_changing.get(), "one-writer: a change goes on after the stop");
+        })
     }
 
     /// The time of the next command, later than all before.
@@ -245,41 +251,43 @@ impl Cluster {
     }
 
     /// Makes a command durable, then visible.
-    pub(crate) async fn carry_out(&self, command: Command) -> Result<(), String> {
-        assert!(runtime::shard_id() == 0, "one-writer: a command is made on another shard");
-        assert!(self.is_changing.get(), "one-writer: a command is made out of turn");
-        let last = command.last_timestamp();
-        let before_last = self.last_timestamp.replace(last);
-        assert!(before_last < last, "one-writer: timestamp {last} after {before_last}");
-        let before = self.schema();
-        let rows = command.rows(&before, self.node.host_id);
-        assert!(!rows.is_empty(), "durable-before-visible: a command that writes nothing");
-        let steps = match command.schema_after(&before) {
-            Some(after) => Steps::between(&before, &after, command.schema_changes()),
-            None => Steps::default(),
-        };
+    pub(crate) fn carry_out(&self, command: Command) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "one-writer: a command is made on another shard");
+            assert!(self.is_changing.get(), "one-writer: a command is made out of turn");
+            let last = command.last_timestamp();
+            let before_last = self.last_timestamp.replace(last);
+            assert!(before_last < last, "one-writer: timestamp {last} after {before_last}");
+            let before = self.schema();
+            let rows = command.rows(&before, self.node.host_id);
+            assert!(!rows.is_empty(), "durable-before-visible: a command that writes nothing");
+            let steps = match command.schema_after(&before) {
+                Some(after) => Steps::between(&before, &after, command.schema_changes()),
+                None => Steps::default(),
+            };
 
-        let storage = runtime::local::get::<Storage>();
-        if let Err(reason) = steps::add_tables(steps.created.clone()).await {
-            steps::drop_tables(steps.created_ids(), None).await;
-            return Err(reason);
-        }
-        if let Err(error) = storage.apply_all(rows).await {
-            steps::drop_tables(steps.created_ids(), None).await;
-            return Err(error.to_string());
-        }
-        let durable = self.durable_until.replace(last);
-        assert!(durable < last, "durable-before-visible: {last} after {durable}");
-        let present = self.schema().version;
-        assert!(present == before.version, "one-writer: schema {present} came in between");
-        steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
-        let version = command.version();
-        show(command, steps.altered).await;
-        if let Some(version) = version {
-            self.drop_with_snapshots(&before, steps.dropped).await;
-            tracing::info!(target: "schema", %version, "schema changed");
-        }
-        Ok(())
+            let storage = runtime::local::get::<Storage>();
+            if let Err(reason) = steps::add_tables(steps.created.clone()).await {
+                steps::drop_tables(steps.created_ids(), None).await;
+                return Err(reason);
+            }
+            if let Err(error) = storage.apply_all(rows).await {
+                steps::drop_tables(steps.created_ids(), None).await;
+                return Err(error.to_string());
+            }
+            let durable = self.durable_until.replace(last);
+            assert!(durable < last, "durable-before-visible: {last} after {durable}");
+            let present = self.schema().version;
+            assert!(present == before.version, "one-writer: schema {present} came in between");
+            steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
+            let version = command.version();
+            show(command, steps.altered).await;
+            if let Some(version) = version {
+                self.drop_with_snapshots(&before, steps.dropped).await;
+                tracing::info!(target: "schema", %version, "schema changed");
+            }
+            Ok(())
+        })
     }
 
     /// Replaces this shard's snapshot by the next one; the scheduling groups of levels that it does
@@ -338,12 +346,17 @@ impl Cluster {
     }
 
     /// Takes a snapshot of a table that is about to be truncated, if `auto_snapshot` is set.
-    pub async fn snapshot_before_truncation(&self, table: &TableSchema) -> Result<(), String> {
-        let Some(order) = self.auto_snapshots.order("truncated", Some(&table.name)) else {
-            return Ok(());
-        };
-        let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
-        storage.take_snapshot(vec![table.id], order).await.map_err(|error| error.to_string())
+    pub fn snapshot_before_truncation<'a>(
+        &'a self,
+        table: &'a TableSchema,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move {
+            let Some(order) = self.auto_snapshots.order("truncated", Some(&table.name)) else {
+                return Ok(());
+            };
+            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+            storage.take_snapshot(vec![table.id], order).await.map_err(|error| error.to_string())
+        })
     }
 }
 

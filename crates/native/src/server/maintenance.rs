@@ -10,6 +10,7 @@
 
 use super::Server;
 use crate::peer::Peer;
+use runtime::Erased;
 use runtime::net::TcpStream;
 use runtime::net::unix::{Credentials, UnixError, UnixListener, UnixOptions};
 use runtime::task::Scope;
@@ -53,14 +54,19 @@ impl Open {
 
 impl Server {
     /// Opens the maintenance socket, on shard 0, until [`Server::stop`].
-    pub async fn open_maintenance(self: &Rc<Self>, socket: &Socket) -> Result<(), UnixError> {
-        assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
-        let listener = Rc::new(UnixListener::bind(&socket.path, socket.options()).await?);
-        let accepting = Scope::new();
-        let (server, accepted) = (self.clone(), listener.clone());
-        accepting.spawn(async move { server.accept_maintenance(&accepted).await });
-        self.keep_maintenance(Open { listener, accepting });
-        Ok(())
+    pub fn open_maintenance<'a>(
+        self: &'a Rc<Self>,
+        socket: &'a Socket,
+    ) -> Erased<'a, Result<(), UnixError>> {
+        Erased::new(move || async move {
+            assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
+            let listener = Rc::new(UnixListener::bind(&socket.path, socket.options()).await?);
+            let accepting = Scope::new();
+            let (server, accepted) = (self.clone(), listener.clone());
+            accepting.spawn(async move { server.accept_maintenance(&accepted).await });
+            self.keep_maintenance(Open { listener, accepting });
+            Ok(())
+        })
     }
 
     async fn accept_maintenance(&self, listener: &UnixListener) {

@@ -20,6 +20,7 @@ use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
+use runtime::Erased;
 use runtime::sync::{Sender, channel};
 use runtime::task::{Scope, join_all};
 use runtime::time::{Mark, timeout};
@@ -94,38 +95,40 @@ pub struct Coordinator {
 impl Coordinator {
     /// Puts a coordinator on every shard, then finishes the batches and the conditional writes that
     /// an earlier run has left half done. Runs on shard 0, after `cluster::boot`.
-    pub async fn start(config: Config) -> Result<(), WriteError> {
-        assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
-        let set = move || async move {
-            let (sender, receiver) = channel(batch::FORGETTING_MAX);
-            let (learned, rounds) = channel(batch::FORGETTING_MAX);
-            let background = Scope::new();
-            background.spawn(batch::forget_durable(receiver));
-            background.spawn(lwt::forget_durable(rounds));
-            background.spawn(cluster::rates::keep());
-            let present = runtime::local::try_get::<Coordinator>();
-            assert!(present.is_none(), "a shard has one coordinator");
-            runtime::local::set(Rc::new(Coordinator {
-                config,
-                cluster: runtime::local::get(),
-                storage: runtime::local::get(),
-                shard: runtime::shard_id(),
-                background,
-                applied: sender,
-                retrying: Cell::new(0),
-                learned,
-                expired: row_ttl::Counters::default(),
-                requests: rate::Counts::default(),
-                traffic: Traffic::of_shard(),
-            }));
-        };
-        runtime::on_all_shards(set).await;
-        let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
-        tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
-        let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
-        tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
-        runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
-        Ok(())
+    pub fn start(config: Config) -> Erased<'static, Result<(), WriteError>> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
+            let set = move || async move {
+                let (sender, receiver) = channel(batch::FORGETTING_MAX);
+                let (learned, rounds) = channel(batch::FORGETTING_MAX);
+                let background = Scope::new();
+                background.spawn(batch::forget_durable(receiver));
+                background.spawn(lwt::forget_durable(rounds));
+                background.spawn(cluster::rates::keep());
+                let present = runtime::local::try_get::<Coordinator>();
+                assert!(present.is_none(), "a shard has one coordinator");
+                runtime::local::set(Rc::new(Coordinator {
+                    config,
+                    cluster: runtime::local::get(),
+                    storage: runtime::local::get(),
+                    shard: runtime::shard_id(),
+                    background,
+                    applied: sender,
+                    retrying: Cell::new(0),
+                    learned,
+                    expired: row_ttl::Counters::default(),
+                    requests: rate::Counts::default(),
+                    traffic: Traffic::of_shard(),
+                }));
+            };
+            runtime::on_all_shards(set).await;
+            let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
+            let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
+            runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
+            Ok(())
+        })
     }
 
     /// What the scans for expired rows have done; zeros but on shard 0.
@@ -134,14 +137,16 @@ impl Coordinator {
     }
 
     /// Takes the coordinators off every shard; requests in flight go on. Runs on shard 0.
-    pub async fn stop() {
-        assert!(runtime::shard_id() == 0, "coordinators are stopped on shard 0");
-        let stop = || async {
-            let coordinator = runtime::local::get::<Coordinator>();
-            runtime::local::clear::<Coordinator>();
-            coordinator.background.cancel().await;
-        };
-        runtime::on_all_shards(stop).await;
+    pub fn stop() -> Erased<'static, ()> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "coordinators are stopped on shard 0");
+            let stop = || async {
+                let coordinator = runtime::local::get::<Coordinator>();
+                runtime::local::clear::<Coordinator>();
+                coordinator.background.cancel().await;
+            };
+            runtime::on_all_shards(stop).await;
+        })
     }
 
     /// The partition at `token` is about to be read or written: if it is on this shard, what
@@ -262,25 +267,27 @@ impl Coordinator {
 
     /// Takes room for the next page of a request that gathers several, as [`Coordinator::read`]
     /// does for what has to wait.
-    pub async fn make_room(
-        &self,
-        table: &TableEntry,
-        command: &ReadCommand,
-        options: &ReadOptions<'_>,
-    ) -> Result<(), ReadError> {
-        let Some(wanted) = &options.wanted else { return Ok(()) };
-        let consistency = options.consistency;
-        let work = work_of(command, consistency);
-        let required = self.admit_read(table, work, options)?;
-        match timeout(options.timeout, wanted.take()).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(read_failed(unwanted(), consistency, required)),
-            Err(_) => {
-                self.traffic.fail(work, Failure::Timeout);
-                let (received, data_present) = (0, false);
-                Err(ReadError::Timeout { consistency, received, required, data_present })
+    pub fn make_room<'a>(
+        &'a self,
+        table: &'a TableEntry,
+        command: &'a ReadCommand,
+        options: &'a ReadOptions<'a>,
+    ) -> Erased<'a, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            let Some(wanted) = &options.wanted else { return Ok(()) };
+            let consistency = options.consistency;
+            let work = work_of(command, consistency);
+            let required = self.admit_read(table, work, options)?;
+            match timeout(options.timeout, wanted.take()).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(read_failed(unwanted(), consistency, required)),
+                Err(_) => {
+                    self.traffic.fail(work, Failure::Timeout);
+                    let (received, data_present) = (0, false);
+                    Err(ReadError::Timeout { consistency, received, required, data_present })
+                }
             }
-        }
+        })
     }
 
     /// Refuses what cannot be read or has too few copies; how many copies have to answer.
@@ -391,24 +398,26 @@ impl Coordinator {
 
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
     /// it began it runs to its end, also when `patience` is over, which is a timeout.
-    pub async fn truncate(
+    pub fn truncate(
         self: &Rc<Coordinator>,
         table: TableId,
         patience: Duration,
-    ) -> Result<(), WriteError> {
-        let coordinator = self.clone();
-        // A task of its own: it must not stop halfway because its client has disconnected.
-        let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
-        match timeout(patience, task).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(WriteError::Overloaded("the node stops".to_owned())),
-            Err(_) => Err(WriteError::Timeout {
-                consistency: Consistency::All,
-                received: 0,
-                required: 1,
-                kind: WriteKind::Simple,
-            }),
-        }
+    ) -> Erased<'_, Result<(), WriteError>> {
+        Erased::new(move || async move {
+            let coordinator = self.clone();
+            // A task of its own: it must not stop halfway because its client has disconnected.
+            let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
+            match timeout(patience, task).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(_)) => Err(WriteError::Overloaded("the node stops".to_owned())),
+                Err(_) => Err(WriteError::Timeout {
+                    consistency: Consistency::All,
+                    received: 0,
+                    required: 1,
+                    kind: WriteKind::Simple,
+                }),
+            }
+        })
     }
 
     async fn truncate_all(&self, table: TableId) -> Result<(), WriteError> {

@@ -17,6 +17,7 @@ use crate::write::writer::Writer;
 use model::{DecoratedKey, TableSchema};
 use mutation::{ClusteringPosition, Fragment, Tombstone};
 use reader::{Budget, ReadError, Source};
+use runtime::Erased;
 use runtime::io::IoClass;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -84,32 +85,36 @@ impl Target {
 /// Rewrites a file such that what is written keeps *ordered*. Every breach is told to who follows.
 /// The error is the breach that ended an abort, one of who follows, or what cannot be helped; then
 /// no new files are left.
-pub async fn scrub(
-    table: &Rc<Table>,
+pub fn scrub<'a>(
+    table: &'a Rc<Table>,
     mode: Mode,
-    target: &Target,
-    follower: &mut dyn Follow,
-) -> Result<Outcome, ReadError> {
-    let mut scrubber = Scrubber {
-        table,
-        mode,
-        target,
-        buckets: Vec::new(),
-        partition: None,
-        active: None,
-        open: Tombstone::NONE,
-        problems: 0,
-    };
-    let done = scrubber.run(follower).await;
-    let Scrubber { buckets, problems, .. } = scrubber;
-    let mut outcome = Outcome { written: Vec::new(), problems };
-    for bucket in buckets {
-        match done.is_ok() {
-            true => outcome.written.extend(bucket.writer.finish().await.map_err(ReadError::Io)?),
-            false => bucket.writer.abort().await.map_err(ReadError::Io)?,
+    target: &'a Target,
+    follower: &'a mut dyn Follow,
+) -> Erased<'a, Result<Outcome, ReadError>> {
+    Erased::new(move || async move {
+        let mut scrubber = Scrubber {
+            table,
+            mode,
+            target,
+            buckets: Vec::new(),
+            partition: None,
+            active: None,
+            open: Tombstone::NONE,
+            problems: 0,
+        };
+        let done = scrubber.run(follower).await;
+        let Scrubber { buckets, problems, .. } = scrubber;
+        let mut outcome = Outcome { written: Vec::new(), problems };
+        for bucket in buckets {
+            match done.is_ok() {
+                true => {
+                    outcome.written.extend(bucket.writer.finish().await.map_err(ReadError::Io)?)
+                }
+                false => bucket.writer.abort().await.map_err(ReadError::Io)?,
+            }
         }
-    }
-    done.map(|()| outcome)
+        done.map(|()| outcome)
+    })
 }
 
 struct Scrubber<'a> {
@@ -370,26 +375,28 @@ pub type Distribution = Vec<Option<Sealed>>;
 
 /// Writes the partitions of a source to `count` files: each to the one that `choose` says, or to
 /// none. A file that gets nothing is not written. After an error no new file is left.
-pub async fn distribute(
-    source: &mut dyn Source,
-    target: &Target,
+pub fn distribute<'a>(
+    source: &'a mut dyn Source,
+    target: &'a Target,
     count: usize,
-    choose: &mut dyn FnMut(&DecoratedKey) -> Option<usize>,
-) -> Result<Distribution, ReadError> {
-    let mut writers: Vec<Option<Writer>> = (0..count).map(|_| None).collect();
-    let done = pour(source, target, &mut writers, choose).await;
-    let mut out = Vec::with_capacity(count);
-    for writer in writers {
-        out.push(match (writer, done.is_ok()) {
-            (Some(writer), true) => writer.finish().await.map_err(ReadError::Io)?,
-            (Some(writer), false) => {
-                writer.abort().await.map_err(ReadError::Io)?;
-                None
-            }
-            (None, _) => None,
-        });
-    }
-    done.map(|()| out)
+    choose: &'a mut dyn FnMut(&DecoratedKey) -> Option<usize>,
+) -> Erased<'a, Result<Distribution, ReadError>> {
+    Erased::new(move || async move {
+        let mut writers: Vec<Option<Writer>> = (0..count).map(|_| None).collect();
+        let done = pour(source, target, &mut writers, choose).await;
+        let mut out = Vec::with_capacity(count);
+        for writer in writers {
+            out.push(match (writer, done.is_ok()) {
+                (Some(writer), true) => writer.finish().await.map_err(ReadError::Io)?,
+                (Some(writer), false) => {
+                    writer.abort().await.map_err(ReadError::Io)?;
+                    None
+                }
+                (None, _) => None,
+            });
+        }
+        done.map(|()| out)
+    })
 }
 
 async fn pour(
@@ -427,17 +434,23 @@ async fn pour(
 }
 
 /// Writes the uncompressed data to a new file. After an error the file is removed.
-pub async fn decompress(table: &Table, path: &Path, class: IoClass) -> Result<(), ReadError> {
-    let mut output = Output::create(path, class).await.map_err(ReadError::Io)?;
-    let done = pour_bytes(table, &mut output, class).await;
-    match done {
-        Ok(()) => output.finish().await.map_err(ReadError::Io),
-        Err(error) => {
-            drop(output);
-            runtime::io::fs::remove_file(path).await.map_err(ReadError::Io)?;
-            Err(error)
+pub fn decompress<'a>(
+    table: &'a Table,
+    path: &'a Path,
+    class: IoClass,
+) -> Erased<'a, Result<(), ReadError>> {
+    Erased::new(move || async move {
+        let mut output = Output::create(path, class).await.map_err(ReadError::Io)?;
+        let done = pour_bytes(table, &mut output, class).await;
+        match done {
+            Ok(()) => output.finish().await.map_err(ReadError::Io),
+            Err(error) => {
+                drop(output);
+                runtime::io::fs::remove_file(path).await.map_err(ReadError::Io)?;
+                Err(error)
+            }
         }
-    }
+    })
 }
 
 async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Result<(), ReadError> {

@@ -4,6 +4,7 @@
 //!  - *in-order*: the file is written front to back, whole blocks at a time until its end.
 //!  - *all-summed*: the checksum is of all bytes, once; so are those of pieces.
 
+use runtime::Erased;
 use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions};
 use std::path::Path;
 use stdx::Put;
@@ -131,25 +132,37 @@ impl Put for Output {
 }
 
 /// Copies a file, which may be large, and makes the copy durable. `to` must not exist.
-pub async fn copy_file(from: &Path, to: &Path, class: IoClass) -> Result<(), IoError> {
-    let source = File::open(from, OpenOptions::read_only().buffered()).await?;
-    let mut output = Output::create(to, class).await?;
-    loop {
-        let part = source.read_at(class, output.position(), BUFFER_BYTES).await?;
-        if part.is_empty() {
-            break;
+pub fn copy_file<'a>(
+    from: &'a Path,
+    to: &'a Path,
+    class: IoClass,
+) -> Erased<'a, Result<(), IoError>> {
+    Erased::new(move || async move {
+        let source = File::open(from, OpenOptions::read_only().buffered()).await?;
+        let mut output = Output::create(to, class).await?;
+        loop {
+            let part = source.read_at(class, output.position(), BUFFER_BYTES).await?;
+            if part.is_empty() {
+                break;
+            }
+            output.put(&part);
+            output.flush().await?;
         }
-        output.put(&part);
-        output.flush().await?;
-    }
-    source.close().await?;
-    output.finish().await
+        source.close().await?;
+        output.finish().await
+    })
 }
 
 /// Writes a whole small file and makes it durable.
-pub async fn write_whole(path: &Path, bytes: &[u8], class: IoClass) -> Result<(), IoError> {
-    let mut output = Output::create(path, class).await?;
-    output.put(bytes);
-    output.flush().await?;
-    output.finish().await
+pub fn write_whole<'a>(
+    path: &'a Path,
+    bytes: &'a [u8],
+    class: IoClass,
+) -> Erased<'a, Result<(), IoError>> {
+    Erased::new(move || async move {
+        let mut output = Output::create(path, class).await?;
+        output.put(bytes);
+        output.flush().await?;
+        output.finish().await
+    })
 }

@@ -21,6 +21,7 @@ use crate::write::seal::{self, Written};
 use model::key::clustering_components;
 use model::{DecoratedKey, TableSchema, Token, token};
 use mutation::{Fragment, RowView, Tombstone};
+use runtime::Erased;
 use runtime::io::{IoClass, IoError};
 use runtime::task::yield_if_needed;
 use std::cmp::Ordering;
@@ -115,50 +116,52 @@ impl Bounds {
 
 impl Writer {
     /// Starts an SSTable. Panics if its version is none that is written ([`Version::WRITTEN`]).
-    pub async fn create(
+    pub fn create(
         dir: &Path,
         generation: Generation,
         schema: Rc<TableSchema>,
         options: WriterOptions,
         class: IoClass,
-    ) -> Result<Writer, IoError> {
-        let version = options.version;
-        assert!(version.is_written(), "{} is not written", version.name());
-        let descriptor = Descriptor { version, generation };
-        let header = SerializationHeader::of_schema(&schema, options.bases);
-        let shape = Shape::new(&header, &schema).expect("a header made of a schema fits it");
-        let components = seal::components(&options);
-        let path = |component| descriptor.path(dir, component);
-        let toc = store::toc::to_bytes(&components);
-        store::output::write_whole(&path(Component::TemporaryToc), &toc, class).await?;
-        runtime::io::fs::sync_dir(dir).await?;
-        let WriterOptions { compression, dictionary, .. } = &options;
-        let stats = Collector::with(options.large);
-        let keys = KeyHashes::new(options.bloom_fp_chance, options.estimated_partitions);
-        let bounds = Bounds::of(&schema, options.rows);
-        let data = path(Component::Data);
-        let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
-        let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
-        Ok(Writer {
-            dir: dir.to_path_buf(),
-            descriptor,
-            schema,
-            header,
-            shape,
-            options,
-            class,
-            data,
-            index,
-            keys,
-            cardinality: Cardinality::new(),
-            stats,
-            bounds,
-            encoder: RowEncoder::default(),
-            scratch: Vec::new(),
-            partition: None,
-            first: None,
-            last: None,
-            partitions: 0,
+    ) -> Erased<'_, Result<Writer, IoError>> {
+        Erased::new(move || async move {
+            let version = options.version;
+            assert!(version.is_written(), "{} is not written", version.name());
+            let descriptor = Descriptor { version, generation };
+            let header = SerializationHeader::of_schema(&schema, options.bases);
+            let shape = Shape::new(&header, &schema).expect("a header made of a schema fits it");
+            let components = seal::components(&options);
+            let path = |component| descriptor.path(dir, component);
+            let toc = store::toc::to_bytes(&components);
+            store::output::write_whole(&path(Component::TemporaryToc), &toc, class).await?;
+            runtime::io::fs::sync_dir(dir).await?;
+            let WriterOptions { compression, dictionary, .. } = &options;
+            let stats = Collector::with(options.large);
+            let keys = KeyHashes::new(options.bloom_fp_chance, options.estimated_partitions);
+            let bounds = Bounds::of(&schema, options.rows);
+            let data = path(Component::Data);
+            let data = DataOutput::create(&data, *compression, dictionary.clone(), class).await?;
+            let index = IndexWriter::create(dir, descriptor, &schema, class).await?;
+            Ok(Writer {
+                dir: dir.to_path_buf(),
+                descriptor,
+                schema,
+                header,
+                shape,
+                options,
+                class,
+                data,
+                index,
+                keys,
+                cardinality: Cardinality::new(),
+                stats,
+                bounds,
+                encoder: RowEncoder::default(),
+                scratch: Vec::new(),
+                partition: None,
+                first: None,
+                last: None,
+                partitions: 0,
+            })
         })
     }
 
@@ -196,43 +199,47 @@ impl Writer {
     }
 
     /// Seals the SSTable: from now on it exists. `None`, and no files, when nothing was written.
-    pub async fn finish(self) -> Result<Option<Sealed>, IoError> {
-        assert!(self.partition.is_none(), "paired: a partition without its end");
-        assert!(self.first <= self.last, "ordered: {:?} to {:?}", self.first, self.last);
-        assert!((self.partitions == 0) == self.first.is_none(), "paired: {}", self.partitions);
-        let data_bytes = self.data.position();
-        let (Some(first), Some(last)) = (self.first.clone(), self.last.clone()) else {
-            self.abort().await?;
-            return Ok(None);
-        };
-        let filter = self.keys.finish().await;
-        let data = self.data.finish().await?;
-        assert!(data.data_bytes == data_bytes, "announced-lengths: {data_bytes} bytes of data");
-        let index = self.index.finish(&first, &last).await?;
-        let written = Written {
-            dir: self.dir,
-            descriptor: self.descriptor,
-            schema: self.schema,
-            header: self.header,
-            options: self.options,
-            class: self.class,
-            data,
-            index,
-            filter,
-            cardinality: self.cardinality,
-            stats: self.stats,
-            first,
-            last,
-            partitions: self.partitions,
-        };
-        seal::seal(written).await.map(Some)
+    pub fn finish(self) -> Erased<'static, Result<Option<Sealed>, IoError>> {
+        Erased::new(move || async move {
+            assert!(self.partition.is_none(), "paired: a partition without its end");
+            assert!(self.first <= self.last, "ordered: {:?} to {:?}", self.first, self.last);
+            assert!((self.partitions == 0) == self.first.is_none(), "paired: {}", self.partitions);
+            let data_bytes = self.data.position();
+            let (Some(first), Some(last)) = (self.first.clone(), self.last.clone()) else {
+                self.abort().await?;
+                return Ok(None);
+            };
+            let filter = self.keys.finish().await;
+            let data = self.data.finish().await?;
+            assert!(data.data_bytes == data_bytes, "announced-lengths: {data_bytes} bytes of data");
+            let index = self.index.finish(&first, &last).await?;
+            let written = Written {
+                dir: self.dir,
+                descriptor: self.descriptor,
+                schema: self.schema,
+                header: self.header,
+                options: self.options,
+                class: self.class,
+                data,
+                index,
+                filter,
+                cardinality: self.cardinality,
+                stats: self.stats,
+                first,
+                last,
+                partitions: self.partitions,
+            };
+            seal::seal(written).await.map(Some)
+        })
     }
 
     /// Removes what was written.
-    pub async fn abort(self) -> Result<(), IoError> {
-        let Writer { dir, descriptor, data, index, .. } = self;
-        drop((data, index));
-        store::remove(&dir, descriptor).await
+    pub fn abort(self) -> Erased<'static, Result<(), IoError>> {
+        Erased::new(move || async move {
+            let Writer { dir, descriptor, data, index, .. } = self;
+            drop((data, index));
+            store::remove(&dir, descriptor).await
+        })
     }
 
     fn start(&mut self, key: &DecoratedKey, tombstone: Tombstone) {
