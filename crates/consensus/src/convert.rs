@@ -47,8 +47,8 @@ pub(crate) fn change_of(moves: &[Move]) -> eraftpb::ConfChangeV2 {
             Move::Remove(node) => (node, ConfChangeType::RemoveNode),
         };
         let mut single = eraftpb::ConfChangeSingle::default();
-        single.node_id = node.0;
         single.set_change_type(kind);
+        single.node_id = node.0;
         single
     });
     let mut change = eraftpb::ConfChangeV2::default();
@@ -61,8 +61,8 @@ pub(crate) fn change_of(moves: &[Move]) -> eraftpb::ConfChangeV2 {
 pub(crate) fn moves_of(bytes: &[u8]) -> Vec<Move> {
     let change = eraftpb::ConfChangeV2::parse_from_bytes(bytes);
     debug_assert!(change.is_ok(), "same-entry: the library's own bytes");
-    let moves = change.unwrap_or_default().get_changes().iter().map(move_of).collect();
-    moves
+    let change = change.unwrap_or_default();
+    change.get_changes().iter().map(move_of).collect()
 }
 
 fn move_of(single: &eraftpb::ConfChangeSingle) -> Move {

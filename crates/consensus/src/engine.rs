@@ -205,6 +205,7 @@ impl Engine {
     /// A snapshot that was pulled is offered; whether the next step takes it is the library's.
     pub(crate) fn offer(&mut self, from: NodeId, term: u64, cut: &Cut) {
         assert!(!self.stepping, "one-step: a snapshot within a step");
+        assert!(0 < cut.index, "counted-from-one: a snapshot of nothing");
         let mut message = eraftpb::Message::default();
         message.set_msg_type(MessageType::MsgSnapshot);
         (message.from, message.to, message.term) = (from.0, self.me.0, term);
@@ -214,6 +215,7 @@ impl Engine {
 
     /// Proposes a command, or sends it to the leader: whether it went somewhere.
     pub(crate) fn propose(&mut self, origin: Vec<u8>, data: Vec<u8>) -> bool {
+        debug_assert!(!origin.is_empty(), "own-outcome: a proposal of nobody");
         assert!(!self.stepping, "one-step: a proposal within a step");
         if self.log_bytes_max < self.store.bytes() {
             return false;
@@ -250,6 +252,7 @@ impl Engine {
     /// Hands the leadership to a voter.
     pub(crate) fn transfer(&mut self, to: NodeId) {
         assert!(!self.stepping, "one-step: a transfer within a step");
+        assert!(to != self.me, "one-role: {to} hands over to itself");
         self.node.transfer_leader(to.0);
     }
 
@@ -406,6 +409,7 @@ impl Engine {
         let term = self.store.term_at(index)?;
         let members = self.history.iter().take_while(|(at, _)| *at <= index).last();
         let (_, members) = members?;
+        assert!(index <= applied, "machine-ahead: a cut at {index} of {applied}");
         Some(Cut { index, term, members: members.clone() })
     }
 
@@ -462,17 +466,21 @@ impl Engine {
 
     /// The first and the last entry of the log, and its bytes.
     pub(crate) fn log(&self) -> (u64, u64, usize) {
+        debug_assert!(self.applied <= self.store.last(), "durable-first: {}", self.applied);
         (self.store.begin().index + 1, self.store.last(), self.store.bytes())
     }
 }
 
+/// What goes to peers. A proposal that its proposer sent here, and that would go back to it because
+/// it leads by now, is left out: it knows better.
 fn outgoing(messages: Vec<eraftpb::Message>) -> Vec<(NodeId, Message)> {
+    let travels = |message: &eraftpb::Message| message.to != message.from;
     let addressed = |message: eraftpb::Message| {
         let (to, _) = ends(&message);
         debug_assert!(to.0 != 0, "one-role: a message to nobody");
         (to, Message::Raft(Box::new(message)))
     };
-    messages.into_iter().map(addressed).collect()
+    messages.into_iter().filter(travels).map(addressed).collect()
 }
 
 fn read_of(state: &raft::ReadState) -> Option<((u64, u64), u64)> {

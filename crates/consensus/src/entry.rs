@@ -77,6 +77,7 @@ impl Entry {
 impl Cut {
     /// Appends its bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!(0 < self.index && 0 < self.term, "counted-from-one: a cut at {}", self.index);
         out.put_u64(self.index);
         out.put_u64(self.term);
         self.members.encode(out);
@@ -86,7 +87,11 @@ impl Cut {
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Cut, Damaged> {
         let index = cursor.u64("the index of a cut")?;
         let term = cursor.u64("the term of a cut")?;
-        Ok(Cut { index, term, members: Members::decode(cursor)? })
+        let members = Members::decode(cursor)?;
+        if index == 0 || term == 0 || members.voters.is_empty() {
+            return Err(cursor.damaged("a cut of nothing"));
+        }
+        Ok(Cut { index, term, members })
     }
 }
 

@@ -57,6 +57,7 @@ impl Members {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for list in [&self.voters, &self.learners, &self.outgoing, &self.learners_next] {
             debug_assert!(list.is_sorted_by(|a, b| a < b), "sorted-ids: {list:?}");
+            assert!(list.len() as u64 <= MEMBERS_MAX, "sorted-ids: {} members", list.len());
             out.put_vint(list.len() as u64);
             list.iter().for_each(|node| out.put_u64(node.0));
         }

@@ -117,9 +117,6 @@ fn decode_piece(cursor: &mut Cursor<'_>) -> Result<Piece, Damaged> {
     let id = cursor.u64("a snapshot")?;
     let number = cursor.u32("a piece")?;
     let cut = Cut::decode(cursor)?;
-    if cut.index == 0 || cut.members.voters.is_empty() {
-        return Err(cursor.damaged("a snapshot of nothing"));
-    }
     let bytes = match form::truth(cursor, "whether a piece follows")? {
         false => None,
         true => Some(cursor.take(cursor.remaining(), "a piece")?.to_vec()),
@@ -130,6 +127,7 @@ fn decode_piece(cursor: &mut Cursor<'_>) -> Result<Piece, Damaged> {
 pub(crate) fn encode_raft(message: &eraftpb::Message, out: &mut Vec<u8>) {
     let tag = TYPES.iter().find(|(_, kind)| *kind == message.get_msg_type());
     let Some((tag, _)) = tag else { panic!("one-form: {:?} does not travel", message.msg_type) };
+    assert!(message.context.len() <= CONTEXT_BYTES_MAX, "one-form: a long context");
     out.put_u8(*tag);
     out.put_u64(message.to);
     out.put_u64(message.from);
@@ -177,9 +175,6 @@ fn decode_raft(cursor: &mut Cursor<'_>) -> Result<eraftpb::Message, Damaged> {
     message.set_entries(entries.into_iter().map(convert::entry_in).collect::<Vec<_>>().into());
     if *kind == Type::MsgSnapshot {
         let cut = Cut::decode(cursor)?;
-        if cut.index == 0 || cut.members.voters.is_empty() {
-            return Err(cursor.damaged("a snapshot of nothing"));
-        }
         message.set_snapshot(convert::snapshot_in(&cut));
     }
     check_peer(&message).map_err(|what| cursor.damaged(what))?;

@@ -1,10 +1,10 @@
 //! Read-modify-write commands that take effect at most once.
 //!
-//! A command names the state that it was made from, by the id of the last command that took effect
-//! (`prev`), and its own id (`new`), never used before. A machine lets it take effect only where its
-//! last id is `prev`, and remembers `new` then: so of two commands made from one state one wins, and
-//! a command that is in the log twice, because it was proposed again when an answer did not come,
-//! takes effect once.
+//! A command names the state that it was made from, by the id of the last command that took
+//! effect (`prev`), and its own id (`new`), never used before. A machine lets it take effect only
+//! where its last id is `prev`, and remembers `new` then: so of two commands made from one state
+//! one wins, and a command that is in the log twice, because it was proposed again when an answer
+//! did not come, takes effect once.
 //!
 //! Invariants
 //!  - *at-most-once*: an id takes effect once.
@@ -40,6 +40,8 @@ const VERSION: u8 = 1;
 /// The bytes of a command before its payload.
 pub const HEADER_BYTES: usize = 33;
 
+const _: () = assert!(HEADER_BYTES == 1 + 2 * size_of::<StateId>(), "one-form: the header");
+
 impl Command {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -60,6 +62,7 @@ impl Command {
         if cursor.u8("the version of a command")? != VERSION {
             return Err(Damaged::new("a command of an unknown version", 0));
         }
+        // *one-form*: what follows is all there is.
         let prev = StateId(cursor.array("the state before a command")?);
         let new = StateId(cursor.array("the state after a command")?);
         if prev == new || new == StateId::default() {
@@ -106,8 +109,8 @@ pub enum Outcome {
 
 /// Proposes a command and waits for its outcome, for `within` at most.
 ///
-/// The caller has read the state after a [`Group::read_barrier`], and holds the node's lock for such
-/// changes, if it wants fewer of them lost.
+/// The caller has read the state after a [`Group::read_barrier`], and holds the node's lock for
+/// such changes, if it wants fewer of them lost.
 pub async fn change(
     group: &Group,
     history: &impl History,

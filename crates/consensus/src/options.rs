@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //!  - *patient-followers*: a follower waits for more ticks than lie between heartbeats.
-//!  - *room-for-one*: the largest command fits the log in memory, and a cut comes before it is full.
+//!  - *room-for-one*: the largest command fits the log in memory, and a cut comes before it is
+//!    full.
 
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub struct Options {
 impl Options {
     /// Those of a group of metadata whose commands have at most so many bytes.
     pub fn new(command_bytes_max: usize) -> Options {
+        assert!(command_bytes_max < usize::MAX / 3, "room-for-one: {command_bytes_max}");
         let log_bytes_max = 3 * command_bytes_max;
         Options {
             tick: Duration::from_millis(100),

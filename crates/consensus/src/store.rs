@@ -67,6 +67,7 @@ impl Store {
     pub(crate) fn set_hard(&self, hard: Hard) {
         let mut inner = self.inner.borrow_mut();
         assert!(inner.hard.term <= hard.term, "term-grows: {:?} to {hard:?}", inner.hard);
+        assert!(hard.commit <= inner.last(), "durable-first: {} is not here", hard.commit);
         inner.hard = hard;
     }
 
@@ -184,6 +185,7 @@ impl raft::Storage for Store {
         }
         assert!(high <= inner.last() + 1, "no-gap: {low}..{high} of {}", inner.last());
         let offset = (low - inner.cut.index - 1) as usize;
+        debug_assert!(low <= high, "no-gap: entries from {low} to {high}");
         let mut left = max_size.into().unwrap_or(u64::MAX);
         let mut out = Vec::new();
         for entry in inner.entries.iter().skip(offset).take((high - low) as usize) {
@@ -215,6 +217,7 @@ impl raft::Storage for Store {
         if inner.applied.index < request_index || inner.applied.index == 0 {
             return Err(StorageError::SnapshotTemporarilyUnavailable.into());
         }
+        debug_assert!(inner.cut.index <= inner.applied.index, "applied-grows: behind the cut");
         Ok(convert::snapshot_in(&inner.applied))
     }
 }

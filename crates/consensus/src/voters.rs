@@ -90,6 +90,7 @@ fn seat(
         *by_rack.entry((&best.dc, &best.rack)).or_default() += 1;
         chosen.insert(best.node);
     }
+    assert!(chosen.len() <= seats, "few-voters: {} of {seats}", chosen.len());
     debug_assert!(by_dc.values().all(|count| *count <= dc_max), "no-dc-majority: {by_dc:?}");
     chosen
 }

@@ -43,6 +43,8 @@ async fn apply_some(shared: &Shared) -> Result<(), Failed> {
         let new = batch.iter().filter(|entry| has < entry.index).filter_map(command_of);
         let commands: Vec<Command> = new.collect();
         shared.machine.apply(&commands, last).await?;
+        let durable = shared.machine.durable();
+        assert!(durable <= last, "own-place: {durable} is durable of {last}");
         let counted = shared.counters.applied.get() + commands.len() as u64;
         shared.counters.applied.set(counted);
         shared.applied.set(last);

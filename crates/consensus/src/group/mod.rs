@@ -120,9 +120,15 @@ impl Group {
             let what = format!("the log begins after {begins}, and the state is of {durable}");
             return Err(Failed(what));
         }
+        if last < loaded.hard.commit {
+            let commit = loaded.hard.commit;
+            return Err(Failed(format!("the log ends at {last}, and {commit} was committed")));
+        }
         if last < durable {
             return Err(Failed(format!("the log ends at {last}, and the state is of {durable}")));
         }
+        // What was applied was committed.
+        loaded.hard.commit = loaded.hard.commit.max(durable);
         let engine = Engine::new(parts.me, &parts.options, loaded).map_err(Failed)?;
         let skip = match parts.options.planted {
             Some(Planted::AppliesTwice) => durable.saturating_sub(1),
@@ -276,6 +282,7 @@ impl Group {
             }
             let heir = self.shared.engine.borrow().heir(&among);
             if let Some(heir) = heir {
+                debug_assert!(among(heir), "one-role: {heir} is to leave, too");
                 self.shared.input(Input::Transfer(heir));
             }
             let left = until - Instant::now();
@@ -336,6 +343,7 @@ impl Group {
 
 /// The log begins anew at a cut.
 async fn begin(parts: &Parts, cut: Cut, hard: Hard) -> Result<crate::traits::Loaded, Failed> {
+    assert!(0 < cut.index, "counted-from-one: a log begins at nothing");
     let (term, commit) = (hard.term.max(cut.term), hard.commit.max(cut.index));
     let hard = Hard { term, commit, ..hard };
     let change = Change { install: Some(cut), hard: Some(hard), ..Change::default() };

@@ -64,6 +64,7 @@ async fn ask(shared: &Shared, from: NodeId, id: u64, number: u32) -> Option<Piec
     let began = Instant::now();
     while began.elapsed() < shared.options.snapshot_idle {
         let (tell, told) = oneshot();
+        debug_assert!(shared.pulling.borrow().is_active, "one-pull: none is under way");
         shared.pulling.borrow_mut().waits = Some((from, id, number, tell));
         shared.send(from, Class::Control, &Message::Pull { id, number });
         if let Ok(Ok(piece)) = timeout(shared.options.retry, told).await {

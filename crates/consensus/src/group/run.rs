@@ -2,6 +2,7 @@
 //!
 //! Invariants
 //!  - *durable-first*: a step's answers are sent after its change was written.
+//!  - *one-question*: reads wait for one question to the leader at a time.
 //!  - *late-is-one*: a loop that comes late ticks once: who was asleep does not think that the
 //!    others were silent.
 
@@ -83,6 +84,7 @@ async fn turn(shared: &Rc<Shared>, tick_at: &mut Instant) -> Result<(), Failed> 
 fn take(shared: &Rc<Shared>, input: Input, pulled: &mut Option<Pulled>) -> Result<(), Failed> {
     match input {
         Input::Peer(from, message) => {
+            assert!(0 < shared.peers_waiting.get(), "bounded-inbox: one was not counted");
             shared.peers_waiting.set(shared.peers_waiting.get() - 1);
             if message.get_msg_type() == raft::eraftpb::MessageType::MsgSnapshot {
                 super::pull::offered(shared, from, message.term);
@@ -174,6 +176,7 @@ fn ask_reads(shared: &Shared) {
     if (reads.asking.is_empty() && reads.waiting.is_empty()) || of.1.is_none() {
         return;
     }
+    debug_assert!(reads.asked.is_none(), "one-question: two at a time");
     let token = shared.token();
     let waiting = std::mem::take(&mut reads.waiting);
     reads.asking.extend(waiting.into_iter().map(|waiter| (token, waiter)));

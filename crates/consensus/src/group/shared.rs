@@ -207,6 +207,7 @@ impl Shared {
 
     /// What names a proposal of this life in its entry.
     pub(super) fn origin(&self, token: u64) -> Vec<u8> {
+        debug_assert!(token <= self.next_token.get(), "own-outcome: {token} was not given");
         [self.me.0, self.life, token].iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
@@ -229,6 +230,7 @@ impl Shared {
             return self.counters.add(|c| &c.dropped);
         }
         self.peers_waiting.set(self.peers_waiting.get() + 1);
+        debug_assert!(self.peers_waiting.get() <= self.inbox.borrow().len() + 1, "bounded-inbox");
         self.input(Input::Peer(from, message));
     }
 
@@ -301,13 +303,15 @@ impl Shared {
     pub(super) fn status(&self) -> Status {
         let engine = self.engine.borrow();
         let (log_first, log_last, log_bytes) = engine.log();
+        let (applied, committed) = (self.applied.get(), engine.committed());
+        debug_assert!(applied <= committed, "applied-in-order: {applied} of {committed}");
         Status {
             me: self.me,
             role: engine.role(),
             leader: engine.leader(),
             term: engine.term(),
-            committed: engine.committed(),
-            applied: self.applied.get(),
+            committed,
+            applied,
             members: engine.members().clone(),
             log_first,
             log_last,

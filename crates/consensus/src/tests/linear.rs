@@ -74,8 +74,8 @@ pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
 mod tests {
     use super::*;
 
-    /// Operations as `began-ended:what`, with `r5` for a read, `1>2+` for a change that took effect,
-    /// `1>2-` for one that did not and `1>2?` for one of which nobody knows.
+    /// Operations as `began-ended:what`, with `r5` for a read, `1>2+` for a change that took
+    /// effect, `1>2-` for one that did not and `1>2?` for one of which nobody knows.
     fn check(history: &str) -> bool {
         let parse = |word: &str| {
             let (times, what) = word.split_once(':').unwrap();

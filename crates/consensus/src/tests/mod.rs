@@ -47,12 +47,15 @@ enum Order {
     Client(Client),
 }
 
+/// A node's part and its machine, while it lives.
+type Slot = Rc<RefCell<Option<(Group, Rc<TestMachine>)>>>;
+
 struct Node {
     orders: Rc<RefCell<Vec<Order>>>,
     sim: sim::NodeId,
     id: NodeId,
     /// Of the present life, once it has started.
-    group: Rc<RefCell<Option<(Group, Rc<TestMachine>)>>>,
+    group: Slot,
 }
 
 /// Options under which logs are cut soon.
@@ -139,7 +142,7 @@ impl Cluster {
                         group.receive(from, &bytes).unwrap();
                     }
                     witness.borrow_mut().status(&group.status());
-                    sleep(Duration::from_millis(2)).await;
+                    sleep(Duration::from_millis(7)).await;
                 }
             }
         });
@@ -186,7 +189,7 @@ impl Cluster {
     /// Until one of these nodes leads; which.
     fn wait_for_leader(&mut self, among: &[usize]) -> usize {
         let slots: Vec<_> = among.iter().map(|index| self.nodes[*index].group.clone()).collect();
-        let leads = |slot: &Rc<RefCell<Option<(Group, Rc<TestMachine>)>>>| {
+        let leads = |slot: &Slot| {
             let slot = slot.borrow();
             slot.as_ref().is_some_and(|(group, _)| group.status().role == Role::Leader)
         };
@@ -200,7 +203,7 @@ impl Cluster {
         let slots: Vec<_> = among.iter().map(|index| self.nodes[*index].group.clone()).collect();
         self.world.run_until(
             || {
-                let applied = |slot: &Rc<RefCell<Option<(Group, Rc<TestMachine>)>>>| {
+                let applied = |slot: &Slot| {
                     let slot = slot.borrow();
                     slot.as_ref().map(|(group, _)| {
                         let status = group.status();

@@ -9,10 +9,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use stdx::Prng;
 
+/// What is on its way to a node, by when it comes.
+type Inbox = BTreeMap<(Instant, u64), (NodeId, Vec<u8>)>;
+
 pub(super) struct Network {
     prng: Prng,
     number: u64,
-    inboxes: BTreeMap<NodeId, BTreeMap<(Instant, u64), (NodeId, Vec<u8>)>>,
+    inboxes: BTreeMap<NodeId, Inbox>,
     cuts: BTreeSet<(NodeId, NodeId)>,
     /// Who is silent until then: what it is sent, and sends, waits.
     paused: BTreeMap<NodeId, Instant>,
