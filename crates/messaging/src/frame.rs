@@ -49,7 +49,7 @@ pub enum Kind {
     Error = 5,
     /// A one-way message was handled, or not. Extra: 0, or why not ([`Code`]).
     Done = 6,
-    /// Begins a stream; its body is what the stream is about. Extra: bytes that the dialer takes.
+    /// Begins a stream; its body is what the stream is about.
     Open = 7,
     /// The next bytes of a stream.
     Chunk = 8,
@@ -103,7 +103,8 @@ impl Kind {
     }
 
     fn has_extra(self) -> bool {
-        !matches!(self, Kind::Cancel | Kind::Reply | Kind::Chunk | Kind::End | Kind::Beat)
+        use Kind::{Done, Error, Goodbye, OneWay, Request, Reset, Window};
+        matches!(self, Request | OneWay | Error | Done | Reset | Window | Goodbye)
     }
 }
 
@@ -123,13 +124,15 @@ pub enum Code {
     TooLarge = 5,
     /// The node stops.
     Stopping = 6,
+    /// There is no room for another stream.
+    Crowded = 7,
 }
 
 impl Code {
     /// By its number.
     pub fn from_code(code: u32) -> Option<Code> {
-        use Code::{Cancelled, Failed, Stopping, TooLarge, TooLate, UnknownVerb};
-        let all = [Failed, UnknownVerb, Cancelled, TooLate, TooLarge, Stopping];
+        use Code::{Cancelled, Crowded, Failed, Stopping, TooLarge, TooLate, UnknownVerb};
+        let all = [Failed, UnknownVerb, Cancelled, TooLate, TooLarge, Stopping, Crowded];
         all.into_iter().find(|one| *one as u32 == code)
     }
 }

@@ -21,6 +21,7 @@
 //!  - *one-form* (of frames): what is read is what would be written.
 
 use crate::error::{Refusal, Refused, TEXT_BYTES_MAX};
+use crate::frame::BODY_BYTES_MAX;
 use crate::names::{Class, HostId};
 use std::ops::RangeInclusive;
 use stdx::checksum::crc32;
@@ -39,7 +40,6 @@ pub const GREETING_BYTES_MAX: usize = 2048;
 /// The longest name of a cluster.
 pub const CLUSTER_BYTES_MAX: usize = 1024;
 
-const CRC_BYTES: usize = 4;
 const TLS: u8 = 1;
 const GOES_ON: u8 = 0;
 const REFUSED: u8 = 1;
@@ -260,8 +260,9 @@ impl Speaker {
         if speaker.shards <= speaker.shard {
             return Err(cursor.damaged("shard of a node that has fewer"));
         }
-        if speaker.message_bytes_max == 0 || speaker.stream_window_bytes == 0 {
-            return Err(cursor.damaged("node that takes nothing"));
+        let limits = [speaker.message_bytes_max, speaker.stream_window_bytes];
+        if limits.into_iter().any(|limit| !(1..=BODY_BYTES_MAX as u32).contains(&limit)) {
+            return Err(cursor.damaged("node that takes nothing, or too much"));
         }
         Ok(speaker)
     }

@@ -1,0 +1,151 @@
+//! From what arrives to frames.
+//!
+//! Invariants
+//!  - *length-first* (of frames): no memory is reserved for a body before its length was looked at.
+//!  - *all-in-order*: each byte that arrived is in one header or one body, in order.
+
+use crate::frame::{HEADER_BYTES, Header};
+use runtime::net::NetError;
+use runtime::time::Instant;
+use std::cell::Cell;
+use std::fmt;
+use stdx::Damaged;
+use tls::Stream;
+
+/// What is read at once.
+const READ_BYTES: usize = 32 << 10;
+
+/// Why nothing more is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The other end has closed.
+    Closed,
+    Net(NetError),
+    Damaged(Damaged),
+}
+
+impl From<Damaged> for Ended {
+    fn from(damaged: Damaged) -> Ended {
+        Ended::Damaged(damaged)
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Closed => f.write_str("the other node has closed the connection"),
+            Ended::Net(error) => error.fmt(f),
+            Ended::Damaged(damaged) => damaged.fmt(f),
+        }
+    }
+}
+
+/// Whether the other end is heard.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    heard: Cell<Instant>,
+    /// We read nothing now, so silence means nothing.
+    paused: Cell<bool>,
+}
+
+impl Pulse {
+    pub(crate) fn new() -> Pulse {
+        Pulse { heard: Cell::new(Instant::now()), paused: Cell::new(false) }
+    }
+
+    pub(crate) fn pause(&self) {
+        self.paused.set(true);
+    }
+
+    pub(crate) fn goes_on(&self) {
+        self.paused.set(false);
+        self.heard.set(Instant::now());
+    }
+
+    /// Since when nothing was heard although we listen.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        (!self.paused.get()).then(|| self.heard.get())
+    }
+}
+
+/// What was read of a connection and not used yet.
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    buf: Vec<u8>,
+    used: usize,
+    received: u64,
+}
+
+impl Intake {
+    /// What is read begins with these bytes.
+    pub(crate) fn new(early: Vec<u8>) -> Intake {
+        Intake { buf: early, ..Intake::default() }
+    }
+
+    /// Bytes that arrived since this was asked last.
+    pub(crate) fn take_received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
+    }
+
+    fn rest(&self) -> &[u8] {
+        debug_assert!(self.used <= self.buf.len(), "all-in-order: {} used", self.used);
+        &self.buf[self.used..]
+    }
+
+    async fn more(&mut self, stream: &Stream, pulse: &Pulse) -> Result<(), Ended> {
+        let mut buf = std::mem::take(&mut self.buf);
+        buf.drain(..std::mem::take(&mut self.used));
+        buf.reserve(READ_BYTES);
+        let (read, buf) = stream.read(buf).await;
+        self.buf = buf;
+        self.heard(read, pulse)
+    }
+
+    fn heard(&mut self, read: Result<usize, NetError>, pulse: &Pulse) -> Result<(), Ended> {
+        match read {
+            Ok(0) => Err(Ended::Closed),
+            Ok(count) => {
+                self.received += count as u64;
+                pulse.goes_on();
+                Ok(())
+            }
+            Err(error) => Err(Ended::Net(error)),
+        }
+    }
+
+    /// The next header.
+    pub(crate) async fn header(&mut self, stream: &Stream, pulse: &Pulse) -> Result<Header, Ended> {
+        while self.rest().len() < HEADER_BYTES {
+            self.more(stream, pulse).await?;
+        }
+        let header = Header::decode(self.rest())?;
+        self.used += HEADER_BYTES;
+        Ok(header)
+    }
+
+    /// The body of a header, whose length was looked at; checked.
+    pub(crate) async fn body(
+        &mut self,
+        header: &Header,
+        stream: &Stream,
+        pulse: &Pulse,
+    ) -> Result<Vec<u8>, Ended> {
+        let bytes = header.body_bytes as usize;
+        let here = bytes.min(self.rest().len());
+        let mut body = Vec::with_capacity(bytes);
+        body.extend_from_slice(&self.rest()[..here]);
+        self.used += here;
+        while body.len() < bytes {
+            debug_assert!(self.rest().is_empty(), "all-in-order: bytes wait before those read");
+            let (read, back) = stream.read(body).await;
+            body = back;
+            self.heard(read, pulse)?;
+        }
+        if bytes < body.len() {
+            // What is encrypted may give more than there was room for.
+            (self.buf, self.used) = (body.split_off(bytes), 0);
+        }
+        header.check_body(&body)?;
+        Ok(body)
+    }
+}
