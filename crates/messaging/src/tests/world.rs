@@ -293,6 +293,7 @@ pub(super) struct Net {
     pub(super) model: Rc<Model>,
     lives: Vec<u64>,
     configure: Rc<dyn Fn(u128, u64) -> Config>,
+    policy: fn(usize) -> Rc<dyn Policy>,
     /// Clients of each shard.
     clients: u16,
 }
@@ -304,11 +305,21 @@ impl Net {
         clients: u16,
         configure: impl Fn(u128, u64) -> Config + 'static,
     ) -> Net {
+        Net::with_policy(seed, shards, clients, configure, |node| Rc::new(Packs(node as u8)))
+    }
+
+    pub(super) fn with_policy(
+        seed: u64,
+        shards: &[u16],
+        clients: u16,
+        configure: impl Fn(u128, u64) -> Config + 'static,
+        policy: fn(usize) -> Rc<dyn Policy>,
+    ) -> Net {
         let mut world = World::new(Options::new(seed));
         let nodes: Vec<NodeId> = shards.iter().map(|shards| world.add_node(*shards)).collect();
         let lives = vec![0; nodes.len()];
         let (model, configure) = (Rc::default(), Rc::new(configure));
-        let mut net = Net { world, nodes, model, lives, configure, clients };
+        let mut net = Net { world, nodes, model, lives, configure, policy, clients };
         (0..shards.len()).for_each(|node| net.start(node));
         net
     }
@@ -327,12 +338,12 @@ impl Net {
         let (model, configure, clients) =
             (self.model.clone(), self.configure.clone(), self.clients);
         let addresses: Vec<SocketAddr> = (0..self.nodes.len()).map(|it| self.address(it)).collect();
+        let policy = self.policy;
         self.world.start(self.nodes[node], move |shard| {
             let (model, addresses) = (model.clone(), addresses.clone());
             let config = configure(node as u128 + 1, life);
             async move {
-                let policy = Rc::new(Packs(node as u8));
-                let messaging = Messaging::start(config, verbs(&model), policy);
+                let messaging = Messaging::start(config, verbs(&model), policy(node));
                 if shard == 0 {
                     messaging.listen(addresses[node]).expect("the port is free");
                 }
