@@ -45,16 +45,21 @@ pub(crate) struct Purse {
 
 impl Purse {
     fn new(bytes: usize) -> Purse {
+        assert!(OVERHEAD_BYTES < bytes, "bounded-memory: a purse of {bytes} bytes");
         Purse { bytes, free: Semaphore::new(bytes, WAITING_MAX) }
     }
 
     /// What a body of so many bytes is charged.
     fn charge(&self, body_bytes: usize) -> usize {
-        body_bytes.saturating_add(OVERHEAD_BYTES).min(self.bytes)
+        let charge = body_bytes.saturating_add(OVERHEAD_BYTES).min(self.bytes);
+        debug_assert!(0 < charge && charge <= self.bytes, "bounded-memory: a charge of {charge}");
+        charge
     }
 
     pub(crate) fn try_take(&self, body_bytes: usize) -> Option<Permit> {
-        self.free.try_acquire(self.charge(body_bytes))
+        let taken = self.free.try_acquire(self.charge(body_bytes));
+        debug_assert!(self.free.available() <= self.bytes, "bounded-memory: more than there is");
+        taken
     }
 
     /// Waits in turn.
@@ -122,12 +127,15 @@ impl Budget {
     }
 
     fn sum(&self, of: impl Fn(&Purse) -> usize) -> usize {
+        debug_assert_eq!(self.classes.len(), Class::ALL.len(), "bounded-memory: a class too many");
         let all = self.classes.iter();
         all.map(|it| of(&it.requests) + of(&it.replies) + of(&it.leaving) + of(&it.streams)).sum()
     }
 
     pub(crate) fn used_bytes(&self) -> usize {
-        self.sum(Purse::used_bytes)
+        let used = self.sum(Purse::used_bytes);
+        debug_assert!(used <= self.total_bytes(), "bounded-memory: {used} bytes are used");
+        used
     }
 
     pub(crate) fn total_bytes(&self) -> usize {

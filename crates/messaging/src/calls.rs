@@ -77,6 +77,10 @@ impl Calls {
 
     fn insert(&self, asked: Asked, is_one_way: bool) -> Rc<Call> {
         let Asked { id, place, gauge, bytes } = asked;
+        debug_assert!(
+            self.table.borrow().last_key_value().is_none_or(|(last, _)| *last < id),
+            "one-answer: ids grow, not to {id}"
+        );
         let call = Rc::new(Call {
             outcome: Cell::new(None),
             waker: Cell::new(None),
@@ -105,6 +109,7 @@ impl Calls {
     pub(crate) fn sent(&self, id: u64) {
         if let Some(call) = self.table.borrow().get(&id) {
             let mut gauge = call.gauge.borrow_mut();
+            debug_assert!(!self.outbox.has(id), "never-sent-never-handled: {id} is there still");
             gauge.becomes(Gauge::InFlight);
             gauge.tally().count(|it| {
                 it.sent += 1;
@@ -140,7 +145,8 @@ impl Calls {
     /// Nobody waits for an answer any more; whether nothing of it was sent.
     fn leave(&self, id: u64) -> bool {
         if self.outbox.withdraw(id) {
-            self.table.borrow_mut().remove(&id);
+            let withdrawn = self.table.borrow_mut().remove(&id);
+            debug_assert!(withdrawn.is_some(), "one-answer: {id} was queued, and nobody asked");
             return true;
         }
         if let Some(call) = self.table.borrow().get(&id) {
@@ -154,6 +160,8 @@ impl Calls {
 
     /// The connection has ended; `unsent`: what was still in its outbox, in order.
     pub(crate) fn close(&self, down: &Down, unsent: &[u64]) {
+        debug_assert!(unsent.is_sorted(), "never-sent-never-handled: in the order of their ids");
+        debug_assert!(self.outbox.is_empty(), "never-sent-never-handled: some may still leave");
         for (id, call) in std::mem::take(&mut *self.table.borrow_mut()) {
             let error = match unsent.binary_search(&id) {
                 Ok(_) => CallError::NeverSent(NotSent::Down(down.clone())),
@@ -166,6 +174,7 @@ impl Calls {
 }
 
 fn end(call: &Call, outcome: Result<Reply, CallError>) {
+    debug_assert!(call.is_left.get() || !call.is_one_way, "one-answer: nobody waits for that");
     if call.is_left.get() {
         return;
     }

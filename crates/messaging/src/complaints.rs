@@ -20,6 +20,9 @@ type Subject = (String, &'static str);
 #[derive(Debug, Default)]
 pub(crate) struct Complaints {
     told: RefCell<BTreeMap<Subject, (Instant, u64)>>,
+    /// What was written, for tests.
+    #[cfg(test)]
+    pub(crate) lines: RefCell<Vec<String>>,
 }
 
 impl Complaints {
@@ -31,6 +34,7 @@ impl Complaints {
                 *left_out += 1;
                 return None;
             }
+            debug_assert!(*last < now, "once-in-a-while: time goes back");
             *last = now;
             return Some(std::mem::take(left_out));
         }
@@ -48,7 +52,11 @@ impl Complaints {
 
     /// Warns of a node, where that was not done just before.
     pub(crate) fn warn(&self, who: &str, what: &'static str, line: &str) {
-        match self.may_tell(who, what, Instant::now()) {
+        let may_tell = self.may_tell(who, what, Instant::now());
+        let line = line.replace(char::is_control, " ");
+        #[cfg(test)]
+        self.lines.borrow_mut().extend(may_tell.map(|_| line.to_string()));
+        match may_tell {
             None => {}
             Some(0) => tracing::warn!(target: "messaging", "{line}"),
             Some(more) => tracing::warn!(target: "messaging", "{line} ({more} more times)"),

@@ -25,6 +25,7 @@ pub fn pack(compression: Compression, header: Header, body: &[u8]) -> (Header, V
     };
     let travels = packed.filter(|packed| packed.len() < body.len());
     let travels = travels.unwrap_or_else(|| body.to_vec());
+    debug_assert!(travels.is_empty() == body.is_empty(), "worth-it: something out of nothing");
     debug_assert!(travels.len() <= body.len(), "worth-it: {} of {}", travels.len(), body.len());
     let header = Header {
         body_bytes: travels.len() as u32,

@@ -68,7 +68,7 @@ pub(crate) enum Planted {
 impl Config {
     /// The defaults of a node.
     pub fn new(cluster: &str, host: HostId, life: u64) -> Config {
-        Config {
+        let config = Config {
             cluster: cluster.to_string(),
             host,
             life,
@@ -85,7 +85,10 @@ impl Config {
             backoff_min: Duration::from_millis(20),
             backoff_max: Duration::from_secs(5),
             planted: None,
-        }
+        };
+        debug_assert!(config.message_bytes_max < config.request_bytes_max, "defaults fit");
+        debug_assert!(config.message_bytes_max <= config.memory_bytes, "defaults fit");
+        config
     }
 
     /// Refuses what cannot work; the error names the value.

@@ -82,8 +82,11 @@ impl During {
 
     /// It is shown by another gauge from now on.
     pub(crate) fn becomes(&mut self, gauge: Gauge) {
+        debug_assert_ne!(self.gauge, gauge, "counted-gauges: it is shown there already");
         self.tally.count(|it| {
-            *self.gauge.of(it) -= 1;
+            let before = self.gauge.of(it);
+            assert!(0 < *before, "counted-gauges: {:?} goes below 0", self.gauge);
+            *before -= 1;
             *gauge.of(it) += 1;
         });
         self.gauge = gauge;
@@ -136,11 +139,13 @@ pub(crate) struct Tally {
 
 /// Counts some more.
 pub(crate) fn add(counter: &Cell<u64>, more: u64) {
+    debug_assert!(more <= u64::MAX - counter.get(), "counted: {more} more");
     counter.set(counter.get() + more);
 }
 
 impl Tally {
     pub(crate) fn of(&self, verb: Verb, class: Class) -> Rc<VerbTally> {
+        debug_assert!(0 < verb.number || verb.name == "unknown", "verb 0 is none: {verb:?}");
         let mut verbs = self.verbs.borrow_mut();
         verbs.entry((verb.number, class)).or_insert_with(|| (verb, Rc::default())).1.clone()
     }

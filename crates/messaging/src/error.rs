@@ -41,6 +41,8 @@ pub enum Refusal {
     Certificate = 12,
 }
 
+const _: () = assert!(Refusal::ALL.len() == Refusal::Certificate as usize, "all refusals");
+
 impl Refusal {
     /// All of them.
     pub const ALL: [Refusal; 12] = [
@@ -60,7 +62,10 @@ impl Refusal {
 
     /// By its number.
     pub fn from_code(code: u32) -> Option<Refusal> {
-        Refusal::ALL.into_iter().find(|one| *one as u32 == code)
+        let place = usize::try_from(code).ok()?.checked_sub(1)?;
+        let refusal = Refusal::ALL.get(place).copied();
+        debug_assert!(refusal.is_none_or(|one| one as u32 == code), "one-form: {refusal:?}");
+        refusal
     }
 }
 
@@ -72,9 +77,9 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// A refusal with its text, shortened where it is long.
+    /// A refusal with its text, shortened where it is long, and fit for a line of the log.
     pub fn new(why: Refusal, text: impl Into<String>) -> Refused {
-        let mut text = text.into();
+        let mut text = text.into().replace(char::is_control, "?");
         if TEXT_BYTES_MAX < text.len() {
             let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
             text.truncate(end.unwrap_or(0));

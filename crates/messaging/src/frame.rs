@@ -84,7 +84,9 @@ impl Kind {
     ];
 
     fn from_code(code: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u8 == code)
+        let kind = Kind::ALL.get(usize::from(code).wrapping_sub(1)).copied();
+        debug_assert!(kind.is_none_or(|kind| kind as u8 == code), "one-form: {code} is {kind:?}");
+        kind
     }
 
     /// Whether it names a verb.
@@ -107,6 +109,8 @@ impl Kind {
         matches!(self, Request | OneWay | Error | Done | Reset | Window | Goodbye)
     }
 }
+
+const _: () = assert!(Kind::ALL.len() == Kind::Goodbye as usize, "one-form: all kinds");
 
 /// Why there is no answer, or a stream ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +159,7 @@ pub struct Header {
 impl Header {
     /// The header of a frame without a body.
     pub fn bare(kind: Kind, id: u64, extra: u32) -> Header {
+        debug_assert!(extra == 0 || kind.has_extra(), "one-form: {kind:?} has no extra");
         Header { kind, verb: 0, id, extra, body_bytes: 0, raw_bytes: 0, body_crc: 0 }
     }
 

@@ -54,6 +54,9 @@ pub enum Compression {
     Zstd,
 }
 
+const _: () = assert!(*VERSIONS.start() <= *VERSIONS.end(), "we speak some version");
+const _: () = assert!(PREAMBLE_BYTES < PREFIX_BYTES + GREETING_BYTES_MAX, "preambles are short");
+
 fn compression_code(compression: Option<Compression>) -> u8 {
     match compression {
         None => 0,
@@ -135,6 +138,7 @@ impl Preamble {
             );
             return Err(Refused::new(Refusal::Version, text));
         }
+        debug_assert!(VERSIONS.contains(&newest), "both-check: version {newest} is not ours");
         Ok(newest)
     }
 }
@@ -157,6 +161,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     out.put_u32(body.len() as u32);
     out.put_u32(crc32(body));
     out.put(body);
+    debug_assert_eq!(out.len(), PREFIX_BYTES + body.len(), "one-form: a greeting");
     out
 }
 
@@ -168,6 +173,8 @@ fn checked(crc: u32, body: &[u8]) -> Result<Cursor<'_>, Damaged> {
 }
 
 fn put_refused(refused: &Refused, out: &mut Vec<u8>) {
+    debug_assert!(refused.text.len() <= TEXT_BYTES_MAX, "short-greetings: {}", refused.text.len());
+    debug_assert!(!refused.text.chars().any(char::is_control), "one-form: {:?}", refused.text);
     out.put_u8(REFUSED);
     out.put_u8(refused.why as u8);
     out.put_u16_bytes(refused.text.as_bytes());
@@ -201,6 +208,7 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
     let mut body = Vec::new();
     match answer {
         Ok(version) => {
+            debug_assert!(VERSIONS.contains(version), "both-check: version {version} is not ours");
             body.put_u8(GOES_ON);
             body.put_u16(*version);
         }
@@ -237,6 +245,14 @@ pub struct Speaker {
 
 impl Speaker {
     fn put(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.cluster.len() <= CLUSTER_BYTES_MAX, "short-greetings: {}", self.cluster);
+        debug_assert!(
+            self.shard < self.shards,
+            "one-form: shard {} of {}",
+            self.shard,
+            self.shards
+        );
+        debug_assert!(0 < self.message_bytes_max, "one-form: a node that takes nothing");
         out.put_u16_bytes(self.cluster.as_bytes());
         out.put(&self.host.0.to_be_bytes());
         out.put_u64(self.life);
@@ -326,6 +342,11 @@ pub fn encode_welcome(welcome: &Result<Welcome, Refused>) -> Vec<u8> {
     match welcome {
         Err(refused) => put_refused(refused, &mut body),
         Ok(welcome) => {
+            let Welcome { speaker, request_bytes_max, .. } = welcome;
+            debug_assert!(
+                speaker.message_bytes_max <= *request_bytes_max,
+                "one-form: a message does not fit its window"
+            );
             body.put_u8(GOES_ON);
             welcome.speaker.put(&mut body);
             body.put_u32(welcome.requests_max);
@@ -416,6 +437,7 @@ pub fn check_welcome(
 }
 
 fn wrong_host(expected: HostId, found: HostId) -> Refused {
+    debug_assert_ne!(expected, found, "both-check: it is whom we expect");
     let text = format!("node {expected} was expected at this address, {found} is there");
     Refused::new(Refusal::WrongHost, text)
 }

@@ -54,12 +54,15 @@ impl Pulse {
     }
 
     pub(crate) fn pause(&self) {
+        debug_assert!(!self.paused.get(), "paused-is-not-dead: it is paused already");
         self.paused.set(true);
     }
 
     pub(crate) fn goes_on(&self) {
+        let now = Instant::now();
+        debug_assert!(self.heard.get() <= now, "paused-is-not-dead: heard in the future");
         self.paused.set(false);
-        self.heard.set(Instant::now());
+        self.heard.set(now);
     }
 
     /// Since when nothing was heard although we listen.
@@ -96,6 +99,7 @@ impl Intake {
         let mut buf = std::mem::take(&mut self.buf);
         buf.drain(..std::mem::take(&mut self.used));
         buf.reserve(READ_BYTES);
+        debug_assert!(buf.len() < HEADER_BYTES, "all-in-order: {} bytes are unused", buf.len());
         let (read, buf) = stream.read(buf).await;
         self.buf = buf;
         self.heard(read, pulse)
@@ -105,6 +109,10 @@ impl Intake {
         match read {
             Ok(0) => Err(Ended::Closed),
             Ok(count) => {
+                debug_assert!(
+                    !pulse.paused.get(),
+                    "paused-is-not-dead: it reads while it is paused"
+                );
                 self.received += count as u64;
                 pulse.goes_on();
                 Ok(())
@@ -120,6 +128,7 @@ impl Intake {
         }
         let header = Header::decode(self.rest())?;
         self.used += HEADER_BYTES;
+        debug_assert!(self.used <= self.buf.len(), "all-in-order: {} used", self.used);
         Ok(header)
     }
 
@@ -145,6 +154,7 @@ impl Intake {
             // What is encrypted may give more than there was room for.
             (self.buf, self.used) = (body.split_off(bytes), 0);
         }
+        debug_assert_eq!(body.len(), bytes, "length-first: another length");
         header.check_body(&body)?;
         Ok(body)
     }

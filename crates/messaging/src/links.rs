@@ -118,7 +118,8 @@ impl Links {
             self.shards.borrow_mut().remove(&host);
         }
         for link in self.of(host) {
-            self.table.borrow_mut().remove(&link.key);
+            let ended = self.table.borrow_mut().remove(&link.key);
+            debug_assert!(ended.is_some(), "one-a-pair: {:?} ends twice", link.key);
             if let State::Up(connection) = link.state() {
                 connection.end(why.clone());
             }
@@ -132,9 +133,14 @@ impl Links {
         let hosts: Vec<HostId> = self.all().iter().map(|link| link.key.host).collect();
         hosts.into_iter().for_each(|host| self.end(host, &Down::Stopping));
         self.tasks.join().await;
+        debug_assert!(self.table.borrow().is_empty(), "one-a-pair: a link after the end");
     }
 
     fn set(&self, link: &Link, state: State) {
+        debug_assert!(
+            !matches!(&state, State::Up(up) if up.facts.host != link.key.host),
+            "one-a-pair: a connection to another node"
+        );
         let was_ended = matches!(*link.state.borrow(), State::Ended(_) | State::Moved);
         if !was_ended {
             link.state.replace(state);
@@ -153,6 +159,7 @@ impl Links {
         };
         let one_class = self.services.is_planted(Planted::OneClass);
         let class = if one_class { Class::Bulk } else { class };
+        debug_assert!(0 < shards, "one-a-pair: a node without shards");
         Key { host, shard: shard % shards, class }
     }
 
@@ -261,6 +268,8 @@ impl Links {
             return None;
         }
         add(&tally.dialed, 1);
+        debug_assert_eq!(facts.host, host, "both-check: another node answers");
+        debug_assert_eq!(facts.class, class, "both-check: another class");
         self.shards.borrow_mut().insert(host, facts.shards);
         if facts.shard != shard {
             // *one-a-pair*: who waits asks again, and finds the link of that shard.

@@ -85,6 +85,7 @@ impl Messaging {
         if let Err(what) = config.check() {
             panic!("configuration of messaging: {what}");
         }
+        assert!(Messaging::current().is_none(), "a shard begins once");
         let services = Rc::new(Services::new(config, verbs, policy));
         let messaging = Rc::new(Messaging {
             links: Rc::new(Links::new(services.clone())),
@@ -144,6 +145,7 @@ impl Messaging {
             Err(unwelcome) => return self.unwelcome(unwelcome),
         };
         let shard = preamble.shard % runtime::shard_count();
+        debug_assert!(shard < runtime::shard_count(), "shard {shard} is wanted");
         let tcp = tcp.detach();
         runtime::on_shard(shard, move || async move {
             if let Some(messaging) = Messaging::current() {
@@ -173,6 +175,10 @@ impl Messaging {
     }
 
     async fn run_accepted(&self, facts: Facts, wire: (tls::Stream, Vec<u8>)) {
+        if self.services.is_banned(facts.host) || self.services.stops.get() {
+            // Since it was greeted.
+            return;
+        }
         add(&self.services.tally.accepted, 1);
         let connection = Connection::new(self.services.clone(), facts, wire);
         let is_same = |other: &&Rc<Connection>| {
@@ -185,7 +191,8 @@ impl Messaging {
         }
         let number = self.next_accepted.get();
         self.next_accepted.set(number + 1);
-        self.accepted.borrow_mut().insert(number, connection.clone());
+        let before = self.accepted.borrow_mut().insert(number, connection.clone());
+        debug_assert!(before.is_none(), "one-a-pair: two connections of number {number}");
         self.services.changed.notify_all();
         let why = connection.run().await;
         self.accepted.borrow_mut().remove(&number);
@@ -309,9 +316,19 @@ impl Messaging {
             return;
         }
         self.links.end(host, &Down::Banned);
+        debug_assert!(
+            self.links.all().iter().all(|link| link.key.host != host),
+            "a banned node has no link"
+        );
         let accepted = self.accepted.borrow();
         let theirs = accepted.values().filter(|connection| connection.facts.host == host);
         theirs.for_each(|connection| connection.end(Down::Banned));
+    }
+
+    /// The lines of the log so far.
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.services.complaints.lines.borrow().clone()
     }
 
     /// What was counted on this shard.
@@ -378,6 +395,8 @@ impl Messaging {
         let _ = timeout(self.services.config.connect_max, self.serving.join()).await;
         self.serving.cancel().await;
         self.services.one_way.cancel().await;
+        debug_assert!(self.links.all().is_empty(), "a stopped shard dials nobody");
+        debug_assert_eq!(self.serving.task_count(), 0, "a stopped shard serves nobody");
         runtime::local::clear::<Messaging>();
     }
 
@@ -417,7 +436,8 @@ impl<'s> Counting<'s> {
 
     fn ended<T>(&self, outcome: &Result<T, CallError>) {
         use crate::error::NotSent;
-        self.ended.set(true);
+        let before = self.ended.replace(true);
+        debug_assert!(!before, "one-answer: {} ends twice", self.verb.name);
         let Err(error) = outcome else { return };
         let late = matches!(
             error,

@@ -10,6 +10,7 @@ pub struct HostId(pub u128);
 impl fmt::Display for HostId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = format!("{:032x}", self.0);
+        debug_assert_eq!(digits.len(), 32, "a UUID has 32 digits, not {digits}");
         let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
         f.write_str(&parts.join("-"))
     }
@@ -39,6 +40,7 @@ impl Class {
 
     /// Its place in [`Class::ALL`].
     pub fn index(self) -> usize {
+        debug_assert_eq!(Class::ALL[self as usize], self, "one-number: a class has its place");
         self as usize
     }
 
@@ -66,6 +68,8 @@ impl fmt::Display for Class {
         f.write_str(self.name())
     }
 }
+
+const _: () = assert!(Class::ALL.len() == Class::Bulk as usize + 1, "one-number: all classes");
 
 /// Which shard of a node is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

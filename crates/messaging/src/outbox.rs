@@ -132,6 +132,11 @@ impl Outbox {
 
     /// Sends a piece of a stream, or its end.
     pub(crate) fn push_chunk(&self, frame: Frame) {
+        debug_assert!(
+            matches!(frame.header.kind, Kind::Chunk | Kind::End | Kind::Reset),
+            "opened-first: {:?} is of no stream",
+            frame.header.kind
+        );
         debug_assert!(frame.payload.len() <= CHUNK_BYTES_MAX, "{} bytes", frame.payload.len());
         if !self.closed.get() {
             self.add_queued(frame.payload.len());
@@ -141,6 +146,7 @@ impl Outbox {
     }
 
     fn add_queued(&self, bytes: usize) {
+        debug_assert!(!self.closed.get(), "bounded-lanes: {bytes} bytes after the end");
         self.queued_bytes.set(self.queued_bytes.get() + bytes);
     }
 
@@ -158,8 +164,15 @@ impl Outbox {
         };
         let frame = messages.remove(at);
         drop(messages);
+        debug_assert!(self.taken_id.get() < id || self.taken_id.get() == u64::MAX, "taken-is-sent");
         self.sub_queued(frame.map_or(0, |frame| frame.payload.len()));
         true
+    }
+
+    /// Whether a message was not taken.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        let messages = self.messages.borrow();
+        messages.binary_search_by_key(&id, |frame| frame.header.id).is_ok()
     }
 
     /// Takes back what a stream has still to send.
@@ -169,11 +182,13 @@ impl Outbox {
             take(&mut *chunks).into_iter().partition(|frame| frame.header.id == id);
         *chunks = others;
         drop(chunks);
+        debug_assert!(theirs.iter().all(|frame| frame.header.id == id), "one-piece: of {id} alone");
         self.sub_queued(theirs.iter().map(|frame| frame.payload.len()).sum());
     }
 
     /// Sends nothing more but what there is to say to that.
     pub(crate) fn say_goodbye(&self, refused: Refused) {
+        debug_assert!(!refused.text.is_empty(), "told-why: a goodbye without a word");
         self.goodbye.borrow_mut().get_or_insert(refused);
         self.filled.notify_one();
     }
@@ -237,15 +252,26 @@ impl Outbox {
             frames.push(frame);
         }
         drop(chunks);
+        debug_assert!(frames.is_sorted_by_key(lane), "taken-is-sent: lanes leave in their order");
         self.sub_queued(bytes);
         Batch { frames }
     }
 }
 
+/// The order in which a batch leaves.
+fn lane(frame: &Frame) -> u8 {
+    match frame.header.kind {
+        Kind::Cancel | Kind::Done | Kind::Window | Kind::Beat | Kind::Goodbye => 0,
+        Kind::Request | Kind::OneWay | Kind::Open | Kind::Reply | Kind::Error => 1,
+        Kind::Chunk | Kind::End | Kind::Reset => 2,
+    }
+}
+
 /// What is left until a deadline, as it travels: never 0, which is for ever.
 fn remaining_micros(deadline: Instant, now: Instant) -> u32 {
-    let micros = (deadline - now).as_micros().clamp(1, u128::from(u32::MAX));
-    micros as u32
+    let micros = (deadline - now).as_micros().clamp(1, u128::from(u32::MAX)) as u32;
+    assert!(0 < micros, "a deadline of 0 is none");
+    micros
 }
 
 /// A batch as it travels, and the memory that it holds until it has left.
@@ -287,6 +313,7 @@ fn put_plain(frame: Frame, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
     let bytes = frame.payload.len() as u32;
     let body_crc = frame.payload.crc();
     let header = Header { body_bytes: bytes, raw_bytes: bytes, body_crc, ..frame.header };
+    debug_assert!(!header.is_compressed(), "worth-it: {header:?} is as it was");
     header.put(copied);
     let (head, body) = frame.payload.into_parts();
     put_body(Part::Owned(head), copied, parts);
@@ -301,6 +328,7 @@ fn put_body(body: Part, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
     if !copied.is_empty() {
         parts.push(Part::Owned(take(copied)));
     }
+    debug_assert!(copied.is_empty(), "all-in-order: copied bytes come before");
     parts.push(body);
 }
 

@@ -1,4 +1,7 @@
 //! What travels: bytes that were made here, and at most one large part that others may hold too.
+//!
+//! Invariants
+//!  - *whole-payload*: its bytes are those of its head, and those of its body after them.
 
 use runtime::net::Part;
 use std::rc::Rc;
@@ -30,7 +33,9 @@ impl Payload {
 
     /// How many bytes it has.
     pub fn len(&self) -> usize {
-        self.head.len() + self.body.as_ref().map_or(0, |body| body.len())
+        let body_bytes = self.body.as_ref().map_or(0, |body| body.len());
+        debug_assert!(body_bytes <= usize::MAX - self.head.len(), "whole-payload: {body_bytes}");
+        self.head.len() + body_bytes
     }
 
     /// Whether it has none.
@@ -52,7 +57,9 @@ impl Payload {
 
     pub(crate) fn crc(&self) -> u32 {
         let head = crc32(&self.head);
-        self.body.as_ref().map_or(head, |body| crc32_append(head, body))
+        let crc = self.body.as_ref().map_or(head, |body| crc32_append(head, body));
+        debug_assert!(crc == 0 || 0 < self.len(), "whole-payload: the checksum of nothing");
+        crc
     }
 
     pub(crate) fn into_parts(self) -> (Vec<u8>, Option<Part>) {

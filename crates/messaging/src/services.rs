@@ -35,7 +35,8 @@ pub(crate) struct Services {
 
 impl Services {
     pub(crate) fn new(config: Config, verbs: Verbs, policy: Rc<dyn Policy>) -> Services {
-        Services {
+        debug_assert_eq!(config.check(), Ok(()), "a configuration that was not looked at");
+        let services = Services {
             budget: Rc::new(Budget::new(config.memory_bytes)),
             tally: Tally::default(),
             verbs,
@@ -46,7 +47,12 @@ impl Services {
             changed: Notify::new(),
             one_way: Scope::new(),
             config,
-        }
+        };
+        debug_assert!(
+            services.budget.total_bytes() <= services.config.memory_bytes,
+            "bounded-memory: purses of more than there is"
+        );
+        services
     }
 
     /// Our cluster and host id.
@@ -64,6 +70,8 @@ impl Services {
 
     /// One line of the log about a node that was refused, or has refused us.
     pub(crate) fn complain(&self, who: &str, refused: &Refused, by_us: bool) {
+        debug_assert!(!who.is_empty(), "told-why: a line names the other node");
+        debug_assert!(!refused.text.is_empty(), "told-why: {:?} in no words", refused.why);
         let (what, said) = match by_us {
             true => ("refused", "is refused"),
             false => ("refuses", "refuses this node"),

@@ -8,7 +8,8 @@ use crate::connection::{Facts, Side};
 use crate::error::{Down, Refusal, Refused};
 use crate::frame::{Header, Kind};
 use crate::hello::{
-    self, Answer, Hello, PREAMBLE_BYTES, PREFIX_BYTES, Preamble, Speaker, VERSIONS, Welcome,
+    self, Answer, GREETING_BYTES_MAX, Hello, PREAMBLE_BYTES, PREFIX_BYTES, Preamble, Speaker,
+    VERSIONS, Welcome,
 };
 use crate::names::{Class, HostId};
 use crate::services::Services;
@@ -85,6 +86,7 @@ impl<S: runtime::net::Stream> Reader<'_, S> {
                 return Err(Wrong::Net("the other node has closed the connection".to_string()));
             }
         }
+        debug_assert!(count <= self.buf.len(), "short-greetings: {count} bytes are there");
         let rest = self.buf.split_off(count);
         Ok(std::mem::replace(&mut self.buf, rest))
     }
@@ -92,12 +94,14 @@ impl<S: runtime::net::Stream> Reader<'_, S> {
     /// The next greeting: its checksum and its body.
     async fn greeting(&mut self) -> Result<(u32, Vec<u8>), Wrong> {
         let (length, crc) = hello::decode_prefix(&self.take(PREFIX_BYTES).await?)?;
+        debug_assert!(length <= GREETING_BYTES_MAX, "short-greetings: {length}");
         Ok((crc, self.take(length).await?))
     }
 }
 
 fn speaker(services: &Services, shard: u16) -> Speaker {
     let config = &services.config;
+    debug_assert!(shard < runtime::shard_count(), "both-check: shard {shard} speaks");
     Speaker {
         cluster: config.cluster.clone(),
         host: config.host,
@@ -154,6 +158,7 @@ async fn dial_slowly(services: &Services, wanted: Wanted) -> Result<Greeted, Dow
     let names = wire.agreed().and_then(|agreed| agreed.peer.as_ref());
     let checked = checked.and_then(|()| check_names(services, welcome.speaker.host, &wire, names));
     if let Err(refused) = checked {
+        debug_assert!(!refused.text.is_empty(), "told-why: refused in no words");
         say_goodbye(&wire, &refused).await;
         return Err(Down::RefusedByUs(refused));
     }
@@ -170,6 +175,7 @@ async fn say_goodbye(wire: &Wire, refused: &Refused) {
         body_crc: crc32(text),
         ..Header::bare(Kind::Goodbye, 0, why)
     };
+    debug_assert!(!header.is_compressed(), "told-why: a goodbye is plain");
     let goodbye = [&header.encode()[..], text].concat();
     let _ = wire.write_all(goodbye).await;
     let _ = wire.shutdown();
@@ -191,6 +197,7 @@ fn check_names(
 }
 
 fn dialed(address: SocketAddr, class: Class, wire: &Wire, welcome: &Welcome) -> Facts {
+    debug_assert!(0 < welcome.requests_max, "both-bounds: who welcomes takes something");
     let Speaker { host, life, shard, shards, .. } = welcome.speaker;
     Facts {
         side: Side::Dialer,
@@ -221,6 +228,7 @@ impl Unwelcome {
     }
 
     fn new(who: String, refused: Refused) -> Unwelcome {
+        debug_assert!(!who.is_empty(), "told-why: a line names the other node");
         Unwelcome { who, refused: Some(refused) }
     }
 
@@ -257,6 +265,11 @@ pub(crate) async fn welcome(
     is_crowded: bool,
 ) -> Result<Greeted, Unwelcome> {
     let address = tcp.peer_addr();
+    debug_assert_eq!(
+        preamble.shard % runtime::shard_count(),
+        runtime::shard_id(),
+        "a connection is served by the shard that it is for"
+    );
     let limit = services.config.connect_max;
     match timeout(limit, welcome_slowly(services, tcp, preamble, is_crowded)).await {
         Ok(greeted) => greeted,
@@ -352,6 +365,7 @@ fn our_welcome(services: &Services, hello: &Hello) -> Welcome {
 }
 
 fn accepted(address: SocketAddr, wire: &Wire, hello: &Hello, welcome: &Welcome) -> Facts {
+    debug_assert_eq!(hello.speaker.cluster, welcome.speaker.cluster, "both-check: of one cluster");
     let Speaker { host, life, shard, shards, .. } = hello.speaker;
     Facts {
         side: Side::Acceptor,

@@ -95,12 +95,22 @@ struct End {
 
 impl End {
     fn fail(&self, error: StreamError) {
+        debug_assert!(
+            self.arrived.borrow().is_empty() || matches!(error, StreamError::Broken(_)),
+            "whole-streams: pieces of stream {} are behind its failure",
+            self.id
+        );
         self.failure.borrow_mut().get_or_insert(error);
         self.may_read.notify_all();
         self.may_send.notify_all();
     }
 
     fn is_over(&self) -> bool {
+        debug_assert!(
+            !self.ours_left.get() || self.ours.get() != Half::Open,
+            "told-then-over: a last word of stream {} has left that was not said",
+            self.id
+        );
         self.ours_left.get() && self.theirs.get() != Half::Open
     }
 }
@@ -118,6 +128,7 @@ pub(crate) struct Begins {
 
 /// The memory that a stream of such a window holds at each end.
 pub(crate) fn memory_bytes(window_bytes: usize) -> usize {
+    debug_assert!(0 < window_bytes, "within-window: a window of nothing");
     window_bytes + window_bytes.min(CHUNK_BYTES_MAX)
 }
 
@@ -170,7 +181,8 @@ impl Streams {
 
     fn remove_if_over(&self, end: &End) {
         if end.is_over() {
-            self.table.borrow_mut().remove(&end.id);
+            let over = self.table.borrow_mut().remove(&end.id);
+            debug_assert!(over.is_some(), "told-then-over: stream {} is over twice", end.id);
             end.place.take();
         }
     }
@@ -185,6 +197,7 @@ impl Streams {
             return Err(Damaged::new("more of a stream than its window allows", 0));
         };
         end.allowed.set(allowed);
+        debug_assert!(allowed <= self.window_bytes, "within-window: {allowed} bytes are allowed");
         if end.ours.get() == Half::Reset {
             // Nobody reads it any more.
             return Ok(());
@@ -241,10 +254,12 @@ impl Streams {
         match header.kind {
             Kind::Chunk => {
                 debug_assert!(end.queued.get(), "one-piece: one of stream {} too many", end.id);
+                debug_assert!(!end.ours_left.get(), "told-then-over: a piece after the last word");
                 end.queued.set(false);
                 end.may_send.notify_all();
             }
             _ => {
+                debug_assert_ne!(end.ours.get(), Half::Open, "told-then-over: {header:?}");
                 end.ours_left.set(true);
                 self.remove_if_over(&end);
             }
@@ -256,6 +271,8 @@ impl Streams {
         if end.ours.get() != Half::Open {
             return;
         }
+        debug_assert!(!end.ours_left.get(), "told-then-over: two last words of stream {}", end.id);
+        debug_assert_ne!(half, Half::Open, "told-then-over: a last word that is none");
         end.ours.set(half);
         end.may_send.notify_all();
         self.outbox.push_chunk(Frame::new(header, bytes.into(), Vec::new()));
@@ -264,8 +281,8 @@ impl Streams {
     /// Gives up both ways.
     fn give_up(&self, end: &End, code: Code, bytes: &[u8]) {
         debug_assert!(bytes.len() <= FAILURE_BYTES_MAX, "a failure of {} bytes", bytes.len());
-        end.fail(StreamError::Ended);
         end.arrived.borrow_mut().clear();
+        end.fail(StreamError::Ended);
         if self.outbox.withdraw(end.id) {
             // The other node has heard nothing of it.
             self.outbox.withdraw_chunks(end.id);
@@ -327,6 +344,7 @@ impl Stream {
 
     fn allow_more(&self, bytes: usize) {
         let end = &self.end;
+        debug_assert!(bytes <= CHUNK_BYTES_MAX, "one-piece: {bytes} bytes in one");
         end.read.set(end.read.get() + bytes);
         if end.theirs.get() != Half::Open || end.read.get() < self.streams.window_bytes / 2 {
             return;

@@ -158,6 +158,16 @@ mod tests {
         }
     }
 
+    /// `NEREID_FUZZ_CORPUS=fuzz/corpus/messages` writes what the fuzzer begins with there.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a folder of the machine, for the fuzzer")]
+    fn the_corpus_is_what_is_begun_with() {
+        let Some(folder) = std::env::var_os("NEREID_FUZZ_CORPUS") else { return };
+        for (name, bytes) in seeds() {
+            std::fs::write(std::path::Path::new(&folder).join(name), bytes).expect("a folder");
+        }
+    }
+
     proptest! {
         #[test]
         fn changed_seeds_are_survived(which: usize, at: usize, value: u8, cut: usize) {

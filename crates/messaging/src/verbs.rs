@@ -1,4 +1,7 @@
 //! The registry of a shard: what is done for each verb.
+//!
+//! Invariants
+//!  - *one-handler*: a verb has one handler.
 
 use crate::budget::Budget;
 use crate::names::{Class, HostId, Verb};
@@ -48,6 +51,10 @@ impl Request {
 
     /// Takes its bytes out. They count as held until the handler has ended.
     pub fn take_payload(&self) -> Vec<u8> {
+        debug_assert!(
+            self.payload.try_borrow().is_ok(),
+            "a payload is taken while it is looked at"
+        );
         self.payload.take()
     }
 
@@ -55,6 +62,7 @@ impl Request {
     pub async fn reply_room(&self, bytes: usize) {
         // What it had is given back first: nobody holds some and waits for more.
         self.room.take();
+        debug_assert!(self.room.borrow().is_none(), "who waits for room holds none");
         let leaving = &self.budget.of(self.from.class).leaving;
         let promised = leaving.take(bytes).await.ok();
         self.room.replace(promised);
@@ -98,6 +106,7 @@ impl Verbs {
     }
 
     fn add(&mut self, verb: Verb, handler: Handler) {
+        assert!(0 < verb.number, "one-handler: verb 0 is none");
         let before = self.by_number.insert(verb.number, (verb, handler));
         assert!(before.is_none(), "one-handler: two for verb {} {}", verb.number, verb.name);
     }
@@ -137,6 +146,11 @@ impl Verbs {
     }
 
     pub(crate) fn get(&self, number: u16) -> Option<&(Verb, Handler)> {
-        self.by_number.get(&number)
+        let known = self.by_number.get(&number);
+        debug_assert!(
+            known.is_none_or(|(verb, _)| verb.number == number),
+            "one-handler: {known:?}"
+        );
+        known
     }
 }

@@ -76,6 +76,7 @@ impl Connection {
         let purse = &self.services.budget.of(self.facts.class).streams;
         let ours = by_deadline(Some(deadline), purse.take(memory_bytes(window))).await;
         let ours = self.admitted(ours)?;
+        debug_assert!(0 < ours.units(), "within-window: a stream without memory");
         let id = self.next_id();
         gauge.tally().count(|it| {
             it.sent += 1;
@@ -89,6 +90,7 @@ impl Connection {
     }
 
     fn next_id(&self) -> u64 {
+        debug_assert!(self.ended().is_none(), "never-sent-never-handled: asked after the end");
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
         id
@@ -125,6 +127,7 @@ impl Connection {
             None => by_deadline(Some(deadline), leaving.take(bytes)).await,
         };
         let memory = self.admitted(memory)?;
+        debug_assert!(memory.units() <= leaving.total_bytes(), "bounded-memory: {memory:?}");
         Ok(Admitted { place, memory, gauge })
     }
 

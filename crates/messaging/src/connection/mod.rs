@@ -111,6 +111,18 @@ impl Connection {
         let share = services.budget.of(facts.class).leaving_share(facts.shards);
         let (window, waiting) = (services.config.stream_window_bytes, services.config.waiting_max);
         let ignores_window = services.is_planted(Planted::IgnoresStreamWindow);
+        assert!(
+            facts.shard < facts.shards,
+            "both-check: shard {} of {}",
+            facts.shard,
+            facts.shards
+        );
+        assert!(0 < facts.requests_max, "both-bounds: a window of no request");
+        debug_assert_ne!(facts.host, services.config.host, "both-check: it is ourselves");
+        debug_assert!(
+            facts.message_bytes_max <= facts.request_bytes_max || dials,
+            "both-bounds: a message does not fit its window"
+        );
         // *share-of-a-peer*, of questions.
         let place_bytes = match dials {
             true => facts.request_bytes_max.min(share),
@@ -159,7 +171,9 @@ impl Connection {
 
     /// Requests, messages and streams without an answer, and bytes that were not sent yet.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let asked = self.calls.count() + self.streams.count() + self.running.count();
+        let (calls, running) = (self.calls.count(), self.running.count());
+        debug_assert!(calls == 0 || running == 0, "only the dialer asks: {calls} and {running}");
+        let asked = calls + self.streams.count() + running;
         (asked, self.outbox.queued_bytes())
     }
 
@@ -214,6 +228,8 @@ impl Connection {
         self.streams.close(&ended);
         self.handlers.cancel().await;
         debug_assert_eq!(self.calls.count(), 0, "one-answer: calls of a connection that is over");
+        debug_assert_eq!(self.streams.count(), 0, "told-then-over: streams outlive a connection");
+        debug_assert!(self.outbox.is_empty(), "taken-is-sent: something waits for ever");
         ended
     }
 
@@ -230,6 +246,7 @@ impl Connection {
             }
             let (parts, memory) = pack(batch, self.facts.compression).await;
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
+            debug_assert!(0 < bytes, "taken-is-sent: a batch of nothing");
             let written = self.wire.write_all_vectored(parts).await;
             drop(memory);
             if let Err(error) = written {

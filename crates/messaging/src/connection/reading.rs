@@ -70,6 +70,10 @@ impl Connection {
 
     /// *length-first*: a body has the length that its kind may have.
     fn check_size(&self, header: &Header) -> Result<(), Damaged> {
+        debug_assert!(
+            CHUNK_BYTES_MAX <= crate::frame::BODY_BYTES_MAX,
+            "length-first: a piece that no frame has"
+        );
         let bytes_max = match header.kind {
             Kind::Chunk => CHUNK_BYTES_MAX,
             Kind::Reset | Kind::Goodbye => FAILURE_BYTES_MAX,
@@ -97,6 +101,7 @@ impl Connection {
         self.pulse.pause();
         let memory = purse.take(bytes).await.ok();
         self.pulse.goes_on();
+        debug_assert!(memory.is_some(), "bounded-memory: purses stay open");
         memory
     }
 
@@ -108,6 +113,8 @@ impl Connection {
     ) -> Result<Option<Down>, Ended> {
         self.check_side(&header)?;
         let Header { kind, id, extra, .. } = header;
+        debug_assert_eq!(body.len(), header.raw_bytes as usize, "length-first: {kind:?}");
+        debug_assert!(memory.is_none() || kind.has_id(), "bounded-memory: {kind:?} holds some");
         match kind {
             Kind::Request | Kind::OneWay | Kind::Open => {
                 let memory = memory.ok_or(Ended::Closed)?;

@@ -4,7 +4,7 @@
 //!  - *one-answer* (of calls): each request is answered once, and gives its place in the window back
 //!    before its answer is on its way.
 
-use super::Connection;
+use super::{Connection, Side};
 use crate::budget::by_deadline;
 use crate::counters::Gauge;
 use crate::frame::{Code, Header, Kind};
@@ -16,7 +16,7 @@ use crate::verbs::{Handler, Request, Room, Sender};
 use runtime::sync::{Notify, Permit};
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
@@ -32,7 +32,6 @@ pub(super) struct Running {
 /// Tells a handler to end.
 #[derive(Debug, Default)]
 struct Stop {
-    said: Cell<bool>,
     told: Notify,
 }
 
@@ -56,7 +55,6 @@ impl Running {
     /// Nobody waits for the answer any more, if it is not on its way already.
     pub(super) fn cancel(&self, id: u64) {
         if let Some(stop) = self.table.borrow().get(&id) {
-            stop.said.set(true);
             stop.told.notify_one();
         }
     }
@@ -76,6 +74,8 @@ impl Connection {
         body: Vec<u8>,
         memory: Permit,
     ) -> Result<(), Damaged> {
+        debug_assert!(self.last_id.get() < header.id, "one-answer: {} begins again", header.id);
+        debug_assert_eq!(self.facts.side, Side::Acceptor, "only the acceptor answers");
         self.last_id.set(header.id);
         let place = self.place_of(body.len())?;
         let known = self.services.verbs.get(header.verb).cloned();
@@ -138,6 +138,7 @@ impl Connection {
             it.received += 1;
             it.received_bytes += body.len() as u64;
         });
+        debug_assert_eq!(verb.number, header.verb, "one-handler: another verb");
         let is_timed = header.kind != Kind::Open && 0 < header.extra;
         let left = Duration::from_micros(header.extra.into());
         Request {
@@ -242,7 +243,10 @@ impl Connection {
         // *share-of-a-peer*
         let share = self.leaving.acquire(bytes.min(self.leaving_max));
         match (memory, by_deadline(deadline, share).await) {
-            (Ok(Some(memory)), Ok(Some(share))) => (done, vec![memory, share]),
+            (Ok(Some(memory)), Ok(Some(share))) => {
+                debug_assert!(share.units() <= self.leaving_max, "share-of-a-peer: {share:?}");
+                (done, vec![memory, share])
+            }
             _ => (Err((Code::TooLate, Payload::empty())), Vec::new()),
         }
     }

@@ -23,6 +23,11 @@ fn down(called: Result<Vec<u8>, CallError>) -> Down {
     }
 }
 
+/// What the log of a node says.
+fn lines(net: &mut Net, node: usize) -> Vec<String> {
+    net.on(node, 0, |messaging| async move { messaging.lines() })
+}
+
 #[test]
 fn a_node_of_another_cluster_is_refused_with_both_names() {
     let configure = |host, life| Config {
@@ -35,8 +40,16 @@ fn a_node_of_another_cluster_is_refused_with_both_names() {
     let text = "node 00000000-0000-0000-0000-000000000001 is of cluster \"one\", this one is of \
                 \"other\"";
     assert_eq!(refused.text, text);
+    let theirs = lines(&mut net, 1);
+    let [line] = &theirs[..] else { panic!("{theirs:?}") };
+    let names = "node 00000000-0000-0000-0000-000000000001 at 10.0.0.0:";
+    assert!(line.starts_with(names) && line.ends_with(&format!(" is refused: {text}")), "{line}");
+    let ours = "node 00000000-0000-0000-0000-000000000002 at 10.0.0.1:7000 refuses this node: ";
+    // It tries again and again, and says so once.
+    net.world.run_for(3 * SECOND);
+    assert_eq!(lines(&mut net, 0), [format!("{ours}{text}")]);
     let counters = net.on(1, 0, |messaging| async move { messaging.counters() });
-    assert!(0 < counters.refused && counters.accepted == 0, "{counters:?}");
+    assert!(1 < counters.refused && counters.accepted == 0, "{counters:?}");
 }
 
 #[test]
@@ -114,6 +127,10 @@ fn a_changed_frame_ends_its_connection_only() {
     assert_eq!(refused.why, Refusal::Damaged);
     assert!(refused.text.contains("wrong checksum"), "{refused}");
     assert_eq!(net.model.handled(1), 0);
+    let theirs = lines(&mut net, 1);
+    let names = "node 00000000-0000-0000-0000-000000000001 at 10.0.0.0:";
+    let is_told = |line: &String| line.starts_with(names) && line.contains(&refused.text);
+    assert!(theirs.iter().any(is_told), "{theirs:?}");
     net.check_healed(SECOND);
     assert_eq!(net.model.violations.take(), Vec::<String>::new());
 }
