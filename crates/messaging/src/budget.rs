@@ -1,16 +1,16 @@
 //! The memory of a shard's messages.
 //!
 //! Each class has its part, and each part four purses: for requests that came, for replies that
-//! came, for messages that are to leave, and for the windows of streams. A purse is filled again by
-//! what happens on this shard alone: a request's when its handler has ended, a reply's when the
-//! caller has taken it, the third when the kernel has taken the bytes. So no class waits for another,
-//! and replies never wait for requests. A stream holds its window while it lives, which reading goes
-//! on for: so nothing that reads waits for that purse, and a stream for which it has no room is
-//! refused.
+//! came, for messages that are to leave, and for the windows of streams. A purse is filled again
+//! by what happens on this shard alone: a request's when its handler has ended, a reply's when the
+//! caller has taken it, the third when the kernel has taken the bytes. So no class waits for
+//! another, and replies never wait for requests. A stream holds its window, and what it is about,
+//! while it lives, which reading goes on for: so nothing that reads waits for that purse, and a
+//! stream for which it has no room is refused.
 //!
 //! Invariants
-//!  - *share-of-a-peer*: what is to leave for one node is no more than a quarter of a purse, so that
-//!    a node that takes nothing does not hold up what is for others.
+//!  - *share-of-a-peer*: what is to leave for one node is no more than a quarter of a purse, so
+//!    that a node that takes nothing does not hold up what is for others.
 //!  - *bounded-memory*: what a purse has given out is no more than it has, one body alone excepted
 //!    that is larger than all of it.
 

@@ -1,10 +1,10 @@
 //! What was asked over a connection and has no answer yet.
 //!
 //! Invariants
-//!  - *one-answer*: each request that was sent has one answer, or its connection ends; until then it
-//!    holds its place in the window, cancelled or not.
-//!  - *never-sent-never-handled*, *lost-is-unknown* (of errors): what was still in the outbox when the
-//!    connection ended was never sent, all else is lost.
+//!  - *one-answer*: each request that was sent has one answer, or its connection ends; until then
+//!    it holds its place in the window, cancelled or not.
+//!  - *never-sent-never-handled*, *lost-is-unknown* (of errors): what was still in the outbox when
+//!    the connection ended was never sent, all else is lost.
 
 use crate::config::Planted;
 use crate::counters::{During, Gauge};

@@ -1,8 +1,8 @@
 //! What goes wrong between nodes, and what the caller may conclude from it.
 //!
 //! Invariants
-//!  - *never-sent-never-handled*: of what failed as [`CallError::NeverSent`] no byte left this node:
-//!    no handler saw it, and none will.
+//!  - *never-sent-never-handled*: of what failed as [`CallError::NeverSent`] no byte left this
+//!    node: no handler saw it, and none will.
 //!  - *lost-is-unknown*: what left this node and has no answer is [`CallError::OutcomeUnknown`]: it
 //!    was handled, or not, or will be.
 

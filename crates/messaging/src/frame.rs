@@ -15,8 +15,8 @@
 //! | 28 | 4 | CRC32 of the body as it travels |
 //!
 //! Invariants
-//!  - *one-form*: a header has one encoding, and what is not that of a header is damaged: fields that
-//!    a kind has not are zero.
+//!  - *one-form*: a header has one encoding, and what is not that of a header is damaged: fields
+//!    that a kind has not are zero.
 //!  - *length-first*: the length of a body is known, and checked, before any of it is read.
 
 use stdx::checksum::crc32;

@@ -9,11 +9,14 @@ use runtime::net::NetError;
 use runtime::time::Instant;
 use std::cell::Cell;
 use std::fmt;
+use std::ops::RangeInclusive;
 use stdx::Damaged;
 use tls::Stream;
 
-/// What is read at once.
-const READ_BYTES: usize = 32 << 10;
+/// What is read at once: more where much comes, and no more than that is held by who waits.
+const READ_BYTES: RangeInclusive<usize> = 2 << 10..=64 << 10;
+
+const _: () = assert!(HEADER_BYTES < *READ_BYTES.start(), "a read has room for a header");
 
 /// Why nothing more is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,12 @@ impl Pulse {
         self.heard.set(now);
     }
 
+    /// What was not heard before does not count.
+    pub(crate) fn goes_on_from(&self, now: Instant) {
+        debug_assert!(self.heard.get() <= now, "paused-is-not-dead: heard in the future");
+        self.heard.set(now);
+    }
+
     /// Since when nothing was heard although we listen.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
         (!self.paused.get()).then(|| self.heard.get())
@@ -77,12 +86,14 @@ pub(crate) struct Intake {
     buf: Vec<u8>,
     used: usize,
     received: u64,
+    /// What the next read asks for.
+    read_bytes: usize,
 }
 
 impl Intake {
     /// What is read begins with these bytes.
     pub(crate) fn new(early: Vec<u8>) -> Intake {
-        Intake { buf: early, ..Intake::default() }
+        Intake { buf: early, read_bytes: *READ_BYTES.start(), ..Intake::default() }
     }
 
     /// Bytes that arrived since this was asked last.
@@ -98,10 +109,20 @@ impl Intake {
     async fn more(&mut self, stream: &Stream, pulse: &Pulse) -> Result<(), Ended> {
         let mut buf = std::mem::take(&mut self.buf);
         buf.drain(..std::mem::take(&mut self.used));
-        buf.reserve(READ_BYTES);
+        if 2 * self.read_bytes < buf.capacity() {
+            buf.shrink_to(HEADER_BYTES);
+        }
+        buf.reserve(self.read_bytes);
+        let (before, room) = (buf.len(), buf.capacity() - buf.len());
         debug_assert!(buf.len() < HEADER_BYTES, "all-in-order: {} bytes are unused", buf.len());
         let (read, buf) = stream.read(buf).await;
         self.buf = buf;
+        let read_bytes = match self.buf.len() - before {
+            count if count == room => 2 * self.read_bytes,
+            count if count < self.read_bytes / 4 => self.read_bytes / 2,
+            _ => self.read_bytes,
+        };
+        self.read_bytes = read_bytes.clamp(*READ_BYTES.start(), *READ_BYTES.end());
         self.heard(read, pulse)
     }
 

@@ -46,22 +46,23 @@
 //! }
 //! ```
 //!
-//! Beside these: `listen` (on one shard), `ban`, `forget_peer`, `peers`, `changed`, `counters`, `stop`.
+//! Beside these: `listen` (on one shard), `ban`, `forget_peer`, `peers`, `changed`, `counters`,
+//! `stop`.
 //!
 //! # Rooms
 //!
-//! From the ground up: [`names`] (of nodes, classes, verbs), [`error`], [`frame`] and [`hello`] (the
-//! formats, pure), [`compress`]; values: `payload`, [`config`], [`policy`], `budget`, [`counters`],
-//! `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox` (what is to leave),
-//! [`streams`], `calls` (what has no answer yet), [`verbs`] (the registry), `services` (what
-//! connections share); `connection` itself, `shake` (its greetings), `links` (those that we dial),
-//! `messaging` (the door).
+//! From the ground up: [`names`] (of nodes, classes, verbs), [`error`], [`frame`] and [`hello`]
+//! (the formats, pure), [`compress`]; values: `payload`, [`config`], [`policy`], `budget`,
+//! [`counters`], `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox`
+//! (what is to leave), [`streams`], `calls` (what has no answer yet), [`verbs`] (the registry),
+//! `services` (what connections share); `connection` itself, `shake` (its greetings), `links`
+//! (those that we dial), `messaging` (the door).
 //!
 //! Invariants
 //!  - *never-sent-never-handled*, *lost-is-unknown*: see [`error`].
 //!  - *both-check*: see [`hello`].
-//!  - *foreign-is-damaged*: no bytes of another node make this one panic, loop, or reserve more than
-//!    it has said that it takes; the connection that they came by ends.
+//!  - *foreign-is-damaged*: no bytes of another node make this one panic, loop, or reserve more
+//!    than it has said that it takes; the connection that they came by ends.
 //!  - *bounded-memory*: see `budget`. *both-bounds*, *paused-is-not-dead*: see `connection`.
 
 mod budget;

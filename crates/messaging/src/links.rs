@@ -1,5 +1,5 @@
-//! The connections that this shard dials: one for each shard of another node and class, kept up from
-//! when it is first needed until the node is forgotten.
+//! The connections that this shard dials: one for each shard of another node and class, kept up
+//! from when it is first needed until the node is forgotten.
 //!
 //! Invariants
 //!  - *one-a-pair*: a shard dials a shard of another node once a class. A number that is too large
@@ -174,7 +174,7 @@ impl Links {
         if let Some(link) = self.table.borrow().get(&key) {
             return Ok(link.clone());
         }
-        if key.host != self.services.config.host && self.address(key.host).is_none() {
+        if self.address(key.host).is_none() {
             return Err(Down::UnknownPeer);
         }
         let link = Rc::new(Link {
@@ -248,8 +248,8 @@ impl Links {
         }
     }
 
-    /// One connection, from its first byte to its last: why there is none any more. `None`: there is
-    /// to be none.
+    /// One connection, from its first byte to its last: why there is none any more. `None`: there
+    /// is to be none.
     async fn try_once(&self, link: &Rc<Link>, failures: &mut u32) -> Option<Down> {
         let Key { host, shard, class } = link.key;
         let address = self.address(host)?;

@@ -104,8 +104,8 @@ impl Messaging {
         runtime::local::try_get()
     }
 
-    /// Takes connections at an address, from one shard for all of them: see [`crate::hello`] how each
-    /// reaches the shard that it is for. The address that is listened on.
+    /// Takes connections at an address, from one shard for all of them: see [`crate::hello`] how
+    /// each reaches the shard that it is for. The address that is listened on.
     pub fn listen(self: &Rc<Self>, address: SocketAddr) -> Result<SocketAddr, NetError> {
         let options = ListenOptions { reuse_port: false, backlog: 1024 };
         let listener = TcpListener::bind(address, options)?;
@@ -181,14 +181,7 @@ impl Messaging {
         }
         add(&self.services.tally.accepted, 1);
         let connection = Connection::new(self.services.clone(), facts, wire);
-        let is_same = |other: &&Rc<Connection>| {
-            let [one, other] = [&connection.facts, &other.facts];
-            (one.host, one.shard, one.class) == (other.host, other.shard, other.class)
-        };
-        // *one-a-pair*: its dialer has given the one before up, which we may not have heard yet.
-        if let Some(before) = self.accepted.borrow().values().find(is_same) {
-            before.end(Down::Net("another connection took its place".to_string()));
-        }
+        self.end_before(&connection);
         let number = self.next_accepted.get();
         self.next_accepted.set(number + 1);
         let before = self.accepted.borrow_mut().insert(number, connection.clone());
@@ -199,6 +192,27 @@ impl Messaging {
         self.services.changed.notify_all();
         add(&self.services.tally.broken, 1);
         tracing::debug!(target: "messaging", "{}: {why}", connection.who());
+    }
+
+    /// *one-a-pair*: the dialer of a connection has given the one before up, which we may not have
+    /// heard yet.
+    fn end_before(&self, connection: &Connection) {
+        let pair = |it: &Facts| (it.is_probe, it.host, it.shard, it.class);
+        let (ours, accepted) = (&connection.facts, self.accepted.borrow());
+        for before in accepted.values().filter(|it| !ours.is_probe && pair(&it.facts) == pair(ours))
+        {
+            let theirs = &before.facts;
+            let is_elsewhere = theirs.address.ip() != ours.address.ip();
+            if theirs.life != ours.life && is_elsewhere && before.is_heard() {
+                let who = format!("node {}", ours.host);
+                let line = format!(
+                    "two nodes say that they are {who}: at {} and at {}",
+                    theirs.address, ours.address
+                );
+                self.services.complaints.warn(&who, "twice", &line);
+            }
+            before.end(Down::Net("another connection took its place".to_string()));
+        }
     }
 
     /// Asks who is at an address: for the first words to a node of which nothing else is known.
@@ -258,8 +272,8 @@ impl Messaging {
         answered.map(|reply| reply.bytes)
     }
 
-    /// Sends a message that has no answer: it is on its way once there is room for it, for which this
-    /// waits. Whether it is handled nobody learns.
+    /// Sends a message that has no answer: it is on its way once there is room for it, for which
+    /// this waits. Whether it is handled nobody learns.
     pub async fn send(
         &self,
         target: Target,

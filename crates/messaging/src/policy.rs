@@ -1,5 +1,5 @@
-//! What the layer above decides of each peer: TLS and compression, by data centre and rack, of which
-//! this crate knows nothing.
+//! What the layer above decides of each peer: TLS and compression, by data centre and rack, of
+//! which this crate knows nothing.
 
 use crate::hello::Compression;
 use crate::names::HostId;

@@ -162,7 +162,7 @@ async fn dial_slowly(services: &Services, wanted: Wanted) -> Result<Greeted, Dow
         say_goodbye(&wire, &refused).await;
         return Err(Down::RefusedByUs(refused));
     }
-    Ok((dialed(address, class, &wire, &welcome), (wire, early)))
+    Ok((dialed(wanted, &wire, &welcome), (wire, early)))
 }
 
 /// *both-check*: the other end is told in a frame, for it has said its greetings.
@@ -196,7 +196,8 @@ fn check_names(
     Err(Refused::new(Refusal::Certificate, text))
 }
 
-fn dialed(address: SocketAddr, class: Class, wire: &Wire, welcome: &Welcome) -> Facts {
+fn dialed(wanted: Wanted, wire: &Wire, welcome: &Welcome) -> Facts {
+    let Wanted { address, class, host: expected, .. } = wanted;
     debug_assert!(0 < welcome.requests_max, "both-bounds: who welcomes takes something");
     let Speaker { host, life, shard, shards, .. } = welcome.speaker;
     Facts {
@@ -209,6 +210,7 @@ fn dialed(address: SocketAddr, class: Class, wire: &Wire, welcome: &Welcome) -> 
         class,
         compression: welcome.compression,
         encrypted: wire.agreed().is_some(),
+        is_probe: expected.is_none(),
         message_bytes_max: welcome.speaker.message_bytes_max as usize,
         stream_window_bytes: welcome.speaker.stream_window_bytes as usize,
         requests_max: welcome.requests_max as usize,
@@ -377,6 +379,7 @@ fn accepted(address: SocketAddr, wire: &Wire, hello: &Hello, welcome: &Welcome) 
         class: hello.class,
         compression: welcome.compression,
         encrypted: wire.agreed().is_some(),
+        is_probe: hello.expected.is_none(),
         message_bytes_max: hello.speaker.message_bytes_max as usize,
         stream_window_bytes: hello.speaker.stream_window_bytes as usize,
         requests_max: welcome.requests_max as usize,

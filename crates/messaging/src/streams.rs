@@ -5,8 +5,8 @@
 //! its connection.
 //!
 //! Invariants
-//!  - *within-window*: what was sent and not taken by the other end's reader is no more than that end
-//!    allowed; who sends more breaks the protocol.
+//!  - *within-window*: what was sent and not taken by the other end's reader is no more than that
+//!    end allowed; who sends more breaks the protocol.
 //!  - *one-piece*: a stream has one piece of its own in the outbox; so streams take turns.
 //!  - *told-then-over*: a stream leaves the table when both ends have told their end, and ours has
 //!    left.
@@ -85,6 +85,8 @@ struct End {
     ours_left: Cell<bool>,
     theirs: Cell<Half>,
     failure: RefCell<Option<StreamError>>,
+    /// Why nothing more is to be sent, although what came is read to its end.
+    refused: RefCell<Option<StreamError>>,
     may_read: Notify,
     may_send: Notify,
     /// Its place in the window of the connection.
@@ -102,6 +104,12 @@ impl End {
         );
         self.failure.borrow_mut().get_or_insert(error);
         self.may_read.notify_all();
+        self.may_send.notify_all();
+    }
+
+    fn refuse(&self, error: StreamError) {
+        debug_assert_ne!(self.theirs.get(), Half::Open, "told-then-over: more may come");
+        self.refused.borrow_mut().get_or_insert(error);
         self.may_send.notify_all();
     }
 
@@ -165,6 +173,7 @@ impl Streams {
             ours_left: Cell::new(false),
             theirs: Cell::new(Half::Open),
             failure: RefCell::default(),
+            refused: RefCell::default(),
             may_read: Notify::new(),
             may_send: Notify::new(),
             place: RefCell::new(place),
@@ -229,9 +238,15 @@ impl Streams {
             Code::Crowded => StreamError::Crowded,
             Code::Cancelled | Code::TooLate | Code::TooLarge => StreamError::Cancelled,
         };
-        end.theirs.set(Half::Reset);
-        end.arrived.borrow_mut().clear();
-        end.fail(error);
+        match end.theirs.get() {
+            // All that it had to say has come.
+            Half::Ended => end.refuse(error),
+            Half::Open | Half::Reset => {
+                end.theirs.set(Half::Reset);
+                end.arrived.borrow_mut().clear();
+                end.fail(error);
+            }
+        }
         self.last_word(&end, Half::Reset, Header::bare(Kind::Reset, id, code as u32), &[]);
         self.remove_if_over(&end);
     }
@@ -307,8 +322,9 @@ impl Streams {
         for end in std::mem::take(&mut *self.table.borrow_mut()).into_values() {
             end.place.take();
             // What has arrived before its end can still be read.
-            if end.theirs.get() == Half::Open || end.ours.get() == Half::Open {
-                end.fail(StreamError::Broken(down.clone()));
+            match end.theirs.get() {
+                Half::Open => end.fail(StreamError::Broken(down.clone())),
+                Half::Ended | Half::Reset => end.refuse(StreamError::Broken(down.clone())),
             }
         }
     }
@@ -383,6 +399,9 @@ impl Stream {
 
     fn check_open(&self) -> Result<(), StreamError> {
         if let Some(error) = self.end.failure.borrow().clone() {
+            return Err(error);
+        }
+        if let Some(error) = self.end.refused.borrow().clone() {
             return Err(error);
         }
         match self.end.ours.get() {

@@ -58,7 +58,8 @@ impl Request {
         self.payload.take()
     }
 
-    /// Waits until an answer of so many bytes has room: for handlers that read much, before they do.
+    /// Waits until an answer of so many bytes has room: for handlers that read much, before they
+    /// do.
     pub async fn reply_room(&self, bytes: usize) {
         // What it had is given back first: nobody holds some and waits for more.
         self.room.take();
@@ -132,8 +133,8 @@ impl Verbs {
         self.add(verb, Handler::OneWay(Rc::new(handler)));
     }
 
-    /// Serves streams. Where it ends well our side is finished, where not the other end is told. The
-    /// future is dropped when the connection ends, or the other end gives up.
+    /// Serves streams. Where it ends well our side is finished, where not the other end is told.
+    /// The future is dropped when the connection ends, or the other end gives up.
     pub fn on_stream<F, Fut>(&mut self, verb: Verb, handler: F)
     where
         F: Fn(Request, Rc<Stream>) -> Fut + 'static,

@@ -1,8 +1,8 @@
 //! What is asked of the other end.
 //!
 //! Invariants
-//!  - *both-bounds* (of the connection): nothing is asked before it has its place in the window, and
-//!    its memory.
+//!  - *both-bounds* (of the connection): nothing is asked before it has its place in the window,
+//!    and its memory.
 
 use super::{Connection, Side};
 use crate::budget::by_deadline;

@@ -38,7 +38,10 @@ use std::time::Duration;
 use tls::Stream as Wire;
 
 /// How long a last word may take to leave.
-const GOODBYE_MAX: Duration = Duration::from_millis(500);
+const GOODBYE_MAX: Duration = Duration::from_millis(200);
+
+/// What is read at once of what nobody looks at.
+const DRAINED_BYTES: usize = 16 << 10;
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub(crate) struct Facts {
     pub(crate) class: Class,
     pub(crate) compression: Option<Compression>,
     pub(crate) encrypted: bool,
+    /// The dialer asks who is there, and nothing else.
+    pub(crate) is_probe: bool,
     /// The longest body that they take.
     pub(crate) message_bytes_max: usize,
     pub(crate) stream_window_bytes: usize,
@@ -177,6 +182,13 @@ impl Connection {
         (asked, self.outbox.queued_bytes())
     }
 
+    /// Whether the other end was heard lately.
+    pub(crate) fn is_heard(&self) -> bool {
+        let lately = 2 * self.services.config.beat_period;
+        debug_assert!(lately < self.services.config.silence_max, "paused-is-not-dead: lately");
+        self.pulse.silent_since().is_none_or(|since| since.elapsed() <= lately)
+    }
+
     /// Whether nothing is asked, answered or to be sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.load() == (0, 0) && self.outbox.is_empty()
@@ -186,20 +198,24 @@ impl Connection {
     pub(crate) async fn run(self: &Rc<Self>) -> Down {
         let mut writing = std::pin::pin!(self.write_all());
         let mut serving = std::pin::pin!(self.serve());
-        let ended = match race(writing.as_mut(), serving.as_mut()).await {
+        let (ended, writes) = match race(writing.as_mut(), serving.as_mut()).await {
             Either::Left(error) => {
-                Down::Net(error.map_or("ended".to_string(), |it| it.to_string()))
+                (Down::Net(error.map_or("ended".to_string(), |it| it.to_string())), false)
             }
-            Either::Right(down) => {
-                if let Some(refused) = last_word(&down) {
-                    self.outbox.say_goodbye(refused);
-                    // *told-why*, where the other end listens.
-                    let _ = timeout(GOODBYE_MAX, writing.as_mut()).await;
-                }
-                down
-            }
+            Either::Right(down) => (down, true),
         };
-        self.close(ended).await
+        let ended = self.close(ended).await;
+        if let Some(refused) = last_word(&ended)
+            && writes
+        {
+            self.outbox.say_goodbye(refused);
+            // *told-why*, where the other end listens.
+            if timeout(GOODBYE_MAX, writing.as_mut()).await == Ok(None) {
+                let _ = timeout(GOODBYE_MAX, self.drain()).await;
+            }
+        }
+        let _ = self.wire.shutdown_both();
+        ended
     }
 
     /// Reads until something ends it.
@@ -214,10 +230,25 @@ impl Connection {
         }
     }
 
+    /// Reads to the end what nobody looks at: a socket that is closed with something unread resets
+    /// the connection, and with it the goodbye.
+    async fn drain(&self) {
+        let _ = self.wire.shutdown();
+        let mut buf = Vec::with_capacity(DRAINED_BYTES);
+        loop {
+            let (read, back) = self.wire.read(buf).await;
+            if !matches!(read, Ok(1..)) {
+                return;
+            }
+            buf = back;
+            buf.clear();
+        }
+    }
+
+    /// Nothing is asked or answered any more; who waits is told at once.
     async fn close(self: &Rc<Self>, ended: Down) -> Down {
         self.end(ended);
         let ended = self.ended().expect("it was set just now");
-        let _ = self.wire.shutdown_both();
         self.places.close();
         self.place_bytes.close();
         let unsent = self.outbox.close();
@@ -263,9 +294,15 @@ impl Connection {
     /// Says that we are here, and listens for whether the other end is.
     async fn beat(&self) -> Down {
         let config = &self.services.config;
+        let mut last = Instant::now();
         loop {
             sleep(config.beat_period).await;
             let now = Instant::now();
+            if 2 * config.beat_period < now - last {
+                // We were not there ourselves: what came meanwhile is not read yet.
+                self.pulse.goes_on_from(now);
+            }
+            last = now;
             if config.beat_period <= now - self.last_said.get() && self.outbox.is_empty() {
                 self.outbox.push_small(Header::bare(Kind::Beat, 0, 0));
             }

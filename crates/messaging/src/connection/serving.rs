@@ -1,8 +1,8 @@
 //! What is asked by the other end, and how it is answered.
 //!
 //! Invariants
-//!  - *one-answer* (of calls): each request is answered once, and gives its place in the window back
-//!    before its answer is on its way.
+//!  - *one-answer* (of calls): each request is answered once, and gives its place in the window
+//!    back before its answer is on its way.
 
 use super::{Connection, Side};
 use crate::budget::by_deadline;
@@ -104,18 +104,22 @@ impl Connection {
                 self.handle_one_way(header.id, verb, handler(request), held);
             }
             (Kind::Open, Handler::Stream(handler)) => {
+                // What it is about is its own from now on: who reads waits for the memory of
+                // requests, so no stream may hold some of that while it lives.
                 let bytes = memory_bytes(self.services.config.stream_window_bytes);
+                let bytes = bytes + request.payload.borrow().len();
                 let purse = &self.services.budget.of(self.facts.class).streams;
                 let Some(memory) = purse.try_take(bytes) else {
                     self.refuse(header, Code::Crowded, held);
                     return Ok(());
                 };
+                drop(held.memory);
                 let (place, memory) = (held.place, Some(memory));
                 let credit = self.facts.stream_window_bytes;
                 let begins = Begins { id: header.id, credit, place, memory };
                 let stream = Rc::new(self.streams.begin(begins));
                 let handling = handler(request, stream.clone());
-                self.handle_stream((header.id, verb), stream, handling, held.memory);
+                self.handle_stream((header.id, verb), stream, handling);
             }
             _ => self.refuse(header, Code::UnknownVerb, held),
         }
@@ -273,13 +277,11 @@ impl Connection {
         (id, verb): (u64, Verb),
         stream: Rc<Stream>,
         handling: impl Future<Output = Result<(), Vec<u8>>> + 'static,
-        memory: Permit,
     ) {
         let (connection, stop) = (self.clone(), self.running.begin(id));
         let gauge = self.services.tally.of(verb, self.facts.class).during(Gauge::Handling);
         self.handlers.run(async move {
-            // The memory is of what the stream is about.
-            let _held = (gauge, memory);
+            let _gauge = gauge;
             let done = race(handling, stop.told.notified()).await;
             connection.running.end(id);
             match done {

@@ -215,6 +215,23 @@ fn either_end_of_a_stream_may_fail() {
 }
 
 #[test]
+fn what_was_sent_before_the_end_is_read_though_nobody_reads_us() {
+    let mut net = two(9, None);
+    let (read, sent) = net.on(0, 0, |messaging| async move {
+        let about = question(6, 1_500, 0, 0);
+        let stream = messaging.open(target(Class::Bulk), FEED, about, SECOND).await;
+        let stream = stream.expect("a stream");
+        // The handler has ended before the first read, and reads nothing.
+        sleep(Duration::from_millis(50)).await;
+        let model = super::world::Model::default();
+        (drain(&model, 6, &stream, 0).await, stream.send(b"x").await)
+    });
+    assert_eq!((read, sent), (Ok(1_500), Err(StreamError::Cancelled)));
+    net.check_quiet();
+    assert_eq!(net.model.violations.take(), Vec::<String>::new());
+}
+
+#[test]
 fn a_stop_lets_what_was_asked_be_answered_and_says_goodbye() {
     let mut net = two(8, None);
     let answered = net.on(0, 0, |messaging| async move {

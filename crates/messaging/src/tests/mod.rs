@@ -5,7 +5,8 @@
 //!  - *handled-at-most-once*: a request is handled at most once for each time that it is sent, and
 //!    exactly once where it was answered.
 //!  - *never-sent-never-handled*: what failed as never sent was never handled.
-//!  - *bounded-memory*, *both-bounds*: memory and requests without an answer stay within their bounds.
+//!  - *bounded-memory*, *both-bounds*: memory and requests without an answer stay within their
+//!    bounds.
 //!  - *whole-streams*: what is read of a stream is what was sent, from its first byte on.
 //!  - *nobody-is-refused*: no node of ours breaks the protocol.
 //!  - *all-given-back*: when nothing is asked any more, nothing is held.

@@ -68,6 +68,32 @@ fn another_node_at_an_address_and_oneself_are_refused() {
     let Err(Down::RefusedByPeer(refused)) = oneself else { panic!("{oneself:?}") };
     assert_eq!(refused.why, Refusal::Oneself);
     assert_eq!(reached, Ok(Reached { host: HostId(2), life: 1, shards: 2 }));
+    // Who only asks who is there takes no place.
+    called(&mut net).expect("an answer");
+    let before = net.on(1, 0, |messaging| async move { messaging.peers() });
+    let again = net.on(0, 0, move |messaging| async move { messaging.reach(theirs).await });
+    assert!(again.is_ok());
+    net.world.run_for(Duration::from_millis(100));
+    assert_eq!(net.on(1, 0, |messaging| async move { messaging.peers() }), before);
+}
+
+#[test]
+fn two_nodes_of_one_host_id_are_told_of() {
+    let configure =
+        |host: u128, life| small(if host == 3 { 1 } else { host }, life + host as u64, None);
+    let mut net = Net::new(27, &[1, 1, 1], 0, configure);
+    for node in [0, 2] {
+        let _ = net.on(node, 0, |messaging| async move {
+            messaging.call(Target::control(Net::host(1)), BEAT, Payload::empty(), SECOND).await
+        });
+    }
+    let told = lines(&mut net, 1);
+    let line =
+        "two nodes say that they are node 00000000-0000-0000-0000-000000000001: at 10.0.0.0:";
+    assert!(
+        told.iter().any(|it| it.starts_with(line) && it.contains(" and at 10.0.0.2:")),
+        "{told:?}"
+    );
 }
 
 #[test]

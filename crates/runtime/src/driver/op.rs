@@ -74,7 +74,8 @@ impl AsFd for Fd {
 /// An address as the kernel reads it.
 pub(crate) type Address = Box<socket2::SockAddr>;
 
-/// A part of what is sent at once: bytes of its own, or some that others hold too and nobody changes.
+/// A part of what is sent at once: bytes of its own, or some that others hold too and nobody
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Owned(Vec<u8>),
