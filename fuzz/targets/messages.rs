@@ -1,5 +1,5 @@
-//! What another node sends: no bytes of greetings or frames may panic, loop, or make this one reserve
-//! much memory. The first byte says what is expected.
+//! What another node sends: no bytes of greetings or frames may panic, loop, or make this one
+//! reserve much memory. The first byte says what is expected.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -124,10 +124,13 @@ pub struct Counters {
     pub memory_bytes: usize,
 }
 
+/// The verbs that were sent or came, by number and class.
+type Known = BTreeMap<(u16, Class), (Verb, Rc<VerbTally>)>;
+
 /// The counters of a shard, while they count.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    verbs: RefCell<BTreeMap<(u16, Class), (Verb, Rc<VerbTally>)>>,
+    verbs: RefCell<Known>,
     pub(crate) dials: Cell<u64>,
     pub(crate) dialed: Cell<u64>,
     pub(crate) accepted: Cell<u64>,

@@ -9,7 +9,7 @@
 use std::fmt;
 
 /// The longest text of a refusal on the wire.
-pub const TEXT_BYTES_MAX: usize = 512;
+pub(crate) const TEXT_BYTES_MAX: usize = 512;
 
 /// Why a connection is refused, or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

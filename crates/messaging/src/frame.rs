@@ -61,7 +61,7 @@ pub enum Kind {
     Window = 11,
     /// We are here.
     Beat = 12,
-    /// The connection ends. Extra: why ([`crate::error::Refusal`]); its body is text.
+    /// The connection ends. Extra: why ([`crate::Refusal`]); its body is text.
     Goodbye = 13,
 }
 
@@ -314,7 +314,7 @@ mod tests {
         ) {
             if seal {
                 // As an attacker would.
-                bytes[4] = bytes[4] % 15;
+                bytes[4] %= 15;
                 let crc = crc32(&bytes[CRC_BYTES..HEADER_BYTES]).to_be_bytes();
                 bytes[..CRC_BYTES].copy_from_slice(&crc);
             }

@@ -51,15 +51,15 @@
 //!
 //! # Rooms
 //!
-//! From the ground up: [`names`] (of nodes, classes, verbs), [`error`], [`frame`] and [`hello`]
-//! (the formats, pure), [`compress`]; values: `payload`, [`config`], [`policy`], `budget`,
-//! [`counters`], `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox`
-//! (what is to leave), [`streams`], `calls` (what has no answer yet), [`verbs`] (the registry),
+//! From the ground up: `names` (of nodes, classes, verbs), `error`, [`frame`] and [`hello`]
+//! (the formats, pure), [`compress`]; values: `payload`, `config`, `policy`, `budget`,
+//! `counters`, `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox`
+//! (what is to leave), `streams`, `calls` (what has no answer yet), `verbs` (the registry),
 //! `services` (what connections share); `connection` itself, `shake` (its greetings), `links`
 //! (those that we dial), `messaging` (the door).
 //!
 //! Invariants
-//!  - *never-sent-never-handled*, *lost-is-unknown*: see [`error`].
+//!  - *never-sent-never-handled*, *lost-is-unknown*: see `error`.
 //!  - *both-check*: see [`hello`].
 //!  - *foreign-is-damaged*: no bytes of another node make this one panic, loop, or reserve more
 //!    than it has said that it takes; the connection that they came by ends.
@@ -69,27 +69,27 @@ mod budget;
 mod calls;
 mod complaints;
 pub mod compress;
-pub mod config;
+mod config;
 mod connection;
-pub mod counters;
-pub mod error;
+mod counters;
+mod error;
 pub mod frame;
 pub mod hello;
 mod intake;
 mod links;
 mod messaging;
-pub mod names;
+mod names;
 mod outbox;
 mod payload;
-pub mod policy;
+mod policy;
 mod services;
 mod shake;
-pub mod streams;
+mod streams;
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-pub mod verbs;
+mod verbs;
 
 pub use config::Config;
 pub use counters::{Counters, VerbCounters};

@@ -3,7 +3,7 @@
 use crate::config::{Config, Planted};
 use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
-use crate::error::{CallError, Down, Lost, Refused};
+use crate::error::{CallError, Down, Lost, NotSent};
 use crate::hello::{Compression, Preamble};
 use crate::links::{Links, State};
 use crate::names::{Class, HostId, Target, Verb};
@@ -449,7 +449,6 @@ impl<'s> Counting<'s> {
     }
 
     fn ended<T>(&self, outcome: &Result<T, CallError>) {
-        use crate::error::NotSent;
         let before = self.ended.replace(true);
         debug_assert!(!before, "one-answer: {} ends twice", self.verb.name);
         let Err(error) = outcome else { return };
@@ -469,12 +468,5 @@ impl Drop for Counting<'_> {
         if !self.ended.get() {
             self.services.tally.of(self.verb, self.class).count(|it| it.cancelled += 1);
         }
-    }
-}
-
-/// A refusal as others may want to show it.
-impl From<Refused> for Down {
-    fn from(refused: Refused) -> Down {
-        Down::RefusedByUs(refused)
     }
 }

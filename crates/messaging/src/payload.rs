@@ -58,7 +58,7 @@ impl Payload {
     pub(crate) fn crc(&self) -> u32 {
         let head = crc32(&self.head);
         let crc = self.body.as_ref().map_or(head, |body| crc32_append(head, body));
-        debug_assert!(crc == 0 || 0 < self.len(), "whole-payload: the checksum of nothing");
+        debug_assert!(crc == 0 || !self.is_empty(), "whole-payload: the checksum of nothing");
         crc
     }
 

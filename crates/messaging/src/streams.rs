@@ -22,7 +22,7 @@ use std::rc::Rc;
 use stdx::Damaged;
 
 /// What the end of a stream may say of its failure.
-pub const FAILURE_BYTES_MAX: usize = 4 << 10;
+pub(crate) const FAILURE_BYTES_MAX: usize = 4 << 10;
 
 /// Why a stream ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -302,7 +302,8 @@ impl Streams {
             // The other node has heard nothing of it.
             self.outbox.withdraw_chunks(end.id);
             end.ours.set(Half::Reset);
-            (end.ours_left.set(true), end.theirs.set(Half::Reset));
+            end.ours_left.set(true);
+            end.theirs.set(Half::Reset);
             self.remove_if_over(end);
             return;
         }
@@ -430,8 +431,8 @@ impl Stream {
         self.streams.last_word(&self.end, Half::Ended, header, &[]);
     }
 
-    /// Ends the stream both ways, and tells the other end why: at most [`FAILURE_BYTES_MAX`], the
-    /// rest is left out.
+    /// Ends the stream both ways, and tells the other end why: at most 4 KiB, the rest is left
+    /// out.
     pub fn fail(&self, why: &[u8]) {
         let why = &why[..why.len().min(FAILURE_BYTES_MAX)];
         self.streams.give_up(&self.end, Code::Failed, why);

@@ -76,12 +76,15 @@ pub type Reply = Result<Payload, Payload>;
 /// A future of this shard.
 pub(crate) type Local<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// How a stream is served.
+pub(crate) type Serving = dyn Fn(Request, Rc<Stream>) -> Local<Result<(), Vec<u8>>>;
+
 /// What is done for a verb.
 #[derive(Clone)]
 pub(crate) enum Handler {
     Request(Rc<dyn Fn(Request) -> Local<Reply>>),
     OneWay(Rc<dyn Fn(Request) -> Local<()>>),
-    Stream(Rc<dyn Fn(Request, Rc<Stream>) -> Local<Result<(), Vec<u8>>>>),
+    Stream(Rc<Serving>),
 }
 
 impl fmt::Debug for Handler {

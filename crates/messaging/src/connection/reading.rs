@@ -7,7 +7,7 @@ use crate::compress;
 use crate::config::Planted;
 use crate::counters::add;
 use crate::error::{CallError, Down, Lost, Refusal, Refused};
-use crate::frame::{Code, Header, Kind};
+use crate::frame::{BODY_BYTES_MAX, Code, Header, Kind};
 use crate::hello::text_of;
 use crate::intake::{Ended, Intake};
 use crate::outbox::CHUNK_BYTES_MAX;
@@ -19,6 +19,7 @@ use stdx::Damaged;
 /// The loop looks at the clock after so many frames.
 const FRAMES_PER_LOOK: u64 = 8;
 
+const _: () = assert!(CHUNK_BYTES_MAX <= BODY_BYTES_MAX, "length-first: no frame has such a piece");
 const _: () = assert!(OVERHEAD_BYTES < CHUNK_BYTES_MAX, "a message costs less than its bytes");
 
 impl Connection {
@@ -70,10 +71,6 @@ impl Connection {
 
     /// *length-first*: a body has the length that its kind may have.
     fn check_size(&self, header: &Header) -> Result<(), Damaged> {
-        debug_assert!(
-            CHUNK_BYTES_MAX <= crate::frame::BODY_BYTES_MAX,
-            "length-first: a piece that no frame has"
-        );
         let bytes_max = match header.kind {
             Kind::Chunk => CHUNK_BYTES_MAX,
             Kind::Reset | Kind::Goodbye => FAILURE_BYTES_MAX,

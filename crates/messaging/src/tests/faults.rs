@@ -125,6 +125,10 @@ fn whatever_happens_between_nodes_messages_keep_their_promises() {
         "{answered} answered, {never_sent} never sent, {unknown} unknown, {streams} streams, \
          {dropped} handlers dropped"
     );
+    if number("NEREID_SIM_SEED").is_some() {
+        // One run has not seen everything.
+        return;
+    }
     let waited = stdx::check::take_probes();
     let both = ["messaging: reading waits for memory", "messaging: an answer waits for memory"];
     assert!(both.iter().all(|probe| waited.contains(probe)), "{waited:?}");
