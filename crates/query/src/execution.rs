@@ -223,9 +223,8 @@ impl Processor {
         let statement = &*statement;
         self.check(session, statement)?;
         let values = statement.values(&parameters.values)?;
-        let warnings = Warnings::default();
+        let (warnings, calls) = (Warnings::default(), Calls::default());
         let now_micros = runtime::time::wall_micros();
-        let calls = Calls::default();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.calls = statement.calls_users.then_some(&calls);
         let said = timeout(statement.timeout(), &request.env())?;
