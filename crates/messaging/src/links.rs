@@ -18,7 +18,7 @@ use crate::services::{Services, group_of};
 use crate::shake::{self, Wanted};
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, race};
-use runtime::time::{Instant, sleep};
+use runtime::time::{Instant, sleep, timeout};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,6 +27,9 @@ use std::time::Duration;
 
 /// A connection that breaks sooner counts as a failed attempt.
 const LIVES_MIN: Duration = Duration::from_secs(1);
+
+/// How long goodbyes may take when the shard stops.
+pub(crate) const GOODBYES_MAX: Duration = Duration::from_secs(1);
 
 /// Which connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +104,16 @@ impl Links {
         self.addresses.borrow().get(&host).copied()
     }
 
+    /// A node was heard of: who waits to try it again tries now.
+    pub(crate) fn nudge(&self, host: HostId) {
+        for link in self.of(host) {
+            debug_assert_eq!(link.key.host, host, "one-a-pair: another node's link");
+            if matches!(*link.state.borrow(), State::Waiting(_)) {
+                link.nudge.notify_one();
+            }
+        }
+    }
+
     /// All links.
     pub(crate) fn all(&self) -> Vec<Rc<Link>> {
         self.table.borrow().values().cloned().collect()
@@ -132,7 +145,9 @@ impl Links {
     pub(crate) async fn stop(&self) {
         let hosts: Vec<HostId> = self.all().iter().map(|link| link.key.host).collect();
         hosts.into_iter().for_each(|host| self.end(host, &Down::Stopping));
-        self.tasks.join().await;
+        // Who is being dialed just now does not learn of it.
+        let _ = timeout(GOODBYES_MAX, self.tasks.join()).await;
+        self.tasks.cancel().await;
         debug_assert!(self.table.borrow().is_empty(), "one-a-pair: a link after the end");
     }
 
@@ -251,6 +266,9 @@ impl Links {
     /// One connection, from its first byte to its last: why there is none any more. `None`: there
     /// is to be none.
     async fn try_once(&self, link: &Rc<Link>, failures: &mut u32) -> Option<Down> {
+        if matches!(*link.state.borrow(), State::Ended(_)) {
+            return None;
+        }
         let Key { host, shard, class } = link.key;
         let address = self.address(host)?;
         let tally = &self.services.tally;

@@ -5,7 +5,7 @@ use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
 use crate::error::{CallError, Down, Lost, NotSent};
 use crate::hello::{Compression, Preamble};
-use crate::links::{Links, State};
+use crate::links::{GOODBYES_MAX, Links, State};
 use crate::names::{Class, HostId, Target, Verb};
 use crate::payload::Payload;
 use crate::policy::Policy;
@@ -187,11 +187,25 @@ impl Messaging {
         let before = self.accepted.borrow_mut().insert(number, connection.clone());
         debug_assert!(before.is_none(), "one-a-pair: two connections of number {number}");
         self.services.changed.notify_all();
+        self.nudge(&connection.facts);
         let why = connection.run().await;
         self.accepted.borrow_mut().remove(&number);
         self.services.changed.notify_all();
         add(&self.services.tally.broken, 1);
         tracing::debug!(target: "messaging", "{}: {why}", connection.who());
+    }
+
+    /// Who dials us is there: all shards that wait to dial it do so now.
+    fn nudge(&self, facts: &Facts) {
+        let host = facts.host;
+        if facts.class != Class::Control || facts.is_probe {
+            return self.links.nudge(host);
+        }
+        self.serving.spawn(runtime::on_all_shards(move || async move {
+            if let Some(messaging) = Messaging::current() {
+                messaging.links.nudge(host);
+            }
+        }));
     }
 
     /// *one-a-pair*: the dialer of a connection has given the one before up, which we may not have
@@ -406,7 +420,7 @@ impl Messaging {
         let accepted: Vec<_> = self.accepted.borrow().values().cloned().collect();
         accepted.iter().for_each(|connection| connection.end(Down::Stopping));
         // Who is greeted still is let go after a while.
-        let _ = timeout(self.services.config.connect_max, self.serving.join()).await;
+        let _ = timeout(GOODBYES_MAX, self.serving.join()).await;
         self.serving.cancel().await;
         self.services.one_way.cancel().await;
         debug_assert!(self.links.all().is_empty(), "a stopped shard dials nobody");

@@ -232,6 +232,25 @@ fn what_was_sent_before_the_end_is_read_though_nobody_reads_us() {
 }
 
 #[test]
+fn a_stop_does_not_wait_for_who_is_not_reached() {
+    let configure =
+        |host, life| crate::Config { connect_max: 30 * SECOND, ..small(host, life, None) };
+    let mut net = Net::new(10, &[2, 3], 0, configure);
+    let (one, other) = (net.nodes[0], net.nodes[1]);
+    net.world.set_cut(one, other, true);
+    let took = net.on(0, 0, |messaging| async move {
+        for class in Class::ALL {
+            let time = Duration::from_millis(20);
+            let _ = messaging.call(target(class), BEAT, Payload::empty(), time).await;
+        }
+        let began = Instant::now();
+        messaging.stop(SECOND).await;
+        began.elapsed()
+    });
+    assert!(took < 2 * SECOND, "{took:?}");
+}
+
+#[test]
 fn a_stop_lets_what_was_asked_be_answered_and_says_goodbye() {
     let mut net = two(8, None);
     let answered = net.on(0, 0, |messaging| async move {

@@ -113,6 +113,33 @@ fn nobody_listens_and_then_somebody_does() {
     assert!(lives.iter().any(is_new), "{lives:?}");
 }
 
+#[test]
+fn a_node_that_comes_back_is_dialed_at_once() {
+    const WAIT: Duration = Duration::from_secs(60);
+    let configure =
+        |host, life| Config { backoff_min: WAIT, backoff_max: WAIT, ..small(host, life, None) };
+    let mut net = Net::new(28, &[3, 3], 0, configure);
+    net.world.crash(net.nodes[1]);
+    for shard in 0..3 {
+        let called = net.on(0, shard, |messaging| async move {
+            messaging.call(Target::control(Net::host(1)), BEAT, Payload::empty(), SECOND).await
+        });
+        assert!(matches!(down(called), Down::Net(_)));
+    }
+    net.world.run_for(SECOND);
+    net.start(1);
+    let heard = net.on(1, 0, |messaging| async move {
+        messaging.call(Target::control(Net::host(0)), BEAT, Payload::empty(), SECOND).await
+    });
+    assert_eq!(heard, Ok(Vec::new()));
+    net.world.run_for(Duration::from_millis(100));
+    for shard in 0..3 {
+        let peers = net.on(0, shard, |messaging| async move { messaging.peers() });
+        let dialed = peers.into_iter().find(|peer| peer.dialed).expect("it was dialed");
+        assert!(matches!(dialed.state, PeerState::Up { life: 2, .. }), "{shard}: {dialed:?}");
+    }
+}
+
 fn bans(planted: Option<Planted>) -> bool {
     let mut net = Net::new(24, &[2, 2], 0, move |host, life| small(host, life, planted));
     called(&mut net).expect("an answer");
