@@ -159,8 +159,11 @@ def on_existence(s):
     return any(c[0] != "column" for c in s["if"])
 
 
-def changed(s):
-    """The columns that a statement changes, and of an INSERT those of the key too."""
+def changed(table, s):
+    """The columns that a statement names to change, and of an INSERT those of the key too. JSON
+    names all of them, those too that it leaves as they are."""
+    if s.get("json"):
+        return [c.name for c in table.all_columns()]
     if s["kind"] == "insert":
         return [name for name, _ in s["values"]]
     return [item[1] for item in s["sets" if s["kind"] == "update" else "targets"]]
@@ -421,7 +424,7 @@ class Model:
             own = [table.find(c[1]) for c in s["if"] if c[0] == "column"]
             named.update((c.name, c) for c in sorted(own, key=lambda c: c.static))
         keys, columns = table.key_columns(), list(named.values())
-        written = [any(table.find(name).static for s in conditional for name in changed(s)),
+        written = [any(table.find(name).static for s in conditional for name in changed(table, s)),
                    any(reader.values is not None for reader in readers)]
         if any(on_existence(s) for s in conditional):
             columns = table.all_columns()[len(keys):]

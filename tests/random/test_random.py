@@ -284,6 +284,19 @@ def test_a_column_that_comes_back_is_empty():
     assert read(model, "v") == [(5,)]
 
 
+@pytest.mark.parametrize("json, shown", [(None, []), ("UNSET", [9])])
+def test_json_names_static_columns_that_it_leaves_as_they_are(json, shown):
+    """As Cassandra, a batch that is not applied shows the static row where it would be written."""
+    model = a_table()
+    model.apply(insert(5, 1, 1, "-", "-", "-", 9))
+    conditional = [insert(None, 1, 2, 3, json=json), delete(None, ("p", "=", 1), ("c", "=", 3))]
+    conditional[0]["if"], conditional[1]["if"] = [("not exists",)], [("exists",)]
+    answer = model.apply({"kind": "batch", "type": "logged", "statements": conditional})
+    assert not answer.applied
+    names, rows = answer.existing
+    assert [row[names.index("s")] for row in rows] == [INT.encode(v) for v in shown]
+
+
 def test_merging_does_not_depend_on_the_order():
     cells = [Cell(ts, rank, expiry, value, 0) for ts in (1, CLOCK) for rank in (0, 1, 2)
              for expiry in (0, 5) for value in (b"a", b"b")]
