@@ -109,6 +109,8 @@ impl Populate {
     /// A row is too large to be cached: the interval goes on after it.
     fn skip(&mut self, after: ClusteringPosition) {
         let Some(interval) = &mut self.interval else { return };
+        let place = interval.from.compare(&self.tablet.order, &after);
+        debug_assert!(interval.direction.apply(place).is_lt(), "complete: goes back to {after:?}");
         interval.change(after.clone(), interval.changes.current());
         interval.ranges.clear();
         self.draft.restart(after.clone());
@@ -140,6 +142,10 @@ impl Populate {
         if place.is_ge() {
             return;
         }
+        debug_assert!(
+            interval.direction == Direction::Forward || self.draft.bytes() == 0,
+            "complete: a draft of what is read backwards"
+        );
         interval.change(to.clone(), interval.changes.current());
         let from = std::mem::replace(&mut interval.from, to.clone());
         let end = match interval.direction {

@@ -30,7 +30,14 @@ impl<'a> RunView<'a> {
             return self
                 .visit_rows(order, bounds, direction, |key, row| each(Piece::Row(key, row)));
         }
-        let mut changes = self.changes(order, range, direction).into_iter().peekable();
+        let changes = self.changes(order, range, direction);
+        debug_assert!(
+            changes.is_sorted_by(|a, b| {
+                direction.apply(a.position.compare(order, &b.position)).is_lt()
+            }),
+            "in-order: {changes:?}"
+        );
+        let mut changes = changes.into_iter().peekable();
         self.visit_rows(order, bounds, direction, |key, row| {
             let before = |change: &TombstoneChange| {
                 let place = order.compare(change.position.as_parts(), (key, 0));

@@ -29,6 +29,7 @@ impl Grown {
 /// The bytes of the size class that an allocation of so many comes from: powers of two and three
 /// steps between them; multiples of 16 up to 128.
 pub(super) fn class_bytes(bytes: usize) -> usize {
+    const { assert!(CLASS_MIN.is_power_of_two() && CLASS_MIN < 16) };
     match bytes {
         0 => 0,
         1..=CLASS_MIN => CLASS_MIN,

@@ -209,6 +209,7 @@ impl Memtable {
     }
     /// Forgets an earlier failure.
     pub(crate) fn retry(&self) {
+        debug_assert!(self.sealed.get(), "sealed-is-final: its flush is tried again");
         let mut state = self.flush.borrow_mut();
         if matches!(*state, FlushState::Failed(_)) {
             *state = FlushState::Due;
@@ -356,6 +357,7 @@ impl Memtable {
     /// Lets go of collections that are deleted, of so many bytes, which counted for the memtable.
     fn free_gently(&self, litter: Vec<(Rc<PartNode>, usize)>, bytes: usize) {
         let Some(dirty) = &self.dirty else { return };
+        debug_assert!(!litter.is_empty(), "accounted: nothing is left to be freed");
         let nodes = litter.into_iter().map(|(node, _)| node).collect();
         dirty.free_gently(Remains::of_parts(nodes, bytes), bytes, 0);
     }

@@ -158,6 +158,11 @@ impl Partitions {
     fn all_hints(&self) -> Hints<Number> {
         let mut hints = Hints::default();
         for (slot, number) in self.slots.iter().flatten().zip(1..) {
+            debug_assert!(
+                self.order.contains_key(&slot.key.token),
+                "one-or-collided: {:?}",
+                slot.key
+            );
             hints.insert(slot.key.token, Number::new(number).expect("it counts from one"));
         }
         hints
@@ -167,6 +172,10 @@ impl Partitions {
     #[inline]
     pub(super) fn at(&self, number: Number) -> (&DecoratedKey, &Rc<Partition>) {
         let Slot { key, partition } = self.slot(number);
+        debug_assert!(
+            self.order.get(&key.token) == Some(&number) || self.collided.get(key) == Some(&number),
+            "one-or-collided: {key:?} has another slot"
+        );
         (key, partition)
     }
 

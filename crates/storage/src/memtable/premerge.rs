@@ -179,6 +179,7 @@ impl Premerged {
         };
         match whole.partition.take().filter(|_| is_of_it) {
             Some(partition) => {
+                debug_assert!(self.rows.is_empty(), "same-row: rows beside the whole partition");
                 grown.merge(whole.grown);
                 scratch.litter.append(&mut whole.scratch.litter);
                 scratch.is_huge |= whole.scratch.is_huge;
@@ -234,6 +235,7 @@ impl Merged {
     }
 
     fn put(self, scratch: &mut Scratch, grown: &mut Grown) -> Row {
+        debug_assert!(self.scratch.bytes.is_empty(), "unseen: what merging leaves");
         grown.merge(self.grown);
         scratch.litter.extend(self.scratch.litter);
         scratch.is_huge |= self.scratch.is_huge;

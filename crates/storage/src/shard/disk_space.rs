@@ -95,6 +95,7 @@ fn is_short(was_short: bool, free: u64, reserve: u64) -> bool {
 /// What memtables of a shard may hold, and how much its log may grow, when so much was free at the
 /// last look and this shard has taken so much since (*room-to-flush*).
 fn share(free: u64, reserve: u64, shards: u64, taken: u64) -> u64 {
+    debug_assert!(0 < shards, "room-to-flush: of no shard");
     (free.saturating_sub(reserve) / shards.max(1)).saturating_sub(taken) / 2
 }
 
@@ -334,6 +335,7 @@ impl Shard {
         self.dirty[0].restrict(if space.replaying.get() { base } else { lower }, short);
         let segment = self.config.segment_bytes as u64;
         self.data_log.restrict(share, reserve / 2 + shards * segment <= free);
+        assert!(!short || space.low.get(), "room-to-flush: short of room, with all limits");
         if short && !was_short {
             self.begin_to_refuse();
         } else if was_short && !short {

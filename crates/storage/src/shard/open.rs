@@ -146,6 +146,7 @@ async fn open(
 pub(crate) fn place(table: &Table, opened: Opened) {
     match opened {
         Opened::Good(opened) => {
+            debug_assert!(opened.dir() == table.dir, "an SSTable of another directory");
             for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {
                 tablet.adopt(opened.clone());
             }

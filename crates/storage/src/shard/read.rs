@@ -251,12 +251,14 @@ impl One<'_> {
     /// Reads the memtable without a merge.
     fn read_memtable(&self) -> Result<Page, ReadError> {
         let memtable = self.tablet.active.borrow().clone();
+        debug_assert!(self.tablet.sealed.borrow().is_empty(), "one-view: there are sealed ones");
         Ok(memtable.page(self.schema, &self.lookup.key, self.command))
     }
 
     /// Merges what there is.
     async fn read(&self, access: Access, permit: &Permit) -> Result<Page, ReadError> {
         let One { schema, lookup, command, .. } = self;
+        assert!(self.schema.id == self.table.id, "a read with another table's schema");
         if self.is_in_memtable_alone() && !self.takes_long() {
             return self.read_memtable();
         }

@@ -41,6 +41,11 @@ pub(crate) struct Truncation {
 impl Truncation {
     /// Whether an entry at that position, of a partition with that token, is gone.
     pub(crate) fn covers(&self, position: ReplayPosition, token: Token) -> bool {
+        debug_assert!(
+            self.tablets.iter().all(|(after, last)| after <= last),
+            "tablets-in-order: {:?}",
+            self.tablets
+        );
         let segment = position.segment;
         let inside = |(after, last): &(Token, Token)| *after < token && token <= *last;
         let shared_out = self.share.is_some_and(|share| !share.holds(token));
@@ -74,6 +79,7 @@ impl Truncation {
         let covers = |(after, last): &(Token, Token)| {
             later.tablets.iter().any(|(from, until)| from <= after && last <= until)
         };
+        debug_assert!(self.before.segment.shard() == later.before.segment.shard(), "of one shard");
         (later.share.is_none() || later.share == self.share) && self.tablets.iter().all(covers)
     }
 

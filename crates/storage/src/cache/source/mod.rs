@@ -100,6 +100,11 @@ struct Reading {
 
 impl Reading {
     fn new(view: CacheView, order: Rc<ClusteringOrder>, slice: Slice) -> Reading {
+        debug_assert!(
+            slice.ranges.is_sorted_by(|a, b| a.end.compare(&order, &b.start).is_le()),
+            "in-order: {:?}",
+            slice.ranges
+        );
         Reading { view, order, slice, missed: Cell::new(false) }
     }
 
@@ -154,6 +159,7 @@ impl Reading {
 
     /// All partitions between two bounds came and are cached.
     fn continuous(&self, from: &RingBound, to: &RingBound) {
+        debug_assert!(from.token <= to.token, "in-order: from {from:?} to {to:?}");
         if self.is_whole() {
             self.view.cache.populate_continuous(from, to, self.view.phase);
         }
@@ -268,6 +274,7 @@ impl CacheSource {
                 let ranges = reading.ranges_at_start();
                 let walk = Walk::new(reading, key.clone(), snapshot, &ranges);
                 self.state = State::Known(Box::new(walk));
+                debug_assert!(self.at.place(key.token, &key.key).is_gt(), "in-order: {key:?}");
                 self.at = just_after(key);
             }
             Found::Absent => self.at = just_after(key),
@@ -416,6 +423,7 @@ impl CacheSource {
 
     /// The source of the scan is at its end.
     fn end_scan(&mut self) {
+        debug_assert!(matches!(self.state, State::Below(_)), "nothing-lost: no scan ends");
         if let State::Below(scan) = std::mem::replace(&mut self.state, State::Outside)
             && let Some((source, until)) = scan.into_idle()
         {

@@ -73,6 +73,7 @@ impl<'j> Outputs<'j> {
     }
 
     async fn create(&self) -> Result<(Descriptor, Writer), ReadError> {
+        assert!(self.writer.is_none(), "apart: two outputs are being written");
         let table = &self.job.table;
         let schema = table.schema();
         let node = self.shard.sstables.get();
@@ -120,6 +121,10 @@ impl<'j> Outputs<'j> {
 
     /// The sealed ones, for the set.
     pub(super) fn take_sealed(&mut self) -> Vec<Rc<sstable::Table>> {
+        debug_assert!(
+            self.sealed.is_sorted_by(|a, b| a.last_key().token < b.first_key().token),
+            "apart: outputs share a token"
+        );
         std::mem::take(&mut self.sealed)
     }
 

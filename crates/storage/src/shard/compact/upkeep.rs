@@ -201,6 +201,7 @@ async fn reshard_one(
     one: Rc<sstable::Table>,
     done: &mut UpkeepDone,
 ) -> Result<(), ReadError> {
+    assert!(place.1.is_busy(), "one-at-a-time: nobody has tablet {}", place.1.index);
     let job = reshard::job_of(place, &one).with_room(shard).await?;
     match run(shard, &job, &|_| {}).await {
         Err(error @ ReadError::Damaged { .. }) => {

@@ -327,6 +327,8 @@ impl Shard {
             expires_secs: ttl_secs.map(|secs| created_secs.saturating_add(secs.max(1))),
             entries: &fs::list_dir(&dir).await?,
         };
+        let expires_secs = manifest.expires_secs;
+        assert!(expires_secs.is_none_or(|at| created_secs < at), "expired when it is taken");
         fs::write_file_atomic(dir.join(manifest::NAME), &manifest.to_json()).await?;
         fs::sync_dir(table_dir.join(SNAPSHOTS)).await?;
         fs::sync_dir(table_dir).await?;
@@ -340,6 +342,7 @@ impl Shard {
         assert!(self.snapshot_turn.available() == 0, "in-turn: nobody has the turn");
         clear(&place.dir).await?;
         let snapshots = place.table_dir.join(SNAPSHOTS);
+        debug_assert!(place.dir.starts_with(&snapshots), "a snapshot elsewhere: {:?}", place.dir);
         fs::sync_dir(&snapshots).await?;
         let is_known = place.table_id.is_none_or(|id| self.table(id).is_some());
         if is_known || !dirs(&snapshots).await?.is_empty() {
