@@ -6,8 +6,11 @@
   ./test.py tests/cql          the suites at or below this folder
   ./test.py tests/cql/test_x.py::test_y     one test of a pytest suite
   ./test.py -k WORD            only tests whose name holds WORD (pytest and cargo suites)
+  ./test.py --changed [BASE]   what a change can reach: of files that differ from commit BASE, else
+                               from where the branch left the main one (tests/reach.py decides)
   ./test.py --list             the suites, with what they prove
   ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60), as many at a time as --jobs says
+  ./test.py --jobs 1           one suite after the other, not two at a time
   ./test.py --sanitize         the arena's tests under the address sanitizer (nightly Rust)
   ./test.py --lane nightly     the default lane and the slow suites
 
@@ -17,22 +20,32 @@ A suite is a folder with a suite.toml; nothing else registers it:
 
   about   = "what it proves, in one line"
   order   = 50                  # lower runs first
-  kind    = "command"           # "cargo", "command" or "pytest"
+  kind    = "command"           # "cargo", "command", "lints" or "pytest"
   command = ["cargo", "fmt", "--check"]      # kind command; counts as one test, or prints
                                              # "N passed, N failed[, N skipped]" itself
-  args    = ["--workspace"]     # kind cargo: arguments of "cargo test"; kind pytest: of pytest
+  args    = ["--workspace"]     # kind cargo: arguments of "cargo test"; kind pytest: of pytest;
+                                # kind lints: of "cargo test --no-run", which may print no warning
   cases   = "tests/cql"         # kind pytest: the folder of its tests, when it is another's
   tools   = ["go"]              # programs it needs; the suite is skipped by name without them
   server  = true                # it needs the release binary
+  alone   = true                # nothing runs beside it: it measures, or it fills the machine. Those
+                                # of cargo do
+  files   = ["docs/*"]          # what it reads besides its folder and crates; for --changed
   lane    = "default"           # or "nightly"
   seconds = 600                 # it fails when it takes longer
+
+Suites of cargo are built by the driver of clippy, so that lints and tests share what is built. Plain
+`cargo test` builds the crates of the workspace once more, and shares all others.
 
 A pytest suite may hold a requirements.txt; then it runs in an environment of its own with what that
 file names, else in .venv with what tests/requirements.txt names. The last line is always
 "N passed, N failed, N skipped".
 """
 import argparse
+import contextlib
 import hashlib
+import itertools
+import json
 import os
 import re
 import shutil
@@ -48,9 +61,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tests"))
+sys.dont_write_bytecode = True
+
+import reach  # noqa: E402  pylint: disable=wrong-import-position
+
 VENV = ROOT / ".venv"
 WORK = ROOT / ".test"
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+WARNED = re.compile(r"^warning: `.*` \(.*\) generated \d+ warning", re.M)
 PLAIN_RESULT = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 
@@ -71,7 +90,7 @@ class Suite:
     """One folder with a suite.toml."""
 
     KEYS = {"about", "order", "kind", "command", "args", "tools", "server", "lane", "seconds",
-            "cases"}
+            "cases", "alone", "files"}
 
     def __init__(self, folder):
         self.folder = folder
@@ -79,7 +98,7 @@ class Suite:
         with open(folder / "suite.toml", "rb") as file:
             facts = tomllib.load(file)
         unknown = set(facts) - self.KEYS
-        if unknown or facts.get("kind") not in ("cargo", "command", "pytest"):
+        if unknown or facts.get("kind") not in ("cargo", "command", "lints", "pytest"):
             sys.exit(f"{folder}/suite.toml: unknown keys {sorted(unknown)} or kind {facts.get('kind')}")
         self.about = facts["about"]
         self.kind = facts["kind"]
@@ -91,6 +110,14 @@ class Suite:
         self.server = facts.get("server", self.kind == "pytest")
         self.lane = facts.get("lane", "default")
         self.seconds = facts.get("seconds", 900)
+        self.is_alone = facts.get("alone", self.kind in ("cargo", "lints"))
+        self.files = facts.get("files", [])
+
+    def facts(self):
+        """Those that decide whether a change reaches it."""
+        return reach.Facts(self.name, str(self.folder.relative_to(ROOT)), self.kind,
+                           str(self.cases.relative_to(ROOT)), self.server, tuple(self.files),
+                           tuple(self.args))
 
     def missing_tools(self):
         return [tool for tool in self.tools if shutil.which(tool) is None]
@@ -105,11 +132,22 @@ def say(text):
     print(text, flush=True)
 
 
+RUNNING = set()
+
+
+def end_all():
+    """Kills what runs, with all that it has started."""
+    for process in list(RUNNING):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def run(command, seconds, cwd=ROOT, env=None, on_line=None):
     """Runs a command in a process group of its own, with a time limit; its exit code and output."""
     process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                errors="replace", start_new_session=True)
+    RUNNING.add(process)
     late = threading.Event()
 
     def stop():
@@ -130,6 +168,7 @@ def run(command, seconds, cwd=ROOT, env=None, on_line=None):
         raise
     finally:
         timer.cancel()
+        RUNNING.discard(process)
     if late.is_set():
         lines.append(f"stopped: it took longer than {seconds} s\n")
         code = 124
@@ -144,8 +183,16 @@ def python_of(folder):
     return python
 
 
+INSTALLING = threading.Lock()
+
+
 def install(requirements, folder=VENV):
     """Installs a requirements file into an environment, once for each content."""
+    with INSTALLING:
+        return install_alone(requirements, folder)
+
+
+def install_alone(requirements, folder):
     python = python_of(folder)
     stamp = folder / (".done-" + hashlib.sha256(requirements.read_bytes()).hexdigest()[:16])
     if not stamp.exists():
@@ -187,13 +234,29 @@ def counts_of(output, expression):
     return total if found else None
 
 
-def run_cargo(suite, word, env):
-    command = ["cargo", "test", "--no-fail-fast", *suite.args] + ([word] if word else [])
-    code, output = run(command, suite.seconds, env=env, on_line=progress)
+def with_lints(env):
+    """The environment in which cargo builds the crates of the workspace with the driver of clippy."""
+    driver = shutil.which("clippy-driver")
+    return dict(env, RUSTC_WORKSPACE_WRAPPER=driver) if driver else env
+
+
+def run_cargo(suite, args, word, env):
+    command = ["cargo", "test", "--no-fail-fast", *args] + ([word] if word else [])
+    on_line = progress if suite.is_alone else None
+    env = env if "--manifest-path" in args else with_lints(env)
+    code, output = run(command, suite.seconds, env=env, on_line=on_line)
     total = counts_of(output, CARGO_RESULT) or Counts()
     if code and not total.failed:
         total.failed = 1
     return total, output
+
+
+def run_lints(suite, args, env):
+    """Cargo repeats the warnings of what it need not build again."""
+    command = ["cargo", "test", "--no-run", *args]
+    code, output = run(command, suite.seconds, env=with_lints(env), on_line=progress)
+    passed = code == 0 and not WARNED.search(output)
+    return Counts(passed=int(passed), failed=int(not passed)), output
 
 
 def run_command(suite, env):
@@ -232,21 +295,32 @@ def run_pytest(suite, selected, word, env):
     return total, output
 
 
-def run_suite(suite, selected, word, env):
+def run_suite(chosen, word, env):
+    suite = chosen.suite
     missing = suite.missing_tools()
     if missing:
         return Counts(skipped=1), f"skipped: {suite.name} needs {', '.join(missing)}\n"
+    args = reach.narrowed(suite.args, chosen.crates) if chosen.crates else suite.args
     if suite.kind == "cargo":
-        return run_cargo(suite, word, env)
+        return run_cargo(suite, args, word, env)
+    if suite.kind == "lints":
+        return run_lints(suite, args, env)
     if suite.kind == "command":
         return run_command(suite, env)
-    return run_pytest(suite, selected, word, env)
+    return run_pytest(suite, chosen.selected, word, env)
+
+
+class Chosen:
+    """A suite that is to run, where given only with these tests, or with those of these crates."""
+
+    def __init__(self, suite, selected=(), crates=None):
+        self.suite, self.selected, self.crates = suite, list(selected), crates
 
 
 def select(suites, words, lane):
     """The suites that `words` name, each with the single tests wanted of it."""
     if not words:
-        return [(s, []) for s in suites if s.lane == "default" or lane == "nightly"]
+        return [Chosen(s) for s in suites if s.lane == "default" or lane == "nightly"]
     chosen = {}
     for word in words:
         path = Path(word.split("::")[0])
@@ -262,7 +336,106 @@ def select(suites, words, lane):
                 found = True
         if not found:
             sys.exit(f"no suite or test is called {word}; ./test.py --list names them")
-    return [(suite, chosen[suite]) for suite in suites if suite in chosen]
+    return [Chosen(suite, chosen[suite]) for suite in suites if suite in chosen]
+
+
+def git(*words):
+    done = subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def changed_files(base):
+    """The files that differ from a commit, those that git does not know yet included."""
+    if not base:
+        tips = ("@{upstream}", "origin/HEAD", "origin/main", "main", "HEAD")
+        base = next(filter(None, (git("merge-base", "HEAD", tip) for tip in tips)), None)
+    differ = base and git("diff", "--name-only", "--no-renames", base)
+    if differ is None:
+        sys.exit(f"git knows no commit {base}")
+    say(f"== what changed since {base[:12]} can reach")
+    return differ.splitlines() + git("ls-files", "--others", "--exclude-standard").splitlines()
+
+
+def choose_changed(suites, lane, base):
+    """The suites of a lane that what changed can reach."""
+    metadata = subprocess.check_output(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, text=True)
+    crates = reach.crates_of(json.loads(metadata))
+    by_name = {suite.name: suite for suite in suites if lane in ("nightly", suite.lane)}
+    facts = [suite.facts() for suite in by_name.values()]
+    found = reach.reach(changed_files(base), crates, facts)
+    for it in found:
+        only = f"; of its crates {', '.join(it.crates)}" if it.crates else ""
+        say(f"   {it.name}: {it.why}{only}")
+    left = len(by_name) - len(found)
+    say(f"   nothing reaches {left} other suites")
+    return [Chosen(by_name[it.name], crates=it.crates) for it in found]
+
+
+class Lane:
+    """Suites in their order: as many at a time as `jobs`, those that are alone by themselves."""
+
+    def __init__(self, chosen, arguments):
+        self.chosen = chosen
+        self.word, self.is_verbose = arguments.word, arguments.verbose
+        self.jobs = arguments.jobs or min(2, os.cpu_count() or 1)
+        self.env = dict(os.environ, PYTHONPATH=str(ROOT / "tests"), PYTHONDONTWRITEBYTECODE="1",
+                        NEREID=os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid")))
+        self.total, self.server_built, self.printing = Counts(), None, threading.Lock()
+
+    def run(self):
+        try:
+            left = list(enumerate(self.chosen, 1))
+            while left:
+                together = list(itertools.takewhile(lambda it: not it[1].suite.is_alone, left))
+                together = together or left[:1]
+                left = left[len(together):]
+                self.run_together(together)
+        except BaseException:
+            end_all()
+            raise
+        return self.total
+
+    def run_together(self, numbered):
+        if self.server_built is None and any(it.suite.server for _, it in numbered):
+            self.server_built = build_server()
+        if len(numbered) == 1 or self.jobs == 1:
+            for number, it in numbered:
+                say(self.heading(number, it))
+                say(self.outcome(it))
+            return
+        with ThreadPoolExecutor(self.jobs) as pool:
+            waiting = [pool.submit(self.run_beside, *it) for it in numbered]
+            for it in waiting:
+                it.result()
+
+    def run_beside(self, number, chosen):
+        """Says all of a suite at once, for another one runs beside it."""
+        outcome = self.outcome(chosen)
+        say(f"{self.heading(number, chosen)}\n{outcome}")
+
+    def heading(self, number, chosen):
+        return f"== [{number}/{len(self.chosen)}] {chosen.suite.name}: {chosen.suite.about}"
+
+    def outcome(self, chosen):
+        """Runs a suite, and says what came of it."""
+        name = chosen.suite.name
+        if chosen.suite.server and not self.server_built:
+            with self.printing:
+                self.total.add(Counts(failed=1))
+            return "   failed: the server does not build"
+        begun = time.monotonic()
+        counts, output = run_suite(chosen, self.word, self.env)
+        with self.printing:
+            self.total.add(counts)
+        lines = []
+        if counts.failed or self.is_verbose:
+            lines.append(output[-20000:])
+        else:
+            lines += ["   " + line for line in output.splitlines()
+                      if line.startswith(("SKIPPED", "skipped:"))]
+        lines.append(f"   {name}: {counts} ({time.monotonic() - begun:.0f} s)")
+        return "\n".join(lines)
 
 
 def fuzz(seconds, jobs):
@@ -351,8 +524,10 @@ def main():
     parser.add_argument("-k", dest="word", help="only tests whose name holds this word")
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument("--fuzz", nargs="?", const=60, type=int, metavar="SECONDS")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="fuzz targets that run at a time")
+    parser.add_argument("--changed", nargs="?", const="", metavar="BASE",
+                        help="only what a change can reach")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="suites (2), or fuzz targets (1), that run at a time")
     parser.add_argument("--sanitize", action="store_true",
                         help="the arena's tests under the address sanitizer, and nothing else")
     parser.add_argument("--lane", choices=["default", "nightly"], default="default")
@@ -367,34 +542,19 @@ def main():
     mend_null_device()
     WORK.mkdir(exist_ok=True)
     if arguments.fuzz is not None:
-        total = fuzz(arguments.fuzz, max(1, arguments.jobs))
+        total = fuzz(arguments.fuzz, max(1, arguments.jobs or 1))
         say(str(total))
         return int(0 < total.failed)
     if arguments.sanitize:
         total = sanitize()
         say(str(total))
         return int(0 < total.failed)
-    chosen = select(suites, arguments.what, arguments.lane)
-    env = dict(os.environ, PYTHONPATH=str(ROOT / "tests"), PYTHONDONTWRITEBYTECODE="1",
-               NEREID=os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid")))
-    total, server_built, started = Counts(), None, time.monotonic()
-    for number, (suite, selected) in enumerate(chosen, 1):
-        say(f"== [{number}/{len(chosen)}] {suite.name}: {suite.about}")
-        if suite.server and server_built is None:
-            server_built = build_server()
-        if suite.server and not server_built:
-            total.add(Counts(failed=1))
-            say("   failed: the server does not build")
-            continue
-        begun = time.monotonic()
-        counts, output = run_suite(suite, selected, arguments.word, env)
-        total.add(counts)
-        if counts.failed or arguments.verbose:
-            say(output[-20000:])
-        for line in output.splitlines():
-            if line.startswith(("SKIPPED", "skipped:")) and not arguments.verbose:
-                say("   " + line)
-        say(f"   {suite.name}: {counts} ({time.monotonic() - begun:.0f} s)")
+    if arguments.changed is not None:
+        chosen = choose_changed(suites, arguments.lane, arguments.changed)
+    else:
+        chosen = select(suites, arguments.what, arguments.lane)
+    started = time.monotonic()
+    total = Lane(chosen, arguments).run()
     say(f"all of it took {time.monotonic() - started:.0f} s")
     say(str(total))
     return int(0 < total.failed)

@@ -1,4 +1,4 @@
-"""What the measurements share: the release binary, the tests' Node, a table of results."""
+"""What the measurements share: the binary, the tests' Node, a table of results."""
 import argparse
 import json
 import os
@@ -19,9 +19,47 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def parser(text):
-    return argparse.ArgumentParser(description=text,
+# The profile that is measured: `dist` is that of packages, `release` is built faster.
+PROFILES = ("dist", "release")
+_profile = "dist"
+
+
+class Profile(argparse.Action):
+    """Takes the profile for all that is built from now on."""
+
+    def __call__(self, _parser, namespace, value, option_string=None):
+        take_profile(value)
+        setattr(namespace, self.dest, value)
+
+
+def take_profile(name):
+    global _profile  # pylint: disable=global-statement
+    _profile = name
+
+
+def parser(text, profile="dist"):
+    """With the profile, which is this one where the command line names none."""
+    take_profile(profile)
+    made = argparse.ArgumentParser(description=text,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--profile", choices=PROFILES, default=profile, action=Profile,
+                      help=f"of the build that is measured [{profile}]")
+    return made
+
+
+def measured():
+    """What is measured, as it is said with the figures."""
+    given = os.environ.get("NEREID", "")
+    built = str(ROOT / "target" / _profile / "nereid")
+    return f"profile {_profile}" if given in ("", built) else given
+
+
+def built(*what):
+    """Builds it with the profile; the folder that it is in."""
+    command = ["cargo", "build", "--profile", _profile, *what]
+    say(" ".join(command))
+    subprocess.run([*command, "-q"], cwd=ROOT, check=True)
+    return ROOT / "target" / _profile
 
 
 def with_driver():
@@ -40,23 +78,18 @@ def with_driver():
 
 
 def binary():
-    """The release binary, built now unless NEREID names one."""
+    """The server, built now unless NEREID names one."""
     given = os.environ.get("NEREID")
     if given:
         return given
-    say("cargo build --release")
-    subprocess.run(["cargo", "build", "--release", "-q", "-p", "nereid"], cwd=ROOT, check=True)
-    path = str(ROOT / "target" / "release" / "nereid")
+    path = str(built("-p", "nereid") / "nereid")
     os.environ["NEREID"] = path
     return path
 
 
 def example(package, name):
     """An example of a crate, built now."""
-    say(f"cargo build --release -p {package} --example {name}")
-    subprocess.run(["cargo", "build", "--release", "-q", "-p", package, "--example", name],
-                   cwd=ROOT, check=True)
-    return str(ROOT / "target" / "release" / "examples" / name)
+    return str(built("-p", package, "--example", name) / "examples" / name)
 
 
 def table(heading, rows):
@@ -66,12 +99,14 @@ def table(heading, rows):
         cells = [str(cell).ljust(width) if n == 0 else str(cell).rjust(width)
                  for n, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
+    print(f"\nmeasured: {measured()}")
 
 
 def markdown(heading, rows):
     """Rows of text under a heading, as a table of Markdown."""
     for row in [heading, ["---" for _ in heading], *rows]:
         print(f"| {' | '.join(str(cell) for cell in row)} |")
+    print(f"\nmeasured: {measured()}")
 
 
 def run(command, seconds):

@@ -61,7 +61,7 @@ def pytest_runtest_logreport(report):
 
 def parser(text, folder):
     """The words that all runs take; `folder` is that of the suite below test/."""
-    made = common.parser(text)
+    made = common.parser(text, "release")
     made.add_argument("checkout", type=Path)
     made.add_argument("--only", action="append", help=f"files below test/{folder}, a pattern")
     return made

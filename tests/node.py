@@ -40,6 +40,14 @@ class Client:
         self._clusters.append(cluster)
         return cluster.connect()
 
+    def connect_unextended(self, **facts):
+        """As `connect`, but as a driver that knows no extension of the protocol."""
+        from unittest.mock import patch
+        from cassandra.protocol_features import ProtocolFeatures
+        with patch.object(ProtocolFeatures, "parse_from_supported",
+                          staticmethod(lambda supported: ProtocolFeatures())):
+            return self.connect(**facts)
+
     def disconnect(self):
         for cluster in self._clusters:
             cluster.shutdown()

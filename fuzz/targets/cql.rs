@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use query::syntax::{parse, parse_filter, parse_term, parse_type};
+use syntax::{parse, parse_filter, parse_term, parse_type};
 
 fuzz_target!(|text: &str| {
     let _ = (parse_type(text), parse_term(text), parse_filter(text));

@@ -136,6 +136,49 @@ def test_batches(db, t):
                   "APPLY BATCH", "conditions cannot span multiple")
 
 
+@pytest.fixture(name="unextended", scope="module")
+def fixture_unextended(node, db):
+    """A session of a driver that does not ask for ScyllaDB's extensions of the protocol."""
+    return type(db)(node.connect_unextended(), db.keyspace)
+
+
+def test_batches_of_other_drivers(unextended, t):
+    """They are answered as by Cassandra: all at once, with rows that are there, each once."""
+    run = unextended.run
+    run(f"INSERT INTO {t} (p, s) VALUES (1, 5)")
+    for c in (1, 2, 3):
+        run(f"INSERT INTO {t} (p, c, v, w) VALUES (1, {c}, {c}, 'w{c}')")
+
+    def batch(*statements):
+        text = f"BEGIN BATCH {'; '.join(statements)}; APPLY BATCH"
+        found = run(text)
+        again = unextended.session.execute(unextended.session.prepare(text))
+        message = BatchStatement()
+        for statement in statements:
+            message.add(SimpleStatement(statement))
+        last = unextended.session.execute(message)
+        answers = [(each.column_names, [tuple(row) for row in each]) for each in (found, again, last)]
+        if not answers[0][1][0][0]:
+            assert answers[0] == answers[1] == answers[2]
+        return answers[0]
+
+    update = f"UPDATE {t} SET %s WHERE p = 1 AND c = %d"
+    assert batch(update % ("v = 3", 3) + " IF v = 9", update % ("v = 1", 1) + " IF w = 'w1'",
+                 update % ("v = 1", 1) + " IF v = 1", update % ("v = 7", 7) + " IF v = 1") == (
+        ["[applied]", "p", "c", "v", "w"], [(False, 1, 1, 1, "w1"), (False, 1, 3, 3, "w3")])
+    assert batch(update % ("v = 7", 7) + " IF v = 1", update % ("v = 2", 2)) == (
+        ["[applied]"], [(False,)])
+    assert batch(f"UPDATE {t} SET s = 1 WHERE p = 1 IF s = 1", update % ("v = 2", 2)) == (
+        ["[applied]", "p", "c", "s"], [(False, 1, 1, 5)])
+    assert batch(f"INSERT INTO {t} (p, c, v) VALUES (1, 2, 2) IF NOT EXISTS",
+                 update % ("v = 3", 3) + " IF EXISTS") == (
+        ["[applied]", "p", "c", "s", "v", "w"],
+        [(False, 1, 2, None, 2, "w2"), (False, 1, 3, None, 3, "w3")])
+    assert batch(update % ("v = 3", 3) + " IF v = 3", update % ("v = 2", 2)) == (
+        ["[applied]"], [(True,)])
+    assert unextended.rows(f"UPDATE {t} SET v = 9 WHERE p = 1 AND c = 1 IF v = 8") == [(False, 1)]
+
+
 def test_conditional_writes_are_refused(db, t, k):
     counters = db.table("k int PRIMARY KEY, n counter")
     d = db.table("k int PRIMARY KEY, d duration")

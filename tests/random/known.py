@@ -22,6 +22,11 @@ REFUSALS = [
           "What such a restriction leaves of the rows is found here."),
     Known("cassandra", r"Invalid value for the paging state",
           "It does not take back its own paging state of some groups."),
+    Known("cassandra", r"Cannot add a column '\w+' of type .*, incompatible with previously dropped",
+          "A dropped column of user types is kept as one of tuples there, and cannot come back."),
+    Known("cassandra", r"Server error. message=.java\.lang\.IndexOutOfBoundsException",
+          "A conditional batch whose conditions are on an element of a static map and on rows that "
+          "are not there is a server error there."),
     Known("cassandra", r"code=1300 .*Operation failed - received 0 responses and 1 failures: UNKNOWN",
           "An exception within Cassandra; its log has it. A read does nothing."),
 ]

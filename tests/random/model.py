@@ -17,7 +17,7 @@ CLOCK = 10**17
 UNSET = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
 Rows = namedtuple("Rows", "names rows")
 Done = namedtuple("Done", "")
-Applied = namedtuple("Applied", "applied before")
+Applied = namedtuple("Applied", "applied before existing")
 Cell = namedtuple("Cell", "ts rank expiry value ttl")
 Relation = namedtuple("Relation", "columns op value", defaults=(None,))
 LIVE, EXPIRING, DEAD = 0, 1, 2
@@ -154,6 +154,18 @@ class Reversed(Forward):
         return other.order < self.order
 
 
+def on_existence(s):
+    """Whether the condition of a statement asks for a row, not for what it holds."""
+    return any(c[0] != "column" for c in s["if"])
+
+
+def changed(s):
+    """The columns that a statement changes, and of an INSERT those of the key too."""
+    if s["kind"] == "insert":
+        return [name for name, _ in s["values"]]
+    return [item[1] for item in s["sets" if s["kind"] == "update" else "targets"]]
+
+
 class Reader:
     """What is visible of a row, at the model's present."""
 
@@ -165,6 +177,13 @@ class Reader:
                 if all(holds(table, r, lambda c: self.key(c)) for r in relations):
                     deleted = max(deleted, ts)
         self.deleted = deleted
+
+    def columns(self):
+        """Those that it can have values of: the static row has none of the clustered ones."""
+        every = self.table.all_columns()
+        if self.values is not None:
+            return every
+        return [c for c in every if c.static or c in self.table.keys]
 
     def key(self, column):
         for c, v in zip(self.table.clustering, self.values or ()):
@@ -378,17 +397,52 @@ class Model:
             for condition in s["if"]:
                 applied = self.judge(table, reader, condition) and applied
             before.append(reader)
+        existing = None if applied else self.existing(statements)
         shown = []
         for reader in before:
             shown.append(None if reader is None else {
-                c.name: self.shown(reader, c) for c in reader.table.all_columns()})
+                c.name: self.shown(reader, c) for c in reader.columns()})
         if applied:
             ts = self.now()
             plans = [self.plan(s, ts) for s in statements]
             for plan in plans:
                 for change in plan:
                     change()
-        return Applied(applied, shown)
+        return Applied(applied, shown, existing)
+
+    def existing(self, statements):
+        """What a batch that is not applied shows in Cassandra's form: the names of the columns after
+        `[applied]`, and the rows that its conditions are about, where they exist."""
+        conditional = [s for s in statements if s.get("if")]
+        table = self.table(conditional[0]["table"])
+        readers = [self.reader_of(table, s) for s in conditional]
+        named = {}
+        for s in conditional:
+            own = [table.find(c[1]) for c in s["if"] if c[0] == "column"]
+            named.update((c.name, c) for c in sorted(own, key=lambda c: c.static))
+        keys, columns = table.key_columns(), list(named.values())
+        written = [any(table.find(name).static for s in conditional for name in changed(s)),
+                   any(reader.values is not None for reader in readers)]
+        if any(on_existence(s) for s in conditional):
+            columns = table.all_columns()[len(keys):]
+        read = {c.name for c in columns if c.name in named or written[not c.static]}
+        read |= {c.name for c in keys}
+        partition = readers[0].partition
+        about = [r for r, s in zip(readers, conditional) if r.values is not None and (
+            on_existence(s) or any(not table.find(c[1]).static for c in s["if"]))]
+        rows = {tuple(c.type.encode(v) for c, v in zip(table.clustering, r.values)): r for r in about}
+        if not about:
+            rows = {raw: Reader(table, partition, *row) for raw, row in partition.rows.items()}
+        found = sorted((r for r in rows.values() if r.exists()),
+                       key=lambda r: table.row_order(r.values))
+        statics = Reader(table, partition, None, partition.static)
+        if not found and any(statics.value(c) is not None for c in columns
+                             if c.static and c.name in read):
+            found = [statics]
+        shown = found if about else found[:1]
+        return [c.name for c in keys + columns], [
+            tuple(self.shown(r, c) if c.name in read else None for c in keys + columns)
+            for r in shown]
 
     def shown(self, reader, column):
         value = self.get(reader, column)

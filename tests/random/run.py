@@ -79,18 +79,29 @@ class Target:
     """A server to ask, as Nereid is asked: by a session whose rows are bytes."""
 
     def __init__(self, node, name):
-        self.node, self.name, self.session = node, name, None
+        self.node, self.name, self.session, self.prepared = node, name, None, {}
+        self.extended = True
         self.connect()
 
     def connect(self):
+        """`extended`: as a driver that asks for ScyllaDB's extensions of the protocol."""
         self.node.disconnect()
-        self.session = self.node.connect(schema_metadata_enabled=False,
-                                         token_metadata_enabled=False)
+        connect = self.node.connect if self.extended else self.node.connect_unextended
+        self.session = connect(schema_metadata_enabled=False, token_metadata_enabled=False)
         self.session.client_protocol_handler = RawHandler
         profile = self.session.cluster.profile_manager.default
         profile.row_factory = lambda names, rows: rows
         self.session.use_client_timestamp = False
         self.prepared = {}
+
+    def be(self, extended):
+        if self.extended != extended:
+            self.extended = extended
+            self.connect()
+
+    def form(self):
+        """Of answers to conditional batches."""
+        return "scylla" if self.extended else "cassandra"
 
     def run(self, statement, **facts):
         return self.session.execute(statement, timeout=60, **facts)
@@ -166,6 +177,12 @@ class Target:
 
 
 class Cassandra(Target):
+    def be(self, extended):
+        """It has none of the extensions."""
+
+    def form(self):
+        return "cassandra"
+
     def run(self, statement, **facts):
         return self.again(lambda: super(Cassandra, self).run(statement, **facts))
 
@@ -193,9 +210,9 @@ def agrees(cell, wanted):
     return cell == wanted
 
 
-def compare(s, expected, answer, any_order=False):
-    """Raises Failure unless the answer is what the model says. `any_order`: the rows that a
-    conditional batch found need not be in the order of its statements."""
+def compare(s, expected, answer, form, any_row=False):
+    """Raises Failure unless the answer is what the model says. `form`: of conditional batches.
+    `any_row`: beside a static row the answer may have some row of its partition, as Cassandra's."""
     kind, told = answer
     if isinstance(expected, Refused):
         if kind != expected.kind:
@@ -206,7 +223,11 @@ def compare(s, expected, answer, any_order=False):
         words = re.sub(r"[^a-z ]", "", str(told).rsplit("message=", 1)[-1])[:40]
         raise Failure(f"error {kind} {words}", f"{kind}: {told}")
     if isinstance(expected, Applied):
-        compare_applied(expected, kind, told, any_order)
+        compare_applied(expected, kind, told)
+        if s["kind"] == "batch" and form == "cassandra":
+            compare_existing(expected, kind, told)
+        else:
+            compare_before(expected, kind, told, any_row)
     if isinstance(expected, Rows):
         same = len(told) == len(expected.rows) and all(
             len(a) == len(b) and all(map(agrees, a, b)) for a, b in zip(told, expected.rows))
@@ -214,20 +235,35 @@ def compare(s, expected, answer, any_order=False):
             raise Failure("rows", "expected:\n" + show(expected.rows) + "\nfound:\n" + show(told))
 
 
-def compare_applied(expected, names, rows, any_order):
-    applied = rows[0][0] == b"\1"
-    if applied != expected.applied or any(row[0] != rows[0][0] for row in rows):
+def compare_applied(expected, names, rows):
+    applied = bool(rows) and rows[0][0] == b"\1"
+    wrong = not rows or names[0] != "[applied]" or any(row[0] != rows[0][0] for row in rows)
+    if wrong or applied != expected.applied:
         raise Failure("applied", f"[applied] is {applied}, expected {expected.applied}")
+
+
+def compare_before(expected, names, rows, any_row):
+    """Of each statement what it found."""
     before = [b for b in expected.before if b]
-    if applied or len(rows) != len(before):
+    if expected.applied or len(rows) != len(before):
         return
     for row, found in zip(rows, before):
-        wrong = lambda found, row=row: [
-            (name, cell) for name, cell in zip(names[1:], row[1:])
-            if cell is not None and cell != found.get(name)]
-        for name, cell in wrong(found):
-            if not (any_order and any(not wrong(other) for other in before)):
+        for name, cell in zip(names[1:], row[1:]):
+            if any_row and name not in found:
+                continue
+            if cell is not None and cell != found.get(name):
                 raise Failure("before", f"{name} was {found.get(name)}, but it says {cell}")
+
+
+def compare_existing(expected, names, rows):
+    """`[applied]` alone, or the rows that conditions are about."""
+    columns, wanted = ([], []) if expected.applied else expected.existing
+    if not wanted:
+        columns, wanted = [], [()]
+    found = [row[1:] for row in rows]
+    if names[1:] != columns or found != wanted:
+        raise Failure("existing", f"expected {columns}:\n{show(wanted)}\n"
+                      f"found {names[1:]}:\n{show(found)}")
 
 
 def show(rows):
@@ -247,6 +283,7 @@ class History:
         generator = Generator(seed)
         self.seed, self.statements = seed, generator.history(count)
         self.types = generator.types
+        self.extended = seed % 2 == 1
         self.mutate = mutate or (lambda s, answer: answer)
 
     def prologue(self, keyspace):
@@ -260,6 +297,7 @@ class History:
         """The failure and the number of its statement, or None."""
         keyspace = f"r{next(self.numbers)}"
         for target in targets:
+            target.be(self.extended)
             for text in self.prologue(keyspace):
                 target.run(text)
         try:
@@ -302,8 +340,8 @@ class History:
             if isinstance(expected, Refused) and known.is_answer(target.name, expected, answer):
                 continue
             try:
-                # Cassandra answers in the order of the rows.
-                compare(s, expected, self.mutate(s, answer), isinstance(target, Cassandra))
+                compare(s, expected, self.mutate(s, answer), target.form(),
+                        isinstance(target, Cassandra))
             except Failure as failure:
                 raise Failure(f"{target.name}: {failure.sort}",
                               f"{target.name}: {failure}") from failure

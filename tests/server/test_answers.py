@@ -10,7 +10,7 @@ import struct
 
 import pytest
 from cassandra.auth import PlainTextAuthProvider
-from answers import NO_METADATA, Answer, Broken, check, read_segment, segment
+from answers import GLOBAL_TABLE, METADATA_CHANGED, NO_METADATA, Answer, Broken, check, read_segment, segment
 from node import Node
 from wire import BATCH, EXECUTE, PREPARE, QUERY, frame, startup
 
@@ -339,12 +339,30 @@ def test_reads_in_pages(node, version, text, values):
                 check("random" in text or rows == whole, text)
 
 
+def check_batch(answer, lwt_mark, count, known=None):
+    """Of a conditional batch: ScyllaDB's drivers get a row for each statement; others `[applied]`
+    alone, or false with the key and columns of rows that are there. `known`: what PREPARED told."""
+    check(lwt_mark or answer.metadata.columns, "metadata are left out, but the columns vary")
+    names = [column[2] for column in answer.metadata.columns or known]
+    check(not answer.metadata.flags & (METADATA_CHANGED if not lwt_mark else 0), "changed")
+    if lwt_mark:
+        check(len(answer.rows) == count and names[:4] == ["[applied]", "p", "c", "d"], names)
+    elif len(names) == 1:
+        check(len(answer.rows) == 1, answer.rows)
+    else:
+        check(names[:4] == ["[applied]", "p", "c", "d"], names)
+        keys = [tuple(row[:4]) for row in answer.rows]
+        check(keys == sorted(set(keys), key=lambda key: (key[2] or b"", key[3] or b"")), keys)
+        check(0 < len(keys) <= count and all(key[0] == b"\0" for key in keys), keys)
+
+
+@pytest.mark.parametrize("lwt_mark", [False, True])
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("text, values", PLAIN + CONDITIONAL + COUNTERS)
-def test_writes_of_every_form(node, version, text, values):
+def test_writes_of_every_form(node, version, text, values, lwt_mark):
     is_conditional = " IF " in text
     kind = 2 if (text, values) in COUNTERS else 0
-    with Client(node, version, lwt_mark=version == 4) as client:
+    with Client(node, version, lwt_mark=lwt_mark) as client:
         forms = {
             "text": lambda: client.query(literal(text, values), client.parameters()),
             "values": lambda: client.query(text, client.parameters(values)),
@@ -365,25 +383,86 @@ def test_writes_of_every_form(node, version, text, values):
             of = {"skip": prepared, "prepared batch": prepared_batch}.get(name)
             answer = finish(run(), of is not None, of and of.metadata.columns, is_conditional)
             check(answer.kind == ("rows" if is_conditional else "void"), name, vars(answer))
+            if is_conditional and "batch" in name:
+                check_batch(answer, lwt_mark, 1, of and of.metadata.columns)
 
 
+@pytest.mark.parametrize("lwt_mark", [False, True])
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_conditional_batches(node, version, count):
+def test_conditional_batches(node, version, count, lwt_mark):
     """Of one to three statements, conditional or not: their rows have what their metadata name."""
     draw = random.Random(count)
-    with Client(node, version) as client:
+    with Client(node, version, lwt_mark=lwt_mark) as client:
         for _ in range(40):
             entries = [draw.choice(CONDITIONAL)]
             entries += [draw.choice(CONDITIONAL + PLAIN[:5]) for _ in range(count - 1)]
             draw.shuffle(entries)
             sent = [(literal(*entry), []) if draw.random() < 0.5 else entry for entry in entries]
             answer = finish(client.batch(0, sent), False, None, True)
-            check(answer.kind == "rows" and len(answer.rows) == count, entries, vars(answer))
+            check(answer.kind == "rows", entries, vars(answer))
+            check_batch(answer, lwt_mark, count)
             text = "BEGIN BATCH " + "; ".join(literal(*entry) for entry in entries) + "; APPLY BATCH"
             again = finish(client.query(text, client.parameters()), False, None, True)
+            check_batch(again, lwt_mark, count)
             names = [column[2] for column in answer.metadata.columns]
-            check(names == [column[2] for column in again.metadata.columns], text)
+            if lwt_mark:
+                check(names == [column[2] for column in again.metadata.columns], text)
+
+
+@pytest.mark.parametrize("lwt_mark", [False, True])
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_what_a_conditional_batch_answers(node, version, lwt_mark):
+    """Text, prepared, and as a request: the same rows in the form that the driver expects. Apache
+    Cassandra 5.0 answers a driver without the mark in the same way, flags included."""
+    one, two, three, nine = map(INT, (1, 2, 3, 9))
+    parts = [("UPDATE answers.t SET v = ? WHERE p = 7 AND c = 3 AND d = 'd' IF v = ?", [nine, nine]),
+             ("UPDATE answers.t SET v = ? WHERE p = 7 AND c = 1 AND d = 'd' IF v = ?", [one, one]),
+             ("UPDATE answers.t SET v = ? WHERE p = 7 AND c = 1 AND d = 'd'", [one])]
+    written = "BEGIN BATCH " + "; ".join(text for text, _ in parts) + "; APPLY BATCH"
+
+    def values(last):
+        return [nine, last, one, one, one]
+
+    with Client(node, version, lwt_mark=lwt_mark) as client:
+        def again(run, *facts, **more):
+            for c in (1, 2, 3):
+                text = f"INSERT INTO answers.t (p, c, d, v) VALUES (7, {c}, 'd', {c})"
+                check(client.query(text, client.parameters()).kind == "void", text)
+            return finish(run(), *facts, **more)
+
+        batch = client.prepare(written)
+        singles = [client.prepare(text) for text, _ in parts]
+        check((batch.metadata.columns is None) != lwt_mark, vars(batch.metadata))
+        check(all(single.metadata.columns for single in singles[:2]), "single statements")
+        for last in (nine, three):
+            split = [values(last)[:2], values(last)[2:4], values(last)[4:]]
+            text = literal(written, values(last))
+            forms = {
+                "text": lambda t=text: client.query(t, client.parameters()),
+                "values": lambda v=values(last): client.query(written, client.parameters(v)),
+                "prepared": lambda v=values(last): client.execute(batch, client.parameters(v)),
+                "skip": lambda v=values(last): client.execute(batch, client.parameters(v, SKIP)),
+                "request of text": lambda s=split: client.batch(
+                    0, [(literal(text, v), []) for (text, _), v in zip(parts, s)]),
+                "request of prepared": lambda s=split: client.batch(0, list(zip(singles, s))),
+            }
+            for name, run in forms.items():
+                answer = again(run, name == "skip", batch.metadata.columns, True)
+                columns = answer.metadata.columns or batch.metadata.columns
+                found = [column[2] for column in columns], answer.rows
+                applied = b"\1" if last == three else b"\0"
+                key = lambda c, first=applied: [first, INT(7), INT(c), DEE]  # noqa: E731
+                if lwt_mark:
+                    wanted = [key(3) + [three], key(1) + [one], key(1) + [one]]
+                    check(found == (["[applied]", "p", "c", "d", "v"], wanted), name, found)
+                    continue
+                check(answer.metadata.flags == GLOBAL_TABLE, name, answer.metadata.flags)
+                if last == three:
+                    check(found == (["[applied]"], [[applied]]), name, found)
+                else:
+                    wanted = [key(1) + [one], key(3) + [three]]
+                    check(found == (["[applied]", "p", "c", "d", "v"], wanted), name, found)
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -507,7 +586,7 @@ def test_requests_drawn_at_random(node):
     wanted = {(version, kind) for version in (3, 4, 5)
               for kind in ("void", "rows", "schema", "keyspace", "error")}
     clients = [Client(node, 3), Client(node, 4), Client(node, 5), Client(node, 4, "lz4", True),
-               Client(node, 3, "lz4")]
+               Client(node, 3, "lz4"), Client(node, 5, lwt_mark=True)]
     try:
         # Some kinds are drawn seldom: on until all were seen, within bounds.
         for number in range(10 * DRAWS):

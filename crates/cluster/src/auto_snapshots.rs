@@ -47,6 +47,8 @@ impl AutoSnapshots {
         let tag = SnapshotTag::new(&name).expect("names of tables can be names of files");
         let ttl = u64::try_from(self.ttl_secs.get()).ok().filter(|secs| 0 < *secs);
         let ttl = ttl.map(Duration::from_secs);
+        debug_assert!(ttl.is_none_or(|ttl| !ttl.is_zero()), "a snapshot that is gone at once");
+        debug_assert!(!what.is_empty(), "a snapshot of no occasion");
         Some(SnapshotOrder { tag, memtables: Memtables::Flushed, ttl })
     }
 }

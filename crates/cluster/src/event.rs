@@ -1,6 +1,11 @@
 //! Schema and topology events, for clients that have registered for them.
+//!
+//! Invariants
+//!  - *named*: an event says the keyspace; and the name of what is in it, of nothing else.
+//!  - *in-order*: a subscriber has all events since it subscribed, in their order, or none any
+//!    more.
 
-use crate::schema::SchemaChange;
+use catalog::SchemaChange;
 use runtime::sync::{Receiver, Sender, channel};
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -87,6 +92,11 @@ impl SchemaEvent {
             }
         };
         let (keyspace, name) = (keyspace.clone(), name.to_owned());
+        let is_named = (target == Keyspace) == name.is_empty();
+        debug_assert!(is_named, "named: an event of {target:?} {name:?}");
+        let has_arguments = matches!(target, Function | Aggregate) || arguments.is_empty();
+        debug_assert!(has_arguments, "named: {target:?} {name} with arguments");
+        debug_assert!(!keyspace.is_empty(), "named: an event of no keyspace");
         SchemaEvent { kind, target, keyspace, name, arguments }
     }
 }

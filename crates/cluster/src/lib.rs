@@ -1,52 +1,58 @@
-//! Cluster membership and metadata: this node's identity, the schema of all tables and how it
-//! changes, roles and grants, the tablets of each table, the system tables.
+//! Cluster membership and metadata on one node: its identity, the catalog (schema, roles and
+//! grants, service levels) and how it is changed and shown, the system tables, options, counters.
 //!
 //! One [`Cluster`] per shard, in `runtime::local`. Moves no user data and knows no statement.
 //!
 //! Invariants
 //!  - *durable-before-visible*: no shard shows a schema that a crash could take back.
-//!  - *one-writer*: the schema changes on shard 0 only, one change after the other.
+//!  - *one-writer*: the catalog changes on shard 0 only, one change after the other.
 //!  - *whole-snapshots*: a shard's [`Schema`] is replaced as a whole; a reference to one never
 //!    changes.
 //!
-//! In reading order: [`node`], [`replication`], [`schema`], [`access`], [`event`],
-//! [`virtual_tables`], [`settings`], [`trace_rules`], [`traffic`].
+//! The rooms, from the ground up:
+//!
+//! * `catalog`, a crate of its own: the pure state machine, and its rows.
+//! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
+//!   [`statements`], [`traffic`] (counters).
+//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
+//! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows).
+//! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
+//! * [`registry`]: from one snapshot to the next, durable and on every shard.
+//! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
+//!   `computed_tables`.
+//! * [`boot`]: start and stop.
 
 pub mod access;
+pub mod boot;
 pub mod event;
 pub mod node;
-pub mod replication;
+pub mod rates;
+pub mod records;
+pub mod registry;
+pub mod roles;
 pub mod schema;
-pub mod schema_tables;
 pub mod settings;
 pub mod statements;
-pub mod system_tables;
-pub mod tablets;
+pub mod table_stats;
 pub mod trace_rules;
 pub mod traffic;
 pub mod uuids;
 pub mod virtual_tables;
 
-mod access_tables;
 mod auto_snapshots;
-mod boot;
-mod client_routes;
-mod compaction_rows;
-mod levels;
-mod local_rows;
-mod registry;
-#[cfg(test)]
-mod rows_testing;
+mod computed_tables;
+mod node_tables;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
-pub use client_routes::ClientRoute;
-pub use compaction_rows::CompactionRecord;
+pub use catalog::placement::TABLETS_MAX;
+pub use catalog::{Replication, SchemaChange, TableKind, schema_tables, system_tables};
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
+pub use node_tables::client_routes::ClientRoute;
+pub use node_tables::compaction_history::CompactionRecord;
 pub use registry::{ChangeError, Cluster};
-pub use replication::Replication;
-pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
+pub use schema::{KeyspaceEntry, Schema, TableEntry};
 pub use settings::{Live, Restriction, Settings};
 pub use trace_rules::{SlowQueries, TraceRules};
 pub use traffic::{TableTraffic, Traffic};

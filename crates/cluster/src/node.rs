@@ -1,6 +1,10 @@
 //! This node: its names, addresses and tokens, fixed from boot to stop.
+//!
+//! Invariants
+//!  - *for-life*: host id and tokens, once made, stay with the data directory.
+//!  - *generation-grows*: each start has a later generation than the one before, whatever the
+//!    clock.
 
-use crate::local_rows::Remembered;
 use model::{Token, Uuid};
 use runtime::time::Instant;
 use std::net::IpAddr;
@@ -46,6 +50,7 @@ pub struct NodeInfo {
 impl NodeInfo {
     /// How long the node is up: the one truth of all that show it, or count by it.
     pub fn uptime(&self) -> Duration {
+        debug_assert!(self.started <= Instant::now(), "started in the future");
         self.started.elapsed()
     }
 
@@ -53,6 +58,16 @@ impl NodeInfo {
     pub fn gossips(&self) -> bool {
         false
     }
+}
+
+/// What the node remembers of earlier starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) host_id: Option<Uuid>,
+    pub(crate) schema_version: Option<Uuid>,
+    pub(crate) generation: i32,
+    /// Ascending.
+    pub(crate) tokens: Vec<Token>,
 }
 
 /// What an operator says of the node.
@@ -84,8 +99,17 @@ impl NodeConfig {
             tokens.extend((0..self.num_tokens.max(1)).map(random));
         }
         tokens.sort();
+        tokens.dedup();
+        assert!(!tokens.is_empty(), "for-life: a node without tokens");
+        let known = &before.tokens;
+        assert!(known.is_empty() || tokens == *known, "for-life: other tokens than before");
+        assert!(!host_id.is_nil(), "for-life: a node without a name");
+        assert!(0 < shards, "a node without shards");
         let seconds = runtime::time::wall_micros().div_euclid(1_000_000);
         let generation = i32::try_from(seconds).unwrap_or(i32::MAX);
+        let generation = generation.max(before.generation.saturating_add(1));
+        let grows = before.generation < generation || generation == i32::MAX;
+        assert!(grows, "generation-grows: {generation} after {}", before.generation);
         NodeInfo {
             host_id,
             cluster_name: self.cluster_name,
@@ -97,7 +121,7 @@ impl NodeConfig {
             listen_port: self.listen_port,
             rpc_port: self.rpc_port,
             tokens,
-            generation: generation.max(before.generation.saturating_add(1)),
+            generation,
             started: Instant::now(),
             shards,
             release_version: RELEASE_VERSION,

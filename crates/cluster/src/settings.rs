@@ -9,9 +9,12 @@
 //!  - *on-every-shard*: a change is visible on all shards before it is acknowledged, one change
 //!    after the other, so shards never disagree for long.
 //!  - *checked-first*: no shard shows a value that the option's type or rule refuses.
+//!  - *shown-is-read*: what is shown of a value can be read again.
+//!  - *offered-first*: the configuration is offered before the code that obeys it registers.
 //!
 //! Knows no option by name but the one that allows changes.
 
+use runtime::Erased;
 use runtime::sync::Semaphore;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -221,6 +224,8 @@ impl<T: SettingValue> Slot for Typed<T> {
     fn set(&self, text: &str) -> Option<String> {
         let value = T::parse(text)?;
         let shown = value.show();
+        assert!((self.rule)(&value).is_ok(), "checked-first: {shown} is set unchecked");
+        debug_assert!(T::parse(&shown).is_some(), "shown-is-read: {shown} cannot be read");
         *self.live.0.borrow_mut() = value;
         Some(shown)
     }
@@ -319,6 +324,9 @@ impl Settings {
             }
             _ => String::parse(&shown).map(|it| typed(Live::fixed(it), anything)),
         };
+        debug_assert!(!name.is_empty(), "an option without a name");
+        let known = self.entries.borrow().get(name).is_some_and(|entry| entry.is_obeyed);
+        debug_assert!(!known, "offered-first: option {name} is registered already");
         let entry = Entry { kind, shown, source, slot, is_obeyed: false, watchers: Vec::new() };
         self.entries.borrow_mut().insert(name.to_owned(), entry);
     }
@@ -346,6 +354,7 @@ impl Settings {
                 entry.shown = live.get().show();
             }
         }
+        debug_assert!(slot.check(&entry.shown).is_ok(), "checked-first: {name} {}", entry.shown);
         entry.kind = T::KIND;
         entry.slot = Some(slot);
         entry.is_obeyed = true;
@@ -395,17 +404,29 @@ impl Settings {
     }
 
     /// Changes an option on every shard.
-    pub async fn change(name: String, text: String, by: By) -> Result<(), Refused> {
-        let change = move || async move {
-            let settings = Settings::of_shard();
-            let turn = settings.turn.acquire(1).await;
-            let _turn = turn.map_err(|error| Refused(error.to_string()))?;
-            settings.check(&name, &text, by)?;
-            let set = move || async move { Settings::of_shard().set(&name, &text, by) };
-            runtime::on_all_shards(set).await;
-            Ok(())
-        };
-        runtime::on_shard(0, change).await
+    pub fn change(name: String, text: String, by: By) -> Erased<'static, Result<(), Refused>> {
+        Erased::new(move || async move {
+            let change = move || async move {
+                assert!(runtime::shard_id() == 0, "on-every-shard: changed on another one");
+                let settings = Settings::of_shard();
+                let turn = settings.turn.acquire(1).await;
+                let _turn = turn.map_err(|error| Refused(error.to_string()))?;
+                settings.check(&name, &text, by)?;
+                let set = move || async move {
+                    Settings::of_shard().set(&name, &text, by);
+                    Settings::of_shard().shown_value(&name)
+                };
+                let shown = runtime::on_all_shards(set).await;
+                let agree = shown.windows(2).all(|pair| pair[0] == pair[1]);
+                debug_assert!(agree, "on-every-shard: {shown:?}");
+                Ok(())
+            };
+            runtime::on_shard(0, change).await
+        })
+    }
+
+    fn shown_value(&self, name: &str) -> Option<String> {
+        self.entries.borrow().get(name).map(|entry| entry.shown.clone())
     }
 
     /// Why [`Settings::change`] would not.

@@ -5,10 +5,12 @@
 //! request pays for no more than the one flag that it reads for all rules.
 //!
 //! Invariants
+//!  - *in-one-bucket*: every statement of a form is counted in one bucket of its histogram.
 //!  - *bounded*: [`FORMS_MAX`] forms of [`FORM_BYTES_MAX`] bytes each on a shard. Where there is
 //!    no room the form that took the least time goes into [`OTHERS`], so that shares stay right.
 
 use crate::trace_rules::TraceRules;
+use runtime::Erased;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +22,9 @@ pub const FORMS_MAX: usize = 256;
 pub const FORM_BYTES_MAX: usize = 1024;
 /// The form of all that there was no room for.
 pub const OTHERS: &str = "(other statements)";
+
+const _: () = assert!(OTHERS.len() <= FORM_BYTES_MAX, "the others have a form like any");
+const _: () = assert!(BUCKETS <= u16::MAX as usize, "buckets are numbered by u16");
 
 /// What statements of one form took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +41,24 @@ pub struct Cost {
 impl Cost {
     const NONE: Cost = Cost { count: 0, rows: 0, nanos: 0, nanos_max: 0, buckets: BTreeMap::new() };
 
+    /// Asserts that every statement is in one bucket.
+    fn check(&self) {
+        let counted: u64 = self.buckets.values().sum();
+        debug_assert!(counted == self.count, "in-one-bucket: {counted} of {}", self.count);
+        debug_assert!(self.nanos_max <= self.nanos, "in-one-bucket: {} at most", self.nanos_max);
+        let highest = self.buckets.last_key_value().map_or(0, |(bucket, _)| usize::from(*bucket));
+        debug_assert!(highest < BUCKETS, "in-one-bucket: there is no bucket {highest}");
+    }
+
     fn record(&mut self, nanos: u64, rows: u64) {
         self.count += 1;
         self.rows += rows;
         self.nanos = self.nanos.saturating_add(nanos);
         self.nanos_max = self.nanos_max.max(nanos);
         *self.buckets.entry(bucket_of(nanos) as u16).or_default() += 1;
+        if cfg!(debug_assertions) {
+            self.check();
+        }
     }
 
     /// With that of another shard or form.
@@ -53,11 +70,15 @@ impl Cost {
         for (bucket, count) in &other.buckets {
             *self.buckets.entry(*bucket).or_default() += count;
         }
+        if cfg!(debug_assertions) {
+            self.check();
+        }
     }
 
     /// The time that this part of all did not exceed, to an eighth of an octave; 0: nothing was
     /// recorded.
     pub fn quantile(&self, part: f64) -> u64 {
+        debug_assert!((0.0..=1.0).contains(&part), "a part of {part}");
         let rank = (part * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
         for (bucket, count) in &self.buckets {
@@ -86,6 +107,7 @@ impl Statements {
     /// Records a statement that was answered.
     pub fn record(&self, form: &str, nanos: u64, rows: u64) {
         let form = &form[..form.floor_char_boundary(FORM_BYTES_MAX)];
+        debug_assert!(form != OTHERS, "bounded: a statement that is all others");
         let mut forms = self.forms.borrow_mut();
         if let Some(cost) = forms.get_mut(form) {
             return cost.record(nanos, rows);
@@ -98,7 +120,7 @@ impl Statements {
             }
         }
         forms.entry(form.to_owned()).or_insert(Cost::NONE).record(nanos, rows);
-        debug_assert!(forms.len() <= FORMS_MAX + 1, "bounded");
+        assert!(forms.len() <= FORMS_MAX + 1, "bounded: {} forms", forms.len());
     }
 
     fn told(&self) -> Vec<(String, Cost)> {
@@ -107,27 +129,31 @@ impl Statements {
 }
 
 /// Begins or ends recording on all shards. What was recorded stays; a beginning forgets it.
-pub async fn record_on_node(wanted: bool) {
-    runtime::on_all_shards(move || async move {
-        let rules = TraceRules::of_shard();
-        if wanted && !rules.counts() {
-            Statements::of_shard().forms.borrow_mut().clear();
-        }
-        rules.set_counts(wanted);
+pub fn record_on_node(wanted: bool) -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        runtime::on_all_shards(move || async move {
+            let rules = TraceRules::of_shard();
+            if wanted && !rules.counts() {
+                Statements::of_shard().forms.borrow_mut().clear();
+            }
+            rules.set_counts(wanted);
+        })
+        .await;
     })
-    .await;
 }
 
 /// The forms of all shards together, those first that took most time.
-pub async fn of_node() -> Vec<(String, Cost)> {
-    let shards = runtime::on_all_shards(|| async { Statements::of_shard().told() }).await;
-    let mut all: BTreeMap<String, Cost> = BTreeMap::new();
-    for (form, cost) in shards.into_iter().flatten() {
-        all.entry(form).or_insert(Cost::NONE).merge(&cost);
-    }
-    let mut all: Vec<(String, Cost)> = all.into_iter().collect();
-    all.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.nanos));
-    all
+pub fn of_node() -> Erased<'static, Vec<(String, Cost)>> {
+    Erased::new(move || async move {
+        let shards = runtime::on_all_shards(|| async { Statements::of_shard().told() }).await;
+        let mut all: BTreeMap<String, Cost> = BTreeMap::new();
+        for (form, cost) in shards.into_iter().flatten() {
+            all.entry(form).or_insert(Cost::NONE).merge(&cost);
+        }
+        let mut all: Vec<(String, Cost)> = all.into_iter().collect();
+        all.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.nanos));
+        all
+    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,11 @@
 //! requests asks [`TraceRules::any`] first, which costs the read of a flag.
 //!
 //! Invariants
+//!  - *one-flag*: where there is a rule, [`TraceRules::any`] says so.
+//!  - *checked-first*: a share is from 0 to 1.
 //!  - *on-every-shard*: a change is visible on all shards before it is acknowledged.
 
+use runtime::Erased;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -91,36 +94,48 @@ impl TraceRules {
     }
 
     fn set(&self, probability: f64, slow: SlowQueries) {
+        let is_share = (0.0..=1.0).contains(&probability);
+        assert!(is_share, "checked-first: a share of {probability}");
         self.probability.set(probability);
         self.slow.set(slow);
         self.any.set(0.0 < probability || slow.enabled || self.counts.get());
+        let obeyed = self.any.get() || (self.probability.get() == 0.0 && !self.slow.get().enabled);
+        assert!(obeyed, "one-flag: a rule that nobody asks for");
     }
 
     /// Sets the share on every shard; one that is no share is refused.
-    pub async fn set_probability(probability: f64) -> Result<(), String> {
-        if !(0.0..=1.0).contains(&probability) {
-            return Err(format!("trace probability must be in [0, 1] range, got {probability}"));
-        }
-        let set = move || async move {
-            let rules = TraceRules::of_shard();
-            rules.set(probability, rules.slow());
-        };
-        runtime::on_all_shards(set).await;
-        Ok(())
+    pub fn set_probability(probability: f64) -> Erased<'static, Result<(), String>> {
+        Erased::new(move || async move {
+            if !(0.0..=1.0).contains(&probability) {
+                return Err(format!(
+                    "trace probability must be in [0, 1] range, got {probability}"
+                ));
+            }
+            let set = move || async move {
+                let rules = TraceRules::of_shard();
+                rules.set(probability, rules.slow());
+            };
+            runtime::on_all_shards(set).await;
+            Ok(())
+        })
     }
 
     /// Sets the rule about slow requests on every shard.
-    pub async fn set_slow(slow: SlowQueries) {
-        let set = move || async move {
-            let rules = TraceRules::of_shard();
-            rules.set(rules.probability(), slow);
-        };
-        runtime::on_all_shards(set).await;
+    pub fn set_slow(slow: SlowQueries) -> Erased<'static, ()> {
+        Erased::new(move || async move {
+            let set = move || async move {
+                let rules = TraceRules::of_shard();
+                rules.set(rules.probability(), slow);
+            };
+            runtime::on_all_shards(set).await;
+        })
     }
 }
 
 /// How many values the draw has.
 const SPAN: f64 = (1u64 << 53) as f64;
+
+const _: () = assert!(SPAN as u64 == 1 << f64::MANTISSA_DIGITS, "every draw is a number");
 
 #[cfg(test)]
 mod tests {

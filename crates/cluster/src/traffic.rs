@@ -7,14 +7,14 @@
 //!  - *made-when-used*: a table that is neither read nor written has no histogram; one that is
 //!    used has five at most, of some 4 KiB each.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
+//!  - *only-grows*: a count, and the number of spans in a histogram, never becomes less.
+//!  - *begun-then-ended*: what is in flight was begun, and is counted until it ends.
 //!
 //! Recording allocates once for each kind of work on a table, and nothing from then on.
 
-use crate::registry::Cluster;
-use runtime::time::{Instant, Mark};
+use runtime::time::Mark;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 pub use stdx::histogram::{Rates, Snapshot};
 
 /// What a coordinator does for clients.
@@ -56,8 +56,18 @@ impl Failure {
         [Failure::Timeout, Failure::Unavailable, Failure::RateLimited, Failure::Other];
 }
 
-/// How often the rates of everything are brought up to date.
-const LOOK_PERIOD: Duration = Duration::from_secs(10);
+const _: () = {
+    let mut place = 0;
+    while place < Work::ALL.len() {
+        assert!(Work::ALL[place] as usize == place, "counted by its place");
+        place += 1;
+    }
+    let mut place = 0;
+    while place < Failure::ALL.len() {
+        assert!(Failure::ALL[place] as usize == place, "counted by its place");
+        place += 1;
+    }
+};
 
 /// A number that grows.
 #[derive(Debug, Default)]
@@ -67,7 +77,9 @@ impl Count {
     /// Adds some.
     #[inline]
     pub fn add(&self, some: u64) {
-        self.0.set(self.0.get() + some);
+        let sum = self.0.get().wrapping_add(some);
+        debug_assert!(some <= sum, "only-grows: {some} more");
+        self.0.set(sum);
     }
 
     /// What it has come to.
@@ -97,10 +109,14 @@ impl Timing {
     fn look(&self, seconds: f64) {
         if let Some(timed) = self.0.get() {
             let (mut rates, now) = (timed.rates.get(), timed.histogram.snapshot());
+            debug_assert!(0.0 < seconds, "rates over {seconds} seconds");
             rates.look(now.count(), seconds);
             timed.rates.set(rates);
             let mut looked = timed.looked.borrow_mut();
+            let (before, count) = (looked.0.count(), now.count());
+            assert!(before <= count, "only-grows: {count} after {before}");
             let recent = now.since(&looked.0);
+            debug_assert!(recent.count() == count - before, "only-grows: since the last look");
             *looked = (now, recent);
         }
     }
@@ -126,13 +142,16 @@ pub struct Taken {
 impl Taken {
     /// With that of another shard or table.
     pub fn merge(&mut self, other: &Taken) {
+        let counts = (self.spans.count(), other.spans.count());
         self.spans.merge(&other.spans);
+        let both = self.spans.count();
+        debug_assert!(both == counts.0 + counts.1, "only-grows: {counts:?} are {both}");
         self.rates.merge(&other.rates);
         self.recent.merge(&other.recent);
     }
 }
 
-/// What was recorded of a table on this shard. No part of what a table is: any two are equal.
+/// What was recorded of a table on this shard.
 #[derive(Debug, Default)]
 pub struct TableTraffic([Timing; Work::ALL.len()]);
 
@@ -147,15 +166,12 @@ impl TableTraffic {
     pub fn taken(&self, work: Work) -> Option<Taken> {
         self.0[work as usize].taken()
     }
-}
 
-impl PartialEq for TableTraffic {
-    fn eq(&self, _: &TableTraffic) -> bool {
-        true
+    /// Brings its rates up to date.
+    pub(crate) fn look(&self, seconds: f64) {
+        self.0.iter().for_each(|timing| timing.look(seconds));
     }
 }
-
-impl Eq for TableTraffic {}
 
 /// Conditional writes.
 #[derive(Debug, Default)]
@@ -229,22 +245,9 @@ impl Traffic {
         self.in_flight[work as usize].get()
     }
 
-    /// Brings rates up to date, for as long as this shard has a cluster.
-    pub async fn keep_rates() {
-        let mut last = Instant::now();
-        loop {
-            runtime::time::sleep(LOOK_PERIOD).await;
-            let now = Instant::now();
-            let seconds = (now - last).as_secs_f64();
-            last = now;
-            let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
-            Traffic::of_shard().timings.iter().for_each(|timing| timing.look(seconds));
-            let schema = cluster.schema();
-            for table in schema.tables() {
-                table.traffic.0.iter().for_each(|timing| timing.look(seconds));
-                runtime::task::yield_if_needed().await;
-            }
-        }
+    /// Brings the rates of everything that was recorded under no table up to date.
+    pub(crate) fn look(&self, seconds: f64) {
+        self.timings.iter().for_each(|timing| timing.look(seconds));
     }
 }
 
@@ -254,25 +257,10 @@ pub struct InFlight<'t>(&'t Cell<u64>);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        let under_way = self.0.get();
+        debug_assert!(0 < under_way, "begun-then-ended: what ends has not begun");
+        self.0.set(under_way.wrapping_sub(1));
     }
-}
-
-/// How long work took on all shards together: of one table, or of all.
-pub async fn taken_on_node(work: Work, table: Option<model::TableId>) -> Taken {
-    let of_shard = move || async move {
-        match table {
-            None => Traffic::of_shard().taken(work),
-            Some(id) => {
-                let cluster = runtime::local::try_get::<Cluster>()?;
-                cluster.schema().table_by_id(id)?.traffic.taken(work)
-            }
-        }
-    };
-    let mut all = Taken::default();
-    let shards = runtime::on_all_shards(of_shard).await;
-    shards.into_iter().flatten().for_each(|taken| all.merge(&taken));
-    all
 }
 
 #[cfg(test)]
@@ -295,7 +283,6 @@ mod tests {
         check(Work::Read, [Some(2), Some(1), Some(1)]);
         check(Work::Write, [Some(1), None, Some(1)]);
         check(Work::Scan, [None, None, None]);
-        assert_eq!(one, other);
     }
 
     #[test]

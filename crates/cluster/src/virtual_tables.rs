@@ -1,20 +1,22 @@
-//! Tables whose rows are computed when they are read. One of them, `system.config`, is written too.
+//! Tables whose rows are computed when they are read, and those of them that can be written: what
+//! provides them, on one shard.
+//!
+//! Invariants
+//!  - *by-column*: a row has one value, or null, per column of its schema, in the schema's order.
+//!  - *virtual-only*: only tables of kind [`TableKind::Virtual`] are provided.
 
-use crate::node::RELEASE_VERSION;
-use crate::registry::Cluster;
-use crate::schema::TableKind;
-use crate::schema_tables::partition::{self, Value};
-use crate::schema_tables::read::Row;
-use crate::schema_tables::rows;
-use crate::settings::{By, Refused, Settings};
-use model::{TableId, TableSchema, Token};
+use crate::schema::Schema;
+use catalog::TableKind;
+use catalog::rows::{Row, page};
+use model::{TableId, TableSchema};
 use mutation::FrozenMutation;
 use mutation::compact::{QueryCompactor, Step};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use storage::{Storage, TableStats};
+use stdx::HashMap;
 
 /// A row: one value (`None`: null) per column of the schema, in the schema's order.
 pub type VirtualRow = Vec<Option<Vec<u8>>>;
@@ -40,44 +42,70 @@ pub fn row(schema: &TableSchema, values: Vec<(&str, Vec<u8>)>) -> VirtualRow {
     for (name, value) in values {
         let index = schema.columns.iter().position(|column| column.name == name);
         let Some(index) = index else { panic!("no column {name} in {}", schema.name) };
+        assert!(row[index].is_none(), "by-column: {name} of {} has two values", schema.name);
         row[index] = Some(value);
     }
     row
 }
 
-/// Provides the tables that this crate knows the rows of.
-pub(crate) fn provide_own(cluster: &Cluster) {
-    cluster.provide("cluster_status", Rc::new(|| Box::pin(cluster_status())));
-    cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
-    cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
-    cluster.provide("topology", Rc::new(|| Box::pin(topology())));
-    cluster.provide("snapshots", Rc::new(|| Box::pin(snapshots())));
-    cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
-    cluster.provide("config", Rc::new(|| Box::pin(config())));
-    cluster.provide_writer("config", Rc::new(|row| Box::pin(change_option(row))));
+/// Who provides which table, on one shard.
+#[derive(Default)]
+pub(crate) struct Providers {
+    rows: RefCell<HashMap<TableId, VirtualRows>>,
+    writers: RefCell<HashMap<TableId, VirtualWriter>>,
 }
 
-/// Writes `mutation` into a computed table. The error says why that was not done.
-pub(crate) async fn write(
-    cluster: &Cluster,
-    schema: &TableSchema,
-    mutation: &FrozenMutation,
-) -> Result<(), String> {
-    let writer = cluster.virtual_writer(schema.id).ok_or_else(|| READ_ONLY.to_owned())?;
-    let rows = live_rows(schema, mutation).ok_or_else(|| "a malformed mutation".to_owned())?;
-    if rows.is_empty() {
-        return Err(READ_ONLY.to_owned());
+impl Providers {
+    /// Gives `system.name` its rows. Panics when there is no such virtual table.
+    pub(crate) fn provide(&self, schema: &Schema, name: &str, rows: VirtualRows) {
+        let before = self.rows.borrow_mut().insert(id_of(schema, name), rows);
+        assert!(before.is_none(), "virtual-only: system.{name} has two providers");
     }
-    for row in rows {
-        writer(row).await?;
+
+    /// Lets `system.name` be written. Panics when there is no such virtual table.
+    pub(crate) fn provide_writer(&self, schema: &Schema, name: &str, writer: VirtualWriter) {
+        let id = id_of(schema, name);
+        assert!(self.rows.borrow().contains_key(&id), "system.{name} is written but not read");
+        self.writers.borrow_mut().insert(id, writer);
     }
-    Ok(())
+
+    /// What computes the rows of a table; `None`: it has no rows.
+    pub(crate) fn rows(&self, id: TableId) -> Option<VirtualRows> {
+        self.rows.borrow().get(&id).cloned()
+    }
+
+    /// Writes into a table. The error says why that was not done.
+    pub(crate) async fn write(
+        &self,
+        schema: &TableSchema,
+        mutation: &FrozenMutation,
+    ) -> Result<(), String> {
+        let writer = self.writers.borrow().get(&schema.id).cloned();
+        let writer = writer.ok_or_else(|| READ_ONLY.to_owned())?;
+        assert!(self.rows(schema.id).is_some(), "virtual-only: {} is written alone", schema.name);
+        let rows = live_rows(schema, mutation).ok_or_else(|| "a malformed mutation".to_owned())?;
+        if rows.is_empty() {
+            return Err(READ_ONLY.to_owned());
+        }
+        for row in rows {
+            writer(row).await?;
+        }
+        Ok(())
+    }
+}
+
+fn id_of(schema: &Schema, name: &str) -> TableId {
+    match schema.table("system", name) {
+        Some(entry) if entry.kind == TableKind::Virtual => entry.schema.id,
+        _ => panic!("virtual-only: no virtual table system.{name}"),
+    }
 }
 
 /// The rows that a mutation writes.
 fn live_rows(schema: &TableSchema, mutation: &FrozenMutation) -> Option<Vec<Row>> {
     let view = mutation.view().ok()?;
-    let command = rows::read_all(schema, 1);
+    debug_assert!(view.table() == schema.id, "virtual-only: a write to another table");
+    let command = page::read_all(schema, 1);
     let mut compactor = QueryCompactor::new(schema, &command);
     for fragment in view.fragments(&schema.order) {
         if compactor.consume(&fragment) != Step::Continue {
@@ -85,224 +113,6 @@ fn live_rows(schema: &TableSchema, mutation: &FrozenMutation) -> Option<Vec<Row>
         }
     }
     let mut out = Vec::new();
-    rows::decode(schema, &command, &compactor.finish(), &mut out).ok()?;
+    page::decode(schema, &command, &compactor.finish(), &mut out).ok()?;
     Some(out)
-}
-
-async fn config() -> Vec<VirtualRow> {
-    let Some((_, schema)) = own("config") else { return Vec::new() };
-    let rows = Settings::of_shard().shown().into_iter().map(|option| {
-        let values = vec![
-            ("name", option.name.into_bytes()),
-            ("source", option.source.as_bytes().to_vec()),
-            ("type", option.kind.as_bytes().to_vec()),
-            ("value", option.value.into_bytes()),
-        ];
-        row(&schema, values)
-    });
-    rows.collect()
-}
-
-async fn change_option(mut row: Row) -> Result<(), String> {
-    if row.contains_key("type") {
-        return Err("option type is immutable".to_owned());
-    }
-    if row.contains_key("source") {
-        return Err("option source is not updateable".to_owned());
-    }
-    let mut text = |name: &str| row.remove(name).and_then(|bytes| String::from_utf8(bytes).ok());
-    let name = text("name").ok_or_else(|| "option name is required".to_owned())?;
-    let value = text("value").ok_or_else(|| "option value is required".to_owned())?;
-    let changed = Settings::change(name.clone(), value.clone(), By::Client).await;
-    changed.map_err(|Refused(why)| why)?;
-    if Settings::of_shard().is_obeyed(&name) {
-        tracing::info!(target: "config", %name, %value, "option changed");
-    } else {
-        tracing::warn!(target: "config", %name, %value, "option changed, but it has no effect yet");
-    }
-    Ok(())
-}
-
-/// This shard's cluster and one of its virtual tables; `None` when the node has stopped.
-fn own(name: &str) -> Option<(Rc<Cluster>, Rc<TableSchema>)> {
-    let cluster = runtime::local::try_get::<Cluster>()?;
-    let schema = cluster.schema().table("system", name)?.schema.clone();
-    Some((cluster, schema))
-}
-
-fn bytes(value: Option<Value>) -> Vec<u8> {
-    match value {
-        Some(Value::Atomic(bytes)) => bytes,
-        _ => Vec::new(),
-    }
-}
-
-async fn cluster_status() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("cluster_status") else { return Vec::new() };
-    let node = cluster.node();
-    let load: u64 = all_stats(&cluster).await.iter().map(|(_, stats)| stats.sstable_bytes).sum();
-    vec![row(
-        &schema,
-        vec![
-            ("peer", bytes(partition::inet(node.broadcast_address))),
-            ("dc", node.data_center.clone().into_bytes()),
-            ("draining", vec![0]),
-            ("excluded", vec![0]),
-            ("host_id", node.host_id.as_bytes().to_vec()),
-            ("load", load.to_string().into_bytes()),
-            ("owns", 1f32.to_be_bytes().to_vec()),
-            ("rack", node.rack.clone().into_bytes()),
-            ("status", b"NORMAL".to_vec()),
-            ("tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
-            ("up", vec![1]),
-        ],
-    )]
-}
-
-/// A row per token range and keyspace; per table where tables have tablets.
-async fn token_ring() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("token_ring") else { return Vec::new() };
-    let node = cluster.node();
-    let mut rows = Vec::new();
-    let mut push = |keyspace: &str, table: &str, start: Token, end: Token| {
-        let values = vec![
-            ("keyspace_name", keyspace.as_bytes().to_vec()),
-            ("table_name", table.as_bytes().to_vec()),
-            ("start_token", start.0.to_string().into_bytes()),
-            ("endpoint", bytes(partition::inet(node.broadcast_address))),
-            ("dc", node.data_center.clone().into_bytes()),
-            ("end_token", end.0.to_string().into_bytes()),
-            ("rack", node.rack.clone().into_bytes()),
-        ];
-        rows.push(row(&schema, values));
-    };
-    for (name, keyspace) in &cluster.schema().keyspaces {
-        if *keyspace.replication == crate::Replication::Local {
-            continue;
-        }
-        if keyspace.keyspace.initial_tablets.is_none() {
-            let before = node.tokens.iter().cycle().skip(node.tokens.len() - 1);
-            for (start, end) in before.zip(&node.tokens) {
-                push(name, "<ALL>", *start, *end);
-            }
-            continue;
-        }
-        for (table, entry) in &keyspace.tables {
-            for index in 0..entry.tablets.count() {
-                let (start, end) = entry.tablets.range(index);
-                push(name, table, start, end);
-            }
-        }
-    }
-    rows
-}
-
-/// One range per user table: the whole ring.
-async fn size_estimates() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("size_estimates") else { return Vec::new() };
-    let present = cluster.schema();
-    let mut rows = Vec::new();
-    for (id, stats) in all_stats(&cluster).await {
-        let Some(entry) = present.table_by_id(id) else { continue };
-        if crate::Schema::is_system(&entry.schema.keyspace) {
-            continue;
-        }
-        let held = stats.sstable_bytes + stats.memtable_bytes;
-        let mean = held.checked_div(stats.partitions).unwrap_or(0) as i64;
-        let values = vec![
-            ("keyspace_name", entry.schema.keyspace.clone().into_bytes()),
-            ("table_name", entry.schema.name.clone().into_bytes()),
-            ("range_start", Token::MIN.0.to_string().into_bytes()),
-            ("range_end", Token::MAX.0.to_string().into_bytes()),
-            ("mean_partition_size", mean.to_be_bytes().to_vec()),
-            ("partitions_count", (stats.partitions as i64).to_be_bytes().to_vec()),
-        ];
-        rows.push(row(&schema, values));
-    }
-    rows
-}
-
-/// Errors are logged.
-async fn snapshots() -> Vec<VirtualRow> {
-    let Some((_, schema)) = own("snapshots") else { return Vec::new() };
-    let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
-    let found = storage.snapshots().await.unwrap_or_else(|error| {
-        tracing::warn!(target: "snapshot", "cannot list snapshots: {error}");
-        Vec::new()
-    });
-    let rows = found.into_iter().map(|one| {
-        let values = vec![
-            ("keyspace_name", one.keyspace.into_bytes()),
-            ("table_name", one.table.into_bytes()),
-            ("snapshot_name", one.tag.into_bytes()),
-            ("live", (one.live_bytes as i64).to_be_bytes().to_vec()),
-            ("total", (one.total_bytes as i64).to_be_bytes().to_vec()),
-        ];
-        row(&schema, values)
-    });
-    rows.collect()
-}
-
-async fn topology() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("topology") else { return Vec::new() };
-    let node = cluster.node();
-    let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
-    let set = partition::texts(tokens.iter().map(String::as_str));
-    vec![row(
-        &schema,
-        vec![
-            ("key", b"topology".to_vec()),
-            ("host_id", node.host_id.as_bytes().to_vec()),
-            ("tablet_balancing_enabled", vec![1]),
-            ("upgrade_state", b"done".to_vec()),
-            ("version", 1i64.to_be_bytes().to_vec()),
-            ("cleanup_status", b"clean".to_vec()),
-            ("datacenter", node.data_center.clone().into_bytes()),
-            ("ignore_msb", i32::from(model::Sharder::IGNORED_BITS).to_be_bytes().to_vec()),
-            ("node_state", b"normal".to_vec()),
-            ("num_tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
-            ("rack", node.rack.clone().into_bytes()),
-            ("release_version", RELEASE_VERSION.as_bytes().to_vec()),
-            ("shard_count", (node.shards as i32).to_be_bytes().to_vec()),
-            ("tokens", bytes(set)),
-        ],
-    )]
-}
-
-/// What the storage of all shards says of all tables together.
-pub async fn totals(cluster: &Cluster) -> TableStats {
-    let mut sum = TableStats::default();
-    for (_, stats) in all_stats(cluster).await {
-        sum.memtable_bytes += stats.memtable_bytes;
-        sum.memtable_partitions += stats.memtable_partitions;
-        sum.sstables += stats.sstables;
-        sum.sstable_bytes += stats.sstable_bytes;
-        sum.partitions += stats.partitions;
-    }
-    sum
-}
-
-/// What the storage of all shards says of every table.
-async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
-    let schema = cluster.schema();
-    let stored = |entry: &&Rc<crate::TableEntry>| entry.kind == TableKind::Stored;
-    let ids: Vec<TableId> =
-        schema.by_id.values().filter(stored).map(|entry| entry.schema.id).collect();
-    let asked = ids.clone();
-    let ask = move || async move {
-        let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
-        let stats = asked.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
-        stats.collect::<Vec<TableStats>>()
-    };
-    let mut sums = vec![TableStats::default(); ids.len()];
-    for of_shard in runtime::on_all_shards(ask).await {
-        for (sum, stats) in sums.iter_mut().zip(of_shard) {
-            sum.memtable_bytes += stats.memtable_bytes;
-            sum.memtable_partitions += stats.memtable_partitions;
-            sum.sstables += stats.sstables;
-            sum.sstable_bytes += stats.sstable_bytes;
-            sum.partitions += stats.partitions;
-        }
-    }
-    ids.into_iter().zip(sums).collect()
 }

@@ -15,6 +15,7 @@
 
 mod builder;
 mod describe;
+pub mod fragments;
 mod function;
 
 pub use builder::TableBuilder;
@@ -22,7 +23,7 @@ pub use describe::{Internals, cql_map};
 pub use function::{NullInput, UserAggregate, UserFunction};
 
 use crate::key::ClusteringOrder;
-use crate::types::{Type, UserTypeRef};
+use crate::types::Type;
 use uuid::Uuid;
 
 /// The identity of a table.
@@ -279,25 +280,4 @@ pub struct Keyspace {
     /// `Some(n)`: tables have tablets, at first `n` of them (0: the node decides).
     pub initial_tablets: Option<u32>,
     pub storage: Vec<(String, String)>,
-}
-
-/// A user-defined type of a keyspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserType {
-    pub keyspace: String,
-    pub name: String,
-    pub fields: Vec<(String, Type)>,
-}
-
-impl UserType {
-    /// The type as it stands in a column, not frozen.
-    pub fn to_type(&self) -> Type {
-        let UserType { keyspace, name, fields } = self.clone();
-        Type::User(Box::new(UserTypeRef { keyspace, name, fields, frozen: false }))
-    }
-
-    /// The index of the field of that name.
-    pub fn field(&self, name: &str) -> Option<usize> {
-        self.fields.iter().position(|(field, _)| field == name)
-    }
 }

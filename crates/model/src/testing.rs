@@ -7,11 +7,10 @@
 //!    back from its CQL text.
 
 use crate::key::{compose_partition_key, push_clustering};
-use crate::schema::{ColumnKind, TableSchema, UserType};
-use crate::types::{Type, UserTypeRef};
-use crate::value::collection::{sort_map, sort_set};
-use crate::value::{Decimal, Duration, temporal};
-use crate::value::{encode_decimal, write_collection, write_map, write_tuple, write_vector};
+use crate::schema::{ColumnKind, TableSchema};
+use crate::types::{Type, UserType, UserTypeRef};
+use crate::value::{Decimal, Duration, encode_decimal, sort_map, sort_set, temporal};
+use crate::value::{write_collection, write_map, write_tuple, write_vector};
 use num_bigint::BigInt;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -5,14 +5,17 @@
 //!    collection is frozen itself. [`Type::freeze`] and the two parsers make it so.
 //!
 //! In reading order: [`class_name`] (`org.apache.cassandra.db.marshal.Int32Type`), [`cql`]
-//! (`frozen<map<int, text>>`), [`compatible`] (which type may follow which).
+//! (`frozen<map<int, text>>`), [`user`] (a user type by itself), [`compatible`] (which type may
+//! follow which).
 
 mod class_name;
 mod compatible;
 mod cql;
+mod user;
 
 pub use class_name::{key_class_name, types_of_key_class_name};
 pub use cql::quote_identifier;
+pub use user::UserType;
 
 /// How deep a type may be nested; what is deeper is refused by the parsers, so that recursion over
 /// a type is bounded.
@@ -277,7 +280,7 @@ impl Type {
     }
 
     /// The same type with the present fields of `changed` wherever that user type occurs.
-    pub fn with_user_type(&self, changed: &crate::schema::UserType) -> Type {
+    pub fn with_user_type(&self, changed: &UserType) -> Type {
         match self {
             Type::User(user) if user.keyspace == changed.keyspace && user.name == changed.name => {
                 let freeze = |ty: &Type| if user.frozen { ty.freeze() } else { ty.clone() };
@@ -300,7 +303,6 @@ impl Type {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::UserType;
 
     fn list(element: Type) -> Type {
         Type::List { element: Box::new(element), frozen: false }

@@ -7,9 +7,10 @@
 //!  - *literal-parses*: for every scalar type, what [`to_literal`] prints is what
 //!    [`parse_scalar`] reads back (without the quotes of a string literal) to an equal value.
 //!
-//! In reading order: [`scalar`] (Rust values in and out), [`collection`] (the parts of
-//! collections, tuples and vectors), [`decimal`] and [`varint`], [`duration`], [`temporal`]
-//! (dates and times), [`inet`], and the questions: `compare`, `validate`, `text`, `json`, `plain`.
+//! From the ground up: [`varint`], [`decimal`], [`duration`], [`temporal`] (dates and times) and
+//! [`inet`]; [`scalar`] (Rust values in and out), [`collection`] (the parts of collections, tuples
+//! and vectors), `compare`, `sorted` (sets and maps in their order), `validate`, `text`, [`json`]
+//! and `plain`.
 
 pub mod collection;
 mod compare;
@@ -19,14 +20,15 @@ pub mod inet;
 pub mod json;
 mod plain;
 pub mod scalar;
+mod sorted;
 pub mod temporal;
 mod text;
 mod validate;
 pub mod varint;
 
 pub use collection::{
-    fields, list_elements, map_entries, normalize, vector_elements, write_collection, write_map,
-    write_tuple, write_vector,
+    fields, list_elements, map_entries, vector_elements, write_collection, write_map, write_tuple,
+    write_vector,
 };
 pub use compare::compare;
 pub use decimal::Decimal;
@@ -34,6 +36,7 @@ pub use duration::Duration;
 pub use json::{quote_json, to_json};
 pub use plain::{plain_element, print_plain};
 pub use scalar::*;
+pub use sorted::{normalize, sort_map, sort_set};
 pub use text::{parse_scalar, print_scalar, quote_string, to_literal};
 pub use validate::validate;
 

@@ -3,31 +3,38 @@
 //! Lives on: the shard that the server gave it to. A reading loop (`intake`) takes envelopes off
 //! the stream and starts a task for each request; a writing loop (`outbox`) sends what they answer.
 //!
+//! From the ground up: [`Connection`], what its parts share; `level` (its scheduling group),
+//! `login` (authentication), `response_memory` (the memory of growing responses), `intake`.
+//!
 //! Invariants
 //!  - *version-fixed*: the first request fixes the protocol version; a later one of another version
 //!    is an error.
 //!  - *started-first*: only OPTIONS and STARTUP are accepted before STARTUP is done.
 //!  - *requests-bounded*: at most `REQUESTS_MAX` requests are in flight; more are left unread.
 
+mod intake;
+mod level;
+mod login;
+mod response_memory;
+
 use crate::admission::{Admission, Charge, Shed, TASK_BYTES, Unread};
 use crate::compress::Compression;
 use crate::frame::{self, HEADER_BYTES, Header, flag, opcode};
 use crate::handshake::Handshakes;
-use crate::intake::Intake;
-use crate::level::{Membership, Tallies};
-use crate::login::Failures;
 use crate::outbox::{Carriage, Outbox};
 use crate::peer::Peer;
 use crate::request::{self, Dialect, Parameters, Request, Statement};
 use crate::response::{self, Known, Registered};
-use crate::response_memory::ConnectionUsage;
 use crate::segment::Packing;
-use crate::server::{Server, Stage};
+use crate::service::Service;
 use crate::supported;
+use crate::tally::{Membership, Tallies};
+use intake::Intake;
 use model::Uuid;
 use query::trace::{Cause, Trace, Traced};
-use query::{BatchEntry, BatchStatement, CqlError, Prefetch, Session};
+use query::{BatchEntry, BatchForm, BatchStatement, CqlError, Prefetch, Session};
 use replication::{Consistency, Room};
+use response_memory::ConnectionUsage;
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Scope, compute, yield_if_needed};
 use runtime::time::Instant;
@@ -51,6 +58,28 @@ const STUCK_IN_FLOOD_MIN: Duration = Duration::from_secs(5);
 /// A connection ends before its client ends it.
 pub(crate) struct Ended;
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Before STARTUP.
+    Established,
+    /// Before the login is done.
+    Authenticating,
+    /// Requests are answered.
+    Ready,
+}
+
+impl Stage {
+    /// As tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Established => "ESTABLISHED",
+            Stage::Authenticating => "AUTHENTICATING",
+            Stage::Ready => "READY",
+        }
+    }
+}
+
 /// How far the login of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Login {
@@ -64,7 +93,7 @@ enum Login {
 
 /// One client.
 pub(crate) struct Connection {
-    server: Rc<Server>,
+    service: Rc<Service>,
     pub(crate) stream: Stream,
     pub(crate) peer: Peer,
     pub(crate) session: Session,
@@ -103,13 +132,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(server: Rc<Server>, stream: Stream, peer: Peer) -> Connection {
+    pub(crate) fn new(service: Rc<Service>, stream: Stream, peer: Peer) -> Connection {
         let session = peer.session();
-        let outbox = Outbox::new(server.admission().clone());
-        let group = session.group(server.cluster().access());
-        let membership = Membership::new(group, server.tallies());
+        let outbox = Outbox::new(service.admission().clone());
+        let group = session.group(service.cluster().access());
+        let membership = Membership::new(group, service.tallies());
         Connection {
-            server,
+            service,
             stream,
             peer,
             session,
@@ -174,12 +203,8 @@ impl Connection {
         self.started.set(true);
     }
 
-    pub(crate) fn failures(&self) -> &Failures {
-        self.server.failures()
-    }
-
     pub(crate) fn processor(&self) -> &query::Processor {
-        self.server.processor()
+        self.service.processor()
     }
 
     /// Requests that were admitted.
@@ -197,15 +222,15 @@ impl Connection {
     }
 
     pub(crate) fn tallies(&self) -> &Tallies {
-        self.server.tallies()
+        self.service.tallies()
     }
 
     pub(crate) fn cluster(&self) -> &cluster::Cluster {
-        self.server.cluster()
+        self.service.cluster()
     }
 
     pub(crate) fn handshakes(&self) -> &Handshakes {
-        self.server.handshakes()
+        self.service.handshakes()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -213,7 +238,7 @@ impl Connection {
     }
 
     pub(crate) fn admission(&self) -> &Rc<Admission> {
-        self.server.admission()
+        self.service.admission()
     }
 
     pub(crate) fn usage(&self) -> &ConnectionUsage {
@@ -337,7 +362,7 @@ impl Connection {
             None => flag::CUSTOM_PAYLOAD | flag::COMPRESSED,
             Some(_) => flag::CUSTOM_PAYLOAD,
         };
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let (mut used, mut first) = (0, true);
         for _ in 0..Prefetch::COUNT_MAX {
             let Some(rest) = input.get(used..) else { break };
@@ -444,7 +469,7 @@ impl Connection {
 
     /// The largest body, compressed or not, that is taken in.
     pub(crate) fn body_bytes_max(&self) -> usize {
-        let config = self.server.config();
+        let config = &self.service.config;
         config.body_bytes_max.min(config.limits.body_bytes_max())
     }
 
@@ -514,7 +539,7 @@ impl Connection {
         };
         match request {
             Request::Options => {
-                let entries = supported::entries(&self.server.facts(self.peer));
+                let entries = supported::entries(&self.service.facts(self.peer));
                 self.outbox.push(|out| {
                     let start = frame::begin(out, version, 0, stream, opcode::SUPPORTED);
                     crate::wire::string_multimap(out, &entries);
@@ -557,7 +582,12 @@ impl Connection {
                 }
             },
         };
-        self.marks_lwt.set(find(supported::LWT_MARK).is_some());
+        let marks_lwt = find(supported::LWT_MARK).is_some();
+        self.marks_lwt.set(marks_lwt);
+        if !marks_lwt {
+            // A driver that was written for Cassandra.
+            self.session.expects(BatchForm::Cassandra);
+        }
         self.knows_rate_limits.set(find(supported::RATE_LIMIT_ERROR).is_some());
         self.knows_tablets.set(4 <= version && find(supported::TABLETS).is_some());
         self.metadata_ids.set(find(supported::METADATA_ID).is_some());
@@ -580,7 +610,7 @@ impl Connection {
         let shows_certificate = self.stream.agreed().is_some_and(|agreed| agreed.peer.is_some());
         let login = match self.session.is_trusted() || self.session.role().is_some() {
             true => cluster::Login::Free,
-            false => self.server.cluster().access().authenticator().login(shows_certificate),
+            false => self.service.cluster().access().authenticator().login(shows_certificate),
         };
         match login {
             cluster::Login::Free => {}
@@ -618,7 +648,7 @@ impl Connection {
         self.registered.set(registered);
         if first && registered != Registered::default() {
             let connection = self.clone();
-            let mut source = self.server.cluster().subscribe();
+            let mut source = self.service.cluster().subscribe();
             events.spawn(async move {
                 while let Some(event) = source.next().await {
                     let registered = connection.registered.get();
@@ -652,7 +682,7 @@ impl Connection {
             }
         };
         let cause = match header.flags & flag::TRACING {
-            0 => self.server.processor().traces_unasked(),
+            0 => self.service.processor().traces_unasked(),
             _ => Some(Cause::Asked),
         };
         let answer = match (cause, request) {
@@ -689,7 +719,7 @@ impl Connection {
         (request, request_bytes): (Request<'_>, usize),
         room: &dyn Room,
     ) -> Result<usize, CqlError> {
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let trace = processor.begin_trace(&self.session, cause);
         let traced = |command, request, text| Traced { command, request, text, request_bytes };
         let answer = async |known: Known<'_>, mut response: query::Response| {
@@ -718,10 +748,8 @@ impl Connection {
                 let unprepared = || CqlError::Unprepared { id: id.to_vec() };
                 let prepared = processor.prepared(id).ok_or_else(unprepared)?;
                 let response = processor.execute(&self.session, &prepared, &bound).await?;
-                let told = metadata_id.is_some() || prepared.is_result_known();
-                let skip_metadata = parameters.skip_metadata && told;
-                let tablet = self.better_tablet(&prepared, &bound);
-                let bytes = answer(Known { skip_metadata, metadata_id, tablet }, response).await;
+                let known = self.known(&prepared, metadata_id, &bound);
+                let bytes = answer(known, response).await;
                 let text = prepared.text();
                 let traced = traced("EXECUTE", "Execute CQL3 prepared query", &text);
                 processor.end_trace(&trace, traced, &bound);
@@ -756,7 +784,7 @@ impl Connection {
         (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {
         let bound = processor_parameters(dialect, parameters, room)?;
-        let response = self.server.processor().query(&self.session, text, &bound).await?;
+        let response = self.service.processor().query(&self.session, text, &bound).await?;
         let known = Known { skip_metadata: parameters.skip_metadata, ..Known::default() };
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
@@ -772,10 +800,12 @@ impl Connection {
         keyspace: Option<&str>,
         trace: Option<&Trace>,
     ) -> Result<usize, CqlError> {
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let prepared = processor.prepare(&self.session, text, keyspace, trace).await?;
         let (lwt, id) = (self.marks_lwt.get(), trace.and_then(Trace::told_id));
-        Ok(self.push(|out| response::prepared(out, dialect, stream, lwt, id, &prepared)))
+        let result = prepared.result(self.session.batch_form());
+        let result = result.as_deref();
+        Ok(self.push(|out| response::prepared(out, dialect, stream, lwt, id, &prepared, result)))
     }
 
     async fn execute(
@@ -788,20 +818,33 @@ impl Connection {
     ) -> Result<usize, CqlError> {
         let mut bound = processor_parameters(dialect, parameters, room)?;
         bound.is_fetched = is_fetched;
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let unprepared = || CqlError::Unprepared { id: id.to_vec() };
         let prepared = processor.prepared(id).ok_or_else(unprepared)?;
         let response = processor.execute(&self.session, &prepared, &bound).await?;
-        // Before version 5 clients cannot be told that the columns they remember are outdated.
-        let told = metadata_id.is_some() || prepared.is_result_known();
-        let skip_metadata = parameters.skip_metadata && told;
-        let tablet = self.better_tablet(&prepared, &bound);
-        let known = Known { skip_metadata, metadata_id, tablet };
+        let known = self.known(&prepared, metadata_id, &bound);
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
             Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
         }
+    }
+
+    /// What a client knows of the rows that a prepared statement answers.
+    fn known<'a>(
+        &self,
+        prepared: &query::Prepared,
+        metadata_id: Option<&'a [u8]>,
+        bound: &query::Parameters<'_>,
+    ) -> Known<'a> {
+        let tablet = self.better_tablet(prepared, bound);
+        let form = self.session.batch_form();
+        if prepared.varies(form) {
+            return Known { tablet, ..Known::default() };
+        }
+        // Before version 5 clients cannot be told that the columns they remember are outdated.
+        let told = metadata_id.is_some() || prepared.is_result_known(form);
+        Known { skip_metadata: bound.skip_metadata && told, metadata_id, tablet }
     }
 
     /// The replica that a request should have been sent to, for clients with the tablets extension.
@@ -813,20 +856,20 @@ impl Connection {
         if !self.knows_tablets.get() {
             return None;
         }
-        let place = self.server.processor().better_place(prepared, bound)?;
-        Some((place, self.server.cluster().node().host_id))
+        let place = self.service.processor().better_place(prepared, bound)?;
+        Some((place, self.service.cluster().node().host_id))
     }
 
     async fn batch(
         &self,
         dialect: Dialect,
         stream: i16,
-        kind: query::syntax::ast::BatchKind,
+        kind: query::BatchKind,
         entries: &[request::Entry<'_>],
         (parameters, room): (&Parameters<'_>, &dyn Room),
     ) -> Result<usize, CqlError> {
         let bound = processor_parameters(dialect, parameters, room)?;
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let statements = self.statements(entries)?;
         let response = processor.batch(&self.session, kind, &statements, &bound).await?;
         let known = Known::default();
@@ -842,7 +885,7 @@ impl Connection {
         &self,
         entries: &'e [request::Entry<'e>],
     ) -> Result<Vec<BatchEntry<'e>>, CqlError> {
-        let processor = self.server.processor();
+        let processor = self.service.processor();
         let mut statements = Vec::with_capacity(entries.len());
         for entry in entries {
             let statement = match entry.statement {
@@ -866,7 +909,7 @@ impl Connection {
             // Retry policies do not try again what this code refuses.
             return self.refuse(stream, &CqlError::Config(limited.to_string()));
         }
-        self.server.count_error(error.code());
+        self.service.count_error(error.code());
         self.outbox.push(|out| response::error(out, version, stream, error))
     }
 
@@ -876,7 +919,7 @@ impl Connection {
         if self.version.get().is_some() {
             return self.protocol_error(stream, text);
         }
-        self.server.count_version_refusal();
+        self.service.count_version_refusal();
         let error = CqlError::Protocol(text);
         self.outbox.push(|out| response::error(out, frame::VERSION_MAX, stream, &error));
         Ended

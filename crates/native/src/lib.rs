@@ -1,13 +1,14 @@
 //! The CQL binary protocol, versions 3 to 5: frames, segments, connections, events, shard
 //! awareness. The only crate that knows the wire formats and error codes of CQL clients.
 //!
-//! In reading order: [`server`] (listeners, and the shard that serves a connection), `ports` (the
-//! ports), `proxied` and [`proxy`] (the PROXY protocol), `maintenance` (the maintenance socket),
-//! `peer` (the client of a connection), `unauthenticated` (limits of unauthenticated connections),
-//! `connection` (one client), `login` (authentication), `intake` (its reading loop), [`admission`]
-//! (admission control), `response_memory` (the memory of growing responses), `outbox` (its writing
-//! loop), `level` (the scheduling group of both), `request` and `response` (bodies), `frame`,
-//! `segment` and `compress` (what carries them).
+//! From the ground up: `wire`, `frame`, `compress` and `segment` (what carries bodies), `request`
+//! and `response` (bodies), `supported` (what drivers are told), `ports` and [`proxy`] (where
+//! clients come in, the PROXY protocol), `peer` (the client of a connection), `tally` (requests by
+//! scheduling group), `handshake`, `unauthenticated` and `failed_logins` (limits of who is not
+//! logged in), [`admission`] (admission control), `outbox` (the writing loop), `service` (what the
+//! connections of a shard share), `connection` (one client: its reading loop, login, scheduling
+//! group, the memory of its growing responses), [`server`] (listeners, the maintenance socket, and
+//! the shard that serves a connection).
 //!
 //! Invariants
 //!  - *nobody-else-notices*: invalid input of one client ends in an error to it, or the end of its
@@ -17,22 +18,18 @@
 pub mod admission;
 mod compress;
 mod connection;
+mod failed_logins;
 mod frame;
 mod handshake;
-mod intake;
-mod level;
-mod login;
-mod maintenance;
 mod outbox;
 mod peer;
 mod ports;
-mod proxied;
 pub mod proxy;
 mod request;
 mod response;
-mod response_memory;
 mod segment;
 pub mod server;
+mod service;
 mod supported;
 mod tally;
 #[doc(hidden)]
@@ -41,7 +38,8 @@ mod unauthenticated;
 mod wire;
 
 pub use admission::Limits;
-pub use maintenance::Socket;
+pub use connection::Stage;
 pub use ports::{Bound, Choice, PortKind, Ports};
-pub use server::{Config, Server};
+pub use server::{Server, Socket};
+pub use service::Config;
 pub use tally::Served;

@@ -6,8 +6,7 @@
 //! Source: cql-surface reference, sections 7.2 and 7.3; the native protocol specifications.
 
 use crate::frame::opcode;
-use query::syntax::ast::BatchKind;
-use query::{Value, Values};
+use query::{BatchKind, Value, Values};
 use stdx::{Cursor, Damaged};
 
 /// What a client asks.

@@ -182,7 +182,7 @@ fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Row
 }
 
 /// Appends the envelope of a PREPARED result. `marks_lwt`: the client has asked to be told of
-/// conditional statements.
+/// conditional statements; `result`: the columns that it is told.
 pub(crate) fn prepared(
     out: &mut Vec<u8>,
     dialect: Dialect,
@@ -190,6 +190,7 @@ pub(crate) fn prepared(
     marks_lwt: bool,
     tracing_id: Option<Uuid>,
     statement: &Prepared,
+    result: Option<&ResultMetadata>,
 ) {
     let flags = tracing_id.map_or(0, |_| flag::TRACING);
     let start = frame::begin(out, dialect.version, flags, stream, opcode::RESULT);
@@ -198,9 +199,8 @@ pub(crate) fn prepared(
     }
     out.put_u32(kind::PREPARED);
     out.put_u16_bytes(statement.id());
-    let result = statement.result();
     if dialect.metadata_ids {
-        match &result {
+        match result {
             Some(result) => out.put_u16_bytes(&result.id),
             None => out.put_u16_bytes(&[0; 16]),
         }
@@ -218,7 +218,7 @@ pub(crate) fn prepared(
         bind.partition_key.iter().for_each(|index| out.put_u16(*index));
     }
     columns(out, dialect.version, shared, bind.columns());
-    result_metadata(out, dialect.version, result.as_deref());
+    result_metadata(out, dialect.version, result);
     frame::finish(out, start);
 }
 
@@ -417,7 +417,7 @@ pub(crate) fn error(out: &mut Vec<u8>, version: u8, stream: i16, error: &CqlErro
     let code = match (error, version) {
         (CqlError::ReadFailure { .. }, 3) => 0x1200,
         (CqlError::WriteFailure { .. }, 3) => 0x1100,
-        (CqlError::FunctionFailure { .. }, 3) => 0x2200,
+        (CqlError::FunctionFailure(_), 3) => 0x2200,
         _ => error.code(),
     };
     out.put_u32(code);
@@ -461,10 +461,10 @@ fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
             failure_count(out, version, *failures);
             wire::string(out, kind.name());
         }
-        CqlError::FunctionFailure { keyspace, function, arguments, .. } if 4 <= version => {
-            wire::string(out, keyspace);
-            wire::string(out, function);
-            wire::string_list(out, arguments);
+        CqlError::FunctionFailure(failure) if 4 <= version => {
+            wire::string(out, &failure.keyspace);
+            wire::string(out, &failure.function);
+            wire::string_list(out, &failure.arguments);
         }
         CqlError::AlreadyExists { keyspace, table } => {
             wire::string(out, keyspace);

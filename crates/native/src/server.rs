@@ -9,27 +9,26 @@
 //!  - *shaken-first*: an encrypted connection counts once its TLS handshake is done; a
 //!    server that stops or closes ends those that are not so far.
 
-use crate::admission::{self, Admission, Counters, Limits, Unread};
-use crate::connection::Connection;
-use crate::handshake::{self, Handshakes};
-use crate::level::Tallies;
-use crate::login::Failures;
-use crate::maintenance;
+mod maintenance;
+mod proxied;
+
+use crate::admission::{Counters, Unread};
+use crate::connection::{Connection, Stage};
 use crate::peer::Peer;
-use crate::ports::{Bound, Choice, PortKind, Ports};
-use crate::proxied::PendingProxied;
-use crate::supported::{Facts, ShardAware};
+use crate::ports::{Bound, Choice, PortKind};
+use crate::service::{Config, Service};
+use crate::supported::ShardAware;
 use crate::tally::Served;
 use crate::unauthenticated::{self, Unauthenticated};
-use cluster::{Cluster, Settings};
-use query::Processor;
-use runtime::group::{self, Group};
+pub use maintenance::Socket;
+use proxied::PendingProxied;
+use runtime::Erased;
+use runtime::group;
 use runtime::net::{DetachedStream, Keepalive, ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Notify;
 use runtime::task::{Either, Scope, race};
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -53,32 +52,9 @@ pub const ENCRYPTION: &str = "client_encryption_options";
 const KEEPALIVE: Keepalive =
     Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 6 };
 
-/// The settings of CQL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The ports for clients; port 0 takes a free one. Encryption is as [`ENCRYPTION`] says.
-    pub direct: Ports,
-    /// The ports for proxies, which send a PROXY protocol header first.
-    pub proxied: Ports,
-    /// Whether silent clients are probed.
-    pub keepalive: bool,
-    /// Whether SUPPORTED tells drivers of shards.
-    pub tells_shards: bool,
-    /// The largest request.
-    pub body_bytes_max: usize,
-    /// What may be in flight on a shard.
-    pub limits: Limits,
-}
-
 /// The connections of one shard. Lives in `runtime::local`.
 pub struct Server {
-    config: Config,
-    shard_aware: Cell<ShardAware>,
-    cluster: Rc<Cluster>,
-    processor: Rc<Processor>,
-    admission: Rc<Admission>,
-    handshakes: Handshakes,
-    failures: Failures,
+    service: Rc<Service>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     unauthenticated: Unauthenticated,
@@ -95,28 +71,14 @@ pub struct Server {
     maintenance: RefCell<Option<maintenance::Open>>,
     /// The addresses that were listened on first.
     bound: Cell<Bound>,
-    /// Errors that clients were answered, by their code.
-    errors: RefCell<BTreeMap<u32, u64>>,
-    version_refusals: Cell<u64>,
-    tallies: Tallies,
 }
 
 impl Server {
     /// Starts the server of this shard; every shard has one before any listens. The shard's
     /// cluster and processor must be in `runtime::local`.
     pub fn start(config: Config) -> Rc<Server> {
-        let settings = Settings::of_shard();
-        let requests_max = config.limits.requests_max as i64;
-        let requests_max = settings.register(admission::REQUESTS_OPTION, requests_max, positive);
-        let handshakes = settings.register(handshake::OPTION, handshake::CONCURRENCY, positive);
         let server = Rc::new(Server {
-            admission: Admission::live(config.limits, requests_max),
-            handshakes: Handshakes::new(handshakes),
-            failures: Failures::default(),
-            config,
-            shard_aware: Cell::default(),
-            cluster: runtime::local::get::<Cluster>(),
-            processor: runtime::local::get::<Processor>(),
+            service: Rc::new(Service::new(config)),
             connections: RefCell::new(HashMap::default()),
             next_connection: Cell::new(1),
             unauthenticated: Unauthenticated::default(),
@@ -128,9 +90,6 @@ impl Server {
             listening: RefCell::default(),
             maintenance: RefCell::default(),
             bound: Cell::default(),
-            errors: RefCell::default(),
-            version_refusals: Cell::new(0),
-            tallies: Tallies::default(),
         });
         runtime::local::set(server.clone());
         let watched = Rc::downgrade(&server);
@@ -155,41 +114,43 @@ impl Server {
 
     /// Listens, on shard 0, and accepts until [`Server::stop`] or [`Server::close`]; after a close
     /// on the same ports as before. The error names the address.
-    pub async fn listen(self: &Rc<Self>) -> Result<Bound, NetError> {
-        assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
-        let (known, config) = (self.bound.get(), &self.config);
-        let mut listeners = Vec::new();
-        let mut bind = |address| {
-            let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
-            let listener = TcpListener::bind(address, options)?;
-            let bound = listener.local_addr();
-            listeners.push(listener);
-            Ok::<_, NetError>(bound)
-        };
-        let bound = Bound {
-            direct: known.direct.or(config.direct).try_map(&mut bind)?,
-            proxied: known.proxied.or(config.proxied).try_map(&mut bind)?,
-        };
-        let told = |address: Option<SocketAddr>| {
-            address.map(|address| address.port()).filter(|_| config.tells_shards)
-        };
-        let ports = ShardAware {
-            plain: told(bound.direct.shard_aware),
-            encrypted: told(bound.direct.encrypted_shard_aware),
-        };
-        runtime::on_all_shards(move || async move {
-            runtime::local::get::<Server>().shard_aware.set(ports);
+    pub fn listen(self: &Rc<Self>) -> Erased<'_, Result<Bound, NetError>> {
+        Erased::new(move || async move {
+            assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
+            let (known, config) = (self.bound.get(), &self.service.config);
+            let mut listeners = Vec::new();
+            let mut bind = |address| {
+                let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+                let listener = TcpListener::bind(address, options)?;
+                let bound = listener.local_addr();
+                listeners.push(listener);
+                Ok::<_, NetError>(bound)
+            };
+            let bound = Bound {
+                direct: known.direct.or(config.direct).try_map(&mut bind)?,
+                proxied: known.proxied.or(config.proxied).try_map(&mut bind)?,
+            };
+            let told = |address: Option<SocketAddr>| {
+                address.map(|address| address.port()).filter(|_| config.tells_shards)
+            };
+            let ports = ShardAware {
+                plain: told(bound.direct.shard_aware),
+                encrypted: told(bound.direct.encrypted_shard_aware),
+            };
+            runtime::on_all_shards(move || async move {
+                runtime::local::get::<Server>().service.shard_aware.set(ports);
+            })
+            .await;
+            self.bound.set(bound);
+            let listening = Scope::new();
+            // They were bound in the order of `Bound::kinds`.
+            for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
+                let server = self.clone();
+                listening.spawn(async move { server.accept(listener, kind).await });
+            }
+            *self.listening.borrow_mut() = Some(listening);
+            Ok(bound)
         })
-        .await;
-        self.bound.set(bound);
-        let listening = Scope::new();
-        // They were bound in the order of `Bound::kinds`.
-        for (listener, (_, kind)) in listeners.into_iter().zip(bound.kinds()) {
-            let server = self.clone();
-            listening.spawn(async move { server.accept(listener, kind).await });
-        }
-        *self.listening.borrow_mut() = Some(listening);
-        Ok(bound)
     }
 
     /// Whether this shard lets clients in.
@@ -199,17 +160,19 @@ impl Server {
 
     /// Stops accepting clients, on shard 0, and ends the connections of all shards: those that
     /// have not answered all they were asked after `patience` as well.
-    pub async fn close(&self, patience: Duration) {
-        let listening = self.listening.take();
-        if let Some(listening) = listening {
-            listening.cancel().await;
-        }
-        runtime::on_all_shards(move || async move {
-            if let Some(server) = runtime::local::try_get::<Server>() {
-                server.end_connections(patience).await;
+    pub fn close(&self, patience: Duration) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            let listening = self.listening.take();
+            if let Some(listening) = listening {
+                listening.cancel().await;
             }
+            runtime::on_all_shards(move || async move {
+                if let Some(server) = runtime::local::try_get::<Server>() {
+                    server.end_connections(patience).await;
+                }
+            })
+            .await;
         })
-        .await;
     }
 
     async fn end_connections(&self, patience: Duration) {
@@ -236,73 +199,50 @@ impl Server {
 
     /// Accepts no more connections on this shard, and lets those that it has answer what they were
     /// asked, for at most `patience`.
-    pub async fn stop(&self, patience: Duration) {
-        self.watching.cancel().await;
-        let listening = self.listening.take();
-        if let Some(listening) = listening {
-            listening.cancel().await;
-        }
-        let maintenance = self.maintenance.take();
-        if let Some(maintenance) = maintenance {
-            maintenance.close().await;
-        }
-        self.shaking.notify_all();
-        let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
-        connections.iter().for_each(|connection| connection.stop());
-        if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
-            tracing::warn!(
-                target: "cql_server",
-                "stopping: some requests did not complete in time and are cancelled"
-            );
-            self.serving.cancel().await;
-        }
-    }
-
-    /// What SUPPORTED says on this shard to that client.
-    pub(crate) fn facts(&self, peer: Peer) -> Facts {
-        Facts {
-            host_id: self.cluster.node().host_id.to_string(),
-            shard: runtime::shard_id(),
-            shards: runtime::shard_count(),
-            ports: match peer {
-                Peer::Client(_) => self.shard_aware.get(),
-                Peer::Maintenance => ShardAware::default(),
-            },
-        }
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn admission(&self) -> &Rc<Admission> {
-        &self.admission
+    pub fn stop(&self, patience: Duration) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.watching.cancel().await;
+            let listening = self.listening.take();
+            if let Some(listening) = listening {
+                listening.cancel().await;
+            }
+            let maintenance = self.maintenance.take();
+            if let Some(maintenance) = maintenance {
+                maintenance.close().await;
+            }
+            self.shaking.notify_all();
+            let connections: Vec<_> = self.connections.borrow().values().cloned().collect();
+            connections.iter().for_each(|connection| connection.stop());
+            if runtime::time::timeout(patience, self.serving.join()).await.is_err() {
+                tracing::warn!(
+                    target: "cql_server",
+                    "stopping: some requests did not complete in time and are cancelled"
+                );
+                self.serving.cancel().await;
+            }
+        })
     }
 
     /// What was admitted on this shard, what was not, and what is in flight.
     pub fn admission_counters(&self) -> Counters {
-        let handshakes_blocked = self.handshakes.blocked();
+        let handshakes_blocked = self.service.handshakes().blocked();
         let unauthenticated_ended =
             self.unauthenticated.ended() + self.proxied.unauthenticated.ended();
-        Counters { handshakes_blocked, unauthenticated_ended, ..self.admission.counters() }
-    }
-
-    pub(crate) fn failures(&self) -> &Failures {
-        &self.failures
+        Counters {
+            handshakes_blocked,
+            unauthenticated_ended,
+            ..self.service.admission().counters()
+        }
     }
 
     /// Logins that have failed on this shard.
     pub fn failed_logins(&self) -> u64 {
-        self.failures.count()
-    }
-
-    pub(crate) fn handshakes(&self) -> &Handshakes {
-        &self.handshakes
+        self.service.failed_logins.count()
     }
 
     /// Ends connections that do not move, where others need the memory that they hold.
     fn end_stuck(&self) {
-        let (now, unread) = (Instant::now(), self.admission.unread());
+        let (now, unread) = (Instant::now(), self.service.admission().unread());
         if unread == Unread::Little {
             return;
         }
@@ -314,17 +254,9 @@ impl Server {
                 target: "cql_server",
                 "client {peer} does not read its responses while memory is short: connection closed"
             );
-            self.admission.count(|counters| counters.connections_stuck += 1);
+            self.service.admission().count(|counters| counters.connections_stuck += 1);
             connection.end();
         }
-    }
-
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
-    pub(crate) fn processor(&self) -> &Processor {
-        &self.processor
     }
 
     async fn accept(self: Rc<Self>, listener: TcpListener, kind: PortKind) {
@@ -392,7 +324,7 @@ impl Server {
 
     fn serve(self: &Rc<Self>, stream: DetachedStream, peer: Peer, kind: PortKind, since: Instant) {
         let (number, tcp) = (self.next_number(), stream.attach());
-        if self.config.keepalive
+        if self.service.config.keepalive
             && let Err(error) = tcp.set_keepalive(KEEPALIVE)
         {
             tracing::debug!(target: "cql_server", "client {peer}: {error}");
@@ -409,7 +341,7 @@ impl Server {
         });
         self.unauthenticated.add(number, since, end);
         let server = self.clone();
-        self.serving.spawn_in(self.group_of_unauthenticated(), async move {
+        self.serving.spawn_in(self.service.group_of_unauthenticated(), async move {
             let shaken = server.shake(tcp, peer, &ends).await;
             server.unauthenticated.remove(number);
             if let Some(stream) = shaken {
@@ -426,7 +358,7 @@ impl Server {
         match race(shaken, told).await {
             Either::Left(Ok(stream)) => Some(stream),
             Either::Left(Err(failed)) => {
-                self.admission.count(|counters| counters.tls_refused += 1);
+                self.service.admission().count(|counters| counters.tls_refused += 1);
                 if !matches!(failed, Failed::Ended | Failed::Net(_)) {
                     tracing::debug!(target: "cql_server", "client {peer}: {failed}");
                 }
@@ -443,7 +375,7 @@ impl Server {
         stream: Stream,
         peer: Peer,
     ) {
-        let connection = Rc::new(Connection::new(self.clone(), stream, peer));
+        let connection = Rc::new(Connection::new(self.service.clone(), stream, peer));
         self.connections.borrow_mut().insert(number, connection.clone());
         let weak = Rc::downgrade(&connection);
         let end = Rc::new(move || {
@@ -459,24 +391,16 @@ impl Server {
         });
     }
 
-    pub(crate) fn count_error(&self, code: u32) {
-        *self.errors.borrow_mut().entry(code).or_default() += 1;
-    }
-
-    pub(crate) fn count_version_refusal(&self) {
-        self.version_refusals.set(self.version_refusals.get() + 1);
-    }
-
     /// First messages of connections in a version that this node does not speak. Drivers find out
     /// by them which versions it speaks, so they are not among [`Server::errors`].
     pub fn version_refusals(&self) -> u64 {
-        self.version_refusals.get()
+        self.service.version_refusals()
     }
 
     /// Errors that clients of this shard were answered, by their code. Requests that were shed are
     /// among [`Server::admission_counters`].
     pub fn errors(&self) -> Vec<(u32, u64)> {
-        self.errors.borrow().iter().map(|(code, count)| (*code, *count)).collect()
+        self.service.errors()
     }
 
     /// Connections that this shard has had.
@@ -487,21 +411,12 @@ impl Server {
     /// What clients of this shard have been answered, by scheduling group and the kind of their
     /// requests.
     pub fn served(&self) -> Vec<(String, &'static str, Served)> {
-        self.tallies.all()
+        self.service.tallies().all()
     }
 
     /// Requests that this shard has answered.
     pub fn requests_served(&self) -> u64 {
-        self.tallies.requests()
-    }
-
-    pub(crate) fn tallies(&self) -> &Tallies {
-        &self.tallies
-    }
-
-    /// The group of unauthenticated connections.
-    fn group_of_unauthenticated(&self) -> Group {
-        self.cluster.access().group_of_driver().unwrap_or(group::STATEMENT)
+        self.service.tallies().requests()
     }
 
     /// The clients of this shard, for `system.clients`. Those of the maintenance socket have no
@@ -524,32 +439,6 @@ impl Server {
         });
         clients.collect()
     }
-}
-
-/// How far a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Before STARTUP.
-    Established,
-    /// Before the login is done.
-    Authenticating,
-    /// Requests are answered.
-    Ready,
-}
-
-impl Stage {
-    /// As tables show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Established => "ESTABLISHED",
-            Stage::Authenticating => "AUTHENTICATING",
-            Stage::Ready => "READY",
-        }
-    }
-}
-
-fn positive(number: &i64) -> Result<(), String> {
-    if 0 < *number { Ok(()) } else { Err(format!("{number} is not greater than 0")) }
 }
 
 /// A client, as `system.clients` shows it.

@@ -18,7 +18,7 @@ mod tasks;
 mod top;
 mod upkeep;
 
-use crate::table::Entry;
+use crate::entry::Entry;
 
 const GROUPS: &[&[Entry]] = &[
     status::COMMANDS,

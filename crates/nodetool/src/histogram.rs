@@ -1,6 +1,6 @@
 //! What histograms of a node say.
 
-use crate::session::list;
+use crate::answer::list;
 use serde_json::Value;
 
 /// The percentiles that are shown, and the names of their lines.

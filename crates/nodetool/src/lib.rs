@@ -1,9 +1,11 @@
 //! `nereid nodetool`: what operators ask of a node and tell it to do, over its REST API. It takes
 //! the commands, options, exit codes and printed forms of the tool of that name.
 //!
-//! In reading order: [`table`] (a command: its name, options, what runs it), [`line`] (the words of
-//! the command line), [`session`] (requests, and how they end), [`print`] and [`histogram`] (how
-//! answers are shown), [`commands`] (the commands, by subject).
+//! From the ground up: [`failure`] (how a command ends), [`answer`] (what the values of an answer
+//! say), [`print`] and [`histogram`] (how answers are shown), [`arguments`] (options and places),
+//! [`session`] (requests, and how they end), [`entry`] (a command: its name, its arguments, what
+//! runs it), [`commands`] (the commands, by subject), [`line`] (the words of the command line).
+//! Beside them two tools of their own that ask the same API: [`compactions`] and [`probe`].
 //!
 //! Invariants
 //!  - *asks-only*: what a node does is decided by the node. A command is a handful of requests and
@@ -15,15 +17,23 @@
 //! that is none; 3 the node could not do it; 4 the node refused a request, or cannot be reached.
 //! `tasks wait --quiet` has its own: 123 failed, 124 timed out, 125 not known.
 
+mod answer;
+mod arguments;
 mod commands;
+pub mod compactions;
+mod entry;
+mod failure;
 mod histogram;
 mod line;
 mod print;
+pub mod probe;
 mod session;
-mod table;
 
+use arguments::Given;
+use entry::Entry;
+use failure::Failure;
 use runtime::Config;
-use session::{Failure, Session};
+use session::Session;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -59,7 +69,7 @@ fn show(text: &str) -> Result<(), Failure> {
 }
 
 /// One shard of the runtime: no thread is pinned, and no memory set aside.
-fn start(entry: &'static table::Entry, given: line::Given) -> Result<(), Failure> {
+fn start(entry: &'static Entry, given: Given) -> Result<(), Failure> {
     let peers = session::addresses(&given)?;
     let mut config = Config::new(1);
     config.idle_poll = Duration::ZERO;

@@ -3,39 +3,17 @@
 //! Options may stand before the command and behind it; some have a single dash and several letters,
 //! and those of a Java machine (`-Dname=value`) pass by: scripts have them.
 
+use crate::arguments::{GLOBAL, Given, Many, Opt, Takes};
 use crate::commands;
-use crate::session::Failure;
-use crate::table::{Entry, GLOBAL, Many, Opt, Takes};
+use crate::entry::Entry;
+use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, Command};
 
 /// What the words ask for.
 pub(crate) enum Asked {
     Text(String),
     Run(&'static Entry, Given),
-}
-
-/// Options and arguments as they were given.
-#[derive(Clone)]
-pub(crate) struct Given(ArgMatches);
-
-impl Given {
-    pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.get_flag(name)
-    }
-
-    /// The first of an option, or of a place.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get_many::<String>(name)?.next().map(String::as_str)
-    }
-
-    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
-        self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
-    }
-
-    pub(crate) fn number(&self, name: &str) -> Option<i64> {
-        self.0.get_one::<i64>(name).copied()
-    }
 }
 
 const API_PORT: &str = "-Dcom.scylladb.apiPort=";
@@ -63,7 +41,7 @@ pub(crate) fn read(program: &str, words: &[String]) -> Result<Asked, Failure> {
             if matches.get_flag("help") {
                 return Ok(Asked::Text(text_of(program, entry)));
             }
-            Ok(Asked::Run(entry, Given(matches)))
+            Ok(Asked::Run(entry, Given::new(matches)))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How answers are shown. Values in, text out.
 
-use crate::session::Failure;
+use crate::failure::Failure;
 use jiff::Timestamp;
 use serde_json::Value;
 

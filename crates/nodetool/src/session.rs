@@ -1,7 +1,8 @@
 //! Requests to a node, and how they end.
 
-use crate::line::Given;
-use crate::table::Done;
+use crate::answer::texts;
+use crate::arguments::Given;
+use crate::failure::{Done, Failure, wrong};
 use http::{Client, Method, Request};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -12,53 +13,6 @@ use std::time::Duration;
 /// A merge or a repair may take days; a node that is gone is noticed by its connection.
 const ANSWER_WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-
-/// Why a command did not do its work.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// No words; here is how to use it.
-    Usage(String),
-    /// The line cannot be read.
-    Line(String),
-    /// The arguments do not make sense.
-    Argument(String),
-    /// What came was not what a node answers.
-    Unexpected(String),
-    /// The node could not do it.
-    Operation(String),
-    /// The node refused, or cannot be reached.
-    Refused { status: u16, text: String },
-    /// All is said.
-    Code(u8),
-}
-
-impl Failure {
-    /// The code of the process and what is printed to standard error.
-    pub(crate) fn told(self) -> (u8, String) {
-        match self {
-            Failure::Usage(text) => (1, text),
-            Failure::Line(text) => (1, format!("error: {text}")),
-            Failure::Argument(text) => (1, format!("error processing arguments: {text}")),
-            Failure::Unexpected(text) => (2, format!("error: {text}")),
-            Failure::Operation(text) => (3, text),
-            Failure::Refused { text, .. } => (4, text),
-            Failure::Code(code) => (code, String::new()),
-        }
-    }
-
-    /// What the node said to it.
-    pub(crate) fn status(&self) -> Option<u16> {
-        match self {
-            Failure::Refused { status, .. } if *status != 0 => Some(*status),
-            _ => None,
-        }
-    }
-}
-
-/// A wrong argument.
-pub(crate) fn wrong<T>(text: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Argument(text.into()))
-}
 
 /// Where the node may be.
 pub(crate) fn addresses(given: &Given) -> Result<Vec<SocketAddr>, Failure> {
@@ -267,36 +221,4 @@ fn answer(body: &[u8]) -> Result<Value, serde_json::Error> {
 fn message(body: &[u8]) -> String {
     let told = answer(body).ok().and_then(|value| value["message"].as_str().map(str::to_string));
     told.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
-}
-
-/// A list of texts; what is none is left out.
-pub(crate) fn texts(value: &Value) -> Vec<String> {
-    list(value).filter_map(Value::as_str).map(str::to_string).collect()
-}
-
-/// The items of a list; none, of anything else.
-pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-/// A member as it is printed: texts without their marks, nothing for what is not there.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// A number as it is printed, where the node counts it.
-pub(crate) fn figure(value: &Value) -> String {
-    match value {
-        Value::Null => "n/a".to_string(),
-        value => plain(value),
-    }
-}
-
-/// A list of `{key, value}`.
-pub(crate) fn pairs(value: &Value) -> Vec<(String, Value)> {
-    list(value).map(|pair| (plain(&pair["key"]), pair["value"].clone())).collect()
 }

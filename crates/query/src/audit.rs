@@ -14,15 +14,12 @@
 //! Internal statements are not audited. Neither is a statement that cannot be analysed, as it
 //! names no existing table.
 
-use crate::access::obscured;
-use crate::parameters::{Parameters, Value, Values};
-use crate::processor::Processor;
+use crate::obscure::obscured;
 use crate::session::Session;
-use crate::statement::{Plan, Statement};
-use crate::syntax::ast::{AccessStatement, QualifiedName, SchemaStatement};
 use auth::audit::{self as rules, Category, Event, Scope as Rules};
+use cluster::Cluster;
 use cluster::settings::{Live, Rule, Settings};
-use model::value::encode_inet;
+use plan::{Plan, Statement};
 use replication::Consistency;
 use runtime::sync::Notify;
 use runtime::task::Scope;
@@ -31,11 +28,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
+use syntax::ast::{AccessStatement, QualifiedName, SchemaStatement};
 
 /// Bytes of events that wait for the table, of a shard.
 const TABLE_BYTES_MAX: usize = 1 << 20;
-/// Rows of a shard that are written at once.
-const WRITERS: usize = 16;
 /// Between two lines of the log about dropped events.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// Events of a queue that could not be written and are logged in full, per second.
@@ -52,18 +48,6 @@ const CATEGORIES_DEFAULT: &str = "DCL,DDL,AUTH,ADMIN";
 /// The sinks.
 const TABLE: &str = "table";
 const SYSLOG: &str = "syslog";
-
-const SCHEMA: [&str; 2] = [
-    "CREATE KEYSPACE IF NOT EXISTS audit WITH replication = {'class': \
-     'org.apache.cassandra.locator.NetworkTopologyStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS audit.audit_log (date timestamp, node inet, event_time timeuuid, \
-     category text, consistency text, table_name text, keyspace_name text, operation text, source \
-     inet, username text, error boolean, PRIMARY KEY ((date, node), event_time)) WITH comment = \
-     'what clients did and tried'",
-];
-const INSERT: &str = "INSERT INTO audit.audit_log (date, node, event_time, category, consistency, \
-                      table_name, keyspace_name, operation, source, username, error) VALUES (?, \
-                      ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Where events go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,7 +178,7 @@ impl Queue {
         let untold = failures.add(Instant::now());
         self.failures.set(failures);
         let Some(untold) = untold else { return };
-        let node = runtime::local::get::<Processor>().cluster().node().rpc_address;
+        let node = runtime::local::get::<Cluster>().node().rpc_address;
         let (name, fields) = (self.name, event.fields(node));
         let before = match untold {
             0 => String::new(),
@@ -246,7 +230,7 @@ impl Said {
     }
 }
 
-/// The audit log of one shard. Lives in the shard's [`Processor`].
+/// The audit log of one shard. Lives in the shard's processor.
 pub struct Audit {
     said: Said,
     rules: RefCell<Rules>,
@@ -260,38 +244,21 @@ impl Audit {
         Said::registered(settings);
     }
 
-    /// Writes down what clients do from now on, on every shard. Runs on shard 0, after processors
-    /// were started.
-    pub async fn start(config: Config) -> Result<(), String> {
-        let processor = runtime::local::get::<Processor>();
-        if config.to_table {
-            for text in SCHEMA {
-                let parameters = Parameters::plain(Consistency::One);
-                let made = processor.query(&Session::internal(), text, &parameters).await;
-                made.map_err(|error| format!("cannot create the audit table: {error}"))?;
-            }
-        }
-        runtime::on_all_shards(move || async move { Audit::start_here(config) }).await;
-        Ok(())
-    }
-
-    fn start_here(config: Config) {
+    /// The audit log of this shard, as its settings have it; `None`: it has no sink.
+    pub(crate) fn of_shard(config: Config) -> Option<Rc<Audit>> {
         let settings = Settings::of_shard();
         let said = Said::registered(&settings);
         if config == Config::default() {
-            return;
+            return None;
         }
         let table = config.to_table.then(|| Rc::new(Queue::new(TABLE, TABLE_BYTES_MAX)));
         let syslog = config.syslog_bytes_max.map(|bytes| Rc::new(Queue::new(SYSLOG, bytes)));
         let audit = Rc::new(Audit {
             rules: RefCell::new(said.rules()),
             said,
-            queues: table.iter().chain(&syslog).cloned().collect(),
+            queues: table.into_iter().chain(syslog).collect(),
             writers: Scope::new(),
         });
-        for queue in table.iter().flat_map(|queue| std::iter::repeat_n(queue, WRITERS)) {
-            audit.writers.spawn(write_rows(queue.clone()));
-        }
         for name in [CATEGORIES, KEYSPACES, TABLES] {
             let watched = Rc::downgrade(&audit);
             let changed = move || {
@@ -301,22 +268,25 @@ impl Audit {
             };
             settings.watch(name, Rc::new(changed));
         }
-        runtime::local::get::<Processor>().set_audit(audit);
+        Some(audit)
     }
 
     /// Writes what waits, for some seconds at most.
-    pub async fn stop() {
-        runtime::on_all_shards(|| async {
-            let Some(processor) = runtime::local::try_get::<Processor>() else { return };
-            let Some(audit) = processor.audit() else { return };
-            audit.queues.iter().for_each(|queue| queue.close());
-            let ended = timeout(STOP_PATIENCE, audit.writers.join()).await;
-            let left: usize = audit.queues.iter().map(|it| it.events.borrow().len()).sum();
-            if ended.is_err() || 0 < left {
-                tracing::warn!(target: "audit", "stopping: {left} audit events were not written");
-            }
-        })
-        .await;
+    pub(crate) async fn end(&self) {
+        self.queues.iter().for_each(|queue| queue.close());
+        let ended = timeout(STOP_PATIENCE, self.writers.join()).await;
+        let left: usize = self.queues.iter().map(|it| it.events.borrow().len()).sum();
+        if ended.is_err() || 0 < left {
+            tracing::warn!(target: "audit", "stopping: {left} audit events were not written");
+        }
+    }
+
+    /// Runs a writer of rows as long as there are events.
+    pub(crate) fn write_table<F>(&self, writer: impl FnOnce(Rc<Queue>) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        self.write(TABLE, writer);
     }
 
     /// Runs the syslog writer as long as there are events, and when the node stops until all
@@ -325,7 +295,14 @@ impl Audit {
     where
         F: Future<Output = ()> + 'static,
     {
-        if let Some(queue) = self.queues.iter().find(|queue| queue.name == SYSLOG) {
+        self.write(SYSLOG, writer);
+    }
+
+    fn write<F>(&self, sink: &str, writer: impl FnOnce(Rc<Queue>) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        if let Some(queue) = self.queues.iter().find(|queue| queue.name == sink) {
             self.writers.spawn(writer(queue.clone()));
         }
     }
@@ -460,42 +437,6 @@ fn subject(change: &SchemaStatement, session: &Session) -> (String, String) {
         Of::CreateAggregate(it) => within(&it.name),
         Of::DropFunction(it) | Of::DropAggregate(it) => within(&it.name),
     }
-}
-
-/// Writes events as rows, one after the other.
-async fn write_rows(queue: Rc<Queue>) {
-    while let Some(event) = queue.next().await {
-        let written = Box::pin(write_row(&event)).await;
-        queue.conclude(&event, written);
-    }
-}
-
-async fn write_row(event: &Event) -> Result<(), String> {
-    const DAY_MICROS: i64 = 86_400_000_000;
-    let Some(processor) = runtime::local::try_get::<Processor>() else {
-        return Err("the node stops".to_owned());
-    };
-    let node = encode_inet(processor.cluster().node().rpc_address);
-    let day = event.at_micros.div_euclid(DAY_MICROS) * (DAY_MICROS / 1000);
-    let (day, time) = (day.to_be_bytes(), processor.timeuuid(event.at_micros));
-    let (client, is_error) = (event.client.map(encode_inet), [u8::from(event.is_error)]);
-    let values = [
-        Value::Bytes(&day),
-        Value::Bytes(&node),
-        Value::Bytes(time.as_bytes()),
-        Value::Bytes(event.category.name().as_bytes()),
-        Value::Bytes(event.consistency.as_bytes()),
-        Value::Bytes(event.table.as_bytes()),
-        Value::Bytes(event.keyspace.as_bytes()),
-        Value::Bytes(event.operation.as_bytes()),
-        client.as_deref().map_or(Value::Null, Value::Bytes),
-        Value::Bytes(event.user.as_bytes()),
-        Value::Bytes(&is_error),
-    ];
-    let values = Values::Positional(&values);
-    let parameters = Parameters { values, ..Parameters::plain(Consistency::One) };
-    let written = processor.query(&Session::internal(), INSERT, &parameters).await;
-    written.map(drop).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,142 +1,27 @@
 //! Batches: `BEGIN BATCH ..` as text, and BATCH messages.
 
 use crate::error::CqlError;
-use crate::markers::Markers;
 use crate::modify::{
-    Existing, ModifyPlan, OwnedStatement, UsingPlan, Write, add_to, check_consistency, check_level,
-    check_sizes, default_timestamp, existing, metadata_of_batch, on_owner, partition_keys,
-    prepare_delete, prepare_insert, prepare_update, refused, shown_of_batch, tell_exceeded,
+    Existing, OwnedStatement, Shown, Write, add_to, check_consistency, check_level, check_sizes,
+    default_timestamp, existing, metadata_of_existing, on_owner, partition_keys, refused,
+    shown_of_existing, tell_exceeded,
 };
 use crate::options::Options;
-use crate::parameters::Value;
 use crate::request::Request;
-use crate::response::{Response, ResultMetadata};
-use crate::restrictions::Keys;
-use crate::statement::{Plan, Statement, table};
-use crate::syntax::ast;
-use crate::syntax::ast::{BatchKind, Modification};
-use crate::term::Preparer;
-use cluster::{Schema, TableEntry, TableKind};
+use crate::response::Response;
+use crate::session::BatchForm;
+use cluster::{TableEntry, TableKind};
 use model::{TableId, Token};
 use mutation::MutationBuilder;
+use plan::modify::{ModifyPlan, metadata_of_batch, shown_of_batch};
+use plan::restrictions::Keys;
+use plan::values::Value;
+use plan::{Plan, Statement};
 use replication::{BatchEntry, Coordinator, WriteKind, WriteOptions};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::HashMap;
-
-/// A batch ready to be executed.
-#[derive(Debug)]
-pub(crate) struct BatchPlan {
-    pub(crate) kind: BatchKind,
-    pub(crate) using: UsingPlan,
-    pub(crate) statements: Vec<ModifyPlan>,
-    /// The result of a conditional one.
-    pub(crate) result: Option<Rc<ResultMetadata>>,
-}
-
-/// Plans a batch.
-pub(crate) fn prepare(
-    schema: &Schema,
-    keyspace: Option<&str>,
-    batch: &ast::Batch,
-    markers: &mut Markers,
-) -> Result<BatchPlan, CqlError> {
-    let mut plan = BatchPlan::begin(schema, keyspace, batch, markers)?;
-    for statement in &batch.statements {
-        plan.add(schema, keyspace, statement, markers)?;
-    }
-    plan.finish()
-}
-
-impl BatchPlan {
-    /// Of a batch whose statements are then added in their order.
-    pub(crate) fn begin(
-        schema: &Schema,
-        keyspace: Option<&str>,
-        batch: &ast::Batch,
-        markers: &mut Markers,
-    ) -> Result<BatchPlan, CqlError> {
-        let mut preparer = Preparer {
-            schema,
-            keyspace: keyspace.unwrap_or("system"),
-            table: None,
-            markers,
-            row: None,
-            aggregates: None,
-        };
-        if batch.using.ttl.is_some() {
-            return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
-        }
-        let using = UsingPlan::prepare(&batch.using, &mut preparer)?;
-        let statements = Vec::with_capacity(batch.statements.len());
-        Ok(BatchPlan { kind: batch.kind, using, statements, result: None })
-    }
-
-    /// With the next statement.
-    pub(crate) fn add(
-        &mut self,
-        schema: &Schema,
-        keyspace: Option<&str>,
-        statement: &Modification,
-        markers: &mut Markers,
-    ) -> Result<(), CqlError> {
-        self.statements.push(match statement {
-            Modification::Insert(insert) => {
-                let entry = table(schema, keyspace, &insert.table)?;
-                prepare_insert(schema, entry, insert, markers)?
-            }
-            Modification::Update(update) => {
-                let entry = table(schema, keyspace, &update.table)?;
-                prepare_update(schema, entry, update, markers)?
-            }
-            Modification::Delete(delete) => {
-                let entry = table(schema, keyspace, &delete.table)?;
-                prepare_delete(schema, entry, delete, markers)?
-            }
-        });
-        Ok(())
-    }
-
-    /// With all statements, if they may stand together.
-    pub(crate) fn finish(mut self) -> Result<BatchPlan, CqlError> {
-        self.result = metadata_of_batch(self.statements.iter());
-        check(self.kind, self.using.has_timestamp(), self.statements.iter())?;
-        Ok(self)
-    }
-}
-
-/// Whether statements may stand together in a batch of that kind.
-pub(crate) fn check<'p>(
-    kind: BatchKind,
-    has_timestamp: bool,
-    plans: impl Iterator<Item = &'p ModifyPlan> + Clone,
-) -> Result<(), CqlError> {
-    let counters = plans.clone().filter(|plan| plan.table.schema.is_counter()).count();
-    let others = plans.clone().count() - counters;
-    if kind == BatchKind::Counter && 0 < others {
-        return Err(CqlError::invalid("Cannot include non-counter statement in a counter batch"));
-    }
-    if kind == BatchKind::Logged && 0 < counters {
-        return Err(CqlError::invalid("Cannot include a counter statement in a logged batch"));
-    }
-    if 0 < counters && 0 < others {
-        return Err(CqlError::invalid(
-            "Counter and non-counter mutations cannot exist in the same batch",
-        ));
-    }
-    if has_timestamp && 0 < counters {
-        return Err(CqlError::invalid("Cannot provide custom timestamp for counter BATCH"));
-    }
-    if has_timestamp && plans.clone().any(|plan| plan.using.has_timestamp()) {
-        return Err(CqlError::invalid(
-            "Timestamp must be set either on BATCH or individual statements",
-        ));
-    }
-    if has_timestamp && plans.clone().any(ModifyPlan::is_conditional) {
-        return Err(CqlError::invalid("Cannot provide custom timestamp for conditional BATCH"));
-    }
-    Ok(())
-}
+use syntax::ast::BatchKind;
 
 /// A statement of a batch with its values.
 #[derive(Clone, Copy)]
@@ -154,6 +39,7 @@ pub(crate) async fn execute(
     items: &[Item<'_>],
     timestamp: Option<i64>,
     request: &Request<'_>,
+    form: BatchForm,
 ) -> Result<Response, CqlError> {
     check_level(request)?;
     let conditional = items.iter().any(|item| item.plan.is_conditional());
@@ -168,7 +54,7 @@ pub(crate) async fn execute(
         return Err(refused(request, "virtual tables cannot be written in batches"));
     }
     if conditional {
-        return owned(items, request, timestamp).await;
+        return owned(items, request, timestamp, form).await;
     }
     let (entries, bytes) = mutations(items, request, timestamp).await?;
     if let Some(warning) = check_size(&entries, bytes, request.options)? {
@@ -341,6 +227,7 @@ async fn owned(
     items: &[Item<'_>],
     request: &Request<'_>,
     timestamp: i64,
+    form: BatchForm,
 ) -> Result<Response, CqlError> {
     let mut place: Option<(&Rc<TableEntry>, Vec<u8>)> = None;
     let mut owned = Vec::with_capacity(items.len());
@@ -368,11 +255,18 @@ async fn owned(
         owned.push(OwnedStatement::new(item.statement, item.part, item.values));
     }
     let Some((table, key)) = place else { return Ok(Response::VOID) };
-    let shown = shown_of_batch(items.iter().map(|item| item.plan));
+    let plans = items.iter().map(|item| item.plan);
+    let shown = match form {
+        BatchForm::Scylla => {
+            shown_of_batch(plans.clone()).map(|shown| Shown::of_statements(&shown))
+        }
+        BatchForm::Cassandra => shown_of_existing(plans.clone()),
+    };
     let outcome = on_owner(table, key, owned, shown, request, timestamp).await?;
-    let result = match items.first().map(|item| &item.statement.plan) {
-        Some(Plan::Batch(plan)) => plan.result.clone(),
-        _ => metadata_of_batch(items.iter().map(|item| item.plan)),
+    let result = match (form, items.first().map(|item| &item.statement.plan)) {
+        (BatchForm::Cassandra, _) => metadata_of_existing(plans, outcome.is_bare),
+        (BatchForm::Scylla, Some(Plan::Batch(plan))) => plan.result.clone(),
+        (BatchForm::Scylla, _) => metadata_of_batch(plans),
     };
     Ok(outcome.answer(result))
 }

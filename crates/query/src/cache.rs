@@ -5,8 +5,8 @@
 //!  - *kept-when-repeated*: a text that is executed unprepared is kept from its second time on,
 //!    so that texts with values in them, each of which comes once, evict nothing.
 
-use crate::statement::{Plan, Statement};
 use model::Uuid;
+use plan::{Plan, Statement};
 use std::hash::Hash;
 use std::rc::Rc;
 use stdx::HashMap;

@@ -17,18 +17,19 @@ mod tests;
 
 use crate::error::CqlError;
 use crate::parameters::Parameters;
-use crate::paxos_state;
-use crate::response::{ColumnSpec, Response, ResponseKind, ResultMetadata, Rows};
+use crate::response::{Response, ResponseKind, Rows};
 use crate::session::Session;
-use crate::syntax::ast::{Describe, Described, QualifiedName};
-use crate::syntax::quote_name;
 use cluster::{
     Authenticator, Authorizer, Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind,
 };
 use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
 use model::{Type, UserType, Uuid};
+use plan::metadata::{ColumnSpec, ResultMetadata};
+use plan::paxos_state;
 use std::rc::Rc;
+use syntax::ast::{Describe, Described, QualifiedName};
+use syntax::quote_name;
 
 const SNITCH: &str = "org.apache.cassandra.locator.SimpleSnitch";
 

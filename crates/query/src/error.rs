@@ -1,7 +1,8 @@
 //! Errors of statements: one variant per error of the native protocol, with the fields of its
 //! body.
 
-use crate::guardrail::Guardrail;
+use functions::Failure;
+use plan::Guardrail;
 use replication::{Consistency, RateLimited, WriteKind};
 use std::fmt;
 
@@ -35,8 +36,8 @@ pub enum CqlError {
         data_present: bool,
         reason: String,
     },
-    /// 0x1400, from version 4 on. An operator has no keyspace; its sign is the function.
-    FunctionFailure { keyspace: String, function: String, arguments: Vec<String>, reason: String },
+    /// 0x1400, from version 4 on.
+    FunctionFailure(Failure),
     /// 0x1500, from version 4 on
     WriteFailure {
         consistency: Consistency,
@@ -83,7 +84,7 @@ impl CqlError {
             CqlError::WriteTimeout { .. } => 0x1100,
             CqlError::ReadTimeout { .. } => 0x1200,
             CqlError::ReadFailure { .. } => 0x1300,
-            CqlError::FunctionFailure { .. } => 0x1400,
+            CqlError::FunctionFailure(_) => 0x1400,
             CqlError::WriteFailure { .. } => 0x1500,
             CqlError::Syntax(_) => 0x2000,
             CqlError::Unauthorized(_) => 0x2100,
@@ -142,9 +143,7 @@ impl fmt::Display for CqlError {
                  CL={level}: {reason}",
                 level = consistency.name(),
             ),
-            CqlError::FunctionFailure { keyspace, function, arguments, reason } => {
-                write_failure(f, (keyspace, function), arguments, reason)
-            }
+            CqlError::FunctionFailure(failure) => write!(f, "{failure}"),
             CqlError::RateLimit(limited) => write!(f, "{limited}"),
             CqlError::AlreadyExists { keyspace, table } if table.is_empty() => {
                 write!(f, "Keyspace {keyspace} already exists")
@@ -169,28 +168,26 @@ impl fmt::Display for CqlError {
 }
 impl std::error::Error for CqlError {}
 
-/// A failure of a function, or of an operator of one operand or two.
-fn write_failure(
-    f: &mut fmt::Formatter<'_>,
-    (keyspace, function): (&str, &str),
-    arguments: &[String],
-    reason: &str,
-) -> fmt::Result {
-    match arguments {
-        _ if !keyspace.is_empty() => {
-            let arguments = arguments.join(", ");
-            write!(f, "execution of '{keyspace}.{function}[{arguments}]' failed: {reason}")
-        }
-        [left, right] => write!(f, "the operation '{left} {function} {right}' failed: {reason}"),
-        operands => {
-            write!(f, "the operation '{function}{}' failed: {reason}", operands.join(", "))
+impl From<plan::Error> for CqlError {
+    fn from(error: plan::Error) -> CqlError {
+        match error {
+            plan::Error::Server(text) => CqlError::Server(text),
+            plan::Error::Syntax(text) => CqlError::Syntax(text),
+            plan::Error::Unauthorized(text) => CqlError::Unauthorized(text),
+            plan::Error::Invalid(text) => CqlError::Invalid(text),
+            plan::Error::Config(text) => CqlError::Config(text),
+            plan::Error::Forbidden(rule, text) => CqlError::Forbidden(rule, text),
+            plan::Error::AlreadyExists { keyspace, table } => {
+                CqlError::AlreadyExists { keyspace, table }
+            }
+            plan::Error::FunctionFailure(failure) => CqlError::FunctionFailure(failure),
         }
     }
 }
 
-impl From<crate::syntax::SyntaxError> for CqlError {
-    fn from(error: crate::syntax::SyntaxError) -> CqlError {
-        CqlError::Syntax(error.to_string())
+impl From<functions::Error> for CqlError {
+    fn from(error: functions::Error) -> CqlError {
+        plan::Error::from(error).into()
     }
 }
 

@@ -1,67 +1,62 @@
-//! CQL, from text to rows.
+//! CQL, from the plan of a statement to rows: who may execute it, and its execution, page by page.
 //!
-//! A statement goes through these modules in order: [`syntax`] parses the text; [`processor`] keeps
-//! prepared statements and leads the rest, `prefetch` prefetches the partitions of statements that
-//! are about to be executed; `fragments` plans reads of mutation fragments, `paxos_state` reads of
-//! `"t$paxos"`; [`ddl`] and [`describe`] execute schema statements, [`access`] statements about
-//! roles, grants and service levels, and authorizes statements; [`audit`] is the audit log;
-//! `routing` finds the replica of a statement. [`session`], [`parameters`], [`response`],
-//! [`prepared`] and [`error`] are what the protocol above deals in; [`options`] are the options of
-//! the node, [`guardrail`] counts which of them were hit; [`offline`] serves tools that have no
-//! node.
+//! The crates below do the rest: `syntax` parses a statement, `plan` analyses it on a version of
+//! the schema, `functions` computes what it calls.
+//!
+//! The rooms, from the ground up. What the protocol above deals in: [`error`], [`response`],
+//! [`session`], [`trace`] and [`parameters`]. What a node is told and counts: [`tally`] and
+//! [`guardrail`], [`options`], `config`, `timeouts`. An execution: `timestamps`, `request` (its
+//! values, its time, where it runs). The statements of a shard: [`prepared`], `cache`; `obscure`
+//! (texts without passwords), `hashing`, [`audit`] (the audit log); [`processor`]. What statements
+//! do: `select`, `modify`, `batch`, `ddl`, [`access`] (whether a session may execute one, and
+//! roles, grants, service levels), `describe`. Above them `execution` leads them, `trace_writer`
+//! and `audit_table` write what is told of it, and `prefetch` and `routing` look ahead.
 
 pub mod access;
 pub mod audit;
+mod audit_table;
 mod batch;
 mod cache;
+mod config;
 mod ddl;
 mod describe;
 pub mod error;
-mod fragments;
-mod functions;
+mod execution;
 pub mod guardrail;
-mod ids;
-mod json;
-mod markers;
+mod hashing;
 mod modify;
-pub mod offline;
+mod obscure;
 pub mod options;
 pub mod parameters;
-mod paxos_state;
 mod prefetch;
 pub mod prepared;
 pub mod processor;
 mod request;
 pub mod response;
-mod restrictions;
 mod routing;
 mod select;
 pub mod session;
-mod statement;
-pub mod syntax;
 pub mod tally;
-mod term;
 mod timeouts;
+mod timestamps;
 pub mod trace;
-mod types;
-mod udf;
+mod trace_writer;
 
 pub use audit::Audit;
 pub use auth::Workload;
 pub use cache::CacheStats;
+pub use config::Config;
 pub use error::CqlError;
+pub use execution::{Answer, BatchEntry, BatchStatement};
 pub use options::Options;
-pub use parameters::{Parameters, Value, Values};
+pub use parameters::Parameters;
+pub use plan::metadata::{BindMetadata, Column, ColumnSpec, ResultMetadata};
+pub use plan::values::{Value, Values};
 pub use prefetch::Prefetch;
 pub use prepared::Prepared;
-pub use processor::{BatchEntry, BatchStatement, Config, Processor};
-pub use response::{
-    BindMetadata, Column, ColumnSpec, Response, ResponseKind, ResultMetadata, Rows,
-};
+pub use processor::Processor;
+pub use response::{Response, ResponseKind, Rows};
 pub use routing::Place;
-pub use session::{Session, Terms};
+pub use session::{BatchForm, Session, Terms};
 pub use syntax::ast::BatchKind;
 pub use timeouts::{Millis, Timeouts};
-pub use udf::Limits as FunctionLimits;
-pub use udf::lua::{push::push as push_lua, sandbox::Sandbox};
-pub use udf::wasm::{Limits as WasmLimits, Stats as FunctionStats};

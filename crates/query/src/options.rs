@@ -1,16 +1,15 @@
-//! The options that statements depend on: values that change while the node runs.
+//! The options that executions depend on: values that change while the node runs.
 //!
-//! Every processor has one [`Options`]; an analysis finds it in `Markers`, an execution in
-//! `Request`. A value is asked for where it is needed and never kept.
+//! Every processor has one [`Options`]; an execution finds it in `Request`, with those that
+//! analyses depend on. A value is asked for where it is needed and never kept.
 //!
 //! An option of its own: a field here, registered in [`Options::registered`] under its name in the
 //! options file.
 
 use crate::guardrail::Met;
+use cluster::Live;
 use cluster::settings::{Rule, SettingValue, Settings, anything};
-use cluster::{Live, Restriction};
 use replication::Consistency;
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Some consistency levels.
@@ -50,29 +49,8 @@ impl SettingValue for Consistencies {
     }
 }
 
-const RETRY_OPTION: &str = "speculative_retry_user_table_default";
-const RETRY_DEFAULT: &str = "99.0PERCENTILE";
-
-/// What replication strategies are called in lists.
-const STRATEGIES: [&str; 4] =
-    ["SimpleStrategy", "LocalStrategy", "NetworkTopologyStrategy", "EverywhereStrategy"];
-
-fn strategies(names: &Rc<[String]>) -> Result<(), String> {
-    match names.iter().find(|name| !STRATEGIES.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => Err(format!("unknown replication strategy {name}")),
-    }
-}
-
 fn not_negative(number: &i64) -> Result<(), String> {
     if *number < 0 { Err(format!("{number} is less than 0")) } else { Ok(()) }
-}
-
-fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
-    match &**mode {
-        "disabled" | "enabled" | "enforced" => Ok(()),
-        other => Err(format!("must be disabled, enabled or enforced, got {other}")),
-    }
 }
 
 /// Each field has the name of its option.
@@ -81,21 +59,16 @@ fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
 pub struct Options {
     /// How often some of them were met.
     pub met: Met,
-    // What SELECT is allowed and where its pages end.
-    pub strict_allow_filtering: Live<Restriction>,
+    /// Those of analyses.
+    pub analysis: Rc<plan::Options>,
+    // Where pages of SELECT end.
     pub query_page_size_in_bytes: Live<i64>,
     pub query_tombstone_page_limit: Live<i64>,
     pub select_internal_page_size: Live<i64>,
     pub tombstone_warn_threshold: Live<i64>,
-    pub max_partition_key_restrictions_per_query: Live<i64>,
-    pub max_clustering_key_restrictions_per_query: Live<i64>,
-    pub max_relations_in_where_clause: Live<i64>,
     pub max_memory_for_unlimited_query_soft_limit: Live<i64>,
     pub max_memory_for_unlimited_query_hard_limit: Live<i64>,
     pub enable_parallelized_aggregation: Live<bool>,
-    // How markers are named and counted.
-    pub cql_duplicate_bind_variable_names_refer_to_same_variable: Live<bool>,
-    pub cql_in_bind_variable_name_uses_uppercase_operator: Live<bool>,
     // Writes.
     pub restrict_future_timestamp: Live<bool>,
     pub batch_size_warn_threshold_in_kb: Live<i64>,
@@ -114,85 +87,32 @@ pub struct Options {
     pub compaction_large_cell_warning_threshold_mb: Live<i64>,
     pub compaction_rows_count_warning_threshold: Live<i64>,
     pub compaction_collection_elements_count_warning_threshold: Live<i64>,
-    // The schema.
-    pub enable_create_table_with_compact_storage: Live<bool>,
-    pub minimum_replication_factor_warn_threshold: Live<i64>,
-    pub minimum_replication_factor_fail_threshold: Live<i64>,
-    pub maximum_replication_factor_warn_threshold: Live<i64>,
-    pub maximum_replication_factor_fail_threshold: Live<i64>,
-    pub replication_strategy_warn_list: Live<Rc<[String]>>,
-    pub replication_strategy_fail_list: Live<Rc<[String]>>,
-    pub restrict_replication_simplestrategy: Live<Restriction>,
-    pub restrict_twcs_without_default_ttl: Live<Restriction>,
-    pub twcs_max_window_count: Live<i64>,
-    pub speculative_retry_user_table_default: Live<Rc<str>>,
-    /// The last one of `speculative_retry_user_table_default` that makes sense.
-    pub(crate) retry_of_new_tables: RefCell<Rc<str>>,
-    pub tablets_mode_for_new_keyspaces: Live<Rc<str>>,
-    pub enable_tablets: Live<bool>,
 }
 
 impl Options {
     /// As this shard's settings have them, from now on and after every change.
     pub fn of_shard() -> Rc<Options> {
-        let settings = Settings::of_shard();
-        let options = Rc::new(Options::registered(&settings));
-        let watched = Rc::downgrade(&options);
-        let changed = move || {
-            if let Some(options) = watched.upgrade() {
-                options.keep_retry();
-            }
-        };
-        changed();
-        settings.watch(RETRY_OPTION, Rc::new(changed));
-        options
-    }
-
-    /// Those of a node that was told nothing, for tools and tests.
-    pub fn standard() -> Rc<Options> {
-        Rc::new(Options::registered(&Settings::default()))
+        let analysis = plan::Options::of_shard();
+        Rc::new(Options::registered(&Settings::of_shard(), analysis))
     }
 
     /// Registers what [`Options::of_shard`] would, for [`Settings::refused`].
     pub fn check(settings: &Settings) {
-        Options::registered(settings);
+        plan::Options::check(settings);
+        Options::registered(settings, plan::Options::standard());
     }
 
-    /// Invalid values are logged, and new tables keep the previous one.
-    fn keep_retry(&self) {
-        let wanted = self.speculative_retry_user_table_default.get();
-        match crate::ddl::speculative_retry(&wanted) {
-            Ok(retry) => *self.retry_of_new_tables.borrow_mut() = Rc::from(retry),
-            Err(error) => tracing::warn!(target: "config", "{RETRY_OPTION} is ignored: {error}"),
-        }
-    }
-
-    fn registered(settings: &Settings) -> Options {
+    fn registered(settings: &Settings, analysis: Rc<plan::Options>) -> Options {
         let flag = |name, default| settings.register(name, default, anything::<bool>);
-        let any = |name, default| settings.register(name, default, anything::<i64>);
         let natural = |name, default| settings.register(name, default, not_negative as Rule<i64>);
-        let mode = |name, default| settings.register(name, default, anything::<Restriction>);
         let levels = |name| settings.register(name, Consistencies::default(), anything);
-        let names = |name, default: &[&str]| {
-            let default = default.iter().map(|name| name.to_string()).collect();
-            settings.register(name, default, strategies)
-        };
         Options {
             met: Met::default(),
-            strict_allow_filtering: mode("strict_allow_filtering", Restriction::Warned),
+            analysis,
             query_page_size_in_bytes: natural("query_page_size_in_bytes", 1 << 20),
             query_tombstone_page_limit: natural("query_tombstone_page_limit", 10_000),
             select_internal_page_size: natural("select_internal_page_size", 10_000),
             tombstone_warn_threshold: natural("tombstone_warn_threshold", 1000),
-            max_partition_key_restrictions_per_query: natural(
-                "max_partition_key_restrictions_per_query",
-                100,
-            ),
-            max_clustering_key_restrictions_per_query: natural(
-                "max_clustering_key_restrictions_per_query",
-                100,
-            ),
-            max_relations_in_where_clause: natural("max_relations_in_where_clause", 100),
             max_memory_for_unlimited_query_soft_limit: natural(
                 "max_memory_for_unlimited_query_soft_limit",
                 1 << 20,
@@ -202,14 +122,6 @@ impl Options {
                 100 << 20,
             ),
             enable_parallelized_aggregation: flag("enable_parallelized_aggregation", true),
-            cql_duplicate_bind_variable_names_refer_to_same_variable: flag(
-                "cql_duplicate_bind_variable_names_refer_to_same_variable",
-                true,
-            ),
-            cql_in_bind_variable_name_uses_uppercase_operator: flag(
-                "cql_in_bind_variable_name_uses_uppercase_operator",
-                true,
-            ),
             restrict_future_timestamp: flag("restrict_future_timestamp", true),
             batch_size_warn_threshold_in_kb: natural("batch_size_warn_threshold_in_kb", 128),
             batch_size_fail_threshold_in_kb: natural("batch_size_fail_threshold_in_kb", 1024),
@@ -244,52 +156,6 @@ impl Options {
                 "compaction_collection_elements_count_warning_threshold",
                 10_000,
             ),
-            enable_create_table_with_compact_storage: flag(
-                "enable_create_table_with_compact_storage",
-                false,
-            ),
-            minimum_replication_factor_warn_threshold: any(
-                "minimum_replication_factor_warn_threshold",
-                -1,
-            ),
-            minimum_replication_factor_fail_threshold: any(
-                "minimum_replication_factor_fail_threshold",
-                -1,
-            ),
-            maximum_replication_factor_warn_threshold: any(
-                "maximum_replication_factor_warn_threshold",
-                0,
-            ),
-            maximum_replication_factor_fail_threshold: any(
-                "maximum_replication_factor_fail_threshold",
-                -1,
-            ),
-            replication_strategy_warn_list: names(
-                "replication_strategy_warn_list",
-                &["SimpleStrategy"],
-            ),
-            replication_strategy_fail_list: names("replication_strategy_fail_list", &[]),
-            restrict_replication_simplestrategy: mode(
-                "restrict_replication_simplestrategy",
-                Restriction::Allowed,
-            ),
-            restrict_twcs_without_default_ttl: mode(
-                "restrict_twcs_without_default_ttl",
-                Restriction::Warned,
-            ),
-            twcs_max_window_count: natural("twcs_max_window_count", 50),
-            speculative_retry_user_table_default: settings.register(
-                RETRY_OPTION,
-                Rc::from(RETRY_DEFAULT),
-                anything,
-            ),
-            retry_of_new_tables: RefCell::new(Rc::from(RETRY_DEFAULT)),
-            tablets_mode_for_new_keyspaces: settings.register(
-                "tablets_mode_for_new_keyspaces",
-                Rc::from("disabled"),
-                tablets_mode,
-            ),
-            enable_tablets: flag("enable_tablets", false),
         }
     }
 }
@@ -313,8 +179,6 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert!(strategies(&Rc::from(["SimpleStrategy".to_owned()])).is_ok());
-        assert!(strategies(&Rc::from(["Simple".to_owned()])).is_err());
         assert!(not_negative(&-1).is_err());
     }
 }

@@ -7,10 +7,10 @@
 //!    known, or a key that is bound wrongly, is skipped or fetched needlessly.
 
 use crate::processor::Processor;
-use crate::response::BindMetadata;
-use crate::statement::Plan;
 use model::key::compose_partition_key;
 use model::{TableId, Token};
+use plan::Plan;
+use plan::metadata::BindMetadata;
 use std::rc::Rc;
 
 /// Values that are longer than a key usually is are not hashed twice.

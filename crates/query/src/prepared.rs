@@ -1,8 +1,9 @@
 //! A prepared statement: its id, its bind variables and its result columns.
 
-use crate::response::{BindMetadata, ResultMetadata};
-use crate::statement::Statement;
+use crate::session::BatchForm;
 use cluster::Schema;
+use plan::metadata::{BindMetadata, ResultMetadata};
+use plan::{Plan, Statement};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -39,15 +40,22 @@ impl Prepared {
     pub fn bind(&self) -> Rc<BindMetadata> {
         self.statement.borrow().bind.clone()
     }
-    /// The columns of its result; `None` when it answers no rows.
-    pub fn result(&self) -> Option<Rc<ResultMetadata>> {
-        self.statement.borrow().result()
+    /// The columns of its result; `None` when it answers no rows, or its columns vary.
+    pub fn result(&self, form: BatchForm) -> Option<Rc<ResultMetadata>> {
+        if self.varies(form) { None } else { self.statement.borrow().result() }
+    }
+    /// Whether the columns of its result depend on what is found: each answer names its own, and
+    /// no client may keep them.
+    pub fn varies(&self, form: BatchForm) -> bool {
+        let statement = self.statement.borrow();
+        form == BatchForm::Cassandra
+            && matches!(&statement.plan, Plan::Batch(plan) if plan.result.is_some())
     }
     /// Whether clients know the columns of the result from when they prepared it: they were told
     /// some, and these are still the same. Only then may an answer leave them out.
-    pub fn is_result_known(&self) -> bool {
+    pub fn is_result_known(&self, form: BatchForm) -> bool {
         self.told_metadata_id.is_some()
-            && self.result().map(|result| result.id) == self.told_metadata_id
+            && self.result(form).map(|result| result.id) == self.told_metadata_id
     }
     /// Whether it is conditional (`IF ..`).
     pub fn is_lwt(&self) -> bool {

@@ -1,94 +1,38 @@
-//! The processor of one shard: statements in, answers out.
+//! The processor of one shard: the statements that it has analysed, and what their executions need.
+//!
+//! What it does with them is in the modules above it: `execution`, `prefetch`, `routing`.
 
-use crate::access::{self, login};
 use crate::audit::Audit;
-use crate::batch;
 use crate::cache::{Cache, CacheStats, Unprepared};
+use crate::config::Config;
 use crate::error::CqlError;
-use crate::ids::Ids;
+use crate::hashing::Hashing;
 use crate::options::Options;
-use crate::parameters::{Parameters, Value, Values};
+use crate::parameters::Parameters;
 use crate::prepared::{Prepared, statement_id};
-use crate::request::{IfNull, Request, Scratch, Warnings, integer, timeout};
-use crate::response::{Response, ResponseKind};
+use crate::request::{Request, Scratch, Warnings};
 use crate::session::Session;
-use crate::statement::{Dialect, Draft, Plan, Statement};
-use crate::syntax::ast;
 use crate::timeouts::Timeouts;
-use crate::trace::{self, Cause, Trace, Traced};
-use crate::udf::{self, Calls, Engine};
-use crate::{ddl, describe, modify, select};
-use cluster::{Cluster, Settings, TableEntry, TableKind, TraceRules};
+use crate::timestamps::Timestamps;
+use crate::trace::{Cause, Trace, Writes};
+use cluster::{Cluster, Settings, TraceRules};
+use functions::udf::wasm;
+use functions::{Engine, Uuids};
 use model::Uuid;
 use model::schema::UserFunction;
-use replication::{Coordinator, WriteError};
+use plan::markers::Dialect;
+use plan::values::Value;
+use plan::{Draft, Statement, Steps};
+use replication::Coordinator;
+use runtime::Erased;
 use runtime::task::{compute, yield_if_needed};
 use std::cell::{OnceCell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Longer texts are parsed on a helper thread, and the shard is yielded before larger results are
 /// copied into the response.
-const AT_ONCE_BYTES: usize = 16 << 10;
-
-/// The processor's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// A read of one partition.
-    pub read_timeout: Duration,
-    /// A read of a token range.
-    pub range_read_timeout: Duration,
-    /// A write.
-    pub write_timeout: Duration,
-    /// An increment of counters.
-    pub counter_write_timeout: Duration,
-    /// A lightweight transaction.
-    pub cas_timeout: Duration,
-    /// A truncate.
-    pub truncate_timeout: Duration,
-    /// Bytes of prepared statements kept on this shard.
-    pub prepared_bytes_max: usize,
-    /// Bytes of cached statements that are executed repeatedly as text.
-    pub unprepared_bytes_max: usize,
-    /// Functions of users.
-    pub functions: udf::Limits,
-}
-
-impl Config {
-    /// The settings of a node whose options say nothing else.
-    pub const fn standard() -> Config {
-        Config {
-            read_timeout: Duration::from_millis(5_000),
-            range_read_timeout: Duration::from_millis(10_000),
-            write_timeout: Duration::from_millis(2_000),
-            counter_write_timeout: Duration::from_millis(5_000),
-            cas_timeout: Duration::from_millis(1_000),
-            truncate_timeout: Duration::from_millis(60_000),
-            prepared_bytes_max: 32 << 20,
-            unprepared_bytes_max: 8 << 20,
-            functions: udf::Limits::standard(),
-        }
-    }
-}
-
-/// A statement of a batch.
-#[derive(Clone, Debug)]
-pub enum BatchStatement<'a> {
-    /// Its text.
-    Text(&'a str),
-    /// Prepared before.
-    Prepared(Rc<Prepared>),
-}
-
-/// A statement of a batch with its values.
-#[derive(Clone, Debug)]
-pub struct BatchEntry<'a> {
-    /// The statement.
-    pub statement: BatchStatement<'a>,
-    /// Its values.
-    pub values: Values<'a>,
-}
+pub(crate) const AT_ONCE_BYTES: usize = 16 << 10;
 
 /// Understands and executes the statements of one shard. Lives in `runtime::local`.
 pub struct Processor {
@@ -96,16 +40,17 @@ pub struct Processor {
     options: Rc<Options>,
     cluster: Rc<Cluster>,
     coordinator: Rc<Coordinator>,
-    ids: Ids,
+    uuids: Uuids,
+    timestamps: Timestamps,
     /// Mutations are put together here.
     scratch: Scratch,
     prepared: RefCell<Cache<[u8; 16], Rc<Prepared>>>,
     unprepared: RefCell<Unprepared>,
     settings: Rc<Settings>,
     timeouts: Timeouts,
-    traces: trace::Writes,
+    traces: Writes,
     trace_rules: Rc<TraceRules>,
-    hashing: login::Hashing,
+    hashing: Hashing,
     /// Where clients are written about.
     audit: OnceCell<Rc<Audit>>,
 }
@@ -120,97 +65,58 @@ impl Processor {
             options: Options::of_shard(),
             cluster: runtime::local::get::<Cluster>(),
             coordinator: runtime::local::get::<Coordinator>(),
-            ids: Ids::new(runtime::random_u64()),
+            uuids: Uuids::new(runtime::random_u64()),
+            timestamps: Timestamps::new(),
             scratch: Scratch::default(),
             prepared,
             unprepared: RefCell::new(Unprepared::new(config.unprepared_bytes_max)),
             settings: Settings::of_shard(),
             timeouts: Timeouts::registered(&Settings::of_shard(), &config),
-            traces: trace::Writes::new(),
+            traces: Writes::new(),
             trace_rules: TraceRules::of_shard(),
-            hashing: login::Hashing::new(),
+            hashing: Hashing::new(),
             audit: OnceCell::new(),
         })
     }
 
     /// A processor on every shard, in `runtime::local`.
-    pub async fn start(config: Config) {
-        let machine = match config.functions.enabled {
-            true => udf::wasm::Machine::new()
-                .inspect_err(|reason| {
-                    tracing::error!(
-                        target: "query",
-                        "WebAssembly functions are not available: {reason}"
-                    );
-                })
-                .ok(),
-            false => None,
-        };
-        let machine = machine.map(Arc::new);
+    pub fn start(config: Config) -> Erased<'static, ()> {
         let start = move || async move {
-            runtime::local::set(Rc::new(Engine::new(config.functions, machine)));
+            runtime::local::set(Rc::new(Engine::new(config.functions)));
             runtime::local::set(Processor::new(config));
         };
-        runtime::on_all_shards(start).await;
+        Erased::new(move || async move { drop(runtime::on_all_shards(start).await) })
     }
 
     /// Takes the processors out again.
-    pub async fn stop() {
-        runtime::on_all_shards(|| async {
+    pub fn stop() -> Erased<'static, ()> {
+        let stop = || async {
             runtime::local::clear::<Processor>();
             runtime::local::clear::<Engine>();
-        })
-        .await;
+        };
+        Erased::new(move || async move { drop(runtime::on_all_shards(stop).await) })
     }
 
     /// The options that statements depend on.
+    #[inline]
     pub fn options(&self) -> &Rc<Options> {
         &self.options
     }
 
     /// How long requests may take.
+    #[inline]
     pub fn timeouts(&self) -> &Timeouts {
         &self.timeouts
     }
 
     /// The registry that it asks for the schema.
+    #[inline]
     pub fn cluster(&self) -> &Rc<Cluster> {
         &self.cluster
     }
 
-    /// Executes a statement's text.
-    pub async fn query(
-        &self,
-        session: &Session,
-        text: &str,
-        parameters: &Parameters<'_>,
-    ) -> Result<Response, CqlError> {
-        let keyspace = effective_keyspace(session, parameters.keyspace);
-        self.note(parameters, || "Parsing a statement".to_owned());
-        let statement = match text.len() <= AT_ONCE_BYTES {
-            true => self.analyzed(text, keyspace.as_deref())?,
-            false => Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?,
-        };
-        let answered = self.run(session, &statement, parameters).await;
-        self.write_down(session, &statement, parameters, &answered);
-        answered
-    }
-
-    /// Records an execution in the audit log, if there is one.
-    #[inline]
-    fn write_down(
-        &self,
-        session: &Session,
-        statement: &Statement,
-        parameters: &Parameters<'_>,
-        answered: &Result<Response, CqlError>,
-    ) {
-        if let Some(audit) = self.audit.get() {
-            audit.statement(session, statement, parameters.consistency, answered.is_err());
-        }
-    }
-
     /// The audit log, if there is one.
+    #[inline]
     pub fn audit(&self) -> Option<&Rc<Audit>> {
         self.audit.get()
     }
@@ -220,35 +126,52 @@ impl Processor {
         let _ = self.audit.set(audit);
     }
 
+    /// The source of UUIDs.
+    #[inline]
+    pub(crate) fn uuids(&self) -> &Uuids {
+        &self.uuids
+    }
+
     /// A timeuuid of that time.
     pub(crate) fn timeuuid(&self, micros: i64) -> Uuid {
-        self.ids.timeuuid(micros)
+        self.uuids.timeuuid(micros)
     }
 
     /// The statement of an unprepared text.
-    fn analyzed(&self, text: &str, keyspace: Option<&str>) -> Result<Rc<Statement>, CqlError> {
+    pub(crate) fn analyzed(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Rc<Statement>, CqlError> {
         let schema = self.cluster.schema();
         let changes = self.settings.changes();
         let mut unprepared = self.unprepared.borrow_mut();
         if let Some(statement) = unprepared.get((text, keyspace), schema.version, changes) {
             return Ok(statement);
         }
-        let statement = Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?);
+        let statement =
+            Rc::new(Statement::analyze(&schema, text, keyspace, &self.options.analysis)?);
         unprepared.offer(&statement);
         Ok(statement)
     }
 
     /// The same, of a long text, which is not kept.
-    async fn analyzed_slowly(
+    pub(crate) async fn analyzed_slowly(
         &self,
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Rc<Statement>, CqlError> {
-        let (own, dialect) = (text.to_owned(), Dialect::of(&self.options));
+        let (own, dialect) = (text.to_owned(), Dialect::of(&self.options.analysis));
         let draft = compute(move || Draft::parse(&own, dialect)).await?;
         let schema = self.cluster.schema();
-        let statement = Statement::in_steps(&schema, (text, draft), keyspace, &self.options);
-        Ok(Rc::new(statement.await?))
+        let mut steps = Steps::begin(&schema, (text, draft), keyspace, &self.options.analysis)?;
+        loop {
+            yield_if_needed().await;
+            steps = match steps.next()? {
+                ControlFlow::Break(statement) => return Ok(Rc::new(statement)),
+                ControlFlow::Continue(left) => left,
+            };
+        }
     }
 
     /// What is kept of prepared statements, and of those that are executed by their text.
@@ -257,13 +180,23 @@ impl Processor {
     }
 
     /// Counts of users' functions in WebAssembly.
-    pub fn function_stats(&self) -> udf::wasm::Stats {
+    pub fn function_stats(&self) -> wasm::Stats {
         runtime::local::try_get::<Engine>().map(|engine| engine.stats()).unwrap_or_default()
     }
 
     /// Prepares a statement on every shard. `keyspace` (version 5) takes precedence over the
     /// session's.
-    pub async fn prepare(
+    pub fn prepare<'a>(
+        &'a self,
+        session: &'a Session,
+        text: &'a str,
+        keyspace: Option<&'a str>,
+        trace: Option<&'a Trace>,
+    ) -> Erased<'a, Result<Rc<Prepared>, CqlError>> {
+        Erased::new(move || self.prepare_everywhere(session, text, keyspace, trace))
+    }
+
+    async fn prepare_everywhere(
         &self,
         session: &Session,
         text: &str,
@@ -271,7 +204,7 @@ impl Processor {
         trace: Option<&Trace>,
     ) -> Result<Rc<Prepared>, CqlError> {
         let note = |activity: &str| {
-            trace.iter().for_each(|trace| trace.event(&self.ids, || activity.to_owned()));
+            trace.iter().for_each(|trace| trace.event(&self.uuids, || activity.to_owned()));
         };
         let keyspace = effective_keyspace(session, keyspace);
         note("Preparing a statement");
@@ -301,272 +234,14 @@ impl Processor {
     }
 
     /// Takes reads and writes to where the data is.
-    pub(crate) fn coordinator(&self) -> &Coordinator {
+    #[inline]
+    pub(crate) fn coordinator(&self) -> &Rc<Coordinator> {
         &self.coordinator
     }
 
-    /// Executes a prepared statement.
-    pub async fn execute(
-        &self,
-        session: &Session,
-        prepared: &Rc<Prepared>,
-        parameters: &Parameters<'_>,
-    ) -> Result<Response, CqlError> {
-        let present = prepared.present(&self.cluster.schema());
-        let statement = match present {
-            Some(statement) => statement,
-            None => Box::pin(self.renewed(prepared)).await?,
-        };
-        let answered = self.run(session, &statement, parameters).await;
-        self.write_down(session, &statement, parameters, &answered);
-        answered
-    }
-
-    /// Executes a batch of the protocol's BATCH message.
-    pub async fn batch(
-        &self,
-        session: &Session,
-        kind: ast::BatchKind,
-        entries: &[BatchEntry<'_>],
-        parameters: &Parameters<'_>,
-    ) -> Result<Response, CqlError> {
-        let keyspace = effective_keyspace(session, parameters.keyspace);
-        let schema = self.cluster.schema();
-        let mut statements = Vec::with_capacity(entries.len());
-        for entry in entries {
-            statements.push(match &entry.statement {
-                BatchStatement::Prepared(prepared) => match prepared.present(&schema) {
-                    Some(statement) => statement,
-                    None => Box::pin(self.renewed(prepared)).await?,
-                },
-                BatchStatement::Text(text) if AT_ONCE_BYTES < text.len() => {
-                    Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?
-                }
-                BatchStatement::Text(text) => self.analyzed(text, keyspace.as_deref())?,
-            });
-            if statements.len().is_multiple_of(16) {
-                yield_if_needed().await;
-            }
-        }
-        let answered = self.run_batch(session, kind, (&statements, entries), parameters).await;
-        if self.audit.get().is_some() {
-            for statement in &statements {
-                self.write_down(session, statement, parameters, &answered);
-                yield_if_needed().await;
-            }
-        }
-        answered
-    }
-
-    async fn run_batch(
-        &self,
-        session: &Session,
-        kind: ast::BatchKind,
-        (statements, entries): (&[Rc<Statement>], &[BatchEntry<'_>]),
-        parameters: &Parameters<'_>,
-    ) -> Result<Response, CqlError> {
-        if let Some(trace) = parameters.trace {
-            statements.iter().for_each(|statement| trace.statement(statement));
-        }
-        for statement in statements {
-            self.check(session, statement)?;
-        }
-        let mut values = Vec::with_capacity(entries.len());
-        for (statement, entry) in statements.iter().zip(entries) {
-            values.push(statement.values(&entry.values)?);
-        }
-        let mut items = Vec::with_capacity(entries.len());
-        for (statement, values) in statements.iter().zip(&values) {
-            let plan = statement.modification(None)?;
-            items.push(batch::Item { plan, values, statement, part: None });
-        }
-        batch::check(kind, false, items.iter().map(|item| item.plan))?;
-        let warnings = Warnings::default();
-        let now_micros = runtime::time::wall_micros();
-        let calls = Calls::default();
-        let mut request = self.request(&[], parameters, &warnings, now_micros);
-        request.calls = statements.iter().any(|it| it.calls_users).then_some(&calls);
-        request.timeout = self.timeout_of_session(session);
-        let mut response = batch::execute(kind, &items, None, &request).await?;
-        let plans = items.iter().map(|item| item.plan);
-        self.options.met.tally.count_batch(kind, plans);
-        if statements.iter().any(|it| it.writes_access) {
-            Box::pin(self.reload_access()).await?;
-        }
-        response.warn(warnings.take());
-        Ok(response)
-    }
-
-    async fn run(
-        &self,
-        session: &Session,
-        statement: &Statement,
-        parameters: &Parameters<'_>,
-    ) -> Result<Response, CqlError> {
-        self.check(session, statement)?;
-        let values = statement.values(&parameters.values)?;
-        let warnings = Warnings::default();
-        let now_micros = runtime::time::wall_micros();
-        let calls = Calls::default();
-        let mut request = self.request(&values, parameters, &warnings, now_micros);
-        request.calls = statement.calls_users.then_some(&calls);
-        let said = timeout(statement.timeout(), &request.env())?;
-        request.timeout = said.or(self.timeout_of(session, statement)?);
-        if request.timeout == Some(Duration::ZERO) {
-            return Err(statement.timed_out(parameters.consistency));
-        }
-        self.note_statement(parameters, statement);
-        // What is boxed is seldom done, and the rest is not to pay for its room.
-        let answered = match &statement.plan {
-            Plan::Values(plan) => {
-                let rows = request.step(|env| plan.evaluate(env)).await?;
-                Ok(Response::of(ResponseKind::Rows(rows)))
-            }
-            Plan::Select(plan) => {
-                let rows = select::execute(plan, &request).await?;
-                if AT_ONCE_BYTES < rows.body.len() {
-                    yield_if_needed().await;
-                }
-                Ok(Response::of(ResponseKind::Rows(rows)))
-            }
-            Plan::Modify(plan) => modify::execute(plan, &request, statement).await,
-            Plan::Batch(plan) => {
-                let timestamp = plan.using.timestamp(&request)?;
-                let item = |(part, plan)| batch::Item {
-                    plan,
-                    values: request.values,
-                    statement,
-                    part: Some(part),
-                };
-                let items: Vec<batch::Item<'_>> =
-                    plan.statements.iter().enumerate().map(item).collect();
-                Box::pin(batch::execute(plan.kind, &items, timestamp, &request)).await
-            }
-            Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
-            Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
-            Plan::Schema(change, timestamp) => {
-                let timestamp = integer(timestamp, IfNull::Refused("timestamp"), &request.env())?;
-                Box::pin(ddl::execute(self, session, change, timestamp)).await
-            }
-            Plan::Describe(what) => describe::execute(session, what, parameters),
-            Plan::Access(what) => Box::pin(access::execute::statement(self, session, what)).await,
-        };
-        let mut response = answered?;
-        self.options.met.tally.count(&statement.plan, &request, &response);
-        if statement.writes_access {
-            Box::pin(self.reload_access()).await?;
-        }
-        response.warn(warnings.take());
-        self.note(parameters, || match &response.kind {
-            ResponseKind::Rows(rows) => {
-                let more = if rows.paging_state.is_some() { ", more to come" } else { "" };
-                format!("Done processing - preparing a result: {} rows{more}", rows.row_count)
-            }
-            _ => "Done processing - preparing a result".to_owned(),
-        });
-        Ok(response)
-    }
-
-    /// An error if the session may not execute a statement; otherwise it does so now.
-    #[inline]
-    fn check(&self, session: &Session, statement: &Statement) -> Result<(), CqlError> {
-        access::check::statement(&self.cluster, session, statement)?;
-        if statement.is_load {
-            session.loads();
-        }
-        Ok(())
-    }
-
-    /// The timeout of a statement by its service level, or that of the session.
-    #[inline]
-    fn timeout_of(
-        &self,
-        session: &Session,
-        statement: &Statement,
-    ) -> Result<Option<Duration>, CqlError> {
-        match &statement.plan {
-            Plan::Select(plan) => match &plan.service_level {
-                Some(name) => self.timeout_of_level(name),
-                None => Ok(self.timeout_of_session(session)),
-            },
-            _ => Ok(self.timeout_of_session(session)),
-        }
-    }
-
-    #[cold]
-    fn timeout_of_level(&self, name: &str) -> Result<Option<Duration>, CqlError> {
-        let state = self.cluster.access().state();
-        match state.level(name) {
-            Some(level) => Ok(level.timeout),
-            None if name == auth::level::DEFAULT => Ok(None),
-            None => Err(CqlError::Invalid(format!("Service level '{name}' doesn't exist"))),
-        }
-    }
-
-    #[inline]
-    fn timeout_of_session(&self, session: &Session) -> Option<Duration> {
-        session.terms(self.cluster.access()).timeout
-    }
-
-    /// Shows what a superuser has written into the tables of roles and grants.
-    async fn reload_access(&self) -> Result<(), CqlError> {
-        let reloaded = self.cluster.reload_access().await;
-        reloaded.map_err(|error| CqlError::Server(error.to_string()))
-    }
-
-    /// Logs a session in by name and password.
-    pub async fn log_in(
-        &self,
-        session: &Session,
-        name: &str,
-        password: &str,
-    ) -> Result<(), CqlError> {
-        let done = login::log_in(self, session, name, password).await;
-        self.write_down_login(session, name, done.is_err());
-        done
-    }
-
-    /// Records a login by that name, or a failed one, in the audit log.
-    pub fn write_down_login(&self, session: &Session, name: &str, is_error: bool) {
-        if let Some(audit) = self.audit.get() {
-            audit.login(session, name, is_error);
-        }
-    }
-
-    /// Logs a session in by the certificate that its connection has shown.
-    pub fn log_in_by_certificate(
-        &self,
-        session: &Session,
-        names: Option<login::Names<'_>>,
-    ) -> Result<(), CqlError> {
-        let role = login::certified_role(self, names);
-        let name = role.as_deref().unwrap_or_default().to_owned();
-        let done = role.and_then(|role| login::let_in(self, session, &role));
-        self.write_down_login(session, &name, done.is_err());
-        done
-    }
-
     /// Where passwords are hashed.
-    pub(crate) fn hashing(&self) -> &login::Hashing {
+    pub(crate) fn hashing(&self) -> &Hashing {
         &self.hashing
-    }
-
-    async fn truncate(
-        &self,
-        table: &TableEntry,
-        statement: &Statement,
-        request: &Request<'_>,
-    ) -> Result<Response, CqlError> {
-        if table.kind == TableKind::Virtual {
-            return Err(CqlError::invalid("Cannot truncate virtual table"));
-        }
-        let patience = &self.timeouts.truncate_request_timeout;
-        let patience = request.timeout.unwrap_or_else(|| patience.get().0);
-        match self.coordinator.truncate(table.schema.id, patience).await {
-            Ok(()) => Ok(Response::VOID),
-            Err(WriteError::Timeout { consistency, .. }) => Err(statement.timed_out(consistency)),
-            Err(error) => Err(CqlError::Truncate(format!("Error during truncate: {error}"))),
-        }
     }
 
     /// Why a request is traced without its client's asking, if it is.
@@ -584,6 +259,11 @@ impl Processor {
         }
     }
 
+    /// The traces that are being written.
+    pub(crate) fn trace_writes(&self) -> &Writes {
+        &self.traces
+    }
+
     /// The rules of [`Processor::traces_unasked`].
     pub(crate) fn trace_rules(&self) -> &TraceRules {
         &self.trace_rules
@@ -591,36 +271,14 @@ impl Processor {
 
     /// Begins the trace of a request, to be given to it with its parameters.
     pub fn begin_trace(&self, session: &Session, cause: Cause) -> Trace {
-        Trace::begin(session, &self.ids, cause)
-    }
-
-    /// Ends a trace, which is written in the background.
-    pub fn end_trace(&self, trace: &Trace, traced: Traced<'_>, parameters: &Parameters<'_>) {
-        trace.finish(self, &self.traces, traced, parameters);
+        Trace::begin(session, &self.uuids, cause)
     }
 
     /// An event of the trace, if there is one.
-    fn note(&self, parameters: &Parameters<'_>, activity: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, parameters: &Parameters<'_>, activity: impl FnOnce() -> String) {
         if let Some(trace) = parameters.trace {
-            trace.event(&self.ids, activity);
+            trace.event(&self.uuids, activity);
         }
-    }
-
-    /// The same, of a statement that is about to be executed.
-    fn note_statement(&self, parameters: &Parameters<'_>, statement: &Statement) {
-        if let Some(trace) = parameters.trace {
-            trace.statement(statement);
-            let activity = || format!("Processing a statement: {}", statement.subject());
-            trace.event(&self.ids, activity);
-        }
-    }
-
-    fn use_keyspace(&self, session: &Session, keyspace: &Rc<str>) -> Result<Response, CqlError> {
-        if self.cluster.schema().keyspace(keyspace).is_none() {
-            return Err(CqlError::Invalid(format!("Keyspace '{keyspace}' does not exist")));
-        }
-        *session.keyspace.borrow_mut() = Some(keyspace.clone());
-        Ok(Response::of(ResponseKind::SetKeyspace(keyspace.clone())))
     }
 
     /// Prepares a statement on this shard; what takes long of a long text is done aside.
@@ -650,7 +308,7 @@ impl Processor {
             return Ok(prepared);
         }
         let schema = self.cluster.schema();
-        let statement = Statement::analyze(&schema, text, keyspace, &self.options)?;
+        let statement = Statement::analyze(&schema, text, keyspace, &self.options.analysis)?;
         Ok(self.keep(id, &Rc::new(statement)))
     }
 
@@ -658,13 +316,13 @@ impl Processor {
     fn kept(&self, id: &[u8; 16]) -> Option<Rc<Prepared>> {
         let prepared = self.prepared(id)?;
         let present = prepared.present(&self.cluster.schema())?;
-        (present.dialect() == Dialect::of(&self.options)).then_some(prepared)
+        (present.dialect == Dialect::of(&self.options.analysis)).then_some(prepared)
     }
 
     /// The statement of that id as it was analysed now.
     fn keep(&self, id: [u8; 16], statement: &Rc<Statement>) -> Rc<Prepared> {
         if let Some(prepared) = self.peek(&id)
-            && prepared.as_analysed().dialect() == statement.dialect()
+            && prepared.as_analysed().dialect == statement.dialect
         {
             prepared.renew(statement);
             return prepared;
@@ -676,13 +334,13 @@ impl Processor {
     }
 
     /// A prepared statement whose schema has changed.
-    async fn renewed(&self, prepared: &Prepared) -> Result<Rc<Statement>, CqlError> {
+    pub(crate) async fn renewed(&self, prepared: &Prepared) -> Result<Rc<Statement>, CqlError> {
         let before = prepared.as_analysed();
         let (text, keyspace) = (&*before.text, before.keyspace.as_deref());
         let statement = match text.len() <= AT_ONCE_BYTES {
             true => {
                 let schema = self.cluster.schema();
-                Rc::new(Statement::analyze(&schema, text, keyspace, &self.options)?)
+                Rc::new(Statement::analyze(&schema, text, keyspace, &self.options.analysis)?)
             }
             false => self.analyzed_slowly(text, keyspace).await?,
         };
@@ -717,7 +375,8 @@ impl Processor {
             now_micros,
             timeouts: &self.timeouts,
             options: &self.options,
-            ids: &self.ids,
+            uuids: &self.uuids,
+            timestamps: &self.timestamps,
             scratch: &self.scratch,
             coordinator: &self.coordinator,
             timeout: None,
@@ -734,15 +393,15 @@ impl Processor {
                  them",
             ));
         }
-        runtime::local::get::<Engine>().check(function).await
+        Ok(runtime::local::get::<Engine>().check(function).await?)
     }
 
     /// A write timestamp of now, microseconds.
     pub(crate) fn timestamp(&self) -> i64 {
-        self.ids.timestamp(runtime::time::wall_micros())
+        self.timestamps.next(runtime::time::wall_micros())
     }
 }
 
-fn effective_keyspace(session: &Session, given: Option<&str>) -> Option<Rc<str>> {
+pub(crate) fn effective_keyspace(session: &Session, given: Option<&str>) -> Option<Rc<str>> {
     given.map(Rc::from).or_else(|| session.keyspace())
 }

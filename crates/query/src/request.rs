@@ -1,15 +1,16 @@
 //! One execution of a statement: its values and parameters, its time, and where it runs.
 
 use crate::error::CqlError;
-use crate::ids::Ids;
 use crate::options::Options;
-use crate::parameters::{Parameters, Value};
-use crate::term::{Env, Evaluated, Term};
+use crate::parameters::Parameters;
 use crate::timeouts::Timeouts;
-use crate::udf::Calls;
+use crate::timestamps::Timestamps;
 use cluster::TableEntry;
-use model::{Token, value};
+use functions::{Calls, Uuids};
+use model::Token;
 use mutation::page::Partitions;
+use plan::term::Env;
+use plan::values::Value;
 use replication::{Coordinator, Operation, ReadOptions, WriteKind, WriteOptions};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -75,7 +76,8 @@ pub(crate) struct Request<'a> {
     pub(crate) now_micros: i64,
     pub(crate) timeouts: &'a Timeouts,
     pub(crate) options: &'a Rc<Options>,
-    pub(crate) ids: &'a Ids,
+    pub(crate) uuids: &'a Uuids,
+    pub(crate) timestamps: &'a Timestamps,
     pub(crate) scratch: &'a Scratch,
     pub(crate) coordinator: &'a Coordinator,
     /// `USING TIMEOUT`
@@ -89,20 +91,23 @@ impl<'a> Request<'a> {
     /// For terms outside of rows.
     pub(crate) fn env(&self) -> Env<'a> {
         let given_secs = self.parameters.now_secs;
-        let env = Env::new(self.values, self.now_micros, self.ids);
+        let env = Env::new(self.values, self.now_micros, self.uuids);
         Env { given_secs, calls: self.calls, ..env }
     }
 
     /// Evaluates something: others have the shard while functions of users run that take long. So
     /// `step` may run several times, and must leave no trace when it fails. It may not wait.
-    pub(crate) async fn step<T>(
+    pub(crate) async fn step<T, E: From<functions::Error>>(
         &self,
-        mut step: impl FnMut(&Env<'a>) -> Result<T, CqlError>,
-    ) -> Result<T, CqlError> {
+        mut step: impl FnMut(&Env<'a>) -> Result<T, E>,
+    ) -> Result<T, CqlError>
+    where
+        CqlError: From<E>,
+    {
         match self.calls {
-            None => step(&self.env()),
+            None => Ok(step(&self.env())?),
             // Boxed: statements without user-defined functions should not pay for its room.
-            Some(calls) => Box::pin(calls.step(|| step(&self.env()))).await,
+            Some(calls) => Ok(Box::pin(calls.step(|| step(&self.env()))).await?),
         }
     }
 
@@ -116,7 +121,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn note(&self, activity: impl FnOnce() -> String) {
         if let Some(trace) = self.parameters.trace {
-            trace.event(self.ids, activity);
+            trace.event(self.uuids, activity);
         }
     }
 
@@ -167,63 +172,6 @@ impl<'a> Request<'a> {
         let timeout = self.timeout.unwrap_or_else(|| timeout.get().0);
         WriteOptions { consistency: self.parameters.consistency, timeout, kind }
     }
-}
-
-/// What null means to a clause.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum IfNull {
-    /// It is refused; the clause has this name.
-    Refused(&'static str),
-    /// As if this were said.
-    Is(i64),
-}
-
-/// An `int` or `bigint` that a clause takes; `None` where it is not given, or unset.
-pub(crate) fn integer(
-    term: &Option<Term>,
-    if_null: IfNull,
-    env: &Env<'_>,
-) -> Result<Option<i64>, CqlError> {
-    let Some(term) = term else { return Ok(None) };
-    let bytes = match term.evaluate(env)? {
-        Evaluated::Value(bytes) => bytes,
-        Evaluated::Unset => return Ok(None),
-        Evaluated::Null => {
-            return match if_null {
-                IfNull::Is(value) => Ok(Some(value)),
-                IfNull::Refused(name) => {
-                    Err(CqlError::Invalid(format!("Invalid null value of {name}")))
-                }
-            };
-        }
-    };
-    Ok(match bytes.len() {
-        4 => value::decode_i32(&bytes).map(i64::from),
-        _ => value::decode_i64(&bytes),
-    })
-}
-
-/// The span of `USING TIMEOUT`; `None` where it is not given.
-pub(crate) fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Duration>, CqlError> {
-    let Some(term) = term else { return Ok(None) };
-    let bytes = match term.evaluate(env)? {
-        Evaluated::Value(bytes) => bytes,
-        Evaluated::Unset => return Err(CqlError::invalid("Timeout value cannot be unset")),
-        Evaluated::Null => return Err(CqlError::invalid("Timeout value cannot be null")),
-    };
-    let span = value::decode_duration(&bytes);
-    let span = span.ok_or_else(|| CqlError::invalid("Timeout value is not a duration"))?;
-    if span.months != 0 || span.days != 0 {
-        return Err(CqlError::invalid("Timeout values cannot be expressed in days/months"));
-    }
-    if span.nanos % 1_000_000 != 0 {
-        return Err(CqlError::invalid(
-            "Timeout values cannot have granularity finer than milliseconds",
-        ));
-    }
-    let nanos = u64::try_from(span.nanos);
-    let nanos = nanos.map_err(|_| CqlError::invalid("Timeout values must be non-negative"))?;
-    Ok(Some(Duration::from_nanos(nanos)))
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@
 //!  - *one-partition*: only a statement whose partition key is bound, a value for each column,
 //!    has a place. Drivers route no other.
 
-use crate::parameters::{Parameters, Value};
+use crate::parameters::Parameters;
 use crate::prefetch::token_of;
 use crate::prepared::Prepared;
 use crate::processor::Processor;
-use crate::statement::Plan;
 use model::Token;
+use plan::Plan;
+use plan::values::Value;
 
 /// The tablet of a partition, and its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,6 +39,16 @@ pub struct Session {
     terms: Cell<(u64, Terms)>,
     /// *driver-until-load*.
     has_load: Cell<bool>,
+    batch_form: Cell<BatchForm>,
+}
+
+/// What a conditional batch is answered with. Drivers differ in what they expect of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchForm {
+    /// For each statement, applied or not, a row: `[applied]` and what the statement found.
+    Scylla,
+    /// `[applied]` alone; where it is false, it is with each row that conditions are about.
+    Cassandra,
 }
 
 /// What service levels mean for the requests of a session.
@@ -110,6 +120,7 @@ impl Session {
             cleared: RefCell::new(Box::default()),
             terms: Cell::new((NEVER, Terms::NONE)),
             has_load: Cell::new(false),
+            batch_form: Cell::new(BatchForm::Scylla),
         }
     }
 
@@ -139,6 +150,17 @@ impl Session {
     /// Whether it is a client's, not this node's own.
     pub(crate) fn is_client(&self) -> bool {
         self.is_client
+    }
+
+    /// Its client is a driver that expects this of conditional batches.
+    pub fn expects(&self, form: BatchForm) {
+        self.batch_form.set(form);
+    }
+
+    /// What conditional batches are answered with; ScyllaDB's form unless the client expects
+    /// another.
+    pub fn batch_form(&self) -> BatchForm {
+        self.batch_form.get()
     }
 
     /// Whose permissions count (*checked-of-now*).

@@ -3,26 +3,10 @@
 //! A statement counts when it has been answered; one that is refused or fails does not, except
 //! for what it has read by then.
 
-use crate::modify::ModifyPlan;
-use crate::request::Request;
-use crate::response::{Response, ResponseKind};
-use crate::select::SelectPlan;
-use crate::statement::Plan;
-use crate::syntax::ast::BatchKind;
 use cluster::traffic::Count;
-
-/// What a statement does to rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    Insert,
-    Update,
-    Delete,
-}
-
-impl Verb {
-    /// All of them, in the order of their definition.
-    pub const ALL: [Verb; 3] = [Verb::Insert, Verb::Update, Verb::Delete];
-}
+use plan::modify::{ModifyPlan, Verb};
+use plan::select::SelectPlan;
+use syntax::ast::BatchKind;
 
 /// By whether something holds: what does not, what does.
 type Either = [Count; 2];
@@ -105,24 +89,12 @@ impl Tally {
         sum(&self.reads) + writes + sum(&self.batches)
     }
 
-    /// A statement has been answered.
+    /// A read has been answered with so many rows; `unpaged`: all that there are.
     #[inline]
-    pub(crate) fn count(&self, plan: &Plan, request: &Request<'_>, response: &Response) {
-        match (plan, &response.kind) {
-            (Plan::Select(plan), ResponseKind::Rows(rows)) => {
-                self.count_read(plan, request, rows.row_count);
-            }
-            (Plan::Modify(plan), _) => self.count_write(plan),
-            (Plan::Batch(plan), _) => self.count_batch(plan.kind, plan.statements.iter()),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn count_read(&self, plan: &SelectPlan, request: &Request<'_>, rows: u32) {
+    pub(crate) fn count_read(&self, plan: &SelectPlan, rows: u32, unpaged: bool) {
         add(&self.reads, plan.of_system, 1);
         self.rows_read.add(rows.into());
-        if request.parameters.page_size.is_none_or(|size| size <= 0) {
+        if unpaged {
             add(&self.unpaged, plan.of_system, 1);
         }
         if plan.is_plain {
@@ -139,12 +111,14 @@ impl Tally {
         marks.iter().for_each(|(holds, count)| count.add((*holds).into()));
     }
 
+    /// A write has been answered.
     #[inline]
-    fn count_write(&self, plan: &ModifyPlan) {
+    pub(crate) fn count_write(&self, plan: &ModifyPlan) {
         let counts = &self.writes[plan.verb as usize][usize::from(plan.is_conditional())];
         add(counts, plan.of_system, 1);
     }
 
+    /// A batch has been answered.
     pub(crate) fn count_batch<'p>(
         &self,
         kind: BatchKind,

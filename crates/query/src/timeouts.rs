@@ -1,6 +1,6 @@
 //! Request timeouts: options that change while the node runs.
 
-use crate::processor::Config;
+use crate::config::Config;
 use cluster::Live;
 use cluster::settings::{Rule, SettingValue, Settings};
 use std::time::Duration;

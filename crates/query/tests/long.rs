@@ -193,7 +193,7 @@ fn a_long_prepared_statement_follows_the_schema() {
             answer.map(|rows| rows_text(&rows)).map_err(|error| error.message())
         };
         assert_eq!(execute().await.unwrap(), "1, 1, 1, null, null, null, 1");
-        assert!(!prepared.is_result_known());
+        assert!(!prepared.is_result_known(query::BatchForm::Scylla));
         let again = env.processor().prepare(env.session(), &text, None, None).await.unwrap();
         assert!(std::rc::Rc::ptr_eq(&prepared, &again) && entries() == before);
         env.ok("ALTER TABLE t DROP added").await;

@@ -3,7 +3,7 @@
 use cluster::settings::By;
 use cluster::{Cluster, SchemaChange};
 use model::{TableSchema, Type, UserType};
-use query::{BatchKind, Value};
+use query::{BatchForm, BatchKind, Value};
 use testkit::CqlEnv;
 
 fn of(element: Type) -> Box<Type> {
@@ -317,12 +317,13 @@ fn prepared_statements_bind_and_follow_the_schema() {
         let table = schema.table("ks", "k").unwrap().schema.edit();
         let table = table.regular("added", Type::Int).build().unwrap();
         let prepared = env.processor().prepare(env.session(), select, None, None).await.unwrap();
-        let before = prepared.result().unwrap().id;
-        assert!(prepared.is_result_known());
+        let before = prepared.result(BatchForm::Scylla).unwrap().id;
+        assert!(prepared.is_result_known(BatchForm::Scylla));
         env.change(vec![SchemaChange::AlterTable(table)]).await;
         let rows = env.execute(select, &[Value::Bytes(&list), Value::Bytes(&ten)]).await.unwrap();
         assert_eq!(testkit::cql::rows_text(&rows), "1, null, 10, null");
-        assert!(!prepared.is_result_known() && prepared.result().unwrap().id != before);
+        let form = BatchForm::Scylla;
+        assert!(!prepared.is_result_known(form) && prepared.result(form).unwrap().id != before);
     });
 }
 

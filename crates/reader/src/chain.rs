@@ -1,5 +1,10 @@
 //! Sources one after the other.
+//!
+//! Invariants
+//!  - *in-turn*: a source yields outside of a partition of the one before it; those before the
+//!    source at hand are at their end, and the partitions of all ascend.
 
+use crate::validate::is_paired;
 use crate::{Budget, LocalFuture, ReadError, Source};
 use mutation::{ClusteringRange, Fragment, RingBound};
 
@@ -31,8 +36,12 @@ impl Source for ChainSource {
         let before = out.len();
         while let Some(source) = self.sources.get_mut(self.at) {
             let filled = source.try_fill(budget, out)?;
+            debug_assert!(before <= out.len(), "a source took away what others had yielded");
             if filled.is_err() || before < out.len() || self.inside {
-                self.inside = is_inside(self.inside, out.get(before..).unwrap_or(&[]));
+                let batch = out.get(before..).unwrap_or(&[]);
+                debug_assert!(is_paired(self.inside, batch), "in-turn: source {}", self.at);
+                debug_assert!(budget.allows(batch.len()), "bounded: {}", batch.len());
+                self.inside = is_inside(self.inside, batch);
                 return Some(filled);
             }
             self.at += 1;
@@ -50,7 +59,10 @@ impl Source for ChainSource {
             while let Some(source) = self.sources.get_mut(self.at) {
                 source.fill(budget, out).await?;
                 if before < out.len() || self.inside {
-                    self.inside = is_inside(self.inside, out.get(before..).unwrap_or(&[]));
+                    let batch = out.get(before..).unwrap_or(&[]);
+                    debug_assert!(is_paired(self.inside, batch), "in-turn: source {}", self.at);
+                    debug_assert!(budget.allows(batch.len()), "bounded: {}", batch.len());
+                    self.inside = is_inside(self.inside, batch);
                     return Ok(());
                 }
                 self.at += 1;

@@ -3,7 +3,7 @@
 //! Invariants
 //!  - *same-stream*: over data that does not change, the consumer sees the same rows and the same
 //!    range tombstones whenever, and however often, the source is given up. Over data that does
-//!    change the stream stays well-formed.
+//!    change the stream stays well-formed (*paired* and *ascending* of [`crate::place`]).
 //!  - *one-ahead*: what was read and not yielded is lost with the source, never yielded twice.
 
 use crate::place::{At, Place, Rest};
@@ -87,11 +87,13 @@ impl EvictableSource {
     /// Lends the source to one who may give it up. Until [`EvictableSource::resume`] nothing may
     /// be asked of this one.
     pub fn pause(&mut self) -> Option<Box<dyn Source>> {
+        debug_assert!(self.batch.is_empty(), "one-ahead: paused while it is filled");
         self.source.take()
     }
 
     /// Takes back what was lent; `None`: it was given up.
     pub fn resume(&mut self, source: Option<Box<dyn Source>>) {
+        debug_assert!(self.source.is_none(), "same-stream: another source while one was lent");
         self.source = source;
         if self.source.is_none() {
             self.evict();
@@ -133,6 +135,8 @@ impl EvictableSource {
 
     /// Opens a source of what is left; false when nothing needs to be read.
     fn reopen(&mut self) -> Result<bool, ReadError> {
+        debug_assert!(self.source.is_none() && self.pending.is_empty(), "one-ahead");
+        debug_assert!(self.catching_up == CatchUp::Done, "same-stream: {:?}", self.catching_up);
         match self.place.rest(&self.order) {
             Rest::Nothing => Ok(false),
             Rest::Partitions(scope) => {
@@ -165,12 +169,19 @@ impl EvictableSource {
     /// Compares what a new source yielded with where the stream stands.
     fn catch_up(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
+        debug_assert!(self.catching_up != CatchUp::Done, "same-stream: nothing to catch up with");
+        debug_assert!(self.pending.is_empty(), "one-ahead: {} unseen", self.pending.len());
         if batch.is_empty() {
             self.caught_nothing();
         }
         for fragment in batch.drain(..) {
             match (&fragment, self.catching_up) {
-                (Fragment::PartitionStart { .. }, _) => continue,
+                (Fragment::PartitionStart { key, .. }, _) => {
+                    let at = &self.place.at;
+                    let same = matches!(at, At::Inside(inside) if inside.key == *key);
+                    debug_assert!(same, "same-stream: {key:?} at {at:?}");
+                    continue;
+                }
                 (Fragment::StaticRow { .. }, _) | (_, CatchUp::Done) => {}
                 _ if self.reopens(&fragment) => continue,
                 _ => {}
@@ -204,6 +215,7 @@ impl EvictableSource {
     /// The first clustered fragment, or the end, of the rest: closes what is open and does not
     /// hold any more. True when the fragment only says what the consumer knows.
     fn reopens(&mut self, fragment: &Fragment) -> bool {
+        debug_assert!(self.catching_up == CatchUp::First, "same-stream: rows before they were due");
         self.catching_up = CatchUp::Done;
         let At::Inside(inside) = &self.place.at else { return false };
         if let (Fragment::RangeTombstoneChange { position, tombstone }, Some(beyond)) =
@@ -223,11 +235,13 @@ impl EvictableSource {
             && let Some(position) = inside.beyond.clone()
         {
             let tombstone = Tombstone::NONE;
+            debug_assert!(position.weight != 0, "a range tombstone open at a row: {position:?}");
             self.pending.push_back(Fragment::RangeTombstoneChange { position, tombstone });
         }
     }
 
     fn end_of_rest(&mut self) {
+        debug_assert!(!self.place.slice.forwarding, "the end of a partition that is forwarded");
         self.close();
         self.pending.push_back(Fragment::PartitionEnd);
         self.source = None;
@@ -236,6 +250,7 @@ impl EvictableSource {
 
     /// After the consumer got something, or nothing.
     fn passed(&mut self, fragments: &[Fragment]) -> Next {
+        debug_assert!(self.catching_up == CatchUp::Done, "same-stream: unseen before it was due");
         self.place.advance(fragments);
         let is_inside = matches!(self.place.at, At::Inside(_));
         if fragments.is_empty() && !is_inside {
@@ -265,7 +280,11 @@ impl Source for EvictableSource {
             };
             let filled = match (next, &mut self.source) {
                 (Next::Return, _) => return Some(Ok(())),
-                (Next::Direct, Some(source)) => source.try_fill(budget, out)?,
+                (Next::Direct, Some(source)) => {
+                    let filled = source.try_fill(budget, out)?;
+                    debug_assert!(budget.allows(out.len() - start), "bounded: {}", out.len());
+                    filled
+                }
                 (Next::CatchUp, Some(source)) => {
                     if let Err(error) = source.try_fill(budget, &mut self.batch)? {
                         return Some(Err(error));
@@ -295,7 +314,10 @@ impl Source for EvictableSource {
                 let next = self.next(&mut budget, out, start)?;
                 match (next, &mut self.source) {
                     (Next::Return, _) => return Ok(()),
-                    (Next::Direct, Some(source)) => source.fill(budget, out).await?,
+                    (Next::Direct, Some(source)) => {
+                        source.fill(budget, out).await?;
+                        debug_assert!(budget.allows(out.len() - start), "bounded: {}", out.len());
+                    }
                     (Next::CatchUp, Some(source)) => {
                         source.fill(budget, &mut self.batch).await?;
                         self.catch_up();

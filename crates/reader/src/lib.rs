@@ -12,6 +12,7 @@
 //!    come empty or not at all.
 //!  - *reversed*: rows come in descending order, and positions of tombstone changes with them: a
 //!    change says what holds for positions before it in table order.
+//!  - *paired*: partitions start outside of one and end inside; all else comes inside.
 //!  - *forwarded*: [`Source::forward_partitions`] and [`Source::forward_rows`] only go forward, in
 //!    the direction of the stream, and what they leave behind is never yielded. A range tombstone
 //!    that was open is closed by them, without a fragment that says so; what comes next opens its
@@ -129,12 +130,18 @@ impl Slice {
     }
     /// What of its ranges lies in `range`, in table order.
     pub fn within(&self, order: &ClusteringOrder, range: &ClusteringRange) -> Vec<ClusteringRange> {
+        debug_assert!(are_disjoint(order, &self.ranges), "sliced: {:?}", self.ranges);
         self.ranges.iter().filter_map(|own| own.intersect(order, range)).collect()
     }
     /// The order in which rows come.
     pub fn direction(&self) -> Direction {
         Direction::of(self.reversed)
     }
+}
+
+/// Whether ranges stand in table order and share no position.
+fn are_disjoint(order: &ClusteringOrder, ranges: &[ClusteringRange]) -> bool {
+    ranges.windows(2).all(|pair| pair[0].end.compare(order, &pair[1].start).is_le())
 }
 
 /// Limits of one batch.
@@ -148,6 +155,11 @@ impl Budget {
     /// What a reader without better knowledge asks for: enough to amortise a call, little enough
     /// to stay far from a stall.
     pub const BATCH: Budget = Budget { fragments_max: 64, bytes_max: 128 << 10 };
+
+    /// *bounded*: whether a source that was asked for this yielded no more fragments.
+    fn allows(&self, fragments: usize) -> bool {
+        fragments <= self.fragments_max.max(1)
+    }
 
     /// Takes a fragment off the budget; whether anything is left for another one.
     #[inline]

@@ -4,9 +4,11 @@
 //!  - *heads*: outside of a partition every input that is not at its end has the start of a
 //!    partition at its head; inside, every input that takes part has a fragment of it there, or
 //!    is drained: it waits to be forwarded.
+//!  - *paired*: what an input yields starts partitions outside of one, all else inside.
 //!  - *strongest-range*: the range tombstone that holds in the output is the greatest of those
 //!    that hold in the inputs that take part.
 
+use crate::validate::is_paired;
 use crate::{Budget, LocalFuture, ReadError, Source};
 use model::{ClusteringOrder, DecoratedKey, TableSchema};
 use mutation::{ClusteringRange, Direction, Fragment, RingBound, RowView, Tombstone, row};
@@ -70,6 +72,7 @@ impl MergeCounts {
     /// So many fragments that so many sources had.
     #[inline]
     pub fn add(&self, sources: usize, fragments: u64) {
+        debug_assert!(sources < self.0.len(), "{sources} of {} sources", self.0.len() - 1);
         if let Some(count) = self.0.get(sources) {
             count.set(count.get() + fragments);
         }
@@ -116,6 +119,8 @@ impl Input {
     }
 
     fn digest(&mut self) {
+        debug_assert!(self.queue.is_empty(), "heads: filled with {} left", self.queue.len());
+        debug_assert!(is_paired(self.takes_part, &self.batch), "paired: {:?}", self.batch);
         if self.batch.is_empty() {
             match self.takes_part {
                 true => self.drained = true,
@@ -140,6 +145,7 @@ impl Input {
     }
 
     fn forward_rows(&mut self, range: ClusteringRange) {
+        debug_assert!(self.takes_part || !self.drained, "heads: drained without taking part");
         if self.takes_part {
             self.queue.clear();
             self.drained = false;
@@ -214,13 +220,18 @@ impl MergeSource {
     }
 
     fn step_outside(&mut self, out: &mut Vec<Fragment>) -> Progress {
+        debug_assert!(self.inputs.iter().all(|input| !input.takes_part), "heads");
+        debug_assert!(self.range.is_none(), "strongest-range: {:?} is open", self.range);
         // The inputs that have the least start. None takes part yet.
         self.ties.clear();
         for (index, input) in self.inputs.iter().enumerate() {
             if input.is_hungry() {
                 return Progress::Hungry;
             }
-            let Some(key) = start_of(input) else { continue };
+            let Some(key) = start_of(input) else {
+                debug_assert!(input.queue.is_empty(), "heads: {:?}", input.queue.front());
+                continue;
+            };
             let best = self.ties.first().and_then(|best| start_of(&self.inputs[*best]));
             match best.map_or(Ordering::Less, |best| key.cmp(best)) {
                 Ordering::Less => {
@@ -250,6 +261,7 @@ impl MergeSource {
 
     /// Inside a partition that one input alone has: its fragments pass untouched.
     fn step_through(&mut self, only: usize, out: &mut Vec<Fragment>) -> Progress {
+        debug_assert!(self.inputs[only].takes_part, "heads: input {only} has no part");
         match self.inputs[only].queue.pop_front() {
             Some(Fragment::PartitionEnd) => self.end_partition(out),
             Some(fragment) => out.push(fragment),
@@ -281,6 +293,8 @@ impl MergeSource {
                 Some(Ordering::Greater) => {}
             }
         }
+        let mut parts = self.inputs.iter().filter(|input| input.takes_part);
+        debug_assert!(!ties.is_empty() || parts.all(|input| input.drained), "heads");
         let drained = ties.is_empty();
         if !drained {
             self.note(ties.len());
@@ -316,6 +330,7 @@ impl MergeSource {
                 out.push(Fragment::Row { key, row });
             }
             Some(Fragment::RangeTombstoneChange { position, tombstone }) => {
+                debug_assert!(position.weight != 0, "strongest-range: a change at a row");
                 self.inputs[ties[0]].range = tombstone;
                 for index in rest {
                     let input = &mut self.inputs[*index];
@@ -341,6 +356,7 @@ impl MergeSource {
 
     fn end_partition(&mut self, out: &mut Vec<Fragment>) {
         assert!(self.range.is_none(), "a range tombstone open at the end of a partition");
+        debug_assert!(self.inside, "paired: the end of no partition");
         for input in &mut self.inputs {
             (input.takes_part, input.drained) = (false, false);
         }
@@ -352,6 +368,7 @@ impl MergeSource {
         let mut merged = first;
         for index in rest {
             let next = self.inputs[*index].queue.pop_front();
+            debug_assert!(next.as_ref().is_some_and(is_row), "heads: {next:?} beside a row");
             let Some(Fragment::Row { row, .. } | Fragment::StaticRow { row }) = next else {
                 continue;
             };
@@ -384,6 +401,7 @@ impl MergeSource {
 
     /// Fills all hungry inputs, waiting for all of them at once.
     async fn feed(&mut self, budget: Budget) -> Result<(), ReadError> {
+        debug_assert!(self.hungry().next().is_some(), "heads: no input is hungry");
         let fills = self.hungry().map(|input| {
             let Input { source, batch, .. } = input;
             source.fill(budget, batch)
@@ -444,6 +462,7 @@ impl Source for MergeSource {
     fn next_partition(&mut self) {
         if self.inside {
             self.inputs.iter_mut().for_each(Input::skip_partition);
+            debug_assert!(self.inputs.iter().all(|input| !input.takes_part), "heads");
             self.inside = false;
             self.range = Tombstone::NONE;
         }
@@ -487,6 +506,10 @@ fn region(fragment: &Fragment) -> u8 {
         Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. } => 2,
         Fragment::PartitionEnd => 3,
     }
+}
+
+fn is_row(fragment: &Fragment) -> bool {
+    matches!(fragment, Fragment::Row { .. } | Fragment::StaticRow { .. })
 }
 
 fn start_of(input: &Input) -> Option<&DecoratedKey> {

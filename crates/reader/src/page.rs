@@ -1,4 +1,8 @@
 //! From a source to a page of an answer.
+//!
+//! Invariants
+//!  - *bounded*: a source yields no more fragments than it was asked for.
+//!  - *paired*: what is not wanted of a partition ends with its end, or is skipped by the source.
 
 use crate::semaphore::Permit;
 use crate::{Budget, ReadError, Source};
@@ -100,12 +104,14 @@ impl<'c> Reading<'c> {
         let rows = usize::try_from(command.row_limit).unwrap_or(usize::MAX);
         let fragments_max = rows.saturating_add(3).min(Budget::BATCH.fragments_max);
         let budget = Budget { fragments_max, ..Budget::BATCH };
+        debug_assert!(0 < fragments_max && 0 < budget.bytes_max, "bounded: nothing is asked for");
         let compactor = QueryCompactor::new(schema, command);
         Reading { compactor, budget, batch: Vec::new() }
     }
 
     /// Consumes a batch; an empty one is the end of the source.
     fn digest(&mut self, source: &mut dyn Source) -> Demand {
+        debug_assert!(self.budget.allows(self.batch.len()), "bounded: {}", self.batch.len());
         if self.batch.is_empty() {
             return Demand::Nothing;
         }
@@ -132,6 +138,7 @@ impl<'c> Reading<'c> {
         if !self.batch.iter().any(|fragment| large_row(fragment).is_some()) {
             return self.digest(source);
         }
+        debug_assert!(self.budget.allows(self.batch.len()), "bounded: {}", self.batch.len());
         // What it does not want of a partition the compactor does not look at.
         let mut last = Step::Continue;
         for fragment in std::mem::take(&mut self.batch) {

@@ -1,9 +1,15 @@
 //! Where a stream stands, and how to go on from there with another source.
 //!
 //! Pure: follows the fragments that a consumer has seen, knows no source.
+//!
+//! Invariants
+//!  - *paired*: partitions start outside of one, all else comes inside.
+//!  - *ascending*: a partition lies behind the one before it, and in the scope.
+//!  - *static-once*: a static row comes once, before clustered fragments, where it is wanted.
+//!  - *forward-only*: other partitions, and rows of the same one, are asked for further on.
 
 use crate::{PartitionScope, Slice};
-use model::{ClusteringOrder, DecoratedKey};
+use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::range::{earlier, later};
 use mutation::{ClusteringPosition, ClusteringRange, Direction, Fragment, RingBound, Tombstone};
 
@@ -72,6 +78,12 @@ impl Place {
         for fragment in fragments {
             match (fragment, &mut self.at) {
                 (Fragment::PartitionStart { key, .. }, at) => {
+                    debug_assert!(!matches!(at, At::Inside(_)), "paired: {key:?} inside {at:?}");
+                    debug_assert!(
+                        !matches!(at, At::After(last) if key <= last),
+                        "ascending: {key:?} behind {at:?}"
+                    );
+                    debug_assert!(self.scope.holds(key), "ascending: {key:?} out of scope");
                     *at = At::Inside(Inside {
                         key: key.clone(),
                         static_due: self.slice.with_static,
@@ -81,17 +93,24 @@ impl Place {
                     });
                     clustered = None;
                 }
-                (Fragment::PartitionEnd, _) => {
+                (Fragment::PartitionEnd, at) => {
+                    debug_assert!(at.is_closed(), "paired: the end of a partition at {at:?}");
                     self.leave_partition();
                     clustered = None;
                 }
-                (Fragment::StaticRow { .. }, At::Inside(inside)) => inside.static_due = false,
+                (Fragment::StaticRow { .. }, At::Inside(inside)) => {
+                    debug_assert!(clustered.is_none(), "static-once: behind other rows");
+                    inside.static_due = false;
+                }
                 (Fragment::RangeTombstoneChange { tombstone, .. }, At::Inside(inside)) => {
                     inside.open = *tombstone;
                     clustered = Some(fragment);
                 }
-                (Fragment::Row { .. }, _) => clustered = Some(fragment),
-                _ => {}
+                (Fragment::Row { .. }, at) => {
+                    debug_assert!(matches!(at, At::Inside(_)), "paired: a row at {at:?}");
+                    clustered = Some(fragment);
+                }
+                (_, at) => debug_assert!(false, "paired: {fragment:?} at {at:?}"),
             }
         }
         if let (Some(last), At::Inside(inside)) = (clustered, &mut self.at) {
@@ -109,6 +128,12 @@ impl Place {
 
     /// The stream goes on with other partitions.
     pub fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        debug_assert!(start.token <= end.token, "forward-only: from {start:?} to {end:?}");
+        if let (PartitionScope::Range { end: before, .. }, false) =
+            (&self.scope, self.at == At::Start)
+        {
+            debug_assert!(before.token <= start.token, "forward-only: {start:?} after {before:?}");
+        }
         self.scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
         self.at = At::Start;
     }
@@ -156,6 +181,25 @@ impl Place {
     }
 }
 
+impl PartitionScope {
+    /// Whether a partition is one of these.
+    fn holds(&self, key: &DecoratedKey) -> bool {
+        match self {
+            PartitionScope::Key(own) => own == key,
+            PartitionScope::Range { start, end } => {
+                start.place(key.token, &key.key).is_gt() && end.place(key.token, &key.key).is_lt()
+            }
+        }
+    }
+}
+
+impl At {
+    /// Whether a partition may end here: inside of one, where no range tombstone is open.
+    fn is_closed(&self) -> bool {
+        matches!(self, At::Inside(inside) if inside.open.is_none())
+    }
+}
+
 impl Inside {
     fn left_of(
         &self,
@@ -190,5 +234,6 @@ pub fn beyond(fragment: &Fragment, direction: Direction) -> Option<ClusteringPos
 
 /// The bound just after a partition.
 pub fn just_after(key: &DecoratedKey) -> RingBound {
+    debug_assert!(key.token == Token::of(&key.key), "a key under the token of another");
     RingBound { token: key.token, key: Some(key.key.to_vec()), after: true }
 }

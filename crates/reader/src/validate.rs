@@ -1,6 +1,6 @@
 //! Whether a stream keeps its contract.
 
-use model::{ClusteringOrder, DecoratedKey};
+use model::{ClusteringOrder, DecoratedKey, Token};
 use mutation::{ClusteringPosition, Direction, Fragment, Tombstone};
 use stdx::Bytes;
 
@@ -20,6 +20,16 @@ enum State {
     Started,
     Clustered(Bytes, i8),
     Static,
+}
+
+/// *paired*: whether a batch goes on with a stream that was (not) inside a partition.
+pub(crate) fn is_paired(mut inside: bool, batch: &[Fragment]) -> bool {
+    batch.iter().all(|fragment| {
+        let starts = matches!(fragment, Fragment::PartitionStart { .. });
+        let fits = starts != inside;
+        inside = !matches!(fragment, Fragment::PartitionEnd);
+        fits
+    })
 }
 
 impl<'o> Validator<'o> {
@@ -76,6 +86,7 @@ impl<'o> Validator<'o> {
         }
         self.key = Some(key.clone());
         self.state = State::Started;
+        debug_assert!(key.token == Token::of(&key.key), "a key under the token of another");
         self.range = Tombstone::NONE;
         Ok(())
     }
@@ -86,6 +97,7 @@ impl<'o> Validator<'o> {
         }
         if let State::Clustered(last, last_weight) = &self.state {
             let order = self.order.compare((last, *last_weight), (prefix, weight));
+            debug_assert!((-1..=1).contains(&weight), "a position of weight {weight}");
             let order = self.direction.apply(order);
             if order.is_gt() || (order.is_eq() && weight == 0) {
                 return Err("positions out of order");

@@ -44,6 +44,9 @@ impl VecSource {
                 _ => assert!(partition.open.current().is_none(), "open at a partition's end"),
             }
         }
+        let ascend = partitions.windows(2).all(|pair| pair[0].key < pair[1].key);
+        debug_assert!(ascend, "ordered: partitions of a reference");
+        debug_assert!(crate::are_disjoint(order, &slice.ranges), "sliced: {:?}", slice.ranges);
         VecSource {
             order: order.clone(),
             slice: slice.clone(),
@@ -56,6 +59,7 @@ impl VecSource {
 
     /// Goes to the next partition that is wanted; whether there is one.
     fn start_partition(&mut self) -> bool {
+        debug_assert!(self.present.is_none() && self.ready.is_empty(), "paired");
         let left = self.partitions.as_slice();
         let before = |bound: &RingBound, partition: &Partition| {
             bound.place(partition.key.token, &partition.key.key).is_lt()
@@ -131,6 +135,7 @@ impl Partition {
         slice: &Slice,
         out: &mut Vec<Fragment>,
     ) {
+        debug_assert!(!range.is_empty(order), "sliced: an empty range");
         let direction = slice.direction();
         let rows = self.rows.iter().filter(|(key, _)| range.contains(order, (key, 0)));
         let rows = rows.map(|(key, row)| Fragment::Row { key: key.clone(), row: row.clone() });
@@ -187,6 +192,8 @@ impl Source for VecSource {
     }
 
     fn forward_partitions(&mut self, start: &RingBound, end: &RingBound) {
+        let before = self.wanted.as_ref().map(|(_, end)| end.token);
+        debug_assert!(before <= Some(start.token), "forwarded: to {start:?} after {before:?}");
         self.next_partition();
         self.wanted = Some((start.clone(), end.clone()));
     }

@@ -5,6 +5,10 @@
 //! part of it is applied, and removed only when all of it is durable. At start the batches that
 //! are left are replayed: with their own timestamps, so replaying twice does no harm.
 //!
+//! Invariants
+//!  - *complete*: the blob of a batch has all its mutations, in their order.
+//!  - *removed-by-its-time*: the removal of a row has the row's own timestamp.
+//!
 //! The blob of a batch: version u8 = 1, then per mutation a vint length and its bytes.
 
 use cluster::TableEntry;
@@ -30,6 +34,10 @@ impl Logged {
         let mut data = Vec::with_capacity(mutations.iter().map(|it| it.0.len() + 9).sum());
         data.put_u8(VERSION);
         mutations.iter().for_each(|mutation| data.put_vint_bytes(&mutation.0));
+        if cfg!(debug_assertions) {
+            let read = self::mutations(&data);
+            debug_assert!(read.as_deref() == Ok(mutations), "complete: {read:?}");
+        }
         let values: [(&str, Vec<u8>); 3] = [
             ("data", data),
             ("version", (VERSION as i32).to_be_bytes().to_vec()),
@@ -43,6 +51,7 @@ impl Logged {
             })
             .collect();
         cells.sort_by_key(|(id, _)| *id);
+        debug_assert!(cells.is_sorted_by(|a, b| a.0 < b.0), "a batch has a column twice");
         let mut row = RowBuilder::new(Vec::new());
         row.marker(Marker::Live { timestamp: self.written_at });
         for (id, value) in cells {
@@ -57,7 +66,9 @@ impl Logged {
     pub(crate) fn removal(&self, table: &TableSchema) -> FrozenMutation {
         let mut builder = MutationBuilder::new(table, self.id.as_bytes());
         let deletion_time = self.written_at.div_euclid(1_000_000);
-        builder.delete_partition(Tombstone { timestamp: self.written_at, deletion_time });
+        let tombstone = Tombstone { timestamp: self.written_at, deletion_time };
+        debug_assert!(tombstone.covers(self.written_at), "removed-by-its-time: {tombstone:?}");
+        builder.delete_partition(tombstone);
         builder.freeze()
     }
 }

@@ -3,6 +3,12 @@
 //! An increment is not idempotent: applied twice it counts twice. So the leader, which has the
 //! partition locked, turns it into its own shard's new state, which can be replayed any number of
 //! times.
+//!
+//! Invariants
+//!  - *whole-state*: an increment is added to all that is known of its counter; the read is not
+//!    cut.
+//!  - *own-shard*: only the leader's shard of a counter changes, by the increment.
+//!  - *replayable*: what is written has states, and no increment.
 
 use model::{ColumnId, TableSchema};
 use mutation::cell::CellState;
@@ -29,6 +35,10 @@ pub fn read_command(schema: &TableSchema, update: FrozenView<'_>, now: i64) -> R
     for (_, row) in update.rows() {
         add_counters(row, static_count, &mut columns);
     }
+    let (statics, regulars) = columns.split_at(static_count);
+    let ascend = |part: &[(ColumnId, ColumnForm)]| part.is_sorted_by(|a, b| a.0 < b.0);
+    debug_assert!(ascend(statics) && ascend(regulars), "whole-state: columns out of order");
+    debug_assert!(update.table() == schema.id, "whole-state: an update of another table");
     ReadCommand {
         table: schema.id,
         partitions: Partitions::Key(update.key().to_vec()),
@@ -73,6 +83,8 @@ pub fn resolve(
     leader: counter::ShardId,
     clock: i64,
 ) -> Result<FrozenMutation, Damaged> {
+    assert!(page.resume.is_none(), "whole-state: a counter was read in part");
+    assert!(page.partition_count <= 1, "whole-state: {} partitions", page.partition_count);
     let mut present = Present::of(page, command.layout());
     let mut resolver = Resolver { leader, clock, shards: Vec::new() };
     let buffer = Vec::with_capacity(update.bytes().len() + page.bytes.len() + SPARE_BYTES);
@@ -88,7 +100,21 @@ pub fn resolve(
         let before = present.row(schema, key);
         builder.row_with(key, |out| resolver.row(row, before, out))?;
     }
-    Ok(builder.freeze_reused().0)
+    let resolved = builder.freeze_reused().0;
+    if cfg!(debug_assertions)
+        && let Ok(view) = resolved.view()
+    {
+        let (asked, made) = (update.rows().count(), view.rows().count());
+        debug_assert!(asked == made, "replayable: {asked} rows became {made}");
+        let rows = view.rows().map(|(_, row)| row).chain(view.static_row());
+        let increments = rows.flat_map(|row| row.columns()).filter(|(_, data)| is_increment(data));
+        debug_assert!(increments.count() == 0, "replayable: an increment is left");
+    }
+    Ok(resolved)
+}
+
+fn is_increment(data: &ColumnData<'_>) -> bool {
+    matches!(data, ColumnData::Atomic(Cell { state: CellState::CounterUpdate { .. }, .. }))
 }
 
 /// What stands in the page that was read, walked along with the rows of the update.
@@ -187,6 +213,13 @@ impl Resolver {
                     let (leader, clock) = (self.leader, self.clock);
                     let before = before.unwrap_or(&counter::NO_SHARDS);
                     counter::apply_delta(before, leader, delta, clock, &mut self.shards);
+                    if cfg!(debug_assertions) {
+                        let (was, is) = (counter::total(before), counter::total(&self.shards));
+                        debug_assert!(is == was.wrapping_add(delta), "own-shard: {was} to {is}");
+                        let count = |shards| counter::shards(shards).count();
+                        let (were, are) = (count(before), count(&self.shards[..]));
+                        debug_assert!(were <= are && are <= were + 1, "own-shard: {are}");
+                    }
                     let state = CellState::Counter { shards: &self.shards };
                     out.cell(column, Cell { timestamp, state });
                 }

@@ -22,8 +22,6 @@ mod dump;
 mod json;
 mod layout;
 
-pub use layout::{output_id, output_schema};
-
 use crate::coordinator::{Coordinator, own_storage, work_of};
 use crate::options::ReadOptions;
 use crate::scan::Scan;
@@ -58,7 +56,7 @@ const VIRTUAL: &str = "virtual-table";
 
 impl Coordinator {
     /// As [`Coordinator::read`], but of what is stored of `table`: a page of the table that
-    /// [`output_schema`] tells. A range is read tablet by tablet.
+    /// [`model::schema::fragments::output_schema`] tells. A range is read tablet by tablet.
     pub async fn read_fragments(
         &self,
         table: &TableEntry,
@@ -176,7 +174,7 @@ async fn read_here(storage: &Storage, command: &ReadCommand) -> Result<Page, rea
     let scope = PartitionScope::Range { start, end };
     let source = storage.open_source(command.table, scope, Slice::full(), options)?;
     let mut keys = Cursor::new(source, Some(&permit));
-    let mut last = None;
+    let mut last: Option<DecoratedKey> = None;
     let until = Instant::now() + TIME_MAX;
     for _ in 0..PARTITIONS_MAX {
         let Some(key) = keys.next_key().await? else { return Ok(dump.finish()) };
@@ -184,12 +182,14 @@ async fn read_here(storage: &Storage, command: &ReadCommand) -> Result<Page, rea
             return Ok(dump.finish());
         }
         permit.check()?;
-        last = Some(key.key.to_vec());
+        debug_assert!(last.as_ref() < Some(&key), "place-by-place: {key:?} is out of order");
+        last = Some(key);
         if until <= Instant::now() {
             break;
         }
     }
-    let resume = last.map(|key| Resume { key, after: None, rows_in_partition: 0 });
+    let resume = last.map(|key| key.key.to_vec());
+    let resume = resume.map(|key| Resume { key, after: None, rows_in_partition: 0 });
     Ok(Page { resume, ..dump.finish() })
 }
 
@@ -211,6 +211,7 @@ impl<'p> Cursor<'p> {
     /// The next fragment, and with it at most `ahead` more; `None`: the source is at its end.
     async fn next(&mut self, ahead: usize) -> Result<Option<Fragment>, reader::ReadError> {
         if self.ready.is_empty() {
+            debug_assert!(self.batch.is_empty(), "bounded: a batch was not taken");
             let fragments_max = Budget::BATCH.fragments_max.min(ahead.saturating_add(1));
             let budget = Budget { fragments_max, ..Budget::BATCH };
             match (self.source.try_fill(budget, &mut self.batch), self.permit) {
@@ -234,6 +235,8 @@ impl<'p> Cursor<'p> {
 
     /// Gives back what was taken last.
     fn put_back(&mut self, fragment: Fragment) {
+        let held = self.ready.len();
+        debug_assert!(held <= Budget::BATCH.fragments_max, "bounded: {held} fragments");
         self.ready.push_front(fragment);
     }
 

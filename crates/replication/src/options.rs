@@ -1,4 +1,7 @@
 //! Options of a read or write: consistency, timeout, kind, memory for the response.
+//!
+//! Invariants
+//!  - *codes-are-places*: a level's code in the native protocol is its place among all of them.
 
 use reader::LocalFuture;
 use std::fmt::Debug;
@@ -36,12 +39,23 @@ impl Consistency {
         (Consistency::LocalOne, 10, "LOCAL_ONE"),
     ];
 
+    const CODES_ARE_PLACES: () = {
+        let mut place = 0;
+        while place < Consistency::ALL.len() {
+            let (level, code, _) = Consistency::ALL[place];
+            assert!(code as usize == place, "codes-are-places: looked up by it");
+            assert!(level as usize == place, "codes-are-places: sent as it");
+            place += 1;
+        }
+    };
+
     /// The level with that protocol code.
     pub fn from_wire(code: u16) -> Option<Consistency> {
         Consistency::ALL.get(code as usize).map(|(level, _, _)| *level)
     }
     /// Its protocol code.
     pub fn to_wire(self) -> u16 {
+        let () = Consistency::CODES_ARE_PLACES;
         self as u16
     }
     /// Its name: `LOCAL_QUORUM`.
@@ -117,6 +131,7 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Takes the room, once there is some; false: the client no longer waits for the response.
     pub async fn take(&self) -> bool {
+        debug_assert!(0 < self.bytes, "room for nothing is asked for");
         self.room.try_take(self.bytes) || self.room.take(self.bytes).await
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! Invariants
 //!  - *later-than-promised*: a round's ballot is later than every ballot that the row names.
+//!  - *promised-first*: what was accepted was promised before, at that ballot or a later one.
+//!  - *one-partition*: a proposal is a mutation of the partition that it is agreed on for.
 //!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is applied
 //!    before the next round reads the partition.
 
@@ -37,7 +39,13 @@ impl Ballot {
     }
 
     fn to_uuid(self) -> Uuid {
-        timeuuid_from_ticks(self.0.saturating_mul(10), NODE)
+        let uuid = timeuuid_from_ticks(self.0.saturating_mul(10), NODE);
+        debug_assert!(
+            Ballot::of_bytes(uuid.as_bytes()) == Some(self),
+            "later-than-promised: ballot {} is stored as another",
+            self.0
+        );
+        uuid
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Ballot> {
@@ -59,8 +67,12 @@ impl State {
     /// The ballot of a round that begins at `now_micros` (*later-than-promised*).
     pub(crate) fn next_ballot(&self, now_micros: i64) -> Ballot {
         let accepted = self.accepted.as_ref().map(|(ballot, _)| *ballot);
+        debug_assert!(accepted <= self.promised, "promised-first: {accepted:?}");
         let last = self.promised.max(accepted).max(self.learned);
-        Ballot(last.map_or(now_micros, |last| now_micros.max(last.0.saturating_add(1))))
+        let next = Ballot(last.map_or(now_micros, |last| now_micros.max(last.0.saturating_add(1))));
+        assert!(last < Some(next), "later-than-promised: {next:?} is not after {last:?}");
+        assert!(now_micros <= next.0, "later-than-promised: {next:?} is before now");
+        next
     }
 
     /// What is to be applied before anything else (*accepted-is-finished*).
@@ -98,11 +110,23 @@ impl Place {
         proposal: &FrozenMutation,
     ) -> FrozenMutation {
         let uuid = ballot.to_uuid().into_bytes();
+        self.check_proposal(proposal);
         self.row(
             paxos,
             ballot,
             &[("promise", &uuid), ("proposal", &proposal.0), ("proposal_ballot", &uuid)],
         )
+    }
+
+    /// Asserts that a proposal is of this partition.
+    pub(crate) fn check_proposal(&self, proposal: &FrozenMutation) {
+        if cfg!(debug_assertions)
+            && let Ok(view) = proposal.view()
+        {
+            let (table, key) = (view.table(), view.key());
+            debug_assert!(key == &self.key[..], "one-partition: a proposal of another one");
+            debug_assert!(table == self.table || cfg!(test), "one-partition: of another table");
+        }
     }
 
     /// Remembers that the proposal of that ballot is applied.
@@ -122,11 +146,13 @@ impl Place {
     }
 
     fn row(&self, paxos: &TableSchema, ballot: Ballot, values: &[(&str, &[u8])]) -> FrozenMutation {
+        assert!(0 < ballot.0, "later-than-promised: a ballot before 1970");
         let mut cells: Vec<(ColumnId, &[u8])> = values
             .iter()
             .map(|(name, value)| (paxos.column(name).expect("a column of system.paxos").id, *value))
             .collect();
         cells.sort_by_key(|(id, _)| *id);
+        debug_assert!(cells.is_sorted_by(|a, b| a.0 < b.0), "a state has a column twice");
         let mut row = RowBuilder::new(Vec::new());
         for (id, value) in cells {
             row.cell(id, Cell { timestamp: ballot.0, state: CellState::Live { value } });
@@ -191,6 +217,7 @@ pub(crate) fn states(command: &ReadCommand, page: &Page) -> Vec<(Place, State)> 
             let mut values = row.columns().map(|column| column.value);
             let mut next = || values.next().flatten();
             let (promise, proposal, ballot, learned) = (next(), next(), next(), next());
+            debug_assert!(next().is_none(), "a state has more columns than were read");
             let proposal = proposal.map(|bytes| FrozenMutation(bytes.into()));
             let state = State {
                 promised: promise.and_then(Ballot::of_bytes),

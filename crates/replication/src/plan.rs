@@ -1,4 +1,9 @@
 //! How many replicas a consistency level requires. Pure.
+//!
+//! Invariants
+//!  - *quorums-meet*: two quorums of the same copies have one in common.
+//!  - *part-of-all*: what is required of a data center is no more than of the cluster, and what is
+//!    alive no more than there is.
 
 use crate::options::Consistency;
 use cluster::Replication;
@@ -22,24 +27,38 @@ impl Requirement {
 pub fn requirement(level: Consistency, copies: &Replication, data_center: &str) -> Requirement {
     let local = copies.in_data_center(data_center);
     let total = copies.total();
+    debug_assert!(local <= total, "part-of-all: {local} copies in {data_center}, {total} in all");
     let required = match level {
         Consistency::Any | Consistency::One | Consistency::LocalOne => 1,
         Consistency::Two => 2,
         Consistency::Three => 3,
-        Consistency::Quorum | Consistency::Serial => total / 2 + 1,
+        Consistency::Quorum | Consistency::Serial => quorum(total),
         Consistency::All => total,
-        Consistency::LocalQuorum | Consistency::LocalSerial => local / 2 + 1,
+        Consistency::LocalQuorum | Consistency::LocalSerial => quorum(local),
         Consistency::EachQuorum => each_quorum(copies),
     };
-    Requirement { required, alive: local.min(1) }
+    let alive = local.min(1);
+    debug_assert!(alive <= total, "part-of-all: {alive} of {total} copies are alive");
+    debug_assert!(0 < required || total == 0, "{level:?} requires nothing of {total} copies");
+    Requirement { required, alive }
+}
+
+/// The least number of copies of which any two sets meet.
+#[inline]
+fn quorum(copies: u32) -> u32 {
+    let quorum = copies / 2 + 1;
+    debug_assert!(copies - copies.min(quorum) < quorum, "quorums-meet: {quorum} of {copies}");
+    debug_assert!(quorum <= copies.max(1), "quorums-meet: {quorum} of {copies} never meet");
+    quorum
 }
 
 fn each_quorum(copies: &Replication) -> u32 {
     match copies {
         Replication::PerDataCenter(factors) => {
-            factors.iter().filter(|(_, factor)| 0 < *factor).map(|(_, f)| f / 2 + 1).sum()
+            let used = factors.iter().filter(|(_, factor)| 0 < *factor);
+            used.fold(0, |sum, (_, factor)| sum.saturating_add(quorum(*factor)))
         }
-        _ => copies.total() / 2 + 1,
+        _ => quorum(copies.total()),
     }
 }
 

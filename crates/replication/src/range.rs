@@ -3,9 +3,11 @@
 //! Invariants
 //!  - *no-gap*: the parts of a range are its tablets in token order; the next part is read only
 //!    when the one before has nothing left, and with what is left of the limits.
+//!  - *within-limits*: an answer has no more rows and partitions than its command allows.
+//!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
 use model::{TabletMap, Token};
-use mutation::page::{Page, Partitions, ReadCommand, RingBound};
+use mutation::page::{Page, Partitions, ReadCommand, Resume, RingBound};
 use std::cmp::Ordering;
 
 /// Prepares a command to be cut into parts: where it resumes, its range starts.
@@ -28,10 +30,41 @@ pub fn settle(mut command: ReadCommand) -> ReadCommand {
 
 /// The tablet in which a settled command begins.
 pub fn first_tablet(command: &ReadCommand, tablets: &TabletMap) -> usize {
-    match &command.partitions {
+    let index = match &command.partitions {
         Partitions::Range { start, .. } => tablets.tablet_of(start.token),
         Partitions::Key(key) => tablets.tablet_of(Token::of(key)),
+    };
+    assert!(index < tablets.count(), "no-gap: a token of no tablet");
+    index
+}
+
+/// Asserts *within-limits* and *forward* of a page that answers a command.
+#[inline]
+pub(crate) fn check_page(command: &ReadCommand, page: &Page) {
+    if !cfg!(debug_assertions) {
+        return;
     }
+    let (rows, partitions) = (page.row_count, page.partition_count);
+    debug_assert!(rows <= command.row_limit, "within-limits: {rows} rows");
+    debug_assert!(partitions <= command.partition_limit, "within-limits: {partitions} partitions");
+    debug_assert!(page.bytes.is_empty() == (rows == 0), "within-limits: {rows} rows in no bytes");
+    let Some(resume) = &page.resume else { return };
+    match &command.partitions {
+        Partitions::Key(key) => {
+            debug_assert!(*key == resume.key, "forward: in another partition than was read");
+        }
+        Partitions::Range { start, .. } => {
+            let token = Token::of(&resume.key);
+            debug_assert!(start.token <= token, "forward: back to {token:?}");
+        }
+    }
+}
+
+/// Asserts *forward* of two resumptions, of which the second answered a command with the first.
+pub(crate) fn check_progress(before: Option<&Resume>, after: &Resume) {
+    let place = |resume: &Resume| (Token::of(&resume.key), resume.key.clone());
+    let order = before.map(|before| place(before).cmp(&place(after)));
+    assert!(order != Some(Ordering::Greater), "forward: a scan goes back to {:?}", after.key);
 }
 
 /// The part of a settled command that is in tablet `index`, with what `answer` leaves of the
@@ -43,6 +76,8 @@ pub fn part(
     answer: &Page,
 ) -> Option<ReadCommand> {
     let Partitions::Range { start, end } = &command.partitions else { return None };
+    debug_assert!(answer.resume.is_none(), "no-gap: tablet {index} is read too early");
+    debug_assert!(answer.row_count <= command.row_limit, "within-limits: too many rows so far");
     let (before, last) = tablets.range(index);
     let tablet_start = RingBound { token: before, key: None, after: 0 < index };
     let tablet_end = RingBound { token: last, key: None, after: true };
@@ -51,7 +86,9 @@ pub fn part(
     }
     let start = later(start, tablet_start).clone();
     let end = earlier(end, tablet_end);
-    let is_first = index == first_tablet(command, tablets);
+    let first = first_tablet(command, tablets);
+    assert!(first <= index, "no-gap: tablet {index} is before the first, {first}");
+    let is_first = index == first;
     Some(ReadCommand {
         partitions: Partitions::Range { start, end },
         row_limit: command.row_limit.saturating_sub(answer.row_count),
@@ -65,6 +102,7 @@ pub fn part(
 
 /// Adds the page of a part to the answer.
 pub fn append(answer: &mut Page, mut page: Page) {
+    assert!(answer.resume.is_none(), "no-gap: a part is added to one that has something left");
     if answer.bytes.is_empty() {
         answer.bytes = page.bytes;
     } else {
@@ -101,7 +139,7 @@ fn earlier(a: &RingBound, b: RingBound) -> RingBound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mutation::page::{Resume, SendRange};
+    use mutation::page::SendRange;
     use proptest::prelude::*;
 
     fn command(start: RingBound, end: RingBound) -> ReadCommand {

@@ -16,7 +16,7 @@
 //!  - *resumable*: an answer resumes behind all that it holds and before all that it does not.
 //!  - *bounded-over-read*: unused rows of a shard are fewer than it was asked for last.
 
-use crate::range::settle;
+use crate::range::{check_page, settle};
 use model::{Sharder, Token};
 use mutation::page::{
     Page, PagePartition, PageView, Partitions, ROWS_HEADER_BYTES, ReadCommand, Resume, RingBound,
@@ -29,6 +29,8 @@ const BYTES_MIN: usize = 16 << 10;
 const TOMBSTONES_MIN: u64 = 100;
 /// A partition with so many rows is a large one, however many rows are wanted.
 const MANY_ROWS_MAX: u64 = 1000;
+
+const _: () = assert!(ROWS_MIN <= MANY_ROWS_MAX, "the bounds of a clamp");
 
 /// One page in the making.
 pub struct Scan {
@@ -87,6 +89,10 @@ struct Last {
 impl Scan {
     /// The scan of a settled command for a range.
     pub fn new(command: ReadCommand, sharder: Sharder) -> Scan {
+        let is_range = matches!(command.partitions, Partitions::Range { .. });
+        assert!(is_range, "a scan of one partition");
+        let is_settled = command.resume.as_ref().is_none_or(|resume| resume.after.is_some());
+        assert!(is_settled, "resumable: a command that is not settled");
         let stream = |shard| Stream {
             page: Vec::new(),
             head: None,
@@ -101,11 +107,15 @@ impl Scan {
             rows_before: 0,
         };
         let shards = sharder.shards();
+        assert!(0 < shards, "in-order: a ring on no shard");
         let streams = (0..shards).map(stream).collect();
         // It may well fill the page.
         let many = (command.row_limit / u64::from(shards)).clamp(ROWS_MIN, MANY_ROWS_MAX);
         let wide = command.resume.as_ref().filter(|resume| many <= resume.rows_in_partition);
-        let alone = wide.map(|resume| sharder.shard_of(Token::of(&resume.key)).into());
+        let alone: Option<usize> =
+            wide.map(|resume| sharder.shard_of(Token::of(&resume.key)).into());
+        let exists = alone.is_none_or(|owner| owner < usize::from(shards));
+        assert!(exists, "in-order: the owner {alone:?} of {shards} shards");
         Scan { command, streams, answer: Page::default(), last: None, cut: None, alone }
     }
 
@@ -130,6 +140,9 @@ impl Scan {
     /// Takes a page that a shard was asked for.
     pub fn take(&mut self, shard: u16, page: Page) {
         let stream = &mut self.streams[usize::from(shard)];
+        assert!(stream.head.is_none(), "in-order: shard {shard} was asked too early");
+        let is_at_end = matches!(stream.place, Place::End);
+        assert!(!is_at_end, "in-order: shard {shard} was asked behind its end");
         stream.rows_before = match &stream.place {
             Place::Behind(_, Resume { after: Some(_), rows_in_partition, .. }) => {
                 *rows_in_partition
@@ -142,14 +155,22 @@ impl Scan {
             Place::Behind(_, resume) => Some(resume.key.clone()),
             _ => None,
         };
-        let alone = self.alone.take().is_some();
+        let alone = self.alone.take();
+        assert!(alone.is_none_or(|owner| owner == usize::from(shard)), "in-order: {shard} is next");
+        let alone = alone.is_some();
+        let began = match &stream.place {
+            Place::Behind(token, _) => *token,
+            _ => Token::MIN,
+        };
         stream.place = match (page.resume, &resumed) {
             (Some(resume), _) => Place::Behind(Token::of(&resume.key), resume),
             (None, Some(key)) if alone => Place::Behind(Token::of(key), done(key)),
             (None, _) => Place::End,
         };
+        let goes_on = !matches!(&stream.place, Place::Behind(token, _) if *token < began);
+        assert!(goes_on, "resumable: shard {shard} goes back before {began:?}");
         stream.page = page.bytes;
-        stream.read_head(0, &self.command, resumed.as_deref());
+        stream.read_head(0, &self.command, resumed.as_deref(), began);
     }
 
     /// The answer.
@@ -165,6 +186,7 @@ impl Scan {
                 }
             }
         };
+        check_page(&self.command, &self.answer);
         self.answer
     }
 
@@ -215,6 +237,8 @@ impl Scan {
                 (None, Place::Behind(token, _)) => (*token, 2),
                 (None, Place::End) => continue,
             };
+            let apart = lowest.is_none_or(|(_, least)| place.1 != 0 || place != least);
+            debug_assert!(apart, "in-order: two shards have {:?}", place.0);
             if lowest.is_none_or(|(_, least)| place < least) {
                 lowest = Some((shard, place));
             }
@@ -276,18 +300,23 @@ impl Scan {
         let stream = &mut streams[shard];
         let Some(head) = stream.head.take() else { return };
         let bytes = &stream.page[head.bytes.clone()];
+        let (rows, most) = (answer.row_count, command.row_limit);
+        assert!(rows < most, "exact: {rows} rows of {most}, and one more");
+        let room = answer.bytes.len() < command.bytes_max;
+        assert!(room, "exact: {} bytes, and more", answer.bytes.len());
         let rows_left = command.row_limit - answer.row_count;
         let bytes_left = command.bytes_max - answer.bytes.len();
         if head.goes_on || rows_left < head.row_count || bytes_left < bytes.len() {
             return self.take_rows(shard, &head, (rows_left, bytes_left));
         }
         let at = answer.bytes.len();
+        assert!(head.rows_bytes + ROWS_HEADER_BYTES <= bytes.len(), "exact: rows without header");
         let header_at = at + bytes.len() - head.rows_bytes - ROWS_HEADER_BYTES;
         *last = Some(Last { at, header_at });
         answer.bytes.extend_from_slice(bytes);
         answer.row_count += head.row_count;
         answer.partition_count += 1;
-        stream.read_head(head.bytes.end, command, None);
+        stream.read_head(head.bytes.end, command, None, head.token);
     }
 
     /// The same, of a partition that goes on, or of which only so many rows and bytes are taken.
@@ -307,6 +336,8 @@ impl Scan {
             false => Part::of(&partition, rows_left, bytes_left, head.rows_bytes),
         };
         answer.row_count += u64::from(part.rows.max(1));
+        assert!(part.bytes <= head.rows_bytes, "exact: {} bytes of a partition", part.bytes);
+        assert!(u64::from(part.rows) <= rows_left.max(1), "exact: {} rows", part.rows);
         let header_at = bytes.len() - head.rows_bytes - ROWS_HEADER_BYTES;
         let rows = &partition.rows_bytes()[..part.bytes];
         match last.as_ref().filter(|_| last_key.as_deref() == Some(partition.key())) {
@@ -326,7 +357,7 @@ impl Scan {
             let after = Some((clustering, weight));
             *cut = Some(Resume { key: partition.key().to_vec(), after, rows_in_partition });
         } else {
-            stream.read_head(head.bytes.end, command, None);
+            stream.read_head(head.bytes.end, command, None, head.token);
         }
     }
 }
@@ -363,6 +394,8 @@ impl Part {
 
 /// Adds rows to the last partition of a page, which announces them at `header_at`.
 fn add_rows(page: &mut Vec<u8>, header_at: usize, count: u32, rows: &[u8]) {
+    assert!(header_at + ROWS_HEADER_BYTES <= page.len(), "exact: a header behind the page");
+    assert!((count == 0) == rows.is_empty(), "exact: {count} rows of {} bytes", rows.len());
     let header = &mut page[header_at..header_at + ROWS_HEADER_BYTES];
     for (at, more) in [(0, count), (4, rows.len() as u32)] {
         let number = header[at..at + 4].first_chunk_mut().expect("four bytes of the header");
@@ -373,8 +406,16 @@ fn add_rows(page: &mut Vec<u8>, header_at: usize, count: u32, rows: &[u8]) {
 
 impl Stream {
     /// Finds the partition at `at` of the page. `resumed`: the key in which the page resumed.
-    fn read_head(&mut self, at: usize, command: &ReadCommand, resumed: Option<&[u8]>) {
+    /// It is not before `behind`.
+    fn read_head(
+        &mut self,
+        at: usize,
+        command: &ReadCommand,
+        resumed: Option<&[u8]>,
+        behind: Token,
+    ) {
         let mut partitions = PageView::trusted(&self.page[at..], command.layout()).partitions();
+        debug_assert!(at <= self.page.len(), "in-order: {at} is behind the page");
         self.head = partitions.next().map(|partition| {
             let goes_on = resumed == Some(partition.key());
             Head {
@@ -386,6 +427,8 @@ impl Stream {
                 goes_on,
             }
         });
+        let ascends = self.head.as_ref().is_none_or(|head| behind <= head.token);
+        debug_assert!(ascends, "in-order: a partition before {behind:?}");
         if self.head.is_none() {
             self.page = Vec::new();
         }

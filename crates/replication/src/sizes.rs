@@ -5,7 +5,7 @@
 //! which it is applied; a batch is checked on all its shards before any part of it is written, so
 //! that nothing of a refused batch is recorded.
 
-use crate::coordinator::{BatchEntry, Coordinator, own_storage};
+use crate::coordinator::{BatchEntry, Coordinator, check_place, own_storage};
 use crate::error::WriteError;
 use crate::options::WriteOptions;
 use cluster::TableEntry;
@@ -27,6 +27,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<Exceeded, WriteError> {
         self.admit_write(table, options)?;
+        check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
         let write = move || async move {
@@ -51,6 +52,7 @@ impl Coordinator {
         let mut last = None;
         for entry in entries {
             let shard = entry.table.tablets.shard_of(entry.token);
+            entry.check();
             if shard == self.shard {
                 let found = Ok(self.storage.check_sizes(&entry.mutation));
                 exceeded = exceeded.and(self.answer(&entry.table, options, found)?);
@@ -60,6 +62,8 @@ impl Coordinator {
             }
         }
         let Some(entry) = last else { return Ok(exceeded) };
+        let own = elsewhere.contains_key(&self.shard);
+        assert!(!own, "owner-only: shard {} asks itself", self.shard);
         let asked = elsewhere.into_iter().map(|(shard, mutations)| {
             runtime::on_shard(shard, move || async move {
                 let storage = own_storage()?;

@@ -1,4 +1,8 @@
 //! Reads of virtual tables, from computed rows. Pure.
+//!
+//! Invariants
+//!  - *by-column*: a row has one value, or null, per column of its schema, in the schema's order.
+//!  - *ring-order*: partitions come by token, then by key, each of them whole.
 
 use cluster::VirtualRow;
 use model::key::{compose_partition_key, push_clustering};
@@ -21,6 +25,7 @@ const TIMESTAMP: i64 = 1;
 /// One page of `rows`, as storage would answer it.
 pub(crate) fn answer(schema: &TableSchema, rows: Vec<VirtualRow>, command: &ReadCommand) -> Page {
     let mut compactor = QueryCompactor::new(schema, command);
+    debug_assert!(command.table == schema.id, "rows of another table than {}", schema.name);
     for (key, mutation) in partitions(schema, &rows, command) {
         let Ok(view) = mutation.view() else { continue };
         let fragments = view.fragments(&schema.order);
@@ -44,6 +49,8 @@ pub(crate) fn partitions(
 ) -> BTreeMap<DecoratedKey, FrozenMutation> {
     let mut partitions = BTreeMap::<DecoratedKey, MutationBuilder<'_>>::new();
     for row in rows {
+        let (values_count, columns) = (row.len(), schema.columns.len());
+        assert!(values_count == columns, "by-column: {values_count} values of {columns} columns");
         let mut bytes = Vec::new();
         compose_partition_key(values(schema.partition_key(), row, 0), &mut bytes);
         let key = DecoratedKey::new(Bytes::from(bytes));
@@ -102,6 +109,7 @@ fn encode(schema: &TableSchema, row: &VirtualRow, kind: ColumnKind) -> Option<Ve
         return None;
     }
     cells.sort_by_key(|(column, _)| column.id);
+    debug_assert!(cells.is_sorted_by(|a, b| a.0.id < b.0.id), "by-column: one has two values");
     let mut out = RowBuilder::new(Vec::new());
     if kind == ColumnKind::Regular {
         out.marker(Marker::Live { timestamp: TIMESTAMP });
@@ -149,6 +157,10 @@ fn slice(
         true => command.resumed_ranges(&schema.order),
         false => command.clustering_ranges(),
     };
+    let starts = matches!(fragments.first(), Some(Fragment::PartitionStart { .. }));
+    debug_assert!(starts, "ring-order: a partition without its start");
+    let ends = matches!(fragments.last(), Some(Fragment::PartitionEnd));
+    debug_assert!(ends, "ring-order: a partition without its end");
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     for fragment in fragments {
         match &fragment {

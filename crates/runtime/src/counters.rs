@@ -3,6 +3,7 @@
 //! never a guessed one.
 #![allow(unsafe_code, reason = "perf_event_open has no safe wrapper")]
 
+use crate::clock;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -31,7 +32,7 @@ struct Attributes {
     config1: u64,
 }
 
-const _: () = assert!(size_of::<Attributes>() == ATTRIBUTE_BYTES as usize);
+const _: () = assert!(size_of::<Attributes>() == ATTRIBUTE_BYTES as usize, "valid-places");
 
 /// The counters of the thread that made them.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Counters {
 /// on in a simulation, whose clocks it does not follow.
 pub fn cpu_ns() -> u64 {
     const THIS_THREAD: i32 = 0;
-    crate::core::clock::thread_cpu_ns(THIS_THREAD)
+    clock::thread_cpu_ns(THIS_THREAD)
 }
 
 fn open(config: u64) -> Option<File> {
@@ -82,8 +83,8 @@ fn open(config: u64) -> Option<File> {
         config1: 0,
     };
     let (this_thread, any_cpu, no_group, close_on_exec) = (0, -1, -1, 8);
-    // SAFETY: the structure lives through the call and has the size that it states; the kernel
-    // reads it and keeps nothing.
+    // SAFETY: *valid-places* (of the driver's calls): the structure lives through the call and has
+    // the size that it states; the kernel reads it and keeps nothing.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -95,7 +96,7 @@ fn open(config: u64) -> Option<File> {
         )
     };
     let fd = i32::try_from(fd).ok().filter(|fd| 0 <= *fd)?;
-    // SAFETY: the descriptor is new and not shared.
+    // SAFETY: *fd-outlives-ops* (of the driver): the descriptor is new and not shared.
     Some(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -1,13 +1,18 @@
 //! Calls from shard to shard.
+//!
+//! Invariants
+//!  - *sent-once*: a call is sent once, and has its answer from then on.
 
-use crate::ShardId;
+use crate::config::ShardId;
 use crate::core::mesh::CallId;
-use crate::core::{try_with, with};
-use std::future::Future;
-use std::marker::PhantomData;
-use std::pin::Pin;
+use crate::core::{current_group, try_with, with};
+use crate::erased::Erased;
+use crate::group::Group;
+use crate::task::join_all;
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 /// Runs `f` on `shard` and waits for its result. On this shard it is a plain call; otherwise the
 /// closure travels through the bounded queue of the two shards and runs there as a task of the
@@ -20,11 +25,16 @@ where
     R: Send + 'static,
 {
     let (here, shards) = with(|current| (current.id, current.node.shards()));
-    assert!(shard < shards, "shard {shard} of {shards}");
+    assert!(shard < shards, "one-owner: shard {shard} of {shards}");
+    // Erased in both cases: the code of the work is made once.
     if shard == here {
-        return f().await;
+        return Erased::new(f).await;
     }
-    Remote { to: shard, call: None, work: Some(f), answer: None, output: PhantomData }.await
+    let call = Call::begin(shard).await;
+    let answer = Answer::<R>::default();
+    let (theirs, back) = (answer.clone(), call.back());
+    call.send(Box::new(move || run_for(Erased::new(f), theirs, back)));
+    call.answer(&answer).await
 }
 
 /// Runs a copy of `f` on every shard at once; the results are in the order of the shards.
@@ -35,92 +45,81 @@ where
     R: Send + 'static,
 {
     let shards = with(|current| current.node.shards());
-    crate::task::join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await
+    let results = join_all((0..shards).map(|shard| on_shard(shard, f.clone()))).await;
+    debug_assert_eq!(results.len(), shards as usize, "sent-once: a result of each shard");
+    results
 }
 
 #[allow(clippy::disallowed_types)] // Where a result crosses; two threads meet here once.
 type Answer<R> = Arc<std::sync::Mutex<Option<R>>>;
 
-/// A call to another shard.
-struct Remote<F, Fut, R> {
+/// Where the answer of a call belongs.
+#[derive(Clone, Copy)]
+struct Back {
+    shard: ShardId,
+    call: CallId,
+    group: Group,
+}
+
+/// Runs, on the other shard, the work of a call as a task, and answers it.
+fn run_for<R: Send + 'static>(work: Erased<'static, R>, answer: Answer<R>, back: Back) {
+    let run = async move {
+        let output = work.await;
+        *answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(output);
+        drop(answer);
+        with(|shard| shard.send_reply(back.shard, back.call));
+    };
+    with(|shard| shard.clone()).root.start(back.group, Box::pin(run));
+}
+
+/// A call to another shard, until its answer was taken.
+struct Call {
     to: ShardId,
-    call: Option<CallId>,
-    work: Option<F>,
-    answer: Option<Answer<R>>,
-    output: PhantomData<fn() -> Fut>,
+    id: CallId,
+    is_sent: Cell<bool>,
 }
 
-impl<F, Fut, R> Unpin for Remote<F, Fut, R> {}
-
-impl<F, Fut, R> Remote<F, Fut, R>
-where
-    F: FnOnce() -> Fut + Send + 'static,
-    Fut: Future<Output = R> + 'static,
-    R: Send + 'static,
-{
-    /// Sends the call, or leaves it for when there is room.
-    fn send(&mut self, work: F, cx: &mut Context<'_>) {
-        let answer = Answer::<R>::default();
-        let theirs = answer.clone();
-        let group = crate::group::current();
-        with(|shard| {
-            let (to, from) = (self.to, shard.id);
-            let call = shard.calls.borrow_mut().begin(cx);
-            let message = Box::new(move || {
-                let run = async move {
-                    let output = work().await;
-                    *theirs.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(output);
-                    drop(theirs);
-                    with(|shard| shard.send_reply(from, call));
-                };
-                with(|shard| shard.clone()).root.start(group, Box::pin(run));
-            });
-            shard.send_call(to, message);
-            (self.call, self.answer) = (Some(call), Some(answer));
+impl Call {
+    /// A call that may be sent at once: it waits until there is room for it.
+    async fn begin(to: ShardId) -> Call {
+        let begun = poll_fn(|cx| {
+            with(|shard| match shard.may_call(to, cx) {
+                true => Poll::Ready(shard.calls.borrow_mut().begin(cx)),
+                false => Poll::Pending,
+            })
         });
+        Call { to, id: begun.await, is_sent: Cell::new(false) }
     }
-}
 
-impl<F, Fut, R> Future for Remote<F, Fut, R>
-where
-    F: FnOnce() -> Fut + Send + 'static,
-    Fut: Future<Output = R> + 'static,
-    R: Send + 'static,
-{
-    type Output = R;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        let this = &mut *self;
-        if this.work.is_some() && !with(|shard| shard.may_call(this.to, cx)) {
-            return Poll::Pending;
-        }
-        if let Some(work) = this.work.take() {
-            this.send(work, cx);
-            return Poll::Pending;
-        }
-        let answer = this.answer.as_ref().expect("a sent call has an answer");
-        let output = answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let Some(call) = this.call else { unreachable!("a sent call has an id") };
-        with(|shard| {
-            let mut calls = shard.calls.borrow_mut();
+    fn back(&self) -> Back {
+        Back { shard: with(|shard| shard.id), call: self.id, group: current_group() }
+    }
+
+    /// Sends what the other shard is to do, in the poll in which the call has begun.
+    fn send(&self, work: Box<dyn FnOnce() + Send>) {
+        assert!(!self.is_sent.replace(true), "sent-once: a call is sent again");
+        with(|shard| shard.send_call(self.to, work));
+    }
+
+    /// Waits for the answer.
+    async fn answer<R>(&self, answer: &Answer<R>) -> R {
+        debug_assert!(self.is_sent.get(), "sent-once: a call that was not sent has no answer");
+        poll_fn(|cx| {
+            let output = answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
             match output {
-                Some(output) => {
-                    calls.end(call);
-                    this.call = None;
-                    Poll::Ready(output)
-                }
+                Some(output) => Poll::Ready(output),
                 None => {
-                    calls.refresh(call, cx);
+                    with(|shard| shard.calls.borrow_mut().refresh(self.id, cx));
                     Poll::Pending
                 }
             }
         })
+        .await
     }
 }
 
-impl<F, Fut, R> Drop for Remote<F, Fut, R> {
+impl Drop for Call {
     fn drop(&mut self) {
-        if let Some(call) = self.call {
-            try_with(|shard| shard.calls.borrow_mut().end(call));
-        }
+        try_with(|shard| shard.calls.borrow_mut().end(self.id));
     }
 }

@@ -1,6 +1,9 @@
 //! Services of a shard: one slot per type, found by the code that runs on the shard.
 //!
 //! A simulated node shares its thread with others, so a `thread_local!` cannot hold these.
+//!
+//! Invariants
+//!  - *slot-is-type*: what is in the slot of a type is of that type.
 
 use crate::core::with;
 use std::any::{Any, TypeId};
@@ -24,7 +27,9 @@ pub fn get<T: 'static>() -> Rc<T> {
 /// This shard's `T`, if one was set.
 pub fn try_get<T: 'static>() -> Option<Rc<T>> {
     let value: Rc<dyn Any> = with(|shard| shard.locals.borrow().get(&TypeId::of::<T>()).cloned())?;
-    value.downcast().ok()
+    let value = value.downcast();
+    debug_assert!(value.is_ok(), "slot-is-type: {}", std::any::type_name::<T>());
+    value.ok()
 }
 
 /// This shard's `T`; a default one is set where there was none.

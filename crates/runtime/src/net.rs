@@ -1,13 +1,18 @@
 //! TCP, and Unix domain sockets ([`unix`], [`datagram`]).
+//!
+//! Invariants
+//!  - *as-asked*: a request gives, or takes, no more than it was asked for; one that sends takes
+//!    something.
+//!  - *one-machine* (of the driver): sockets of a simulated machine never reach the kernel.
 
 pub mod datagram;
 pub mod unix;
 
-use crate::core::ops::{Fd, FdKind, Op, SendParts, submit};
-use crate::core::with;
-use crate::sim::port;
+use crate::core::ops::{close, submit};
+use crate::core::{simulated, with};
+use crate::driver::op::{Fd, FdKind, Op, SendParts};
+pub use crate::error::NetError;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
-use std::fmt;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::IntoRawFd;
@@ -40,39 +45,6 @@ pub struct Keepalive {
     pub probes: u32,
 }
 
-/// A failed network operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetError {
-    /// What was tried: "bind", "connect", "read", ..
-    pub op: &'static str,
-    /// The address concerned, where known.
-    pub addr: Option<SocketAddr>,
-    /// The kernel's error number.
-    pub errno: i32,
-}
-
-impl NetError {
-    fn new(op: &'static str, addr: Option<SocketAddr>, error: &std::io::Error) -> NetError {
-        NetError { op, addr, errno: error.raw_os_error().unwrap_or(libc::EIO) }
-    }
-
-    /// The kind of the error.
-    pub fn kind(&self) -> std::io::ErrorKind {
-        std::io::Error::from_raw_os_error(self.errno).kind()
-    }
-}
-
-impl fmt::Display for NetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.op)?;
-        if let Some(addr) = self.addr {
-            write!(f, " {addr}")?;
-        }
-        write!(f, ": {}", std::io::Error::from_raw_os_error(self.errno))
-    }
-}
-impl std::error::Error for NetError {}
-
 /// A listening socket.
 #[derive(Debug)]
 pub struct TcpListener {
@@ -83,12 +55,13 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens on `addr`; port 0 takes a free one.
     pub fn bind(addr: SocketAddr, options: ListenOptions) -> Result<TcpListener, NetError> {
-        if let Some(port) = port::current() {
-            let (fd, local) = port.bind(addr, options.reuse_port)?;
+        if let Some(machine) = simulated() {
+            let (fd, local) = machine.bind(addr, options.reuse_port)?;
             return Ok(TcpListener { fd: Fd::new(fd, FdKind::Simulated), local });
         }
         let bound = bind_real(addr, options);
         let (fd, local) = bound.map_err(|error| NetError::new("bind", Some(addr), &error))?;
+        debug_assert_ne!(local.port(), 0, "one-machine: a listener without a port");
         Ok(TcpListener { fd: Fd::new(fd, FdKind::Socket), local })
     }
 
@@ -170,8 +143,8 @@ impl TcpStream {
     /// Connects to `addr`, with TCP_NODELAY set.
     pub async fn connect(addr: SocketAddr) -> Result<TcpStream, NetError> {
         let refused = |error: &std::io::Error| NetError::new("connect", Some(addr), error);
-        let fd = match port::current() {
-            Some(port) => Fd::new(port.socket(), FdKind::Simulated),
+        let fd = match simulated() {
+            Some(machine) => Fd::new(machine.socket(), FdKind::Simulated),
             None => {
                 let domain = Domain::for_address(addr);
                 let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
@@ -190,8 +163,9 @@ impl TcpStream {
     }
 
     fn simulated(fd: Rc<Fd>) -> TcpStream {
-        let port = port::current().expect("a simulated socket is used on a simulated shard");
-        let (local, peer) = port.addresses(fd.raw());
+        debug_assert!(fd.is_simulated(), "one-machine: {fd:?} is of the kernel");
+        let machine = simulated().expect("a simulated socket is used on a simulated shard");
+        let (local, peer) = machine.addresses(fd.raw());
         TcpStream { fd, local, peer }
     }
 
@@ -211,6 +185,7 @@ impl TcpStream {
     }
 
     fn real(fd: Rc<Fd>) -> Result<TcpStream, NetError> {
+        debug_assert!(!fd.is_simulated(), "one-machine: {fd:?} is simulated");
         let socket = borrow(&fd);
         let looked = socket
             .set_tcp_nodelay(true)
@@ -229,8 +204,14 @@ impl TcpStream {
         if buf.capacity() == buf.len() {
             buf.reserve(READ_BYTES_MIN);
         }
+        let before = buf.len();
         let (result, op) = submit(Op::Receive { fd: self.fd.clone(), buf }, None).await;
         let Op::Receive { buf, .. } = op else { unreachable!("an operation comes back") };
+        debug_assert!(
+            buf.len() == before + result.max(0) as usize,
+            "as-asked: {result} for {} bytes",
+            buf.len() - before
+        );
         // The length was moved as the operation came back.
         (self.check("read", result), buf)
     }
@@ -242,6 +223,8 @@ impl TcpStream {
             let (result, op) = submit(Op::Send { fd: self.fd.clone(), buf, skip }, None).await;
             let Op::Send { buf: back, .. } = op else { unreachable!("an operation comes back") };
             buf = back;
+            debug_assert!(result <= (buf.len() - skip) as i32, "as-asked: {result} after {skip}");
+            debug_assert_ne!(result, 0, "as-asked: nothing was sent of {}", buf.len());
             match self.check("write", result) {
                 Ok(sent) => skip += sent,
                 Err(error) => return (Err(error), buf),
@@ -263,7 +246,11 @@ impl TcpStream {
             {
                 Ok(0)
             }
-            sent => sent.map_err(|error| NetError::new("write", self.named(), &error)),
+            Ok(sent) => {
+                debug_assert!(sent <= bytes.len(), "as-asked: {sent} bytes of {}", bytes.len());
+                Ok(sent)
+            }
+            Err(error) => Err(NetError::new("write", self.named(), &error)),
         }
     }
 
@@ -280,6 +267,11 @@ impl TcpStream {
             let (result, op) = submit(Op::SendParts { fd: self.fd.clone(), parts }, None).await;
             let Op::SendParts { parts: back, .. } = op else { unreachable!("it comes back") };
             parts = back;
+            debug_assert!(
+                result as i64 <= (total - sent) as i64,
+                "as-asked: {result} after {sent}"
+            );
+            debug_assert_ne!(result, 0, "as-asked: nothing was sent of {total}");
             match self.check("write", result) {
                 Ok(more) => sent += more,
                 Err(error) => return (Err(error), parts.bufs),
@@ -300,8 +292,8 @@ impl TcpStream {
 
     fn shut(&self, how: Shutdown) -> Result<(), NetError> {
         if self.fd.is_simulated() {
-            let port = port::current().expect("a simulated socket is used on a simulated shard");
-            return self.check("shutdown", port.shutdown(self.fd.raw(), how)).map(drop);
+            let machine = simulated().expect("a simulated socket is used on a simulated shard");
+            return self.check("shutdown", machine.shutdown(self.fd.raw(), how)).map(drop);
         }
         let done = borrow(&self.fd).shutdown(how);
         done.map_err(|error| NetError::new("shutdown", self.named(), &error))
@@ -415,6 +407,12 @@ pub struct DetachedStream {
 impl DetachedStream {
     /// Makes it a connection of this shard.
     pub fn attach(self) -> TcpStream {
+        debug_assert_eq!(
+            self.kind == FdKind::Simulated,
+            simulated().is_some(),
+            "one-machine: {} is attached elsewhere",
+            self.peer
+        );
         let fd = Fd::new(self.raw, self.kind);
         let (local, peer) = (self.local, self.peer);
         std::mem::forget(self);
@@ -429,6 +427,6 @@ impl DetachedStream {
 
 impl Drop for DetachedStream {
     fn drop(&mut self) {
-        crate::core::ops::close(self.raw, self.kind);
+        close(self.raw, self.kind);
     }
 }

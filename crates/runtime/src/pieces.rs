@@ -2,15 +2,21 @@
 //!
 //! A copy of some MiB into memory that was not touched before takes milliseconds, most of them in
 //! the kernel, which clears each page first; so does the copy that a vector makes as it grows.
+//!
+//! Invariants
+//!  - *grown-before*: room is made before bytes are appended, so that appending moves nothing.
 
 use crate::task::yield_if_needed;
 
 /// What is copied without a look at the clock.
 pub const PIECE_BYTES: usize = 256 << 10;
 
+const _: () = assert!(0 < PIECE_BYTES, "a copy that goes on");
+
 /// Appends `bytes`, as [`Vec::extend_from_slice`] does.
 pub async fn extend(out: &mut Vec<u8>, bytes: &[u8]) {
     reserve(out, bytes.len()).await;
+    debug_assert!(bytes.len() <= out.capacity() - out.len(), "grown-before: {}", bytes.len());
     if bytes.len() <= PIECE_BYTES {
         out.extend_from_slice(bytes);
         return;
@@ -36,6 +42,8 @@ pub async fn reserve(out: &mut Vec<u8>, more: usize) {
         yield_if_needed().await;
         grown.extend_from_slice(piece);
     }
+    debug_assert_eq!(grown.len(), out.len(), "grown-before: a piece was lost");
+    debug_assert!(more <= grown.capacity() - grown.len(), "grown-before: {more} more");
     *out = grown;
 }
 

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code, reason = "getrandom has no safe wrapper among what is used here")]
 
-use crate::core::{Clock, with};
+use crate::clock::Clock;
+use crate::core::with;
 use stdx::Prng;
 
 /// 64 random bits. Not for secrets.
@@ -23,14 +24,15 @@ pub fn random_secret() -> [u8; 32] {
         true => fill_from_kernel(&mut secret),
         false => with_prng(|prng| prng.fill(&mut secret)),
     }
+    debug_assert_ne!(secret, [0; 32], "unpredictable: nothing was drawn");
     secret
 }
 
 fn fill_from_kernel(out: &mut [u8; 32]) {
-    // SAFETY: the kernel writes at most `len` bytes to the array.
+    // SAFETY: *valid-places* (of the driver's calls): the kernel writes at most `len` bytes to it.
     let got = unsafe { libc::getrandom(out.as_mut_ptr().cast(), out.len(), 0) };
     // Up to 256 bytes come whole, once the pool is ready; it was before any process of users.
-    assert!(got == 32, "the kernel gives no random bytes");
+    assert!(got == out.len() as isize, "unpredictable: the kernel gives {got} random bytes");
 }
 
 #[cfg(test)]

@@ -1,114 +1,21 @@
-//! Starting and ending the shards of a process: configuration, pinning, shutdown order.
+//! Starting and ending the shards of a process: threads, pinning, shutdown order.
 //!
 //! Never decides what a shard does: that is `main`, given by the caller.
 
-use crate::core::clock::Clock;
+use crate::clock::Clock;
+use crate::config::{Backend, Config, Pin, ShardId, StartError};
 use crate::core::node::Node;
-use crate::core::offload::Pool;
-use crate::core::waker::Remote;
 use crate::core::{self, Shard, stall};
-use crate::driver::Driver;
-use std::fmt;
+use crate::driver::{self, Driver};
+use crate::group;
+use crate::helpers::Helpers;
+use crate::remote::Remote;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use stdx::Prng;
-
-/// A shard's number within its node, from 0.
-pub type ShardId = u16;
-
-/// Which kernel interface the reactors use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// io_uring where the kernel allows it, epoll otherwise (a log line says which and why).
-    Auto,
-    /// io_uring or a start error.
-    IoUring,
-    /// epoll for sockets and a small pool of threads for files.
-    Epoll,
-}
-
-/// Where shard threads may run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pin {
-    /// The scheduler of the kernel decides.
-    Anywhere,
-    /// Shard `n` runs on the `n`-th CPU this process may use, modulo their count.
-    OnePerCpu,
-    /// Shard `n` runs on the `n`-th CPU of the list, modulo its length.
-    Cpus(Vec<usize>),
-}
-
-/// Whether files are opened past the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirectIo {
-    /// O_DIRECT where the file system allows it, buffered elsewhere.
-    Auto,
-    /// Always through the page cache.
-    Off,
-}
-
-/// How a process runs its shards. `Config::new` holds the defaults.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The number of shards, at least 1.
-    pub shards: u16,
-    /// The kernel interface.
-    pub backend: Backend,
-    /// Where shard threads run.
-    pub pin: Pin,
-    /// How long one group runs before the reactor looks at the kernel and at other groups.
-    pub task_quota: Duration,
-    /// How long an idle shard polls before it sleeps in the kernel.
-    pub idle_poll: Duration,
-    /// A task that holds its shard for longer is reported with a backtrace.
-    pub stall_threshold: Option<Duration>,
-    /// Makes every sync succeed without doing it. For measurements only.
-    pub bypass_fsync: bool,
-    /// Whether files are opened past the page cache.
-    pub direct_io: DirectIo,
-    /// Disk requests of one shard that are at the kernel at once; more wait by class.
-    pub disk_requests_max: usize,
-}
-
-impl Config {
-    /// The defaults for `shards` shards.
-    pub fn new(shards: u16) -> Config {
-        Config {
-            shards,
-            backend: Backend::Auto,
-            pin: Pin::Anywhere,
-            task_quota: Duration::from_micros(500),
-            idle_poll: Duration::from_micros(50),
-            stall_threshold: Some(Duration::from_millis(50)),
-            bypass_fsync: false,
-            direct_io: DirectIo::Auto,
-            disk_requests_max: 128,
-        }
-    }
-}
-
-/// Why the shards could not be started.
-#[derive(Debug)]
-pub enum StartError {
-    /// A value of the configuration is out of range.
-    Config(&'static str),
-    /// The kernel refused something: what, and its error.
-    Kernel(&'static str, std::io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Config(what) => write!(f, "runtime configuration: {what}"),
-            StartError::Kernel(what, error) => write!(f, "{what}: {error}"),
-        }
-    }
-}
-impl std::error::Error for StartError {}
 
 /// Runs `config.shards` shards; `main` is called once per shard, on it. Returns when `main` has
 /// ended on every shard. A panic on any shard ends all of them and is resumed here.
@@ -124,11 +31,12 @@ where
         return Err(StartError::Config("the task quota must not be zero"));
     }
     let backend = choose_backend(config.backend)?;
+    debug_assert_ne!(backend, Backend::Auto, "a back end was chosen");
     let remotes = (0..config.shards).map(|_| eventfd().map(|fd| Remote::register(Some(fd))));
     let remotes: Vec<_> = remotes.collect::<Result<_, _>>()?;
     // Without a ring, file operations block: more helpers, so that a few can be in flight.
-    let pool = Pool::new(if backend == Backend::Epoll { 4 } else { 1 });
-    let node = Node::new(config, remotes, pool);
+    let helpers = Helpers::new(if backend == Backend::Epoll { 4 } else { 1 });
+    let node = Node::new(config, remotes, helpers);
     let main = Arc::new(main);
     let mut threads = Vec::new();
     let mut failed = None;
@@ -144,6 +52,11 @@ where
     if failed.is_some() {
         node.stop_all();
     }
+    debug_assert!(
+        failed.is_some() || threads.len() == node.shards() as usize,
+        "one-owner: {} threads",
+        threads.len()
+    );
     let watchdog = stall::Watchdog::start(&node);
     let mut panic = None;
     for thread in threads {
@@ -166,7 +79,7 @@ fn choose_backend(wanted: Backend) -> Result<Backend, StartError> {
     if wanted == Backend::Epoll {
         return Ok(Backend::Epoll);
     }
-    match crate::driver::uring_refusal() {
+    match driver::uring_refusal() {
         None => Ok(Backend::IoUring),
         Some(error) if wanted == Backend::IoUring => {
             Err(StartError::Kernel("the kernel refuses io_uring (io_uring_setup)", error))
@@ -207,11 +120,12 @@ fn run_shard<Fut>(
 where
     Fut: Future<Output = ()> + 'static,
 {
+    debug_assert_eq!(current_shard(), None, "current-shard: a thread is one shard's");
     let stop_others = StopOthers(node.clone());
     pin(id, &node.config.pin)?;
     let remote = &node.remotes[id as usize];
     remote.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
-    let driver = Driver::new(backend, &node, id)?;
+    let driver = Driver::new(backend, remote, &node.helpers)?;
     let idle_poll = node.config.idle_poll;
     let shard = Shard::new(id, node.clone(), Clock::Real, driver, Prng::from_seed(os_seed()?));
     core::enter(Some(shard.clone()));
@@ -223,7 +137,7 @@ where
             future.await;
             node.main_ended();
         };
-        shard.root.start(crate::group::MAIN, Box::pin(root));
+        shard.root.start(group::MAIN, Box::pin(root));
         shard.run_loop(idle_poll);
     });
     let ended = std::panic::catch_unwind(run);
@@ -266,12 +180,16 @@ fn pin(id: ShardId, pin: &Pin) -> Result<(), StartError> {
     }
     let mut set = CpuSet::new();
     set.set(cpus[id as usize % cpus.len()]);
+    debug_assert_eq!(set.count(), 1, "one-owner: a shard has one processor");
     sched_setaffinity(None, &set).map_err(|e| StartError::Kernel("sched_setaffinity", e.into()))
 }
 
 /// The number of the shard this code runs on. Panics outside of a shard.
 pub fn shard_id() -> ShardId {
-    core::with(|shard| shard.id)
+    core::with(|shard| {
+        debug_assert!(shard.id < shard.node.shards(), "current-shard: {}", shard.id);
+        shard.id
+    })
 }
 
 /// The same, or `None` outside of a shard: for what may run anywhere, such as a log line.

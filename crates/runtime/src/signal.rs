@@ -1,98 +1,39 @@
 //! Signals of the process, as something to wait for. Shard 0 listens.
-//!
-//! Invariants
-//!  - *handler-stores*: the handler sets a bit and writes to an eventfd, and nothing else.
-#![allow(unsafe_code, reason = "a signal handler")]
+#![allow(unsafe_code, reason = "the descriptor of the signals is read")]
 
-use crate::core::ops::{Fd, FdKind, Op, submit};
-use crate::sim::port;
+use crate::core::ops::submit;
+use crate::core::simulated;
+use crate::driver::op::{Fd, FdKind, Op};
+pub use crate::driver::signals::Signal;
+use crate::driver::signals::{install, take};
 use std::os::fd::{AsRawFd, IntoRawFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-/// A signal of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM: end in order.
-    Terminate,
-    /// SIGINT: end in order.
-    Interrupt,
-    /// SIGHUP: read the configuration again.
-    Hangup,
-}
-
-const SIGNALS: [(Signal, libc::c_int); 3] = [
-    (Signal::Terminate, libc::SIGTERM),
-    (Signal::Interrupt, libc::SIGINT),
-    (Signal::Hangup, libc::SIGHUP),
-];
-
-/// Bit `n` is set while signal `n` of [`SIGNALS`] waits to be taken.
-static PENDING: AtomicU8 = AtomicU8::new(0);
-static EVENTFD: OnceLock<i32> = OnceLock::new();
-
-extern "C" fn on_signal(number: libc::c_int) {
-    let Some(bit) = SIGNALS.iter().position(|(_, known)| *known == number) else { return };
-    PENDING.fetch_or(1 << bit, Ordering::Release);
-    if let Some(eventfd) = EVENTFD.get() {
-        let one = 1u64;
-        // SAFETY: `write` may be called in a handler; the descriptor is never closed.
-        unsafe { libc::write(*eventfd, (&raw const one).cast(), 8) };
-    }
-}
-
-fn install() -> i32 {
-    *EVENTFD.get_or_init(|| {
-        use rustix::event::{EventfdFlags, eventfd};
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let fd = eventfd(0, flags).expect("an eventfd for signals").into_raw_fd();
-        for (_, number) in SIGNALS {
-            // SAFETY: zeros are a valid `sigaction`; the handler does what a handler may.
-            unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = on_signal as *const () as usize;
-                action.sa_flags = libc::SA_RESTART;
-                libc::sigaction(number, &action, std::ptr::null_mut());
-            }
-        }
-        fd
-    })
-}
-
-fn take() -> Option<Signal> {
-    for (bit, (signal, _)) in SIGNALS.into_iter().enumerate() {
-        if PENDING.fetch_and(!(1 << bit), Ordering::AcqRel) & (1 << bit) != 0 {
-            return Some(signal);
-        }
-    }
-    None
-}
 
 /// From now on these signals end the process no more: they wait to be taken by [`wait`].
 pub fn keep() {
-    if port::current().is_none() {
+    if simulated().is_none() {
         let _ = install();
     }
 }
 
 /// The next signal. From the first call on they are kept, as by [`keep`]. On shard 0.
 pub async fn wait() -> Signal {
-    if let Some(port) = port::current() {
-        return std::future::poll_fn(|cx| port.poll_signal(cx)).await;
+    if let Some(machine) = simulated() {
+        return std::future::poll_fn(|cx| machine.poll_signal(cx)).await;
     }
     let eventfd = install();
     loop {
         if let Some(signal) = take() {
             return signal;
         }
-        // SAFETY: the descriptor is never closed.
+        // SAFETY: *fd-outlives-ops* (of the driver): the descriptor is never closed.
         let eventfd = unsafe { std::os::fd::BorrowedFd::borrow_raw(eventfd) };
         // A copy of the descriptor, because an operation closes what it holds.
         let Ok(copy) = eventfd.try_clone_to_owned() else { continue };
         let fd = Fd::new(copy.into_raw_fd(), FdKind::File);
         submit(Op::Readable { fd }, None).await;
         let mut count = [0; 8];
-        // SAFETY: the buffer is as long as said; nothing there is as good as something.
+        // SAFETY: *valid-places* (of the driver's calls): the buffer is as long as said; nothing
+        // there is as good as something.
         unsafe { libc::read(eventfd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }

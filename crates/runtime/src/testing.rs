@@ -1,6 +1,8 @@
 //! For the tests of other crates: one future on one real shard.
 
-use crate::Config;
+use crate::config::Config;
+use crate::core::with;
+use crate::shards::run;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -26,7 +28,7 @@ where
 {
     let (send, receive) = mpsc::channel();
     let body = Arc::new(Mutex::new(Some(body)));
-    let started = crate::run(config, move |shard| {
+    let started = run(config, move |shard| {
         let body =
             if shard == 0 { body.lock().ok().and_then(|mut body| body.take()) } else { None };
         let send = send.clone();
@@ -45,5 +47,5 @@ where
 
 /// Operations of this shard that have not ended, abandoned ones included.
 pub fn operations_in_flight() -> usize {
-    crate::core::with(|shard| shard.ops.borrow().len())
+    with(|shard| shard.ops.borrow().len())
 }

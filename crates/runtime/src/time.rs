@@ -1,9 +1,11 @@
 //! Clocks and timers: virtual in a simulation.
+//!
+//! Invariants
+//!  - *never-early*: a sleep ends at its deadline or after it.
 
-use crate::core::clock::Clock;
-use crate::core::ticks;
+use crate::clock::Clock;
 use crate::core::wheel::TimerKey;
-use crate::core::{try_with, with};
+use crate::core::{now_ns, ticks, try_with, with};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
@@ -21,7 +23,7 @@ impl Instant {
 
     /// Now.
     pub fn now() -> Instant {
-        Instant(try_with(|shard| shard.clock.now_ns()).unwrap_or_else(|| Clock::Real.now_ns()))
+        Instant(now_ns())
     }
 
     /// An instant from its nanoseconds.
@@ -125,7 +127,7 @@ impl Future for Sleep {
                 if wheel.refresh(timer, cx.waker()) {
                     return Poll::Pending;
                 }
-                // It fired: never early.
+                debug_assert!(self.deadline.0 <= shard.clock.now_ns(), "never-early");
                 self.timer = None;
                 return Poll::Ready(());
             }

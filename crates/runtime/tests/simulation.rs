@@ -313,3 +313,31 @@ impl NewWait for Notify {
         Notify::new().notified().await;
     }
 }
+
+/// Its end drops the scope, which cancels its tasks: the one that ends is among them.
+#[test]
+fn a_task_that_owns_its_scope_ends_once() {
+    let mut world = World::new(Options::new(5));
+    let node = world.add_node(1);
+    let ended = Rc::new(Cell::new(0));
+    for _ in 0..3 {
+        let ended = ended.clone();
+        world.block_on(node, 0, async move {
+            let scope = Rc::new(Scope::new());
+            let (theirs, guard) = (scope.clone(), Counted(ended));
+            scope.spawn(async move {
+                std::future::pending::<()>().await;
+                drop((theirs, guard));
+            });
+        });
+        world.crash(node);
+    }
+    assert_eq!(ended.get(), 3);
+}
+
+struct Counted(Rc<Cell<u32>>);
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}

@@ -76,6 +76,10 @@ impl ReadStats {
     /// Counts a stretch of data.
     pub fn add_range(&self, bytes: u64) {
         let class = (bytes.div_ceil(512).max(1).next_power_of_two().trailing_zeros()) as usize;
+        debug_assert!(
+            class == 0 || 512u64 << (class - 1) < bytes,
+            "class {class} of {bytes} bytes"
+        );
         self.add(|counts| counts.data_ranges[class.min(RANGE_CLASSES - 1)] += 1);
     }
 }

@@ -50,7 +50,13 @@ pub fn schema_of(files: &[(&SerializationHeader, &Metadata)]) -> Result<TableSch
     for (name, class) in &regulars {
         builder = builder.regular(name, parse(class, name)?.0);
     }
-    builder.build().map_err(|invalid| invalid.0)
+    let schema = builder.build().map_err(|invalid| invalid.0)?;
+    debug_assert!(
+        schema.clustering_count == header.clustering.len(),
+        "reads-its-files: {} clustering columns",
+        schema.clustering_count
+    );
+    Ok(schema)
 }
 
 fn parse(class: &str, column: &str) -> Result<(Type, bool), String> {
@@ -61,6 +67,7 @@ fn parse(class: &str, column: &str) -> Result<(Type, bool), String> {
 /// The names of the columns of a kind, if the file has one for each.
 fn key_names(part: &SchemaPart, kind: u8, count: usize, prefix: &str) -> Vec<String> {
     let known = part.columns.iter().filter(|column| column.kind == kind);
+    debug_assert!(kind == 1 || kind == 2, "a key column of kind {kind}");
     let known: Vec<String> = known.map(|column| column.name.clone()).collect();
     match known.len() == count {
         true => known,
@@ -73,6 +80,7 @@ fn union<'a>(
     files: &[(&'a SerializationHeader, &Metadata)],
     columns: impl Fn(&'a SerializationHeader) -> &'a Vec<(String, String)>,
 ) -> Vec<&'a (String, String)> {
+    debug_assert!(!files.is_empty(), "reads-its-files: of no file");
     let mut out: Vec<&(String, String)> = Vec::new();
     for column in files.iter().flat_map(|(header, _)| columns(header)) {
         if out.iter().all(|known| known.0 != column.0) {

@@ -54,6 +54,7 @@ impl Steps {
         if at < self.asked_at + STEP_BYTES {
             return Ok(());
         }
+        debug_assert!(self.asked_at < at, "asked at {} and again at {at}", self.asked_at);
         self.asked_at = at;
         follower.go_on(at).await
     }

@@ -1,7 +1,10 @@
 //! Scylla.db: what else is known of a file, as tagged parts (storage-format reference,
 //! section 11).
+//!
+//! Invariants
+//!  - *tagged-once*: a tag, a digest of a component, stands once in what is written.
+//!  - *same-length*: a file with another digest is as long as before.
 
-use crate::statistics::collector::Large;
 use model::{ColumnKind, RingShare, TableSchema, Uuid};
 use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
@@ -117,9 +120,18 @@ pub struct LargeData {
     /// How many were above the threshold.
     pub above: u32,
 }
-impl From<Large> for LargeData {
-    fn from(large: Large) -> LargeData {
-        LargeData { max: large.max, threshold: large.threshold, above: large.above }
+
+impl LargeData {
+    /// Of no value yet.
+    pub(crate) const fn over(threshold: u64) -> LargeData {
+        LargeData { max: 0, threshold, above: 0 }
+    }
+
+    /// Includes a value.
+    pub(crate) fn add(&mut self, value: u64) {
+        debug_assert!(self.max <= self.threshold || 0 < self.above, "large without one above");
+        self.max = self.max.max(value);
+        self.above += (self.threshold < value) as u32;
     }
 }
 
@@ -176,6 +188,9 @@ impl Metadata {
             });
         }
         let mut out = Vec::new();
+        let once = |(at, (tag, _)): (usize, &(u32, _))| parts[..at].iter().all(|one| one.0 != *tag);
+        debug_assert!(parts.iter().enumerate().all(once), "tagged-once: {} parts", parts.len());
+        debug_assert!(self.digests.is_sorted_by(|a, b| a.0 < b.0), "tagged-once: digests");
         out.put_u32(parts.len() as u32);
         for (tag, part) in &parts {
             out.put_u32(*tag);
@@ -303,10 +318,12 @@ pub fn with_digest(bytes: &[u8], component: crate::Component, digest: u32) -> Ve
     if let Ok(Some((at, end))) = places()
         && end + 4 <= out.len()
     {
+        debug_assert!(at + 4 <= end, "same-length: a digest at {at} of {end}");
         out[at..at + 4].copy_from_slice(&digest.to_be_bytes());
         let crc = crc32(&out[..end]);
         out[end..end + 4].copy_from_slice(&crc.to_be_bytes());
     }
+    debug_assert!(out.len() == bytes.len(), "same-length: {} bytes", out.len());
     out
 }
 
@@ -318,6 +335,7 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Damaged> {
 fn put_large_records(list: &[LargeRecord], out: &mut Vec<u8>) {
     out.put_u32(list.len() as u32);
     for record in list {
+        debug_assert!((1..=5).contains(&record.kind), "large data of kind {}", record.kind);
         out.put_u32(record.kind);
         for part in [&record.partition_key, &record.clustering_key, &record.column] {
             out.put_u32_bytes(part);
@@ -363,6 +381,7 @@ fn read_bound(cursor: &mut Cursor<'_>) -> Result<(bool, Vec<u8>), Damaged> {
 
 /// One range, both ends included.
 fn put_sharding(first: i64, last: i64, out: &mut Vec<u8>) {
+    debug_assert!(first <= last, "tokens from {first} to {last}");
     out.put_u32(1);
     for token in [first, last] {
         out.put_u8(0);
@@ -373,6 +392,8 @@ fn put_sharding(first: i64, last: i64, out: &mut Vec<u8>) {
 fn put_large_data(list: &[(u32, LargeData)], out: &mut Vec<u8>) {
     out.put_u32(list.len() as u32);
     for (kind, large) in list {
+        let told = (0 < large.above) == (large.threshold < large.max);
+        debug_assert!(told, "large data of kind {kind}: {large:?}");
         out.put_u32(*kind);
         out.put_u64(large.max);
         out.put_u64(large.threshold);

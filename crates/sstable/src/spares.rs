@@ -34,6 +34,7 @@ impl Spares {
     /// An empty buffer.
     pub(crate) fn buffer(&self) -> Vec<u8> {
         let spare = self.buffers.borrow_mut().pop();
+        debug_assert!(spare.as_ref().is_none_or(Vec::is_empty), "a buffer with another's bytes");
         spare.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
@@ -45,6 +46,7 @@ impl Spares {
             buffer.clear();
             buffers.push(buffer);
         }
+        debug_assert!(buffers.len() <= BUFFERS_MAX, "bounded: {} buffers", buffers.len());
     }
 
     /// Memory for a request of the disk, of any size.
@@ -60,6 +62,7 @@ impl Spares {
             block.clear();
             blocks.push(block);
         }
+        debug_assert!(blocks.len() <= BLOCKS_MAX, "bounded: {} blocks", blocks.len());
     }
 
     /// Memory for what is decompressed. What another read left there is to be written over: so
@@ -75,6 +78,7 @@ impl Spares {
         if fits && chunks.len() < BLOCKS_MAX {
             chunks.push(chunk);
         }
+        debug_assert!(chunks.len() <= BLOCKS_MAX, "bounded: {} chunks", chunks.len());
     }
 }
 

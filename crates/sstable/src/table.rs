@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *checked-at-open*: components that are held in memory were parsed whole, and their digests
 //!    compared where Scylla.db has them.
+//!  - *hits-agree*: what a filter let through in vain is part of what it let through.
 
 use crate::cache::{Access, CachedFile, IndexCache};
 use crate::compress::data::ReadFile;
@@ -13,15 +14,15 @@ use crate::index::big::rebuild_summary;
 use crate::index::summary::{Summary, SummaryEntries};
 use crate::index::trie::TrieIndex;
 use crate::index::{BigIndex, Lookup, PartitionIndex};
-use crate::mx::header::Shape;
-use crate::mx::reader::{Scope, TableSource};
+use crate::mx::header::{Mapping, Shape};
 use crate::scylla::{Metadata, features};
 use crate::statistics::{PARTITIONER, Statistics, Stats};
 use crate::store::Version;
 use crate::store::name::{Component, Descriptor};
 use crate::store::toc::Toc;
 use model::{DecoratedKey, TableSchema};
-use reader::{ReadError, Slice};
+use reader::ReadError;
+use runtime::Erased;
 use runtime::io::{File, IoClass, OpenOptions, fs};
 use runtime::task::yield_if_needed;
 use std::cell::{Cell, RefCell};
@@ -29,15 +30,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::Damaged;
 use stdx::checksum::crc32_append;
-
-/// How the rows of a file map to a version of its table's schema.
-#[derive(Debug)]
-pub struct Mapping {
-    /// The schema.
-    pub schema: Rc<TableSchema>,
-    /// The columns of the file in it.
-    pub shape: Shape,
-}
 
 /// An open SSTable.
 #[derive(Debug)]
@@ -99,17 +91,27 @@ impl Table {
     /// Opens a sealed SSTable, whose index will be read through `cache`. What is wrong with one is
     /// [`ReadError::Damaged`], which names file and rule; so is what cannot be read (a version, a
     /// compressor, a column that the table does not have).
-    pub async fn open(
-        dir: &Path,
+    pub fn open<'a>(
+        dir: &'a Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
-        cache: &Rc<IndexCache>,
-    ) -> Result<Rc<Table>, ReadError> {
-        Table::open_with(dir, descriptor, schema, cache, Digests::Compared).await
+        cache: &'a Rc<IndexCache>,
+    ) -> Erased<'a, Result<Rc<Table>, ReadError>> {
+        Table::open_with(dir, descriptor, schema, cache, Digests::Compared)
     }
 
     /// As [`Table::open`]; `digests` are those of the components that are held in memory.
-    pub async fn open_with(
+    pub fn open_with<'a>(
+        dir: &'a Path,
+        descriptor: Descriptor,
+        schema: Rc<TableSchema>,
+        cache: &'a Rc<IndexCache>,
+        digests: Digests,
+    ) -> Erased<'a, Result<Rc<Table>, ReadError>> {
+        Erased::new(move || Table::open_components(dir, descriptor, schema, cache, digests))
+    }
+
+    async fn open_components(
         dir: &Path,
         descriptor: Descriptor,
         schema: Rc<TableSchema>,
@@ -163,6 +165,7 @@ impl Table {
                 open_big(dir, descriptor, &data, summary, partitions).await?
             }
         };
+        debug_assert!(index.first_key() <= index.last_key(), "checked-at-open: keys");
         Ok(Rc::new(Table {
             dir: dir.to_path_buf(),
             descriptor,
@@ -176,22 +179,6 @@ impl Table {
             damaged: Cell::new(false),
             filter_hits: Cell::default(),
         }))
-    }
-
-    /// Reads one partition or a range of them. Errors come from the source.
-    pub fn read(self: &Rc<Self>, scope: Scope, slice: Slice, access: Access) -> TableSource {
-        TableSource::new(self.clone(), scope, slice, access)
-    }
-
-    /// As [`Table::read`], of bytes that were compared with every checksum before they are used.
-    /// Who reads all of it gets an error instead of the end where the digest does not match.
-    pub fn read_checked(
-        self: &Rc<Self>,
-        scope: Scope,
-        slice: Slice,
-        access: Access,
-    ) -> TableSource {
-        TableSource::new(self.clone(), scope, slice, access).checked()
     }
 
     /// Whether the key may be here: false is certain.
@@ -209,12 +196,14 @@ impl Table {
     /// Counts a key that the filter let through.
     pub(crate) fn count_hit(&self) {
         let hits = self.filter_hits.get();
+        debug_assert!(hits.in_vain <= hits.all, "hits-agree: {hits:?}");
         self.filter_hits.set(FilterHits { all: hits.all + 1, ..hits });
     }
 
     /// Counts that one of those was not there.
     pub(crate) fn count_in_vain(&self) {
         let hits = self.filter_hits.get();
+        debug_assert!(hits.in_vain < hits.all, "hits-agree: {hits:?}");
         self.filter_hits.set(FilterHits { in_vain: hits.in_vain + 1, ..hits });
     }
 
@@ -222,6 +211,7 @@ impl Table {
     /// go on with theirs.
     pub fn set_schema(&self, schema: Rc<TableSchema>) -> Result<(), ReadError> {
         let mapping = map(&self.dir, self.descriptor, &self.statistics, schema)?;
+        debug_assert!(mapping.schema.id == self.mapping().schema.id, "of another table");
         self.mapping.replace(Rc::new(mapping));
         Ok(())
     }
@@ -304,23 +294,25 @@ impl Table {
     }
 
     /// Reads data and index once and compares every checksum that there is.
-    pub async fn verify(&self, class: IoClass) -> Result<(), ReadError> {
-        self.guard(Missing::Damage).await?.verify(class).await?;
-        let check = async |file: &CachedFile, digest| {
-            let guard = Guard::new(None, digest).expect("no checksums to be read");
-            let file = ReadFile::new(file.file().clone(), file.len(), None).guarded(guard);
-            file.verify(class).await
-        };
-        match &self.index {
-            PartitionIndex::Big(index) => {
-                check(index.file(), self.scylla.digest_of(Component::Index)).await
+    pub fn verify(&self, class: IoClass) -> Erased<'_, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            self.guard(Missing::Damage).await?.verify(class).await?;
+            let check = async |file: &CachedFile, digest| {
+                let guard = Guard::new(None, digest).expect("no checksums to be read");
+                let file = ReadFile::new(file.file().clone(), file.len(), None).guarded(guard);
+                file.verify(class).await
+            };
+            match &self.index {
+                PartitionIndex::Big(index) => {
+                    check(index.file(), self.scylla.digest_of(Component::Index)).await
+                }
+                // No digest of its files is known: they are read for their bytes to be there.
+                PartitionIndex::Trie(index) => {
+                    check(index.partitions(), None).await?;
+                    check(index.rows(), None).await
+                }
             }
-            // No digest of its files is known: they are read for their bytes to be there.
-            PartitionIndex::Trie(index) => {
-                check(index.partitions(), None).await?;
-                check(index.rows(), None).await
-            }
-        }
+        })
     }
 
     /// The data, whose reads are compared with every checksum that there is.
@@ -341,10 +333,13 @@ impl Table {
             None => self.checksums(Component::Crc, missing).await?,
             Some(_) => None,
         };
+        debug_assert!(!self.data.is_guarded(), "checked-at-open: guarded twice");
         let guard = Guard::new(checksums.as_deref(), digest);
         let guard =
             guard.map_err(|error| error_at(&self.dir, self.descriptor, Component::Crc, error))?;
-        Ok(self.data.guarded(guard))
+        let guarded = self.data.guarded(guard);
+        debug_assert!(guarded.len() == self.data.len(), "checked-at-open: of other data");
+        Ok(guarded)
     }
 
     async fn checksums(
@@ -352,6 +347,8 @@ impl Table {
         component: Component,
         missing: Missing,
     ) -> Result<Option<Vec<u8>>, ReadError> {
+        let of_checksums = matches!(component, Component::Digest | Component::Crc);
+        debug_assert!(of_checksums, "{component:?} has no checksums");
         let path = self.descriptor.path(&self.dir, component);
         let done_without = !self.components.has(component)
             || missing == Missing::Accepted && !fs::exists(path).await?;
@@ -381,6 +378,7 @@ async fn read_component(
     descriptor: Descriptor,
     component: Component,
 ) -> Result<Vec<u8>, ReadError> {
+    debug_assert!(!is_read_in_parts(component), "checked-at-open: all of {component:?}");
     let path = descriptor.path(dir, component);
     match fs::read_file(&path).await {
         Ok(bytes) => Ok(bytes),
@@ -391,11 +389,18 @@ async fn read_component(
     }
 }
 
+/// Whether a component is too large to be held in memory.
+fn is_read_in_parts(component: Component) -> bool {
+    use Component::{Data, Index, Partitions, Rows};
+    matches!(component, Data | Index | Partitions | Rows)
+}
+
 async fn open_file(
     dir: &Path,
     descriptor: Descriptor,
     component: Component,
 ) -> Result<(File, u64), ReadError> {
+    debug_assert!(is_read_in_parts(component), "checked-at-open: parts of {component:?}");
     let path = descriptor.path(dir, component);
     match File::open(&path, OpenOptions::read_only()).await {
         Ok(file) => {
@@ -417,6 +422,7 @@ async fn open_big(
     summary: Option<Vec<u8>>,
     partitions: u64,
 ) -> Result<PartitionIndex, ReadError> {
+    debug_assert!(!descriptor.version.has_trie_index(), "checked-at-open: {descriptor:?}");
     let (index, index_bytes) = open_file(dir, descriptor, Component::Index).await?;
     let index = CachedFile::new(index, index_bytes);
     let summary = match summary {
@@ -425,6 +431,7 @@ async fn open_big(
             .map_err(|damaged| error_at(dir, descriptor, Component::Summary, damaged))?,
         None => rebuild_summary(&index, data).await?,
     };
+    debug_assert!(!index.is_empty(), "checked-at-open: an empty index with a summary");
     let index = BigIndex::new(index, summary, data.len(), partitions)
         .with_form(descriptor.version.deletion_form());
     Ok(PartitionIndex::Big(Rc::new(index)))
@@ -443,6 +450,7 @@ async fn open_trie(
         Ok::<_, ReadError>(CachedFile::new(file, bytes))
     };
     let files = (open(Component::Partitions).await?, open(Component::Rows).await?);
+    debug_assert!(descriptor.version.has_trie_index(), "checked-at-open: {descriptor:?}");
     let access = Access::new(IoClass::System, cache);
     let version = descriptor.version;
     let index = TrieIndex::open(files, data.clone(), version, schema, &access).await?;
@@ -472,6 +480,7 @@ async fn load_filter(bytes: &[u8], version: Version) -> Result<Filter, Damaged> 
         filter.extend(step, version.filter_form());
         yield_if_needed().await;
     }
+    assert!(filter.words().len() == words.len(), "checked-at-open: {} words", words.len());
     Ok(filter)
 }
 
@@ -484,6 +493,8 @@ async fn load_chunks(
     while rest.step(&mut chunks.offsets, STEP_ITEMS)? {
         yield_if_needed().await;
     }
+    let needed = chunks.data_bytes.div_ceil(chunks.chunk_bytes as u64);
+    assert!(needed <= chunks.offsets.len() as u64, "checked-at-open: {needed} chunks");
     Ok(chunks)
 }
 
@@ -492,7 +503,9 @@ async fn load_summary(bytes: &[u8], index_bytes: u64) -> Result<Summary, Damaged
     while entries.step(STEP_ITEMS)? {
         yield_if_needed().await;
     }
-    entries.finish(index_bytes)
+    let summary = entries.finish(index_bytes)?;
+    debug_assert!(!summary.is_empty(), "checked-at-open: a summary of no entry");
+    Ok(summary)
 }
 
 async fn check_digest(
@@ -545,5 +558,6 @@ fn map(
         return Err(wrong(format!("the partitioner {} is not supported", statistics.partitioner)));
     }
     let shape = Shape::new(&statistics.header, &schema).map_err(wrong)?;
+    debug_assert!(shape.clustering.len() == schema.clustering_count, "checked-at-open: columns");
     Ok(Mapping { schema, shape })
 }

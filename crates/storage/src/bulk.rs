@@ -18,6 +18,7 @@ use crate::storage::Storage;
 use model::TableId;
 use mutation::FrozenMutation;
 use reader::ReadError;
+use runtime::Erased;
 use sstable::WriterOptions;
 
 /// How a merge of all SSTables of a table writes; what is `None` is as the table has it.
@@ -47,28 +48,30 @@ impl Storage {
     }
 
     /// Merges all SSTables of a table into one per tablet, whatever its compaction options say.
-    pub async fn compact_all(&self, id: TableId, how: Rewrite) -> Result<(), ReadError> {
-        let table = self
-            .shard()
-            .table(id)
-            .ok_or_else(|| ReadError::Overloaded(StorageError::UnknownTable(id).to_string()))?;
-        let adjust = move |options: &mut WriterOptions| {
-            if let Some(bytes) = how.column_index_bytes {
-                options.column_index_bytes = bytes;
-            }
-            if let Some(version) = how.version {
-                options.version = version;
-            }
-        };
-        let shard = self.shard().clone();
-        let merges = async move {
-            for tablet in &table.tablets {
-                compact::merge_all(&shard, &table, tablet, &adjust).await?;
-            }
-            Ok(())
-        };
-        // A caller who leaves leaves no merge halfway (*not-by-halves*).
-        let merged = self.scope().spawn_in(runtime::group::MAINTENANCE, merges).await;
-        merged.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+    pub fn compact_all(&self, id: TableId, how: Rewrite) -> Erased<'_, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            let table = self
+                .shard()
+                .table(id)
+                .ok_or_else(|| ReadError::Overloaded(StorageError::UnknownTable(id).to_string()))?;
+            let adjust = move |options: &mut WriterOptions| {
+                if let Some(bytes) = how.column_index_bytes {
+                    options.column_index_bytes = bytes;
+                }
+                if let Some(version) = how.version {
+                    options.version = version;
+                }
+            };
+            let shard = self.shard().clone();
+            let merges = async move {
+                for tablet in &table.tablets {
+                    compact::merge_all(&shard, &table, tablet, &adjust).await?;
+                }
+                Ok(())
+            };
+            // A caller who leaves leaves no merge halfway (*not-by-halves*).
+            let merged = self.scope().spawn_in(runtime::group::MAINTENANCE, merges).await;
+            merged.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+        })
     }
 }

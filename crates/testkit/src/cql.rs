@@ -40,10 +40,10 @@ impl CqlEnv {
         cluster::boot(boot_config()).await.expect("a start");
         let config = replication::Config { batch_memory: Duration::ZERO };
         Coordinator::start(config).await.expect("a start");
-        let functions = query::FunctionLimits {
+        let functions = functions::Limits {
             enabled: true,
             time: Duration::from_millis(20),
-            ..query::FunctionLimits::standard()
+            ..functions::Limits::standard()
         };
         Processor::start(query::Config { functions, ..query::Config::standard() }).await;
         let create = |schema: &cluster::Schema| {

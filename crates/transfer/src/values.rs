@@ -82,7 +82,7 @@ fn value(ty: &Type, text: &str, formats: &Formats) -> Result<Vec<u8>, String> {
             let parts = parts?;
             let mut parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
             if let Type::Set { .. } = ty {
-                value::collection::sort_set(inner, &mut parts);
+                value::sort_set(inner, &mut parts);
             }
             value::write_collection(parts.into_iter(), &mut out);
         }
@@ -94,7 +94,7 @@ fn value(ty: &Type, text: &str, formats: &Formats) -> Result<Vec<u8>, String> {
             }
             let mut entries: Vec<(&[u8], &[u8])> =
                 entries.iter().map(|(key, value)| (&key[..], &value[..])).collect();
-            value::collection::sort_map(key, &mut entries);
+            value::sort_map(key, &mut entries);
             value::write_map(entries.into_iter(), &mut out);
         }
         Type::Tuple(types) => {

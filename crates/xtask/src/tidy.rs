@@ -3,6 +3,7 @@
 //! Each check is a function from text to problems, tested on small inputs; `all` feeds them the
 //! files. A problem names file, line and rule.
 
+mod assertions;
 mod layers;
 mod rooms;
 mod source;
@@ -24,8 +25,9 @@ pub(crate) fn root() -> PathBuf {
 /// Every problem of the tree.
 pub(crate) fn all(root: &Path) -> Vec<String> {
     let mut problems = layers::check(root);
-    let knots = fs::read_to_string(root.join("crates/xtask/knots.txt")).unwrap_or_default();
-    problems.extend(rooms::check(root, &knots));
+    problems.extend(rooms::check(root));
+    let floors = fs::read_to_string(root.join("crates/xtask/assertions.txt")).unwrap_or_default();
+    problems.extend(assertions::check(root, &floors));
     problems.extend(root_entries(root));
     let allowed = fs::read_to_string(root.join("crates/xtask/allowed.txt")).unwrap_or_default();
     let allowed = source::Allowed::parse(&allowed);

@@ -243,7 +243,7 @@ async fn used_tables() -> Vec<TableId> {
         for table in cluster.schema().tables() {
             let is_kept = table.kind == TableKind::Stored;
             if is_kept && !Schema::is_system(&table.schema.keyspace) {
-                let counts = Work::ALL.iter().filter_map(|work| table.traffic.taken(*work));
+                let counts = Work::ALL.iter().filter_map(|work| table.local.traffic.taken(*work));
                 used.push((table.schema.id, counts.map(|taken| taken.spans.count()).sum::<u64>()));
             }
             runtime::task::yield_if_needed().await;
@@ -296,7 +296,7 @@ impl TableCounts {
         let schema = runtime::local::try_get::<Cluster>().map(|cluster| cluster.schema());
         let entry = schema.as_ref().and_then(|schema| schema.table_by_id(id));
         let (reads, writes) = Spans::sums(|work| {
-            let taken = entry.and_then(|entry| entry.traffic.taken(work));
+            let taken = entry.and_then(|entry| entry.local.traffic.taken(work));
             taken.map(|taken| Spans::of(&taken.spans)).unwrap_or_default()
         });
         TableCounts { reads, writes, disk_bytes: stats.sstable_bytes, sstables: stats.sstables }

@@ -76,9 +76,10 @@ impl TableCounts {
     pub(super) fn of_shard(storage: &Storage, cluster: &Cluster, table: TableId) -> TableCounts {
         let stats = storage.table_stats(table).unwrap_or_default();
         let schema = cluster.schema();
-        let traffic = schema.table_by_id(table).map(|entry| entry.traffic.clone());
+        let local = schema.table_by_id(table).map(|entry| entry.local.clone());
         let taken = |works: &[Work]| {
-            let taken = works.iter().filter_map(|work| traffic.as_ref()?.taken(*work));
+            let traffic = local.iter().map(|local| &local.traffic);
+            let taken = traffic.flat_map(|it| works.iter().filter_map(|work| it.taken(*work)));
             taken.fold((0, 0), |(count, sum), taken| {
                 (count + taken.spans.count(), sum + taken.spans.sum())
             })

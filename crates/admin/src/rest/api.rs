@@ -19,6 +19,13 @@ use std::rc::Rc;
 pub(super) type Answered = Result<Answer, Answer>;
 type Handler = Box<dyn Fn(Rc<Door>, Call) -> Pin<Box<dyn Future<Output = Answered>>>>;
 
+fn handler_of<H>(handler: H) -> Handler
+where
+    H: AsyncFn(&Rc<Door>, &Call) -> Answered + Copy + 'static,
+{
+    Box::new(move |door, call| Box::pin(async move { handler(&door, &call).await }))
+}
+
 /// What a parameter may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -168,9 +175,17 @@ impl Api {
     where
         H: AsyncFn(&Rc<Door>, &Call) -> Answered + Copy + 'static,
     {
-        let run: Handler =
-            Box::new(move |door, call| Box::pin(async move { handler(&door, &call).await }));
-        let path = path.into();
+        self.push(method, path.into(), summary, handler_of(handler))
+    }
+
+    /// The part of [`Api::add`] that is the same for every handler: it is compiled once.
+    fn push(
+        &mut self,
+        method: Method,
+        path: Cow<'static, str>,
+        summary: &'static str,
+        run: Handler,
+    ) -> &mut Operation {
         let parameters = path.split('/').filter_map(parameter_of).map(|name| Parameter {
             name: Cow::Owned(name.to_owned()),
             kind: Kind::Text,

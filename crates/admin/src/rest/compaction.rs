@@ -4,12 +4,11 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind, Operation};
-use super::storage_service::{CF, flush};
-use super::tables::{all, named, one};
+use super::tables::{CF, all, flush, named, one};
 use super::upkeep::{self, Order};
-use super::work::on_shards;
 use super::work::{
-    CLEANUP, MAJOR, OFF_STRATEGY, RESHARD, SCRUB, Tables, UPGRADE, finished, start, told,
+    CLEANUP, MAJOR, OFF_STRATEGY, RESHARD, SCRUB, Tables, UPGRADE, finished, injected, on_shards,
+    start, told,
 };
 use crate::call::{Answer, Call};
 use crate::tasks::Running;
@@ -143,14 +142,6 @@ fn why(answer: Answer) -> String {
     let text = serde_json::from_slice::<serde_json::Value>(&answer.body).ok();
     let message = text.as_ref().and_then(|value| value["message"].as_str());
     message.unwrap_or("it failed").to_owned()
-}
-
-/// Fails where that is wanted.
-pub(super) fn injected(name: &str) -> Result<(), String> {
-    match stdx::injection::reached(name) {
-        true => Err(format!("an injected error: {name}")),
-        false => Ok(()),
-    }
 }
 
 /// Merges all SSTables of each table, after a flush if nothing else is said.

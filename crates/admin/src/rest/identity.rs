@@ -2,10 +2,9 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
-use super::storage_service::flush;
-use super::tables::all;
+use super::tables::{all, flush};
 use crate::call::{Answer, Call};
-use cluster::virtual_tables;
+use cluster::table_stats;
 use hyper::Method;
 use serde_json::json;
 use std::cell::Cell;
@@ -122,7 +121,7 @@ pub(super) fn operations(api: &mut Api) {
 }
 
 async fn load(door: &Door) -> u64 {
-    virtual_tables::totals(&door.cluster).await.sstable_bytes
+    table_stats::totals(&door.cluster).await.sstable_bytes
 }
 
 async fn load_map(door: &Rc<Door>, _: &Call) -> Answered {

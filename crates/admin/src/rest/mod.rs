@@ -1,8 +1,9 @@
 //! The REST API: which request is what, and what it does.
 //!
-//! In reading order: [`Rest`], `api` (the table of operations, dispatch, the check of parameters),
-//! `describe` (what the API says of itself), then one module for each part. Paths, parameters and
-//! JSON are those of ScyllaDB's API, which `nodetool` and harnesses speak.
+//! From the ground up: `api` (the table of operations, dispatch, the check of parameters),
+//! `describe` (what the API says of itself), `tables` (those that a request names), `work` (what is
+//! done to them, as tasks), then one module for each part, and [`Rest`]. Paths, parameters and JSON
+//! are those of ScyllaDB's API, which `nodetool` and harnesses speak.
 //!
 //! Invariants
 //!  - *names-first*: keyspaces and tables are looked up before anything is done to any of them.

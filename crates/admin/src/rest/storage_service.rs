@@ -4,7 +4,7 @@
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::compaction::reshard;
-use super::tables::{all, named, on_each, set_auto_compaction, set_tombstone_gc};
+use super::tables::{CF, all, flush, named, set_auto_compaction, set_tombstone_gc};
 use super::work::Tables;
 use crate::call::{Answer, Call};
 use cluster::settings::{By, Settings};
@@ -71,8 +71,6 @@ pub(super) fn operations(api: &mut Api) {
     live(api);
 }
 
-/// The tables of a request for a keyspace's tables.
-pub(super) const CF: &str = "Tables, with commas between; all without it";
 /// What changes while the node runs.
 fn live(api: &mut Api) {
     let path = "/storage_service/trace_probability";
@@ -194,21 +192,6 @@ async fn flush_all(door: &Rc<Door>, _: &Call) -> Answered {
 async fn flush_some(door: &Rc<Door>, call: &Call) -> Answered {
     flush(named(door, call)?).await?;
     Ok(Answer::done())
-}
-
-/// Flushes tables. The logs go on in new segments, so that those before can go once all that they
-/// hold is flushed.
-pub(super) async fn flush(tables: Vec<TableId>) -> Result<(), Answer> {
-    runtime::on_all_shards(|| async {
-        if let Some(storage) = runtime::local::try_get::<Storage>() {
-            storage.close_log_segments();
-        }
-    })
-    .await;
-    let flushed = |storage: Rc<Storage>, table| async move {
-        storage.flush(table).await.map_err(|error| error.to_string())
-    };
-    on_each(tables, flushed).await
 }
 
 /// Which share of all requests is traced.

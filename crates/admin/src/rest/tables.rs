@@ -9,6 +9,9 @@ use std::future::Future;
 use std::rc::Rc;
 use storage::Storage;
 
+/// What the API says of the parameter `cf`.
+pub(super) const CF: &str = "Tables, with commas between; all without it";
+
 /// The stored tables of the keyspace of the path that the parameter `cf` lists; all without it.
 pub(super) fn named(door: &Door, call: &Call) -> Result<Vec<TableId>, Answer> {
     listed(door, call, call.segment("keyspace"), "cf")
@@ -60,6 +63,21 @@ pub(super) fn one(door: &Door, call: &Call) -> Result<Rc<TableEntry>, Answer> {
         return Err(Answer::refused(400, text));
     };
     table(door, keyspace, name)
+}
+
+/// Flushes tables. The logs go on in new segments, so that those before can go once all that they
+/// hold is flushed.
+pub(super) async fn flush(tables: Vec<TableId>) -> Result<(), Answer> {
+    runtime::on_all_shards(|| async {
+        if let Some(storage) = runtime::local::try_get::<Storage>() {
+            storage.close_log_segments();
+        }
+    })
+    .await;
+    let flushed = |storage: Rc<Storage>, table| async move {
+        storage.flush(table).await.map_err(|error| error.to_string())
+    };
+    on_each(tables, flushed).await
 }
 
 /// Lets tables be compacted by themselves, or not.

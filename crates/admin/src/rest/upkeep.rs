@@ -2,8 +2,7 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind, Operation};
-use super::storage_service::CF;
-use super::tables::listed;
+use super::tables::{CF, listed};
 use super::work::{SCRUB, Tables, on_shards};
 use crate::call::{Answer, Call};
 use crate::tasks::Running;

@@ -5,7 +5,6 @@
 //!  - *shard-by-shard*: a shard does its tables one after the other; shards work at the same time.
 
 use super::api::Answered;
-use super::compaction::injected;
 use super::task_manager::refused;
 use crate::call::Answer;
 use crate::tasks::{About, COMPACTION, Running, SNAPSHOT, State, Tasks};
@@ -147,6 +146,14 @@ pub(super) async fn finished(id: Uuid) -> Result<(), Answer> {
             _ => Ok(()),
         },
         None => Ok(()),
+    }
+}
+
+/// Fails where that is wanted.
+pub(super) fn injected(name: &str) -> Result<(), String> {
+    match stdx::injection::reached(name) {
+        true => Err(format!("an injected error: {name}")),
+        false => Ok(()),
     }
 }
 

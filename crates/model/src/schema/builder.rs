@@ -3,7 +3,7 @@
 use super::{Column, ColumnId, ColumnIndex, ColumnKind, DroppedColumn, TableOptions, TableSchema};
 use crate::key::ClusteringOrder;
 use crate::token::murmur3;
-use crate::types::Type;
+use crate::types::{Type, UserType};
 use crate::value::Invalid;
 use std::cmp::Ordering;
 use stdx::{HashSet, Put};
@@ -162,7 +162,7 @@ impl TableBuilder {
     }
 
     /// Brings the type of every column up to date with a changed user type.
-    pub fn with_user_type(mut self, changed: &super::UserType) -> TableBuilder {
+    pub fn with_user_type(mut self, changed: &UserType) -> TableBuilder {
         for column in &mut self.table.columns {
             column.ty = column.ty.with_user_type(changed);
         }

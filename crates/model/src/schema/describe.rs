@@ -1,7 +1,7 @@
 //! The CQL text that makes a keyspace, a type or a table again, as DESCRIBE prints it.
 
-use super::{ColumnKind, DroppedColumn, Keyspace, TableOptions, TableSchema, UserType};
-use crate::types::{Type, quote_identifier};
+use super::{ColumnKind, DroppedColumn, Keyspace, TableOptions, TableSchema};
+use crate::types::{Type, UserType, quote_identifier};
 use crate::value::quote_string;
 use std::fmt::Write;
 

@@ -1,7 +1,6 @@
 //! Functions and aggregates that users wrote.
 
-use super::UserType;
-use crate::types::{Type, quote_identifier};
+use crate::types::{Type, UserType, quote_identifier};
 
 /// What a function does when an argument is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

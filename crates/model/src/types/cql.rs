@@ -1,7 +1,6 @@
 //! CQL names: how statements and `system_schema` spell types and identifiers.
 
-use super::{NESTING_MAX, Type, UserTypeRef};
-use crate::schema::UserType;
+use super::{NESTING_MAX, Type, UserType, UserTypeRef};
 
 impl Type {
     /// The CQL name: `frozen<map<int, text>>`. A user type is written by its name only.

@@ -56,6 +56,7 @@ pub struct RingBound {
 
 impl RingBound {
     /// How a key stands to this bound: `Less` before it, `Greater` after it; never equal.
+    #[inline]
     pub fn place(&self, token: Token, key: &[u8]) -> std::cmp::Ordering {
         let mine = self.key.as_deref();
         let order = token.cmp(&self.token);

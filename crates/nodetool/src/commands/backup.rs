@@ -1,9 +1,12 @@
 //! SSTables that go to an object store, come from one, or come from a folder.
 
 use super::tasks::wait_for;
+use crate::answer::plain;
+use crate::arguments::{Opt, any, one};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
 use crate::print::size_short;
-use crate::session::{Failure, Parameters, Session, plain, wrong};
-use crate::table::{Done, Entry, Opt, any, one};
+use crate::session::{Parameters, Session};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -180,13 +183,13 @@ async fn restore(session: &mut Session) -> Done {
 
 /// Waits for the task, unless the operator does not want to.
 async fn ended(session: &mut Session, task: Value) -> Done {
-    let task = crate::session::plain(&task);
+    let task = crate::answer::plain(&task);
     if session.given.flag("nowait") {
         return session.say(&format!("{task}\n"));
     }
     let told = wait_for(session, &task).await?;
     let [state, error, start, end] =
-        ["state", "error", "start_time", "end_time"].map(|name| crate::session::plain(&told[name]));
+        ["state", "error", "start_time", "end_time"].map(|name| crate::answer::plain(&told[name]));
     let why = if error.is_empty() { String::new() } else { format!(": {error}") };
     session.say(&format!("{state}{why}\nstart: {start}\nend: {end}\n"))?;
     if state == "done" { Ok(()) } else { Err(Failure::Code(1)) }

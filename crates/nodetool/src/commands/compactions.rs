@@ -1,8 +1,11 @@
 //! Merges: those that run, those that ran, stopping them.
 
+use crate::answer::{list, pairs, plain};
+use crate::arguments::{Opt, one};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
 use crate::print::{Form, Side, columns, left, moment, size, value};
-use crate::session::{Session, list, pairs, plain, wrong};
-use crate::table::{Done, Entry, Opt, one};
+use crate::session::Session;
 use serde_json::{Value, json};
 
 pub(super) const COMMANDS: &[Entry] = &[

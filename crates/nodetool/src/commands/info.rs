@@ -1,8 +1,11 @@
 //! All about one node.
 
+use crate::answer::{figure, list, plain, texts};
+use crate::arguments::Opt;
+use crate::entry::Entry;
+use crate::failure::{Done, Failure};
 use crate::print::size;
-use crate::session::{Failure, Session, figure, list, plain, texts};
-use crate::table::{Done, Entry, Opt};
+use crate::session::Session;
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {

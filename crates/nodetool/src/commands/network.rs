@@ -1,9 +1,12 @@
 //! Streams, messages, gossip, and how long requests take at the coordinator.
 
+use crate::answer::{figure, list, pairs, plain};
+use crate::arguments::Opt;
+use crate::entry::Entry;
+use crate::failure::Done;
 use crate::histogram::{names, of_sample};
 use crate::print::size_iec;
-use crate::session::{Session, figure, list, pairs, plain};
-use crate::table::{Done, Entry, Opt};
+use crate::session::Session;
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[

@@ -1,7 +1,10 @@
 //! Nodes that come and go, and what the cluster is.
 
-use crate::session::{Parameters, Session, pairs, plain, texts, wrong};
-use crate::table::{Done, Entry, Opt, any, one};
+use crate::answer::{pairs, plain, texts};
+use crate::arguments::{Opt, any, one};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
+use crate::session::{Parameters, Session};
 
 pub(super) const COMMANDS: &[Entry] = &[
     plain_entry(
@@ -57,7 +60,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
 ];
 
-type Run = for<'a> fn(&'a mut Session) -> crate::table::Running<'a>;
+type Run = for<'a> fn(&'a mut Session) -> crate::entry::Running<'a>;
 
 const fn plain_entry(name: &'static str, about: &'static str, run: Run) -> Entry {
     Entry { name, about, options: &[], places: &[], run }
@@ -160,7 +163,7 @@ async fn view_build_status(session: &mut Session) -> Done {
         "{keyspace}.{view} has not finished building; node status is below.\n\n{}",
         view_rows(&rows)
     ))?;
-    Err(crate::session::Failure::Code(1))
+    Err(crate::failure::Failure::Code(1))
 }
 
 fn view_rows(rows: &[Vec<String>]) -> String {

@@ -2,9 +2,12 @@
 
 use super::tables::all_tables;
 use super::tasks::wait_for;
+use crate::answer::plain;
+use crate::arguments::{KEYSPACE, Opt, TABLES};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
 use crate::print::stamp;
-use crate::session::{Failure, Parameters, Session, plain, wrong};
-use crate::table::{Done, Entry, KEYSPACE, Opt, TABLES};
+use crate::session::{Parameters, Session};
 use http::Method;
 use runtime::time::{sleep, wall_micros};
 use std::time::Duration;

@@ -1,9 +1,12 @@
 //! The ring of tokens, and who owns a key.
 
 use super::status::{Members, ownership, resolved};
+use crate::answer::{list, plain, texts};
+use crate::arguments::{Opt, any, one};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
 use crate::print::size;
-use crate::session::{Session, list, plain, texts, wrong};
-use crate::table::{Done, Entry, Opt, any, one};
+use crate::session::Session;
 
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
@@ -102,7 +105,7 @@ type Row = (String, String, String);
 async fn by_center(
     session: &mut Session,
     tokens: &[(String, String)],
-) -> Result<Vec<(String, Vec<Row>)>, crate::session::Failure> {
+) -> Result<Vec<(String, Vec<Row>)>, crate::failure::Failure> {
     let mut known: Vec<(String, String, String)> = Vec::new();
     let mut centers: Vec<(String, Vec<Row>)> = Vec::new();
     for (token, node) in tokens {

@@ -1,8 +1,10 @@
 //! Checking and mending SSTables.
 
 use super::upkeep::targets;
-use crate::session::{Failure, Parameters, Session, of_tables, wrong};
-use crate::table::{Done, Entry, KEYSPACE, Opt, TABLES};
+use crate::arguments::{KEYSPACE, Opt, TABLES};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
+use crate::session::{Parameters, Session, of_tables};
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {
     name: "scrub",

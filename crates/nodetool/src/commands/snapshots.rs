@@ -1,8 +1,11 @@
 //! Snapshots.
 
+use crate::answer::{list, pairs, plain};
+use crate::arguments::{Opt, any};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
 use crate::print::{left, size_iec, size_short};
-use crate::session::{Failure, Parameters, Session, list, pairs, plain, wrong};
-use crate::table::{Done, Entry, Opt, any};
+use crate::session::{Parameters, Session};
 use http::Method;
 use runtime::time::wall_micros;
 

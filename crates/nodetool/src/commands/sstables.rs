@@ -1,8 +1,11 @@
 //! The SSTables of tables.
 
 use super::tables::all_tables;
-use crate::session::{Session, list, plain, texts, wrong};
-use crate::table::{Done, Entry, Opt, any, one};
+use crate::answer::{list, plain, texts};
+use crate::arguments::{Opt, any, one};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
+use crate::session::Session;
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[

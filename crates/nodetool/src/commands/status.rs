@@ -1,8 +1,11 @@
 //! Who is in the cluster and how it does.
 
+use crate::answer::{pairs, plain, texts};
+use crate::arguments::{Opt, one};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure};
 use crate::print::{left, size};
-use crate::session::{Failure, Session, pairs, plain, texts};
-use crate::table::{Done, Entry, Opt, one};
+use crate::session::Session;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,7 +1,10 @@
 //! What is on or off, and numbers that are read and set.
 
-use crate::session::{Failure, Session, pairs, plain, wrong};
-use crate::table::{Done, Entry, Opt, Place, one};
+use crate::answer::{pairs, plain};
+use crate::arguments::{Opt, Place, one};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
+use crate::session::Session;
 use http::Method;
 
 pub(super) const COMMANDS: &[Entry] = &[
@@ -70,7 +73,7 @@ const STREAM: &str = "/storage_service/stream_throughput";
 const TRACE: &str = "/storage_service/trace_probability";
 const THROUGHPUT: Place = one("throughput", "MiB a second; 0: no limit");
 
-type Run = for<'a> fn(&'a mut Session) -> crate::table::Running<'a>;
+type Run = for<'a> fn(&'a mut Session) -> crate::entry::Running<'a>;
 
 const fn switch(name: &'static str, about: &'static str, run: Run) -> Entry {
     Entry { name, about, options: &[], places: &[], run }

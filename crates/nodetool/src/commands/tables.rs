@@ -1,9 +1,12 @@
 //! What tables hold and how they are read and written.
 
+use crate::answer::{figure, list, plain};
+use crate::arguments::{Opt, Place, any};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
 use crate::histogram::{Spread, names, of_buckets, of_sample};
 use crate::print::{Form, scientific, value};
-use crate::session::{Failure, Session, figure, list, plain, wrong};
-use crate::table::{Done, Entry, Opt, Place, any};
+use crate::session::Session;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

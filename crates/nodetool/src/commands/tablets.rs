@@ -1,7 +1,10 @@
 //! Keyspaces that get tablets.
 
-use crate::session::{Failure, Session, list, plain, wrong};
-use crate::table::{Done, Entry, Place, one};
+use crate::answer::{list, plain};
+use crate::arguments::{Place, one};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
+use crate::session::Session;
 use http::Method;
 use serde_json::Value;
 

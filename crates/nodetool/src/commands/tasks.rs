@@ -1,8 +1,11 @@
 //! Long work of nodes: what runs, how far it is, waiting for it.
 
+use crate::answer::{list, plain, texts};
+use crate::arguments::{Opt, one};
+use crate::entry::Entry;
+use crate::failure::{Done, Failure, wrong};
 use crate::print::left;
-use crate::session::{Failure, Session, list, plain, texts, wrong};
-use crate::table::{Done, Entry, Opt, one};
+use crate::session::Session;
 use http::Method;
 use runtime::time::sleep;
 use serde_json::Value;
@@ -83,7 +86,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
 ];
 
-const ID: crate::table::Place = one("id", "The task");
+const ID: crate::arguments::Place = one("id", "The task");
 const SET: Opt = Opt::number("set", &[], "The new value");
 
 /// Exit codes of a quiet wait.

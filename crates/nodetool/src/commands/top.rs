@@ -1,7 +1,10 @@
 //! The partitions that are read and written most.
 
-use crate::session::{Session, list, plain, wrong};
-use crate::table::{Done, Entry, Opt, any};
+use crate::answer::{list, plain};
+use crate::arguments::{Opt, any};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
+use crate::session::Session;
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[Entry {

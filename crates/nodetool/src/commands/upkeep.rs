@@ -1,7 +1,9 @@
 //! What keeps tables in order: flush, compact, cleanup, rewriting, background merges.
 
-use crate::session::{Session, of_tables, wrong};
-use crate::table::{Done, Entry, KEYSPACE, Opt, TABLES, any, one};
+use crate::arguments::{KEYSPACE, Opt, TABLES, any, one};
+use crate::entry::Entry;
+use crate::failure::{Done, wrong};
+use crate::session::{Session, of_tables};
 use http::Method;
 
 pub(super) const COMMANDS: &[Entry] = &[
@@ -168,7 +170,7 @@ async fn auto_compaction(session: &mut Session, method: Method) -> Done {
 /// The keyspace that was given with its tables, or all keyspaces.
 pub(super) async fn targets(
     session: &mut Session,
-) -> Result<(Vec<String>, Vec<String>), crate::session::Failure> {
+) -> Result<(Vec<String>, Vec<String>), crate::failure::Failure> {
     match session.target().await? {
         Some((keyspace, tables)) => Ok((vec![keyspace], tables)),
         None => Ok((session.keyspaces(Vec::new()).await?, Vec::new())),

@@ -4,12 +4,12 @@
 //! grants; after that a check is one look-up, without an allocation. Where everything is allowed
 //! ([`Authorizer::AllowAll`]) it is one comparison.
 
-use super::needs;
 use crate::error::CqlError;
 use crate::session::Session;
-use crate::statement::{Plan, Statement};
 use auth::{Need, Permission, Resource, State};
 use cluster::{Access, Authorizer, Cluster, Schema};
+use plan::needs;
+use plan::{Plan, Statement};
 
 /// The error for anonymous sessions.
 const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";

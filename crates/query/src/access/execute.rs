@@ -1,72 +1,22 @@
 //! Executing statements about roles and grants: authorization, and the changes.
 
-use super::check::{Checker, somebody};
+use super::check::somebody;
 use super::levels;
 use super::list;
 use super::login::hash;
-use super::resources;
+use super::scene::{Scene, asked, otherwise};
 use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::Response;
 use crate::session::Session;
-use crate::syntax::ast::{self, AccessStatement, LiteralKind, RoleWord};
-use auth::decide::{Otherwise, RoleOptions};
-use auth::{Change, Need, Permission, PermissionSet, Refused, Resource, State};
-use cluster::{Authenticator, Authorizer, ChangeError, Cluster};
-
-/// What an execution sees.
-pub(super) struct Scene<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) session: &'a Session,
-}
-
-impl Scene<'_> {
-    pub(super) fn checks(&self) -> bool {
-        self.cluster.access().authorizer() != Authorizer::AllowAll
-    }
-
-    /// Asks with the state of now.
-    pub(super) fn ask<T>(
-        &self,
-        ask: impl FnOnce(&Checker<'_>) -> Result<T, CqlError>,
-    ) -> Result<T, CqlError> {
-        let access = self.cluster.access();
-        let state = access.state();
-        let (session, authorizer) = (self.session, access.authorizer());
-        ask(&Checker { state: &state, session, authorizer })
-    }
-
-    /// An error if permissions count and the session lacks this one.
-    pub(super) fn need(&self, permission: Permission, on: Resource) -> Result<(), CqlError> {
-        if !self.checks() {
-            return Ok(());
-        }
-        self.ask(|checker| checker.one(&Need::new(permission, on)))
-    }
-
-    pub(super) fn is_superuser(&self) -> bool {
-        self.ask(|checker| Ok(checker.is_superuser())).unwrap_or(false)
-    }
-
-    pub(super) async fn change<F>(&self, decide: F) -> Result<Response, CqlError>
-    where
-        F: FnOnce(&State) -> Result<Vec<Change>, Refused> + Send + 'static,
-    {
-        match self.cluster.change_access(decide).await {
-            Ok(_) => Ok(Response::VOID),
-            Err(ChangeError::Refused(refused)) => Err(CqlError::Invalid(refused.to_string())),
-            Err(ChangeError::Failed(reason)) => Err(CqlError::Server(reason)),
-        }
-    }
-}
+use auth::decide::RoleOptions;
+use auth::{Permission, PermissionSet, Resource, State};
+use cluster::Authenticator;
+use plan::needs::resources;
+use syntax::ast::{self, AccessStatement, LiteralKind, RoleWord};
 
 fn unauthorized<T>(text: impl Into<String>) -> Result<T, CqlError> {
     Err(CqlError::Unauthorized(text.into()))
-}
-
-/// Nothing is done where `is_lenient`, or else it is refused.
-pub(super) fn otherwise(is_lenient: bool) -> Otherwise {
-    if is_lenient { Otherwise::Ignored } else { Otherwise::Refused }
 }
 
 /// Executes a statement about roles, grants or service levels.
@@ -273,12 +223,4 @@ fn may_grant(
         scene.need(permission, resource.clone())?;
     }
     Ok((it.role.text.clone(), permissions, resource))
-}
-
-/// The permissions that a statement names.
-pub(super) fn asked(permissions: &ast::Permissions) -> PermissionSet {
-    match permissions {
-        ast::Permissions::All => PermissionSet::of(&Permission::ALL),
-        ast::Permissions::Some(some) => PermissionSet::of(some),
-    }
 }

@@ -1,17 +1,16 @@
 //! Statements about service levels.
 
-use super::execute::{Scene, otherwise};
-use super::list::{Cell, answer, columns, sees_all, text};
+use super::list::{Cell, answer, sees_all, text};
+use super::scene::{Scene, otherwise};
 use crate::error::CqlError;
 use crate::response::Response;
-use crate::syntax::ast::{
-    AccessStatement, ListServiceLevels, LiteralKind, Property, PropertyValue,
-};
 use auth::decide::LevelOptions;
 use auth::level::{SHARES, ShownDuration};
 use auth::{EffectiveLevel, ServiceLevel, State, Workload};
 use model::value::Duration as CqlDuration;
+use plan::listing_columns as columns;
 use std::time::Duration;
+use syntax::ast::{AccessStatement, ListServiceLevels, LiteralKind, Property, PropertyValue};
 
 /// Shares that a level may have.
 const SHARES_MAX: u32 = 1000;

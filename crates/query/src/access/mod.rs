@@ -1,22 +1,17 @@
 //! Authorization of statements, and the statements about roles, grants and service levels.
 //!
-//! In reading order: [`needs`] (the permissions that a statement needs), [`check`] (whether a
-//! session has them), [`execute`] (roles and grants), [`resources`] (what a statement names),
-//! [`levels`] (service levels), [`list`] (LIST), [`login`].
+//! From the ground up: [`check`] (whether a session has the permissions that `plan::needs` tells),
+//! [`login`], [`scene`] (what the execution of a statement sees and asks), [`list`] (LIST),
+//! [`levels`] (service levels), [`execute`] (roles and grants).
 //!
 //! Invariants
 //!  - *checked-before-done*: no part of a statement is executed before [`check`] has allowed it.
-//!  - *refused-unless-known*: a statement that [`needs`] does not know would not compile; there
-//!    is no kind that needs nothing by default.
+//!  - *refused-unless-known*: a statement that [`plan::needs`] does not know would not compile;
+//!    there is no kind that needs nothing by default.
 
 pub(crate) mod check;
 pub(crate) mod execute;
 mod levels;
 mod list;
 pub mod login;
-pub(crate) mod needs;
-mod obscure;
-mod resources;
-
-pub(crate) use list::columns;
-pub(crate) use obscure::obscured;
+mod scene;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::ddl::testing::Node;
-use crate::options::Options;
+use plan::Options;
+use plan::ddl::testing::Node;
 
 const SETUP: [&str; 3] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

@@ -10,11 +10,11 @@
 //!  - *no-clear-text*: of a password there is a hash, and that only where it was asked for.
 
 use super::Entry;
-use crate::syntax::{quote_name, quote_string};
 use auth::level::{DRIVER, SHARES};
 use auth::state::{Granted, SERVICE_LEVEL};
 use auth::{Resource, Role, ServiceLevel, State};
 use model::Type;
+use syntax::{quote_name, quote_string};
 
 /// What is told.
 pub(super) struct Told<'a> {
@@ -146,9 +146,9 @@ fn drop_level(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::parse;
     use auth::{Change, Permission, PermissionSet, Workload};
     use std::time::Duration;
+    use syntax::parse;
 
     fn role(name: &str, is_superuser: bool, hash: Option<&str>) -> Change {
         Change::Role {

@@ -1,8 +1,8 @@
 use super::{Answer, Entry, answer, check_passwords, paging};
-use crate::ddl::testing::Node;
 use crate::error::CqlError;
-use crate::syntax::ast::Statement;
-use crate::syntax::parse;
+use plan::ddl::testing::Node;
+use syntax::ast::Statement;
+use syntax::parse;
 
 const SETUP: [&str; 6] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -14,7 +14,9 @@ const SETUP: [&str; 6] = [
 ];
 
 fn describe(node: &Node, keyspace: Option<&str>, text: &str) -> Result<Answer, CqlError> {
-    let Statement::Describe(statement) = parse(text)?.statement else { panic!("{text}") };
+    let Statement::Describe(statement) = parse(text).map_err(plan::Error::from)?.statement else {
+        panic!("{text}")
+    };
     answer(&node.schema, keyspace, &statement)
 }
 

@@ -3,19 +3,19 @@
 //! A write of one row by its whole key costs an allocation for each of partition key and
 //! clustering key, and one for the mutation: its row is written in place, collections included.
 
-use super::operation::{Action, Operation};
-use super::plan::{ModifyPlan, Whole};
-use super::sum::sum;
 use crate::error::CqlError;
 use crate::request::Request;
-use crate::restrictions::{Keys, Nulls, keys};
-use crate::term::{Env, Evaluated, Term};
 use model::key::clustering_components;
 use model::value;
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::ValueElements;
 use mutation::range::RangeTombstone;
 use mutation::{Cell, CellState, CollectionWriter, Marker, MutationBuilder, RowBuilder, Tombstone};
+use plan::modify::sum;
+use plan::modify::{Action, Operation};
+use plan::modify::{ModifyPlan, Whole};
+use plan::restrictions::{Keys, Nulls, keys};
+use plan::term::{Env, Evaluated, Term};
 
 /// When a write happens and how long it lasts.
 #[derive(Clone, Copy)]
@@ -36,11 +36,12 @@ impl<'a> Write<'a> {
         request: &Request<'a>,
         default_timestamp: i64,
     ) -> Result<Write<'a>, CqlError> {
-        let timestamp = plan.using.timestamp(request)?.unwrap_or(default_timestamp);
+        let env = request.env();
+        let timestamp = plan.using.timestamp(&env)?.unwrap_or(default_timestamp);
         let default_ttl = plan.table.schema.options.default_time_to_live;
-        let ttl = plan.using.ttl(default_ttl, request)?;
+        let ttl = plan.using.ttl(default_ttl, &env)?;
         let ttl = if plan.is_counter() { 0 } else { ttl };
-        Ok(Write { timestamp, ttl, now_secs: request.now_secs(), env: request.env() })
+        Ok(Write { timestamp, ttl, now_secs: env.now_secs(), env })
     }
 
     fn cell<'v>(&self, value: &'v [u8]) -> Cell<'v> {
@@ -100,7 +101,7 @@ impl Existing {
 
 /// The partitions that a write is for.
 pub(crate) fn partition_keys(plan: &ModifyPlan, env: &Env<'_>) -> Result<Keys, CqlError> {
-    keys(&plan.partition, plan.table.schema.partition_key(), Nulls::Refused, env)
+    Ok(keys(&plan.partition, plan.table.schema.partition_key(), Nulls::Refused, env)?)
 }
 
 /// Adds the changes of a write to the mutation of one of its partitions.
@@ -204,8 +205,8 @@ fn add_value(
     let Evaluated::Value(bytes) = term.evaluate(&write.env)? else { return Ok(false) };
     let elements = ValueElements::new(&operation.ty, &bytes, tombstone, write.cell(&[]));
     let Some(elements) = elements else { return Ok(false) };
-    let (ids, now) = (write.env.ids, write.env.now_micros);
-    row.elements(operation.column, &elements, || ids.timeuuid(now).into_bytes());
+    let (uuids, now) = (write.env.uuids, write.env.now_micros);
+    row.elements(operation.column, &elements, || uuids.timeuuid(now).into_bytes());
     Ok(true)
 }
 
@@ -337,7 +338,7 @@ impl<'w, 'a> Elements<'w, 'a> {
     where
         'a: 'w,
     {
-        term.evaluate(&self.write.env)
+        Ok(term.evaluate(&self.write.env)?)
     }
 
     /// The path of the element that a key or an index names. Errors say what was attempted.
@@ -400,16 +401,14 @@ impl<'w, 'a> Elements<'w, 'a> {
             _ => {
                 let parts: Vec<&[u8]> =
                     value::list_elements(bytes).filter_map(|part| part.ok().flatten()).collect();
-                let (ids, now) = (self.write.env.ids, self.write.env.now_micros);
+                let (uuids, now) = (self.write.env.uuids, self.write.env.now_micros);
                 match end {
-                    End::Back => {
-                        self.items.extend(parts.into_iter().map(|part| {
-                            (ids.timeuuid(now).as_bytes().to_vec(), Some(part.to_vec()))
-                        }))
-                    }
+                    End::Back => self.items.extend(parts.into_iter().map(|part| {
+                        (uuids.timeuuid(now).as_bytes().to_vec(), Some(part.to_vec()))
+                    })),
                     // The last one first, so that the first one comes first.
                     End::Front => self.items.extend(parts.into_iter().rev().map(|part| {
-                        (ids.timeuuid_before(now).as_bytes().to_vec(), Some(part.to_vec()))
+                        (uuids.timeuuid_before(now).as_bytes().to_vec(), Some(part.to_vec()))
                     })),
                 }
             }

@@ -1,13 +1,13 @@
 //! Writes to virtual tables: they change options of the node.
 
 use super::build::{Existing, Write, add_to};
-use super::plan::ModifyPlan;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::restrictions::Keys;
 use cluster::Cluster;
 use mutation::MutationBuilder;
+use plan::modify::ModifyPlan;
+use plan::restrictions::Keys;
 use replication::WriteKind;
 
 /// Executes a write of `keys` of a virtual table. What the table does not allow is a failure of
@@ -31,7 +31,7 @@ pub(super) async fn execute(
         let build = || {
             let mut builder = MutationBuilder::new(schema, &key);
             add_to(&mut builder, plan, &write, &Existing::default())?;
-            Ok(builder.freeze())
+            Ok::<_, CqlError>(builder.freeze())
         };
         let mutation = request.step(|_| build()).await?;
         let cluster = runtime::local::get::<Cluster>();

@@ -3,23 +3,24 @@
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
 use super::guardrails::{check_level, check_sizes, tell_exceeded};
-use super::owner::{OwnedStatement, on_owner};
-use super::plan::ModifyPlan;
-use super::using::check_timestamp;
+use super::owner::{OwnedStatement, Shown, on_owner};
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::restrictions::Keys;
 use cluster::TableKind;
 use model::Token;
 use mutation::{FrozenMutation, MutationBuilder};
+use plan::Statement;
+use plan::modify::ModifyPlan;
+use plan::modify::check_timestamp;
+use plan::restrictions::Keys;
 use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteKind};
 
 /// Executes a write. `text` finds its plan again on the shard that owns the partition.
 pub(crate) async fn execute(
     plan: &ModifyPlan,
     request: &Request<'_>,
-    statement: &crate::statement::Statement,
+    statement: &Statement,
 ) -> Result<Response, CqlError> {
     check_level(request)?;
     if !plan.is_conditional() {
@@ -132,7 +133,7 @@ pub(crate) fn default_timestamp(request: &Request<'_>) -> Result<i64, CqlError> 
             check_timestamp(timestamp, request.now_micros)?;
             Ok(timestamp)
         }
-        None => Ok(request.ids.timestamp(request.now_micros)),
+        None => Ok(request.timestamps.next(request.now_micros)),
     }
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn check_consistency(request: &Request<'_>) -> Result<(), CqlError> {
 async fn owned(
     plan: &ModifyPlan,
     request: &Request<'_>,
-    statement: &crate::statement::Statement,
+    statement: &Statement,
     keys: Keys,
     timestamp: i64,
 ) -> Result<Response, CqlError> {
@@ -157,7 +158,7 @@ async fn owned(
         Keys::One(key) => vec![key],
         Keys::Many(keys) => keys.into_iter().map(|(_, key)| key).collect(),
     };
-    let shown = plan.condition.as_ref().map(|condition| condition.shown.clone());
+    let shown = plan.condition.as_ref().map(|it| Shown::of_statements(&it.shown));
     let mut response = Response::VOID;
     for key in keys {
         let owned = vec![OwnedStatement::new(statement, None, request.values)];

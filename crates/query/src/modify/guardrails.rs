@@ -8,11 +8,11 @@
 //! the shard that has it, which is asked by the way (`replication`).
 
 use crate::error::CqlError;
-use crate::guardrail::Guardrail;
 use crate::request::Request;
 use model::{TableSchema, Type};
 use mutation::cell::CellState;
 use mutation::{ColumnData, FrozenMutation, FrozenView, RowView};
+use plan::Guardrail;
 use replication::Exceeded;
 
 const MIB: u64 = 1 << 20;

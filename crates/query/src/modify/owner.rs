@@ -11,18 +11,21 @@
 
 use super::build::{Existing, Write, add_to};
 use super::guardrails::{check_sizes, tell_exceeded};
-use super::plan::ModifyPlan;
 use super::present::{ReadPlan, Step};
 use crate::error::CqlError;
-use crate::parameters::{Parameters, Value};
+use crate::parameters::Parameters;
 use crate::processor::Processor;
 use crate::request::{Request, Warnings};
-use crate::response::{Response, ResponseKind, ResultMetadata, Rows};
-use crate::statement::Statement;
-use crate::udf::Calls;
+use crate::response::{Response, ResponseKind, Rows};
+use crate::session::BatchForm;
 use cluster::{TableEntry, Traffic};
+use functions::Calls;
 use model::{ColumnId, Token};
 use mutation::MutationBuilder;
+use plan::Statement;
+use plan::metadata::ResultMetadata;
+use plan::modify::ModifyPlan;
+use plan::values::Value;
 use replication::{Consistency, Owner, Round, WriteKind};
 use std::rc::Rc;
 use stdx::Put;
@@ -81,10 +84,26 @@ pub(crate) struct Outcome {
     /// Of conditional writes: the rows of the result.
     pub(crate) body: Vec<u8>,
     pub(crate) row_count: u32,
+    /// Whether these rows are `[applied]` alone.
+    pub(crate) is_bare: bool,
     warnings: Vec<String>,
 }
 
 impl Outcome {
+    /// Of conditional writes: `[applied]` with each of these rows, or alone.
+    fn of_rows(applied: bool, rows: &[Vec<u8>]) -> Outcome {
+        let mut body = Vec::new();
+        let is_bare = rows.is_empty();
+        let bare = Vec::new();
+        for row in if is_bare { std::slice::from_ref(&bare) } else { rows } {
+            body.put_i32(1);
+            body.put_u8(applied.into());
+            body.put(row);
+        }
+        let row_count = rows.len().max(1) as u32;
+        Outcome { body, row_count, is_bare, warnings: Vec::new() }
+    }
+
     /// The answer to the client; `None`: nothing was conditional.
     pub(crate) fn answer(self, metadata: Option<Rc<ResultMetadata>>) -> Response {
         let Some(metadata) = metadata else { return Response::VOID };
@@ -94,14 +113,29 @@ impl Outcome {
     }
 }
 
-/// Executes writes of one partition on its owner: all of them, if all conditions hold. Of several
-/// that are conditional, each has a row in the result. `shown`: the columns of the result that the
-/// metadata names after `[applied]`, in their order; `None`: nothing is conditional.
+/// What the result of conditional writes shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// The columns that the metadata names after `[applied]`, in their order; `None`: null.
+    pub(crate) columns: Vec<Option<ColumnId>>,
+    pub(crate) form: BatchForm,
+}
+
+impl Shown {
+    /// Of each statement these columns.
+    pub(crate) fn of_statements(columns: &[ColumnId]) -> Shown {
+        let columns = columns.iter().copied().map(Some).collect();
+        Shown { columns, form: BatchForm::Scylla }
+    }
+}
+
+/// Executes writes of one partition on its owner: all of them, if all conditions hold. `shown`:
+/// what the result shows; `None`: nothing is conditional.
 pub(crate) async fn on_owner(
     table: &Rc<TableEntry>,
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
-    shown: Option<Vec<ColumnId>>,
+    shown: Option<Shown>,
     request: &Request<'_>,
     timestamp: i64,
 ) -> Result<Outcome, CqlError> {
@@ -148,9 +182,9 @@ fn serial_consistency(request: &Request<'_>) -> Result<Consistency, CqlError> {
 struct Work {
     key: Vec<u8>,
     statements: Vec<OwnedStatement>,
-    /// The columns of the result. They come from where its metadata does, so that every row has a
-    /// value for each, whatever this shard's plan or schema says (*metadata-fits-rows*).
-    shown: Option<Vec<ColumnId>>,
+    /// The columns of the result come from where its metadata does, so that every row has a value
+    /// for each, whatever this shard's plan or schema says (*metadata-fits-rows*).
+    shown: Option<Shown>,
     consistency: Consistency,
     now_secs: Option<i32>,
     /// Of writes that are not conditional.
@@ -197,22 +231,26 @@ impl Work {
             true => Some(owner.begin(&self.key, processor.timestamp()).await?),
             false => None,
         };
-        let shown = self.shown.as_deref().unwrap_or_default();
+        let shown = self.shown.as_ref().map_or(&[][..], |shown| &shown.columns);
         let read = ReadPlan::new(&table, steps, shown);
         let Some(Step { request, .. }) = steps.first() else { return Ok(Outcome::default()) };
         let command = request.step(|_| read.command(&table, &self.key, steps)).await?;
         let page = owner.read(&command).await?;
         let (found, rows) = request.step(|_| read.judge(&table, &page, steps)).await?;
         let applied = found.iter().all(|found| found.holds);
-        let mut outcome = Outcome::default();
-        if conditional {
-            outcome.row_count = rows.len() as u32;
-            for row in rows {
-                outcome.body.put_i32(1);
-                outcome.body.put_u8(applied.into());
-                outcome.body.put(&row);
+        let outcome = match self.shown.as_ref().map(|shown| shown.form) {
+            None => Outcome::default(),
+            Some(BatchForm::Scylla) => Outcome::of_rows(applied, &rows),
+            Some(BatchForm::Cassandra) if applied => Outcome::of_rows(applied, &[]),
+            Some(BatchForm::Cassandra) => {
+                let page = match steps.iter().any(|step| step.plan.is_about_row()) {
+                    true => page,
+                    false => owner.read(&ReadPlan::first_row(command)).await?,
+                };
+                let rows = request.step(|_| read.existing_rows(&table, &page, steps)).await?;
+                Outcome::of_rows(applied, &rows)
             }
-        }
+        };
         if !applied {
             Traffic::of_shard().cas.condition_not_met.add(conditional.into());
             return Ok(outcome);
@@ -224,7 +262,7 @@ impl Work {
                 let write = Write::of(plan, request, timestamp)?;
                 add_to(&mut builder, plan, &write, &found.existing)?;
             }
-            Ok((!builder.is_empty()).then(|| builder.freeze()))
+            Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
         };
         let Some(mutation) = request.step(|_| build()).await? else { return Ok(outcome) };
         if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {

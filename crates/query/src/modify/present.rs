@@ -6,16 +6,17 @@
 //! the table has such and the partition is there; only conditions on the row's existence are not.
 
 use super::build::Existing;
-use super::plan::ModifyPlan;
 use crate::error::CqlError;
 use crate::request::Request;
-use crate::restrictions::Nulls;
-use crate::select::{RowCells, columns_read};
-use crate::term::{Env, Inputs, RowCell, Source, Term};
+use crate::select::RowCells;
 use model::{Column, ColumnId, TableSchema};
 use mutation::page::{
     ColumnForm, Page, PageLayout, PagePartition, PageView, Partitions, ReadCommand, SendRange,
 };
+use plan::modify::ModifyPlan;
+use plan::restrictions::Nulls;
+use plan::select::columns_read;
+use plan::term::{Env, Inputs, RowCell, Source, Term};
 use stdx::Put;
 
 /// The read before the statements of one partition.
@@ -23,7 +24,7 @@ pub(super) struct ReadPlan {
     inputs: Inputs,
     /// Of each statement, the inputs that are its own.
     of_statement: Vec<Vec<u16>>,
-    /// The columns that a result shows; `None`: one that was dropped.
+    /// The columns that a result shows; `None`: null, as one that was dropped.
     shown: Vec<Option<u16>>,
     columns: Vec<(ColumnId, ColumnForm)>,
     column_inputs: Vec<u16>,
@@ -45,8 +46,12 @@ pub(super) struct Found {
 }
 
 impl ReadPlan {
-    /// `shown`: the columns of the result, in its order.
-    pub(super) fn new(table: &TableSchema, steps: &[Step<'_>], shown: &[ColumnId]) -> ReadPlan {
+    /// `shown`: the columns of the result, in its order; `None`: null.
+    pub(super) fn new(
+        table: &TableSchema,
+        steps: &[Step<'_>],
+        shown: &[Option<ColumnId>],
+    ) -> ReadPlan {
         let mut inputs = Inputs::default();
         let mut of_statement = Vec::with_capacity(steps.len());
         for step in steps {
@@ -58,8 +63,8 @@ impl ReadPlan {
             }
             of_statement.push(own);
         }
-        let mut show = |id: &ColumnId| {
-            table.column_by_id(*id).map(|column| inputs.add(column, ColumnForm::Value))
+        let mut show = |id: &Option<ColumnId>| {
+            table.column_by_id((*id)?).map(|column| inputs.add(column, ColumnForm::Value))
         };
         let shown = shown.iter().map(&mut show).collect();
         let (columns, column_inputs, static_count) = columns_read(&inputs);
@@ -133,6 +138,57 @@ impl ReadPlan {
             rows.push(self.shown_of(&env)?);
         }
         Ok((found, rows))
+    }
+
+    /// Of the partition: its first row, whatever conditions are about.
+    pub(super) fn first_row(command: ReadCommand) -> ReadCommand {
+        ReadCommand { ranges: vec![SendRange::full()], row_limit: 1, ..command }
+    }
+
+    /// The rows that conditions are about, as they are: each once, in the table's order, without
+    /// `[applied]`. Where there is none of them, the static columns, if one that is shown is set.
+    /// Of conditions on static columns alone it is the row that the page has, if any.
+    pub(super) fn existing_rows(
+        &self,
+        table: &TableSchema,
+        page: &Page,
+        steps: &[Step<'_>],
+    ) -> Result<Vec<Vec<u8>>, CqlError> {
+        let layout = PageLayout::new(&self.columns, self.static_count);
+        let partition = PageView::trusted(&page.bytes, layout).partitions().next();
+        let (Some(partition), Some(first)) = (partition, steps.first()) else {
+            return Ok(Vec::new());
+        };
+        let about_rows = steps.iter().filter(|step| step.plan.is_about_row());
+        let mut named = Vec::new();
+        for Step { plan, request } in about_rows {
+            named.extend(plan.clustering.prefixes(table, Nulls::Refused, &request.env())?);
+        }
+        named.sort_by(|a, b| table.order.compare_rows(a, b));
+        let key_count = table.partition_key_count;
+        let mut cells =
+            RowCells::new(&self.inputs, &self.column_inputs, self.static_count, key_count);
+        let mut rows = Vec::new();
+        for row in partition.rows() {
+            let compare = |key: &Vec<u8>| table.order.compare_rows(key, row.clustering());
+            if named.is_empty() || named.binary_search_by(compare).is_ok() {
+                cells.partition(partition.key(), partition.statics());
+                cells.row(row.clustering(), row.columns());
+                rows.push(self.shown_of(&first.request.env().with_row(&cells.cells))?);
+            }
+        }
+        if rows.is_empty() {
+            cells.partition(partition.key(), partition.statics());
+            let statics = &self.column_inputs[..self.static_count];
+            let is_shown = |at: &u16| {
+                self.shown.contains(&Some(*at))
+                    && !matches!(cells.cells[*at as usize], RowCell::Null)
+            };
+            if statics.iter().any(is_shown) {
+                rows.push(self.shown_of(&first.request.env().with_row(&cells.cells))?);
+            }
+        }
+        Ok(rows)
     }
 
     /// The row that a statement is about.

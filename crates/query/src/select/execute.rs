@@ -10,19 +10,20 @@
 
 use super::output::Output;
 use super::paging::PagingState;
-use super::plan::{Grouping, SelectPlan};
-use super::project::Projection;
 use super::row::RowCells;
 use crate::error::CqlError;
-use crate::request::{IfNull, Request, integer};
+use crate::request::Request;
 use crate::response::Rows;
-use crate::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
-use crate::term::Env;
 use cluster::{Live, Restriction, TableEntry};
 use model::Token;
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
+use plan::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
+use plan::select::Projection;
+use plan::select::{Grouping, SelectPlan};
+use plan::term::{Env, Term};
+use plan::term::{IfNull, integer};
 use replication::{Coordinator, ReadOptions, Wanted};
 use runtime::pieces::{self, PIECE_BYTES};
 use std::collections::VecDeque;
@@ -296,7 +297,7 @@ fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize, page_siz
 fn warn(plan: &SelectPlan, request: &Request<'_>, tombstones_seen: u64) {
     let options = request.options;
     if plan.restrictions.scans_unasked
-        && options.strict_allow_filtering.get() == Restriction::Warned
+        && options.analysis.strict_allow_filtering.get() == Restriction::Warned
     {
         request.warn(SCANS_UNASKED);
     }
@@ -338,11 +339,7 @@ pub(super) fn rows(
 }
 
 /// The value of a limit; none is the greatest one.
-pub(super) fn limit(
-    term: &Option<crate::term::Term>,
-    name: &str,
-    env: &Env<'_>,
-) -> Result<u64, CqlError> {
+pub(super) fn limit(term: &Option<Term>, name: &str, env: &Env<'_>) -> Result<u64, CqlError> {
     match integer(term, IfNull::Refused("limit"), env)? {
         None => Ok(u64::MAX),
         Some(limit) if 0 < limit => Ok(limit as u64),

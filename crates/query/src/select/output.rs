@@ -1,10 +1,10 @@
 //! Rows of the result: one by one, grouped, or to be sorted.
 
-use super::plan::{Grouping, SelectPlan};
 use crate::error::CqlError;
-use crate::functions::Accumulator;
-use crate::term::Env;
+use functions::Accumulator;
 use model::key::{clustering_components, partition_key_component};
+use plan::select::{Grouping, SelectPlan};
+use plan::term::Env;
 use stdx::Put;
 
 /// Takes the rows that pass, makes the result's rows.
@@ -198,7 +198,7 @@ impl<'p> Output<'p> {
             return Ok(());
         }
         let values: Result<Vec<Option<Vec<u8>>>, CqlError> =
-            group.accumulators.into_iter().map(|it| it.finish(env.calls)).collect();
+            group.accumulators.into_iter().map(|it| Ok(it.finish(env.calls)?)).collect();
         let values = values?;
         let env = Env { aggregates: &values, ..env.with_row(&[]) };
         match &mut self.unsorted {
@@ -276,7 +276,7 @@ fn write_row(plan: &SelectPlan, env: &Env<'_>, out: &mut Vec<u8>) -> Result<(), 
             },
             Err(error) => {
                 out.truncate(start);
-                return Err(error);
+                return Err(error.into());
             }
         }
     }

@@ -1,9 +1,9 @@
 //! A row of a page as terms see it.
 
-use crate::term::{Inputs, RowCell, Source};
 use model::key::{clustering_components, partition_key_component};
 use mutation::CollectionView;
 use mutation::page::{ColumnForm, PageColumn, PageColumns};
+use plan::term::{Inputs, RowCell, Source};
 
 /// Fills the cells of one row after the other; the memory is reused.
 pub(crate) struct RowCells<'p> {
@@ -22,7 +22,7 @@ impl<'p> RowCells<'p> {
         static_count: usize,
         key_count: usize,
     ) -> RowCells<'p> {
-        let cells = vec![RowCell::Null; inputs.len()];
+        let cells = vec![RowCell::Null; inputs.count()];
         RowCells { inputs, column_inputs, static_count, key_count, cells }
     }
 

@@ -10,6 +10,7 @@
 //!  - *one-owner*: a token belongs to one shard; what another shard yields of it is not seen.
 //!  - *bounded*: per shard at most one visit is under way, and at most what it was asked for, and
 //!    a fragment more, lies in the buffer.
+//!  - *progress*: a visit brings a fragment, or says that there is none.
 //!  - *one-permit*: a visit holds a permit of its own shard alone. Nobody who holds one waits for
 //!    another shard.
 //!
@@ -111,11 +112,13 @@ impl ShardState {
 
     /// Starts a visit unless one is under way, and looks whether it has ended.
     fn poll(&mut self, bytes_max: usize, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        debug_assert!(self.is_hungry(), "bounded: visited with {} left", self.buffer.len());
         let (reader, place) = (&self.reader, &self.place);
         let visit = self.visit.get_or_insert_with(|| reader.visit(place, bytes_max));
         let Poll::Ready(visited) = visit.as_mut().poll(cx) else { return Poll::Pending };
         self.visit = None;
         let Visited { fragments, at_end } = visited?;
+        debug_assert!(at_end || !fragments.is_empty(), "progress: {:?}", self.place.at);
         self.drained = at_end;
         self.place.advance(&fragments);
         if self.drained && !matches!(self.place.at, At::Inside(_)) {
@@ -132,6 +135,7 @@ impl ShardState {
                 return;
             }
         }
+        debug_assert!(self.buffer.is_empty(), "bounded: {} of a left partition", self.buffer.len());
         self.place.leave_partition();
         (self.visit, self.drained) = (None, false);
     }
@@ -164,6 +168,7 @@ impl MultishardSource {
     ) -> MultishardSource {
         let served = map.shards().iter().all(|shard| (*shard as usize) < readers.len());
         assert!(served, "*one-owner*: a shard without a reader");
+        debug_assert!(start.token <= end.token, "from {start:?} to {end:?}");
         let scope = PartitionScope::Range { start: start.clone(), end: end.clone() };
         let shard = |reader| ShardState {
             reader,
@@ -187,6 +192,7 @@ impl MultishardSource {
     }
 
     fn owner(&self) -> usize {
+        debug_assert!(self.tablet < self.map.stretches(), "one-owner: past the last tablet");
         self.map.stretch_shard(self.tablet) as usize
     }
 
@@ -222,7 +228,14 @@ impl MultishardSource {
                 return Step::Visit(owner);
             }
             match shard.head() {
-                Some(token) if token <= last => self.inside = true,
+                Some(token) if token <= last => {
+                    debug_assert!(
+                        self.map.stretch_of(token) == self.tablet,
+                        "one-owner: {token:?} in tablet {}",
+                        self.tablet
+                    );
+                    self.inside = true;
+                }
                 _ => self.next_tablet(),
             }
         }
@@ -230,6 +243,7 @@ impl MultishardSource {
     }
 
     fn next_tablet(&mut self) {
+        debug_assert!(!self.inside, "one-owner: tablet {} left inside", self.tablet);
         let seen = std::mem::take(&mut self.tablet_bytes);
         self.tablet_bytes_mean = match self.tablet_bytes_mean {
             0 => seen,
@@ -241,6 +255,7 @@ impl MultishardSource {
     /// What to ask of the shard at hand, to visit it once for a batch of `asked`, of which `left`
     /// is still to come: all of it, or its part where the batch spans tablets of several shards.
     fn share(&self, asked: usize, left: usize) -> usize {
+        debug_assert!(left <= asked, "more is left than was asked for");
         let tablets = asked.div_ceil(self.tablet_bytes_mean.max(1)).max(1);
         let last = self.tablet.saturating_add(tablets).min(self.map.stretches());
         let in_range = |index: &usize| self.map.stretch_range(*index).0 < self.end.token;
@@ -253,6 +268,7 @@ impl MultishardSource {
                 break;
             }
         }
+        debug_assert!(count <= self.shards.len(), "one-owner: {count} shards share a batch");
         if count <= 1 { left } else { asked / count }
     }
 
@@ -260,6 +276,7 @@ impl MultishardSource {
     fn next_hungry(&self, owner: usize) -> Option<usize> {
         let tablets = self.tablet + 1..self.map.stretches();
         let in_range = |index: &usize| self.map.stretch_range(*index).0 < self.end.token;
+        debug_assert!(owner < self.shards.len(), "one-owner: shard {owner}");
         let mut shards =
             tablets.take_while(in_range).map(|index| self.map.stretch_shard(index) as usize);
         let next = shards.find(|shard| *shard != owner)?;
@@ -285,6 +302,7 @@ impl MultishardSource {
             && self.shards[next].visit.is_none()
         {
             let state = &mut self.shards[next];
+            debug_assert!(next != shard && state.is_hungry(), "bounded: shard {next} read ahead");
             state.visit = Some(state.reader.visit(&state.place, bytes));
         }
         for (index, state) in self.shards.iter_mut().enumerate() {

@@ -1,6 +1,9 @@
 //! Places and fragments as plain data, which may go to another shard of the process.
 //!
 //! What is encoded here is decoded here, by the same process: a mistake in it is ours.
+//!
+//! Invariants
+//!  - *same-there*: what is decoded is what was encoded.
 
 use crate::place::{At, Inside, Place};
 use crate::{PartitionScope, Slice};
@@ -36,7 +39,7 @@ enum SendAt {
 impl From<&Place> for SendPlace {
     fn from(place: &Place) -> SendPlace {
         let Place { scope, slice, at } = place;
-        SendPlace {
+        let sent = SendPlace {
             scope: match scope {
                 PartitionScope::Key(key) => Ok(key.key.to_vec()),
                 PartitionScope::Range { start, end } => Err((start.clone(), end.clone())),
@@ -57,7 +60,9 @@ impl From<&Place> for SendPlace {
                 At::After(key) => SendAt::After(key.key.to_vec()),
                 At::End => SendAt::End,
             },
-        }
+        };
+        debug_assert!(Place::from(&sent) == *place, "same-there: {place:?}");
+        sent
     }
 }
 
@@ -126,6 +131,7 @@ pub fn encode(fragment: &Fragment, out: &mut Vec<u8>) {
             put_bytes(out, row);
         }
         Fragment::RangeTombstoneChange { position, tombstone } => {
+            debug_assert!(position.weight != 0, "a change of range tombstones at a row");
             out.put_u8(3);
             put_bytes(out, &position.prefix);
             out.put_u8(position.weight as u8);
@@ -141,7 +147,9 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Fragment>, Damaged> {
     let mut cursor = Cursor::new(&all);
     let mut out = Vec::new();
     while !cursor.is_empty() {
+        let at = cursor.offset();
         out.push(decode_one(&all, &mut cursor)?);
+        debug_assert!(at < cursor.offset(), "same-there: a fragment of no bytes");
     }
     Ok(out)
 }
@@ -159,6 +167,7 @@ fn decode_one(all: &Bytes, cursor: &mut Cursor<'_>) -> Result<Fragment, Damaged>
         0 => {
             let token = model::Token(cursor.u64("token")? as i64);
             let key = DecoratedKey { token, key: bytes(cursor)? };
+            debug_assert!(token == model::Token::of(&key.key), "same-there: {token:?}");
             Fragment::PartitionStart { key, tombstone: tombstone(cursor)? }
         }
         1 => Fragment::StaticRow { row: bytes(cursor)? },

@@ -24,6 +24,8 @@ pub struct Limits {
 /// What an admitted read is charged at first.
 pub const BASE_BYTES: usize = 128 << 10;
 
+const _: () = assert!(0 < BASE_BYTES && BASE_BYTES < 1 << 20);
+
 impl Limits {
     /// For the reads of clients, on a shard with so much memory.
     pub fn user(shard_bytes: usize) -> Limits {
@@ -62,6 +64,7 @@ impl Limits {
     /// The same, but for a part of the memory that is to be borrowed of a pool.
     pub fn sharing(self, fraction: f64) -> Limits {
         let shared_bytes = (self.memory_bytes as f64 * fraction.clamp(0.0, 1.0)) as usize;
+        debug_assert!(shared_bytes <= self.memory_bytes, "{shared_bytes} bytes are shared");
         Limits { memory_bytes: self.memory_bytes - shared_bytes, shared_bytes, ..self }
     }
 
@@ -91,6 +94,7 @@ impl Limits {
 
     fn multiple(&self, multiplier: Option<u32>) -> i64 {
         let memory = (self.memory_bytes + self.shared_bytes) as i64;
+        debug_assert!(0 <= memory, "memory of {memory} bytes");
         multiplier.map_or(i64::MAX, |multiplier| memory.saturating_mul(multiplier as i64))
     }
 }
@@ -176,6 +180,7 @@ pub fn decide(limits: &Limits, load: &Load, candidate: Candidate) -> Verdict {
     if load.count_free < 1 {
         return out_of(Reason::Count, load);
     }
+    debug_assert!(0 <= load.memory_free && load.ready < load.ready_max, "fifo: {load:?}");
     Verdict::Admit
 }
 

@@ -4,6 +4,8 @@
 //!  - *units-return*: what a slot holds is what was taken for it; a freed slot holds nothing.
 //!  - *one-list*: a slot is in at most one of the lists: of those who wait to be admitted, of those
 //!    who wait for memory, of the inactive ones. A state says in which.
+//!  - *counts-agree*: what is counted of slots (admitted, ready, using the processor, waiting for
+//!    something else) is what the slots say.
 //!  - *no-lost-wake*: whatever may let the head of the queue go on ends in [`Core::pump`].
 
 use super::admission::{Candidate, Limits, Load, Reason, Verdict, decide};
@@ -83,6 +85,23 @@ pub(super) struct Slot {
     next: Id,
 }
 
+impl State {
+    /// Whether a task waits for a slot in this state to go on, in a queue.
+    fn waits_in_queue(self) -> bool {
+        matches!(self, State::WaitingForAdmission | State::WaitingForMemory)
+    }
+}
+
+impl Slot {
+    /// Whether it holds nothing and nobody waits for it: as a new one.
+    fn is_blank(&self) -> bool {
+        (self.base, self.memory, self.needs_cpu, self.awaits) == (0, 0, 0, 0)
+            && !(self.admitted || self.failed || self.killed)
+            && (self.reading.is_none() && self.deadline.is_none())
+            && (self.waker.is_none() && self.inactive.is_none())
+    }
+}
+
 /// A list of slots, linked through them.
 struct List {
     head: Id,
@@ -94,6 +113,8 @@ impl List {
     const EMPTY: List = List { head: NONE, tail: NONE, count: 0 };
 
     fn push_back(&mut self, slots: &mut [Slot], id: Id) {
+        debug_assert!(self.head != id && self.tail != id, "one-list: slot {id} is in the list");
+        assert!((self.head == NONE) == (self.count == 0), "one-list: {} slots", self.count);
         slots[id as usize].previous = self.tail;
         slots[id as usize].next = NONE;
         match self.tail {
@@ -106,6 +127,9 @@ impl List {
 
     fn remove(&mut self, slots: &mut [Slot], id: Id) {
         let (previous, next) = (slots[id as usize].previous, slots[id as usize].next);
+        assert!(0 < self.count, "one-list: slot {id} of an empty list");
+        assert!((previous == NONE) == (self.head == id), "one-list: slot {id} is of another list");
+        assert!((next == NONE) == (self.tail == id), "one-list: slot {id} is of another list");
         match previous {
             NONE => self.head = next,
             previous => slots[previous as usize].next = next,
@@ -187,7 +211,29 @@ impl Core {
         &mut self.slots[id as usize]
     }
 
+    /// *units-return*: what is held is what slots hold.
+    fn units_agree(&self) -> bool {
+        let held: i64 = self.slots.iter().map(|slot| slot.base + slot.memory).sum();
+        let admitted = self.slots.iter().filter(|slot| slot.admitted).count();
+        (held, admitted as i64) == (self.consumed, self.count_used)
+    }
+
+    /// *counts-agree* and *one-list*, as far as states tell.
+    fn states_agree(&self) -> bool {
+        // A free slot says where its last read stood.
+        let is_in = |slot: &&Slot, state| slot.reading.is_some() && slot.state == state;
+        let count = |state| self.slots.iter().filter(|slot| is_in(slot, state)).count();
+        let used = self.slots.iter().filter(|slot| 0 < slot.needs_cpu);
+        let awaits = used.clone().filter(|slot| 0 < slot.awaits).count();
+        (self.need_cpu as usize, self.awaits as usize) == (used.count(), awaits)
+            && self.ready as usize == count(State::WaitingForExecution)
+            && self.memory_waiting.count == count(State::WaitingForMemory)
+            && self.waiting.count == count(State::WaitingForAdmission)
+            && self.inactive.count == count(State::Inactive)
+    }
+
     pub(super) fn load(&self) -> Load {
+        debug_assert!(self.awaits <= self.need_cpu, "counts-agree: {} wait", self.awaits);
         let lendable = self.pool.as_ref().map_or(0, |pool| pool.free().max(0));
         Load {
             count_free: self.limits.count as i64 - self.count_used,
@@ -210,6 +256,7 @@ impl Core {
 
     /// Holds bytes, and borrows those that are not ours.
     fn take(&mut self, bytes: i64) {
+        debug_assert!(0 <= bytes, "units-return: {bytes} taken");
         let missing = bytes - self.own_free();
         if let (Some(pool), 1..) = (&self.pool, missing) {
             self.borrowed += pool.borrow_up_to(missing);
@@ -219,6 +266,7 @@ impl Core {
 
     /// Holds so many bytes less, and gives back what was borrowed (*borrowed-is-used*).
     fn untake(&mut self, bytes: i64) {
+        assert!(0 <= bytes && bytes <= self.consumed, "units-return: {bytes} given back");
         self.consumed -= bytes;
         let back = self.own_free().min(self.borrowed);
         if let (Some(pool), 1..) = (&self.pool, back) {
@@ -226,6 +274,7 @@ impl Core {
             pool.give_back(back);
             self.gave_back = true;
         }
+        debug_assert!(0 <= self.borrowed, "borrowed-is-used: {} borrowed", self.borrowed);
     }
 
     /// The pool, if it has got something back since this was asked last.
@@ -244,6 +293,7 @@ impl Core {
         self.counters.current_permits += 1;
         if let Some(id) = self.free.pop() {
             let slot = self.slot_mut(id);
+            debug_assert!(slot.is_blank(), "units-return: slot {id} was freed with something");
             slot.state = state;
             slot.reading = Some(reading);
             return id;
@@ -308,6 +358,7 @@ impl Core {
     }
 
     fn release_base(&mut self, id: Id) {
+        debug_assert!(0 < self.count_used || !self.slot(id).admitted, "units-return: slot {id}");
         let slot = self.slot_mut(id);
         if std::mem::take(&mut slot.admitted) {
             let base = std::mem::take(&mut slot.base);
@@ -327,6 +378,10 @@ impl Core {
             self.counters.total_reads_shed_due_to_overload += 1;
             return Err(Refusal::QueueFull);
         }
+        if let Some(id) = again {
+            let Slot { state, admitted, .. } = *self.slot(id);
+            debug_assert!(state == State::Evicted && !admitted, "units-return: again in {state:?}");
+        }
         let verdict = decide(&self.limits, &self.load(), Candidate::New);
         let id =
             again.unwrap_or_else(|| self.take_slot(reading.clone(), State::WaitingForAdmission));
@@ -338,6 +393,7 @@ impl Core {
             self.deadlines.insert((deadline, id));
         }
         self.waiting.push_back(&mut self.slots, id);
+        assert!(self.waiting.count <= self.limits.queue_max, "bounded: {}", self.waiting.count);
         self.counters.reads_enqueued_for_admission += 1;
         match verdict {
             Verdict::Evict(reason) => {
@@ -374,6 +430,8 @@ impl Core {
                 (Verdict::Wait(_), _) => return,
                 (Verdict::Evict(_), _) => self.evict_oldest(),
                 (Verdict::Admit, Candidate::Memory) => {
+                    let state = self.slot(id).state;
+                    debug_assert!(state == State::WaitingForMemory, "one-list: {state:?}");
                     self.memory_waiting.remove(&mut self.slots, id);
                     let asked = self.slot(id).asked;
                     self.privileged = Some(id);
@@ -381,6 +439,8 @@ impl Core {
                     self.go_on(id, State::Active);
                 }
                 (Verdict::Admit, Candidate::New) => {
+                    let state = self.slot(id).state;
+                    debug_assert!(state == State::WaitingForAdmission, "one-list: {state:?}");
                     self.waiting.remove(&mut self.slots, id);
                     if self.would_time_out(id) {
                         self.counters.total_reads_shed_due_to_overload += 1;
@@ -390,6 +450,7 @@ impl Core {
                     self.hold_base(id);
                     self.counters.reads_admitted += 1;
                     self.ready += 1;
+                    debug_assert!(self.ready <= self.ready_max, "at most {} ready", self.ready_max);
                     self.go_on(id, State::WaitingForExecution);
                 }
             }
@@ -398,6 +459,8 @@ impl Core {
 
     /// A slot leaves a list of waiters.
     fn go_on(&mut self, id: Id, state: State) {
+        let before = self.slot(id).state;
+        debug_assert!(before.waits_in_queue(), "no-lost-wake: {before:?} to {state:?}");
         self.forget_deadline(id);
         let slot = self.slot_mut(id);
         slot.state = state;
@@ -408,8 +471,10 @@ impl Core {
 
     fn forget_deadline(&mut self, id: Id) {
         if let Some(deadline) = self.slot_mut(id).deadline.take() {
+            // The one that has just passed was taken out by who looked at the deadlines.
             self.deadlines.remove(&(deadline, id));
         }
+        debug_assert!(self.deadlines.iter().all(|(_, other)| *other != id), "one-list: slot {id}");
     }
 
     fn would_time_out(&self, id: Id) -> bool {
@@ -430,6 +495,7 @@ impl Core {
             }
             State::WaitingForExecution => {
                 slot.state = State::Active;
+                assert!(0 < self.ready, "counts-agree: slot {id} is ready and not counted");
                 self.ready -= 1;
                 self.ready_max = match self.need_cpu == self.awaits {
                     // Those before did not want the processor for longer than their turn.
@@ -468,8 +534,11 @@ impl Core {
         self.count_used -= std::mem::take(&mut slot.admitted) as i64;
         let held = std::mem::take(&mut slot.memory) + std::mem::take(&mut slot.base);
         self.untake(held);
+        assert!(0 < self.counters.current_permits, "units-return: slot {id} was freed twice");
         self.counters.current_permits -= 1;
+        debug_assert!(self.slot(id).is_blank(), "units-return: slot {id}");
         self.free.push(id);
+        debug_assert!(self.units_agree(), "units-return: slot {id} ended");
         if self.waiting.count + self.memory_waiting.count != 0 {
             self.pump();
         }
@@ -492,10 +561,12 @@ impl Core {
         self.uncount(needs, awaits);
         let slot = self.slot_mut(id);
         (slot.needs_cpu, slot.awaits) = (0, 0);
+        debug_assert!(self.awaits <= self.need_cpu, "counts-agree: slot {id} left");
     }
 
     fn uncount(&mut self, needs: u32, awaits: u32) {
         if 0 < needs {
+            assert!(0 < self.need_cpu, "counts-agree: a read uses the processor uncounted");
             self.need_cpu -= 1;
             if 0 < awaits {
                 self.awaits -= 1;
@@ -530,6 +601,7 @@ impl Core {
         let after = counted(slot);
         self.need_cpu = self.need_cpu + after.0 - before.0;
         self.awaits = self.awaits + after.1 - before.1;
+        debug_assert!(self.states_agree(), "counts-agree: slot {id} shifted");
         if self.waiting.count != 0 {
             self.pump();
         }
@@ -538,6 +610,7 @@ impl Core {
     fn hold_memory(&mut self, id: Id, bytes: i64) {
         self.slot_mut(id).memory += bytes;
         self.take(bytes);
+        debug_assert!(self.units_agree(), "units-return: {bytes} of slot {id}");
     }
 
     /// Charges bytes that a read has; false: the read is to end.
@@ -584,8 +657,10 @@ impl Core {
             return true;
         }
         let slot = self.slot_mut(id);
+        debug_assert!(slot.state == State::Active, "one-list: memory in {:?}", slot.state);
         slot.state = State::WaitingForMemory;
         (slot.asked, slot.deadline) = (bytes, deadline);
+        debug_assert!(0 <= bytes, "units-return: {bytes} asked for");
         self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
         self.memory_waiting.push_back(&mut self.slots, id);
         self.counters.reads_enqueued_for_memory += 1;
@@ -612,6 +687,8 @@ impl Core {
     pub(super) fn pause(&mut self, id: Id, source: Box<dyn Source>, until: Option<Instant>) {
         self.leave(id);
         let slot = self.slot_mut(id);
+        assert!(slot.inactive.is_none(), "one-list: slot {id} has a source already");
+        debug_assert!(slot.state == State::Active, "one-list: paused in {:?}", slot.state);
         slot.state = State::Inactive;
         slot.inactive = Some(source);
         slot.deadline = until;
@@ -634,6 +711,7 @@ impl Core {
         let slot = self.slot_mut(id);
         slot.state = State::Evicted;
         slot.waker = None;
+        debug_assert!(self.units_agree(), "units-return: slot {id} is evicted again");
         self.pump();
     }
 
@@ -641,6 +719,7 @@ impl Core {
     pub(super) fn resume(&mut self, id: Id) -> Option<Box<dyn Source>> {
         let slot = self.slot_mut(id);
         let source = slot.inactive.take()?;
+        debug_assert!(slot.state == State::Inactive, "one-list: resumed in {:?}", slot.state);
         slot.state = State::Active;
         self.inactive.remove(&mut self.slots, id);
         self.forget_deadline(id);
@@ -655,10 +734,13 @@ impl Core {
     }
 
     fn evict(&mut self, id: Id) {
+        let state = self.slot(id).state;
+        assert!(state == State::Inactive, "one-list: {state:?} is evicted");
         self.leave(id);
         let slot = self.slot_mut(id);
         slot.state = State::Evicted;
         let source = slot.inactive.take();
+        debug_assert!(source.is_some(), "one-list: slot {id} was inactive without a source");
         self.evicted.extend(source);
         self.release_base(id);
     }
@@ -700,6 +782,7 @@ impl Core {
             timed_out = Some(id);
             self.go_on(id, State::TimedOut);
         }
+        debug_assert!(self.first_deadline().is_none_or(|first| now < first), "no-lost-wake");
         self.pump();
         timed_out
     }
@@ -721,6 +804,7 @@ impl Core {
     }
 
     pub(super) fn counters(&self) -> Counters {
+        debug_assert!(self.states_agree(), "counts-agree: of what is told");
         Counters {
             inactive_reads: self.inactive.count as u64,
             need_cpu_permits: self.need_cpu as u64,
@@ -756,6 +840,7 @@ impl Core {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
+        debug_assert!(self.units_agree(), "units-return: of what is told");
         let permits = (0..self.slots.len() as Id).filter_map(|id| self.line(id));
         Snapshot {
             name: self.name,

@@ -120,6 +120,8 @@ pub fn render(snapshot: &Snapshot, reason: &str, trigger: Option<&Line>) -> Stri
         group.1 += line.count;
         group.2 += line.memory_bytes;
     }
+    let lines: u64 = groups.values().map(|(permits, ..)| permits).sum();
+    debug_assert!(lines == permits.len() as u64, "{lines} lines of {} permits", permits.len());
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, (_, _, bytes))| std::cmp::Reverse(*bytes));
     out.push_str("permits count memory table/operation/state\n");

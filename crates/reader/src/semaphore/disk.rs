@@ -40,6 +40,7 @@ impl Disk {
     /// A wait ended.
     pub(super) fn waited(&mut self, span: Duration, now: Instant) {
         let start = *self.window_start.get_or_insert(now);
+        debug_assert!(start <= now, "a wait that ended before the window began");
         self.waits += 1;
         self.waited += span;
         let window = now - start;
@@ -61,6 +62,12 @@ impl Disk {
             0.0 => latency,
             before => latency.min(before * (1.0 + fades)),
         };
+        debug_assert!(
+            0.0 < self.per_second && 0.0 <= self.latency,
+            "a rate of {}",
+            self.per_second
+        );
+        debug_assert!(self.latency <= latency || latency == 0.0, "not the least: {}", self.latency);
         let product = self.per_second * self.latency * HEADROOM;
         self.bound = Some((product.ceil() as usize).max(DEPTH_MIN));
     }

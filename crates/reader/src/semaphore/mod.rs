@@ -117,6 +117,8 @@ impl ReadSemaphore {
         // From here on the permit frees the slot, also when this future is dropped.
         let permit = self.permit(id, deadline);
         self.wait(id).await?;
+        let state = self.core.borrow().slot(id).state;
+        debug_assert!(state == State::Active, "fifo: admitted in {state:?}");
         Ok(permit)
     }
 
@@ -164,6 +166,7 @@ impl ReadSemaphore {
             self.armed.set(Some(first));
             self.earlier.notify_one();
         }
+        debug_assert!(self.armed.get() <= Some(first), "no-lost-wake: before {first:?}");
     }
 
     /// Drops the inactive reads for which `chosen` says so: of a table that is dropped.
@@ -308,6 +311,8 @@ impl Permit {
             self.semaphore.arm();
             let mut cancel = CancelRequest { permit: self, armed: true };
             self.semaphore.wait(self.id).await?;
+            let state = self.semaphore.core.borrow().slot(self.id).state;
+            debug_assert!(state == State::Active, "progress: got memory in {state:?}");
             cancel.armed = false;
         }
         units.bytes = bytes as i64;
@@ -351,6 +356,7 @@ impl Permit {
         semaphore.arm();
         let mut cancel = CancelAgain { permit: self, armed: true };
         semaphore.wait(cancel.permit.id).await?;
+        debug_assert!(!cancel.permit.is_evicted(), "units-return: admitted again, and evicted");
         cancel.armed = false;
         Ok(())
     }
@@ -458,6 +464,7 @@ pub struct Units {
 impl Units {
     /// Bytes charged.
     pub fn bytes(&self) -> usize {
+        debug_assert!(0 <= self.bytes, "units-return: {} bytes", self.bytes);
         self.bytes as usize
     }
 
@@ -466,6 +473,7 @@ impl Units {
         let more = bytes as i64 - self.bytes;
         if more <= 0 {
             self.bytes += more;
+            debug_assert!(0 <= self.bytes, "units-return: {} bytes", self.bytes);
             self.semaphore.with(|core| core.give_back(self.slot, -more));
             return Ok(());
         }

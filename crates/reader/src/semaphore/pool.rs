@@ -43,17 +43,23 @@ impl Pool {
     }
 
     pub(super) fn join(&self, member: &Rc<ReadSemaphore>) {
+        let knows = |one: &Weak<ReadSemaphore>| one.as_ptr() == Rc::as_ptr(member);
+        debug_assert!(!self.members.borrow().iter().any(knows), "no-lost-wake: joined twice");
         self.members.borrow_mut().push(Rc::downgrade(member));
     }
 
     /// Lends what there is of so many bytes.
     pub(super) fn borrow_up_to(&self, bytes: i64) -> i64 {
+        debug_assert!(0 < bytes, "borrowed-is-used: {bytes} asked for");
         let lent = bytes.min(self.free()).max(0);
         self.lent.set(self.lent.get() + lent);
+        let is_over = 0 < lent && self.bytes.get() < self.lent.get();
+        debug_assert!(!is_over, "borrowed-is-used: {} lent", self.lent.get());
         lent
     }
 
     pub(super) fn give_back(&self, bytes: i64) {
+        debug_assert!(0 < bytes, "borrowed-is-used: {bytes} given back");
         assert!(bytes <= self.lent.get(), "*borrowed-is-used*: more given back than lent");
         self.lent.set(self.lent.get() - bytes);
     }

@@ -1,6 +1,8 @@
 //! Writing batches: split by shard, recorded in the batchlog where they must be atomic.
 //!
 //! Invariants
+//!  - *complete*: every entry is written, on the shard that owns it, and what one shard owns in
+//!    the batch's order.
 //!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied,
 //!    and not before what was applied is durable.
 
@@ -8,6 +10,7 @@ use crate::batchlog::{self, Logged};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator, own_storage};
 use crate::error::{WriteError, write_failed};
 use crate::options::{BatchKind, Consistency, WriteKind};
+use crate::range;
 use cluster::TableEntry;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
@@ -24,10 +27,14 @@ pub(crate) type Groups = BTreeMap<u16, Vec<FrozenMutation>>;
 /// Splits a batch; what one shard owns keeps its order.
 pub(crate) fn by_shard(entries: Vec<BatchEntry>) -> Groups {
     let mut groups = Groups::new();
+    let asked = entries.len();
     for entry in entries {
+        entry.check();
         let shard = entry.table.tablets.shard_of(entry.token);
         groups.entry(shard).or_default().push(entry.mutation);
     }
+    let grouped: usize = groups.values().map(Vec::len).sum();
+    assert!(grouped == asked, "complete: {grouped} of {asked} entries");
     groups
 }
 
@@ -46,6 +53,7 @@ pub(crate) async fn write(
 }
 
 async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
+    assert!(1 < groups.len(), "complete: one shard writes its part as one");
     let coordinator = own_coordinator()?;
     let table = batchlog::table(&coordinator.cluster.schema());
     let id = cluster::uuids::random_uuid();
@@ -74,6 +82,7 @@ async fn apply_on(
     shard: u16,
     mutations: Vec<FrozenMutation>,
 ) -> Result<(), storage::WriteError> {
+    debug_assert!(!mutations.is_empty(), "complete: a part of nothing");
     if shard == coordinator.shard {
         return coordinator.storage.apply_all(mutations).await;
     }
@@ -91,6 +100,9 @@ const FORGOTTEN_AT_ONCE_MAX: usize = 256;
 const RETRYING_MAX: u32 = 1024;
 /// Time between two tries.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
+
+const _: () = assert!(FORGOTTEN_AT_ONCE_MAX <= FORGETTING_MAX, "a part of what waits");
+const _: () = assert!(0 < RETRYING_MAX, "a half-done batch is tried again");
 
 /// A batch that is applied.
 #[derive(Debug)]
@@ -113,8 +125,9 @@ pub(crate) async fn forget_durable(mut applied: Receiver<Applied>) {
     let mut next = applied.recv().await;
     while let Some(first) = next.take() {
         runtime::time::sleep_until(first.due).await;
-        let mut due = vec![first.logged];
         let now = Instant::now();
+        assert!(first.due <= now, "forgotten-when-durable: {:?} is not yet", first.logged);
+        let mut due = vec![first.logged];
         while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
             match applied.try_recv() {
                 Some(one) if one.due <= now => due.push(one.logged),
@@ -122,6 +135,9 @@ pub(crate) async fn forget_durable(mut applied: Receiver<Applied>) {
                 None => break,
             }
         }
+        assert!(due.len() <= FORGOTTEN_AT_ONCE_MAX, "{} batches at once", due.len());
+        let in_order = next.as_ref().is_none_or(|next| first.due <= next.due);
+        assert!(in_order, "forgotten-when-durable: a later batch was due before");
         remove(&due).await;
         if next.is_none() {
             next = applied.recv().await;
@@ -163,7 +179,9 @@ fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenM
             coordinator.traffic.batch_retries.add(1);
             match finish(&coordinator, mutations.clone()).await {
                 Ok(()) => {
-                    coordinator.retrying.set(coordinator.retrying.get() - 1);
+                    let retrying = coordinator.retrying.get();
+                    assert!((1..=RETRYING_MAX).contains(&retrying), "{retrying} batches retried");
+                    coordinator.retrying.set(retrying - 1);
                     return forget(&coordinator, logged);
                 }
                 Err(error) => {
@@ -208,6 +226,7 @@ async fn finish(
     mutations: Vec<FrozenMutation>,
 ) -> Result<(), storage::WriteError> {
     let schema = coordinator.cluster.schema();
+    let remembered = mutations.len();
     let mut groups = Groups::new();
     for mutation in mutations {
         let view = mutation.view().map_err(storage::WriteError::Damaged)?;
@@ -215,6 +234,8 @@ async fn finish(
         let shard = table.tablets.shard_of(Token::of(view.key()));
         groups.entry(shard).or_default().push(mutation);
     }
+    let grouped: usize = groups.values().map(Vec::len).sum();
+    assert!(grouped <= remembered, "complete: {grouped} mutations of {remembered}");
     apply(coordinator, groups).await
 }
 
@@ -237,7 +258,10 @@ async fn remembered(
         })?;
         collect(&command, &page, &mut found);
         match page.resume {
-            Some(resume) => command.resume = Some(resume),
+            Some(resume) => {
+                range::check_progress(command.resume.as_ref(), &resume);
+                command.resume = Some(resume);
+            }
             None => return Ok(found),
         }
     }
@@ -270,6 +294,7 @@ fn read_all(table: &TableEntry) -> ReadCommand {
 }
 
 fn collect(command: &ReadCommand, page: &Page, found: &mut Vec<(Logged, Vec<u8>)>) {
+    range::check_page(command, page);
     for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
         let Ok(id) = Uuid::from_slice(partition.key()) else { continue };
         for column in partition.rows().flat_map(|row| row.columns()) {

@@ -10,12 +10,14 @@
 //!    client has read is there after a crash, whatever the commitlog's mode.
 //!  - *learned-again*: a start applies all accepted proposals again, also those that are marked
 //!    as learned: the mark may have reached the disk earlier than the write itself.
+//!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 
 use crate::coordinator::{Coordinator, Owner, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
 use crate::paxos::{self, Ballot, Place, State};
+use crate::range;
 use cluster::TableEntry;
 use model::{TableId, Token};
 use mutation::FrozenMutation;
@@ -29,6 +31,8 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Rounds that are forgotten at the same time.
 const FORGOTTEN_AT_ONCE_MAX: usize = 64;
+
+const _: () = assert!(0 < FORGOTTEN_AT_ONCE_MAX, "a round that is due is forgotten");
 
 /// A round that has its ballot and may propose one mutation.
 #[derive(Debug)]
@@ -72,7 +76,10 @@ impl Owner {
             coordinator.traffic.cas.unfinished_commits.add(1);
             learn(&coordinator, &table, &place, ballot, self, mutation.clone()).await?;
         }
-        Ok(Round { place, ballot: state.next_ballot(now_micros) })
+        let ballot = state.next_ballot(now_micros);
+        assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
+        assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
+        Ok(Round { place, ballot })
     }
 
     /// Has a mutation, made with the round's timestamp, chosen and applied.
@@ -80,6 +87,9 @@ impl Owner {
         let coordinator = own_coordinator().map_err(failed)?;
         let table = paxos::table(&coordinator.cluster.schema());
         let Round { place, ballot } = round;
+        place.check_proposal(&mutation);
+        let table_id = self.schema().id;
+        assert!(place.table == table_id, "one-partition: a round of {}", place.table);
         let shard = table.tablets.shard_of(Token::of(&place.key));
         let accepted = place.accept(&table.schema, ballot, &mutation);
         coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
@@ -96,6 +106,7 @@ async fn learn(
     owner: &Owner,
     mutation: FrozenMutation,
 ) -> Result<(), WriteError> {
+    place.check_proposal(&mutation);
     owner.apply(mutation).await?;
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let learned = place.learn(&table.schema, ballot);
@@ -117,6 +128,8 @@ pub(crate) async fn forget_durable(mut learned: Receiver<Learned>) {
     while let Some(first) = next.take() {
         runtime::time::sleep_until(first.due).await;
         let now = Instant::now();
+        assert!(first.due <= now, "forgotten-when-durable: {first:?} is not yet");
+        let began = first.due;
         let mut due = vec![first];
         while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
             match learned.try_recv() {
@@ -125,6 +138,9 @@ pub(crate) async fn forget_durable(mut learned: Receiver<Learned>) {
                 None => break,
             }
         }
+        assert!(due.len() <= FORGOTTEN_AT_ONCE_MAX, "{} rounds at once", due.len());
+        let in_order = next.as_ref().is_none_or(|next| began <= next.due);
+        assert!(in_order, "forgotten-when-durable: a later round was due before");
         let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
         join_all(due.iter().map(|one| forget(&coordinator, &one.place, one.ballot))).await;
         if next.is_none() {
@@ -191,7 +207,10 @@ async fn remembered(coordinator: &Coordinator) -> Result<Vec<(Place, State)>, Wr
         let page = page.map_err(|error| WriteError::Refused(format!("system.paxos: {error}")))?;
         found.append(&mut paxos::states(&command, &page));
         match page.resume {
-            Some(resume) => command.resume = Some(resume),
+            Some(resume) => {
+                range::check_progress(command.resume.as_ref(), &resume);
+                command.resume = Some(resume);
+            }
             None => return Ok(found),
         }
     }

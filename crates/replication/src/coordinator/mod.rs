@@ -20,6 +20,7 @@ use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
+use runtime::Erased;
 use runtime::sync::{Sender, channel};
 use runtime::task::{Scope, join_all};
 use runtime::time::{Mark, timeout};
@@ -48,6 +49,27 @@ pub struct BatchEntry {
     pub mutation: FrozenMutation,
 }
 
+impl BatchEntry {
+    /// Asserts *owner-only*.
+    pub(crate) fn check(&self) {
+        check_place(&self.table, self.token, &self.mutation);
+    }
+}
+
+/// Asserts that a mutation is of that table, and of the partition at `token`, so that it goes to
+/// its owner (*owner-only*).
+#[inline]
+pub(crate) fn check_place(table: &TableEntry, token: Token, mutation: &FrozenMutation) {
+    if cfg!(debug_assertions)
+        && let Ok(view) = mutation.view()
+    {
+        let id = view.table();
+        debug_assert!(id == table.schema.id, "owner-only: a write of {id} goes to another table");
+        let own = Token::of(view.key());
+        debug_assert!(own == token, "owner-only: a write of {own:?} goes to {token:?}");
+    }
+}
+
 /// Coordinates this shard's requests. Lives in `runtime::local`.
 pub struct Coordinator {
     pub(crate) config: Config,
@@ -73,35 +95,40 @@ pub struct Coordinator {
 impl Coordinator {
     /// Puts a coordinator on every shard, then finishes the batches and the conditional writes that
     /// an earlier run has left half done. Runs on shard 0, after `cluster::boot`.
-    pub async fn start(config: Config) -> Result<(), WriteError> {
-        let set = move || async move {
-            let (sender, receiver) = channel(batch::FORGETTING_MAX);
-            let (learned, rounds) = channel(batch::FORGETTING_MAX);
-            let background = Scope::new();
-            background.spawn(batch::forget_durable(receiver));
-            background.spawn(lwt::forget_durable(rounds));
-            background.spawn(Traffic::keep_rates());
-            runtime::local::set(Rc::new(Coordinator {
-                config,
-                cluster: runtime::local::get(),
-                storage: runtime::local::get(),
-                shard: runtime::shard_id(),
-                background,
-                applied: sender,
-                retrying: Cell::new(0),
-                learned,
-                expired: row_ttl::Counters::default(),
-                requests: rate::Counts::default(),
-                traffic: Traffic::of_shard(),
-            }));
-        };
-        runtime::on_all_shards(set).await;
-        let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
-        tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
-        let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
-        tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
-        runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
-        Ok(())
+    pub fn start(config: Config) -> Erased<'static, Result<(), WriteError>> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
+            let set = move || async move {
+                let (sender, receiver) = channel(batch::FORGETTING_MAX);
+                let (learned, rounds) = channel(batch::FORGETTING_MAX);
+                let background = Scope::new();
+                background.spawn(batch::forget_durable(receiver));
+                background.spawn(lwt::forget_durable(rounds));
+                background.spawn(cluster::rates::keep());
+                let present = runtime::local::try_get::<Coordinator>();
+                assert!(present.is_none(), "a shard has one coordinator");
+                runtime::local::set(Rc::new(Coordinator {
+                    config,
+                    cluster: runtime::local::get(),
+                    storage: runtime::local::get(),
+                    shard: runtime::shard_id(),
+                    background,
+                    applied: sender,
+                    retrying: Cell::new(0),
+                    learned,
+                    expired: row_ttl::Counters::default(),
+                    requests: rate::Counts::default(),
+                    traffic: Traffic::of_shard(),
+                }));
+            };
+            runtime::on_all_shards(set).await;
+            let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
+            let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
+            runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
+            Ok(())
+        })
     }
 
     /// What the scans for expired rows have done; zeros but on shard 0.
@@ -110,13 +137,16 @@ impl Coordinator {
     }
 
     /// Takes the coordinators off every shard; requests in flight go on. Runs on shard 0.
-    pub async fn stop() {
-        let stop = || async {
-            let coordinator = runtime::local::get::<Coordinator>();
-            runtime::local::clear::<Coordinator>();
-            coordinator.background.cancel().await;
-        };
-        runtime::on_all_shards(stop).await;
+    pub fn stop() -> Erased<'static, ()> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "coordinators are stopped on shard 0");
+            let stop = || async {
+                let coordinator = runtime::local::get::<Coordinator>();
+                runtime::local::clear::<Coordinator>();
+                coordinator.background.cancel().await;
+            };
+            runtime::on_all_shards(stop).await;
+        })
     }
 
     /// The partition at `token` is about to be read or written: if it is on this shard, what
@@ -143,6 +173,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
+        check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
         let applied = timeout(options.timeout, self.apply(shard, mutation)).await;
@@ -165,7 +196,7 @@ impl Coordinator {
         let (began, others) = (begun.began, tables_beside(&first, &entries));
         let groups = batch::by_shard(entries);
         let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
-        others.iter().for_each(|table| table.traffic.record(Work::Write, began));
+        others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
         self.end_write(&first, options, begun, written)
     }
 
@@ -179,7 +210,9 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
+        check_place(table, token, &mutation);
         let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
+        debug_assert!(!host_id.is_nil(), "own-shard: a counter's leader without a name");
         let lead = move || async move { lead_counter(id, host_id.into_bytes(), mutation).await };
         let shard = table.tablets.shard_of(token);
         self.count_call(shard);
@@ -200,6 +233,9 @@ impl Coordinator {
         let consistency = options.consistency;
         let work = work_of(command, consistency);
         let required = self.admit_read(table, work, options)?;
+        if let (Partitions::Key(key), true) = (&command.partitions, cfg!(debug_assertions)) {
+            debug_assert!(Token::of(key) == token, "owner-only: a read of another partition");
+        }
         let began = Mark::now();
         let stored_key = table.kind == TableKind::Stored
             && matches!(command.partitions, Partitions::Key(_))
@@ -209,7 +245,8 @@ impl Coordinator {
             true => match self.storage.read_at_once(command) {
                 ControlFlow::Continue(begun) => begun,
                 ControlFlow::Break(Ok(page)) => {
-                    self.traffic.record(&table.traffic, work, began);
+                    range::check_page(command, &page);
+                    self.traffic.record(&table.local.traffic, work, began);
                     return Ok(page);
                 }
                 ControlFlow::Break(Err(error)) => {
@@ -230,25 +267,27 @@ impl Coordinator {
 
     /// Takes room for the next page of a request that gathers several, as [`Coordinator::read`]
     /// does for what has to wait.
-    pub async fn make_room(
-        &self,
-        table: &TableEntry,
-        command: &ReadCommand,
-        options: &ReadOptions<'_>,
-    ) -> Result<(), ReadError> {
-        let Some(wanted) = &options.wanted else { return Ok(()) };
-        let consistency = options.consistency;
-        let work = work_of(command, consistency);
-        let required = self.admit_read(table, work, options)?;
-        match timeout(options.timeout, wanted.take()).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(read_failed(unwanted(), consistency, required)),
-            Err(_) => {
-                self.traffic.fail(work, Failure::Timeout);
-                let (received, data_present) = (0, false);
-                Err(ReadError::Timeout { consistency, received, required, data_present })
+    pub fn make_room<'a>(
+        &'a self,
+        table: &'a TableEntry,
+        command: &'a ReadCommand,
+        options: &'a ReadOptions<'a>,
+    ) -> Erased<'a, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            let Some(wanted) = &options.wanted else { return Ok(()) };
+            let consistency = options.consistency;
+            let work = work_of(command, consistency);
+            let required = self.admit_read(table, work, options)?;
+            match timeout(options.timeout, wanted.take()).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(read_failed(unwanted(), consistency, required)),
+                Err(_) => {
+                    self.traffic.fail(work, Failure::Timeout);
+                    let (received, data_present) = (0, false);
+                    Err(ReadError::Timeout { consistency, received, required, data_present })
+                }
             }
-        }
+        })
     }
 
     /// Refuses what cannot be read or has too few copies; how many copies have to answer.
@@ -270,6 +309,7 @@ impl Coordinator {
             true => Ok(required),
             false => {
                 self.traffic.fail(work, Failure::Unavailable);
+                assert!(alive < required, "{alive} copies are alive, and {required} required");
                 Err(ReadError::Unavailable { consistency, required, alive })
             }
         }
@@ -287,7 +327,7 @@ impl Coordinator {
         let consistency = options.consistency;
         let _under_way = self.traffic.begin(work);
         let read = timeout(options.timeout, waits).await;
-        self.traffic.record(&table.traffic, work, began);
+        self.traffic.record(&table.local.traffic, work, began);
         match read {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => {
@@ -341,14 +381,16 @@ impl Coordinator {
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
         let (id, key) = (table.schema.id, key.to_vec());
+        let shard = table.tablets.shard_of(token);
+        debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
         let work = move || async move {
             let coordinator = own_coordinator()?;
+            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
             let owner = Owner::lock(&coordinator, id, &key).await?;
             // A task of its own: it must not stop halfway because the caller went.
             let task = coordinator.background.spawn(change(owner));
             task.await.map_err(|_| storage::WriteError::Stopped)
         };
-        let shard = table.tablets.shard_of(token);
         self.count_call(shard);
         let done = timeout(options.timeout, runtime::on_shard(shard, work)).await;
         self.end_write(table, options, begun, done)
@@ -356,24 +398,26 @@ impl Coordinator {
 
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
     /// it began it runs to its end, also when `patience` is over, which is a timeout.
-    pub async fn truncate(
+    pub fn truncate(
         self: &Rc<Coordinator>,
         table: TableId,
         patience: Duration,
-    ) -> Result<(), WriteError> {
-        let coordinator = self.clone();
-        // A task of its own: it must not stop halfway because its client has disconnected.
-        let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
-        match timeout(patience, task).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(WriteError::Overloaded("the node stops".to_owned())),
-            Err(_) => Err(WriteError::Timeout {
-                consistency: Consistency::All,
-                received: 0,
-                required: 1,
-                kind: WriteKind::Simple,
-            }),
-        }
+    ) -> Erased<'_, Result<(), WriteError>> {
+        Erased::new(move || async move {
+            let coordinator = self.clone();
+            // A task of its own: it must not stop halfway because its client has disconnected.
+            let task = self.background.spawn(async move { coordinator.truncate_all(table).await });
+            match timeout(patience, task).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(_)) => Err(WriteError::Overloaded("the node stops".to_owned())),
+                Err(_) => Err(WriteError::Timeout {
+                    consistency: Consistency::All,
+                    received: 0,
+                    required: 1,
+                    kind: WriteKind::Simple,
+                }),
+            }
+        })
     }
 
     async fn truncate_all(&self, table: TableId) -> Result<(), WriteError> {
@@ -402,6 +446,10 @@ impl Coordinator {
         let truncated = runtime::on_all_shards(truncate).await;
         let places = truncated.into_iter().filter_map(Result::transpose);
         let places: Result<Vec<_>, String> = places.collect();
+        if let Ok(places) = &places {
+            let once = places.is_sorted_by(|a, b| a.0 < b.0);
+            assert!(once, "a table was truncated twice on a shard: {places:?}");
+        }
         let noted = match &places {
             Ok(places) => self.cluster.note_truncation(table, at, places).await,
             Err(reason) => Err(reason.clone()),
@@ -429,6 +477,7 @@ impl Coordinator {
         let Requirement { required, alive } = needed;
         if !needed.is_met() {
             self.traffic.fail(work_of_write(options), Failure::Unavailable);
+            assert!(alive < required, "{alive} copies are alive, and {required} required");
             let consistency = options.consistency;
             return Err(WriteError::Unavailable { consistency, required, alive });
         }
@@ -437,6 +486,7 @@ impl Coordinator {
 
     /// A write begins that has so many mutations.
     pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
+        debug_assert!(0 < mutations, "a write of nothing");
         self.traffic.mutations.add(mutations as u64);
         let in_flight = self.traffic.begin(work_of_write(options));
         BegunWrite { began: Mark::now(), _under_way: in_flight }
@@ -451,7 +501,7 @@ impl Coordinator {
         done: Result<Result<R, storage::WriteError>, runtime::time::Elapsed>,
     ) -> Result<R, WriteError> {
         let work = work_of_write(options);
-        self.traffic.record(&table.traffic, work, begun.began);
+        self.traffic.record(&table.local.traffic, work, begun.began);
         match &done {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => self.traffic.fail(work, Failure::Other),
@@ -462,6 +512,7 @@ impl Coordinator {
 
     /// Another shard is about to be asked, unless `shard` is this one.
     pub(crate) fn count_call(&self, shard: u16) {
+        debug_assert!(shard < runtime::shard_count(), "owner-only: {shard} is no shard");
         self.traffic.cross_shard.add((shard != self.shard).into());
     }
 
@@ -551,6 +602,7 @@ impl Coordinator {
                 }
             }
         }
+        assert!(0 < tablets.count(), "ring-order: a table without tablets");
         let mut answer = Page::default();
         for index in range::first_tablet(&command, tablets)..tablets.count() {
             let Some(part) = range::part(&command, tablets, index, &answer) else { break };
@@ -560,6 +612,7 @@ impl Coordinator {
                 break;
             }
         }
+        range::check_page(&command, &answer);
         Ok(answer)
     }
 
@@ -603,6 +656,7 @@ fn tables_beside(first: &Rc<TableEntry>, entries: &[BatchEntry]) -> Vec<Rc<Table
             tables.push(table.clone());
         }
     }
+    assert!(tables.len() < entries.len(), "a batch of {} entries", entries.len());
     tables
 }
 
@@ -623,6 +677,10 @@ impl Owner {
         let guard = storage.lock_partition(table, key).await;
         let schema = coordinator.cluster.schema();
         let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+        debug_assert!(
+            entry.tablets.shard_of(Token::of(key)) == coordinator.shard,
+            "owner-only: a partition of another shard is locked"
+        );
         Ok(Owner { schema: entry.schema.clone(), storage, _guard: guard })
     }
 
@@ -633,6 +691,7 @@ impl Owner {
 
     /// Reads the partition as it is now.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        debug_assert!(command.table == self.schema.id, "owner-only: a read of another table");
         let page = self.storage.read(command).await;
         page.map_err(|error| read_failed(error, Consistency::One, 1))
     }
@@ -646,6 +705,11 @@ impl Owner {
 
     /// Writes to the partition.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
+        debug_assert!(
+            mutation.view().is_ok_and(|view| view.table() == self.schema.id),
+            "owner-only: a write to another table than {}",
+            self.schema.name
+        );
         let applied = self.storage.apply(mutation).await;
         applied.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
     }
@@ -678,6 +742,7 @@ async fn lead_counter(
     let now = runtime::time::wall_micros();
     let command = counter::read_command(&owner.schema, view, now.div_euclid(1_000_000));
     let page = owner.storage.read(&command).await.map_err(unreadable)?;
+    range::check_page(&command, &page);
     let resolved = counter::resolve(&owner.schema, view, &command, &page, leader, now);
     owner.storage.apply(resolved.map_err(storage::WriteError::Damaged)?).await
 }

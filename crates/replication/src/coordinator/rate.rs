@@ -25,6 +25,8 @@ use stdx::HashMap;
 /// Counts of a shard at most.
 const COUNTS_MAX: usize = 1 << 14;
 
+const _: () = assert!(0 < COUNTS_MAX, "the request that counts has room");
+
 /// What a client does to a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -87,7 +89,9 @@ impl Count {
     /// As of a later second.
     fn at(self, second: u64) -> u32 {
         let halvings = u32::try_from(second.saturating_sub(self.second)).unwrap_or(u32::MAX);
-        self.requests.checked_shr(halvings).unwrap_or(0)
+        let left = self.requests.checked_shr(halvings).unwrap_or(0);
+        debug_assert!(left <= self.requests, "halved: {left} of {}", self.requests);
+        left
     }
 }
 
@@ -102,6 +106,7 @@ pub(crate) struct Counts {
 impl Counts {
     /// Counts a request; whether it goes on. `draw` is drawn evenly from [0, 1).
     fn admit(&self, counted: Counted, limit: u32, second: u64, draw: f64) -> bool {
+        debug_assert!((0.0..1.0).contains(&draw), "a draw of {draw}");
         let mut counts = self.counts.borrow_mut();
         if COUNTS_MAX <= counts.len() && !counts.contains_key(&counted) {
             if self.swept.replace(second) != second {
@@ -114,6 +119,7 @@ impl Counts {
         let count = counts.entry(counted).or_insert(Count { requests: 0, second });
         let requests = count.at(second).saturating_add(1);
         *count = Count { requests, second };
+        assert!(counts.len() <= COUNTS_MAX, "bounded: {} counts", counts.len());
         draw < f64::from(limit) / (f64::from(requests) * LN_2)
     }
 }

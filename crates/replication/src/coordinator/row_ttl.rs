@@ -10,6 +10,7 @@
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::options::{Consistency, ReadOptions};
+use crate::range;
 use cluster::settings::{Settings, anything};
 use cluster::{Live, TableEntry, TableKind};
 use model::schema::TableOptions;
@@ -28,6 +29,8 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Rows of a page, so that deletions follow what was read soon.
 const PAGE_ROWS: u64 = 1000;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+const _: () = assert!(LOOK_PERIOD.as_nanos() < PAGE_TIMEOUT.as_nanos(), "a page outlasts a look");
 
 /// What the scans have done.
 #[derive(Debug, Default)]
@@ -50,14 +53,17 @@ pub(crate) async fn scan_all() {
     let name = "alternator_ttl_period_in_seconds";
     let period: Live<f64> = settings.register(name, 86_400.0, anything);
     let mut begun = Instant::now();
+    assert!(runtime::shard_id() == 0, "one-scan: on another shard");
     loop {
         let secs = period.get().clamp(0.01, 1e9);
+        debug_assert!(secs.is_finite(), "a scan every {secs} seconds");
         let due = begun + Duration::from_secs_f64(secs);
         let now = Instant::now();
         if now < due {
             sleep((due - now).min(LOOK_PERIOD)).await;
             continue;
         }
+        assert!(begun <= now, "one-scan: two at once");
         begun = now;
         let Ok(coordinator) = own_coordinator() else { return };
         let schema = coordinator.cluster.schema();
@@ -106,7 +112,10 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
             count(&coordinator.expired.rows, 1);
         }
         match page.resume {
-            Some(resume) => command.resume = Some(resume),
+            Some(resume) => {
+                range::check_progress(command.resume.as_ref(), &resume);
+                command.resume = Some(resume);
+            }
             None => return Ok(()),
         }
     }
@@ -147,6 +156,7 @@ fn deletions(
 ) -> Vec<(Token, FrozenMutation)> {
     let now_secs = now_micros.div_euclid(1_000_000);
     let tombstone = Tombstone::new(now_micros, now_secs);
+    debug_assert!(!tombstone.covers(now_micros + 1), "later-writes-stay: {tombstone:?}");
     let mut found = Vec::new();
     for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
         for row in partition.rows() {
@@ -168,6 +178,10 @@ fn deletions(
             found.push((Token::of(partition.key()), builder.freeze()));
         }
     }
+    let (deleted, read) = (found.len() as u64, page.row_count);
+    assert!(deleted <= read, "later-writes-stay: {deleted} deletions of {read} rows");
+    let ordered = found.is_sorted_by_key(|(token, _)| *token);
+    debug_assert!(ordered, "one-scan: a page out of order");
     found
 }
 

@@ -1,8 +1,8 @@
 //! From the fragments of a partition's sources to rows of a page.
 
-use super::layout::{END, KIND, Layout, METADATA, Place, RowRange, START, STATIC};
-use super::layout::{Spot, VALUE, Wanted};
+use super::layout::{END, Layout, Place, RowRange, START, STATIC, Spot, Wanted};
 use super::{Cursor, json};
+use model::schema::fragments::{KIND, METADATA, VALUE};
 use model::{ColumnId, DecoratedKey, TableSchema};
 use mutation::page::{Page, ReadCommand};
 use mutation::{Cell, ClusteringPosition, ClusteringRange, Fragment, Marker, RowBuilder, RowView};
@@ -107,6 +107,8 @@ impl<'d> Dump<'d> {
         let resume = self.command.resume.as_ref().filter(|resume| resume.key[..] == key.key[..]);
         let after = resume.and_then(|resume| resume.after.as_ref());
         let after: Option<Place<'_>> = after.and_then(|(after, _)| self.layout.place(after));
+        let by_name = places.is_sorted_by(|a, b| a.name() <= b.name());
+        debug_assert!(by_name, "place-by-place: places are out of order");
         for origin in places {
             let wanted = self.layout.wanted(origin.name(), &self.ranges, after.as_ref());
             let Some(wanted) = wanted else { continue };
@@ -337,6 +339,7 @@ impl<'d> Dump<'d> {
         let mut cells: Vec<(ColumnId, String)> = texts.collect();
         cells.extend(self.kind.map(|column| (column, kind.to_owned())));
         cells.sort_by_key(|(column, _)| *column);
+        debug_assert!(cells.is_sorted_by(|a, b| a.0 < b.0), "a row has a column twice");
         for (column, text) in &cells {
             row.cell(*column, Cell::live(TIMESTAMP, text.as_bytes()));
         }

@@ -11,7 +11,8 @@
 //! has empty ones for the others; `columns` counts those that it names.
 
 use model::key::{clustering_components, push_clustering};
-use model::{ClusteringOrder, TableId, TableSchema, Type};
+use model::schema::fragments::output_schema;
+use model::{ClusteringOrder, TableSchema, Type};
 use mutation::{ClusteringPosition, ClusteringRange, Tombstone};
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -23,45 +24,12 @@ pub(super) const STATIC: i8 = 1;
 pub(super) const CLUSTERED: i8 = 2;
 pub(super) const END: i8 = 3;
 
-/// The regular columns.
-pub(super) const KIND: &str = "mutation_fragment_kind";
-pub(super) const METADATA: &str = "metadata";
-pub(super) const VALUE: &str = "value";
-
-/// Between the id of a table and that of its fragments: a paging state of one is none of the
-/// other.
-const ID_MASK: u128 = 0x6d75_7461_7469_6f6e_2066_7261_676d_656e;
-
-/// The id of the table of a table's fragments.
-pub fn output_id(base: TableId) -> TableId {
-    TableId::from_u128(base.as_u128() ^ ID_MASK)
-}
-
-/// The table of a table's fragments; an error where a key column has the name of one of its own.
-pub fn output_schema(base: &TableSchema) -> Result<TableSchema, String> {
-    let name = format!("{}_$mutation_fragments", base.name);
-    let mut table = TableSchema::builder(&base.keyspace, &name, output_id(base.id));
-    for column in base.partition_key() {
-        table = table.partition_key(&column.name, column.ty.clone());
-    }
-    table = table.clustering("mutation_source", Type::Text);
-    table = table.clustering("partition_region", Type::TinyInt);
-    for column in base.clustering() {
-        table = match column.reversed {
-            true => table.clustering_descending(&column.name, column.ty.clone()),
-            false => table.clustering(&column.name, column.ty.clone()),
-        };
-    }
-    table = table.clustering("position_weight", Type::TinyInt);
-    for name in [KIND, METADATA, VALUE] {
-        table = table.regular(name, Type::Text);
-    }
-    table.build().map_err(|invalid| invalid.0)
-}
-
 /// [`output_schema`], where the coordinator had it before.
 pub(super) fn output_of(base: &TableSchema) -> Result<TableSchema, reader::ReadError> {
-    output_schema(base).map_err(reader::ReadError::Overloaded)
+    let table = output_schema(base).map_err(reader::ReadError::Overloaded)?;
+    let (shown, own) = (table.clustering_count, base.clustering_count);
+    debug_assert!(shown == own + 3, "place-by-place: {shown} clustering columns for {own}");
+    Ok(table)
 }
 
 /// How keys of the two tables stand to each other.
@@ -152,6 +120,10 @@ impl Layout {
             tail.put_i64(spot.open.deletion_time);
         }
         push_clustering(&tail, &mut out);
+        if cfg!(debug_assertions) {
+            let read = self.place(&out).and_then(|place| place.spot);
+            debug_assert!(read.as_ref() == Some(spot), "goes-on-after: {spot:?} is {read:?}");
+        }
         out
     }
 

@@ -9,28 +9,12 @@
 //!    come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What
 //!    the disk has taken it serves in its own order; a write to the commitlog waits for no more
 //!    than that. They hold up no other class while they wait.
+//!  - *counters-balance*: what is in flight and what waits is the sum of the classes' parts, and a
+//!    request that ends, or is given up, was counted before.
 
-use super::ops::{Op, OpId};
-use crate::io::{IoClass, IoStats};
+use super::io_class::{IoClass, IoStats};
+use crate::driver::op::{DiskKind, OpId};
 use std::collections::VecDeque;
-
-/// What a disk request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DiskKind {
-    Read,
-    Write,
-    Sync,
-}
-
-impl Op {
-    pub(crate) fn disk_kind(&self) -> DiskKind {
-        match self {
-            Op::Read { .. } => DiskKind::Read,
-            Op::Write { .. } => DiskKind::Write,
-            _ => DiskKind::Sync,
-        }
-    }
-}
 
 /// A disk that gives 1 GiB a second after a millisecond is not slowed by it; one of 40 MiB a
 /// second is busy with it for 25 ms.
@@ -78,6 +62,10 @@ impl IoQueue {
         // In the order of the classes: commitlog, flush, compaction, query, streaming, system,
         // maintenance.
         let classes = [1000, 400, 200, 1000, 200, 400, 200].map(state);
+        assert!(
+            classes.iter().all(|class| 0 < class.shares),
+            "counters-balance: a class of no share"
+        );
         IoQueue {
             classes,
             in_flight: 0,
@@ -88,6 +76,38 @@ impl IoQueue {
             background_waiting: 0,
             floor: 0,
         }
+    }
+
+    /// *bounded-in-flight*, *bounded-background*, *counters-balance*.
+    fn check(&self) {
+        let sum = |of: fn(&ClassState) -> u64| self.classes.iter().map(of).sum::<u64>();
+        debug_assert!(
+            self.in_flight <= self.in_flight_max,
+            "bounded-in-flight: {}",
+            self.in_flight
+        );
+        debug_assert!(self.in_flight <= self.in_flight_peak, "bounded-in-flight: above its peak");
+        debug_assert_eq!(
+            sum(|class| class.stats.in_flight),
+            self.in_flight as u64,
+            "counters-balance: in flight"
+        );
+        debug_assert_eq!(
+            sum(|class| class.waiting.len() as u64),
+            self.waiting as u64,
+            "counters-balance: waiting"
+        );
+        debug_assert_eq!(
+            sum(|class| class.stats.queued),
+            self.waiting as u64,
+            "counters-balance: queued"
+        );
+        debug_assert!(self.background_waiting <= self.waiting, "counters-balance: background");
+        debug_assert!(
+            self.background_bytes == 0 || 0 < self.in_flight,
+            "bounded-background: {} bytes of no request",
+            self.background_bytes
+        );
     }
 
     /// Whether there is room at the disk for such a request.
@@ -110,6 +130,7 @@ impl IoQueue {
             state.stats.in_flight += 1;
             self.started(class, bytes);
         }
+        self.check();
         free
     }
 
@@ -120,10 +141,15 @@ impl IoQueue {
         if state.waiting.is_empty() {
             state.used = state.used.max(floor);
         }
+        debug_assert!(
+            state.waiting.back().is_none_or(|last| last.id != id),
+            "counters-balance: {id:?} waits twice"
+        );
         state.waiting.push_back(Waiting { id, cost: cost(kind, bytes), bytes });
         state.stats.queued += 1;
         self.waiting += 1;
         self.background_waiting += is_background(class) as usize;
+        self.check();
     }
 
     /// The next request that may go, counted as in flight.
@@ -145,10 +171,18 @@ impl IoQueue {
         self.waiting -= 1;
         self.background_waiting -= is_background(class) as usize;
         self.started(class, bytes);
+        self.check();
         Some((class, id))
     }
 
     fn started(&mut self, class: IoClass, bytes: usize) {
+        debug_assert!(
+            !is_background(class)
+                || self.background_bytes == 0
+                || self.background_bytes + bytes <= BACKGROUND_BYTES_MAX,
+            "bounded-background: {bytes} bytes beside {}",
+            self.background_bytes
+        );
         self.in_flight += 1;
         self.background_bytes += if is_background(class) { bytes } else { 0 };
         self.in_flight_peak = self.in_flight_peak.max(self.in_flight);
@@ -161,7 +195,9 @@ impl IoQueue {
 
     /// A popped request waited for so long.
     pub(crate) fn waited(&mut self, class: IoClass, ns: u64) {
-        self.classes[class as usize].stats.queue_ns += ns;
+        let stats = &mut self.classes[class as usize].stats;
+        debug_assert!(0 < stats.in_flight, "counters-balance: what waited is in flight now");
+        stats.queue_ns += ns;
     }
 
     /// A popped request was given up before it went: as if it had never been.
@@ -170,13 +206,20 @@ impl IoQueue {
         let stats = &mut self.classes[class as usize].stats;
         match kind {
             DiskKind::Read => {
+                let is_counted = 0 < stats.reads && bytes as u64 <= stats.read_bytes;
+                debug_assert!(is_counted, "counters-balance: a read that was not counted");
                 (stats.reads, stats.read_bytes) = (stats.reads - 1, stats.read_bytes - bytes as u64)
             }
             DiskKind::Write => {
+                let is_counted = 0 < stats.writes && bytes as u64 <= stats.write_bytes;
+                debug_assert!(is_counted, "counters-balance: a write that was not counted");
                 (stats.writes, stats.write_bytes) =
                     (stats.writes - 1, stats.write_bytes - bytes as u64)
             }
-            DiskKind::Sync => stats.syncs -= 1,
+            DiskKind::Sync => {
+                debug_assert!(0 < stats.syncs, "counters-balance: a sync that was not counted");
+                stats.syncs -= 1;
+            }
         }
     }
 
@@ -187,9 +230,19 @@ impl IoQueue {
     }
 
     fn left(&mut self, class: IoClass, bytes: usize) {
-        self.classes[class as usize].stats.in_flight -= 1;
+        let state = &mut self.classes[class as usize].stats;
+        assert!(0 < state.in_flight, "counters-balance: {class:?} has none in flight");
+        assert!(0 < self.in_flight, "bounded-in-flight: one ended of none");
+        state.in_flight -= 1;
         self.in_flight -= 1;
-        self.background_bytes -= if is_background(class) { bytes } else { 0 };
+        let bytes = if is_background(class) { bytes } else { 0 };
+        assert!(
+            bytes <= self.background_bytes,
+            "bounded-background: {bytes} bytes ended of {}",
+            self.background_bytes
+        );
+        self.background_bytes -= bytes;
+        self.check();
     }
 
     pub(crate) fn stats(&self, class: IoClass) -> IoStats {

@@ -4,14 +4,18 @@
 //!  - *one-each*: the shard `from` alone pushes, the shard `to` alone pops.
 //!  - *published*: a cell between `head` and `tail` holds a message; `tail` moves (release) after
 //!    the message is there, `head` (release) after it was taken.
+//!  - *bounded-ring*: between `head` and `tail` are at most [`CAPACITY`] messages.
+//!  - *held-is-flushed*: whatever waits at the sender for room is sent on by the next flush, or
+//!    `any_held` says that a later one has to.
+//!  - *ended-once*: a call has its slot until it ends, once.
 //!
 //! A ring never blocks: what finds it full waits at the sender, replies without a bound (they
 //! answer calls, which have one), calls as waiting tasks.
 #![allow(unsafe_code, reason = "a ring whose two ends are on two threads")]
 
 use super::Shard;
-use super::waker::TaskId;
-use crate::ShardId;
+use crate::config::ShardId;
+use crate::remote::TaskId;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +25,8 @@ use std::task::{Context, Waker};
 
 /// Messages that fit into a ring.
 const CAPACITY: usize = 256;
+
+const _: () = assert!(CAPACITY.is_power_of_two(), "bounded-ring: its places wrap by a mask");
 
 /// A message from one shard to another.
 pub(crate) enum Message {
@@ -43,7 +49,7 @@ pub(crate) struct Ring {
 // SAFETY: by *one-each* and *published* no cell is touched by two threads at once; messages are
 // `Send`.
 unsafe impl Send for Ring {}
-// SAFETY: as above.
+// SAFETY: *one-each*, *published*, as above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
@@ -56,7 +62,9 @@ impl Ring {
     /// Appends a message, or gives it back when the ring is full. By the producer alone.
     pub(crate) fn push(&self, message: Message) -> Result<(), Message> {
         let tail = self.tail.0.load(Ordering::Relaxed);
-        if tail - self.head.0.load(Ordering::Acquire) == CAPACITY {
+        let head = self.head.0.load(Ordering::Acquire);
+        debug_assert!(tail - head <= CAPACITY, "bounded-ring: {head}..{tail}");
+        if tail - head == CAPACITY {
             return Err(message);
         }
         let cell = self.cells[tail % CAPACITY].get();
@@ -69,11 +77,15 @@ impl Ring {
     /// Takes the first message. By the consumer alone.
     pub(crate) fn pop(&self) -> Option<Message> {
         let head = self.head.0.load(Ordering::Relaxed);
-        if head == self.tail.0.load(Ordering::Acquire) {
+        let tail = self.tail.0.load(Ordering::Acquire);
+        debug_assert!(head <= tail, "published: {head} taken of {tail}");
+        if head == tail {
             return None;
         }
+        debug_assert!(tail - head <= CAPACITY, "bounded-ring: {head}..{tail}");
         let cell = self.cells[head % CAPACITY].get();
-        // SAFETY: the cell is within `head..tail`, so it holds a message and is ours to take.
+        // SAFETY: the cell is within `head..tail`, so it holds a message (*published*) and is ours
+        // to take (*one-each*).
         let message = unsafe { (*cell).assume_init_read() };
         self.head.0.store(head + 1, Ordering::Release);
         Some(message)
@@ -81,11 +93,16 @@ impl Ring {
 
     /// Whether a push would fail. By the producer alone: it stays true that there is room.
     pub(crate) fn is_full(&self) -> bool {
-        self.tail.0.load(Ordering::Relaxed) - self.head.0.load(Ordering::Acquire) == CAPACITY
+        let waiting = self.tail.0.load(Ordering::Relaxed) - self.head.0.load(Ordering::Acquire);
+        debug_assert!(waiting <= CAPACITY, "bounded-ring: {waiting} messages");
+        waiting == CAPACITY
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.0.load(Ordering::Relaxed) == self.tail.0.load(Ordering::Acquire)
+        let (head, tail) =
+            (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Acquire));
+        debug_assert!(head <= tail, "published: {head} taken of {tail}");
+        head == tail
     }
 }
 
@@ -119,6 +136,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) fn new(shards: u16) -> Calls {
+        assert!(0 < shards, "one-each: a node has a shard");
         Calls {
             waiting: Vec::new(),
             free: Vec::new(),
@@ -135,18 +153,23 @@ impl Calls {
             (self.waiting.len() - 1) as u32
         });
         let (generation, waker) = &mut self.waiting[index as usize];
+        debug_assert!(waker.is_none(), "ended-once: a free slot has a waker");
         *waker = Some(cx.waker().clone());
         CallId(TaskId { index, generation: *generation })
     }
 
     /// The task waits on, perhaps with another waker.
     pub(crate) fn refresh(&mut self, call: CallId, cx: &Context<'_>) {
-        self.waiting[call.0.index as usize].1 = Some(cx.waker().clone());
+        let (generation, waker) = &mut self.waiting[call.0.index as usize];
+        debug_assert_eq!(*generation, call.0.generation, "ended-once: an ended call is awaited");
+        *waker = Some(cx.waker().clone());
     }
 
     /// The task waits no more.
     pub(crate) fn end(&mut self, call: CallId) {
+        debug_assert!(self.free.len() < self.waiting.len(), "ended-once: more ends than calls");
         let (generation, waker) = &mut self.waiting[call.0.index as usize];
+        debug_assert_eq!(*generation, call.0.generation, "ended-once: a call ends again");
         *generation = TaskId::next_generation(*generation);
         *waker = None;
         self.free.push(call.0.index);
@@ -154,7 +177,9 @@ impl Calls {
 
     /// The waker of a call whose reply has come, if it is still awaited.
     fn take_waker(&mut self, call: CallId) -> Option<Waker> {
-        let (generation, waker) = self.waiting.get_mut(call.0.index as usize)?;
+        let place = self.waiting.get_mut(call.0.index as usize);
+        debug_assert!(place.is_some(), "ended-once: a reply to a call that never began");
+        let (generation, waker) = place?;
         if *generation == call.0.generation { waker.take() } else { None }
     }
 }
@@ -162,6 +187,7 @@ impl Calls {
 impl Shard {
     /// Whether a call to `to` may be sent now; if not, the task is woken to ask again.
     pub(crate) fn may_call(&self, to: ShardId, cx: &Context<'_>) -> bool {
+        debug_assert_ne!(to, self.id, "one-each: a shard does not call itself");
         let free = !self.node.ring(self.id, to).is_full();
         if !free {
             let mut calls = self.calls.borrow_mut();
@@ -174,7 +200,7 @@ impl Shard {
     /// Sends a call for which there is room.
     pub(crate) fn send_call(&self, to: ShardId, call: Box<dyn FnOnce() + Send>) {
         let pushed = self.node.ring(self.id, to).push(Message::Call(call));
-        assert!(pushed.is_ok(), "a call was sent without room");
+        assert!(pushed.is_ok(), "bounded-ring: a call was sent without room");
         self.node.remotes[to as usize].notify();
     }
 
@@ -182,6 +208,8 @@ impl Shard {
     pub(crate) fn send_reply(&self, to: ShardId, call: CallId) {
         let mut calls = self.calls.borrow_mut();
         let held = !calls.replies[to as usize].is_empty();
+        debug_assert!(!held || calls.any_held, "held-is-flushed: replies that nobody flushes");
+        debug_assert_ne!(to, self.id, "one-each: a shard does not answer itself");
         if held || self.node.ring(self.id, to).push(Message::Reply(call)).is_err() {
             calls.replies[to as usize].push_back(call);
             calls.any_held = true;
@@ -219,6 +247,10 @@ impl Shard {
                 self.node.remotes[to as usize].notify();
             }
         }
+        debug_assert!(
+            calls.any_held || calls.replies.iter().all(VecDeque::is_empty),
+            "held-is-flushed: replies are left"
+        );
         drop(calls);
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -1,10 +1,15 @@
 //! What the shards of one node share: configuration, group names, wake handles, shutdown.
+//!
+//! Invariants
+//!  - *own-ring*: each pair of shards has a ring of its own.
+//!  - *one-name*: of the groups that are not retired no two have the same name.
+//!  - *ends-once*: the `main` of a shard ends once.
 
+use super::group::{self, Group};
 use super::mesh::Ring;
-use super::offload::Pool;
-use super::waker::Remote;
-use crate::group::{self, Group};
-use crate::{Config, ShardId};
+use crate::config::{Config, ShardId};
+use crate::helpers::Helpers;
+use crate::remote::Remote;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -18,9 +23,9 @@ pub(crate) struct Node {
     /// From shard `f` to shard `t`: `rings[f * shards + t]`.
     rings: Vec<Ring>,
     groups: Mutex<Vec<Named>>,
-    pub(crate) pool: Pool,
+    pub(crate) helpers: Arc<Helpers>,
     /// For what computes for long.
-    pub(crate) workers: Pool,
+    pub(crate) workers: Arc<Helpers>,
     /// Shards whose `main` has not ended.
     running: AtomicUsize,
     stop: AtomicBool,
@@ -43,15 +48,19 @@ impl Named {
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, remotes: Vec<Arc<Remote>>, pool: Pool) -> Arc<Node> {
+    pub(crate) fn new(
+        config: Config,
+        remotes: Vec<Arc<Remote>>,
+        helpers: Arc<Helpers>,
+    ) -> Arc<Node> {
         let shards = config.shards as usize;
-        assert!(0 < shards && shards == remotes.len(), "a remote per shard");
+        assert!(0 < shards && shards == remotes.len(), "own-ring: a remote per shard");
         let groups = group::FIXED.iter().map(|(name, shares)| Named::new(name, *shares)).collect();
         Arc::new(Node {
             rings: (0..shards * shards).map(|_| Ring::new()).collect(),
             groups: Mutex::new(groups),
-            pool,
-            workers: Pool::new(1),
+            helpers,
+            workers: Helpers::new(1),
             running: AtomicUsize::new(shards),
             stop: AtomicBool::new(false),
             config,
@@ -64,6 +73,8 @@ impl Node {
     }
 
     pub(crate) fn ring(&self, from: ShardId, to: ShardId) -> &Ring {
+        let shards = self.config.shards;
+        debug_assert!(from < shards && to < shards, "own-ring: from {from} to {to} of {shards}");
         &self.rings[from as usize * self.config.shards as usize + to as usize]
     }
 
@@ -91,6 +102,10 @@ impl Node {
     /// The group called `name`, made if need be, and its life.
     pub(crate) fn group(&self, name: &str, shares: u32) -> (Group, u32) {
         let mut groups = self.named();
+        debug_assert!(
+            groups.iter().filter(|it| !it.is_retired && it.name == name).count() <= 1,
+            "one-name: {name}"
+        );
         let known = groups.iter().position(|it| !it.is_retired && it.name == name);
         if let Some(at) = known {
             return (Group(at as u8), groups[at].life);
@@ -100,19 +115,23 @@ impl Node {
             groups[at] = Named { life, ..Named::new(name, shares) };
             return (Group(at as u8), life);
         }
-        assert!(groups.len() < group::COUNT_MAX, "more than 64 scheduling groups");
+        assert!(groups.len() < group::COUNT_MAX, "fixed-numbers: more than 64 scheduling groups");
+        debug_assert!(group::FIXED.len() <= groups.len(), "fixed-numbers: they are there first");
         groups.push(Named::new(name, shares));
         (Group((groups.len() - 1) as u8), 0)
     }
 
     /// The number of a group may be given to a new one.
     pub(crate) fn retire(&self, group: Group) {
+        debug_assert!(group::FIXED.len() <= group.0 as usize, "fixed-numbers: {group:?} stays");
         self.named()[group.0 as usize].is_retired = true;
     }
 
     /// The `main` of a shard has ended; the last one stops all shards.
     pub(crate) fn main_ended(&self) {
-        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let running = self.running.fetch_sub(1, Ordering::AcqRel);
+        assert!(0 < running, "ends-once: more mains ended than shards run");
+        if running == 1 {
             self.stop_all();
         }
     }

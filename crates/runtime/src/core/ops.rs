@@ -1,81 +1,32 @@
-//! Operations on their way through the kernel, and the futures that wait for them.
+//! Operations on their way through the driver, and the futures that wait for them.
 //!
 //! Invariants
 //!  - *slab-owns*: what an operation points to lives in its slot of the slab, on the heap, from
 //!    submission until its completion was taken in. Dropping the future does not touch it.
-//!  - *fd-outlives-ops*: an operation holds its descriptor, so no descriptor is closed, and its
-//!    number used again, while an operation on it is anywhere.
+//!  - *completes-once*: an operation is queued, submitted, done: each at most once, in this order.
 //!  - *orphans-close*: when the future of an operation that makes a descriptor was dropped, the
 //!    descriptor is closed as it arrives.
 #![allow(unsafe_code, reason = "descriptors and buffers that the kernel fills")]
 
+use super::io_class::IoClass;
 use super::io_queue::IoQueue;
 use super::{Shard, try_with, with};
-use crate::io::{AlignedBuf, IoClass};
+use crate::driver::op::{Fd, FdKind, Op, OpId};
 use slab::Slab;
-use std::ffi::CString;
-use std::fmt;
 use std::future::Future;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-
-/// An open descriptor, real or simulated; closed with its last holder.
-#[derive(Debug)]
-pub(crate) struct Fd {
-    raw: i32,
-    kind: FdKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FdKind {
-    /// A file of the kernel: closing may block, so the ring does it.
-    File,
-    /// A socket of the kernel.
-    Socket,
-    /// A number in a simulated world.
-    Simulated,
-}
-
-impl Fd {
-    pub(crate) fn new(raw: i32, kind: FdKind) -> Rc<Fd> {
-        Rc::new(Fd { raw, kind })
-    }
-
-    pub(crate) fn raw(&self) -> i32 {
-        self.raw
-    }
-
-    pub(crate) fn is_simulated(&self) -> bool {
-        self.kind == FdKind::Simulated
-    }
-
-    /// Takes the descriptor out, if it is not shared.
-    pub(crate) fn into_owned(this: Rc<Fd>) -> Result<i32, Rc<Fd>> {
-        let fd = Rc::try_unwrap(this)?;
-        let raw = fd.raw;
-        std::mem::forget(fd);
-        Ok(raw)
-    }
-}
-
-impl AsFd for Fd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        assert!(!self.is_simulated(), "a simulated descriptor reached the kernel");
-        // SAFETY: *fd-outlives-ops*: it stays open while we live.
-        unsafe { BorrowedFd::borrow_raw(self.raw) }
-    }
-}
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        close(self.raw, self.kind);
+        close(self.raw(), self.kind());
     }
 }
 
 /// Closes a descriptor that is no longer used.
 pub(crate) fn close(raw: i32, kind: FdKind) {
+    debug_assert!(0 <= raw, "fd-outlives-ops: {raw} is no descriptor");
     let on_shard = try_with(|shard| match kind {
         FdKind::Socket => {
             shard.driver.borrow_mut().forget_socket(raw);
@@ -92,172 +43,8 @@ pub(crate) fn close(raw: i32, kind: FdKind) {
     }
 }
 
-/// An address as the kernel reads it.
-pub(crate) type Address = Box<socket2::SockAddr>;
-
-/// The parts of a vectored send, as the kernel reads them.
-pub(crate) struct SendParts {
-    pub(crate) bufs: Vec<Vec<u8>>,
-    iovecs: Vec<libc::iovec>,
-    header: libc::msghdr,
-    skip: usize,
-}
-
-impl SendParts {
-    /// The message of `bufs`, to be aimed.
-    pub(crate) fn new(bufs: Vec<Vec<u8>>) -> Box<SendParts> {
-        // SAFETY: a `msghdr` of zeros is a valid empty message.
-        let header = unsafe { std::mem::zeroed() };
-        Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header, skip: 0 })
-    }
-
-    /// Aims the message at what follows the first `skip` bytes.
-    pub(crate) fn aim(&mut self, mut skip: usize) {
-        self.skip = skip;
-        self.iovecs.clear();
-        for buf in &self.bufs {
-            let from = skip.min(buf.len());
-            skip -= from;
-            let rest = &buf[from..];
-            if !rest.is_empty() && self.iovecs.len() < libc::UIO_MAXIOV as usize {
-                let iov_base = rest.as_ptr() as *mut libc::c_void;
-                self.iovecs.push(libc::iovec { iov_base, iov_len: rest.len() });
-            }
-        }
-        self.header.msg_iov = self.iovecs.as_mut_ptr();
-        self.header.msg_iovlen = self.iovecs.len();
-    }
-
-    /// How many bytes lie before what it is aimed at.
-    pub(crate) fn aimed_past(&self) -> usize {
-        self.skip
-    }
-
-    pub(crate) fn header(&self) -> *const libc::msghdr {
-        &self.header
-    }
-}
-
-/// An operation, with everything it needs (*slab-owns*). Results are as the kernel's: a count,
-/// a descriptor or 0, or a negated error number.
-pub(crate) enum Op {
-    /// Reads `len` bytes at `offset` behind what `buf` has, whose capacity suffices.
-    Read {
-        fd: Rc<Fd>,
-        buf: AlignedBuf,
-        offset: u64,
-        len: usize,
-    },
-    /// Writes the bytes of `buf` after `skip` at `offset + skip`.
-    Write {
-        fd: Rc<Fd>,
-        buf: AlignedBuf,
-        offset: u64,
-        skip: usize,
-    },
-    Sync {
-        fd: Rc<Fd>,
-    },
-    Truncate {
-        fd: Rc<Fd>,
-        len: u64,
-    },
-    Allocate {
-        fd: Rc<Fd>,
-        offset: u64,
-        len: u64,
-    },
-    Open {
-        path: CString,
-        flags: i32,
-        mode: u32,
-    },
-    Close {
-        fd: i32,
-    },
-    Accept {
-        fd: Rc<Fd>,
-    },
-    Connect {
-        fd: Rc<Fd>,
-        address: Address,
-    },
-    /// Appends to the spare capacity of `buf`.
-    Receive {
-        fd: Rc<Fd>,
-        buf: Vec<u8>,
-    },
-    /// Sends of the bytes of `buf` after `skip` at most [`SEND_BYTES_MAX`].
-    Send {
-        fd: Rc<Fd>,
-        buf: Vec<u8>,
-        skip: usize,
-    },
-    SendParts {
-        fd: Rc<Fd>,
-        parts: Box<SendParts>,
-    },
-    /// Waits until the descriptor is readable.
-    Readable {
-        fd: Rc<Fd>,
-    },
-}
-
-impl Op {
-    /// Whether its result is a descriptor, and of which kind.
-    fn makes(&self) -> Option<FdKind> {
-        match self {
-            Op::Open { .. } => Some(FdKind::File),
-            Op::Accept { .. } => Some(FdKind::Socket),
-            _ => None,
-        }
-    }
-
-    /// Bytes moved by a disk request.
-    pub(crate) fn disk_bytes(&self) -> usize {
-        match self {
-            Op::Read { len, .. } => *len,
-            Op::Write { buf, skip, .. } => buf.len() - skip,
-            _ => 0,
-        }
-    }
-}
-
-impl fmt::Debug for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Op::Read { .. } => "read",
-            Op::Write { .. } => "write",
-            Op::Sync { .. } => "sync",
-            Op::Truncate { .. } => "truncate",
-            Op::Allocate { .. } => "allocate",
-            Op::Open { .. } => "open",
-            Op::Close { .. } => "close",
-            Op::Accept { .. } => "accept",
-            Op::Connect { .. } => "connect",
-            Op::Receive { .. } => "receive",
-            Op::Send { .. } => "send",
-            Op::SendParts { .. } => "send parts",
-            Op::Readable { .. } => "readable",
-        })
-    }
-}
-
-/// The kernel works on what it is handed to send before it returns: a millisecond for some MiB.
-pub(crate) const SEND_BYTES_MAX: usize = 256 << 10;
-
-/// An operation's name: its slot and the slot's generation. What the kernel hands back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OpId(pub(crate) u64);
-
-impl OpId {
-    fn new(slot: usize, generation: u32) -> OpId {
-        OpId((generation as u64) << 32 | slot as u64)
-    }
-    fn slot(self) -> usize {
-        (self.0 & u32::MAX as u64) as usize
-    }
-}
+/// The largest error number of a kernel.
+const ERRNO_MAX: i32 = 4095;
 
 enum State {
     /// In the I/O queue, not yet at the kernel.
@@ -303,6 +90,14 @@ impl Ops {
         slots.filter(submitted).map(|slot| slot.id).collect()
     }
 
+    /// Whether an operation is at the kernel, or on its way there.
+    fn is_submitted(&self, id: OpId) -> bool {
+        let slot = self.slots.get(id.slot()).filter(|slot| slot.id == id);
+        slot.is_some_and(|slot| {
+            matches!(slot.state, State::Submitted(_) | State::Orphan { queued: false })
+        })
+    }
+
     /// An operation that is at the kernel.
     pub(crate) fn get_mut(&mut self, id: OpId) -> Option<&mut Op> {
         let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.id == id)?;
@@ -310,7 +105,7 @@ impl Ops {
     }
 
     fn insert(&mut self, op: Op, state: State, class: Option<IoClass>, since_ns: u64) -> OpId {
-        self.generation = self.generation.wrapping_add(1) & 0x3fff_ffff;
+        self.generation = self.generation.wrapping_add(1) & OpId::GENERATION_MAX;
         let entry = self.slots.vacant_entry();
         let id = OpId::new(entry.key(), self.generation);
         entry.insert(Slot { id, op, state, class, since_ns });
@@ -328,6 +123,7 @@ impl Shard {
             self.start(&mut ops, id);
             return OpFuture { id: Some(id) };
         };
+        debug_assert!(op.is_disk_request(), "a class is of disk requests: {op:?}");
         let kind = op.disk_kind();
         let bytes = op.disk_bytes();
         if ops.queue.admit(class, kind, bytes) {
@@ -343,6 +139,7 @@ impl Shard {
 
     /// Starts an operation whose result is not needed.
     pub(crate) fn submit_orphan(&self, op: Op) {
+        debug_assert!(matches!(op, Op::Close { .. }), "orphans-close: {op:?} needs its result");
         let mut ops = self.ops.borrow_mut();
         let now = self.clock.now_ns();
         let id = ops.insert(op, State::Orphan { queued: false }, None, now);
@@ -353,6 +150,7 @@ impl Shard {
         if self.dead.get() {
             return;
         }
+        debug_assert!(ops.is_submitted(id), "completes-once: {id:?} is not for the driver");
         let op = ops.get_mut(id).expect("an operation was just inserted");
         self.driver.borrow_mut().submit(id, op);
     }
@@ -362,6 +160,9 @@ impl Shard {
         let now = self.clock.now_ns();
         while let Some((class, id)) = ops.queue.pop() {
             let slot = ops.slots.get_mut(id.slot()).expect("a queued operation has a slot");
+            debug_assert_eq!(slot.id, id, "completes-once: the slot of what waits is its own");
+            debug_assert_eq!(slot.class, Some(class), "counters-balance: {id:?} changed its class");
+            debug_assert!(slot.since_ns <= now, "never-back: {} to {now}", slot.since_ns);
             let waited = now - slot.since_ns;
             slot.since_ns = now;
             match &mut slot.state {
@@ -382,6 +183,7 @@ impl Shard {
     /// Takes in the completion of an operation.
     pub(crate) fn complete(&self, id: u64, result: i32) {
         let id = OpId(id);
+        debug_assert!(-ERRNO_MAX <= result, "completes-once: {result} is no answer of a kernel");
         let mut dropped = Vec::new();
         let mut ops = self.ops.borrow_mut();
         let Some(slot) = ops.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else { return };
@@ -401,6 +203,7 @@ impl Shard {
         };
         if let Some(class) = class {
             let now = self.clock.now_ns();
+            debug_assert!(since_ns <= now, "never-back: {since_ns} to {now}");
             ops.queue.ended(class, bytes, now - since_ns);
             self.dispatch(&mut ops, &mut dropped);
         }
@@ -418,7 +221,7 @@ impl Shard {
     fn poll_op(&self, id: OpId, cx: &Context<'_>) -> Poll<(i32, Op)> {
         let mut ops = self.ops.borrow_mut();
         let slot = ops.slots.get_mut(id.slot()).expect("an awaited operation has a slot");
-        assert!(slot.id == id, "an operation's slot was taken");
+        assert!(slot.id == id, "slab-owns: an operation's slot was taken");
         match &mut slot.state {
             State::Done(result) => {
                 let result = *result;
@@ -466,14 +269,15 @@ impl Shard {
 fn expose(op: &mut Op, result: i32) {
     let Ok(written) = usize::try_from(result) else { return };
     match op {
-        Op::Read { fd, buf, .. } if !fd.is_simulated() => {
-            // SAFETY: the kernel wrote `result` bytes after the old ones.
+        Op::Read { fd, buf, len, .. } if !fd.is_simulated() => {
+            assert!(written <= *len, "slab-owns: the kernel wrote past what was asked for");
+            // SAFETY: *slab-owns*: the kernel wrote `result` bytes after the old ones.
             unsafe { buf.set_len(buf.len() + written) };
         }
         Op::Receive { fd, buf } if !fd.is_simulated() => {
             let len = buf.len() + written;
-            assert!(len <= buf.capacity(), "the kernel wrote past a buffer");
-            // SAFETY: the kernel wrote `result` bytes after the old ones.
+            assert!(len <= buf.capacity(), "slab-owns: the kernel wrote past a buffer");
+            // SAFETY: *slab-owns*: the kernel wrote `result` bytes after the old ones.
             unsafe { buf.set_len(len) };
         }
         _ => {}

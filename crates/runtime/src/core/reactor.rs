@@ -1,7 +1,8 @@
 //! The loop of a real shard: tasks, messages, timers, the kernel; then sleep.
 
 use super::Shard;
-use crate::driver::{Completions, Wait};
+use crate::driver::Wait;
+use crate::remote::Completions;
 use std::time::Duration;
 
 /// How long a stopped shard waits for its last operations.
@@ -14,6 +15,7 @@ impl Shard {
         let idle_ns = idle_poll.as_nanos() as u64;
         while !self.node.is_stopping() {
             self.run_group();
+            debug_assert_eq!(self.current_task.get(), None, "no task runs between polls");
             self.drain_mesh();
             self.flush_mesh();
             self.fire_timers();
@@ -40,6 +42,7 @@ impl Shard {
     /// Ends the shard in order: tasks and services go, then the last operations. False when some
     /// operation does not end: then the shard's memory must stay (*slab-owns*).
     pub(crate) fn shut_down(&self) -> bool {
+        assert!(self.node.is_stopping(), "a shard ends when its node does");
         self.clear();
         let mut completions = Completions::new();
         let mut ops = self.ops.borrow_mut();
@@ -67,6 +70,7 @@ impl Shard {
     }
 
     fn poll_driver(&self, wait: Wait, completions: &mut Completions) {
+        debug_assert!(completions.is_empty(), "completes-once: some were not taken in");
         self.driver.borrow_mut().poll(wait, completions);
         for (id, result) in completions.drain(..) {
             self.complete(id, result);

@@ -15,8 +15,8 @@
 #![allow(unsafe_code, reason = "a signal handler that unwinds")]
 
 use super::node::Node;
-use super::waker::Remote;
-use crate::core::clock::{self, Clock};
+use crate::clock::{self, Clock};
+use crate::remote::Remote;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
@@ -48,6 +48,8 @@ struct Capture {
     count: AtomicUsize,
     frames: [AtomicUsize; FRAMES_MAX],
 }
+
+const _: () = assert!(0 < LOOKS && 0 < FRAMES_MAX, "a watchdog that sees nothing");
 
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
@@ -82,7 +84,7 @@ fn signal_number() -> libc::c_int {
 }
 
 fn install_handler() {
-    // SAFETY: zeros are a valid `sigaction`; the handler does what a handler may.
+    // SAFETY: *handler-stores*: the handler does what a handler may; zeros are a valid `sigaction`.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;
@@ -101,6 +103,7 @@ impl Watchdog {
     /// Starts it, where the configuration asks for one.
     pub(crate) fn start(node: &Arc<Node>) -> Option<Watchdog> {
         let threshold = node.config.stall_threshold?;
+        debug_assert!(!threshold.is_zero(), "a watchdog that never sleeps");
         install_handler();
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (theirs, node) = (stop.clone(), node.clone());
@@ -156,6 +159,7 @@ fn watch(node: &Node, threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
                 *seen = Seen { polls, since_ns: now, cpu_ns, queued_ns, reported: false };
                 continue;
             }
+            debug_assert!(seen.since_ns <= now, "never-back: {} to {now}", seen.since_ns);
             let held_for = Duration::from_nanos(now - seen.since_ns);
             if polls % 2 == 0 || seen.reported || held_for < threshold {
                 continue;
@@ -224,7 +228,7 @@ fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) 
 fn capture(thread: i32) -> String {
     let _one = CAPTURING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     CAPTURE.stage.store(ASKED, Ordering::Release);
-    // SAFETY: sends a signal that has a handler to a thread of ours; a thread that has ended
+    // SAFETY: *handler-stores*: the signal has its handler, in a thread of ours; one that has ended
     // gives an error, which the wait below notices.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal_number()) };
     let start = Clock::Real.now_ns();
@@ -236,6 +240,7 @@ fn capture(thread: i32) -> String {
         std::thread::yield_now();
     }
     let count = CAPTURE.count.load(Ordering::Relaxed);
+    assert!(count <= FRAMES_MAX, "handler-stores: {count} frames");
     let frames: Vec<_> =
         CAPTURE.frames[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
     CAPTURE.stage.store(IDLE, Ordering::Release);

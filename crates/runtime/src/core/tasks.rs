@@ -4,10 +4,14 @@
 //!  - *future-in-slot*: a task's future is in its slot, except while it is being polled.
 //!  - *queued-once*: a task is in at most one ready queue, at most once.
 //!  - *no-hoarding*: a group that becomes ready starts at the least virtual runtime of now.
+//!  - *ready-counted*: `ready` is the sum of the lengths of the ready queues.
+//!  - *freed-once*: a slot is free or has an owner; it is freed when its task ends, once.
+//!  - *one-poll*: on a shard one task is polled at a time; one that is started by a poll is polled
+//!    within it.
 
 use super::Shard;
-use super::waker::{ID_BITS, TaskId};
-use crate::group::{self, Group, GroupStats};
+use super::group::{self, Group, GroupStats};
+use crate::remote::{ID_BITS, TaskId};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -17,6 +21,9 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Queues up to this length are searched by the assertions.
+const QUEUE_CHECKED_MAX: usize = 64;
 
 /// The tasks to wake when a task has ended.
 pub(crate) trait Owner {
@@ -70,6 +77,7 @@ impl Tasks {
     /// Adds the group of this number, or gives it these shares.
     pub(crate) fn set_shares(&mut self, group: Group, shares: u32) {
         let index = group.0 as usize;
+        assert!(index < group::COUNT_MAX, "same-number: group {index}");
         while self.groups.len() <= index {
             let shares = shares.max(1);
             let ready = VecDeque::new();
@@ -83,6 +91,7 @@ impl Tasks {
     pub(crate) fn adopt(&mut self, group: Group, life: u32, shares: u32) {
         self.set_shares(group, shares);
         let state = &mut self.groups[group.0 as usize];
+        debug_assert!(state.life <= life, "counted-anew: life {life} after {}", state.life);
         if state.life != life {
             state.life = life;
             self.gone.0 += std::mem::take(&mut state.cpu_ns);
@@ -135,7 +144,10 @@ impl Tasks {
                 (self.slots.len() - 1) as u32
             }
         };
+        debug_assert!((group.0 as usize) < self.groups.len(), "same-number: {group:?} is unknown");
         let slot = &mut self.slots[index as usize];
+        debug_assert!(slot.owner.is_none(), "freed-once: slot {index} has an owner");
+        debug_assert!(slot.future.is_none(), "future-in-slot: slot {index} has an old future");
         (slot.group, slot.queued, slot.polling, slot.cancelled) = (group.0, false, true, false);
         slot.owner = Some(owner);
         TaskId { index, generation: slot.generation }
@@ -152,8 +164,17 @@ impl Tasks {
         if group.ready.is_empty() {
             group.runtime = group.runtime.max(self.floor);
         }
+        debug_assert!(
+            QUEUE_CHECKED_MAX < group.ready.len() || !group.ready.contains(&task),
+            "queued-once: {task:?}"
+        );
         group.ready.push_back(task);
         self.ready += 1;
+        debug_assert_eq!(
+            self.ready,
+            self.groups.iter().map(|group| group.ready.len()).sum::<usize>(),
+            "ready-counted"
+        );
     }
 
     /// The ready group with the least virtual runtime.
@@ -164,6 +185,7 @@ impl Tasks {
 
     fn pop(&mut self, group: usize) -> Option<TaskId> {
         let task = self.groups[group].ready.pop_front()?;
+        debug_assert!(0 < self.ready, "ready-counted: {task:?} was not");
         self.ready -= 1;
         Some(task)
     }
@@ -171,6 +193,7 @@ impl Tasks {
     /// Ends the turn of a group.
     fn settle(&mut self, group: usize, ns: u64, polls: u64) {
         let group = &mut self.groups[group];
+        debug_assert!(0 < group.shares, "no-hoarding: a group without shares");
         self.floor = self.floor.max(group.runtime);
         group.runtime += ns * 1024 / group.shares as u64;
         group.cpu_ns += ns;
@@ -183,8 +206,11 @@ impl Tasks {
         if slot.generation != task.generation {
             return None;
         }
+        debug_assert!(slot.queued, "queued-once: {task:?} is polled without its place");
+        debug_assert!(slot.owner.is_some(), "freed-once: {task:?} is polled after its end");
         slot.queued = false;
         let future = slot.future.take()?;
+        debug_assert!(!slot.polling, "future-in-slot: {task:?} is polled already");
         slot.polling = true;
         Some((future, slot.group))
     }
@@ -192,6 +218,9 @@ impl Tasks {
     /// Puts the future back, or hands it out again if the task was cancelled meanwhile.
     fn end_poll(&mut self, task: TaskId, future: BoxFuture) -> Option<BoxFuture> {
         let slot = &mut self.slots[task.index as usize];
+        debug_assert_eq!(slot.generation, task.generation, "freed-once: {task:?} within its poll");
+        debug_assert!(slot.polling, "future-in-slot: {task:?} was not polled");
+        debug_assert!(slot.future.is_none(), "future-in-slot: {task:?} has two futures");
         slot.polling = false;
         if slot.cancelled {
             return Some(future);
@@ -203,6 +232,8 @@ impl Tasks {
     /// Frees a slot whose future was dropped.
     fn remove(&mut self, index: u32) -> Option<(Rc<dyn Owner>, usize)> {
         let slot = &mut self.slots[index as usize];
+        debug_assert!(slot.owner.is_some(), "freed-once: slot {index} is freed again");
+        debug_assert!(slot.future.is_none(), "future-in-slot: slot {index} ends with its future");
         slot.generation = TaskId::next_generation(slot.generation);
         slot.polling = false;
         // Its place in a ready queue, if any, stays: the generation tells that it is stale.
@@ -223,6 +254,7 @@ impl Shard {
         let mut tasks = self.tasks.borrow_mut();
         let task = tasks.insert(group, owner, future);
         tasks.enqueue(task);
+        debug_assert!(tasks.slots[task.index as usize].queued, "queued-once: {task:?} is new");
         task
     }
 
@@ -262,7 +294,8 @@ impl Shard {
             slot.cancelled = true;
             return;
         }
-        let future = slot.future.take();
+        // Without its future it is being dropped further out, by which this was called.
+        let Some(future) = slot.future.take() else { return };
         drop(tasks);
         drop(future);
         self.finish(task.index);
@@ -270,6 +303,10 @@ impl Shard {
 
     /// Moves the running task to another group; returns the old one.
     pub(crate) fn move_to_group(&self, group: Group) -> Group {
+        debug_assert!(
+            (group.0 as usize) < self.tasks.borrow().group_count(),
+            "same-number: {group:?} is unknown"
+        );
         let old = Group(self.current_group.replace(group.0));
         if let Some(task) = self.current_task.get() {
             self.tasks.borrow_mut().slots[task.index as usize].group = group.0;
@@ -287,6 +324,7 @@ impl Shard {
     /// Polls one task.
     fn poll_task(&self, task: TaskId) {
         let Some((mut future, group)) = self.tasks.borrow_mut().begin_poll(task) else { return };
+        debug_assert_eq!(self.current_task.get(), None, "one-poll: {task:?} within another");
         self.current_task.set(Some(task));
         self.current_group.set(group);
         let polls = self.remote.polls.load(Ordering::Relaxed);
@@ -337,6 +375,7 @@ impl Shard {
         if polls % 4 != 0 {
             now = self.clock.now_ns();
         }
+        debug_assert!(start <= now, "never-back: {start} to {now}");
         self.tasks.borrow_mut().settle(group, now - start, polls);
         true
     }
@@ -353,6 +392,7 @@ impl Shard {
             nth -= group.ready.len();
         }
         let (group, task) = found.expect("the task to run is ready");
+        debug_assert!(0 < tasks.ready, "ready-counted: {task:?} was not");
         tasks.ready -= 1;
         tasks.settle(group, 1000, 1);
         drop(tasks);
@@ -388,9 +428,13 @@ impl Shard {
             match next {
                 Some((task, false)) => self.cancel(task),
                 Some((task, true)) => self.finish(task.index),
-                None => return,
+                None => break,
             }
         }
+        debug_assert!(
+            self.tasks.borrow().free.len() == self.tasks.borrow().slots.len(),
+            "freed-once: a slot is neither free nor owned"
+        );
     }
 }
 

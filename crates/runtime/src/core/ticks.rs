@@ -9,12 +9,15 @@
 //!  - *one-clock*: the marks of a shard are all of one clock.
 #![allow(unsafe_code, reason = "the instruction has no safe wrapper")]
 
-use super::clock::Clock;
+use super::now_ns;
+use crate::clock::Clock;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// So many bits of a nanosecond are told of a tick.
 const FRACTION_BITS: u32 = 32;
+
+const _: () = assert!(FRACTION_BITS < u64::BITS, "one-clock: a tick has a part above its fraction");
 
 /// How long ticks are counted to learn what one takes, in nanoseconds.
 const MEASURED_NS: u64 = 500_000;
@@ -38,14 +41,14 @@ pub(crate) fn end() {
 /// Now; see [`since`].
 #[inline]
 pub(crate) fn mark() -> u64 {
-    if TICK.get() == 0 { crate::time::Instant::now().as_nanos() } else { counter() }
+    if TICK.get() == 0 { now_ns() } else { counter() }
 }
 
 /// Nanoseconds since `mark`; 0 if it lies ahead.
 #[inline]
 pub(crate) fn since(mark: u64) -> u64 {
     match TICK.get() {
-        0 => crate::time::Instant::now().as_nanos().saturating_sub(mark),
+        0 => now_ns().saturating_sub(mark),
         tick => nanos(counter().saturating_sub(mark), tick),
     }
 }
@@ -64,6 +67,7 @@ fn measure() -> u64 {
     let (first_ns, first) = both();
     loop {
         let (ns, ticks) = both();
+        debug_assert!(first_ns <= ns, "never-back: {first_ns} to {ns}");
         let (span_ns, span) = (ns - first_ns, ticks.saturating_sub(first));
         if MEASURED_NS <= span_ns {
             let tick = (u128::from(span_ns) << FRACTION_BITS).checked_div(u128::from(span));
@@ -104,7 +108,8 @@ fn runs_evenly() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn counter() -> u64 {
-    // SAFETY: every processor of this architecture has the instruction, and it touches no memory.
+    // SAFETY: *valid-places* (of the driver): it touches no memory, and every processor of this
+    // architecture has the instruction.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 

@@ -7,6 +7,8 @@
 //!  - *never-early*: a timer fires at the first advance whose time is at or after its deadline.
 //!  - *next-is-a-bound*: no list fires or moves down before tick `next`.
 //!  - *bit-means-list*: bit `s` of a level's map is set exactly when its slot `s` has a timer.
+//!  - *ahead*: an armed timer is in a list, and its tick is after every tick that has fired.
+//!  - *never-back*: time only moves forward.
 
 use std::task::Waker;
 
@@ -15,6 +17,10 @@ const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 7;
 const NONE: u32 = u32::MAX;
+
+const _: () = assert!(SLOTS == u64::BITS as usize, "bit-means-list: a slot has a bit");
+const _: () =
+    assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 <= u64::BITS, "ahead: a level is too far");
 
 /// A timer of a wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +94,13 @@ impl Wheel {
             }
         };
         let timer = &mut self.timers[index as usize];
+        debug_assert_eq!(timer.list, NONE, "ahead: timer {index} is armed already");
         timer.tick = tick;
         timer.waker = Some(waker);
         let generation = timer.generation;
         self.link(index);
         self.len += 1;
+        debug_assert!(self.next <= tick, "next-is-a-bound: {} for {tick}", self.next);
         TimerKey { index, generation }
     }
 
@@ -102,6 +110,7 @@ impl Wheel {
         if timer.generation != key.generation {
             return false;
         }
+        debug_assert_ne!(timer.list, NONE, "ahead: a timer that waits is in no list");
         if !timer.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
             timer.waker = Some(waker.clone());
         }
@@ -124,6 +133,7 @@ impl Wheel {
     /// Moves time forward and hands every due waker to `fire`.
     pub(crate) fn advance(&mut self, now_ns: u64, mut fire: impl FnMut(Waker)) {
         let target = now_ns >> TICK_BITS;
+        debug_assert!(self.now <= target, "never-back: tick {} to {target}", self.now);
         while self.now < target {
             if target < self.next {
                 self.now = target;
@@ -135,6 +145,7 @@ impl Wheel {
             if target < self.next {
                 continue;
             }
+            debug_assert!(self.now < self.next, "ahead: tick {} after {}", self.next, self.now);
             self.now = self.next;
             for level in (1..LEVELS).rev() {
                 self.cascade(level);
@@ -142,6 +153,8 @@ impl Wheel {
             let slot = (self.now & (SLOTS as u64 - 1)) as usize;
             while self.heads[slot] != NONE {
                 let index = self.heads[slot];
+                let tick = self.timers[index as usize].tick;
+                debug_assert!(tick <= self.now, "never-early: tick {tick} at {}", self.now);
                 self.unlink(index);
                 let waker = self.timers[index as usize].waker.take();
                 self.release(index);
@@ -149,6 +162,12 @@ impl Wheel {
             }
             let next = (0..LEVELS).filter_map(|level| self.next_tick(level)).min();
             self.next = next.unwrap_or(u64::MAX);
+            debug_assert!(
+                (self.len == 0) == (self.next == u64::MAX),
+                "next-is-a-bound: {} of {} timers",
+                self.next,
+                self.len
+            );
         }
     }
 
@@ -163,6 +182,7 @@ impl Wheel {
         let slot = (position & (SLOTS as u64 - 1)) as u32;
         // The present slot of a level holds nothing due now: it is a whole turn away.
         let ahead = map.rotate_right((slot + 1) % SLOTS as u32).trailing_zeros() as u64 + 1;
+        debug_assert!(ahead <= SLOTS as u64, "next-is-a-bound: {ahead} slots ahead");
         Some((position + ahead) << shift)
     }
 
@@ -175,10 +195,23 @@ impl Wheel {
         let slot = ((self.now >> shift) & (SLOTS as u64 - 1)) as usize;
         let list = level * SLOTS + slot;
         let mut index = std::mem::replace(&mut self.heads[list], NONE);
+        debug_assert_eq!(
+            index != NONE,
+            self.maps[level] & 1 << slot != 0,
+            "bit-means-list: slot {slot} of level {level}"
+        );
         self.maps[level] &= !(1 << slot);
         while index != NONE {
             let next = self.timers[index as usize].next;
+            debug_assert!(
+                self.now <= self.timers[index as usize].tick,
+                "ahead: a timer comes down after its tick"
+            );
             self.link(index);
+            debug_assert_ne!(
+                self.timers[index as usize].list, list as u32,
+                "next-is-a-bound: a timer stays in the list that is over"
+            );
             index = next;
         }
     }
@@ -195,11 +228,17 @@ impl Wheel {
         } else {
             (level, tick)
         };
+        debug_assert!(level < LEVELS, "ahead: tick {tick} at {}", self.now);
         let shift = SLOT_BITS * level as u32;
         let slot = ((tick >> shift) & (SLOTS as u64 - 1)) as usize;
         self.next = self.next.min(tick >> shift << shift);
         let list = level * SLOTS + slot;
         let head = std::mem::replace(&mut self.heads[list], index);
+        debug_assert_eq!(
+            head != NONE,
+            self.maps[level] & 1 << slot != 0,
+            "bit-means-list: slot {slot} of level {level}"
+        );
         if head != NONE {
             self.timers[head as usize].previous = index;
         }
@@ -210,7 +249,17 @@ impl Wheel {
 
     fn unlink(&mut self, index: u32) {
         let timer = &self.timers[index as usize];
+        debug_assert_ne!(timer.list, NONE, "ahead: timer {index} is in no list");
         let (list, next, previous) = (timer.list as usize, timer.next, timer.previous);
+        debug_assert!(
+            previous != NONE || self.heads[list] == index,
+            "ahead: timer {index} is not the first of its list"
+        );
+        debug_assert_ne!(
+            self.maps[list / SLOTS] & 1 << (list % SLOTS),
+            0,
+            "bit-means-list: the list of timer {index}"
+        );
         match previous {
             NONE => self.heads[list] = next,
             previous => self.timers[previous as usize].next = next,
@@ -225,6 +274,7 @@ impl Wheel {
 
     fn release(&mut self, index: u32) {
         let free = std::mem::replace(&mut self.free, index);
+        debug_assert!(0 < self.len, "ahead: more timers end than were armed");
         let timer = &mut self.timers[index as usize];
         timer.generation = timer.generation.wrapping_add(1);
         timer.waker = None;

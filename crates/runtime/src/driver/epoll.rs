@@ -5,11 +5,12 @@
 //!  - *tried-first*: an operation waits for readiness only after the kernel said to wait, so no
 //!    edge is missed.
 
+use super::Wait;
+use super::op::{Op, OpId};
 use super::sys::{self, Direction, RawOp};
-use super::{Completions, Wait};
-use crate::StartError;
-use crate::core::node::Node;
-use crate::core::ops::{Op, OpId};
+use crate::config::StartError;
+use crate::helpers::Helpers;
+use crate::remote::{Completions, Remote};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ const EVENTS_MAX: usize = 256;
 const WAKE: u64 = u64::MAX;
 /// An idle shard looks at its queues so often before it asks the kernel again.
 const IDLE_LOOKS: u32 = 32;
+
+const _: () = assert!(0 < EVENTS_MAX && 0 < IDLE_LOOKS, "tried-first: what waits is looked for");
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -42,8 +45,9 @@ impl Waiting {
 /// An epoll set and who waits for it.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    node: Arc<Node>,
-    shard: usize,
+    /// The shard, as helper threads see it.
+    remote: Arc<Remote>,
+    helpers: Arc<Helpers>,
     sockets: HashMap<RawFd, Waiting>,
     events: Vec<epoll::Event>,
     done: Completions,
@@ -51,18 +55,17 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    pub(crate) fn new(node: Arc<Node>, shard: u16) -> Result<Epoll, StartError> {
-        let shard = shard as usize;
+    pub(crate) fn new(remote: Arc<Remote>, helpers: Arc<Helpers>) -> Result<Epoll, StartError> {
         let refused = |what| move |error: rustix::io::Errno| StartError::Kernel(what, error.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused("epoll_create"))?;
-        let eventfd = node.remotes[shard].eventfd().expect("a real shard has an eventfd");
+        let eventfd = remote.eventfd().expect("a real shard has an eventfd");
         let (data, flags) = (epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN);
         let added = epoll::add(&epoll, sys::borrow(&eventfd), data, flags);
         added.map_err(refused("epoll_ctl"))?;
         Ok(Epoll {
             epoll,
-            node,
-            shard,
+            remote,
+            helpers,
             sockets: HashMap::default(),
             events: Vec::with_capacity(EVENTS_MAX),
             done: Vec::new(),
@@ -83,8 +86,8 @@ impl Epoll {
                 if let RawOp::Close { fd } = raw {
                     self.forget(fd);
                 }
-                let remote = self.node.remotes[self.shard].clone();
-                self.node.pool.push(Box::new(move || remote.complete(id.0, raw.perform())));
+                let remote = self.remote.clone();
+                self.helpers.push(Box::new(move || remote.complete(id.0, raw.perform())));
             }
         }
     }
@@ -99,14 +102,20 @@ impl Epoll {
                 return;
             }
         };
+        debug_assert_eq!(raw.socket(), Some((fd, direction)), "tried-first: it waits for another");
+        debug_assert!(0 <= fd, "fd-outlives-ops: {id:?} waits for {fd}");
         let waiting = self.sockets.entry(fd).or_default();
+        debug_assert!(
+            waiting.queue(direction).iter().all(|(waiting, _)| *waiting != id),
+            "tried-first: {id:?} waits twice"
+        );
         waiting.queue(direction).push_back((id, raw));
         if !waiting.registered {
             waiting.registered = true;
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(fd as u64);
             let added = epoll::add(&self.epoll, sys::borrow(&fd), data, flags);
-            assert!(added.is_ok(), "epoll_ctl: {added:?}");
+            assert!(added.is_ok(), "tried-first: epoll_ctl: {added:?}");
         }
     }
 
@@ -144,6 +153,11 @@ impl Epoll {
             Wait::AtMost(limit) => limit,
         };
         let limit = limit.and_then(|limit| rustix::event::Timespec::try_from(limit).ok());
+        debug_assert!(
+            EVENTS_MAX <= self.events.capacity(),
+            "tried-first: room for {} events",
+            self.events.capacity()
+        );
         self.events.clear();
         let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref());
         match waited {
@@ -162,7 +176,7 @@ impl Epoll {
     }
 
     fn drain_eventfd(&self) {
-        if let Some(eventfd) = self.node.remotes[self.shard].eventfd() {
+        if let Some(eventfd) = self.remote.eventfd() {
             // Readable, so this does not block; the count says nothing.
             let _ = rustix::io::read(sys::borrow(&eventfd), &mut [0; 8]);
         }
@@ -170,6 +184,7 @@ impl Epoll {
 
     fn retry(&mut self, fd: RawFd, flags: epoll::EventFlags) {
         use epoll::EventFlags;
+        debug_assert!(0 <= fd, "tried-first: an event of {fd}");
         let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         let mut waiting = Vec::new();
         let Some(socket) = self.sockets.get_mut(&fd) else { return };

@@ -4,15 +4,18 @@
 //! Invariants
 //!  - *slab-owns* (of the crate): a [`RawOp`] points into an operation that stays where it is
 //!    until its completion was taken in; so it may be carried out, by any thread, before that.
+//!  - *valid-places*: where the kernel answers in memory of ours, that lives through the call and
+//!    is as large as it is told.
 #![allow(unsafe_code, reason = "system calls on memory of operations")]
 
-use crate::core::ops::{Op, SEND_BYTES_MAX};
+use super::op::{Op, SEND_BYTES_MAX};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 
 /// The kernel's answer as an operation's result.
 fn result(answer: isize) -> i32 {
     if 0 <= answer {
+        debug_assert!(answer <= i32::MAX as isize, "a result tells of less than 2 GiB: {answer}");
         return answer as i32;
     }
     -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
@@ -21,18 +24,22 @@ fn result(answer: isize) -> i32 {
 /// What offsets and lengths of direct reads of a file must be multiples of: what the kernel tells
 /// of it, where that is less than `most`, and `most` elsewhere. Does not touch the disk.
 pub(crate) fn direct_alignment(fd: RawFd, most: usize) -> usize {
+    debug_assert!(most.is_power_of_two(), "aligned: at most {most}");
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     let (of_fd, mask) = (libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
-    // SAFETY: the path is a terminated string, and the kernel writes one structure of this type.
+    // SAFETY: *valid-places*: the path is a terminated string, and the kernel writes one structure
+    // of this type.
     let answer = unsafe { libc::statx(fd, c"".as_ptr(), of_fd, mask, found.as_mut_ptr()) };
-    // SAFETY: it is all integers, and was zeroed.
+    // SAFETY: *valid-places*: it is all integers, and was zeroed.
     let found = unsafe { found.assume_init() };
     let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
     let told = answer == 0 && found.stx_mask & mask != 0 && 0 < offset && 0 < memory;
     if !told || !offset.is_power_of_two() || most < memory as usize {
         return most;
     }
-    most.min(offset as usize)
+    let alignment = most.min(offset as usize);
+    debug_assert!(most.is_multiple_of(alignment), "aligned: {alignment} does not divide {most}");
+    alignment
 }
 
 /// An operation as the kernel sees it.
@@ -206,7 +213,7 @@ fn connect_result(fd: RawFd) -> i32 {
     let mut error: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
     let at = (&raw mut error).cast();
-    // SAFETY: `error` and `len` are valid places for the answer.
+    // SAFETY: *valid-places*: `error` and `len` are for the answer.
     let answer = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, at, &mut len) };
     match result(answer as isize) {
         0.. => -error,
@@ -216,7 +223,7 @@ fn connect_result(fd: RawFd) -> i32 {
 
 fn readable(fd: RawFd) -> i32 {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry.
+    // SAFETY: *valid-places*: one entry.
     match result(unsafe { libc::poll(&mut poll, 1, 0) } as isize) {
         0 => -libc::EAGAIN,
         other => other,
@@ -225,15 +232,17 @@ fn readable(fd: RawFd) -> i32 {
 
 /// A descriptor that an operation or its shard keeps open during a call.
 pub(super) fn borrow(fd: &RawFd) -> BorrowedFd<'_> {
+    debug_assert!(0 <= *fd, "fd-outlives-ops: {fd} is no descriptor");
     // SAFETY: *fd-outlives-ops* (of the crate's operations): it is open while it is used here.
     unsafe { BorrowedFd::borrow_raw(*fd) }
 }
 
 /// Makes the calls on a descriptor return instead of block.
 pub(super) fn set_nonblocking(fd: RawFd) {
-    // SAFETY: no memory is passed.
+    // SAFETY: *valid-places*: no memory is passed.
     unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
+        debug_assert!(0 <= flags, "fd-outlives-ops: {fd} is not open");
         libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
     }
 }
@@ -244,9 +253,9 @@ pub(super) fn truncate(fd: RawFd, len: u64) -> i32 {
 
 /// The size of an open file, or an error number.
 pub(crate) fn file_len(fd: RawFd) -> Result<u64, i32> {
-    // SAFETY: a `stat` of zeros is valid, and the kernel fills it in.
+    // SAFETY: *valid-places*: a `stat` of zeros is one, and the kernel fills it in.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is a valid place for the answer.
+    // SAFETY: *valid-places*: `stat` is for the answer.
     match result(unsafe { libc::fstat(fd, &mut stat) } as isize) {
         0.. => Ok(stat.st_size as u64),
         errno => Err(-errno),

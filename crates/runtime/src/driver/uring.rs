@@ -4,12 +4,15 @@
 //!  - *slab-owns* (of the crate): the memory an entry points to stays where it is until the
 //!    entry's completion was taken in, because the shard's op slab owns it.
 //!  - *single-issuer*: a ring is made, used and dropped by its shard's thread.
+//!  - *own-names*: entries that are no operation have names that no operation has.
+//!  - *one-eventfd-read*: at most one read of the eventfd is in the ring.
 //!
 //! Cancelling never blocks and never frees: the operation completes by itself.
 #![allow(unsafe_code, reason = "ring entries point to memory of operations")]
 
-use super::{Completions, Wait};
-use crate::core::ops::{Op, OpId, SEND_BYTES_MAX};
+use super::Wait;
+use super::op::{Op, OpId, SEND_BYTES_MAX};
+use crate::remote::Completions;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::io;
 use std::os::fd::RawFd;
@@ -17,6 +20,8 @@ use std::os::fd::RawFd;
 const ENTRIES: u32 = 512;
 const EVENTFD: u64 = u64::MAX;
 const IGNORED: u64 = u64::MAX - 1;
+
+const _: () = assert!((OpId::GENERATION_MAX as u64 + 1) << 32 < IGNORED, "own-names");
 
 /// A ring and what belongs to it.
 pub(crate) struct Uring {
@@ -57,6 +62,7 @@ impl Uring {
     }
 
     pub(crate) fn submit(&mut self, id: OpId, op: &mut Op) {
+        debug_assert!(id.0 < IGNORED, "own-names: {id:?}");
         if let Op::Truncate { fd, len } = op
             && !self.can_truncate
         {
@@ -68,6 +74,7 @@ impl Uring {
     }
 
     pub(crate) fn cancel(&mut self, id: OpId) {
+        debug_assert!(id.0 < IGNORED, "own-names: {id:?}");
         self.push(&opcode::AsyncCancel::new(id.0).build().user_data(IGNORED));
     }
 
@@ -120,7 +127,10 @@ impl Uring {
     fn reap(&mut self, completions: &mut Completions) {
         for completion in self.ring.completion() {
             match completion.user_data() {
-                EVENTFD => self.eventfd_armed = false,
+                EVENTFD => {
+                    assert!(self.eventfd_armed, "one-eventfd-read: an answer to none");
+                    self.eventfd_armed = false;
+                }
                 IGNORED => {}
                 id => completions.push((id, completion.result())),
             }
@@ -131,17 +141,20 @@ impl Uring {
     fn enter(&mut self, want: u32, limit: Option<std::time::Duration>) {
         const GETEVENTS: u32 = 1;
         const EXT_ARG: u32 = 8;
+        debug_assert!(want <= 1, "a shard wakes with the first completion, not {want}");
         let submit = self.ring.submission().len() as u32;
+        debug_assert!(submit <= ENTRIES, "slab-owns: {submit} entries of {ENTRIES}");
         let result = match limit {
             Some(limit) => {
                 let time = types::Timespec::from(limit);
                 let args = types::SubmitArgs::new().timespec(&time);
-                // SAFETY: the arguments match EXT_ARG and live through the call.
+                // SAFETY: *single-issuer*: ours; the arguments match EXT_ARG and live through the
+                // call.
                 unsafe {
                     self.ring.submitter().enter(submit, want, GETEVENTS | EXT_ARG, Some(&args))
                 }
             }
-            // SAFETY: no argument is passed.
+            // SAFETY: *single-issuer*: ours; no argument is passed.
             None => unsafe {
                 self.ring.submitter().enter::<libc::sigset_t>(submit, want, GETEVENTS, None)
             },
@@ -160,11 +173,13 @@ fn entry(op: &mut Op) -> squeue::Entry {
     use types::Fd;
     match op {
         Op::Read { fd, buf, offset, len } => {
+            debug_assert!(u32::try_from(*len).is_ok(), "slab-owns: a read of {len} bytes");
             let read = opcode::Read::new(Fd(fd.raw()), buf.spare(*len), *len as u32);
             read.offset(*offset).build()
         }
         Op::Write { fd, buf, offset, skip } => {
             let bytes = &buf[*skip..];
+            debug_assert!(u32::try_from(bytes.len()).is_ok(), "slab-owns: {} bytes", bytes.len());
             let write = opcode::Write::new(Fd(fd.raw()), bytes.as_ptr(), bytes.len() as u32);
             write.offset(*offset + *skip as u64).build()
         }
@@ -193,6 +208,7 @@ fn entry(op: &mut Op) -> squeue::Entry {
         }
         Op::Receive { fd, buf } => {
             let spare = buf.spare_capacity_mut();
+            debug_assert!(u32::try_from(spare.len()).is_ok(), "slab-owns: {} bytes", spare.len());
             opcode::Recv::new(Fd(fd.raw()), spare.as_mut_ptr().cast(), spare.len() as u32).build()
         }
         Op::Send { fd, buf, skip } => {

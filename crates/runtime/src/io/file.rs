@@ -1,11 +1,16 @@
 //! A file of one shard: positioned reads and writes, syncs, sizes.
+//!
+//! Invariants
+//!  - *aligned-requests*: offsets and lengths of requests of a direct file are multiples of its
+//!    alignment, which is a power of two.
+//!  - *as-asked*: a request gives, or takes, no more than it was asked for.
 
 use super::{ALIGNMENT, AlignedBuf, DmaBuf, IoClass, IoError};
-use crate::DirectIo;
-use crate::core::ops::{Fd, FdKind, Op, submit};
-use crate::core::with;
+use crate::config::DirectIo;
+use crate::core::ops::submit;
+use crate::core::{simulated, with};
+use crate::driver::op::{Fd, FdKind, Op};
 use crate::driver::sys;
-use crate::sim::port;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -66,6 +71,8 @@ impl OpenOptions {
             (true, false) => libc::O_RDONLY,
             _ => libc::O_RDWR,
         };
+        debug_assert!(!self.exclusive || self.create, "a new file is created");
+        debug_assert!(!self.truncate || self.write, "an emptied file is written");
         let flag = |on, flag| if on { flag } else { 0 };
         access
             | libc::O_CLOEXEC
@@ -114,6 +121,11 @@ impl File {
             true => sys::direct_alignment(fd.raw(), ALIGNMENT),
             false => 1,
         };
+        debug_assert!(
+            read_alignment.is_power_of_two() && read_alignment <= ALIGNMENT,
+            "aligned-requests: reads of {read_alignment}"
+        );
+        debug_assert!(direct || read_alignment == 1, "aligned-requests: through the page cache");
         let path = path.to_path_buf();
         File { inner: Rc::new(Inner { fd, path, direct, read_alignment }) }
     }
@@ -149,7 +161,7 @@ impl File {
         len: usize,
         (mut buf, room): (AlignedBuf, usize),
     ) -> Result<DmaBuf, IoError> {
-        assert!(room.is_multiple_of(ALIGNMENT), "room that is not aligned");
+        assert!(room.is_multiple_of(ALIGNMENT), "aligned-requests: {room} bytes of room");
         buf.clear();
         if len == 0 {
             return Ok(DmaBuf::new(buf, 0, 0));
@@ -157,6 +169,10 @@ impl File {
         let alignment = self.inner.read_alignment as u64;
         let start = offset - offset % alignment;
         let end = (offset + len as u64).next_multiple_of(alignment);
+        debug_assert!(
+            start <= offset && offset + len as u64 <= end,
+            "as-asked: {start}..{end} for {len} bytes at {offset}"
+        );
         let span = (end - start) as usize;
         buf.reserve(room + span);
         buf.resize(room, 0);
@@ -164,7 +180,7 @@ impl File {
         let (result, op) = submit(op, Some(class)).await;
         let Op::Read { buf, .. } = op else { unreachable!("an operation comes back") };
         let read = self.check("read", result)? as usize;
-        assert!(read <= span && room + read == buf.len(), "a read gives what it was asked for");
+        assert!(read <= span && room + read == buf.len(), "as-asked: {read} bytes of {span}");
         let skip = ((offset - start) as usize).min(read);
         Ok(DmaBuf::new(buf, room + skip, len.min(read - skip)))
     }
@@ -180,7 +196,7 @@ impl File {
         let alignment = self.alignment();
         let aligned =
             offset.is_multiple_of(alignment as u64) && buf.len().is_multiple_of(alignment);
-        assert!(aligned, "unaligned direct write: {} bytes at {offset}", buf.len());
+        assert!(aligned, "aligned-requests: a write of {} bytes at {offset}", buf.len());
         let mut skip = 0;
         while skip < buf.len() {
             let op = Op::Write { fd: self.inner.fd.clone(), buf, offset, skip };
@@ -188,6 +204,7 @@ impl File {
             let Op::Write { buf: back, .. } = op else { unreachable!("an operation comes back") };
             buf = back;
             let written = self.check("write", result)? as usize;
+            assert!(written <= buf.len() - skip, "as-asked: {written} bytes written after {skip}");
             // A nearly full disk takes a part first and refuses the rest.
             let written = written - written % alignment;
             if written == 0 {
@@ -195,6 +212,7 @@ impl File {
             }
             skip += written;
         }
+        debug_assert!(skip == buf.len(), "as-asked: {skip} bytes of {}", buf.len());
         Ok(buf)
     }
 
@@ -209,6 +227,7 @@ impl File {
         let len = buf.len();
         buf.resize(len.next_multiple_of(self.alignment()), 0);
         let mut buf = self.write_at(class, offset, buf).await?;
+        debug_assert!(len <= buf.len(), "as-asked: {len} bytes of {}", buf.len());
         buf.truncate(len);
         self.truncate(offset + len as u64).await?;
         Ok(buf)
@@ -240,8 +259,8 @@ impl File {
     #[allow(clippy::len_without_is_empty)] // It asks the kernel and may fail.
     pub async fn len(&self) -> Result<u64, IoError> {
         let fd = self.inner.fd.raw();
-        if let Some(port) = port::current() {
-            return Ok(port.file_len(fd));
+        if let Some(machine) = simulated() {
+            return Ok(machine.file_len(fd));
         }
         // The inode of an open file is in memory: this does not block.
         sys::file_len(fd).map_err(|errno| self.error("stat", errno))
@@ -286,6 +305,5 @@ async fn open(path: &Path, flags: i32) -> Result<Rc<Fd>, IoError> {
     if result < 0 {
         return Err(IoError::from_errno("open", path, -result));
     }
-    let simulated = port::current().is_some();
-    Ok(Fd::new(result, if simulated { FdKind::Simulated } else { FdKind::File }))
+    Ok(Fd::new(result, if simulated().is_some() { FdKind::Simulated } else { FdKind::File }))
 }

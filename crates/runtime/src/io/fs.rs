@@ -1,50 +1,23 @@
 //! Everything that names a path: directories, renames, whole small files, locks.
 //!
 //! Nothing here is durable before [`sync_dir`] on the directory that changed.
+//!
+//! Invariants
+//!  - *sorted-names*: the entries of a directory are in the order of their names, one each.
 
-use super::fs_op::{FsOp, FsOutput};
 use super::{AlignedBuf, File, IoClass, IoError, OpenOptions};
-use crate::core::offload::offload;
-use crate::core::ops::{Fd, FdKind};
-use crate::core::with;
-use crate::sim::port;
+use crate::core::{simulated, with};
+pub use crate::driver::fs_op::{DirEntry, Metadata, Space};
+use crate::driver::fs_op::{FsOp, FsOutput};
+use crate::driver::op::{Fd, FdKind};
+use crate::offload::offload;
+use crate::time::sleep;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The largest single request of [`read_file`].
 const READ_BYTES_MAX: u64 = 1 << 20;
-
-/// An entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirEntry {
-    /// Its name within the directory.
-    pub name: String,
-    /// Whether it is a directory itself.
-    pub is_dir: bool,
-    /// Its size in bytes; 0 for a directory.
-    pub len: u64,
-}
-
-/// What is known of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metadata {
-    /// Whether it is a directory.
-    pub is_dir: bool,
-    /// Its size in bytes; 0 for a directory.
-    pub len: u64,
-    /// Last change of its content, microseconds since 1970.
-    pub modified_micros: i64,
-}
-
-/// The room of a file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes that this process may still write.
-    pub free: u64,
-    /// Bytes of all of it.
-    pub total: u64,
-}
 
 /// Creates a directory and those above it that are missing.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
@@ -77,7 +50,10 @@ pub async fn remove_dir_all(path: impl AsRef<Path>) -> Result<(), IoError> {
 /// The entries of a directory, sorted by name.
 pub async fn list_dir(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, IoError> {
     match perform(FsOp::ListDir(path.as_ref().into())).await? {
-        FsOutput::Entries(entries) => Ok(entries),
+        FsOutput::Entries(entries) => {
+            debug_assert!(entries.is_sorted_by(|a, b| a.name < b.name), "sorted-names");
+            Ok(entries)
+        }
         other => unreachable!("listing gives entries, not {other:?}"),
     }
 }
@@ -119,6 +95,7 @@ pub async fn read_file(path: impl AsRef<Path>) -> Result<Vec<u8>, IoError> {
     loop {
         let len = file.len().await?.saturating_sub(bytes.len() as u64).clamp(1, READ_BYTES_MAX);
         let part = file.read_at(IoClass::System, bytes.len() as u64, len as usize).await?;
+        debug_assert!(part.len() as u64 <= len, "as-asked: {} bytes of {len}", part.len());
         if part.is_empty() {
             return Ok(bytes);
         }
@@ -184,8 +161,7 @@ impl std::error::Error for LockError {}
 pub async fn lock_exclusive(path: impl AsRef<Path>) -> Result<FileLock, LockError> {
     match perform(FsOp::Lock(path.as_ref().into())).await {
         Ok(FsOutput::Locked(fd)) => {
-            let simulated = port::current().is_some();
-            let kind = if simulated { FdKind::Simulated } else { FdKind::File };
+            let kind = if simulated().is_some() { FdKind::Simulated } else { FdKind::File };
             Ok(FileLock { _fd: Fd::new(fd, kind) })
         }
         Ok(FsOutput::Held(pid)) => Err(LockError::Held(pid)),
@@ -196,8 +172,11 @@ pub async fn lock_exclusive(path: impl AsRef<Path>) -> Result<FileLock, LockErro
 
 /// Carries a path operation out where it belongs.
 async fn perform(op: FsOp) -> Result<FsOutput, IoError> {
-    match port::current() {
-        Some(port) => port.fs(op).await,
+    match simulated() {
+        Some(machine) => {
+            sleep(machine.path_time(&op)).await;
+            machine.perform_path(&op)
+        }
         None => offload(move || op.perform()).await,
     }
 }

@@ -1,7 +1,7 @@
 //! Datagrams to a Unix domain socket, such as that of syslog.
 
 use super::NetError;
-use crate::sim::port;
+use crate::core::simulated;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -16,7 +16,7 @@ impl DatagramSender {
     /// none.
     pub fn connect(path: &str) -> Result<DatagramSender, NetError> {
         let refused = |error: std::io::Error| NetError::new("connect", None, &error);
-        if port::current().is_some() {
+        if simulated().is_some() {
             return Err(refused(std::io::Error::from_raw_os_error(libc::ENOTSUP)));
         }
         let address = match path.strip_prefix('@') {

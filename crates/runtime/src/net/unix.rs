@@ -11,9 +11,10 @@
 #![allow(unsafe_code, reason = "groups by name, and who is at the other end")]
 
 use super::{NetError, TcpStream};
-use crate::core::offload::offload;
-use crate::core::ops::{Fd, FdKind, Op, submit};
-use crate::sim::port;
+use crate::core::ops::submit;
+use crate::core::simulated;
+use crate::driver::op::{Fd, FdKind, Op};
+use crate::offload::offload;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::ffi::CString;
 use std::fmt;
@@ -104,13 +105,14 @@ pub struct UnixListener {
 impl UnixListener {
     /// Listens at `path`.
     pub async fn bind(path: &Path, options: UnixOptions) -> Result<UnixListener, UnixError> {
+        debug_assert!(options.mode <= 0o777, "never-too-open: mode {:o}", options.mode);
         let bytes = path.as_os_str().len();
         if PATH_BYTES_MAX < bytes {
             return Err(UnixError::TooLong(bytes));
         }
         let path = path.to_path_buf();
-        if let Some(port) = port::current() {
-            let fd = port.bind_path(&path).ok_or(UnixError::Live)?;
+        if let Some(machine) = simulated() {
+            let fd = machine.bind_path(&path).ok_or(UnixError::Live)?;
             return Ok(UnixListener { fd: Fd::new(fd, FdKind::Simulated), path, identity: None });
         }
         let at = path.clone();
@@ -137,8 +139,8 @@ impl UnixListener {
     /// Listens no longer, and removes the file (*own-file*).
     pub async fn close(self) {
         let Some(identity) = self.identity else {
-            if let Some(port) = port::current() {
-                port.unlink_path(&self.path);
+            if let Some(machine) = simulated() {
+                machine.unlink_path(&self.path);
             }
             return;
         };
@@ -157,10 +159,10 @@ impl TcpStream {
     /// Connects to the socket at `path`.
     pub async fn connect_unix(path: &Path) -> Result<TcpStream, NetError> {
         let refused = |errno| NetError { op: "connect", addr: None, errno };
-        let (fd, address) = match port::current() {
-            Some(port) => {
-                let address = port.address_of_path(path).ok_or(refused(libc::ENOENT))?;
-                (Fd::new(port.socket(), FdKind::Simulated), SockAddr::from(address))
+        let (fd, address) = match simulated() {
+            Some(machine) => {
+                let address = machine.address_of_path(path).ok_or(refused(libc::ENOENT))?;
+                (Fd::new(machine.socket(), FdKind::Simulated), SockAddr::from(address))
             }
             None => {
                 let failed = |error: Error| NetError::new("connect", None, &error);
@@ -187,6 +189,7 @@ impl TcpStream {
             let at = (&raw mut found).cast();
             libc::getsockopt(self.fd.raw(), libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut bytes)
         };
+        debug_assert_eq!(bytes as usize, size_of::<libc::ucred>(), "fd-outlives-ops: another kind");
         (answer == 0).then_some(Credentials { user: found.uid, process: found.pid })
     }
 }
@@ -252,11 +255,11 @@ fn group_number(group: &str) -> Result<u32, UnixError> {
     let name = CString::new(group).map_err(|_| none())?;
     let mut room = vec![0u8; 4096];
     loop {
-        // SAFETY: a `group` of zeros is a valid empty one.
+        // SAFETY: *valid-places* (of the driver's calls): a `group` of zeros is an empty one.
         let mut found: libc::group = unsafe { std::mem::zeroed() };
         let mut result = std::ptr::null_mut();
-        // SAFETY: all pointers are valid during the call, `room` for as many bytes as are told;
-        // of what is written only the number is used.
+        // SAFETY: *valid-places*: all pointers are valid during the call, `room` for as many bytes
+        // as are told; of what is written only the number is used.
         let errno = unsafe {
             let (at, bytes) = (room.as_mut_ptr().cast(), room.len());
             libc::getgrnam_r(name.as_ptr(), &raw mut found, at, bytes, &raw mut result)

@@ -1,4 +1,9 @@
 //! Bounded queues and single values, from task to task of one shard.
+//!
+//! Invariants
+//!  - *slots-balance*: values in the queue, slots that were promised to senders, and free slots are
+//!    no more than the capacity, while there is a receiver.
+//!  - *counted-ends*: a queue knows how many senders it has, and whether it has its receiver.
 
 use super::waiters::{Left, WaiterId, Waiters};
 use std::cell::RefCell;
@@ -31,6 +36,7 @@ pub enum TrySend<T> {
 
 struct State<T> {
     queue: VecDeque<T>,
+    capacity: usize,
     /// Free slots that no sender was promised.
     free: usize,
     senders: usize,
@@ -39,11 +45,27 @@ struct State<T> {
     receiving: Option<Waker>,
 }
 
+impl<T> State<T> {
+    /// *slots-balance*.
+    fn check(&self) {
+        debug_assert!(
+            !self.receiver
+                || self.queue.len() + self.free + self.sending.granted() <= self.capacity,
+            "slots-balance: {} queued, {} free, {} promised of {}",
+            self.queue.len(),
+            self.free,
+            self.sending.granted(),
+            self.capacity
+        );
+    }
+}
+
 /// A queue of at most `capacity` values (at least 1), many senders, one receiver.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(0 < capacity, "a channel without room");
+    assert!(0 < capacity, "slots-balance: a channel without room");
     let state = Rc::new(RefCell::new(State {
         queue: VecDeque::new(),
+        capacity,
         free: capacity,
         senders: 1,
         receiver: true,
@@ -96,6 +118,7 @@ impl<T> Sender<T> {
 fn deliver<T>(state: &RefCell<State<T>>, value: T) {
     let mut state = state.borrow_mut();
     state.queue.push_back(value);
+    state.check();
     let waker = state.receiving.take();
     drop(state);
     if let Some(waker) = waker {
@@ -112,7 +135,10 @@ fn give_slot<T>(state: &RefCell<State<T>>) {
             drop(state);
             waker.wake();
         }
-        None => state.free += 1,
+        None => {
+            state.free += 1;
+            state.check();
+        }
     }
 }
 
@@ -155,7 +181,10 @@ impl<T> Drop for Room<'_, T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
-        self.state.borrow_mut().senders += 1;
+        let mut state = self.state.borrow_mut();
+        debug_assert!(0 < state.senders, "counted-ends: a copy of no sender");
+        state.senders += 1;
+        drop(state);
         Sender { state: self.state.clone() }
     }
 }
@@ -163,6 +192,7 @@ impl<T> Clone for Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
+        assert!(0 < state.senders, "counted-ends: more senders go than there are");
         state.senders -= 1;
         let waker = if state.senders == 0 { state.receiving.take() } else { None };
         drop(state);
@@ -192,6 +222,7 @@ impl<T> Receiver<T> {
     /// The next value, if it is there.
     pub fn try_recv(&mut self) -> Option<T> {
         let value = self.state.borrow_mut().queue.pop_front()?;
+        debug_assert!(self.state.borrow().receiver, "counted-ends: a value without its receiver");
         give_slot(&self.state);
         Some(value)
     }
@@ -222,6 +253,8 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
+        debug_assert!(state.receiver, "counted-ends: the receiver goes twice");
+        state.check();
         state.receiver = false;
         let mut wakers = Vec::new();
         while let Some(waker) = state.sending.grant() {
@@ -267,6 +300,7 @@ impl<T> OneshotSender<T> {
         if !single.receiver {
             return Err(value);
         }
+        debug_assert!(single.value.is_none(), "counted-ends: two values of one sender");
         single.value = Some(value);
         Ok(())
     }
@@ -280,6 +314,7 @@ impl<T> OneshotSender<T> {
 impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
         let mut single = self.single.borrow_mut();
+        debug_assert!(single.sender, "counted-ends: the sender goes twice");
         single.sender = false;
         let waker = single.waker.take();
         drop(single);

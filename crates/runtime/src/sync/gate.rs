@@ -1,4 +1,7 @@
 //! A gate: work goes in until it closes, and closing waits for all of it to come out.
+//!
+//! Invariants
+//!  - *counted-inside*: who goes in comes out once.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -61,6 +64,7 @@ impl Gate {
             if self.state.inside.get() == 0 {
                 return Poll::Ready(());
             }
+            debug_assert!(self.state.closed.get(), "counted-inside: a gate opens again");
             let mut closers = self.state.closers.borrow_mut();
             if !closers.iter().any(|waker| waker.will_wake(cx.waker())) {
                 closers.push(cx.waker().clone());
@@ -80,7 +84,9 @@ pub struct GateGuard {
 
 impl Drop for GateGuard {
     fn drop(&mut self) {
-        let inside = self.state.inside.get() - 1;
+        let inside = self.state.inside.get();
+        assert!(0 < inside, "counted-inside: more come out than went in");
+        let inside = inside - 1;
         self.state.inside.set(inside);
         if inside == 0 {
             self.state.closers.take().into_iter().for_each(Waker::wake);

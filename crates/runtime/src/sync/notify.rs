@@ -1,4 +1,9 @@
 //! Notifications: waking tasks that wait for a change.
+//!
+//! Invariants
+//!  - *stored-or-waiting*: a notification is stored only while nobody waits.
+//!  - *counted-arrivals*: of the parties of a barrier those that have arrived in a phase are fewer
+//!    than all.
 
 use super::waiters::{Left, WaiterId, Waiters};
 use std::cell::{Cell, RefCell};
@@ -24,8 +29,20 @@ impl Notify {
         let waker = self.waiters.borrow_mut().grant();
         match waker {
             Some(waker) => waker.wake(),
-            None => self.stored.set(true),
+            None => {
+                self.check();
+                self.stored.set(true);
+            }
         }
+    }
+
+    /// *stored-or-waiting*.
+    fn check(&self) {
+        debug_assert!(
+            !self.stored.get() || self.waiters.borrow().waiting() == 0,
+            "stored-or-waiting: {} wait",
+            self.waiters.borrow().waiting()
+        );
     }
 
     /// Wakes all who wait now.
@@ -57,8 +74,9 @@ pub struct Notified<'a> {
 impl Future for Notified<'_> {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        assert!(!self.done, "polled after its end");
+        assert!(!self.done, "stored-or-waiting: polled after its end");
         let notify = self.notify;
+        notify.check();
         let told = match self.waiter {
             None if notify.stored.take() => true,
             None => {
@@ -98,7 +116,7 @@ pub struct Barrier {
 impl Barrier {
     /// A barrier for `parties` tasks, at least 1.
     pub fn new(parties: usize) -> Barrier {
-        assert!(0 < parties, "a barrier for nobody");
+        assert!(0 < parties, "counted-arrivals: a barrier for nobody");
         let (arrived, phase) = (Cell::new(0), Cell::new(0));
         Barrier { parties, arrived, phase, wakers: RefCell::default() }
     }
@@ -106,6 +124,7 @@ impl Barrier {
     /// Waits until all parties have arrived; returns the number of the phase that ended.
     pub async fn wait(&self) -> u64 {
         let phase = self.phase.get();
+        assert!(self.arrived.get() < self.parties, "counted-arrivals: {}", self.parties);
         self.arrived.set(self.arrived.get() + 1);
         if self.arrived.get() == self.parties {
             self.arrived.set(0);
@@ -134,7 +153,9 @@ struct Arrived<'a> {
 impl Drop for Arrived<'_> {
     fn drop(&mut self) {
         if self.barrier.phase.get() == self.phase {
-            self.barrier.arrived.set(self.barrier.arrived.get() - 1);
+            let arrived = self.barrier.arrived.get();
+            assert!(0 < arrived, "counted-arrivals: more leave than have arrived");
+            self.barrier.arrived.set(arrived - 1);
         }
     }
 }

@@ -1,4 +1,7 @@
 //! Units to take and give back.
+//!
+//! Invariants
+//!  - *served-at-once*: nobody waits whose units are free and whose turn it is.
 
 use super::waiters::{Left, WaiterId, Waiters};
 use std::cell::RefCell;
@@ -97,6 +100,7 @@ impl Semaphore {
             while let Some(waker) = state.waiters.grant() {
                 wakers.push(waker);
             }
+            debug_assert_eq!(state.waiters.waiting(), 0, "served-at-once: a closed one holds up");
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -104,7 +108,10 @@ impl Semaphore {
 
 /// Gives `units` back and serves who can be served.
 fn release(state: &RefCell<State>, units: usize) {
-    state.borrow_mut().available += units;
+    let mut held = state.borrow_mut();
+    debug_assert!(units <= usize::MAX - held.available, "served-at-once: too many units");
+    held.available += units;
+    drop(held);
     serve(state);
 }
 
@@ -150,6 +157,11 @@ impl Future for Acquire<'_> {
             if state.waiters_max <= state.waiters.waiting() {
                 return Poll::Ready(Err(AcquireError::QueueFull));
             }
+            debug_assert!(
+                state.waiters.first_units().is_none_or(|units| state.available < units),
+                "served-at-once: {} units are free for who waits",
+                state.available
+            );
             let id = state.waiters.push(self.units, cx);
             drop(state);
             self.waiter = Some(id);
@@ -217,6 +229,7 @@ impl Permit {
     /// Puts the units of `other`, of the same semaphore, into this one.
     pub fn merge(&mut self, mut other: Permit) {
         assert!(Rc::ptr_eq(&self.state, &other.state), "permits of two semaphores");
+        debug_assert!(self.units <= usize::MAX - other.units, "served-at-once: too many units");
         self.units += other.units;
         other.units = 0;
     }

@@ -39,13 +39,23 @@ impl Waiters {
     pub(crate) fn push(&mut self, units: usize, cx: &Context<'_>) -> WaiterId {
         let id = self.next_id;
         self.next_id += 1;
+        debug_assert!(
+            self.queue.back().is_none_or(|last| last.id < id),
+            "granted-prefix: waiter {id} is older than the last"
+        );
         self.queue.push_back(Waiter { id, units, waker: cx.waker().clone() });
         WaiterId(id)
     }
 
     /// How many still wait.
     pub(crate) fn waiting(&self) -> usize {
+        debug_assert!(self.granted <= self.queue.len(), "granted-prefix: {}", self.granted);
         self.queue.len() - self.granted
+    }
+
+    /// How many were served and have not noticed.
+    pub(crate) fn granted(&self) -> usize {
+        self.granted
     }
 
     /// What the first of those who wait wants.
@@ -57,6 +67,7 @@ impl Waiters {
     pub(crate) fn grant(&mut self) -> Option<Waker> {
         let waiter = self.queue.get(self.granted)?;
         self.granted += 1;
+        debug_assert!(self.granted <= self.queue.len(), "granted-prefix: {}", self.granted);
         Some(waiter.waker.clone())
     }
 
@@ -78,7 +89,9 @@ impl Waiters {
     /// Takes `id` out, served or not.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Left {
         let at = self.position(id);
-        let units = self.queue.remove(at).map_or(0, |waiter| waiter.units);
+        let left = self.queue.remove(at);
+        debug_assert!(left.as_ref().is_some_and(|left| left.id == id.0), "granted-prefix: {id:?}");
+        let units = left.map_or(0, |waiter| waiter.units);
         if at < self.granted {
             self.granted -= 1;
             return Left::Served(units);

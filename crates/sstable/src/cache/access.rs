@@ -7,6 +7,8 @@ use std::rc::Rc;
 /// Bytes of the cache of a read that bypasses the shard's: what one cursor touches repeatedly.
 const PRIVATE_BYTES: usize = 256 << 10;
 
+const _: () = assert!(64 * super::PAGE_BYTES as usize <= PRIVATE_BYTES);
+
 /// On whose behalf index files are read, and what they are cached in. One read has one (clones
 /// included): touches of different reads tell the cache what is popular.
 #[derive(Clone, Debug)]

@@ -1,18 +1,18 @@
 //! An index file, read in pages of 4096 bytes through a cache.
+//!
+//! Invariants
+//!  - *within-file*: nothing past the end of the file is asked for; who leads there is damage.
+//!  - *exact*: what is appended is the range that was asked for, each byte of it once.
 
-use super::lru::PageKind;
-use super::state::{Body, Claim, Loader, Pin};
-use super::{Access, IndexCache};
+use super::body::{Body, PageBytes, PageKind};
+use super::owner::Owner;
+use super::state::{Claim, Loader, Pin};
+use super::{Access, PAGE_BYTES};
 use reader::ReadError;
 use runtime::io::{DmaBuf, File};
-use std::cell::RefCell;
-use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::rc::{Rc, Weak};
-
-/// Bytes of a page; the last one of a file is shorter.
-pub const PAGE_BYTES: u64 = 4096;
+use std::rc::Rc;
 
 /// Pages that one request loads at most.
 const RUN_PAGES_MAX: u64 = 64;
@@ -21,76 +21,6 @@ const RUN_PAGES_MAX: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct CachedFile {
     owner: Rc<Owner>,
-}
-
-/// What pages belong to: their address names it in caches.
-#[derive(Debug)]
-pub(crate) struct Owner {
-    file: File,
-    len: u64,
-    /// Where something of it may be: these are told when the file is closed.
-    caches: RefCell<Vec<Weak<IndexCache>>>,
-}
-
-impl Owner {
-    /// Notes where it is cached.
-    pub(super) fn cached_in(&self, cache: &Rc<IndexCache>) {
-        let mut caches = self.caches.borrow_mut();
-        if !caches.iter().any(|known| known.as_ptr() == Rc::as_ptr(cache)) {
-            caches.retain(|known| 0 < known.strong_count());
-            caches.push(Rc::downgrade(cache));
-        }
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        for cache in self.caches.take().iter().filter_map(Weak::upgrade) {
-            cache.forget(std::ptr::from_ref(self) as usize);
-        }
-    }
-}
-
-/// The bytes of a page, as they came from the disk or cut out of a longer request.
-pub(crate) enum PageBytes {
-    Read(DmaBuf),
-    Cut(Box<[u8]>),
-}
-
-impl PageBytes {
-    /// A page that was read alone: what takes less than half of its buffer leaves that.
-    fn of(buf: DmaBuf) -> PageBytes {
-        match buf.len() <= PAGE_BYTES as usize / 2 {
-            true => PageBytes::Cut((&*buf).into()),
-            false => PageBytes::Read(buf),
-        }
-    }
-
-    /// Bytes of memory it takes: a page's buffer is a page, however short the page.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let beside = std::mem::size_of::<PageBytes>() + 2 * std::mem::size_of::<usize>();
-        beside
-            + match self {
-                PageBytes::Read(_) => PAGE_BYTES as usize,
-                PageBytes::Cut(bytes) => bytes.len(),
-            }
-    }
-}
-
-impl Deref for PageBytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match self {
-            PageBytes::Read(buf) => buf,
-            PageBytes::Cut(bytes) => bytes,
-        }
-    }
-}
-
-impl fmt::Debug for PageBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageBytes({})", self.len())
-    }
 }
 
 /// A page of an index file, which stays in memory while it is held.
@@ -117,7 +47,7 @@ impl Deref for Page {
 impl CachedFile {
     /// A file of `len` bytes.
     pub fn new(file: File, len: u64) -> CachedFile {
-        CachedFile { owner: Rc::new(Owner { file, len, caches: RefCell::default() }) }
+        CachedFile { owner: Rc::new(Owner::new(file, len)) }
     }
 
     /// Bytes of the file.
@@ -184,7 +114,7 @@ impl CachedFile {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.check(&range)?;
-        let mut at = range.start;
+        let (mut at, before) = (range.start, out.len());
         let mut waited = false;
         while at < range.end {
             let number = at / PAGE_BYTES;
@@ -204,6 +134,8 @@ impl CachedFile {
                 }
             }
         }
+        let read = (out.len() - before) as u64;
+        debug_assert!(read == range.end - range.start, "exact: {read} bytes of {range:?}");
         Ok(())
     }
 
@@ -215,7 +147,7 @@ impl CachedFile {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.check(&range)?;
-        let mut at = range.start;
+        let (mut at, before) = (range.start, out.len());
         while at < range.end {
             if let Some(page) = self.page_now(access, at / PAGE_BYTES) {
                 at = copy(&page, at, range.end, out);
@@ -229,11 +161,15 @@ impl CachedFile {
             out.extend_from_slice(&bytes);
             at = range.end;
         }
+        let read = (out.len() - before) as u64;
+        debug_assert!(read == range.end - range.start, "exact: {read} bytes of {range:?}");
         Ok(())
     }
 
     /// Puts a page that was read past the cache into it, unless it is there.
     pub(crate) fn populate(&self, access: &Access, number: u64, bytes: &[u8]) {
+        let left = self.len().saturating_sub(number * PAGE_BYTES);
+        debug_assert!(bytes.len() as u64 == left.min(PAGE_BYTES), "exact: page {number}");
         let loader =
             access.cache.claim_absent(&self.owner, (PageKind::File, number), access.read());
         if let Some(loader) = loader {
@@ -259,6 +195,7 @@ impl CachedFile {
         wanted: Range<u64>,
         out: &mut Vec<u8>,
     ) -> Result<u64, ReadError> {
+        debug_assert!(!wanted.is_empty() && wanted.end <= self.len(), "within-file: {wanted:?}");
         let number = wanted.start / PAGE_BYTES;
         let last = (wanted.end - 1) / PAGE_BYTES;
         let mut loaders = vec![first];
@@ -276,6 +213,8 @@ impl CachedFile {
                 return Err(error);
             }
         };
+        let cuts = bytes.len().div_ceil(PAGE_BYTES as usize);
+        debug_assert!(cuts == loaders.len(), "exact: {cuts} pages for {} loads", loaders.len());
         let mut at = wanted.start;
         for (loader, cut) in loaders.into_iter().zip(bytes.chunks(PAGE_BYTES as usize)) {
             at = copy(&finish(loader, PageBytes::Cut(cut.into())), at, wanted.end, out);
@@ -290,11 +229,13 @@ impl CachedFile {
             return Err(self.damaged("an offset leads past the end of the file", start));
         }
         let length = (pages * PAGE_BYTES).min(self.len() - start) as usize;
+        debug_assert!(0 < length && pages <= RUN_PAGES_MAX, "within-file: {pages} pages");
         let bytes = self.owner.file.read_at(access.class, start, length).await;
         let bytes = bytes.map_err(ReadError::Io)?;
         if bytes.len() < length {
             return Err(self.damaged("the file is shorter than it was", start));
         }
+        debug_assert!(bytes.len() == length, "exact: {} bytes at {start}", bytes.len());
         Ok(bytes)
     }
 }
@@ -309,6 +250,7 @@ fn finish(loader: Loader, bytes: PageBytes) -> Page {
 fn copy(page: &Page, at: u64, end: u64, out: &mut Vec<u8>) -> u64 {
     let from = (at % PAGE_BYTES) as usize;
     let to = page.len().min(from + (end - at) as usize);
+    debug_assert!(from < to, "exact: nothing of a page at {at} before {end}");
     out.extend_from_slice(&page[from..to]);
     at + (to - from) as u64
 }

@@ -1,19 +1,11 @@
 //! Pages in numbered slots, linked into the lists of a segmented LRU and into one chain per file.
-//! Pure: what is in the slots and who may be evicted, no loading and no waiting.
+//! Pure: what is in the slots and who may be evicted, no loading and no waiting. Keeps *linked*,
+//! *pinned-stays* and *accounted* of the cache.
 
-use super::state::Body;
+use super::body::{Body, PageKind};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// What a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PageKind {
-    /// 4096 bytes of a file.
-    File,
-    /// A parsed page of a partition index.
-    Partitions,
-}
 
 /// Names a page: the address of its owner, which the cache keeps from being used again, the kind
 /// and the number among the owner's pages of that kind.
@@ -39,6 +31,13 @@ pub(super) struct Links {
 }
 
 const UNLINKED: Links = Links { previous: NONE, next: NONE };
+
+impl Links {
+    /// Whether there are no neighbours. Of one alone in its list there are none, either.
+    fn is_unlinked(self) -> bool {
+        self.previous == NONE && self.next == NONE
+    }
+}
 
 /// A page.
 #[derive(Debug)]
@@ -97,6 +96,7 @@ impl Slots {
 
     /// Takes a slot in; it is in no list yet, and the first of the chain whose head was `chain`.
     pub(super) fn insert(&mut self, mut slot: Slot, chain: u32) -> u32 {
+        debug_assert!(slot.order.is_unlinked() && slot.chain.is_unlinked(), "linked: a new slot");
         slot.chain = Links { previous: NONE, next: chain };
         let index = match self.free.pop() {
             Some(index) => {
@@ -109,6 +109,7 @@ impl Slots {
             }
         };
         if chain != NONE {
+            debug_assert!(self.get(chain).chain.previous == NONE, "linked: not the first");
             self.get_mut(chain).chain.previous = index;
         }
         index
@@ -117,8 +118,12 @@ impl Slots {
     /// Takes an unlisted slot out, and answers how the chain's head changes, if it does.
     pub(super) fn remove(&mut self, index: u32) -> (Slot, Option<u32>) {
         let slot = self.slots[index as usize].take().expect("a slot in use");
+        debug_assert!(slot.order.is_unlinked(), "linked: slot {index} is in a list");
+        let ends = self.lists.iter().flat_map(|list| [list.first, list.last]);
+        debug_assert!(!ends.into_iter().any(|end| end == index), "linked: slot {index}");
         self.free.push(index);
         let Links { previous, next } = slot.chain;
+        debug_assert!(previous != index && next != index, "linked: slot {index} to itself");
         if next != NONE {
             self.get_mut(next).chain.previous = previous;
         }
@@ -150,12 +155,16 @@ impl Slots {
     /// The oldest of a list.
     pub(super) fn oldest(&self, segment: Segment) -> Option<u32> {
         let last = self.lists[segment as usize].last;
+        debug_assert!(last == NONE || self.get(last).pins == 0, "pinned-stays: slot {last}");
+        debug_assert!(last == NONE || self.get(last).segment == segment, "linked: slot {last}");
         (last != NONE).then_some(last)
     }
 
     /// Puts a slot at the young end of its segment's list.
     pub(super) fn link(&mut self, index: u32) {
         let slot = self.get_mut(index);
+        debug_assert!(slot.pins == 0, "pinned-stays: slot {index} has {} pins", slot.pins);
+        debug_assert!(slot.order.is_unlinked(), "linked: slot {index} is in a list");
         let (segment, bytes) = (slot.segment, slot.bytes);
         let list = self.lists[segment as usize];
         self.get_mut(index).order = Links { previous: NONE, next: list.first };
@@ -182,6 +191,12 @@ impl Slots {
             self.get_mut(next).order.previous = previous;
         }
         let list = &mut self.lists[segment as usize];
+        debug_assert!(
+            (previous == NONE) == (list.first == index),
+            "linked: slot {index}, {segment:?}"
+        );
+        debug_assert!((next == NONE) == (list.last == index), "linked: slot {index}, {segment:?}");
+        debug_assert!(bytes <= list.bytes, "accounted: {bytes} bytes of {} listed", list.bytes);
         if previous == NONE {
             list.first = next;
         }

@@ -18,25 +18,38 @@
 //!    the budget, which pinned pages alone can exceed.
 //!  - *constant-eviction*: evicting a page frees at most three allocations, whatever it holds.
 //!  - *orphans-first*: what is cached of a file that was closed is evicted before anything else.
+//!  - *accounted*: bytes and pages that are counted, of both kinds and in both lists, are those of
+//!    the slots.
+//!  - *linked*: a page is in the list of its segment while nobody holds it, and in the chain of its
+//!    file while it is there.
 //!
 //! What it never does: I/O (its users load), allocate on a hit.
 
 mod access;
+mod body;
 mod file;
 mod lru;
+mod owner;
+pub(crate) mod partition_page;
 mod state;
 
 pub use access::Access;
-pub use file::{CachedFile, PAGE_BYTES, Page};
+pub use file::{CachedFile, Page};
+pub use partition_page::PromotedAt;
 
-pub(crate) use lru::PageKind;
-pub(crate) use state::{Body, Claim, Pin};
+pub(crate) use body::{Body, PageKind};
+pub(crate) use state::{Claim, Pin};
 
 use runtime::task::yield_if_needed;
 use state::{EVICTIONS_MAX, State};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+
+/// Bytes of a page; the last one of a file is shorter.
+pub const PAGE_BYTES: u64 = 4096;
+
+const _: () = assert!(PAGE_BYTES.is_power_of_two());
 
 /// The cache of a shard, or the small one of a read that bypasses it.
 pub struct IndexCache {
@@ -91,8 +104,10 @@ impl IndexCache {
     /// Evicts a bounded number of pages of those that exceed the budget; whether more do.
     pub fn evict_some(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        let bytes_max = state.bytes_max();
-        state.evict_to(bytes_max)
+        let (bytes_max, pages) = (state.bytes_max(), state.pages());
+        let more = state.evict_to(bytes_max);
+        debug_assert!(pages <= state.pages() + EVICTIONS_MAX, "more than a step was evicted");
+        more
     }
 
     /// Evicts what is not pinned. What comes meanwhile may stay.
@@ -109,6 +124,11 @@ impl IndexCache {
     /// What it did and has.
     pub fn stats(&self) -> CacheStats {
         self.state.borrow().stats()
+    }
+
+    /// The file at this address was closed.
+    fn forget(&self, owner: usize) {
+        self.state.borrow_mut().forget(owner);
     }
 
     /// A number for a read, unlike those of all others.

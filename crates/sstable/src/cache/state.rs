@@ -1,12 +1,11 @@
-//! The cache's decisions: who loads, who waits, what is evicted.
+//! The cache's decisions: who loads, who waits, what is evicted. Keeps *one-load*, *pinned-stays*,
+//! *orphans-first* and *accounted* of the cache.
 
-use super::file::{Owner, PageBytes};
-use super::lru::{Key, NONE, PageKind, Segment, Slot, Slots};
+use super::body::{Body, Load, PageKind};
+use super::lru::{Key, NONE, Segment, Slot, Slots};
+use super::owner::Owner;
 use super::{CacheStats, IndexCache, PageStats};
-use crate::index::page::PartitionPage;
 use reader::ReadError;
-use runtime::sync::Notify;
-use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use stdx::HashMap;
 
@@ -15,33 +14,6 @@ const SLOT_BYTES: usize = std::mem::size_of::<Slot>() + 48;
 
 /// Evictions in one step: less than 100 us.
 pub(super) const EVICTIONS_MAX: usize = 128;
-
-/// What is in a slot.
-#[derive(Clone, Debug)]
-pub(crate) enum Body {
-    /// Somebody loads it.
-    Loading(Rc<Load>),
-    /// Bytes of a file.
-    File(Rc<PageBytes>),
-    /// A page of a partition index.
-    Partitions(Rc<PartitionPage>),
-}
-
-/// A load under way.
-#[derive(Debug, Default)]
-pub(crate) struct Load {
-    ended: Notify,
-    /// Why it failed. A load that was given up leaves nothing.
-    error: RefCell<Option<ReadError>>,
-}
-
-impl Load {
-    /// Waits until it ended, well (the page may be there), given up (it is not) or with an error.
-    pub(crate) async fn ended(&self) -> Result<(), ReadError> {
-        self.ended.notified().await;
-        self.error.borrow().clone().map_or(Ok(()), Err)
-    }
-}
 
 /// What asking for a page came to.
 pub(crate) enum Claim {
@@ -102,7 +74,18 @@ impl State {
         self.map.len()
     }
 
+    /// *accounted*, as far as a few numbers tell.
+    fn is_accounted(&self) -> bool {
+        let pages = self.partitions.pages + self.files.pages;
+        let listed = [Segment::Probation, Segment::Protected].map(|it| self.slots.listed_bytes(it));
+        self.bytes as u64 == self.partitions.bytes + self.files.bytes
+            && pages <= self.map.len() as u64
+            && listed[0] + listed[1] <= self.bytes
+            && self.owners.len() <= self.map.len()
+    }
+
     pub(super) fn stats(&self) -> CacheStats {
+        debug_assert!(self.is_accounted(), "accounted: what is told");
         let (partitions, files) = (self.partitions, self.files);
         CacheStats { partitions, files, bytes_max: self.bytes_max as u64 }
     }
@@ -117,6 +100,7 @@ impl State {
     /// Pins a slot on behalf of a read. A second read that touches it makes it popular.
     fn pin(&mut self, index: u32, read: u64) {
         let slot = self.slots.get(index);
+        debug_assert!(!matches!(slot.body, Body::Loading(_)), "one-load: pinned while it loads");
         if slot.pins == 0 {
             self.slots.unlink(index);
         }
@@ -131,6 +115,8 @@ impl State {
     /// Takes one pin away; the last one puts the page into the LRU.
     fn unpin(&mut self, index: u32) {
         let slot = self.slots.get_mut(index);
+        debug_assert!(0 < slot.pins, "pinned-stays: slot {index} is unpinned once too often");
+        debug_assert!(!matches!(slot.body, Body::Loading(_)), "one-load: unpinned while it loads");
         slot.pins -= 1;
         if 0 < slot.pins {
             return;
@@ -177,8 +163,11 @@ impl State {
             let oldest = oldest.or_else(|| self.slots.oldest(Segment::Protected));
             let Some(oldest) = oldest else { return false };
             let kind = self.slots.get(oldest).key.kind;
+            let (pins, before) = (self.slots.get(oldest).pins, self.bytes);
+            debug_assert!(pins == 0, "pinned-stays: slot {oldest} of {pins} pins is evicted");
             self.slots.unlink(oldest);
             self.remove(oldest);
+            debug_assert!(self.bytes < before, "accounted: an eviction of nothing");
             self.stats_of(kind).evictions += 1;
         }
         bytes_max < self.bytes
@@ -194,11 +183,21 @@ impl State {
                 at = self.slots.next_of_file(at);
             }
             if at != NONE {
+                let is_loading = matches!(self.slots.get(at).body, Body::Loading(_));
+                debug_assert!(!is_loading, "orphans-first: slot {at} is being loaded");
                 return Some(at);
             }
             self.orphaned.pop();
         }
         None
+    }
+
+    /// The file at this address was closed.
+    pub(super) fn forget(&mut self, owner: usize) {
+        debug_assert!(!self.orphaned.contains(&owner), "orphans-first: a file closed twice");
+        if self.owners.contains_key(&owner) {
+            self.orphaned.push(owner);
+        }
     }
 
     fn insert(&mut self, owner: &Rc<Owner>, slot: Slot) -> u32 {
@@ -207,14 +206,23 @@ impl State {
         let cached = cached.or_insert_with(|| Cached { _owner: Rc::downgrade(owner), first: NONE });
         let index = self.slots.insert(slot, cached.first);
         cached.first = index;
-        self.map.insert(key, index);
+        let before = self.map.insert(key, index);
+        debug_assert!(before.is_none(), "one-load: {key:?} is in slot {before:?} already");
+        debug_assert!(!self.orphaned.contains(&key.owner), "orphans-first: read after its close");
         index
     }
 
     /// Forgets a page that is in no list.
     fn remove(&mut self, index: u32) {
         let (slot, head) = self.slots.remove(index);
-        self.map.remove(&slot.key);
+        let mapped = self.map.remove(&slot.key);
+        debug_assert!(mapped == Some(index), "accounted: {:?} is in slot {mapped:?}", slot.key);
+        debug_assert!(
+            slot.bytes <= self.bytes,
+            "accounted: {} of {} bytes",
+            slot.bytes,
+            self.bytes
+        );
         match head {
             Some(NONE) => {
                 self.owners.remove(&slot.key.owner);
@@ -233,6 +241,7 @@ impl State {
             stats.pages -= 1;
             stats.bytes -= slot.bytes as u64;
         }
+        debug_assert!(self.is_accounted(), "accounted: slot {index} was freed");
     }
 
     /// Gives a slot its content.
@@ -244,6 +253,8 @@ impl State {
                 Body::Partitions(page) => page.memory_bytes(),
             };
         let slot = self.slots.get_mut(index);
+        debug_assert!(matches!(slot.body, Body::Loading(_)), "one-load: {:?} is there", slot.key);
+        debug_assert!(slot.pins == 1 && slot.bytes == 0, "accounted: {:?} while loading", slot.key);
         slot.bytes = bytes;
         let kind = slot.key.kind;
         let loading = std::mem::replace(&mut slot.body, body);
@@ -252,6 +263,7 @@ impl State {
         stats.populations += 1;
         stats.pages += 1;
         stats.bytes += bytes as u64;
+        debug_assert!(self.is_accounted(), "accounted: slot {index} was filled");
         if self.bytes_max < self.bytes {
             self.shrink();
         }
@@ -326,18 +338,11 @@ impl IndexCache {
     }
 
     fn start(self: &Rc<Self>, state: &mut State, owner: &Rc<Owner>, key: Key, read: u64) -> Loader {
+        debug_assert!(key.owner == Rc::as_ptr(owner) as usize, "one-load: {key:?} of another");
         let load = Rc::new(Load::default());
         let index = state.insert(owner, Slot::new(key, Body::Loading(load.clone()), read));
         owner.cached_in(self);
         Loader { cache: self.clone(), index, load, done: false }
-    }
-
-    /// A file was closed.
-    pub(super) fn forget(&self, owner: usize) {
-        let mut state = self.state.borrow_mut();
-        if state.owners.contains_key(&owner) {
-            state.orphaned.push(owner);
-        }
     }
 }
 
@@ -350,7 +355,10 @@ pub(crate) struct Pin {
 
 impl Clone for Pin {
     fn clone(&self) -> Pin {
-        self.cache.state.borrow_mut().slots.get_mut(self.index).pins += 1;
+        let mut state = self.cache.state.borrow_mut();
+        let slot = state.slots.get_mut(self.index);
+        debug_assert!(0 < slot.pins, "pinned-stays: slot {} has no pin", self.index);
+        slot.pins += 1;
         Pin { cache: self.cache.clone(), index: self.index }
     }
 }
@@ -373,6 +381,7 @@ pub(crate) struct Loader {
 impl Loader {
     /// The page is loaded.
     pub(crate) fn finish(mut self, body: Body) -> Pin {
+        debug_assert!(!matches!(body, Body::Loading(_)), "one-load: it ends with another");
         self.done = true;
         let loading = self.cache.state.borrow_mut().fill(self.index, body);
         drop(loading);
@@ -382,6 +391,7 @@ impl Loader {
 
     /// The page could not be loaded.
     pub(crate) fn fail(self, error: &ReadError) {
+        debug_assert!(!self.done, "one-load: it failed after it ended");
         *self.load.error.borrow_mut() = Some(error.clone());
     }
 }

@@ -4,6 +4,7 @@
 //!  - *as-long-as-said*: a chunk decompresses to exactly the length that is asked for, into memory
 //!    of that length.
 
+use crate::compress::CHUNK_BYTES_MAX;
 use crate::compress::dictionary::Dictionary;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use lz4_flex::block::CompressTable;
@@ -16,6 +17,7 @@ use zstd::zstd_safe::{self, CCtx, CDict, DCtx};
 pub const ZSTD_LEVEL: i32 = 3;
 /// Levels that Zstandard has.
 pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = -(1 << 17)..=22;
+const _: () = assert!(*ZSTD_LEVELS.start() <= ZSTD_LEVEL && ZSTD_LEVEL <= *ZSTD_LEVELS.end());
 /// Level of Deflate: zlib's own default.
 const DEFLATE_LEVEL: u32 = 6;
 
@@ -118,6 +120,7 @@ impl Algorithm {
         into: &mut [u8],
     ) -> Result<(), Damaged> {
         let length = into.len();
+        debug_assert!(length <= CHUNK_BYTES_MAX as usize, "a chunk of {length} bytes");
         let size = match self {
             Algorithm::Lz4 => decompress_lz4(bytes, into, None),
             Algorithm::Lz4WithDicts => decompress_lz4(bytes, into, dictionary),
@@ -231,6 +234,7 @@ impl Compressor {
                 State::Deflate(Box::new(Compress::new(level, true)))
             }
             Algorithm::Zstd { level } | Algorithm::ZstdWithDicts { level } => {
+                debug_assert!(ZSTD_LEVELS.contains(&level), "level {level} was not asked for");
                 let digested = dictionary.as_ref().map(|one| CDict::create(one.bytes(), level));
                 State::Zstd(CCtx::create(), digested)
             }
@@ -251,6 +255,7 @@ impl Compressor {
 
     /// The compressed form of a chunk.
     pub fn compress(&mut self, chunk: &[u8]) -> &[u8] {
+        debug_assert!(!chunk.is_empty(), "as-long-as-said: a chunk of no byte");
         let bound = self.bound(chunk.len());
         if self.out.len() < bound {
             self.out.resize(bound, 0);
@@ -275,11 +280,14 @@ impl Compressor {
             }
             State::Noop => copy(chunk, into),
         };
-        &self.out[..size.expect("the buffer has room for the worst case")]
+        let size = size.expect("the buffer has room for the worst case");
+        debug_assert!(0 < size && size <= bound, "as-long-as-said: {size} of {bound} bytes");
+        &self.out[..size]
     }
 
     /// The most bytes that a chunk of `length` takes.
     fn bound(&self, length: usize) -> usize {
+        debug_assert!(length <= CHUNK_BYTES_MAX as usize, "a chunk of {length} bytes");
         match &self.state {
             State::Lz4(_) => 4 + lz4_flex::block::get_maximum_output_size(length),
             State::Snappy(_) => snap::raw::max_compress_len(length),

@@ -1,4 +1,8 @@
 //! Reading Data.db and Index.db: ranges of the uncompressed bytes, each chunk *verified*.
+//!
+//! Invariants
+//!  - *within-file*: nobody asks for what lies behind the uncompressed data.
+//!  - *once*: of one read no chunk is read twice, and each byte is filled in once.
 
 use crate::compress::guard::Guard;
 use crate::compress::{CHUNK_CRC_BYTES, Chunks};
@@ -46,6 +50,7 @@ impl Loaded {
 
     /// Puts bytes before these. Panics where they are more than there is [room](Loaded::room) for.
     pub fn prepend(&mut self, before: &[u8]) {
+        debug_assert!(before.len() <= self.room(), "room for {} of {}", self.room(), before.len());
         match self {
             Loaded::Direct(buf) => buf.prepend(before),
             Loaded::Own(bytes, start) => {
@@ -90,6 +95,8 @@ pub struct ReadFile {
 impl ReadFile {
     /// A file of `file_bytes`, whose content is compressed if there are chunks.
     pub fn new(file: File, file_bytes: u64, chunks: Option<Chunks>) -> ReadFile {
+        let within = |chunks: &Chunks| chunks.offsets.last().is_none_or(|at| *at <= file_bytes);
+        debug_assert!(chunks.as_ref().is_none_or(within), "within-file: chunks past the end");
         ReadFile { file, file_bytes, chunks: chunks.map(Rc::new), guard: None }
     }
 
@@ -138,12 +145,14 @@ impl ReadFile {
     /// The least end of a read at or after `end` that decompresses no chunk in vain.
     pub fn round_up(&self, end: u64) -> u64 {
         let Some(unit) = self.unit_bytes() else { return end };
+        debug_assert!(0 < unit, "units of no byte");
         end.div_ceil(unit).saturating_mul(unit)
     }
 
     /// The range that a read of `range` decompresses or checks, within the file.
     pub fn rounded(&self, range: Range<u64>) -> Range<u64> {
         let Some(unit) = self.unit_bytes() else { return range };
+        debug_assert!(range.end <= self.len(), "within-file: {range:?} of {}", self.len());
         let start = range.start - range.start % unit;
         start..self.round_up(range.end).min(self.len())
     }
@@ -158,6 +167,7 @@ impl ReadFile {
         spares: &Spares,
     ) -> Result<Loaded, ReadError> {
         let Memory { block: mut memory, chunk, room } = memory;
+        assert!(range.start <= range.end && range.end <= self.len(), "within-file: {range:?}");
         if self.chunks.is_some() || self.rounded(range.clone()) != range {
             let mut bytes = if chunk.capacity() == 0 { spares.chunk() } else { chunk };
             // What another read left there is written over.
@@ -172,6 +182,7 @@ impl ReadFile {
         if bytes.len() < length {
             return Err(self.damaged("the file is shorter than it was", range.start));
         }
+        debug_assert!(bytes.len() == length && room <= bytes.room(), "once: {} bytes", bytes.len());
         self.check(range.start, &bytes)?;
         Ok(Loaded::Direct(bytes))
     }
@@ -207,6 +218,7 @@ impl ReadFile {
         into: &mut [u8],
     ) -> Result<(), ReadError> {
         assert!(range.start <= range.end && range.end <= self.len(), "a read past the end");
+        debug_assert!(into.len() as u64 == range.end - range.start, "once: {} bytes", into.len());
         if range.is_empty() {
             return Ok(());
         }
@@ -251,6 +263,7 @@ impl ReadFile {
         (memory, into): (&mut AlignedBuf, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(chunks) = &self.chunks else { unreachable!("the file is compressed") };
+        debug_assert!(!indices.is_empty() && indices.end <= chunks.offsets.len(), "{indices:?}");
         let base = chunks.offsets[indices.start];
         let length = (chunks.end_of(indices.end - 1, self.file_bytes) - base) as usize;
         let taken = std::mem::take(memory);
@@ -302,6 +315,7 @@ impl ReadFile {
         let (mut at, mut bytes) = (0, Vec::new());
         while at < self.len() {
             let range = self.rounded(at..(at + SCAN_BYTES).min(self.len()));
+            assert!(range.start == at && at < range.end, "once: {range:?} at {at}");
             at = range.end;
             bytes.clear();
             self.read(class, range, &mut bytes).await?;
@@ -321,6 +335,7 @@ fn restore(
     let (position, length) = (index as u64 * chunks.chunk_bytes as u64, chunks.length_of(index));
     let start = wanted.start.max(position);
     let end = wanted.end.min(position + length as u64);
+    debug_assert!(start < end, "once: nothing of {wanted:?} in chunk {index}");
     let within = |base: u64| (start - base) as usize..(end - base) as usize;
     let into = &mut into[within(wanted.start)];
     if into.len() == length {

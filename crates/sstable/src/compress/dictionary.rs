@@ -13,6 +13,8 @@ const PART_BYTES_MAX: usize = u16::MAX as usize - 1;
 /// What LZ4 can reach back to.
 const LZ4_WINDOW_BYTES: usize = 64 << 10;
 
+const _: () = assert!(PART_BYTES_MAX <= u16::MAX as usize);
+
 /// A dictionary; clones share it.
 #[derive(Clone)]
 pub struct Dictionary {
@@ -47,7 +49,9 @@ impl Dictionary {
     /// error says what is wrong with the samples. Takes long: not for a task that others wait for.
     pub fn train(samples: &[&[u8]], bytes_max: usize) -> Result<Dictionary, String> {
         let trained = zstd::dict::from_samples(samples, bytes_max);
-        Ok(Dictionary::new(trained.map_err(|error| format!("no dictionary: {error}"))?))
+        let trained = trained.map_err(|error| format!("no dictionary: {error}"))?;
+        debug_assert!(trained.len() <= bytes_max, "a dictionary of {} bytes", trained.len());
+        Ok(Dictionary::new(trained))
     }
 
     /// Its bytes.
@@ -58,6 +62,7 @@ impl Dictionary {
     /// What LZ4 uses of it: the end.
     pub(crate) fn lz4_window(&self) -> &[u8] {
         let bytes = self.bytes();
+        debug_assert!(!bytes.is_empty(), "a dictionary of no byte");
         &bytes[bytes.len().saturating_sub(LZ4_WINDOW_BYTES)..]
     }
 

@@ -52,6 +52,7 @@ impl Guard {
     /// Compares the digest, if all of the file passed.
     pub fn finish(&self, file_bytes: u64) -> Result<(), Damaged> {
         let (passed, crc) = self.passed.get();
+        debug_assert!(passed <= file_bytes, "digest-in-order: {passed} of {file_bytes} bytes");
         match self.digest {
             Some(digest) if passed == file_bytes && digest != crc => {
                 Err(Damaged::new("the digest of the file does not match", 0))
@@ -83,6 +84,7 @@ impl Checksums {
     /// that is wanted.
     fn check(&self, start: u64, bytes: &[u8], crc: u32, wanted: bool) -> Result<u32, Damaged> {
         assert!(start.is_multiple_of(self.chunk_bytes), "a read that starts within a chunk");
+        debug_assert!(!bytes.is_empty(), "checked-before-use: nothing at {start}");
         let mut joined = crc;
         for (number, chunk) in bytes.chunks(self.chunk_bytes as usize).enumerate() {
             let at = start + number as u64 * self.chunk_bytes;

@@ -1,4 +1,8 @@
 //! CompressionInfo.db: how Data.db is compressed, and where its chunks are.
+//!
+//! Invariants
+//!  - *whole-chunks*: there are as many offsets as the data needs (of old writers one more), and
+//!    they ascend by a checksum at least.
 
 use crate::compress::algorithm::{Algorithm, Contexts};
 use crate::compress::dictionary::Dictionary;
@@ -31,6 +35,9 @@ pub struct Chunks {
 impl Chunks {
     /// Appends the serialized form of version `me`.
     pub fn put(&self, out: &mut Vec<u8>) {
+        let needed = self.data_bytes.div_ceil(self.chunk_bytes as u64);
+        debug_assert!(needed <= self.offsets.len() as u64, "whole-chunks: {needed} are needed");
+        debug_assert!(self.offsets.is_sorted_by(|a, b| a < b), "whole-chunks: offsets ascend");
         out.put_u16_bytes(self.algorithm.class_name().as_bytes());
         let level = self.algorithm.level().map(|level| level.to_string());
         let parts = self.dictionary.iter().flat_map(Dictionary::options);
@@ -110,7 +117,9 @@ impl Chunks {
 
     /// Where chunk `index` ends in a Data.db of `file_bytes`, its checksum included.
     pub fn end_of(&self, index: usize, file_bytes: u64) -> u64 {
-        self.offsets.get(index + 1).copied().unwrap_or(file_bytes)
+        let end = self.offsets.get(index + 1).copied().unwrap_or(file_bytes);
+        debug_assert!(self.offsets[index] <= end, "whole-chunks: chunk {index} ends at {end}");
+        end
     }
 
     /// Restores chunk `index`, which stands on the disk as `body`, into memory of its length.
@@ -131,6 +140,7 @@ impl Chunks {
 
     /// Uncompressed bytes of chunk `index`.
     pub fn length_of(&self, index: usize) -> usize {
+        debug_assert!(index < self.offsets.len(), "whole-chunks: chunk {index}");
         let start = index as u64 * self.chunk_bytes as u64;
         self.data_bytes.saturating_sub(start).min(self.chunk_bytes as u64) as usize
     }

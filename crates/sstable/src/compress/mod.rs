@@ -22,6 +22,9 @@ const CHUNK_BYTES_MAX: u32 = 16 << 20;
 /// Bytes of the checksum behind each compressed chunk.
 pub const CHUNK_CRC_BYTES: u64 = 4;
 
+const _: () = assert!(CHUNK_BYTES_MAX.is_power_of_two());
+const _: () = assert!(CHUNK_CRC_BYTES == size_of::<u32>() as u64);
+
 /// What is done to Data.db as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {

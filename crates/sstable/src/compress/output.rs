@@ -1,7 +1,12 @@
 //! Writing Data.db: compressed chunk by chunk, or plain with checksums beside it
 //! (storage-format reference, sections 9 and 10).
+//!
+//! Invariants
+//!  - *whole-chunks*: every chunk but the last has the length that was chosen; there are as many
+//!    as the data needs, and each starts behind the one before it with its checksum.
+//!  - *all-summed*: every byte of the file is in its digest, and of a plain one in a checksum.
 
-use crate::compress::{Chunks, Compression, Compressor, Dictionary};
+use crate::compress::{CHUNK_BYTES_MAX, Chunks, Compression, Compressor, Dictionary};
 use crate::store::output::Output;
 use runtime::io::{IoClass, IoError};
 use std::path::Path;
@@ -47,6 +52,10 @@ impl DataOutput {
         dictionary: Option<Dictionary>,
         class: IoClass,
     ) -> Result<DataOutput, IoError> {
+        if let Compression::Chunks { chunk_bytes, .. } = compression {
+            let fits = chunk_bytes.is_power_of_two() && chunk_bytes <= CHUNK_BYTES_MAX;
+            assert!(fits, "whole-chunks: of {chunk_bytes} bytes");
+        }
         let output = match compression {
             Compression::None => Output::create_in_pieces(path, class, CRC_CHUNK_BYTES).await?,
             Compression::Chunks { .. } => Output::create(path, class).await?,
@@ -87,6 +96,7 @@ impl DataOutput {
     fn put_chunked(&mut self, mut bytes: &[u8]) {
         let Form::Chunked { chunk, chunk_bytes, .. } = &mut self.form else { return };
         let chunk_bytes = *chunk_bytes;
+        debug_assert!(chunk.len() < chunk_bytes, "whole-chunks: {} gathered", chunk.len());
         let mut room = chunk_bytes - chunk.len();
         while !bytes.is_empty() {
             let (now, rest) = bytes.split_at(bytes.len().min(room));
@@ -101,10 +111,15 @@ impl DataOutput {
     }
 
     fn end_chunk(&mut self) {
-        let Form::Chunked { compressor, chunk, offsets, .. } = &mut self.form else { return };
+        let Form::Chunked { compressor, chunk, offsets, chunk_bytes } = &mut self.form else {
+            return;
+        };
         if chunk.is_empty() {
             return;
         }
+        assert!(chunk.len() <= *chunk_bytes, "whole-chunks: {} bytes", chunk.len());
+        let behind = offsets.last().is_none_or(|last| *last < self.output.position());
+        assert!(behind, "whole-chunks: two at {}", self.output.position());
         offsets.push(self.output.position());
         let compressed = compressor.compress(chunk);
         self.output.put(compressed);
@@ -119,6 +134,18 @@ impl DataOutput {
         let file_bytes = self.output.position();
         let data_bytes = self.len;
         self.output.finish().await?;
+        match &self.form {
+            Form::Plain => {
+                let needed = file_bytes.div_ceil(CRC_CHUNK_BYTES as u64);
+                assert!(file_bytes == data_bytes, "all-summed: {file_bytes} of {data_bytes}");
+                assert!(checksums.len() as u64 == needed, "all-summed: {needed} checksums");
+            }
+            Form::Chunked { chunk, chunk_bytes, offsets, .. } => {
+                let needed = data_bytes.div_ceil(*chunk_bytes as u64);
+                assert!(chunk.is_empty(), "whole-chunks: {} bytes are left", chunk.len());
+                assert!(offsets.len() as u64 == needed, "whole-chunks: {needed} for {data_bytes}");
+            }
+        }
         let side = match self.form {
             Form::Plain => Err(checksums),
             Form::Chunked { compressor, chunk_bytes, offsets, .. } => Ok(Chunks {
@@ -150,5 +177,6 @@ pub fn crc_file(checksums: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4 + checksums.len() * 4);
     out.put_u32(CRC_CHUNK_BYTES as u32);
     checksums.iter().for_each(|checksum| out.put_u32(*checksum));
+    debug_assert!(out.len() == 4 + 4 * checksums.len(), "all-summed: {} bytes", out.len());
     out
 }

@@ -7,6 +7,7 @@
 //! Invariants
 //!  - *in-steps*: neither a key that comes nor making the filter takes the shard for longer than a
 //!    piece of memory is cleared: between pieces others have their turn.
+//!  - *all-hashes*: every hash that was added is in the filter that is made.
 
 use super::Filter;
 use runtime::task::yield_if_needed;
@@ -70,6 +71,7 @@ impl KeyHashes {
     pub async fn settle(&mut self) {
         let State::Kept(pieces) = &mut self.state else { return };
         let pieces = std::mem::take(pieces);
+        debug_assert!(self.kept_max <= count(&pieces), "all-hashes: settled too early");
         let keys = self.expected.max(4 * self.kept_max as u64);
         self.state = State::Filter(filter_of(keys, self.fp_chance, pieces).await);
     }
@@ -84,6 +86,8 @@ impl KeyHashes {
 }
 
 fn count(pieces: &[Vec<(u64, u64)>]) -> usize {
+    let whole = pieces.iter().rev().skip(1).all(|piece| piece.len() == PIECE_HASHES);
+    debug_assert!(whole, "all-hashes: a piece before the last is not full");
     pieces.last().map_or(0, |last| (pieces.len() - 1) * PIECE_HASHES + last.len())
 }
 
@@ -95,7 +99,9 @@ async fn filter_of(keys: u64, fp_chance: f64, pieces: Vec<Vec<(u64, u64)>>) -> O
         filter.words.resize(filter.words.len() + piece, 0);
         yield_if_needed().await;
     }
+    debug_assert!(filter.words.len() == words, "bounded: {words} words");
     for piece in pieces {
+        debug_assert!(piece.len() <= PIECE_HASHES, "in-steps: {} hashes", piece.len());
         piece.iter().for_each(|hash| filter.add(*hash));
         yield_if_needed().await;
     }

@@ -1,4 +1,8 @@
 //! The Bloom filter of partition keys (storage-format reference, section 7).
+//!
+//! Invariants
+//!  - *no-false-negative*: what was added is found.
+//!  - *bounded*: at most [`WORDS_MAX`] words and [`HASHES_MAX`] hashes.
 
 mod keys;
 
@@ -15,6 +19,8 @@ const EXTRA_BITS: u64 = 20;
 const WORDS_MAX: u64 = 1 << 25;
 /// A damaged header may not ask for more.
 const HASHES_MAX: u32 = 64;
+
+const _: () = assert!(*BITS_PER_KEY.end() < HASHES_MAX);
 
 /// A Bloom filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +44,9 @@ impl Filter {
         }
         let (bits_per_key, hash_count) = spec(fp_chance);
         let bits = keys.saturating_mul(bits_per_key as u64).saturating_add(EXTRA_BITS);
-        Some((hash_count, bits.div_ceil(64).min(WORDS_MAX) as usize))
+        let words = bits.div_ceil(64).min(WORDS_MAX);
+        debug_assert!(0 < words && 0 < hash_count && hash_count <= HASHES_MAX, "bounded: {words}");
+        Some((hash_count, words as usize))
     }
 
     /// Adds a key by its murmur3 hash.
@@ -47,6 +55,7 @@ impl Filter {
         for bit in indices(hash, self.hash_count, bits) {
             self.words[(bit / 64) as usize] |= 1 << (bit % 64);
         }
+        debug_assert!(self.may_contain(hash), "no-false-negative: {hash:?}");
     }
 
     /// Whether a key of that murmur3 hash may have been added.
@@ -69,6 +78,8 @@ impl Filter {
 
     /// Appends what stands before the words.
     pub fn put_head(&self, out: &mut Vec<u8>) {
+        assert!(self.words.len() as u64 <= WORDS_MAX, "bounded: {} words", self.words.len());
+        assert!((1..=HASHES_MAX).contains(&self.hash_count), "bounded: {}", self.hash_count);
         out.reserve(8 + self.words.len() * 8);
         out.put_u32(self.hash_count);
         out.put_u32(self.words.len() as u32);
@@ -107,6 +118,7 @@ impl Filter {
             FilterForm::BigEndian => u64::from_be_bytes,
             FilterForm::LittleEndian => u64::from_le_bytes,
         };
+        debug_assert!(self.words.len() + words.len() <= self.words.capacity(), "bounded");
         self.words.extend(words.iter().map(|bytes| word(*bytes)));
     }
 }
@@ -118,6 +130,7 @@ pub fn put_words(words: &[u64], out: &mut Vec<u8>) {
 
 /// The bits of a key: `|base + i * increment mod bits|` in wrapping signed arithmetic.
 fn indices(hash: (u64, u64), count: u32, bits: u64) -> impl Iterator<Item = u64> {
+    debug_assert!(0 < bits && bits <= i64::MAX as u64, "bounded: {bits} bits");
     let (increment, base) = (hash.0 as i64, hash.1 as i64);
     (0..count as i64).map(move |i| {
         let place = base.wrapping_add(i.wrapping_mul(increment));

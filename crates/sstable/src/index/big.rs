@@ -5,12 +5,12 @@
 //!  - *absence-is-known*: that a key is absent is only said of a page that was read whole, in
 //!    order, from the key that the summary names, and, of the last page, to the file's last key.
 
+use crate::cache::partition_page::{PageBuilder, PartitionPage};
 use crate::cache::{Access, Body, CachedFile, Claim, PAGE_BYTES, PageKind, Pin};
 use crate::compress::data::ReadFile;
 use crate::index::feed::Feed;
-use crate::index::page::{PageBuilder, PartitionPage};
 use crate::index::summary::{Summary, SummaryBuilder};
-use crate::index::{Located, Lookup, RowIndex, is_before};
+use crate::index::{Located, Lookup, RowIndex};
 use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token};
 use mutation::page::RingBound;
@@ -67,6 +67,7 @@ impl BigIndex {
     pub fn new(file: CachedFile, summary: Summary, data_bytes: u64, partitions: u64) -> BigIndex {
         let dense = file.len() / partitions.max(1) <= DENSE_ENTRY_BYTES;
         let step = if dense { PAGE_STEP_BYTES } else { PAGE_BYTES };
+        debug_assert!(summary.first <= summary.last, "absence-is-known: the last key is first");
         BigIndex { file, summary, data_bytes, step, form: DeletionForm::Plain }
     }
 
@@ -96,6 +97,7 @@ impl BigIndex {
         let number = self.summary.page_of(*token, key);
         let page = self.page(number, access).await?;
         let Some(entry) = page.find(*token, key) else { return Ok(None) };
+        debug_assert!(page.key(entry) == &**key, "absence-is-known: another key was found");
         let end = page.end_of(entry).or_else(|| self.start_of_cached(number + 1, access));
         Ok(Some(Located {
             key: Some(lookup.key.clone()),
@@ -108,10 +110,10 @@ impl BigIndex {
     /// See [`super::PartitionIndex::lower_bound`].
     pub async fn lower_bound(&self, bound: &RingBound, access: &Access) -> Result<u64, ReadError> {
         let (first, last) = (&self.summary.first, &self.summary.last);
-        if is_before(last.token, &last.key, bound) {
+        if bound.place(last.token, &last.key).is_lt() {
             return Ok(self.data_bytes);
         }
-        if !is_before(first.token, &first.key, bound) {
+        if bound.place(first.token, &first.key).is_ge() {
             return Ok(0);
         }
         let key = bound.key.as_deref().unwrap_or_default();
@@ -119,6 +121,10 @@ impl BigIndex {
         while number < self.summary.len() {
             let page = self.page(number, access).await?;
             let entry = page.lower_bound(bound);
+            debug_assert!(
+                entry == 0 || bound.place(page.token(entry - 1), page.key(entry - 1)).is_lt(),
+                "absence-is-known: {bound:?} lies before entry {entry}"
+            );
             if entry < page.len() {
                 return Ok(page.position(entry));
             }
@@ -127,7 +133,7 @@ impl BigIndex {
                 && self
                     .summary
                     .get(number)
-                    .is_some_and(|(token, key)| !is_before(token, key, bound))
+                    .is_some_and(|(token, key)| bound.place(token, key).is_ge())
             {
                 return Ok(end);
             }
@@ -195,6 +201,7 @@ impl BigIndex {
         if builder.is_empty() {
             return Err(self.ends_early());
         }
+        debug_assert!(start < feed.position(), "progress: nothing was read of page {number}");
         if end == self.file.len() {
             // Where the index was cut between two entries, absence would be a lie.
             if builder.last_key() != &*self.summary.last.key {
@@ -234,7 +241,7 @@ impl BigEntries {
         let places = (position, PAGE_BYTES, u64::MAX);
         let feed = Feed::new(index.file.clone(), access.clone(), index.data_bytes, places);
         let feed = feed.with_form(index.form);
-        let empty = is_before(summary.last.token, &summary.last.key, start);
+        let empty = start.place(summary.last.token, &summary.last.key).is_lt();
         BigEntries { index: index.clone(), feed, start: Some(start.clone()), empty, last: None }
     }
 
@@ -251,11 +258,12 @@ impl BigEntries {
                 };
             };
             let key = self.feed.key(&head);
-            if self.start.as_ref().is_some_and(|start| is_before(Token::of(key), key, start)) {
+            if self.start.as_ref().is_some_and(|start| start.place(Token::of(key), key).is_lt()) {
                 self.feed.pass(&head);
                 continue;
             }
             self.start = None;
+            debug_assert!(head.position < self.index.data_bytes, "within-file: {}", head.position);
             let key = DecoratedKey::new(Bytes::copy_from(key));
             if self.last.as_ref() >= Some(&key) {
                 return Err(self.feed.damaged(Damaged::new("keys of the index out of order", 0)));

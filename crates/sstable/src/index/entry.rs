@@ -25,6 +25,7 @@ impl<'a> EntryHead<'a> {
 
     /// Appends the head.
     pub fn put(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.key.len() <= u16::MAX as usize, "a key of {} bytes", self.key.len());
         out.put_u16_bytes(self.key);
         out.put_vint(self.position);
         out.put_vint(self.promoted_bytes);

@@ -5,9 +5,10 @@
 //!  - *small-steps*: a promoted index is not read with its entry, but for what came with the same
 //!    page of the file; these pages go into the cache, as the rows are looked up there next.
 //!  - *progress*: every entry takes at least four bytes.
+//!  - *within-file*: what is loaded lies in the file, and what is consumed in what is loaded.
 
+use crate::cache::PromotedAt;
 use crate::cache::{Access, CachedFile, PAGE_BYTES};
-use crate::index::PromotedAt;
 use crate::index::entry::{EntryHead, HEAD_BYTES_MAX};
 use crate::mx::layout::DeletionForm;
 use reader::ReadError;
@@ -89,6 +90,7 @@ impl Feed {
 
     /// What is loaded and not consumed.
     pub(super) fn rest(&self) -> &[u8] {
+        debug_assert!(self.at <= self.buf.len(), "within-file: {} consumed", self.at);
         &self.buf[self.at..]
     }
     /// Where `rest` starts in the file.
@@ -97,11 +99,13 @@ impl Feed {
     }
     /// Whether nothing is left.
     pub(super) fn is_at_end(&self) -> bool {
+        debug_assert!(self.position() <= self.file.len(), "within-file: at {}", self.position());
         self.position() == self.file.len()
     }
 
     /// Forgets what is loaded and goes on at `position`.
     fn jump(&mut self, position: u64) {
+        debug_assert!(position <= self.file.len(), "within-file: to {position}");
         self.buf.clear();
         self.at = 0;
         self.loaded = position;
@@ -127,6 +131,7 @@ impl Feed {
         let need = self.loaded.saturating_add(want - here);
         let ahead = start.saturating_add(self.step).min(self.ahead_max);
         let end = need.max(ahead).next_multiple_of(PAGE_BYTES).min(self.file.len());
+        debug_assert!(start < end && self.loaded <= end, "progress: {start} to {end}");
         self.step = (self.step * 2).min(STEP_BYTES_MAX);
         let read = self.file.read_past(&self.access, start..end, &mut self.buf).await;
         if let Err(error) = read {
@@ -135,6 +140,9 @@ impl Feed {
         }
         self.at = kept;
         self.loaded = end;
+        assert!(self.position() == position, "within-file: {position} moved as it was loaded");
+        let base = end - self.buf.len() as u64;
+        debug_assert!(base.is_multiple_of(PAGE_BYTES) || end == self.file.len(), "whole pages");
         Ok(())
     }
 
@@ -168,6 +176,7 @@ impl Feed {
             return Err(Damaged::new("partition past the end of the data", 0));
         }
         let key = 2..2 + head.key.len();
+        debug_assert!(4 <= bytes && key.end < bytes, "progress: a head of {bytes} bytes");
         Ok(Head { key, position: head.position, promoted_bytes: head.promoted_bytes, bytes })
     }
 
@@ -178,6 +187,7 @@ impl Feed {
 
     /// Goes over an entry to the next; answers what is to be known of its promoted index.
     pub(super) async fn consume(&mut self, head: &Head) -> Result<Option<PromotedAt>, ReadError> {
+        debug_assert!(head.bytes <= self.rest().len(), "within-file: a head that is not loaded");
         self.at += head.bytes;
         if head.promoted_bytes == 0 {
             return Ok(None);
@@ -216,6 +226,7 @@ impl Feed {
             if self.data_bytes <= position {
                 break;
             }
+            debug_assert!(4 <= bytes, "progress: an entry of {bytes} bytes");
             take(key, position).map_err(|error| self.damaged(error))?;
             self.at += bytes;
         }
@@ -236,6 +247,7 @@ impl Feed {
 
     /// Puts the whole pages that are loaded and have something of a promoted index into the cache.
     fn keep(&self, range: Range<u64>) {
+        debug_assert!(range.end <= self.file.len(), "within-file: {range:?} is kept");
         let base = self.loaded - self.buf.len() as u64;
         let first = (range.start / PAGE_BYTES).max(base.div_ceil(PAGE_BYTES));
         for number in first..range.end.min(self.loaded).div_ceil(PAGE_BYTES) {
@@ -289,5 +301,6 @@ fn parse_facts(
     });
     let blocks = blocks.ok_or(cursor.damaged("promoted index with no or too many blocks"))?;
     let blocks_at = start + facts_bytes;
+    debug_assert!(facts_bytes + 4 * u64::from(blocks) <= len, "small-steps: {blocks} blocks");
     Ok(PromotedAt { start, len, blocks_at, blocks, header_bytes, tombstone, form })
 }

@@ -1,18 +1,21 @@
 //! Where partitions are, and where rows are within large ones.
 //!
-//! Of the big format: Index.db ([`entry`], [`promoted`]), its sample in memory ([`summary`]) and
-//! lookups in both ([`big`], whose pages are [`page`]s). Of the trie formats: [`trie`]. Blocks of
-//! rows are found through [`blocks`], whatever the format.
+//! In order from the ground up: [`block`] and `pages` (what steps answer, and what they are taken
+//! on), [`ordinal`]; of the big format Index.db ([`entry`], [`promoted`], `feed`), its sample in
+//! memory ([`summary`]), lookups in both ([`big`]) and in promoted indexes (`search`); of the trie
+//! formats [`trie`]; blocks that a scan found (`scanned`). [`cursor`] finds blocks of rows whatever
+//! the format, and this module partitions.
 //!
 //! Invariants
 //!  - *confirmed*: a partition that is located with its key is the one that was asked for.
 
 pub mod big;
-pub mod blocks;
+pub mod block;
+pub mod cursor;
 pub mod entry;
 mod feed;
 pub mod ordinal;
-pub(crate) mod page;
+mod pages;
 pub mod promoted;
 pub(crate) mod scanned;
 pub(crate) mod search;
@@ -21,14 +24,11 @@ pub mod trie;
 
 pub use big::{BigEntries, BigIndex};
 
-use crate::cache::Access;
+use crate::cache::{Access, PromotedAt};
 use crate::index::trie::{RowsAt, TrieEntries, TrieIndex};
-use crate::mx::layout::DeletionForm;
 use model::{DecoratedKey, Token, token};
-use mutation::Tombstone;
 use mutation::page::RingBound;
 use reader::ReadError;
-use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::Bytes;
 
@@ -45,6 +45,7 @@ impl Lookup {
     /// Hashes a key.
     pub fn new(key: Bytes) -> Lookup {
         let hash = token::murmur3(&key);
+        debug_assert!(Token::of_hash(hash) == Token::of(&key), "confirmed: a key's own token");
         Lookup { key: DecoratedKey { token: Token::of_hash(hash), key }, hash }
     }
 }
@@ -72,25 +73,6 @@ pub enum RowIndex {
     Trie(RowsAt),
 }
 
-/// A promoted index, as far as it is read with its partition's entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PromotedAt {
-    /// Where it starts in Index.db.
-    pub start: u64,
-    /// Bytes of all of it; the map of offsets is the last `4 * blocks` of them.
-    pub len: u64,
-    /// Where its blocks start in Index.db.
-    pub blocks_at: u64,
-    /// How many blocks it has: at least one, and their map fits into `len`.
-    pub blocks: u32,
-    /// Bytes of the partition's key, deletion time and static row.
-    pub header_bytes: u64,
-    /// Of the partition.
-    pub tombstone: Tombstone,
-    /// How its blocks have deletion times.
-    pub form: DeletionForm,
-}
-
 /// The partition index of an SSTable. Clones share it.
 #[derive(Clone, Debug)]
 pub enum PartitionIndex {
@@ -107,10 +89,13 @@ impl PartitionIndex {
         lookup: &Lookup,
         access: &Access,
     ) -> Result<Option<Located>, ReadError> {
-        match self {
-            PartitionIndex::Big(index) => index.find(lookup, access).await,
-            PartitionIndex::Trie(index) => index.find(lookup, access).await,
-        }
+        let located = match self {
+            PartitionIndex::Big(index) => index.find(lookup, access).await?,
+            PartitionIndex::Trie(index) => index.find(lookup, access).await?,
+        };
+        let key = located.as_ref().and_then(|located| located.key.as_ref());
+        debug_assert!(key.is_none_or(|key| *key == lookup.key), "confirmed: {key:?} was found");
+        Ok(located)
     }
 
     /// Where the first partition at or after a bound starts in the data; the data's length if
@@ -160,7 +145,10 @@ impl PartitionIndex {
     pub fn file_bytes(&self) -> u64 {
         match self {
             PartitionIndex::Big(index) => index.file().len(),
-            PartitionIndex::Trie(index) => index.partitions().len() + index.rows().len(),
+            PartitionIndex::Trie(index) => {
+                debug_assert!(!index.partitions().is_empty(), "a partition index of no byte");
+                index.partitions().len() + index.rows().len()
+            }
         }
     }
 
@@ -190,13 +178,4 @@ impl Entries {
             Entries::Trie(entries) => entries.next().await,
         }
     }
-}
-
-/// Whether a partition lies before a bound of a ring range.
-pub fn is_before(token: Token, key: &[u8], bound: &RingBound) -> bool {
-    let order = token.cmp(&bound.token).then_with(|| match &bound.key {
-        Some(other) => key.cmp(other.as_slice()),
-        None => Ordering::Equal,
-    });
-    order.is_lt() || (order.is_eq() && bound.after)
 }

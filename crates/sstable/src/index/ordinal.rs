@@ -7,6 +7,8 @@ use model::{ClusteringOrder, Type};
 /// Bytes of an ordinal.
 const BYTES: usize = 32;
 
+const _: () = assert!(8 <= BYTES, "fractions are of eight bytes");
+
 /// The first bytes of a position, made comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ordinal([u8; BYTES]);
@@ -115,6 +117,7 @@ impl Ordinal {
             u64::from_be_bytes(*chunk.expect("an ordinal has eight bytes from there on"))
         };
         let (target, low_word, high_word) = (*self.clamp(low, high), word(low), word(high));
+        debug_assert!(low <= &target && &target <= high, "a target beside its bounds");
         let way = word(&target).saturating_sub(low_word) as u128;
         let whole = high_word.checked_sub(low_word).filter(|whole| *whole != 0)? as u128;
         Some(((way << 32) / whole) as u64)

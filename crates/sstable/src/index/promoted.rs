@@ -4,6 +4,9 @@
 //! Invariants
 //!  - *relative*: offsets of blocks count from the start of the partition; widths are written as
 //!    the difference to 64 KiB.
+//!  - *contiguous-blocks*: each block starts where the one before ends, the first behind the
+//!    header.
+//!  - *in-pieces*: offsets are of blocks in all pieces, one behind the other.
 
 use crate::mx::clustering::{BoundKind, put_position, read_position};
 use crate::mx::layout::{DeletionForm, put_deletion};
@@ -26,6 +29,8 @@ pub struct PromotedBuilder {
     /// Bytes of all pieces.
     bytes: usize,
     offsets: Vec<u32>,
+    /// Where the first block starts and the latest ends, from the start of the partition.
+    rows: (u64, u64),
 }
 
 /// A position as the row format has it.
@@ -47,6 +52,10 @@ impl PromotedBuilder {
         open: Tombstone,
         fixed: &[Option<usize>],
     ) {
+        let starts = self.offsets.is_empty() || self.rows.1 == offset;
+        assert!(starts, "contiguous-blocks: {offset} after {}", self.rows.1);
+        assert!(self.bytes <= u32::MAX as usize, "in-pieces: {} bytes of blocks", self.bytes);
+        self.rows = (if self.offsets.is_empty() { offset } else { self.rows.0 }, offset + width);
         self.offsets.push(self.bytes as u32);
         let mut out = self.pieces.pop_if(|piece| piece.len() < PIECE_BYTES).unwrap_or_default();
         let before = out.len();
@@ -77,10 +86,14 @@ impl PromotedBuilder {
     pub fn finish(&mut self, header_bytes: u64, tombstone: Tombstone) -> Vec<Vec<u8>> {
         let (blocks, offsets) =
             (std::mem::take(&mut self.pieces), std::mem::take(&mut self.offsets));
+        let pieces: usize = blocks.iter().map(Vec::len).sum();
+        assert!(pieces == self.bytes, "in-pieces: {pieces} of {} bytes", self.bytes);
         self.bytes = 0;
         if offsets.len() < 2 {
             return Vec::new();
         }
+        assert!(self.rows.0 == header_bytes, "contiguous-blocks: from {} on", self.rows.0);
+        debug_assert!(offsets.is_sorted_by(|a, b| a < b), "in-pieces: offsets");
         let mut head = Vec::new();
         head.put_vint(header_bytes);
         put_deletion(tombstone, &mut head);
@@ -122,6 +135,7 @@ pub fn read_tail(
         0 => Tombstone::NONE,
         _ => form.read(cursor)?,
     };
+    debug_assert!(offset.checked_add(width).is_some(), "relative: {width} bytes at {offset}");
     Ok(BlockTail { last_weight, offset, width, open })
 }
 
@@ -169,6 +183,7 @@ impl PromotedIndex {
         }
         let count = count as usize;
         let map_at = bytes.len() - 4 * count;
+        debug_assert!(blocks_at <= map_at, "in-pieces: blocks at {blocks_at}, map at {map_at}");
         Ok(PromotedIndex { bytes, form, header_bytes, tombstone, blocks_at, map_at, count })
     }
 
@@ -223,6 +238,7 @@ impl PromotedIndex {
             } else {
                 high = middle;
             }
+            debug_assert!(low <= high && high <= self.count, "progress: {low} to {high}");
         }
         Ok(low)
     }

@@ -1,7 +1,7 @@
 //! Blocks of a long partition that has no index of its rows, as a scan of it found them.
 
-use crate::index::blocks::{Block, Place, Skip};
-use crate::table::Mapping;
+use crate::index::block::{Block, Place, Skip};
+use crate::mx::header::Mapping;
 use model::ClusteringOrder;
 use mutation::Tombstone;
 use std::rc::Rc;
@@ -37,6 +37,10 @@ impl ScannedCursor {
         rows: (u64, u64),
         tombstone: Tombstone,
     ) -> ScannedCursor {
+        debug_assert!(rows.0 <= rows.1, "rows from {} to {}", rows.0, rows.1);
+        debug_assert!(starts.is_sorted_by(|a, b| a.offset < b.offset), "contiguous-blocks");
+        let within = |start: &Start| rows.0 <= start.offset && start.offset < rows.1;
+        debug_assert!(starts.iter().all(within), "contiguous-blocks: beside the rows");
         ScannedCursor { mapping, starts, rows, tombstone, back: 0 }
     }
 
@@ -53,6 +57,7 @@ impl ScannedCursor {
     }
 
     fn end_of(&self, index: usize) -> u64 {
+        debug_assert!(index < self.starts.len(), "block {index} of {}", self.starts.len());
         self.starts.get(index + 1).map_or(self.rows.1, |next| next.offset)
     }
 
@@ -78,6 +83,7 @@ impl ScannedCursor {
     }
 
     pub(crate) fn previous(&mut self, lower: Place<'_>) -> Option<Block> {
+        debug_assert!(self.back < self.starts.len().max(1), "a walk back from {}", self.back);
         let index = self.back.checked_sub(1)?;
         let first = &self.starts[self.back].first;
         if self.order().compare((&first.0, first.1), lower).is_le() {

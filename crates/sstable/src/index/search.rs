@@ -13,18 +13,17 @@
 //!    starts beyond the position, each nearer than the one before.
 //!  - *hints-decide-nothing*: ordinals choose probes; only compared positions move the bracket.
 
-use crate::cache::PAGE_BYTES;
-use crate::index::PromotedAt;
-use crate::index::blocks::{Block, Place, Skip};
+use crate::cache::{PAGE_BYTES, PromotedAt};
+use crate::index::block::{Block, Place, Skip};
 use crate::index::ordinal::Ordinal;
+use crate::index::pages::{Pages, Stop};
 use crate::index::promoted::{self, BlockTail, read_tail};
 use crate::mx::clustering::read_position;
-use crate::table::Mapping;
+use crate::mx::header::Mapping;
 use mutation::Tombstone;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
-use std::fmt::Debug;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::{Cursor, Damaged};
 
@@ -35,23 +34,6 @@ const HIGHS: usize = 6;
 /// From this many blocks on the last one is looked at before others, where nothing is known of
 /// where the keys end.
 const FAR_BLOCKS: u64 = 64;
-
-/// The pages of an index file that are in memory.
-pub(crate) trait Pages {
-    /// One of them: shorter than [`PAGE_BYTES`] only at the end of the file.
-    type Page: Deref<Target = [u8]> + Clone + Debug;
-    /// A page, if it is at hand.
-    fn now(&self, number: u64) -> Option<Self::Page>;
-}
-
-/// Why a step could not be ended.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// This page must be held.
-    Need(u64),
-    /// The index is damaged; the offset counts from the start of the file.
-    Damaged(Damaged),
-}
 
 /// Pages of one step.
 #[derive(Debug)]
@@ -78,6 +60,7 @@ impl<P: Pages> Held<P> {
         end: u64,
         mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, Damaged>,
     ) -> Result<T, Stop> {
+        debug_assert!(at <= end, "progress: {at} to {end}");
         let limit = end.saturating_sub(at);
         let mut number = at / PAGE_BYTES;
         let page = self.page(number)?;
@@ -211,6 +194,7 @@ impl<P: Pages> Search<P> {
 
     /// The memory that keys were put into.
     pub(crate) fn take_memory(&mut self) -> [Vec<u8>; 3] {
+        debug_assert!(self.low <= self.count(), "log-memory: {} blocks", self.low);
         self.highs.clear();
         self.parsed = None;
         [&mut self.first, &mut self.last, &mut self.high_bytes].map(std::mem::take)
@@ -223,6 +207,8 @@ impl<P: Pages> Search<P> {
 
     /// Gives it a page that it asked for.
     pub(crate) fn hold(&mut self, number: u64, page: P::Page) {
+        let held = self.held.held.iter().all(|(other, _)| *other != number);
+        debug_assert!(held, "progress: page {number} was asked for again");
         self.held.held.push((number, page));
     }
 
@@ -231,6 +217,7 @@ impl<P: Pages> Search<P> {
         let held = &mut self.held.held;
         let excess = held.len().saturating_sub(HELD_MAX);
         held.drain(..excess);
+        debug_assert!(held.len() <= HELD_MAX, "log-memory: {} pages", held.len());
     }
 
     fn count(&self) -> u64 {
@@ -239,6 +226,7 @@ impl<P: Pages> Search<P> {
 
     /// Where the map of offsets starts in the file.
     fn map_at(&self) -> u64 {
+        debug_assert!(4 * self.count() <= self.at.len, "a map of {} blocks", self.count());
         self.at.start + self.at.len - 4 * self.count()
     }
 
@@ -340,12 +328,14 @@ impl<P: Pages> Search<P> {
                 high = middle;
             }
         }
+        debug_assert!(begin <= index, "progress: {index} is not in the run around it");
         Ok(begin.max(within.start)..low.max(begin))
     }
 
     /// Where to look next: a block of the bracket, and whether it is on a page at hand.
     fn choose(&self, bracket: &Bracket, target: &Target<'_>) -> (u64, bool) {
         let (low, high) = (bracket.low, bracket.high);
+        debug_assert!(low < high && high <= self.count(), "progress: {low} to {high}");
         let run = bracket.run.start.max(low)..bracket.run.end.min(high);
         let near = !run.is_empty();
         let halve = match near {
@@ -368,6 +358,7 @@ impl<P: Pages> Search<P> {
         let fraction = target.ordinal.fraction(&low_ordinal, &high_ordinal)?;
         let from = low.saturating_sub(1);
         let way = (((high - from) as u128 * fraction as u128) >> 32) as u64;
+        debug_assert!(way <= high - from, "hints-decide-nothing: {way} of {}", high - from);
         Some((from + way).clamp(low, high - 1))
     }
 
@@ -382,6 +373,10 @@ impl<P: Pages> Search<P> {
     ) -> Result<(), Stop> {
         while bracket.low < bracket.high {
             let (probe, near) = self.choose(bracket, target);
+            debug_assert!(
+                (bracket.low..bracket.high).contains(&probe),
+                "progress: probe {probe} beside {bracket:?}"
+            );
             if !near && reach == Reach::AtHand {
                 return Ok(());
             }
@@ -449,10 +444,11 @@ impl<P: Pages> Search<P> {
             }
         }
         bracket.low = bracket.low.min(bracket.high);
+        debug_assert!(bracket.high <= self.count(), "progress: {bracket:?}");
         bracket
     }
 
-    /// See [`crate::index::blocks::BlockCursor::advance_to`].
+    /// See [`crate::index::cursor::BlockCursor::advance_to`].
     pub(crate) fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, Stop> {
         let target = self.target(position, true);
         let mut bracket = self.known(&target);
@@ -465,6 +461,8 @@ impl<P: Pages> Search<P> {
             (std::mem::take(&mut self.highs), std::mem::take(&mut self.high_bytes));
         let narrowed =
             self.narrow(&mut bracket, &target, Reach::All, |index, prefix, weight, ordinal| {
+                let nearer = highs.last().is_none_or(|before: &High| index < before.index);
+                debug_assert!(nearer, "log-memory: block {index} is not nearer");
                 highs.push(High { index, at: bytes.len(), weight, ordinal });
                 bytes.extend_from_slice(prefix);
             });
@@ -472,6 +470,7 @@ impl<P: Pages> Search<P> {
         (self.low, self.low_ordinal) = (bracket.low, bracket.low_ordinal);
         self.far = bracket.far;
         narrowed?;
+        debug_assert!(bracket.low == bracket.high, "progress: {bracket:?} is not closed");
         let Some(index) = bracket.low.checked_sub(1) else {
             return Ok(Skip { offset: self.at.header_bytes, open: Tombstone::NONE });
         };
@@ -505,14 +504,14 @@ impl<P: Pages> Search<P> {
         }
     }
 
-    /// See [`crate::index::blocks::BlockCursor::probe_end`].
+    /// See [`crate::index::cursor::BlockCursor::probe_end`].
     pub(crate) fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
         let found = self.end_of(position, Reach::AtHand);
         self.settle();
         found.ok().flatten()
     }
 
-    /// See [`crate::index::blocks::BlockCursor::find_end`].
+    /// See [`crate::index::cursor::BlockCursor::find_end`].
     pub(crate) fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, Stop> {
         self.end_of(position, Reach::All)
     }
@@ -544,6 +543,7 @@ impl<P: Pages> Search<P> {
 
     /// Where the last block ends.
     fn end(&mut self) -> Result<u64, Stop> {
+        debug_assert!(0 < self.count(), "an index of no block");
         let tail = self.read_block(self.count() - 1)?;
         Ok(tail.offset + tail.width)
     }
@@ -553,7 +553,7 @@ impl<P: Pages> Search<P> {
         if self.exact { self.end().ok() } else { None }
     }
 
-    /// See [`crate::index::blocks::BlockCursor::last_before`].
+    /// See [`crate::index::cursor::BlockCursor::last_before`].
     pub(crate) fn last_before(
         &mut self,
         position: Place<'_>,
@@ -576,6 +576,7 @@ impl<P: Pages> Search<P> {
             self.narrow(&mut bracket, &target, Reach::All, |_, _, _, _| {})?;
         }
         self.back = bracket.low;
+        debug_assert!(self.back <= self.count(), "progress: backwards from {}", self.back);
         let Some(index) = bracket.low.checked_sub(1) else {
             let start = self.at.header_bytes;
             return Ok(Block { start, end: start, open: Tombstone::NONE });
@@ -590,8 +591,9 @@ impl<P: Pages> Search<P> {
         Ok(Block { start: tail.offset, end, open })
     }
 
-    /// See [`crate::index::blocks::BlockCursor::previous`].
+    /// See [`crate::index::cursor::BlockCursor::previous`].
     pub(crate) fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, Stop> {
+        debug_assert!(self.back <= self.count(), "progress: backwards from {}", self.back);
         let Some(index) = self.back.checked_sub(1) else { return Ok(None) };
         let open_below = lower.0.is_empty() && lower.1 < 0;
         if self.back < self.count() && !open_below {

@@ -52,6 +52,7 @@ impl Summary {
     }
 
     fn key(&self, index: usize) -> &[u8] {
+        debug_assert!(self.key_starts.len() == self.positions.len() + 1, "sampled-in-order");
         &self.keys[self.key_starts[index] as usize..self.key_starts[index + 1] as usize]
     }
 
@@ -79,6 +80,10 @@ impl Summary {
                 _ => low = middle + 1,
             }
         }
+        debug_assert!(low <= self.tokens.len(), "sampled-in-order: page {low}");
+        let before = |at| self.get(at).is_none_or(|(own, sampled)| (own, sampled) <= (token, key));
+        debug_assert!(low == 0 || before(low - 1), "sampled-in-order: page {low} starts behind");
+        debug_assert!(self.tokens.len() <= low || !before(low), "sampled-in-order: page {low}");
         low.saturating_sub(1)
     }
 
@@ -91,6 +96,9 @@ impl Summary {
     /// Appends the serialized form.
     pub fn put(&self, out: &mut Vec<u8>) {
         let count = self.len() as u32;
+        assert!(0 < count && self.first <= self.last, "sampled-in-order: {count} entries");
+        assert!(self.positions.is_sorted_by(|a, b| a < b), "sampled-in-order: positions");
+        assert!(self.tokens.is_sorted(), "sampled-in-order: tokens");
         out.put_u32(MIN_INDEX_INTERVAL);
         out.put_u32(count);
         out.put_u64(4 * count as u64 + self.keys.len() as u64 + 8 * count as u64);
@@ -181,6 +189,7 @@ impl<'a> SummaryEntries<'a> {
 }
 
 fn read_entry(entries: &[u8], index: usize, count: usize) -> Result<(&[u8], u64), Damaged> {
+    debug_assert!(index < count, "entry {index} of {count}");
     let damaged = |what| Damaged::new(what, 4 * index as u64);
     let offset = |index: usize| {
         if index == count {
@@ -211,6 +220,8 @@ pub struct SummaryBuilder {
 impl SummaryBuilder {
     /// Offers an entry that stands at `index_position`, its data at `data_offset` on disk.
     pub fn offer(&mut self, key: &[u8], index_position: u64, data_offset: u64) {
+        let behind = self.positions.last().is_none_or(|last| *last < index_position);
+        debug_assert!(behind, "sampled-in-order: {index_position} in the index");
         let due = self.positions.is_empty()
             || self.next_data_offset <= data_offset
             || PARTITIONS_MAX <= self.partitions_since;
@@ -224,6 +235,7 @@ impl SummaryBuilder {
     }
 
     fn push(&mut self, key: &[u8], position: u64) {
+        debug_assert!(self.tokens.len() == self.positions.len(), "sampled-in-order: {position}");
         self.tokens.push(Token::of(key).0);
         self.key_starts.push(self.keys.len() as u32);
         self.keys.extend_from_slice(key);
@@ -246,6 +258,7 @@ impl SummaryBuilder {
             return None;
         }
         self.key_starts.push(self.keys.len() as u32);
+        assert!(self.key_starts.len() == self.positions.len() + 1, "sampled-in-order: keys");
         Some(Summary {
             tokens: self.tokens,
             key_starts: self.key_starts,

@@ -13,6 +13,8 @@ const EMPTY_ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP | flags::HAS_EMPTY_VALUE;
 /// Bytes of one counter shard: id, clock, value.
 const SHARD_BYTES: usize = 32;
 
+const _: () = assert!((ROW_VALUE | EMPTY_ROW_VALUE) & !flags::KNOWN == 0);
+
 /// The liveness of the row, which cells may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowTimes {
@@ -51,6 +53,8 @@ pub fn put_cell(
     if bits & flags::IS_EXPIRING != 0 && row.expiry == Some((deletion_time as i64, ttl)) {
         bits |= flags::USE_ROW_TTL;
     }
+    debug_assert!(path.is_some() == column.complex, "a path in {}", column.name);
+    debug_assert!(bits & !flags::KNOWN == 0 && 0 <= ttl, "cell flags {bits:x}");
     out.put_u8(bits);
     if bits & flags::USE_ROW_TIMESTAMP == 0 {
         bases.put_timestamp(cell.timestamp, out);
@@ -107,6 +111,7 @@ pub fn put_row_value(value: &[u8], fixed: Option<usize>, out: &mut Vec<u8>) {
         out.put(&[flags::USE_ROW_TIMESTAMP, value.len() as u8]);
         return out.put(value);
     }
+    debug_assert!(fixed.is_none_or(|length| [0, length].contains(&value.len())), "{value:?}");
     let empty = if value.is_empty() { flags::HAS_EMPTY_VALUE } else { 0 };
     out.put_u8(flags::USE_ROW_TIMESTAMP | empty);
     put_value(value, fixed, out);

@@ -12,6 +12,8 @@ const BLOCK: usize = 32;
 /// Values of two bits each whose header is below 0x80.
 const SHORT: usize = 3;
 
+const _: () = assert!(2 * BLOCK <= u64::BITS as usize && 2 * SHORT < 8);
+
 /// What a range tombstone bound, or a position in the promoted index, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -74,6 +76,7 @@ impl BoundKind {
 /// `fixed` has the fixed length of each component's type.
 pub fn put_blocks(prefix: &[u8], fixed: &[Option<usize>], count: usize, out: &mut Vec<u8>) {
     assert!(count <= fixed.len(), "more clustering values than columns");
+    debug_assert!(count <= fixed.len(), "{count} values of {} columns", fixed.len());
     if count <= SHORT {
         return put_short(prefix, &fixed[..count], out);
     }
@@ -113,10 +116,13 @@ fn put_short(prefix: &[u8], fixed: &[Option<usize>], out: &mut Vec<u8>) {
             (Some(component), None) => out.put_vint_bytes(component),
         }
     }
+    debug_assert!(header < 0x80, "a header of more than a byte: {header}");
+    debug_assert!(components.next().is_none(), "a key of more values than columns");
     out[at] = header;
 }
 
 fn block_header(prefix: &[u8], start: usize, end: usize) -> u64 {
+    debug_assert!(start < end && end - start <= BLOCK, "a block of {start} to {end}");
     let mut header = 0u64;
     let mut components = clustering_components(prefix).skip(start);
     for index in 0..end - start {
@@ -172,6 +178,7 @@ pub fn read_blocks(
 
 /// Appends a position as the promoted index has it: kind, for bounds their size, and the values.
 pub fn put_position(kind: BoundKind, prefix: &[u8], fixed: &[Option<usize>], out: &mut Vec<u8>) {
+    debug_assert!(BoundKind::of(kind as u8) == Some(kind), "a kind of bound that is not read");
     out.put_u8(kind as u8);
     if kind == BoundKind::Row {
         return put_blocks(prefix, fixed, fixed.len(), out);

@@ -4,10 +4,12 @@
 //! Invariants
 //!  - *file-order*: columns of a [`Shape`] stand as cells stand in a row: atomic ones first, then
 //!    complex ones, each by name.
+//!  - *by-id*: of the columns that the table has, each stands once among those by id.
 
 use crate::mx::layout::{Bases, DELETION_TIME_EPOCH, NO_DELETION_TIME, TIMESTAMP_EPOCH};
 use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use mutation::row::Run;
+use std::rc::Rc;
 use stdx::{Cursor, Damaged, Put};
 
 const CLASSES: &str = "org.apache.cassandra.db.marshal.";
@@ -35,6 +37,7 @@ impl SerializationHeader {
     pub fn of_schema(schema: &TableSchema, bases: Bases) -> SerializationHeader {
         let deletion_time = bases.deletion_time.clamp(0, NO_DELETION_TIME as i64);
         let bases = Bases { deletion_time, ..bases };
+        debug_assert!(!schema.partition_key().is_empty(), "a table without a partition key");
         let key = schema.partition_key();
         let classes: Vec<String> = key.iter().map(|column| column.ty.to_class_name()).collect();
         let partition_key = match classes.as_slice() {
@@ -55,6 +58,10 @@ impl SerializationHeader {
         out.put_vint(self.bases.timestamp.wrapping_sub(TIMESTAMP_EPOCH) as u64);
         let time = self.bases.deletion_time.wrapping_sub(DELETION_TIME_EPOCH as i64);
         out.put_vint(time as u64);
+        let in_order = |columns: &[(String, String)]| {
+            columns.iter().enumerate().all(|(at, one)| columns[..at].iter().all(|b| b.0 != one.0))
+        };
+        debug_assert!(in_order(&self.statics) && in_order(&self.regulars), "file-order: twice");
         out.put_vint(self.bases.ttl as i64 as u64);
         out.put_vint_bytes(self.partition_key.as_bytes());
         out.put_vint(self.clustering.len() as u64);
@@ -274,6 +281,15 @@ impl Shape {
     }
 }
 
+/// How the rows of a file map to a version of its table's schema.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The schema.
+    pub schema: Rc<TableSchema>,
+    /// The columns of the file in it.
+    pub shape: Shape,
+}
+
 fn map_columns(
     columns: &[(String, String)],
     schema: &TableSchema,
@@ -298,6 +314,9 @@ fn map_columns(
     let plain = in_id_order && list.iter().all(is_plain);
     let with_lengths = plain && list.iter().all(|column| column.fixed.is_none());
     let run = if with_lengths { Run::of(by_id.iter().map(|(id, _)| *id)) } else { None };
+    debug_assert!(by_id.is_sorted_by(|a, b| a.0 < b.0), "by-id: {by_id:?}");
+    debug_assert!(!plain || by_id.len() == list.len(), "by-id: a plain column without an id");
+    debug_assert!(run.is_none() || plain, "by-id: a run of columns that are not plain");
     Ok(FileColumns { list, by_id, in_id_order, plain, run })
 }
 

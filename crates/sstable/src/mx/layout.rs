@@ -2,6 +2,10 @@
 //!
 //! Times are written as vints of the difference to per-file minimums, computed in the width of
 //! the value and then sign-extended: a value below its minimum is long, but legal.
+//!
+//! Invariants
+//!  - *reads-back*: what is appended is read as it was, but for times that the format has no bits
+//!    for.
 
 use mutation::Tombstone;
 use mutation::tombstone::NO_TIMESTAMP;
@@ -66,6 +70,8 @@ pub const DEAD_MARKER_TTL: i32 = i32::MAX;
 /// Bytes of a full deletion time.
 pub const DELETION_BYTES: usize = 12;
 
+const _: () = assert!(DELETION_TIME_MAX < NO_DELETION_TIME);
+const _: () = assert!(DELETION_BYTES == size_of::<i32>() + size_of::<i64>());
 const _: () = assert!(TIMESTAMP_EPOCH == DELETION_TIME_EPOCH as i64 * 1_000_000);
 
 /// A deletion time (seconds, 64 bits in memory) in the 32 bits that the format has for it.
@@ -88,9 +94,12 @@ const FLAG_NONE: u8 = 0x80;
 /// [`DeletionForm::Flagged`]: the timestamp that follows is negative.
 const FLAG_NEGATIVE: u8 = 0xc0;
 
+const _: () = assert!(FLAG_NEGATIVE & FLAG_NONE != 0, "no timestamp of 0 or more starts so");
+
 impl DeletionForm {
     /// Appends a full deletion time.
     pub fn put(self, tombstone: Tombstone, out: &mut Vec<u8>) {
+        let start = out.len();
         match self {
             DeletionForm::Plain => put_deletion(tombstone, out),
             DeletionForm::Flagged if tombstone.is_none() => out.put_u8(FLAG_NONE),
@@ -103,6 +112,13 @@ impl DeletionForm {
                 out.put_u32(seconds as u32);
             }
         }
+        debug_assert!(self.reads_back(tombstone, &out[start..]), "reads-back: {tombstone:?}");
+    }
+
+    /// Whether these bytes say when a deletion was.
+    fn reads_back(self, tombstone: Tombstone, bytes: &[u8]) -> bool {
+        let read = self.read(&mut Cursor::new(bytes));
+        read.is_ok_and(|read| read.timestamp == tombstone.timestamp)
     }
 
     /// Reads a full deletion time.
@@ -191,6 +207,7 @@ impl Bases {
             self.put_timestamp(NO_TIMESTAMP, out);
             self.put_deletion_time(NO_DELETION_TIME, out);
         } else {
+            debug_assert!(tombstone.timestamp != NO_TIMESTAMP, "reads-back: as no tombstone");
             self.put_timestamp(tombstone.timestamp, out);
             self.put_deletion_time(cap_deletion_time(tombstone.deletion_time), out);
         }

@@ -31,6 +31,11 @@ pub fn put_marker_body(
     bases: &Bases,
     out: &mut Vec<u8>,
 ) {
+    debug_assert!(before.is_none() == kind.is_start(), "{kind:?} where {before:?} is open");
+    debug_assert!(
+        after.is_none() != (kind.is_start() || kind.is_boundary()),
+        "{kind:?} behind which {after:?} is open"
+    );
     if !kind.is_start() {
         bases.put_tombstone(before, out);
     }

@@ -3,7 +3,7 @@
 
 use crate::mx::clustering::{BoundKind, read_blocks};
 use crate::mx::header::Shape;
-use crate::mx::layout::{DeletionForm, ext_flags, flags};
+use crate::mx::layout::{DELETION_BYTES, DeletionForm, ext_flags, flags};
 use crate::mx::row::RowFlags;
 use mutation::Tombstone;
 use stdx::vint::SIZE_MAX;
@@ -11,6 +11,8 @@ use stdx::{Cursor, Damaged};
 
 /// The most bytes that the head of a partition takes.
 pub const PARTITION_HEAD_BYTES_MAX: usize = 2 + u16::MAX as usize + 13;
+
+const _: () = assert!(DELETION_BYTES < 13, "a byte of flags comes before");
 
 /// The head of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,7 @@ impl<'a> PartitionHead<'a> {
         let mut cursor = Cursor::new(bytes);
         let key = cursor.u16_bytes("partition key cut short")?;
         let tombstone = form.read(&mut cursor)?;
+        debug_assert!(cursor.offset() <= PARTITION_HEAD_BYTES_MAX, "a head of {}", cursor.offset());
         Ok(PartitionHead { key, tombstone, bytes: cursor.offset() })
     }
 }
@@ -87,6 +90,8 @@ impl Head {
         if u64::MAX / 2 < body_bytes {
             return Err(cursor.damaged("impossible body size"));
         }
+        let most = Head::bytes_max(shape.clustering.len());
+        debug_assert!(cursor.offset() <= most, "a head of {} of {most} bytes", cursor.offset());
         Ok(Head { kind, head_bytes: cursor.offset(), body_bytes, prev_bytes })
     }
 

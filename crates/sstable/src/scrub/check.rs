@@ -69,6 +69,8 @@ impl<'o> OrderCheck<'o> {
 
     /// The rule that the end of the data breaks.
     pub fn finish(&self) -> Option<&'static str> {
+        let outside = matches!(self.place, Place::Outside);
+        debug_assert!(!outside || self.open.is_none(), "open outside: {:?}", self.open);
         match self.place {
             Place::Outside => None,
             _ => Some("the data ends inside a partition"),
@@ -86,6 +88,7 @@ impl<'o> OrderCheck<'o> {
         {
             return Some(ROWS_OUT_OF_ORDER);
         }
+        debug_assert!((-1..=1).contains(&weight), "a weight of {weight}");
         self.place = Place::After(prefix.to_vec(), weight);
         None
     }
@@ -93,6 +96,12 @@ impl<'o> OrderCheck<'o> {
 
 /// Whether an element at `next` may come after one at `last`.
 pub fn follows(order: &ClusteringOrder, last: (&[u8], i8), next: (&[u8], i8)) -> bool {
+    debug_assert!(
+        (-1..=1).contains(&last.1) && (-1..=1).contains(&next.1),
+        "{} {}",
+        last.1,
+        next.1
+    );
     match order.compare(last, next) {
         Ordering::Less => true,
         Ordering::Equal => next.1 != 0,

@@ -1,7 +1,10 @@
 //! Writing what was read to other files: in order where it was not ([`scrub`]), or chosen by
 //! partition ([`distribute`]).
+//!
+//! Invariants
+//!  - *sound-output*: what a file is given keeps every rule of a stream, whatever was read.
+//!  - *all-or-nothing*: after an error no file is left that was begun.
 
-use crate::mx::writer::{Sealed, Writer, WriterOptions};
 use crate::scrub::check::{ROWS_OUT_OF_ORDER, follows};
 use crate::scrub::scan::{Raw, RawScan};
 use crate::scrub::validate::Positions;
@@ -9,9 +12,12 @@ use crate::scrub::{Follow, Steps};
 use crate::store::Generation;
 use crate::store::output::Output;
 use crate::table::Table;
+use crate::write::options::{Sealed, WriterOptions};
+use crate::write::writer::Writer;
 use model::{DecoratedKey, TableSchema};
 use mutation::{ClusteringPosition, Fragment, Tombstone};
 use reader::{Budget, ReadError, Source};
+use runtime::Erased;
 use runtime::io::IoClass;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -79,32 +85,36 @@ impl Target {
 /// Rewrites a file such that what is written keeps *ordered*. Every breach is told to who follows.
 /// The error is the breach that ended an abort, one of who follows, or what cannot be helped; then
 /// no new files are left.
-pub async fn scrub(
-    table: &Rc<Table>,
+pub fn scrub<'a>(
+    table: &'a Rc<Table>,
     mode: Mode,
-    target: &Target,
-    follower: &mut dyn Follow,
-) -> Result<Outcome, ReadError> {
-    let mut scrubber = Scrubber {
-        table,
-        mode,
-        target,
-        buckets: Vec::new(),
-        partition: None,
-        active: None,
-        open: Tombstone::NONE,
-        problems: 0,
-    };
-    let done = scrubber.run(follower).await;
-    let Scrubber { buckets, problems, .. } = scrubber;
-    let mut outcome = Outcome { written: Vec::new(), problems };
-    for bucket in buckets {
-        match done.is_ok() {
-            true => outcome.written.extend(bucket.writer.finish().await.map_err(ReadError::Io)?),
-            false => bucket.writer.abort().await.map_err(ReadError::Io)?,
+    target: &'a Target,
+    follower: &'a mut dyn Follow,
+) -> Erased<'a, Result<Outcome, ReadError>> {
+    Erased::new(move || async move {
+        let mut scrubber = Scrubber {
+            table,
+            mode,
+            target,
+            buckets: Vec::new(),
+            partition: None,
+            active: None,
+            open: Tombstone::NONE,
+            problems: 0,
+        };
+        let done = scrubber.run(follower).await;
+        let Scrubber { buckets, problems, .. } = scrubber;
+        let mut outcome = Outcome { written: Vec::new(), problems };
+        for bucket in buckets {
+            match done.is_ok() {
+                true => {
+                    outcome.written.extend(bucket.writer.finish().await.map_err(ReadError::Io)?)
+                }
+                false => bucket.writer.abort().await.map_err(ReadError::Io)?,
+            }
         }
-    }
-    done.map(|()| outcome)
+        done.map(|()| outcome)
+    })
 }
 
 struct Scrubber<'a> {
@@ -219,6 +229,7 @@ impl Scrubber<'_> {
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
         let bucket = &mut self.buckets[active];
+        debug_assert!(bucket.inside, "sound-output: a static row outside of a partition");
         let has_static = self.partition.as_ref().is_some_and(|(_, _, row)| row.is_some());
         if bucket.position.is_some() || has_static {
             let ReadError::Damaged { file, at, .. } = error else { return Err(error) };
@@ -239,6 +250,7 @@ impl Scrubber<'_> {
         follower: &mut dyn Follow,
     ) -> Result<(), ReadError> {
         let Some(active) = self.active else { return Ok(()) };
+        debug_assert!(self.buckets[active].inside, "sound-output: outside of a partition");
         if self.buckets[active].takes(position, self.target) {
             return self.buckets[active].write_at(position, fragment).await;
         }
@@ -247,8 +259,10 @@ impl Scrubber<'_> {
             return Ok(());
         }
         let next = self.bucket_for(Some(position)).await?;
+        debug_assert!(next != active, "sound-output: the bucket that does not take it");
         let held = self.buckets[active].open;
         self.buckets[active].close_range(None).await?;
+        debug_assert!(self.buckets[active].open.is_none(), "sound-output: open where it is left");
         if !held.is_none() && position.1 == 0 {
             let before = (position.0, -1);
             if self.buckets[next].takes(before, self.target) {
@@ -288,7 +302,10 @@ impl Scrubber<'_> {
                 return Err(self.table.data.damaged(what, 0));
             }
         };
+        debug_assert!(self.buckets.len() <= BUCKETS_MAX, "{} files at a time", self.buckets.len());
         let bucket = &mut self.buckets[index];
+        assert!(!bucket.inside && bucket.open.is_none(), "sound-output: a partition in another");
+        assert!(bucket.last.as_ref() < Some(&key), "sound-output: {key:?} out of order");
         (bucket.inside, bucket.position) = (true, None);
         bucket.last = Some(key.clone());
         bucket.write(Fragment::PartitionStart { key, tombstone }).await?;
@@ -358,26 +375,28 @@ pub type Distribution = Vec<Option<Sealed>>;
 
 /// Writes the partitions of a source to `count` files: each to the one that `choose` says, or to
 /// none. A file that gets nothing is not written. After an error no new file is left.
-pub async fn distribute(
-    source: &mut dyn Source,
-    target: &Target,
+pub fn distribute<'a>(
+    source: &'a mut dyn Source,
+    target: &'a Target,
     count: usize,
-    choose: &mut dyn FnMut(&DecoratedKey) -> Option<usize>,
-) -> Result<Distribution, ReadError> {
-    let mut writers: Vec<Option<Writer>> = (0..count).map(|_| None).collect();
-    let done = pour(source, target, &mut writers, choose).await;
-    let mut out = Vec::with_capacity(count);
-    for writer in writers {
-        out.push(match (writer, done.is_ok()) {
-            (Some(writer), true) => writer.finish().await.map_err(ReadError::Io)?,
-            (Some(writer), false) => {
-                writer.abort().await.map_err(ReadError::Io)?;
-                None
-            }
-            (None, _) => None,
-        });
-    }
-    done.map(|()| out)
+    choose: &'a mut dyn FnMut(&DecoratedKey) -> Option<usize>,
+) -> Erased<'a, Result<Distribution, ReadError>> {
+    Erased::new(move || async move {
+        let mut writers: Vec<Option<Writer>> = (0..count).map(|_| None).collect();
+        let done = pour(source, target, &mut writers, choose).await;
+        let mut out = Vec::with_capacity(count);
+        for writer in writers {
+            out.push(match (writer, done.is_ok()) {
+                (Some(writer), true) => writer.finish().await.map_err(ReadError::Io)?,
+                (Some(writer), false) => {
+                    writer.abort().await.map_err(ReadError::Io)?;
+                    None
+                }
+                (None, _) => None,
+            });
+        }
+        done.map(|()| out)
+    })
 }
 
 async fn pour(
@@ -400,6 +419,7 @@ async fn pour(
                 chosen = choose(key);
             }
             let Some(index) = chosen else { continue };
+            debug_assert!(index < writers.len(), "sound-output: file {index} was chosen");
             if writers[index].is_none() {
                 writers[index] = Some(target.create().await?);
             }
@@ -414,17 +434,23 @@ async fn pour(
 }
 
 /// Writes the uncompressed data to a new file. After an error the file is removed.
-pub async fn decompress(table: &Table, path: &Path, class: IoClass) -> Result<(), ReadError> {
-    let mut output = Output::create(path, class).await.map_err(ReadError::Io)?;
-    let done = pour_bytes(table, &mut output, class).await;
-    match done {
-        Ok(()) => output.finish().await.map_err(ReadError::Io),
-        Err(error) => {
-            drop(output);
-            runtime::io::fs::remove_file(path).await.map_err(ReadError::Io)?;
-            Err(error)
+pub fn decompress<'a>(
+    table: &'a Table,
+    path: &'a Path,
+    class: IoClass,
+) -> Erased<'a, Result<(), ReadError>> {
+    Erased::new(move || async move {
+        let mut output = Output::create(path, class).await.map_err(ReadError::Io)?;
+        let done = pour_bytes(table, &mut output, class).await;
+        match done {
+            Ok(()) => output.finish().await.map_err(ReadError::Io),
+            Err(error) => {
+                drop(output);
+                runtime::io::fs::remove_file(path).await.map_err(ReadError::Io)?;
+                Err(error)
+            }
         }
-    }
+    })
 }
 
 async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Result<(), ReadError> {
@@ -432,11 +458,13 @@ async fn pour_bytes(table: &Table, output: &mut Output, class: IoClass) -> Resul
     let (mut position, mut bytes) = (0, Vec::new());
     while position < data.len() {
         let range = data.rounded(position..(position + DECOMPRESS_STEP_BYTES).min(data.len()));
+        assert!(range.start == position && !range.is_empty(), "progress: {range:?}");
         position = range.end;
         bytes.clear();
         data.read(class, range, &mut bytes).await?;
         output.put(&bytes);
         output.flush().await.map_err(ReadError::Io)?;
     }
+    assert!(output.position() == data.len(), "all-or-nothing: {} bytes", output.position());
     data.finish()
 }

@@ -6,7 +6,8 @@
 //! behind it, to the start of an element, and with the range tombstone that is open there.
 
 use crate::cache::Access;
-use crate::index::blocks::{Place, PromotedCursor, Widths};
+use crate::index::block::{Place, Widths};
+use crate::index::cursor::PromotedCursor;
 use crate::index::promoted::Block;
 use crate::index::trie::RowsCursor;
 use crate::index::{PartitionIndex, RowIndex};
@@ -70,6 +71,7 @@ impl RowsCheck {
         at: u64,
         held: Tombstone,
     ) -> Option<ReadError> {
+        debug_assert!(self.start < at, "an element at {at} of a partition at {}", self.start);
         let offset = at - self.start;
         let checked = match &mut self.walk {
             Walk::Promoted(blocks) => blocks.element(&self.table, position, offset, held).await,
@@ -128,6 +130,7 @@ impl Blocks {
     async fn step(&mut self) -> Result<(), ReadError> {
         let following = self.cursor.whole_block(self.next).await?;
         self.next += 1;
+        debug_assert!(self.then.is_some() || following.is_none() || self.next <= 2, "a gap");
         self.now = std::mem::replace(&mut self.then, following);
         Ok(())
     }
@@ -198,6 +201,7 @@ struct Separators {
 impl Separators {
     async fn element(&mut self, position: Place<'_>, offset: u64, held: Tombstone) -> Checked {
         let skip = self.cursor.advance_to(position).await?;
+        debug_assert!(self.offsets.last().is_none_or(|last| *last < offset), "at {offset} again");
         self.offsets.push(offset);
         let is_element = self.led_to == Some(skip.offset) || self.offsets.contains(&skip.offset);
         if offset < skip.offset {

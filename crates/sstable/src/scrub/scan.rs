@@ -1,12 +1,16 @@
 //! The fragments of Data.db in the order in which they stand, from one partition to the next, with
 //! the index neither asked nor trusted; every byte compared with its checksum before.
+//!
+//! Invariants
+//!  - *in-place*: what is loaded stands in the data before `loaded`, and what is consumed in it.
+//!  - *progress*: every step consumes a byte, or is an error.
 
 use crate::compress::data::ReadFile;
-use crate::mx::header::Shape;
+use crate::mx::header::{Mapping, Shape};
 use crate::mx::marker::read_marker_body;
 use crate::mx::partition::{Head, Kind, PARTITION_HEAD_BYTES_MAX, PartitionHead};
 use crate::mx::row::RowDecoder;
-use crate::table::{Mapping, Table};
+use crate::table::Table;
 use model::DecoratedKey;
 use mutation::{ClusteringPosition, Fragment, RowBuilder, Tombstone};
 use reader::ReadError;
@@ -76,6 +80,7 @@ impl RawScan {
 
     /// Goes to where a partition starts.
     pub fn seek(&mut self, position: u64) {
+        debug_assert!(self.buf.len() as u64 <= self.loaded, "in-place: {} loaded", self.loaded);
         self.inside = false;
         let first = self.loaded - self.buf.len() as u64;
         if (first..=self.loaded).contains(&position) {
@@ -108,7 +113,9 @@ impl RawScan {
                 Ok(head) => {
                     let key = DecoratedKey::new(Bytes::copy_from(head.key));
                     let (tombstone, bytes) = (head.tombstone, head.bytes);
+                    debug_assert!(0 < bytes, "progress: a head of no byte");
                     self.used += bytes;
+                    debug_assert!(self.used <= self.buf.len(), "in-place: {} used", self.used);
                     (self.inside, self.latest, self.open) = (true, at, Tombstone::NONE);
                     let fragment = Fragment::PartitionStart { key, tombstone };
                     return Ok(Raw { at, fragment, broken: None });
@@ -134,6 +141,7 @@ impl RawScan {
         }
         self.load(head.total_bytes()).await?;
         let end = self.used + head.total_bytes() as usize;
+        debug_assert!(self.used < end && end <= self.buf.len(), "progress: to {end}");
         let body = &self.buf[self.used + head.head_bytes..end];
         let decoded = decode(&head, body, &mapping.shape, &mut self.decoder, &self.prefix);
         let (fragment, before) =
@@ -145,6 +153,7 @@ impl RawScan {
             }
             self.open = *tombstone;
         }
+        debug_assert!(self.latest < at, "in-place: an element at {at}, after {}", self.latest);
         let from_previous = at - self.latest;
         if matches!(head.kind, Kind::Row(_) | Kind::Marker(_)) && head.prev_bytes != from_previous {
             broken = broken.or(Some("another distance to the previous element than it says"));
@@ -179,12 +188,15 @@ impl RawScan {
             none => none.insert(self.table.guarded_data().await?),
         };
         let length = self.buf.len();
+        debug_assert!(self.used == 0 && length as u64 == have, "in-place: {length} are left");
         // Where a long step has damage in it, what is needed now may have none.
         for step in [STEP_BYTES, 0] {
             let end = self.loaded.saturating_add((bytes - have).max(step));
             let end = data.round_up(end).min(data.len());
             match data.read(self.class, self.loaded..end, &mut self.buf).await {
                 Ok(()) => {
+                    let read = (self.buf.len() - length) as u64;
+                    assert!(read == end - self.loaded, "in-place: {read} bytes up to {end}");
                     self.loaded = end;
                     return Ok(());
                 }

@@ -12,78 +12,81 @@ use model::{DecoratedKey, Token};
 use mutation::page::RingBound;
 use mutation::{Fragment, Tombstone};
 use reader::ReadError;
+use runtime::Erased;
 use runtime::io::IoClass;
 use std::rc::Rc;
 
 /// Reads all of the data and of the index, and tells every breach. Answers how many there were. The
 /// error is of who follows, or of memory.
-pub async fn validate(
-    table: &Rc<Table>,
+pub fn validate<'a>(
+    table: &'a Rc<Table>,
     class: IoClass,
-    follower: &mut dyn Follow,
-) -> Result<u64, ReadError> {
-    let mapping = table.mapping();
-    let mut check = OrderCheck::new(&mapping.schema.order);
-    let mut scan = RawScan::new(table.clone(), class);
-    let mut positions = Positions::new(table, class);
-    let mut resume = Positions::new(table, class);
-    let (mut told, mut steps) = (Told { follower, problems: 0 }, Steps::default());
-    // The index of the present partition's rows, and the range tombstone that is open there.
-    let mut rows: Option<RowsCheck> = None;
-    let mut open = Tombstone::NONE;
-    loop {
-        steps.pass(scan.position(), told.follower).await?;
-        let raw = match scan.next().await {
-            Ok(Some(raw)) => raw,
-            Ok(None) => break,
-            Err(error) => {
-                told.tell(error);
-                check.lost();
-                positions.lost();
-                rows = None;
-                match resume.after(scan.position()).await {
-                    Some(position) => scan.seek(position),
-                    None => break,
+    follower: &'a mut dyn Follow,
+) -> Erased<'a, Result<u64, ReadError>> {
+    Erased::new(move || async move {
+        let mapping = table.mapping();
+        let mut check = OrderCheck::new(&mapping.schema.order);
+        let mut scan = RawScan::new(table.clone(), class);
+        let mut positions = Positions::new(table, class);
+        let mut resume = Positions::new(table, class);
+        let (mut told, mut steps) = (Told { follower, problems: 0 }, Steps::default());
+        // The index of the present partition's rows, and the range tombstone that is open there.
+        let mut rows: Option<RowsCheck> = None;
+        let mut open = Tombstone::NONE;
+        loop {
+            steps.pass(scan.position(), told.follower).await?;
+            let raw = match scan.next().await {
+                Ok(Some(raw)) => raw,
+                Ok(None) => break,
+                Err(error) => {
+                    told.tell(error);
+                    check.lost();
+                    positions.lost();
+                    rows = None;
+                    match resume.after(scan.position()).await {
+                        Some(position) => scan.seek(position),
+                        None => break,
+                    }
+                    continue;
                 }
-                continue;
+            };
+            let broken = raw.broken.or(check.check(&raw.fragment));
+            if let Some(what) = broken {
+                told.tell(table.data.damaged(what, raw.at));
+                rows = None;
             }
-        };
-        let broken = raw.broken.or(check.check(&raw.fragment));
-        if let Some(what) = broken {
-            told.tell(table.data.damaged(what, raw.at));
-            rows = None;
-        }
-        if let Fragment::PartitionStart { key, .. } = &raw.fragment {
-            (rows, open) = (None, Tombstone::NONE);
-            match positions.compare(key, raw.at).await {
-                Some(error) => told.tell(error),
-                None => match positions.rows(raw.at).await {
-                    Ok(opened) => rows = opened,
-                    Err(error) => told.tell(error),
-                },
+            if let Fragment::PartitionStart { key, .. } = &raw.fragment {
+                (rows, open) = (None, Tombstone::NONE);
+                match positions.compare(key, raw.at).await {
+                    Some(error) => told.tell(error),
+                    None => match positions.rows(raw.at).await {
+                        Ok(opened) => rows = opened,
+                        Err(error) => told.tell(error),
+                    },
+                }
+            }
+            if let (Some(check), Some(position)) = (&mut rows, raw.fragment.clustering())
+                && let Some(error) = check.element(position, raw.at, open).await
+            {
+                told.tell(error);
+                rows = None;
+            }
+            match &raw.fragment {
+                Fragment::RangeTombstoneChange { tombstone, .. } => open = *tombstone,
+                Fragment::PartitionEnd => {
+                    RowsCheck::end(rows.take(), raw.at, &mut |error| told.tell(error)).await
+                }
+                _ => {}
             }
         }
-        if let (Some(check), Some(position)) = (&mut rows, raw.fragment.clustering())
-            && let Some(error) = check.element(position, raw.at, open).await
-        {
+        if let Some(what) = check.finish() {
+            told.tell(table.data.damaged(what, scan.position()));
+        }
+        if let Some(error) = positions.finish().await {
             told.tell(error);
-            rows = None;
         }
-        match &raw.fragment {
-            Fragment::RangeTombstoneChange { tombstone, .. } => open = *tombstone,
-            Fragment::PartitionEnd => {
-                RowsCheck::end(rows.take(), raw.at, &mut |error| told.tell(error)).await
-            }
-            _ => {}
-        }
-    }
-    if let Some(what) = check.finish() {
-        told.tell(table.data.damaged(what, scan.position()));
-    }
-    if let Some(error) = positions.finish().await {
-        told.tell(error);
-    }
-    Ok(told.problems)
+        Ok(told.problems)
+    })
 }
 
 /// Tells who follows, and counts.
@@ -154,6 +157,7 @@ impl Positions {
         let table = &self.table;
         let scan = self.heads.get_or_insert_with(|| RawScan::new(table.clone(), self.class));
         scan.seek(position);
+        debug_assert!(scan.position() <= self.table.data_bytes(), "past the end: {position}");
         match scan.next().await? {
             Some(Raw { fragment: Fragment::PartitionStart { key, .. }, .. }) => {
                 Ok(Some((key, position)))
@@ -186,11 +190,13 @@ impl Positions {
             Ok(Some(_)) => return None,
         };
         self.lost();
+        debug_assert!(at < self.table.data_bytes(), "compared at {at}, past the end");
         Some(self.table.data.damaged(what, at))
     }
 
     /// The index of the rows of the partition that was compared last, if it has one.
     async fn rows(&mut self, start: u64) -> Result<Option<RowsCheck>, ReadError> {
+        debug_assert!(start < self.table.data_bytes(), "rows of a partition at {start}");
         match self.rows.take() {
             Some(rows) => RowsCheck::open(&self.table, &rows, start, self.class).await.map(Some),
             None => Ok(None),

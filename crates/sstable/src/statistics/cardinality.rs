@@ -9,6 +9,9 @@ const REGISTERS: usize = 1 << PRECISION;
 /// Registers of five bits in a 32-bit word.
 const REGISTERS_PER_WORD: usize = 6;
 const REGISTER_BITS: usize = 5;
+const RANK_MAX: u32 = (1 << REGISTER_BITS) - 1;
+const _: () = assert!(REGISTER_BITS * REGISTERS_PER_WORD <= u32::BITS as usize);
+const _: () = assert!(PRECISION < SPARSE_PRECISION && SPARSE_PRECISION <= u32::BITS);
 /// The version of the serialized form, negated.
 const VERSION: i32 = -2;
 
@@ -32,6 +35,8 @@ impl Cardinality {
     fn add_hash(&mut self, hash: u64) {
         let index = (hash >> (64 - PRECISION)) as usize;
         let rank = ((hash << PRECISION) | (1 << (PRECISION - 1))).leading_zeros() + 1;
+        // Of one hash in 2^31 the rank has more bits than a register.
+        let rank = rank.min(RANK_MAX);
         let register = &mut self.registers[index];
         *register = (*register).max(rank as u8);
     }
@@ -46,9 +51,12 @@ impl Cardinality {
         put_leb128(0, &mut out);
         put_leb128(words as u32 * 4, &mut out);
         for group in self.registers.chunks(REGISTERS_PER_WORD) {
+            let fit = group.iter().all(|rank| u32::from(*rank) <= RANK_MAX);
+            assert!(fit, "a rank that spills into the next register: {group:?}");
             let bits = |(index, rank): (usize, &u8)| (*rank as u32) << (REGISTER_BITS * index);
             out.put_u32(group.iter().enumerate().map(bits).fold(0, |word, bits| word | bits));
         }
+        debug_assert!(out.len() <= words * 4 + 12, "{} bytes of registers", out.len());
         out
     }
 }
@@ -103,5 +111,14 @@ mod tests {
         let linear = m * (m / zeros).ln();
         let estimate = if raw < 2.5 * m { linear } else { raw };
         assert!((9_500.0..10_500.0).contains(&estimate), "{estimate}");
+    }
+
+    #[test]
+    fn a_rank_stays_in_its_register() {
+        let mut sketch = Cardinality::new();
+        sketch.add_hash(0);
+        let bytes = sketch.to_bytes();
+        assert_eq!(bytes[9..13], RANK_MAX.to_be_bytes(), "one register alone");
+        assert!(bytes[13..].iter().all(|byte| *byte == 0));
     }
 }

@@ -1,7 +1,13 @@
 //! What a writer learns about the data that passes through it.
+//!
+//! Invariants
+//!  - *min-max*: a least value is not above the greatest.
+//!  - *row-by-row*: what is counted of a row's cells goes to that row, and of a partition's rows to
+//!    that partition.
+//!  - *few-records*: of each kind at most [`RECORDS_MAX`] by bytes and as many by elements.
 
 use crate::mx::layout::{NO_DELETION_TIME, cap_deletion_time};
-use crate::scylla::LargeRecord;
+use crate::scylla::{LargeData, LargeRecord};
 use crate::statistics::{EstimatedHistogram, TombstoneHistogram};
 use model::key::clustering_components;
 use model::{TableSchema, value};
@@ -26,6 +32,7 @@ impl<T: Ord + Copy> MinMax<T> {
             None => (value, value),
             Some((min, max)) => (min.min(value), max.max(value)),
         });
+        debug_assert!(self.range.is_some_and(|(min, max)| min <= max), "min-max");
     }
     /// The least value, or `other` where there was none.
     pub fn min_or(&self, other: T) -> T {
@@ -34,28 +41,6 @@ impl<T: Ord + Copy> MinMax<T> {
     /// The greatest value, or `other` where there was none.
     pub fn max_or(&self, other: T) -> T {
         self.range.map_or(other, |(_, max)| max)
-    }
-}
-
-/// The most of something: the greatest, and how often a threshold was passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Large {
-    /// The greatest value.
-    pub max: u64,
-    /// From which on a value counts as large.
-    pub threshold: u64,
-    /// How many were above the threshold.
-    pub above: u32,
-}
-
-impl Large {
-    const fn over(threshold: u64) -> Large {
-        Large { max: 0, threshold, above: 0 }
-    }
-    /// Includes a value.
-    pub fn add(&mut self, value: u64) {
-        self.max = self.max.max(value);
-        self.above += (self.threshold < value) as u32;
     }
 }
 
@@ -109,15 +94,15 @@ pub struct Collector {
     /// Timestamps of live row markers.
     pub marker_timestamps: MinMax<i64>,
     /// Bytes.
-    pub large_partition: Large,
+    pub large_partition: LargeData,
     /// Bytes.
-    pub large_row: Large,
+    pub large_row: LargeData,
     /// Bytes.
-    pub large_cell: Large,
+    pub large_cell: LargeData,
     /// Rows.
-    pub many_rows: Large,
+    pub many_rows: LargeData,
     /// Elements.
-    pub many_elements: Large,
+    pub many_elements: LargeData,
     clustering: ClusteringBounds,
     partition_cells: u64,
     partition_rows: u64,
@@ -147,11 +132,11 @@ impl Collector {
             rows: 0,
             live_timestamps: MinMax::default(),
             marker_timestamps: MinMax::default(),
-            large_partition: Large::over(large.partition_bytes),
-            large_row: Large::over(large.row_bytes),
-            large_cell: Large::over(large.cell_bytes),
-            many_rows: Large::over(large.rows),
-            many_elements: Large::over(large.elements),
+            large_partition: LargeData::over(large.partition_bytes),
+            large_row: LargeData::over(large.row_bytes),
+            large_cell: LargeData::over(large.cell_bytes),
+            many_rows: LargeData::over(large.rows),
+            many_elements: LargeData::over(large.elements),
             clustering: ClusteringBounds::default(),
             partition_cells: 0,
             partition_rows: 0,
@@ -176,6 +161,7 @@ impl Collector {
 
     /// What is recorded of the file, the largest first.
     pub fn large_records(&self) -> Vec<LargeRecord> {
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of no row");
         let mut records = self.records.clone();
         records.sort_by_key(|it| (it.kind, Reverse(it.value), Reverse(it.elements)));
         records
@@ -199,6 +185,8 @@ impl Collector {
         if let Some(least) = by_bytes.iter().find(|at| !stay.contains(at)) {
             self.records.swap_remove(*least);
         }
+        let left = self.records.iter().filter(|one| one.kind == kind).count();
+        debug_assert!(left <= 2 * RECORDS_MAX, "few-records: {left} of kind {kind}");
     }
 
     /// The row whose columns were written has this key, and these bytes.
@@ -250,6 +238,7 @@ impl Collector {
     /// A live row marker, and so many live cells of its time, none of which is large, and the most
     /// bytes of a value.
     pub fn live_row(&mut self, timestamp: i64, count: usize, bytes_max: usize) {
+        debug_assert!(!self.is_large_cell(bytes_max), "row-by-row: a large cell as a small one");
         self.cells += count as u64;
         self.partition_cells += count as u64;
         self.large_cell.add(bytes_max as u64);
@@ -271,6 +260,7 @@ impl Collector {
 
     /// Something that expires.
     pub fn expiring(&mut self, timestamp: i64, expiry: i32, ttl: i32) {
+        debug_assert!((0..NO_DELETION_TIME).contains(&expiry), "min-max: it expires at {expiry}");
         self.timestamps.add(timestamp);
         self.live_timestamps.add(timestamp);
         self.deletion_times.add(expiry);
@@ -280,6 +270,7 @@ impl Collector {
 
     /// Something dead.
     pub fn dead(&mut self, timestamp: i64, deletion_time: i32) {
+        debug_assert!((0..NO_DELETION_TIME).contains(&deletion_time), "min-max: {deletion_time}");
         self.timestamps.add(timestamp);
         self.deletion_times.add(deletion_time);
         self.tombstones.add(deletion_time);
@@ -287,6 +278,7 @@ impl Collector {
 
     /// A tombstone, which is not none.
     pub fn tombstone(&mut self, tombstone: Tombstone) {
+        debug_assert!(!tombstone.is_none(), "min-max: the time of no tombstone");
         self.dead(tombstone.timestamp, cap_deletion_time(tombstone.deletion_time));
     }
 
@@ -307,6 +299,8 @@ impl Collector {
         }
         self.rows += 1;
         self.partition_rows += 1;
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of another row");
+        debug_assert!(self.partition_rows <= self.rows, "row-by-row: {} rows", self.rows);
         self.large_row.add(bytes);
     }
 
@@ -326,18 +320,22 @@ impl Collector {
         if self.large_row.threshold < bytes || !self.cells_of_row.is_empty() {
             self.row_is_done(key, &[], bytes);
         }
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of a static row");
         self.large_row.add(bytes);
     }
 
     /// A partition tombstone: clustering keys have no bounds any more.
     pub fn partition_tombstone(&mut self, tombstone: Tombstone) {
         self.tombstone(tombstone);
+        debug_assert!(self.partition_rows == 0, "row-by-row: rows before their partition");
         self.clustering.unbounded = true;
     }
 
     /// The end of the partition `key` of that many bytes.
     pub fn partition_end(&mut self, key: &[u8], bytes: u64) {
         let rows = self.partition_rows;
+        debug_assert!(self.partition_tombstones <= rows, "row-by-row: {rows} rows and bounds");
+        debug_assert!(self.partition_cells <= self.cells, "row-by-row: {} cells", self.cells);
         if self.large_partition.threshold < bytes || self.many_rows.threshold < rows {
             self.record(LargeRecord {
                 kind: LargeRecord::PARTITION,
@@ -348,6 +346,7 @@ impl Collector {
                 ..LargeRecord::default()
             });
         }
+        debug_assert!(self.cells_of_row.is_empty(), "row-by-row: cells of no row");
         self.partition_tombstones = 0;
         self.partition_sizes.add(bytes);
         self.cell_counts.add(self.partition_cells);

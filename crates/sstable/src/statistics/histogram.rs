@@ -1,5 +1,9 @@
 //! Histograms of Statistics.db: of sizes with growing buckets, and of the times at which
 //! tombstones can be dropped with a bounded number of moving bins.
+//!
+//! Invariants
+//!  - *ascending*: bounds ascend, and so do the points of bins.
+//!  - *all-counted*: a value is counted once, in the bucket whose bounds it lies between.
 
 use crate::store::Version;
 use stdx::{Cursor, Damaged, Put};
@@ -26,7 +30,8 @@ impl EstimatedHistogram {
     /// An empty histogram with that many bounds.
     pub fn new(bound_count: usize) -> EstimatedHistogram {
         let next = |bound: &i64| Some(((*bound as f64 * 1.2).round() as i64).max(bound + 1));
-        let bounds = std::iter::successors(Some(1i64), next).take(bound_count).collect();
+        let bounds: Vec<i64> = std::iter::successors(Some(1i64), next).take(bound_count).collect();
+        debug_assert!(bounds.is_sorted_by(|a, b| a < b), "ascending: {bound_count} bounds");
         EstimatedHistogram { bounds, counts: vec![0; bound_count + 1], latest: 0 }
     }
 
@@ -36,6 +41,8 @@ impl EstimatedHistogram {
         if !self.is_of_latest(value) {
             self.latest = self.bounds.partition_point(|bound| *bound < value);
         }
+        let fits = self.bounds.get(self.latest).is_none_or(|bound| value <= *bound);
+        debug_assert!(fits, "all-counted: {value} in bucket {}", self.latest);
         self.counts[self.latest] += 1;
     }
 
@@ -68,6 +75,7 @@ impl EstimatedHistogram {
 
     /// Appends the serialized form: each count with the bound of the bucket before it.
     pub fn put(&self, out: &mut Vec<u8>) {
+        assert!(self.counts.len() == self.bounds.len() + 1, "all-counted: {}", self.counts.len());
         out.put_u32(self.counts.len() as u32);
         for (index, count) in self.counts.iter().enumerate() {
             out.put_i64(self.bounds[index.saturating_sub(1)]);
@@ -123,6 +131,7 @@ impl TombstoneHistogram {
                 if BINS_MAX < self.bins.len() {
                     self.merge_closest();
                 }
+                debug_assert!(self.bins.len() <= BINS_MAX, "all-counted: {}", self.bins.len());
             }
         }
     }
@@ -132,6 +141,7 @@ impl TombstoneHistogram {
         let Some((index, _)) = gaps.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
         let ((p, n), (q, m)) = (self.bins[index], self.bins.remove(index + 1));
         let point = (p * n as f64 + q * m as f64) / (n + m) as f64;
+        debug_assert!(p <= point && point <= q, "ascending: {point} of {p} and {q}");
         self.bins[index] = (point, n + m);
     }
 
@@ -148,6 +158,8 @@ impl TombstoneHistogram {
 
     /// Appends the serialized form.
     pub fn put(&self, out: &mut Vec<u8>) {
+        assert!(self.bins.len() <= self.bins_max as usize, "all-counted: {}", self.bins.len());
+        debug_assert!(self.bins.is_sorted_by(|a, b| a.0 < b.0), "ascending: bins");
         out.put_u32(self.bins_max);
         out.put_u32(self.bins.len() as u32);
         for (point, count) in &self.bins {

@@ -3,6 +3,10 @@
 //!
 //! In reading order: this file (the parts and their table of contents), [`stats`],
 //! [`histogram`], [`cardinality`], [`collector`].
+//!
+//! Invariants
+//!  - *min-max*: of what is written a least value is not above the greatest.
+//!  - *parts-where-said*: a part stands where the table of contents says.
 
 pub mod cardinality;
 pub mod collector;
@@ -55,6 +59,8 @@ impl Statistics {
             offset += part.len() as u32;
         }
         parts.iter().for_each(|part| out.put(part));
+        assert!(out.len() == offset as usize, "parts-where-said: {offset} bytes");
+        debug_assert!(Statistics::parse(&out, version).is_ok(), "parts-where-said: not readable");
         out
     }
 
@@ -144,12 +150,14 @@ pub fn with_level(bytes: &[u8], version: Version, level: u32) -> Result<Vec<u8>,
     let (stats, start) = parts[2].ok_or(Damaged::new("statistics lack their third part", 0))?;
     let at = start as usize + Stats::level_offset(stats, version)?;
     let mut out = bytes.to_vec();
+    assert!(at + 4 <= start as usize + stats.len(), "parts-where-said: a level at {at}");
     out[at..at + 4].copy_from_slice(&level.to_be_bytes());
     if version.has_statistics_checksums() {
         let end = start as usize + stats.len();
         let crc = crc32(&out[start as usize..end]);
         out[end..end + 4].copy_from_slice(&crc.to_be_bytes());
     }
+    debug_assert!(out.len() == bytes.len(), "parts-where-said: {} bytes", out.len());
     Ok(out)
 }
 

@@ -104,6 +104,12 @@ pub struct CoveredSlice {
 impl Stats {
     /// Appends the serialized form of a version that is written.
     pub(super) fn put(&self, version: Version, out: &mut Vec<u8>) {
+        assert!(version.is_written(), "statistics of {}, which is not written", version.name());
+        assert!(self.min_timestamp <= self.max_timestamp, "min-max: timestamps");
+        assert!(self.min_deletion_time <= self.max_deletion_time, "min-max: deletion times");
+        assert!(self.min_ttl <= self.max_ttl, "min-max: ttls");
+        let (min, max) = (self.min_clustering.len(), self.max_clustering.len());
+        assert!(min == max, "min-max: clustering values, {min} and {max}");
         let capped = |seconds: i64| seconds.clamp(0, i32::MAX as i64) as i32;
         self.partition_sizes.put(out);
         self.cell_counts.put(out);
@@ -194,6 +200,7 @@ impl Stats {
         TombstoneHistogram::parse(&mut cursor, version)?;
         let offset = cursor.offset();
         cursor.u32(cut)?;
+        debug_assert!(offset + 4 <= bytes.len(), "parts-where-said: a level at {offset}");
         Ok(offset)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::store::name::{Component, Descriptor, Parsed, parse_file_name};
 use crate::store::toc::Toc;
+use runtime::Erased;
 use runtime::io::{IoError, fs};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,23 +41,25 @@ pub struct Listing {
 }
 
 /// Lists a directory.
-pub async fn list(dir: &Path) -> Result<Listing, IoError> {
-    let mut sets: BTreeMap<Descriptor, (Vec<String>, u64)> = BTreeMap::new();
-    let mut listing = Listing::default();
-    for entry in fs::list_dir(dir).await? {
-        match parse_file_name(&entry.name) {
-            Parsed::Known(descriptor, suffix) if !entry.is_dir => {
-                let set = sets.entry(descriptor).or_default();
-                set.0.push(suffix.to_string());
-                set.1 += entry.len;
+pub fn list(dir: &Path) -> Erased<'_, Result<Listing, IoError>> {
+    Erased::new(move || async move {
+        let mut sets: BTreeMap<Descriptor, (Vec<String>, u64)> = BTreeMap::new();
+        let mut listing = Listing::default();
+        for entry in fs::list_dir(dir).await? {
+            match parse_file_name(&entry.name) {
+                Parsed::Known(descriptor, suffix) if !entry.is_dir => {
+                    let set = sets.entry(descriptor).or_default();
+                    set.0.push(suffix.to_string());
+                    set.1 += entry.len;
+                }
+                Parsed::OtherVersion(_) => listing.unreadable.push(entry.name.clone()),
+                _ => {}
             }
-            Parsed::OtherVersion(_) => listing.unreadable.push(entry.name.clone()),
-            _ => {}
         }
-    }
-    listing.tables =
-        sets.into_iter().map(|(d, (suffixes, bytes))| found(d, suffixes, bytes)).collect();
-    Ok(listing)
+        listing.tables =
+            sets.into_iter().map(|(d, (suffixes, bytes))| found(d, suffixes, bytes)).collect();
+        Ok(listing)
+    })
 }
 
 fn found(descriptor: Descriptor, suffixes: Vec<String>, bytes: u64) -> Found {
@@ -66,27 +69,31 @@ fn found(descriptor: Descriptor, suffixes: Vec<String>, bytes: u64) -> Found {
         (false, true) => State::Unfinished,
         (false, false) => State::NoToc,
     };
+    debug_assert!(!suffixes.is_empty(), "an SSTable of no file: {descriptor:?}");
     Found { descriptor, state, suffixes, bytes }
 }
 
 /// Removes an SSTable such that a crash leaves it whole or as garbage that [`clean_up`] removes.
 /// Removing what is not there succeeds.
-pub async fn remove(dir: &Path, descriptor: Descriptor) -> Result<(), IoError> {
-    let toc = descriptor.path(dir, Component::Toc);
-    let temporary = descriptor.path(dir, Component::TemporaryToc);
-    let mut suffixes: Vec<String> =
-        Component::ALL.iter().map(|component| component.suffix().to_string()).collect();
-    for toc in [&toc, &temporary] {
-        match fs::read_file(toc).await {
-            Ok(bytes) => suffixes.extend(Toc::parse(&bytes).unwrap_or_default().unknown),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
+pub fn remove(dir: &Path, descriptor: Descriptor) -> Erased<'_, Result<(), IoError>> {
+    Erased::new(move || async move {
+        let toc = descriptor.path(dir, Component::Toc);
+        let temporary = descriptor.path(dir, Component::TemporaryToc);
+        let mut suffixes: Vec<String> =
+            Component::ALL.iter().map(|component| component.suffix().to_string()).collect();
+        for toc in [&toc, &temporary] {
+            match fs::read_file(toc).await {
+                Ok(bytes) => suffixes.extend(Toc::parse(&bytes).unwrap_or_default().unknown),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
         }
-    }
-    if ignore_missing(fs::rename(&toc, &temporary).await)? {
-        fs::sync_dir(dir).await?;
-    }
-    remove_files(dir, descriptor, &suffixes).await
+        debug_assert!(!suffixes.iter().any(|suffix| suffix.contains('/')), "out of its directory");
+        if ignore_missing(fs::rename(&toc, &temporary).await)? {
+            fs::sync_dir(dir).await?;
+        }
+        remove_files(dir, descriptor, &suffixes).await
+    })
 }
 
 /// Removes the files of an SSTable that has no TOC any more; the temporary TOC, which marks them
@@ -115,22 +122,24 @@ pub(super) fn ignore_missing(result: Result<(), IoError>) -> Result<bool, IoErro
 }
 
 /// Removes what crashes left in a directory; answers what is complete.
-pub async fn clean_up(dir: &Path) -> Result<Listing, IoError> {
-    let mut listing = list(dir).await?;
-    let mut kept = Vec::new();
-    for found in listing.tables {
-        match found.state {
-            State::Unfinished => {
-                tracing::info!(
-                    "removing unfinished SSTable {} in {}",
-                    found.descriptor.generation,
-                    dir.display()
-                );
-                remove_files(dir, found.descriptor, &found.suffixes).await?;
+pub fn clean_up(dir: &Path) -> Erased<'_, Result<Listing, IoError>> {
+    Erased::new(move || async move {
+        let mut listing = list(dir).await?;
+        let mut kept = Vec::new();
+        for found in listing.tables {
+            match found.state {
+                State::Unfinished => {
+                    tracing::info!(
+                        "removing unfinished SSTable {} in {}",
+                        found.descriptor.generation,
+                        dir.display()
+                    );
+                    remove_files(dir, found.descriptor, &found.suffixes).await?;
+                }
+                _ => kept.push(found),
             }
-            _ => kept.push(found),
         }
-    }
-    listing.tables = kept;
-    Ok(listing)
+        listing.tables = kept;
+        Ok(listing)
+    })
 }

@@ -20,6 +20,7 @@ pub async fn link<'s>(
     suffixes: impl IntoIterator<Item = &'s str>,
 ) -> Result<(), IoError> {
     let (toc, temporary) = (Component::Toc.suffix(), Component::TemporaryToc.suffix());
+    debug_assert!(name.split('/').all(|one| one != ".."), "toc-last: linked into {name:?}");
     let to = from.join(name);
     fs::create_dir_all(&to).await?;
     let mut made = Vec::new();

@@ -19,13 +19,21 @@ const UUID_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
+const _: () = assert!(SECONDS_PER_DAY < 36 * 36 * 36 * 36);
+// The 60 bits of a time-UUID.
+const _: () = assert!((1 << 60) / TICKS_PER_SECOND / SECONDS_PER_DAY < 36 * 36 * 36 * 36);
+const _: () = assert!(TICKS_PER_SECOND < 36 * 36 * 36 * 36 * 36);
+
 impl Generation {
     /// A new generation of this time (microseconds since 1970); `entropy` makes it unique.
     pub fn new(now_micros: i64, entropy: u64) -> Generation {
         // Sub-microsecond ticks and the low half come from the entropy.
         let ticks = (now_micros as u64).wrapping_mul(10).wrapping_add(UUID_EPOCH_TICKS);
         let low = (entropy & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-        Generation::Time(time_uuid(ticks, low))
+        let generation = Generation::Time(time_uuid(ticks, low));
+        let now = (0 <= now_micros).then_some(now_micros);
+        debug_assert!(now.is_none() || generation.made_at_micros() == now, "made at another time");
+        generation
     }
 
     /// A new generation of now.
@@ -78,6 +86,7 @@ impl Generation {
 
 fn time_uuid(ticks: u64, low: u64) -> Uuid {
     let high = (ticks << 32) | ((ticks >> 16) & 0xffff_0000) | 0x1000 | ((ticks >> 48) & 0x0fff);
+    debug_assert!(ticks_of(high) == ticks & (u64::MAX >> 4), "other ticks than {ticks:x}");
     Uuid::from_u64_pair(high, low)
 }
 
@@ -112,6 +121,7 @@ fn base36(mut value: u64, width: usize, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         digits[start] = b"0123456789abcdefghijklmnopqrstuvwxyz"[(value % 36) as usize];
         value /= 36;
     }
+    debug_assert!(width <= digits.len(), "{width} digits");
     let start = start.min(digits.len() - width);
     f.write_str(std::str::from_utf8(&digits[start..]).expect("digits are ASCII"))
 }
@@ -218,6 +228,7 @@ impl Descriptor {
 
     /// The name of a file with that suffix.
     pub fn file_name_of(&self, suffix: &str) -> String {
+        debug_assert!(!suffix.is_empty() && !suffix.contains('/'), "a file of suffix {suffix:?}");
         let (version, format) = (self.version.name(), self.version.format_word());
         format!("{version}-{}-{format}-{suffix}", self.generation)
     }

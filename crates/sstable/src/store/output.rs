@@ -1,5 +1,10 @@
 //! Writing a file through an aligned buffer, with a running checksum.
+//!
+//! Invariants
+//!  - *in-order*: the file is written front to back, whole blocks at a time until its end.
+//!  - *all-summed*: the checksum is of all bytes, once; so are those of pieces.
 
+use runtime::Erased;
 use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions};
 use std::path::Path;
 use stdx::Put;
@@ -48,7 +53,7 @@ impl Output {
         class: IoClass,
         piece_bytes: usize,
     ) -> Result<Output, IoError> {
-        assert!(BUFFER_BYTES.is_multiple_of(piece_bytes), "pieces that are cut by a flush");
+        assert!(BUFFER_BYTES.is_multiple_of(piece_bytes), "all-summed: a flush cuts pieces");
         Ok(Output { piece_bytes: Some(piece_bytes), ..Output::create(path, class).await? })
     }
 
@@ -64,6 +69,8 @@ impl Output {
 
     /// CRC32 of each piece of all bytes put so far, the last of which may be short.
     pub fn piece_crcs(&self) -> Vec<u32> {
+        let summed = self.piece_bytes.map_or(0, |bytes| bytes * self.piece_crcs.len()) as u64;
+        debug_assert!(summed == self.written || self.piece_bytes.is_none(), "all-summed: {summed}");
         let tail = self.piece_bytes.map(|bytes| self.buf.chunks(bytes).map(crc32));
         self.piece_crcs.iter().copied().chain(tail.into_iter().flatten()).collect()
     }
@@ -80,6 +87,8 @@ impl Output {
             return Ok(());
         }
         let whole = self.buf.len() - self.buf.len() % BUFFER_BYTES;
+        assert!(0 < whole && whole.is_multiple_of(BUFFER_BYTES), "in-order: {whole} bytes");
+        assert!(self.written.is_multiple_of(BUFFER_BYTES as u64), "in-order: {}", self.written);
         // Checksums are taken of much at once: of a few bytes they cost as much as of a hundred.
         // What is summed in pieces is not summed once more.
         match self.piece_bytes {
@@ -97,15 +106,18 @@ impl Output {
         buf.truncate(whole);
         let mut buf = self.file.write_at(self.class, self.written, buf).await?;
         self.written += whole as u64;
+        debug_assert!(buf.len() == whole, "in-order: {} of {whole} bytes", buf.len());
         buf.clear();
         buf.extend_from_slice(&rest);
         self.buf = buf;
+        debug_assert!(!self.is_due(), "in-order: {} bytes are left", self.buf.len());
         Ok(())
     }
 
     /// Writes out the rest and makes the file durable.
     pub async fn finish(mut self) -> Result<(), IoError> {
         let buf = std::mem::take(&mut self.buf);
+        assert!(self.written.is_multiple_of(BUFFER_BYTES as u64), "in-order: {}", self.written);
         self.file.write_tail(self.class, self.written, buf).await?;
         self.file.fdatasync(self.class).await?;
         self.file.close().await
@@ -120,25 +132,37 @@ impl Put for Output {
 }
 
 /// Copies a file, which may be large, and makes the copy durable. `to` must not exist.
-pub async fn copy_file(from: &Path, to: &Path, class: IoClass) -> Result<(), IoError> {
-    let source = File::open(from, OpenOptions::read_only().buffered()).await?;
-    let mut output = Output::create(to, class).await?;
-    loop {
-        let part = source.read_at(class, output.position(), BUFFER_BYTES).await?;
-        if part.is_empty() {
-            break;
+pub fn copy_file<'a>(
+    from: &'a Path,
+    to: &'a Path,
+    class: IoClass,
+) -> Erased<'a, Result<(), IoError>> {
+    Erased::new(move || async move {
+        let source = File::open(from, OpenOptions::read_only().buffered()).await?;
+        let mut output = Output::create(to, class).await?;
+        loop {
+            let part = source.read_at(class, output.position(), BUFFER_BYTES).await?;
+            if part.is_empty() {
+                break;
+            }
+            output.put(&part);
+            output.flush().await?;
         }
-        output.put(&part);
-        output.flush().await?;
-    }
-    source.close().await?;
-    output.finish().await
+        source.close().await?;
+        output.finish().await
+    })
 }
 
 /// Writes a whole small file and makes it durable.
-pub async fn write_whole(path: &Path, bytes: &[u8], class: IoClass) -> Result<(), IoError> {
-    let mut output = Output::create(path, class).await?;
-    output.put(bytes);
-    output.flush().await?;
-    output.finish().await
+pub fn write_whole<'a>(
+    path: &'a Path,
+    bytes: &'a [u8],
+    class: IoClass,
+) -> Erased<'a, Result<(), IoError>> {
+    Erased::new(move || async move {
+        let mut output = Output::create(path, class).await?;
+        output.put(bytes);
+        output.flush().await?;
+        output.finish().await
+    })
 }

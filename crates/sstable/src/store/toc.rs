@@ -42,6 +42,10 @@ impl Toc {
 /// The TOC of these components.
 pub fn to_bytes(components: &[Component]) -> Vec<u8> {
     let mut out = Vec::new();
+    let once = |(at, one): (usize, &Component)| !components[..at].contains(one);
+    debug_assert!(components.iter().enumerate().all(once), "a component twice in a TOC");
+    let temporary = |one: &Component| one.suffix().ends_with(".tmp");
+    debug_assert!(!components.iter().any(temporary), "a temporary file in a TOC");
     for component in components {
         out.extend_from_slice(component.suffix().as_bytes());
         out.push(b'\n');

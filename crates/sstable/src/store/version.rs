@@ -60,6 +60,7 @@ impl Version {
     /// Whether it is `target` or came after it, of those that are written: such a file has nothing
     /// to gain from being written anew as `target`.
     pub fn is_at_least(self, target: Version) -> bool {
+        debug_assert!(Version::WRITTEN.is_sorted(), "older ones first");
         let place = |version| Version::WRITTEN.iter().position(|one| *one == version);
         place(self).is_some_and(|own| place(target).is_some_and(|other| other <= own))
     }
@@ -80,6 +81,7 @@ impl Version {
 
     /// The version of two letters.
     pub fn of(name: &str) -> Option<Version> {
+        debug_assert!(Version::ALL.iter().all(|one| one.name().len() == 2), "two letters");
         Version::ALL.into_iter().find(|one| one.name() == name)
     }
 
@@ -154,9 +156,13 @@ impl Version {
 
     /// Of Cassandra 5 or later.
     fn is_cassandra_5(self) -> bool {
-        matches!(self, Version::Oa | Version::Da)
+        let is_five = matches!(self, Version::Oa | Version::Da);
+        debug_assert!(!is_five || self.is_cassandra_4(), "{} is after 4 and 5", self.name());
+        is_five
     }
 }
+
+const _: () = assert!(Version::WRITTEN.len() < Version::ALL.len());
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use crate::memtable::Memtable;
 use crate::table::cache_update;
 use model::{DecoratedKey, TableSchema, Token};
 use reader::ReadError;
+use runtime::Erased;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
 
@@ -26,15 +27,17 @@ impl LoneCache {
 
     /// Merges a memtable, as a flush does once its SSTable is written. Partitions that are not
     /// cached are made of the memtable if `is_new` says that nothing else has anything of them.
-    pub async fn merge(
-        &self,
-        memtable: &Rc<Memtable>,
-        is_new: impl Fn(&DecoratedKey) -> bool,
-    ) -> Result<(), ReadError> {
-        let mut update = self.tablet.begin_update(&self.schema);
-        cache_update::merge_into(&mut update, memtable, &is_new).await?;
-        update.finish();
-        Ok(())
+    pub fn merge<'a>(
+        &'a self,
+        memtable: &'a Rc<Memtable>,
+        is_new: impl Fn(&DecoratedKey) -> bool + 'a,
+    ) -> Erased<'a, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            let mut update = self.tablet.begin_update(&self.schema);
+            cache_update::merge_into(&mut update, memtable, &is_new).await?;
+            update.finish();
+            Ok(())
+        })
     }
 
     /// How many rows are known of a partition that is one object of the cache.
@@ -43,17 +46,21 @@ impl LoneCache {
     }
 
     /// Forgets all, and frees it bit by bit.
-    pub async fn clear(&self) {
-        self.tablet.invalidate();
-        while self.cache.reclaim_step() {
-            yield_if_needed().await;
-        }
+    pub fn clear(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.tablet.invalidate();
+            while self.cache.reclaim_step() {
+                yield_if_needed().await;
+            }
+        })
     }
 
     /// Gives all of its memory back bit by bit, so that little is left to do when it is dropped.
-    pub async fn close(&self) {
-        self.cache.set_limit(0);
-        self.clear().await;
+    pub fn close(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.cache.set_limit(0);
+            self.clear().await;
+        })
     }
 
     /// What it holds and has done.

@@ -5,6 +5,7 @@ use crate::config::{Config, Log};
 use crate::error::{StartError, WriteError};
 use crate::shard::start::open_log;
 use model::{TableId, Uuid};
+use runtime::Erased;
 use runtime::io::fs;
 use runtime::sync::Notify;
 use runtime::task::Scope;
@@ -30,14 +31,16 @@ impl LoneLog {
     const TABLE: TableId = Uuid::nil();
 
     /// A new log in the directory of the configuration, with its limits and its mode.
-    pub async fn open(config: &Config) -> Result<LoneLog, StartError> {
-        fs::create_dir_all(&config.commitlog_dir).await?;
-        let pressure = Rc::new(Notify::new());
-        let log = open_log(config, Log::Data, &pressure).await?;
-        let scope = Scope::new();
-        commitlog::start(&log, &scope);
-        let (held, wait_max) = (RefCell::default(), config.write_wait_max);
-        Ok(LoneLog { log, held, pressure, wait_max, scope })
+    pub fn open(config: &Config) -> Erased<'_, Result<LoneLog, StartError>> {
+        Erased::new(move || async move {
+            fs::create_dir_all(&config.commitlog_dir).await?;
+            let pressure = Rc::new(Notify::new());
+            let log = open_log(config, Log::Data, &pressure).await?;
+            let scope = Scope::new();
+            commitlog::start(&log, &scope);
+            let (held, wait_max) = (RefCell::default(), config.write_wait_max);
+            Ok(LoneLog { log, held, pressure, wait_max, scope })
+        })
     }
 
     /// Appends an entry, and waits until it is as durable as the mode promises. Waits for room as
@@ -93,8 +96,10 @@ impl LoneLog {
     }
 
     /// Writes and syncs what was appended, and ends.
-    pub async fn stop(&self) {
-        self.log.stop().await;
-        self.scope.cancel().await;
+    pub fn stop(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.log.stop().await;
+            self.scope.cancel().await;
+        })
     }
 }

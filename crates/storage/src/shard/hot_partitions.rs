@@ -11,6 +11,7 @@
 
 use super::Shard;
 use model::{TableId, Token};
+use runtime::Erased;
 use runtime::{local, on_all_shards};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -198,20 +199,22 @@ fn merged(all: Vec<Hot>, listed: usize) -> Hot {
 }
 
 /// Counts on all shards for as long as `order` says. The error says why that cannot be.
-pub async fn hot_partitions(order: HotOrder) -> Result<Hot, String> {
-    let listed = order.listed;
-    let asked = on_all_shards(move || {
-        let order = order.clone();
-        async move {
-            let Some(shard) = local::try_get::<Shard>() else { return Ok(Hot::default()) };
-            let asked = shard.sampler.begin(&order)?;
-            drop(shard);
-            runtime::time::sleep(order.duration.min(SAMPLING_MAX)).await;
-            Ok(asked.sampling.told(order.listed))
-        }
-    });
-    let told: Result<Vec<Hot>, String> = asked.await.into_iter().collect();
-    Ok(merged(told?, listed))
+pub fn hot_partitions(order: HotOrder) -> Erased<'static, Result<Hot, String>> {
+    Erased::new(move || async move {
+        let listed = order.listed;
+        let asked = on_all_shards(move || {
+            let order = order.clone();
+            async move {
+                let Some(shard) = local::try_get::<Shard>() else { return Ok(Hot::default()) };
+                let asked = shard.sampler.begin(&order)?;
+                drop(shard);
+                runtime::time::sleep(order.duration.min(SAMPLING_MAX)).await;
+                Ok(asked.sampling.told(order.listed))
+            }
+        });
+        let told: Result<Vec<Hot>, String> = asked.await.into_iter().collect();
+        Ok(merged(told?, listed))
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::shard::compact::{self, Invalid, Upkeep, UpkeepDone};
 use crate::table::Table;
 use model::{TableId, Uuid};
 use reader::ReadError;
+use runtime::Erased;
 use runtime::group;
 use std::rc::Rc;
 
@@ -81,34 +82,36 @@ impl Storage {
 
     /// Does that to each SSTable of a table that lies in a tablet of this shard. A caller who
     /// leaves leaves nothing halfway.
-    pub async fn keep_up(&self, id: TableId, what: Upkeep) -> Result<UpkeepDone, ReadError> {
-        let table = self.table_of(id)?;
-        let (shard, of_task) = (self.shard().clone(), table.clone());
-        let task = async move { compact::upkeep(&shard, &of_task, what).await };
-        let done = self.scope().spawn_in(group::MAINTENANCE, task).await;
-        let stops = || Err(ReadError::Overloaded("the node stops".to_string()));
-        let mut done = done.unwrap_or_else(|_| stops())?;
-        if matches!(what, Upkeep::Validate(_)) {
-            done.invalid.extend(compact::not_opened(&table));
-        }
-        if what == Upkeep::Validate(Invalid::PutAside) {
-            for name in &done.invalid {
-                self.quarantine(id, name)
-                    .await
-                    .map_err(|error| ReadError::Overloaded(error.to_string()))?;
+    pub fn keep_up(&self, id: TableId, what: Upkeep) -> Erased<'_, Result<UpkeepDone, ReadError>> {
+        Erased::new(move || async move {
+            let table = self.table_of(id)?;
+            let (shard, of_task) = (self.shard().clone(), table.clone());
+            let task = async move { compact::upkeep(&shard, &of_task, what).await };
+            let done = self.scope().spawn_in(group::MAINTENANCE, task).await;
+            let stops = || Err(ReadError::Overloaded("the node stops".to_string()));
+            let mut done = done.unwrap_or_else(|_| stops())?;
+            if matches!(what, Upkeep::Validate(_)) {
+                done.invalid.extend(compact::not_opened(&table));
             }
-        }
-        Ok(done)
+            if what == Upkeep::Validate(Invalid::PutAside) {
+                for name in &done.invalid {
+                    self.quarantine(id, name)
+                        .await
+                        .map_err(|error| ReadError::Overloaded(error.to_string()))?;
+                }
+            }
+            Ok(done)
+        })
     }
 
     /// Does that to what lies in `quarantine/` of a table. What is scrubbed is in use again, on
     /// whatever shard it belongs to. On shard 0 alone.
-    pub async fn keep_up_quarantined(
+    pub fn keep_up_quarantined(
         &self,
         id: TableId,
         what: Upkeep,
-    ) -> Result<UpkeepDone, ReadError> {
-        self.shard().keep_up_quarantined(id, what).await
+    ) -> Erased<'_, Result<UpkeepDone, ReadError>> {
+        Erased::new(move || async move { self.shard().keep_up_quarantined(id, what).await })
     }
 
     /// Asks what is done to SSTables of this shard to end, of these tables, or of all.
@@ -123,29 +126,31 @@ impl Storage {
 
     /// Waits until a merge of this shard has ended: whether it did what it was to do, and was not
     /// stopped nor met an error. `None`: it is neither under way nor one of the last that were.
-    pub async fn end_of_compaction(&self, id: Uuid) -> Option<bool> {
-        self.shard().compactions.end_of(id).await
+    pub fn end_of_compaction(&self, id: Uuid) -> Erased<'_, Option<bool>> {
+        Erased::new(move || async move { self.shard().compactions.end_of(id).await })
     }
 
     /// Has each tablet of this shard write its part of the SSTables of a table that lie in several
     /// tablets, as the shard does by itself when it comes to it. A caller who leaves leaves nothing
     /// halfway.
-    pub async fn reshard(&self, id: TableId) -> Result<(), ReadError> {
-        let table = self.table_of(id)?;
-        let shard = self.shard().clone();
-        let parts = async move {
-            for tablet in &table.tablets {
-                let alone = tablet.compacting.acquire(1).await.ok();
-                let written = compact::write_parts(&shard, (&table, tablet), &|_| {}).await;
-                // Who passed the tablet by meanwhile looks at it again.
-                drop(alone);
-                shard.compaction_wake.notify_one();
-                written?;
-            }
-            Ok(())
-        };
-        let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
-        written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+    pub fn reshard(&self, id: TableId) -> Erased<'_, Result<(), ReadError>> {
+        Erased::new(move || async move {
+            let table = self.table_of(id)?;
+            let shard = self.shard().clone();
+            let parts = async move {
+                for tablet in &table.tablets {
+                    let alone = tablet.compacting.acquire(1).await.ok();
+                    let written = compact::write_parts(&shard, (&table, tablet), &|_| {}).await;
+                    // Who passed the tablet by meanwhile looks at it again.
+                    drop(alone);
+                    shard.compaction_wake.notify_one();
+                    written?;
+                }
+                Ok(())
+            };
+            let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
+            written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+        })
     }
 
     fn table_of(&self, id: TableId) -> Result<Rc<Table>, ReadError> {

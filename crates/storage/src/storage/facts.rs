@@ -5,6 +5,7 @@
 use super::Storage;
 use model::{TableId, TableSchema};
 use reader::ReadError;
+use runtime::Erased;
 use runtime::io::{IoClass, IoError, fs};
 use sstable::store::relocate::QUARANTINE;
 use sstable::{Access, Component, Lookup, Version, store};
@@ -141,74 +142,84 @@ impl Storage {
     }
 
     /// The SSTables of a table, with the bytes of their files; of an unknown one none.
-    pub async fn sstable_facts(&self, id: TableId) -> Result<Vec<SstableFacts>, IoError> {
-        let Some(table) = self.shard().table(id) else { return Ok(Vec::new()) };
-        let grace = i64::from(table.schema().options.gc_grace_seconds);
-        let gc_before = runtime::time::wall_micros().div_euclid(1_000_000) - grace;
-        let mut all = Vec::new();
-        for one in table.sstables() {
-            let (mut disk_bytes, mut index_bytes, mut filter_bytes) = (0, 0, 0);
-            let mut gone = false;
-            for suffix in one.components().suffixes() {
-                let path = one.dir().join(one.descriptor().file_name_of(suffix));
-                let len = match fs::len(&path).await {
-                    Ok(len) => len,
-                    // Merged meanwhile.
-                    Err(_) if !fs::exists(&path).await? => {
-                        gone = true;
-                        break;
+    pub fn sstable_facts(&self, id: TableId) -> Erased<'_, Result<Vec<SstableFacts>, IoError>> {
+        Erased::new(move || async move {
+            let Some(table) = self.shard().table(id) else { return Ok(Vec::new()) };
+            let grace = i64::from(table.schema().options.gc_grace_seconds);
+            let gc_before = runtime::time::wall_micros().div_euclid(1_000_000) - grace;
+            let mut all = Vec::new();
+            for one in table.sstables() {
+                let (mut disk_bytes, mut index_bytes, mut filter_bytes) = (0, 0, 0);
+                let mut gone = false;
+                for suffix in one.components().suffixes() {
+                    let path = one.dir().join(one.descriptor().file_name_of(suffix));
+                    let len = match fs::len(&path).await {
+                        Ok(len) => len,
+                        // Merged meanwhile.
+                        Err(_) if !fs::exists(&path).await? => {
+                            gone = true;
+                            break;
+                        }
+                        Err(error) => return Err(error),
+                    };
+                    disk_bytes += len;
+                    match suffix {
+                        "Index.db" | "Summary.db" | "Partitions.db" | "Rows.db" => {
+                            index_bytes += len
+                        }
+                        "Filter.db" => filter_bytes += len,
+                        _ => {}
                     }
-                    Err(error) => return Err(error),
-                };
-                disk_bytes += len;
-                match suffix {
-                    "Index.db" | "Summary.db" | "Partitions.db" | "Rows.db" => index_bytes += len,
-                    "Filter.db" => filter_bytes += len,
-                    _ => {}
                 }
+                if gone {
+                    continue;
+                }
+                let (descriptor, stats) = (one.descriptor(), one.stats());
+                all.push(SstableFacts {
+                    dir: one.dir().to_owned(),
+                    generation: descriptor.generation.to_string(),
+                    version: descriptor.version,
+                    level: stats.level,
+                    made_at: descriptor.generation.made_at_micros(),
+                    disk_bytes,
+                    data_bytes: one.data_bytes(),
+                    index_bytes,
+                    filter_bytes,
+                    compression_ratio: stats.compression_ratio,
+                    repaired_at: stats.repaired_at,
+                    rows: stats.rows_count,
+                    partitions: stats.partition_sizes.count(),
+                    tombstones: stats.tombstones.count_until(i64::MAX),
+                    droppable: stats.tombstones.count_until(gc_before.saturating_sub(1)),
+                    timestamps: one.timestamps(),
+                });
             }
-            if gone {
-                continue;
-            }
-            let (descriptor, stats) = (one.descriptor(), one.stats());
-            all.push(SstableFacts {
-                dir: one.dir().to_owned(),
-                generation: descriptor.generation.to_string(),
-                version: descriptor.version,
-                level: stats.level,
-                made_at: descriptor.generation.made_at_micros(),
-                disk_bytes,
-                data_bytes: one.data_bytes(),
-                index_bytes,
-                filter_bytes,
-                compression_ratio: stats.compression_ratio,
-                repaired_at: stats.repaired_at,
-                rows: stats.rows_count,
-                partitions: stats.partition_sizes.count(),
-                tombstones: stats.tombstones.count_until(i64::MAX),
-                droppable: stats.tombstones.count_until(gc_before.saturating_sub(1)),
-                timestamps: one.timestamps(),
-            });
-        }
-        Ok(all)
+            Ok(all)
+        })
     }
 
     /// The paths of the data files of this shard that have something of a partition.
-    pub async fn files_of_key(&self, id: TableId, key: &[u8]) -> Result<Vec<String>, ReadError> {
-        let Some(table) = self.shard().table(id) else { return Ok(Vec::new()) };
-        let lookup = Lookup::new(Bytes::copy_from(key));
-        let access = Access::bypass(IoClass::Query);
-        let mut found = Vec::new();
-        for one in table.sstables() {
-            if stdx::injection::reached("advance_lower_and_check_if_present") {
-                return Err(ReadError::Overloaded("an injected error".to_owned()));
+    pub fn files_of_key<'a>(
+        &'a self,
+        id: TableId,
+        key: &'a [u8],
+    ) -> Erased<'a, Result<Vec<String>, ReadError>> {
+        Erased::new(move || async move {
+            let Some(table) = self.shard().table(id) else { return Ok(Vec::new()) };
+            let lookup = Lookup::new(Bytes::copy_from(key));
+            let access = Access::bypass(IoClass::Query);
+            let mut found = Vec::new();
+            for one in table.sstables() {
+                if stdx::injection::reached("advance_lower_and_check_if_present") {
+                    return Err(ReadError::Overloaded("an injected error".to_owned()));
+                }
+                if one.may_contain(&lookup) && one.index().find(&lookup, &access).await?.is_some() {
+                    let path = one.descriptor().path(one.dir(), Component::Data);
+                    found.push(path.display().to_string());
+                }
             }
-            if one.may_contain(&lookup) && one.index().find(&lookup, &access).await?.is_some() {
-                let path = one.descriptor().path(one.dir(), Component::Data);
-                found.push(path.display().to_string());
-            }
-        }
-        Ok(found)
+            Ok(found)
+        })
     }
 
     /// Memtables of a table that are to be written to SSTables.
@@ -238,22 +249,27 @@ impl Storage {
     }
 
     /// Removes what lies in `quarantine/` of tables; how many SSTables that were. On shard 0 alone.
-    pub async fn drop_quarantined(&self, tables: &[TableId]) -> Result<u64, IoError> {
-        assert!(runtime::shard_id() == 0, "what is quarantined is seen to by shard 0");
-        let mut dropped = 0;
-        for id in tables {
-            let Some(table) = self.shard().table(*id) else { continue };
-            let _alone = table.loading.acquire(1).await;
-            let aside = table.dir.join(QUARANTINE);
-            if !fs::exists(&aside).await? {
-                continue;
+    pub fn drop_quarantined<'a>(
+        &'a self,
+        tables: &'a [TableId],
+    ) -> Erased<'a, Result<u64, IoError>> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "what is quarantined is seen to by shard 0");
+            let mut dropped = 0;
+            for id in tables {
+                let Some(table) = self.shard().table(*id) else { continue };
+                let _alone = table.loading.acquire(1).await;
+                let aside = table.dir.join(QUARANTINE);
+                if !fs::exists(&aside).await? {
+                    continue;
+                }
+                for found in store::list(&aside).await?.tables {
+                    store::remove(&aside, found.descriptor).await?;
+                    dropped += 1;
+                }
             }
-            for found in store::list(&aside).await?.tables {
-                store::remove(&aside, found.descriptor).await?;
-                dropped += 1;
-            }
-        }
-        Ok(dropped)
+            Ok(dropped)
+        })
     }
 
     /// Whether merges may forget deletions of the table, as its options say.

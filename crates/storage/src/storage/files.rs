@@ -6,24 +6,33 @@ use crate::shard::import::Import;
 use crate::shard::snapshot::{Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
 use crate::shard::upload::{Checks, Loaded};
 use model::{Keyspace, TableId, TableSchema};
+use runtime::Erased;
 use std::time::Duration;
 
 impl Storage {
     /// Takes over what is in `upload/` of a table, on any shard.
-    pub async fn load_new(&self, id: TableId, checks: Checks) -> Result<Loaded, StorageError> {
-        self.shard().load_new(id, checks).await
+    pub fn load_new(
+        &self,
+        id: TableId,
+        checks: Checks,
+    ) -> Erased<'_, Result<Loaded, StorageError>> {
+        Erased::new(move || async move { self.shard().load_new(id, checks).await })
     }
 
     /// Takes over the SSTables of a directory, on any shard. The error says why none was.
-    pub async fn import(&self, id: TableId, order: Import) -> Result<Loaded, String> {
-        self.shard().import(id, order).await
+    pub fn import(&self, id: TableId, order: Import) -> Erased<'_, Result<Loaded, String>> {
+        Erased::new(move || async move { self.shard().import(id, order).await })
     }
 
     /// Puts a damaged SSTable aside, on any shard: no shard reads it any more, and its files are
     /// in `quarantine/` of the table's directory. `name` is that of its data file. False where
     /// the table has no such file. Reads of the table that failed for this file go on without it.
-    pub async fn quarantine(&self, id: TableId, name: &str) -> Result<bool, StorageError> {
-        self.shard().quarantine(id, name).await
+    pub fn quarantine<'a>(
+        &'a self,
+        id: TableId,
+        name: &'a str,
+    ) -> Erased<'a, Result<bool, StorageError>> {
+        Erased::new(move || async move { self.shard().quarantine(id, name).await })
     }
 
     /// Whether this shard makes incremental backups.
@@ -40,39 +49,46 @@ impl Storage {
     /// Takes a snapshot of each table, on any shard: all shards' part of it, in one directory. A
     /// table that is not there any more is passed over. Nothing is done where one of them has a
     /// snapshot of that name; what an error interrupts is cleared again.
-    pub async fn take_snapshot(
+    pub fn take_snapshot(
         &self,
         tables: Vec<TableId>,
         order: SnapshotOrder,
-    ) -> Result<(), SnapshotError> {
-        self.shard().take_snapshot(tables, order).await
+    ) -> Erased<'_, Result<(), SnapshotError>> {
+        Erased::new(move || async move { self.shard().take_snapshot(tables, order).await })
     }
 
     /// Every snapshot in the data directory.
-    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, SnapshotError> {
-        self.shard().snapshots().await
+    pub fn snapshots(&self) -> Erased<'_, Result<Vec<Snapshot>, SnapshotError>> {
+        Erased::new(move || async move { self.shard().snapshots().await })
     }
 
     /// Removes snapshots, on any shard; how many.
-    pub async fn clear_snapshots(&self, filter: SnapshotFilter) -> Result<usize, SnapshotError> {
-        self.shard().clear_snapshots(filter).await
+    pub fn clear_snapshots(
+        &self,
+        filter: SnapshotFilter,
+    ) -> Erased<'_, Result<usize, SnapshotError>> {
+        Erased::new(move || async move { self.shard().clear_snapshots(filter).await })
     }
 
     /// Clears snapshots whose time is over, on shard 0, as long as it is polled.
-    pub async fn expire_snapshots(&self) {
-        self.shard().expire_snapshots().await;
+    pub fn expire_snapshots(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.shard().expire_snapshots().await;
+        })
     }
 
     /// On shard 0, when all shards have dropped a table ([`Storage::drop_table`]): completes the
     /// snapshot that they made of it, if they were told to make one, and removes what is left of
     /// its directory beside snapshots and backups. `keyspace` is the one that it was in, which may
     /// be gone too.
-    pub async fn complete_dropped(
-        &self,
-        schema: &TableSchema,
-        keyspace: Option<&Keyspace>,
-        made: Option<(&SnapshotTag, Option<Duration>)>,
-    ) -> Result<(), SnapshotError> {
-        self.shard().complete_dropped(schema, keyspace, made).await
+    pub fn complete_dropped<'a>(
+        &'a self,
+        schema: &'a TableSchema,
+        keyspace: Option<&'a Keyspace>,
+        made: Option<(&'a SnapshotTag, Option<Duration>)>,
+    ) -> Erased<'a, Result<(), SnapshotError>> {
+        Erased::new(
+            move || async move { self.shard().complete_dropped(schema, keyspace, made).await },
+        )
     }
 }

@@ -25,6 +25,7 @@ use mutation::{FrozenMutation, RingBound};
 use reader::multishard::{MultishardOptions, MultishardSource};
 use reader::semaphore::{Permit, ReadSemaphore};
 use reader::{PartitionScope, ReadError, Slice, Source};
+use runtime::Erased;
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
@@ -75,52 +76,54 @@ pub struct TableStats {
 impl Storage {
     /// Creates missing directories and starts the shard's background tasks. Also puts itself
     /// into this shard's slot of [`runtime::local`], where replays find it.
-    pub async fn open(config: Config) -> Result<Rc<Storage>, StartError> {
-        let shard = Rc::new(Shard::open(config).await?);
-        let scope = Scope::new();
-        for log in shard.logs() {
-            commitlog::start(log, &scope);
-        }
-        let watcher = shard.clone();
-        scope.spawn(async move { watcher.watch_pressure().await });
-        let controller = shard.clone();
-        scope.spawn(async move { controller.control_flush().await });
-        let clock = shard.clone();
-        scope.spawn(async move { clock.flush_periodically().await });
-        for (pool, dirty) in shard.dirty.iter().enumerate() {
-            for _ in 0..flush::WORKERS {
-                let worker = shard.clone();
-                scope.spawn_in(group::FLUSH, async move {
-                    worker.flush_sealed(&worker.flush_queues[pool]).await;
-                });
+    pub fn open(config: Config) -> Erased<'static, Result<Rc<Storage>, StartError>> {
+        Erased::new(move || async move {
+            let shard = Rc::new(Shard::open(config).await?);
+            let scope = Scope::new();
+            for log in shard.logs() {
+                commitlog::start(log, &scope);
             }
-            let dirty = dirty.clone();
-            scope.spawn_in(group::FLUSH, async move { dirty.collect_garbage().await });
-        }
-        let pacer = shard.clone();
-        scope.spawn(async move { pacer.control_compaction().await });
-        let compactor = shard.clone();
-        scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
-        let remover = shard.clone();
-        scope.spawn_in(group::COMPACTION, async move { remover.see_to_removals().await });
-        let reclaimer = shard.clone();
-        scope.spawn_in(group::BACKGROUND, async move { reclaimer.reclaim().await });
-        for semaphore in shard.reads.all() {
-            let semaphore = semaphore.clone();
-            scope.spawn(async move { semaphore.run().await });
-        }
-        if runtime::shard_id() == 0 {
-            scope.spawn(disk_space::watch(shard.clone()));
-        }
-        local::set(shard.clone());
-        let storage = Rc::new(Storage {
-            shard,
-            scope,
-            removals: RefCell::default(),
-            damage_told: Cell::new(None),
-        });
-        local::set(storage.clone());
-        Ok(storage)
+            let watcher = shard.clone();
+            scope.spawn(async move { watcher.watch_pressure().await });
+            let controller = shard.clone();
+            scope.spawn(async move { controller.control_flush().await });
+            let clock = shard.clone();
+            scope.spawn(async move { clock.flush_periodically().await });
+            for (pool, dirty) in shard.dirty.iter().enumerate() {
+                for _ in 0..flush::WORKERS {
+                    let worker = shard.clone();
+                    scope.spawn_in(group::FLUSH, async move {
+                        worker.flush_sealed(&worker.flush_queues[pool]).await;
+                    });
+                }
+                let dirty = dirty.clone();
+                scope.spawn_in(group::FLUSH, async move { dirty.collect_garbage().await });
+            }
+            let pacer = shard.clone();
+            scope.spawn(async move { pacer.control_compaction().await });
+            let compactor = shard.clone();
+            scope.spawn_in(group::COMPACTION, async move { compactor.compact().await });
+            let remover = shard.clone();
+            scope.spawn_in(group::COMPACTION, async move { remover.see_to_removals().await });
+            let reclaimer = shard.clone();
+            scope.spawn_in(group::BACKGROUND, async move { reclaimer.reclaim().await });
+            for semaphore in shard.reads.all() {
+                let semaphore = semaphore.clone();
+                scope.spawn(async move { semaphore.run().await });
+            }
+            if runtime::shard_id() == 0 {
+                scope.spawn(disk_space::watch(shard.clone()));
+            }
+            local::set(shard.clone());
+            let storage = Rc::new(Storage {
+                shard,
+                scope,
+                removals: RefCell::default(),
+                damage_told: Cell::new(None),
+            });
+            local::set(storage.clone());
+            Ok(storage)
+        })
     }
 
     pub(crate) fn shard(&self) -> &Rc<Shard> {
@@ -134,13 +137,13 @@ impl Storage {
     /// Makes a table known: creates its directory, opens its SSTables that intersect the tablets
     /// of this shard. An SSTable that cannot be opened is reported, and makes reads of this table
     /// fail with its name; its writes and all other tables go on.
-    pub async fn add_table(
+    pub fn add_table(
         &self,
         schema: Rc<TableSchema>,
         tablets: TabletMap,
         log: Log,
-    ) -> Result<(), StorageError> {
-        self.shard.add_table(schema, tablets, log).await
+    ) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move { self.shard.add_table(schema, tablets, log).await })
     }
 
     /// Later writes and flushes use `schema`. An unknown table is ignored.
@@ -160,53 +163,57 @@ impl Storage {
     /// With `snapshot`, the SSTables stay as a snapshot of that name, which
     /// [`Storage::complete_dropped`] completes when all shards have dropped the table. Snapshots
     /// that it has stay in any case.
-    pub async fn drop_table(
-        &self,
+    pub fn drop_table<'a>(
+        &'a self,
         id: TableId,
-        snapshot: Option<&SnapshotTag>,
-    ) -> Result<(), StorageError> {
-        for semaphore in self.shard.reads.all() {
-            semaphore.evict_where(|reading| reading.schema.id == id);
-        }
-        self.shard.drop_table(id, snapshot.map(SnapshotTag::as_str)).await
+        snapshot: Option<&'a SnapshotTag>,
+    ) -> Erased<'a, Result<(), StorageError>> {
+        Erased::new(move || async move {
+            for semaphore in self.shard.reads.all() {
+                semaphore.evict_where(|reading| reading.schema.id == id);
+            }
+            self.shard.drop_table(id, snapshot.map(SnapshotTag::as_str)).await
+        })
     }
 
     /// Removes what the table holds on this shard, for good once this returns. Returns the place in
     /// the log before which its writes are gone; none where the table has nothing on this shard.
-    pub async fn truncate(
+    pub fn truncate(
         &self,
         id: TableId,
         at_micros: i64,
-    ) -> Result<Option<ReplayPosition>, StorageError> {
-        self.shard.truncate(id, at_micros).await
+    ) -> Erased<'_, Result<Option<ReplayPosition>, StorageError>> {
+        Erased::new(move || async move { self.shard.truncate(id, at_micros).await })
     }
 
     /// Applies what earlier runs logged; called once per log, on shard 0, when its tables are
     /// known on all shards and before anything is written to them. The old segments are removed
     /// when what they hold is flushed. Compaction of these tables starts then, not before.
-    pub async fn replay(&self, log: Log) -> Result<ReplayStats, StartError> {
-        assert!(!self.shard.replay_state(log).done.get(), "a log is replayed once");
-        let (stats, old) = replay::replay(&self.shard, log).await?;
-        let shards = runtime::shard_count() as u64;
-        let config = &self.shard.config;
-        let old_bytes = old.ids.len() as u64 * config.segment_bytes as u64;
-        if config.commitlog_bytes_max * shards / 4 < old_bytes || self.shard.space.is_low() {
-            on_all_shards(|| async {
+    pub fn replay(&self, log: Log) -> Erased<'_, Result<ReplayStats, StartError>> {
+        Erased::new(move || async move {
+            assert!(!self.shard.replay_state(log).done.get(), "a log is replayed once");
+            let (stats, old) = replay::replay(&self.shard, log).await?;
+            let shards = runtime::shard_count() as u64;
+            let config = &self.shard.config;
+            let old_bytes = old.ids.len() as u64 * config.segment_bytes as u64;
+            if config.commitlog_bytes_max * shards / 4 < old_bytes || self.shard.space.is_low() {
+                on_all_shards(|| async {
+                    let shard = local::get::<Shard>();
+                    shard.seal_replayed();
+                })
+                .await;
+            }
+            on_all_shards(move || async move {
                 let shard = local::get::<Shard>();
-                shard.seal_replayed();
+                shard.replay_state(log).done.set(true);
+                shard.space.replaying.set(false);
+                shard.compaction_wake.notify_one();
             })
             .await;
-        }
-        on_all_shards(move || async move {
-            let shard = local::get::<Shard>();
-            shard.replay_state(log).done.set(true);
-            shard.space.replaying.set(false);
-            shard.compaction_wake.notify_one();
+            let removal = self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
+            self.removals.borrow_mut().push(removal);
+            Ok(stats)
         })
-        .await;
-        let removal = self.scope.spawn_in(group::FLUSH, old.remove_when_durable());
-        self.removals.borrow_mut().push(removal);
-        Ok(stats)
     }
 
     /// Writes one mutation of a partition of this shard.
@@ -328,9 +335,11 @@ impl Storage {
 
     /// Writes the table's memtables to SSTables. An error is the first that a memtable met; it is
     /// tried again in the background.
-    pub async fn flush(&self, id: TableId) -> Result<(), StorageError> {
-        let table = self.shard.table(id).ok_or(StorageError::UnknownTable(id))?;
-        self.shard.flush_table(&table).await
+    pub fn flush(&self, id: TableId) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move {
+            let table = self.shard.table(id).ok_or(StorageError::UnknownTable(id))?;
+            self.shard.flush_table(&table).await
+        })
     }
 
     /// How many keys the filters of a table's SSTables let through in vain, and in all.
@@ -345,28 +354,30 @@ impl Storage {
     }
 
     /// Flushes all tables.
-    pub async fn flush_all(&self) -> Result<(), StorageError> {
-        self.shard.flush_all().await
+    pub fn flush_all(&self) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move { self.shard.flush_all().await })
     }
 
     /// Flushes, syncs and closes; later writes are refused. Empties the slot of
     /// [`runtime::local`].
-    pub async fn stop(&self) -> Result<(), StorageError> {
-        self.shard.stopping.set(true);
-        self.shard.shard_reads.clear();
-        let flushed = self.shard.flush_all().await;
-        for log in self.shard.logs() {
-            log.stop().await;
-        }
-        if flushed.is_ok() {
-            let removals = self.removals.take();
-            // Segments that stay are replayed at the next start, to no effect.
-            let _ = timeout(REMOVAL_MAX, join_all(removals)).await;
-        }
-        self.scope.cancel().await;
-        local::clear::<Storage>();
-        local::clear::<Shard>();
-        flushed
+    pub fn stop(&self) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move {
+            self.shard.stopping.set(true);
+            self.shard.shard_reads.clear();
+            let flushed = self.shard.flush_all().await;
+            for log in self.shard.logs() {
+                log.stop().await;
+            }
+            if flushed.is_ok() {
+                let removals = self.removals.take();
+                // Segments that stay are replayed at the next start, to no effect.
+                let _ = timeout(REMOVAL_MAX, join_all(removals)).await;
+            }
+            self.scope.cancel().await;
+            local::clear::<Storage>();
+            local::clear::<Shard>();
+            flushed
+        })
     }
 
     /// The state of a table.

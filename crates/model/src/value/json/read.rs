@@ -22,7 +22,7 @@ pub fn from_json(ty: &Type, json: &Json) -> Result<Option<Vec<u8>>, Invalid> {
         Type::Set { element, .. } => {
             let parts = parts("set", "a list (representing a set)", element, json)?;
             let mut parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            value::collection::sort_set(element, &mut parts);
+            value::sort_set(element, &mut parts);
             value::write_collection(parts.into_iter(), &mut out);
         }
         Type::Vector { element, dimension } => {
@@ -42,7 +42,7 @@ pub fn from_json(ty: &Type, json: &Json) -> Result<Option<Vec<u8>>, Invalid> {
             let entries = map_entries(key_type, value_type, entries)?;
             let mut entries: Vec<(&[u8], &[u8])> =
                 entries.iter().map(|(key, value)| (&key[..], &value[..])).collect();
-            value::collection::sort_map(key_type, &mut entries);
+            value::sort_map(key_type, &mut entries);
             value::write_map(entries.into_iter(), &mut out);
         }
         Type::Tuple(types) => {

@@ -1,5 +1,6 @@
 use super::*;
 use model::Uuid;
+use model::schema::fragments::output_id;
 use proptest::prelude::*;
 
 fn table() -> TableSchema {

@@ -149,7 +149,7 @@ async fn check_lookups(list: Vec<Partition>, others: Vec<Vec<u8>>, bytes_max: us
             let bound_key = with_key.then(|| key.key.to_vec());
             let bound = RingBound { token: key.token, key: bound_key, after };
             let first = list.partition_point(|partition| {
-                is_before(partition.key.token, &partition.key.key, &bound)
+                bound.place(partition.key.token, &partition.key.key).is_lt()
             });
             let expected = made.located.get(first).map_or(made.data_bytes, |one| one.position);
             assert_eq!(index.lower_bound(&bound, &access).await.unwrap(), expected);

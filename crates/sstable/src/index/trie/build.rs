@@ -8,6 +8,7 @@
 //!  - *bounded*: what is held is, for each open node of the path, [`HELD_BYTES_MAX`] and one
 //!    subtree of a page at most.
 //!  - *one-page* and *backwards* of [`super::node`]; between nodes there may be zeros.
+//!  - *keys-ascend*: keys are added in their order, each once.
 
 use super::node::{PAGE_BYTES, Payload, node_bytes, put_node};
 
@@ -83,6 +84,7 @@ impl Builder {
 
     /// Appends bytes that are no node.
     pub fn put_raw(&mut self, bytes: &[u8]) {
+        debug_assert!(self.keys == 0, "keys-ascend: bytes inside of a trie");
         self.out.extend_from_slice(bytes);
     }
 
@@ -119,7 +121,9 @@ impl Builder {
         if PAGE_BYTES < root.node_bytes(self.position()) + root.held_bytes + tail {
             self.lay_out_all(&mut root.children);
         }
-        self.write_subtree(&root.payload, &mut root.children, tail)
+        let at = self.write_subtree(&root.payload, &mut root.children, tail);
+        assert!(at < self.position(), "backwards: a root at {at} of {}", self.position());
+        at
     }
 
     /// The last node of the path is complete: it becomes a child of the one above.
@@ -153,6 +157,7 @@ impl Builder {
         let above = path.last_mut().expect("the root stays");
         above.held_bytes += child.held_bytes();
         above.children.push(child);
+        debug_assert!(above.held_bytes <= HELD_BYTES_MAX + 2 * PAGE_BYTES, "bounded");
         if HELD_BYTES_MAX < above.held_bytes {
             let mut children = std::mem::take(&mut above.children);
             let held = self.lay_out_until(&mut children, HELD_BYTES_MAX / 2);
@@ -180,6 +185,8 @@ impl Builder {
             held -= child.held_bytes();
             self.lay_out(child);
         }
+        let left: usize = children.iter().map(Child::held_bytes).sum();
+        debug_assert!(left == held && held <= held_max, "bounded: {left} bytes are held");
         held
     }
 
@@ -194,6 +201,7 @@ impl Builder {
             .chain
             .drain(..)
             .fold(at, |below, byte| self.write_node(&Payload::NONE, [(byte, below)].into_iter()));
+        debug_assert!(at < self.position(), "backwards: laid out at {at}");
         child.bottom = Bottom::At(at);
         child.bytes = 0;
     }
@@ -252,9 +260,13 @@ impl Builder {
             self.out.truncate(start);
             self.pad();
             put_node(children, self.position(), payload, &mut self.out);
-            return self.base + (start + left) as u64;
+            let at = self.base + (start + left) as u64;
+            assert!(self.is_one_page(at), "one-page: a node at {at}");
+            return at;
         }
-        self.base + start as u64
+        let at = self.base + start as u64;
+        debug_assert!(self.is_one_page(at), "one-page: a node at {at}");
+        at
     }
 
     /// Bytes up to the end of the page; a whole page at its start.
@@ -265,6 +277,13 @@ impl Builder {
     fn pad(&mut self) {
         let left = self.page_left() % PAGE_BYTES;
         self.out.resize(self.out.len() + left, 0);
+        debug_assert!(self.position().is_multiple_of(PAGE_BYTES as u64), "one-page: padded");
+    }
+
+    /// Whether what was written last, from `at` on, lies in one page.
+    fn is_one_page(&self, at: u64) -> bool {
+        let page = PAGE_BYTES as u64;
+        at < self.position() && at / page == (self.position() - 1) / page
     }
 }
 

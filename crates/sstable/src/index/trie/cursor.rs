@@ -3,10 +3,11 @@
 use super::key::put_position;
 use super::rows::{RowsAt, RowsSearch};
 use crate::cache::{Access, CachedFile};
-use crate::index::blocks::{Block, CachedPages, Place, Skip};
-use crate::index::search::Stop;
+use crate::index::block::{Block, Place, Skip};
+use crate::index::pages::CachedPages;
+use crate::index::pages::Stop;
+use crate::mx::header::Mapping;
 use crate::read_stats::ReadStats;
-use crate::table::Mapping;
 use mutation::Tombstone;
 use reader::ReadError;
 use std::rc::Rc;
@@ -33,6 +34,7 @@ impl RowsCursor {
         exact_end: bool,
         access: Access,
     ) -> Result<RowsCursor, ReadError> {
+        debug_assert!(at.root < file.len(), "within-file: a root at {}", at.root);
         let pages = CachedPages { file, access };
         let stats = ReadStats::of_shard();
         let mut cursor = RowsCursor {
@@ -48,22 +50,23 @@ impl RowsCursor {
         Ok(cursor)
     }
 
-    /// See [`crate::index::blocks::BlockCursor::advance_to`].
+    /// See [`crate::index::cursor::BlockCursor::advance_to`].
     pub async fn advance_to(&mut self, position: Place<'_>) -> Result<Skip, ReadError> {
         self.encode(position, None);
+        debug_assert!(self.lower.is_empty(), "separated: between two positions");
         let position = std::mem::take(&mut self.position);
         let skip = self.run(|search| search.advance(&position)).await;
         self.position = position;
         skip
     }
 
-    /// See [`crate::index::blocks::BlockCursor::probe_end`].
+    /// See [`crate::index::cursor::BlockCursor::probe_end`].
     pub fn probe_end(&mut self, position: Place<'_>) -> Option<u64> {
         self.encode(position, None);
         self.search.probe_end(&self.position)
     }
 
-    /// See [`crate::index::blocks::BlockCursor::find_end`].
+    /// See [`crate::index::cursor::BlockCursor::find_end`].
     pub async fn find_end(&mut self, position: Place<'_>) -> Result<Option<u64>, ReadError> {
         self.encode(position, None);
         let position = std::mem::take(&mut self.position);
@@ -72,7 +75,7 @@ impl RowsCursor {
         end
     }
 
-    /// See [`crate::index::blocks::BlockCursor::last_before`].
+    /// See [`crate::index::cursor::BlockCursor::last_before`].
     pub async fn last_before(
         &mut self,
         position: Place<'_>,
@@ -86,7 +89,7 @@ impl RowsCursor {
         block
     }
 
-    /// See [`crate::index::blocks::BlockCursor::previous`].
+    /// See [`crate::index::cursor::BlockCursor::previous`].
     pub async fn previous(&mut self, lower: Place<'_>) -> Result<Option<Block>, ReadError> {
         self.encode(lower, None);
         let lower = std::mem::take(&mut self.position);
@@ -118,6 +121,7 @@ impl RowsCursor {
         if let Some(lower) = lower {
             put_position(order, lower, &mut self.lower);
         }
+        debug_assert!(!self.position.is_empty(), "prefix-free: an encoding has its terminator");
     }
 
     /// Takes a step, with the pages that it needs.
@@ -136,6 +140,7 @@ impl RowsCursor {
                     self.stats.add(|counts| counts.block_misses += 1);
                     let CachedPages { file, access } = self.search.walk.pages();
                     let page = file.page(access, number).await?;
+                    debug_assert!(!page.is_empty(), "within-file: page {number} is empty");
                     self.search.walk.hold(number, page);
                 }
                 Err(Stop::Damaged(damaged)) => {

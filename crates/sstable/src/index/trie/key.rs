@@ -26,6 +26,11 @@ const NULL: u8 = 0x3e;
 const EMPTY: u8 = 0x3f;
 const EMPTY_DESCENDING: u8 = 0x41;
 const TERMINATOR: u8 = 0x38;
+
+const _: () = assert!(BEFORE < TERMINATOR && TERMINATOR < NULL && NULL < EMPTY);
+const _: () = assert!(EMPTY < SEPARATOR && SEPARATOR < EMPTY_DESCENDING);
+const _: () = assert!(EMPTY_DESCENDING < AFTER && DAMAGED == EMPTY_DESCENDING);
+
 const BEFORE: u8 = 0x20;
 const AFTER: u8 = 0x60;
 /// In the place of a separator, before bytes that are no part of a collection.
@@ -94,11 +99,13 @@ pub fn put_partition_position(
             }
         }
     }
+    debug_assert!((-1..=1).contains(&weight), "ordered: a weight of {weight}");
     out.put_u8(terminator(weight));
 }
 
 /// Appends the encoding of a clustering position: a prefix and its weight.
 pub fn put_position(order: &ClusteringOrder, (prefix, weight): (&[u8], i8), out: &mut Vec<u8>) {
+    debug_assert!((-1..=1).contains(&weight), "ordered: a weight of {weight}");
     let mut components = clustering_components(prefix);
     for (ty, descending) in &order.columns {
         let component = components.next();
@@ -287,6 +294,7 @@ fn put_integer(value: i64, out: &mut Vec<u8>) {
         9 => 0xff << 64 | 1 << 63,
         _ => (0xffu128 << (8 - bytes) & 0xff) << (8 * (bytes - 1)),
     };
+    debug_assert!(ones & number as u128 == 0, "ordered: {value} in {bytes} bytes");
     let whole = (ones | number as u128).to_be_bytes();
     out.extend(whole[16 - bytes..].iter().map(|byte| byte ^ mask));
 }

@@ -207,6 +207,7 @@ impl Payload {
     /// A payload. Panics over [`Payload::BYTES_MAX`] bytes, or if the bits are not 1 to 15.
     pub fn new(bits: u8, bytes: &[u8]) -> Payload {
         assert!((1..16).contains(&bits), "bits that tell of a payload");
+        assert!(bytes.len() <= Payload::BYTES_MAX, "a payload of {} bytes", bytes.len());
         let mut payload = Payload { bits, len: bytes.len() as u8, ..Payload::NONE };
         payload.bytes[..bytes.len()].copy_from_slice(bytes);
         payload
@@ -240,6 +241,7 @@ fn choose(count: usize, (first, last): (u8, u8), distance: u64, has_payload: boo
         1 if distance < 1 << 16 => return Choice { kind: SINGLE_16, bytes: 4 },
         _ => {}
     }
+    debug_assert!(first <= last && count <= (last - first) as usize + 1, "{count} children");
     let bits_needed = 64 - distance.leading_zeros() as u8;
     let fits = |kind: &u8| bits_needed <= POINTER_BITS[*kind as usize];
     let pointers =
@@ -272,11 +274,13 @@ pub fn put_node(
         assert!(at < position, "*backwards*");
         position - at
     };
-    let count = children.len();
+    let (start, count) = (out.len(), children.len());
+    let ascend = children.clone().zip(children.clone().skip(1)).all(|(a, b)| a.0 < b.0);
+    debug_assert!(ascend, "transitions ascend");
     let first = children.clone().next().map_or(0, |(byte, _)| byte);
     let last = children.clone().last().map_or(0, |(byte, _)| byte);
     let furthest = children.clone().map(|(_, at)| distance(at)).max().unwrap_or(0);
-    let Choice { kind, .. } = choose(count, (first, last), furthest, payload.bits != 0);
+    let Choice { kind, bytes } = choose(count, (first, last), furthest, payload.bits != 0);
     match kind {
         PAYLOAD_ONLY => out.put_u8(payload.bits),
         SINGLE_NO_PAYLOAD_4 => out.put(&[kind << 4 | furthest as u8, first]),
@@ -304,10 +308,12 @@ pub fn put_node(
             assert!(children.next().is_none(), "transitions ascend");
         }
     }
+    debug_assert!(out.len() - start == bytes, "one-page: {bytes} bytes were reckoned with");
     out.put(payload.bytes());
 }
 
 fn put_distances(distances: impl Iterator<Item = u64>, bits: u8, out: &mut Vec<u8>) {
+    debug_assert!(bits == 12 || bits.is_multiple_of(8), "distances of {bits} bits");
     if bits != 12 {
         let width = bits as usize / 8;
         distances.for_each(|distance| out.put(&distance.to_be_bytes()[8 - width..]));

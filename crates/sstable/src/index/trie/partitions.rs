@@ -14,11 +14,11 @@ use super::rows::{RowsAt, RowsHeader};
 use super::walk::{Passed, Place, Walk};
 use crate::cache::{Access, CachedFile, PAGE_BYTES};
 use crate::compress::data::ReadFile;
-use crate::index::blocks::CachedPages;
-use crate::index::search::Stop;
-use crate::index::{Located, Lookup, RowIndex, is_before};
+use crate::index::pages::CachedPages;
+use crate::index::pages::Stop;
+use crate::index::{Located, Lookup, RowIndex};
 use crate::store::Version;
-use model::{DecoratedKey, TableSchema};
+use model::{DecoratedKey, TableSchema, Token};
 use mutation::page::RingBound;
 use reader::ReadError;
 use std::collections::VecDeque;
@@ -50,6 +50,7 @@ fn payload_of(hash: (u64, u64), target: Target) -> Payload {
     };
     let significant = 65 - (number ^ number >> 63).leading_zeros() as usize;
     let width = significant.div_ceil(8);
+    debug_assert!((1..=8).contains(&width), "a position of {width} bytes");
     let mut bytes = vec![hash.1 as u8];
     bytes.put(&number.to_be_bytes()[8 - width..]);
     Payload::new(HAS_HASH | (width - 1) as u8, &bytes)
@@ -110,6 +111,8 @@ impl PartitionsBuilder {
         if self.run_token != key.token.0 {
             self.end_run();
         }
+        let behind = self.partitions == 0 || self.run_token <= key.token.0;
+        debug_assert!(behind, "ring order: {key:?} after token {}", self.run_token);
         self.run_token = key.token.0;
         let mut encoded = Vec::with_capacity(TOKEN_BYTES + key.key.len() + 8);
         put_partition_key(key, &self.form, &mut encoded);
@@ -121,6 +124,8 @@ impl PartitionsBuilder {
         let mut run = std::mem::take(&mut self.run);
         run.sort_by(|a, b| a.0.cmp(&b.0));
         for (key, payload) in run.drain(..) {
+            let behind = self.waiting.as_ref().is_none_or(|(before, ..)| *before < key);
+            debug_assert!(behind, "told-apart: keys of one encoding");
             let shared = match &self.waiting {
                 Some((before, ..)) => before.iter().zip(&key).take_while(|(a, b)| a == b).count(),
                 None => 0,
@@ -134,6 +139,7 @@ impl PartitionsBuilder {
     /// Puts the waiting entry, which shares so many bytes with its successor, into the trie.
     fn place(&mut self, shared: usize) {
         if let Some((key, payload, before)) = self.waiting.take() {
+            debug_assert!(before.max(shared) < key.len(), "told-apart: a key prefixes another");
             self.trie.add(&key[..before.max(shared) + 1], payload);
         }
     }
@@ -142,6 +148,8 @@ impl PartitionsBuilder {
     pub fn finish(&mut self, first: &[u8], last: &[u8]) {
         self.end_run();
         self.place(0);
+        assert!(0 < self.partitions, "a partition index of no partition");
+        debug_assert!(Token::of(first) <= Token::of(last), "ring order: the last key is first");
         let keys_bytes = 4 + first.len() + last.len();
         let root = self.trie.finish(keys_bytes + FOOTER_BYTES as usize);
         let keys_at = self.trie.position();
@@ -151,6 +159,7 @@ impl PartitionsBuilder {
         footer.put_u64(keys_at);
         footer.put_u64(self.partitions);
         footer.put_u64(root);
+        assert!(root < keys_at, "backwards: a root at {root} behind the trie");
         self.trie.put_raw(&footer);
     }
 }
@@ -346,15 +355,17 @@ impl TrieIndex {
         bound: &RingBound,
         access: &Access,
     ) -> Result<u64, ReadError> {
-        if !is_before(self.first.token, &self.first.key, bound) {
+        if bound.place(self.first.token, &self.first.key).is_ge() {
             return Ok(0);
         }
-        if is_before(self.last.token, &self.last.key, bound) {
+        if bound.place(self.last.token, &self.last.key).is_lt() {
             return Ok(self.data.len());
         }
         let mut entries = TrieEntries::new(self, bound, access);
         entries.fill(1).await?;
-        Ok(entries.queue.front().map_or(self.data.len(), |item| item.position))
+        let position = entries.queue.front().map_or(self.data.len(), |item| item.position);
+        debug_assert!(position <= self.data.len(), "within-file: {position}");
+        Ok(position)
     }
 
     fn walk(&self, access: &Access) -> Walk<CachedPages> {
@@ -390,6 +401,7 @@ impl TrieIndex {
                         file.read(access, range, &mut bytes).await?;
                     }
                     let page = file.page(access, number).await?;
+                    debug_assert!(!page.is_empty(), "within-file: page {number} is empty");
                     walk.hold(number, page);
                 }
                 Err(Stop::Damaged(damaged)) => {
@@ -410,6 +422,7 @@ impl TrieIndex {
         access: &Access,
         wanted: Option<&DecoratedKey>,
     ) -> Result<Option<Item>, ReadError> {
+        debug_assert!(wanted.is_none_or(|key| key.token == Token::of(&key.key)), "{wanted:?}");
         let item = match target {
             Target::Data(position) => Item { key: None, position, rows: None },
             Target::Rows(at) => match self.header(at, access, wanted).await? {
@@ -448,6 +461,7 @@ impl TrieIndex {
                 }
                 Err(error) => error,
             };
+            debug_assert!(rest.len() <= RowsHeader::BYTES_MAX + 2 * PAGE_BYTES as usize, "bounded");
             let more = at + rest.len() as u64;
             let end = (more + PAGE_BYTES).min(self.rows.len());
             if end <= more || RowsHeader::BYTES_MAX < rest.len() {
@@ -464,6 +478,7 @@ impl TrieIndex {
         let (mut bytes, mut want) = (Vec::new(), HEAD_BYTES);
         loop {
             let end = self.data.round_up(position.saturating_add(want)).min(self.data.len());
+            debug_assert!(position < end, "within-file: a key at {position}");
             bytes.clear();
             self.data.read(access.class, position..end, &mut bytes).await?;
             match Cursor::new(&bytes).u16_bytes("partition key cut short") {
@@ -523,6 +538,7 @@ impl TrieEntries {
             let what = "positions of partitions out of order";
             return Err(self.index.partitions.damaged(what, position));
         }
+        debug_assert!(end <= self.index.data.len(), "file-order: {position} to {end}");
         self.last = Some(position);
         let rows = rows.map(RowIndex::Trie);
         Ok(Some(Located { key, position, end: Some(end), rows }))
@@ -561,7 +577,7 @@ impl TrieEntries {
                 Some(key) => key,
                 None => index.key_at(item.position, &self.access).await?,
             };
-            if !is_before(key.token, &key.key, bound) {
+            if bound.place(key.token, &key.key).is_ge() {
                 self.queue.push_back(Item { key: Some(key), ..item });
             }
         }

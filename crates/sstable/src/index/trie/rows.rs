@@ -8,12 +8,13 @@
 //! Invariants
 //!  - *separated*: what lies at or after a position starts in the block of the greatest separator
 //!    that is not greater, and what lies before it ends at the least one that is not less.
+//!  - *blocks-ascend*: offsets and separators of blocks ascend, up to the end of the rows.
 
 use super::build::Builder;
 use super::node::Payload;
 use super::walk::{Passed, Place, Walk};
-use crate::index::blocks::{Block, Skip};
-use crate::index::search::{Pages, Stop};
+use crate::index::block::{Block, Skip};
+use crate::index::pages::{Pages, Stop};
 use crate::mx::layout::DeletionForm;
 use mutation::Tombstone;
 use stdx::{Cursor, Damaged, Put, vint};
@@ -74,12 +75,15 @@ impl<'a> RowsHeader<'a> {
     /// Appends the header, which will stand at position `at`.
     pub fn put(&self, at: u64, out: &mut Vec<u8>) {
         let start = out.len();
+        debug_assert!(self.rows.root < at, "backwards: a root at {} of {at}", self.rows.root);
         out.put_u16_bytes(self.key);
         let base = at + (out.len() - start) as u64;
         out.put_vint(self.position);
         out.put_svint(self.rows.root.wrapping_sub(base) as i64);
         out.put_vint(self.rows.blocks);
         DeletionForm::Flagged.put(self.rows.tombstone, out);
+        let beside = out.len() - start - self.key.len();
+        debug_assert!(beside <= HEADER_BYTES_MAX, "a header of {beside} bytes beside its key");
     }
 }
 
@@ -120,6 +124,8 @@ pub struct RowsBuilder {
     /// Blocks of the present partition, and about how many bytes they take in the trie.
     blocks: u64,
     bytes: usize,
+    /// Where the latest block starts.
+    latest: u64,
     /// The first block, until there is a second.
     first: Option<Skip>,
     /// Where the latest block ends, and the separator before it.
@@ -134,6 +140,7 @@ impl Default for RowsBuilder {
             trie: Builder::new(0),
             blocks: 0,
             bytes: 0,
+            latest: 0,
             first: None,
             last: Vec::new(),
             separator: Vec::new(),
@@ -167,6 +174,9 @@ impl RowsBuilder {
     /// block that no separator parts from the one before (their encodings do not ascend) becomes
     /// part of that.
     pub fn push(&mut self, first: &[u8], last: &[u8], start: Skip) {
+        let behind = self.blocks == 0 || self.latest < start.offset;
+        debug_assert!(behind, "blocks-ascend: {start:?}");
+        self.latest = start.offset;
         if self.blocks == 0 {
             self.first = Some(start);
             self.blocks = 1;
@@ -193,6 +203,8 @@ impl RowsBuilder {
         tombstone: Tombstone,
     ) -> Option<u64> {
         let blocks = std::mem::take(&mut self.blocks);
+        let latest = std::mem::take(&mut self.latest);
+        debug_assert!(blocks == 0 || latest < end, "blocks-ascend: the rows end at {end}");
         self.bytes = 0;
         self.first = None;
         if blocks < 2 {
@@ -224,6 +236,7 @@ fn separate(before: &[u8], after: &[u8], out: &mut Vec<u8>) -> bool {
             out.clear();
             out.extend_from_slice(&before[..shared]);
             out.push(low + 1);
+            debug_assert!(before < &out[..] && &out[..] <= after, "separated: {out:x?}");
             true
         }
         _ => false,
@@ -242,6 +255,7 @@ fn nudge(last: &[u8], separator: &mut Vec<u8>) {
     }
     separator.extend_from_slice(&last[..at]);
     separator.push(last[at] + 1);
+    debug_assert!(last < &separator[..], "separated: {separator:x?} behind all");
 }
 
 /// Finds blocks of one partition. Positions are encoded.
@@ -378,6 +392,7 @@ impl<P: Pages> RowsSearch<P> {
             let what = "blocks of a row index out of order";
             return Err(Stop::Damaged(Damaged::new(what, self.root)));
         }
+        debug_assert!(offset < end, "blocks-ascend: {offset} to {end}");
         self.back = Some((self.scratch.clone(), offset));
         Ok(Block { start: offset, end, open })
     }

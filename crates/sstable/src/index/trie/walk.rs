@@ -8,7 +8,7 @@
 //!    every step ends; keys are not longer than [`DEPTH_MAX`].
 
 use super::node::{Node, PAGE_BYTES, Payload};
-use crate::index::search::{Pages, Stop};
+use crate::index::pages::{Pages, Stop};
 use smallvec::SmallVec;
 use stdx::Damaged;
 
@@ -74,6 +74,11 @@ impl Place {
         if DEPTH_MAX < depth {
             return Err(Stop::Damaged(Damaged::new("trie with keys too long", node)));
         }
+        let below = self.frames.last().is_none_or(|above| node < above.node);
+        debug_assert!(below, "backwards: {node} below {:?}", self.frames.last());
+        let deeper = self.frames.last().is_none_or(|above| above.depth < depth);
+        debug_assert!(deeper, "backwards: depth {depth} below {:?}", self.frames.last());
+        debug_assert!(item <= BEHIND, "item {item} of a node");
         self.frames.push(Frame { node, depth, item });
         Ok(())
     }
@@ -97,6 +102,7 @@ impl Passed {
     }
 
     fn new((bits, payload): (u8, &[u8]), shared: u32) -> Passed {
+        debug_assert!((1..16).contains(&bits), "bits that tell of a payload: {bits}");
         let len = payload.len().min(Payload::BYTES_MAX);
         let mut bytes = [0; Payload::BYTES_MAX];
         bytes[..len].copy_from_slice(&payload[..len]);
@@ -124,6 +130,8 @@ impl<P: Pages> Walk<P> {
 
     /// Gives it a page that it asked for.
     pub(crate) fn hold(&mut self, number: u64, page: P::Page) {
+        let held = self.held.iter().any(|(other, _)| *other == number);
+        debug_assert!(!held, "page {number} was asked for again");
         self.held.push((number, page));
     }
 
@@ -131,6 +139,7 @@ impl<P: Pages> Walk<P> {
     pub(crate) fn settle(&mut self) {
         let excess = self.held.len().saturating_sub(HELD_MAX);
         self.held.drain(..excess);
+        debug_assert!(self.held.len() <= HELD_MAX, "{} pages are held", self.held.len());
     }
 
     /// The page of a position, and the position in it.
@@ -141,6 +150,7 @@ impl<P: Pages> Walk<P> {
             return Ok((index, within));
         }
         let page = self.pages.now(number).ok_or(Stop::Need(number))?;
+        debug_assert!(page.len() <= PAGE_BYTES, "one-page: {} bytes", page.len());
         self.held.push((number, page));
         Ok((self.held.len() - 1, within))
     }
@@ -204,6 +214,7 @@ impl<P: Pages> Walk<P> {
             if item == 0 {
                 frame.item = 1;
                 if let Some(payload) = node.payload() {
+                    debug_assert!(shared <= depth, "{shared} bytes are shared at depth {depth}");
                     return Ok(Some(Passed::new(payload, shared)));
                 }
             }
@@ -257,6 +268,7 @@ impl<P: Pages> Walk<P> {
                 && let Some(payload) = node.payload()
             {
                 frame.item = 0;
+                debug_assert!(shared <= depth, "{shared} bytes are shared at depth {depth}");
                 return Ok(Some(Passed::new(payload, shared)));
             }
             if item == BEHIND {

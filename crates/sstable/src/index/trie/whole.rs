@@ -4,7 +4,7 @@ use super::node::PAGE_BYTES;
 use super::partitions::{Footer, read_keys, read_payload};
 use super::rows::{RowsHeader, RowsSearch};
 use super::walk::{Place, Walk};
-use crate::index::search::{Pages, Stop};
+use crate::index::pages::{Pages, Stop};
 use std::rc::Rc;
 use stdx::{Cursor, Damaged};
 
@@ -82,7 +82,7 @@ mod tests {
     use super::super::rows::RowsBuilder;
     use super::*;
     use crate::index::Lookup;
-    use crate::index::blocks::Skip;
+    use crate::index::block::Skip;
     use mutation::Tombstone;
     use proptest::prelude::*;
     use stdx::Bytes;

@@ -3,7 +3,7 @@
 use super::super::rows::RowsBuilder;
 use super::*;
 use crate::cache::IndexCache;
-use crate::index::blocks::Skip;
+use crate::index::block::Skip;
 use model::{Token, Type, token};
 use mutation::Tombstone;
 use proptest::collection::vec;
@@ -135,7 +135,9 @@ fn make(list: &[Partition], form: &KeyForm) -> Made {
                 let key = [0x40, block, 0x38];
                 rows.push(&key, &key, Skip { offset, open: Tombstone::NONE });
             }
-            let header = rows.finish(*data_bytes, &lookup.key.key, position, Tombstone::NONE);
+            // Behind the last block, however short the partition is.
+            let header =
+                rows.finish(22.max(*data_bytes), &lookup.key.key, position, Tombstone::NONE);
             target = Target::Rows(header.unwrap());
         }
         rows.take(|bytes| files[1].put(bytes));
@@ -214,7 +216,7 @@ async fn check(list: Vec<Partition>, others: Vec<Partition>) {
                 let bound = RingBound { token: lookup.key.token, key, after };
                 let split = list.partition_point(|partition| {
                     let key = &partition.lookup.key;
-                    is_before(key.token, &key.key, &bound)
+                    bound.place(key.token, &key.key).is_lt()
                 });
                 let expected = made.starts.get(split).copied().unwrap_or(data_bytes);
                 assert_eq!(

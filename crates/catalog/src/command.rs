@@ -1,0 +1,286 @@
+//! The whole catalog as one snapshot, and commands: the way from one to the next.
+//!
+//! A command is a value that names everything: it was decided on one snapshot, and whoever applies
+//! it to that one has the same next one. What makes it durable (its [`Command::rows`]), and what
+//! shows it, is above: on one node, the registry of `cluster`; with several, a log that they share.
+//!
+//! Invariants
+//!  - *later-than-all*: the timestamps of a command's rows are later than those of all commands
+//!    before it, and those of its changes ascend.
+//!  - *whole*: a command is applied as one; no snapshot has a part of it.
+//!  - *decided-on*: a command that changes the schema is applied to the one that it was decided on,
+//!    once. Then [`Catalog::apply`] cannot fail; whoever orders commands sees to it.
+//!  - *versions-differ*: the schema has another version after each of its changes.
+
+use crate::facts;
+use crate::grants::consequences;
+use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage};
+use crate::schema_tables::CHANGE_MICROS;
+use crate::uuids::time_uuid;
+use crate::{access_tables, schema_tables};
+use auth::State;
+use model::Uuid;
+use mutation::FrozenMutation;
+use std::rc::Rc;
+
+/// Schema, roles and grants, service levels.
+#[derive(Clone, Debug)]
+pub struct Catalog<L = ()> {
+    pub schema: Rc<Schema<L>>,
+    pub access: State,
+}
+
+/// The same as plain data, to be handed to another shard.
+#[derive(Clone, Debug)]
+pub struct CatalogImage {
+    schema: SchemaImage,
+    access: State,
+}
+
+/// What a decision about the schema takes from its surroundings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Microseconds, later than all timestamps of the commands before.
+    pub micros: i64,
+    /// Tells the schema's version from others of that time.
+    pub random: u64,
+    /// Of the node.
+    pub shards: u16,
+}
+
+/// One change of the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Microseconds; what it writes has later timestamps.
+    begins_at: i64,
+    /// The version of the schema that it was decided on; `None`: any.
+    decided_on: Option<Uuid>,
+    /// The changes of the schema and its version after them.
+    schema: Option<(Complete, Uuid)>,
+    access: Vec<auth::Change>,
+    /// What is noted beside it, by name.
+    facts: Vec<(&'static str, String)>,
+}
+
+impl Command {
+    /// Changes of roles, grants and service levels, later than `micros`.
+    pub fn of_access(access: Vec<auth::Change>, micros: i64) -> Command {
+        assert!(0 <= micros, "later-than-all: a command before 1970: {micros}");
+        Command { begins_at: micros, decided_on: None, schema: None, access, facts: Vec::new() }
+    }
+
+    /// The same, and a fact.
+    pub fn noting(mut self, name: &'static str, value: &str) -> Command {
+        let is_new = self.facts.iter().all(|(other, _)| *other != name);
+        assert!(is_new, "whole: a command notes {name} twice");
+        self.facts.push((name, value.to_owned()));
+        self
+    }
+
+    /// The latest timestamp of what it writes.
+    pub fn last_timestamp(&self) -> i64 {
+        self.begins_at + CHANGE_MICROS * self.schema_changes().len().max(1) as i64
+    }
+
+    /// Its changes of the schema.
+    pub fn schema_changes(&self) -> &[SchemaChange] {
+        self.schema.as_ref().map_or(&[], |(complete, _)| &complete.changes)
+    }
+
+    /// Its changes of roles, grants and service levels.
+    pub fn access_changes(&self) -> &[auth::Change] {
+        &self.access
+    }
+
+    /// The schema's version after it, if it changes the schema.
+    pub fn version(&self) -> Option<Uuid> {
+        self.schema.as_ref().map(|(_, version)| *version)
+    }
+
+    /// The schema after it, if it changes the schema. `before` is the one that it was decided on.
+    pub fn schema_after<L: Local>(&self, before: &Schema<L>) -> Option<Schema<L>> {
+        self.check_decided_on(before);
+        self.schema.as_ref().map(|(complete, version)| before.apply(complete, *version))
+    }
+
+    /// All that makes it durable, to be written as one: rows of system tables. `before` is the
+    /// schema that it was decided on; `host_id` the node that has all tablets.
+    pub fn rows<L: Local>(&self, before: &Schema<L>, host_id: Uuid) -> Vec<FrozenMutation> {
+        self.check_decided_on(before);
+        let last = self.last_timestamp();
+        let mut rows = Vec::new();
+        if let Some((complete, version)) = &self.schema {
+            let begins_at = self.begins_at;
+            let (mut of_schema, until) =
+                schema_tables::mutations(before, complete, host_id, begins_at);
+            assert!(until <= last, "later-than-all: rows of {until} in a command until {last}");
+            assert!(begins_at < until, "later-than-all: rows of {until} are not after the begin");
+            rows.append(&mut of_schema);
+            rows.extend(facts::version(before, *version, last));
+        }
+        let notes_access = !self.access.is_empty() || self.schema.is_none();
+        if notes_access {
+            rows.append(&mut access_tables::mutations(before, &self.access, last));
+            rows.push(facts::fact(before, facts::ACCESS_CHANGED_AT, &last.to_string(), last));
+        }
+        let noted = self.facts.iter().map(|(name, value)| facts::fact(before, name, value, last));
+        rows.extend(noted);
+        rows
+    }
+
+    fn check_decided_on<L>(&self, schema: &Schema<L>) {
+        let (on, present) = (self.decided_on, schema.version);
+        assert!(on.is_none_or(|on| on == present), "decided-on: {on:?} is applied to {present}");
+    }
+}
+
+impl<L: Local> Catalog<L> {
+    /// The command that makes these changes of the schema, of one statement, and what follows for
+    /// grants: `creator` may do everything with what it makes. Says why they cannot be made.
+    pub fn change_schema(
+        &self,
+        changes: Vec<SchemaChange>,
+        creator: Option<&str>,
+        moment: Moment,
+    ) -> Result<Command, String> {
+        let Moment { micros, random, shards } = moment;
+        let complete = self.schema.complete(changes, micros, shards)?;
+        let of = |change| consequences(&self.access, &self.schema, change, creator);
+        let access = complete.changes.iter().flat_map(of).collect();
+        let last = micros + CHANGE_MICROS * complete.changes.len() as i64;
+        let version = time_uuid(last, random);
+        assert!(version != self.schema.version, "versions-differ: {version} again");
+        let schema = Some((complete, version));
+        let decided_on = Some(self.schema.version);
+        let facts = Vec::new();
+        let command = Command { begins_at: micros, decided_on, schema, access, facts };
+        assert!(command.last_timestamp() == last, "later-than-all: the version is not the last");
+        Ok(command)
+    }
+
+    /// The next snapshot.
+    pub fn apply(self, command: &Command) -> Catalog<L> {
+        command.check_decided_on(&self.schema);
+        let Catalog { schema, mut access } = self;
+        let generation = access.generation();
+        let schema = match &command.schema {
+            Some((complete, version)) => Rc::new(schema.apply(complete, *version)),
+            None => schema,
+        };
+        command.access.iter().cloned().for_each(|change| access.apply(change));
+        let is_newer = generation < access.generation();
+        assert!(is_newer || command.access.is_empty(), "whole: an access change is not shown");
+        Catalog { schema, access }
+    }
+
+    /// As plain data.
+    pub fn image(&self) -> CatalogImage {
+        CatalogImage { schema: SchemaImage::of(&self.schema), access: self.access.clone() }
+    }
+}
+
+impl CatalogImage {
+    /// The snapshot; with nothing that a shard hung on its tables.
+    pub fn into_catalog<L: Local>(self) -> Catalog<L> {
+        Catalog { schema: Rc::new(self.schema.into_schema()), access: self.access }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::testing;
+    use crate::schema::testing::{keyspace, table};
+    use crate::schema_tables::read;
+    use crate::schema_tables::stored::{Stored, TABLES, keyspace_of};
+    use auth::decide::{Otherwise, RoleOptions};
+    use model::ColumnKind;
+
+    fn new() -> Catalog {
+        let schema = Rc::new(Schema::of_system(Uuid::from_u128(1), 2));
+        Catalog { schema, access: State::default() }
+    }
+
+    fn moment(micros: i64) -> Moment {
+        Moment { micros, random: 7, shards: 2 }
+    }
+
+    fn creation() -> Vec<SchemaChange> {
+        let columns = [("pk", "int", ColumnKind::PartitionKey)];
+        let made = SchemaChange::CreateTable(table("ks", "t", 5, &columns));
+        vec![SchemaChange::CreateKeyspace(keyspace("ks", Some(4))), made]
+    }
+
+    fn role(catalog: &Catalog, name: &str) -> Vec<auth::Change> {
+        let made =
+            catalog.access.create_role(name, RoleOptions::default(), None, Otherwise::Refused);
+        made.expect("a role")
+    }
+
+    /// What is found on the disk after these rows.
+    fn found(catalog: &Catalog, rows: &[FrozenMutation]) -> (Schema, String) {
+        let table = |keyspace, name| {
+            let schema = &catalog.schema.table(keyspace, name).expect("a system table").schema;
+            testing::rows(schema, rows)
+        };
+        let mut stored = Stored::default();
+        TABLES.iter().for_each(|name| stored.add(name, table(keyspace_of(name), name)));
+        let mut schema = Schema::of_system(catalog.schema.version, 2);
+        read::load(&mut schema, &stored, 2).expect("what was stored");
+        let access = access_tables::TABLES.map(|name| (name, table("system", name)));
+        let access = access_tables::load(&access.into());
+        let grants = access.grants_of("me").iter().map(|it| it.resource.name()).collect::<Vec<_>>();
+        (schema, grants.join(" "))
+    }
+
+    #[test]
+    fn what_is_durable_is_what_is_shown() {
+        let (catalog, mut rows) = (new(), Vec::new());
+        let command = Command::of_access(role(&catalog, "me"), 10);
+        rows.append(&mut command.rows(&catalog.schema, Uuid::from_u128(9)));
+        let catalog = catalog.apply(&command);
+        let command =
+            catalog.change_schema(creation(), Some("me"), moment(command.last_timestamp()));
+        let command = command.expect("a command");
+        rows.append(&mut command.rows(&catalog.schema, Uuid::from_u128(9)));
+        let catalog = catalog.apply(&command);
+        assert_eq!(command.version(), Some(catalog.schema.version));
+        let (schema, grants) = found(&catalog, &rows);
+        assert_eq!(schema, *catalog.schema);
+        assert_eq!(grants, "data/ks data/ks/t functions/ks");
+        let image: Catalog = catalog.image().into_catalog();
+        assert_eq!(image.schema, catalog.schema);
+    }
+
+    #[test]
+    fn whoever_applies_a_command_has_the_same() {
+        let (one, other) = (new(), new());
+        let command = one.change_schema(creation(), None, moment(10)).expect("a command");
+        assert_eq!(command.schema_after(&one.schema).as_ref(), Some(&*one.apply(&command).schema));
+        let after = other.apply(&command);
+        assert_eq!(after.schema.version, command.version().expect("a version"));
+        assert_eq!(after.schema.table("ks", "t").expect("the table").tablets.count(), 4);
+        let again = after.change_schema(creation(), None, moment(command.last_timestamp()));
+        assert_eq!(again, Err("keyspace ks already exists".to_owned()));
+    }
+
+    #[test]
+    #[should_panic(expected = "decided-on")]
+    fn a_command_is_applied_once() {
+        let catalog = new();
+        let command = catalog.change_schema(creation(), None, moment(10)).expect("a command");
+        let _ = catalog.apply(&command).apply(&command);
+    }
+
+    #[test]
+    fn facts_are_noted_beside_changes() {
+        let catalog = new();
+        let command = Command::of_access(Vec::new(), 10).noting(facts::DRIVER_LEVEL_MADE, "true");
+        let rows = command.rows(&catalog.schema, Uuid::from_u128(9));
+        let table = &catalog.schema.table("system", "scylla_local").expect("a system table").schema;
+        let found = testing::rows(table, &rows);
+        assert_eq!(facts::find(&found, facts::DRIVER_LEVEL_MADE), "true");
+        assert_eq!(facts::find(&found, facts::ACCESS_CHANGED_AT), "12");
+        assert_eq!(facts::find(&found, "other"), "");
+    }
+}

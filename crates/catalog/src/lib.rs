@@ -1,0 +1,30 @@
+//! The catalog: keyspaces and tables, roles and grants, service levels, as one state machine; and
+//! the system tables that keep it.
+//!
+//! Pure: values in, values out. Knows no file, no clock, no random number, no shard. Above it, the
+//! registry of `cluster` makes commands durable and shows them.
+//!
+//! Invariants
+//!  - *whole-snapshots*: a snapshot never changes; the next one is another value.
+//!  - *same-everywhere*: snapshot and command give the next snapshot, whoever computes it.
+//!
+//! From the ground up: [`uuids`], [`placement`] (replication strategies, tablets),
+//! [`system_tables`] (their definitions), [`schema`] (snapshot and changes), [`rows`] (system
+//! tables as rows by name), [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as
+//! rows), [`grants`] (what a change of the schema means for them), [`command`] (all together).
+
+pub mod access_tables;
+pub mod command;
+pub mod facts;
+pub mod grants;
+pub mod placement;
+pub mod rows;
+pub mod schema;
+pub mod schema_tables;
+pub mod system_tables;
+pub mod uuids;
+
+pub use command::{Catalog, CatalogImage, Command, Moment};
+pub use placement::Replication;
+pub use rows::DamagedSchema;
+pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};

@@ -1,0 +1,423 @@
+//! From one snapshot to the next. Pure and total: every shard computes the same.
+//!
+//! Invariants: those of [`super`].
+
+use super::check::{check_alteration, keyspace_of};
+use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
+use crate::placement::{Replication, tablets};
+use crate::system_tables::{self, Home, arrange};
+use crate::uuids::time_uuid;
+use model::schema::{UserAggregate, UserFunction};
+use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+impl<L: Local> Schema<L> {
+    /// Without keyspaces.
+    pub(crate) fn empty(version: Uuid) -> Schema<L> {
+        Schema { version, keyspaces: BTreeMap::new(), by_id: stdx::HashMap::default() }
+    }
+
+    /// Completes changes before they are stored: tables get versions that begin with `micros`, and
+    /// tablets on so many shards, columns and options their order, and what a changed user type
+    /// touches follows it. Says why when a change cannot be made.
+    pub fn complete(
+        &self,
+        changes: Vec<SchemaChange>,
+        micros: i64,
+        shards: u16,
+    ) -> Result<Complete, String> {
+        let mut next = self.clone();
+        let mut complete = Complete::default();
+        let asked = changes.len();
+        for change in changes {
+            let start = complete.changes.len();
+            match change {
+                SchemaChange::AlterType(changed) => next.follow(changed, &mut complete.changes),
+                change => complete.changes.push(change),
+            }
+            for change in &mut complete.changes[start..] {
+                normalize(change, micros);
+                next.check(change)?;
+                if let SchemaChange::CreateTable(table) = change
+                    && let Some(keyspace) = next.keyspace(&table.keyspace)
+                {
+                    let map = tablets::map_for(&keyspace.keyspace, shards);
+                    complete.tablets.add(table.id, map);
+                }
+                next.apply_one(change, &complete.tablets);
+            }
+        }
+        assert!(asked <= complete.changes.len(), "complete: a change of {asked} is lost");
+        Ok(complete)
+    }
+
+    /// The next snapshot.
+    pub fn apply(&self, complete: &Complete, version: Uuid) -> Schema<L> {
+        let mut next = Schema { version, ..self.clone() };
+        complete.changes.iter().for_each(|change| next.apply_one(change, &complete.tablets));
+        if cfg!(debug_assertions) {
+            next.check_index();
+            complete.changes.iter().for_each(|change| next.check_keyspace(keyspace_of(change)));
+        }
+        next
+    }
+
+    /// Pushes the change of a type and of all that mentions it.
+    fn follow(&self, changed: UserType, out: &mut Vec<SchemaChange>) {
+        let (keyspace, name) = (changed.keyspace.clone(), changed.name.clone());
+        let Some(entry) = self.keyspaces.get(&keyspace) else {
+            out.push(SchemaChange::AlterType(changed));
+            return;
+        };
+        let mentions = |ty: &model::Type| ty.mentions_user_type(&keyspace, &name);
+        let mut followers = Vec::new();
+        for user in entry.types.values().filter(|user| user.name != name) {
+            if user.fields.iter().any(|(_, ty)| mentions(ty)) {
+                let mut user = (**user).clone();
+                user.fields.iter_mut().for_each(|(_, ty)| *ty = ty.with_user_type(&changed));
+                followers.push(SchemaChange::AlterType(user));
+            }
+        }
+        for table in entry.tables.values() {
+            if table.schema.columns.iter().any(|column| mentions(&column.ty)) {
+                let mut schema = (*table.schema).clone();
+                for column in &mut schema.columns {
+                    column.ty = column.ty.with_user_type(&changed);
+                }
+                followers.push(SchemaChange::AlterTable(schema));
+            }
+        }
+        out.push(SchemaChange::AlterType(changed));
+        out.append(&mut followers);
+    }
+
+    /// Says why `change` cannot be applied.
+    fn check(&self, change: &SchemaChange) -> Result<(), String> {
+        match change {
+            SchemaChange::CreateKeyspace(keyspace) => {
+                Replication::parse(&keyspace.replication)?;
+                match self.keyspaces.get(&keyspace.name) {
+                    Some(_) => Err(format!("keyspace {} already exists", keyspace.name)),
+                    None => Ok(()),
+                }
+            }
+            SchemaChange::AlterKeyspace(keyspace) => {
+                Replication::parse(&keyspace.replication)?;
+                self.need_keyspace(&keyspace.name).map(drop)
+            }
+            SchemaChange::DropKeyspace(name) => self.need_keyspace(name).map(drop),
+            SchemaChange::CreateTable(table) => self.check_new_table(table),
+            SchemaChange::AlterTable(table) => {
+                let present = self.need_table(&table.keyspace, &table.name)?;
+                let same = present.schema.id == table.id;
+                same.then_some(()).ok_or_else(|| "the table's id changed".to_owned())
+            }
+            SchemaChange::DropTable { keyspace, name } => self.need_table(keyspace, name).map(drop),
+            SchemaChange::CreateType(user) => {
+                let entry = self.need_keyspace(&user.keyspace)?;
+                match entry.types.get(&user.name) {
+                    Some(_) => Err(format!("type {}.{} already exists", user.keyspace, user.name)),
+                    None => Ok(()),
+                }
+            }
+            SchemaChange::AlterType(UserType { keyspace, name, .. })
+            | SchemaChange::DropType { keyspace, name } => {
+                let present = self.need_keyspace(keyspace)?.types.get(name);
+                present.map(drop).ok_or_else(|| format!("no type {keyspace}.{name}"))
+            }
+            SchemaChange::CreateFunction(UserFunction { keyspace, .. })
+            | SchemaChange::CreateAggregate(UserAggregate { keyspace, .. }) => {
+                self.need_keyspace(keyspace).map(drop)
+            }
+            SchemaChange::DropFunction { keyspace, name, arguments } => {
+                let present = self.need_keyspace(keyspace)?.function(name, arguments);
+                present.map(drop).ok_or_else(|| format!("no function {keyspace}.{name}"))
+            }
+            SchemaChange::DropAggregate { keyspace, name, arguments } => {
+                let present = self.need_keyspace(keyspace)?.aggregate(name, arguments);
+                present.map(drop).ok_or_else(|| format!("no aggregate {keyspace}.{name}"))
+            }
+        }
+    }
+
+    fn need_keyspace(&self, name: &str) -> Result<&Rc<KeyspaceEntry<L>>, String> {
+        self.keyspaces.get(name).ok_or_else(|| format!("no keyspace {name}"))
+    }
+
+    fn need_table(&self, keyspace: &str, name: &str) -> Result<&Rc<TableEntry<L>>, String> {
+        self.table(keyspace, name).ok_or_else(|| format!("no table {keyspace}.{name}"))
+    }
+
+    fn check_new_table(&self, table: &TableSchema) -> Result<(), String> {
+        let TableSchema { keyspace, name, .. } = table;
+        if self.need_keyspace(keyspace)?.tables.contains_key(name) {
+            return Err(format!("table {keyspace}.{name} already exists"));
+        }
+        if self.by_id.contains_key(&table.id) {
+            return Err(format!("a table with id {} already exists", table.id));
+        }
+        Ok(())
+    }
+
+    /// Carries out one complete change; one of what is not there changes nothing.
+    pub(crate) fn apply_one(&mut self, change: &SchemaChange, tablets: &Tablets) {
+        match change {
+            SchemaChange::CreateKeyspace(keyspace) => self.insert_keyspace(keyspace.clone()),
+            SchemaChange::AlterKeyspace(keyspace) => self.alter_keyspace(keyspace.clone()),
+            SchemaChange::DropKeyspace(name) => {
+                let dropped = self.keyspaces.remove(name);
+                for table in dropped.iter().flat_map(|keyspace| keyspace.tables.values()) {
+                    let gone = self.by_id.remove(&table.schema.id);
+                    assert!(gone.is_some(), "indexed: {} is not there by id", table.schema.id);
+                }
+            }
+            SchemaChange::CreateTable(table) => {
+                let Some(map) = tablets.of(table.id) else { return };
+                assert!(0 < map.count(), "covering: table {} has no tablets", table.id);
+                self.insert_table(table.clone(), map.clone(), TableKind::Stored);
+            }
+            SchemaChange::AlterTable(table) => {
+                let Some(present) = self.by_id.get(&table.id).cloned() else { return };
+                check_alteration(&present.schema, table);
+                let entry = TableEntry { schema: Rc::new(table.clone()), ..(*present).clone() };
+                self.put_entry(Rc::new(entry));
+            }
+            SchemaChange::DropTable { keyspace, name } => {
+                let removed = self.with_keyspace(keyspace, |entry| entry.tables.remove(name));
+                if let Some(table) = removed.flatten() {
+                    let gone = self.by_id.remove(&table.schema.id);
+                    assert!(gone.is_some(), "indexed: {} is not there by id", table.schema.id);
+                }
+            }
+            SchemaChange::CreateType(user) => self.insert_type(user.clone()),
+            SchemaChange::AlterType(user) => {
+                self.insert_type(user.clone());
+                self.with_keyspace(&user.keyspace, |entry| follow_in_functions(entry, user));
+            }
+            SchemaChange::DropType { keyspace, name } => {
+                self.with_keyspace(keyspace, |entry| entry.types.remove(name));
+            }
+            SchemaChange::CreateFunction(function) => self.insert_function(function.clone()),
+            SchemaChange::DropFunction { keyspace, name, arguments } => {
+                let other = |function: &Rc<UserFunction>| !function.takes(arguments);
+                self.with_keyspace(keyspace, |entry| keep(&mut entry.functions, name, other));
+            }
+            SchemaChange::CreateAggregate(aggregate) => self.insert_aggregate(aggregate.clone()),
+            SchemaChange::DropAggregate { keyspace, name, arguments } => {
+                let other = |aggregate: &Rc<UserAggregate>| aggregate.arguments != *arguments;
+                self.with_keyspace(keyspace, |entry| keep(&mut entry.aggregates, name, other));
+            }
+        }
+    }
+
+    /// The snapshot after these changes, with versions of that time; or why they cannot be made.
+    /// What the registry does, without making anything durable.
+    pub fn after(
+        &self,
+        changes: Vec<SchemaChange>,
+        micros: i64,
+        shards: u16,
+    ) -> Result<Schema<L>, String> {
+        let complete = self.complete(changes, micros, shards)?;
+        Ok(self.apply(&complete, time_uuid(micros, 0)))
+    }
+
+    /// The keyspaces and tables of the system alone.
+    pub fn of_system(version: Uuid, shards: u16) -> Schema<L> {
+        let mut schema = Schema::empty(version);
+        system_tables::keyspaces().into_iter().for_each(|it| schema.insert_keyspace(it));
+        system_tables::types().into_iter().for_each(|it| schema.insert_type(it));
+        for (table, home) in system_tables::tables() {
+            let (map, kind) = match home {
+                Home::SchemaLog => (TabletMap::single(0), TableKind::Stored),
+                Home::DataLog => (TabletMap::static_map(shards), TableKind::Stored),
+                Home::Virtual => (TabletMap::single(0), TableKind::Virtual),
+            };
+            schema.insert_table(table, map, kind);
+        }
+        if cfg!(debug_assertions) {
+            schema.check_index();
+            schema.keyspaces.keys().for_each(|name| schema.check_keyspace(name));
+        }
+        schema
+    }
+
+    /// Adds a keyspace. Its replication is valid.
+    pub(crate) fn insert_keyspace(&mut self, keyspace: Keyspace) {
+        let replication = Rc::new(parse_checked(&keyspace));
+        let name = keyspace.name.clone();
+        let entry = KeyspaceEntry {
+            keyspace,
+            replication,
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            aggregates: BTreeMap::new(),
+        };
+        let before = self.keyspaces.insert(name, Rc::new(entry));
+        assert!(before.is_none(), "indexed: two keyspaces of one name");
+    }
+
+    fn alter_keyspace(&mut self, keyspace: Keyspace) {
+        let replication = Rc::new(parse_checked(&keyspace));
+        let Some(present) = self.keyspaces.get(&keyspace.name) else { return };
+        let tables: BTreeMap<_, _> = present
+            .tables
+            .iter()
+            .map(|(name, table)| {
+                let replication = replication.clone();
+                let entry = Rc::new(TableEntry { replication, ..(**table).clone() });
+                (name.clone(), entry)
+            })
+            .collect();
+        for table in tables.values() {
+            self.by_id.insert(table.schema.id, table.clone());
+        }
+        let name = keyspace.name.clone();
+        assert!(tables.len() == present.tables.len(), "followed: a table of {name} is lost");
+        let entry = KeyspaceEntry { keyspace, replication, tables, ..(**present).clone() };
+        self.keyspaces.insert(name, Rc::new(entry));
+    }
+
+    /// Adds a table to a keyspace that is there.
+    pub(crate) fn insert_table(&mut self, table: TableSchema, map: TabletMap, kind: TableKind) {
+        let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
+        let replication = keyspace.replication.clone();
+        let (schema, tablets) = (Rc::new(table), Rc::new(map));
+        let local = L::default();
+        let id = schema.id;
+        assert!(!self.by_id.contains_key(&id), "ids-for-life: two tables of the id {id}");
+        self.put_entry(Rc::new(TableEntry { schema, tablets, replication, kind, local }));
+    }
+
+    pub(crate) fn insert_type(&mut self, user: UserType) {
+        let keyspace = user.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            entry.types.insert(user.name.clone(), Rc::new(user));
+        });
+    }
+
+    /// In the place of one with the same arguments. Overloads stand in order of signatures.
+    pub(crate) fn insert_function(&mut self, function: UserFunction) {
+        let keyspace = function.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            let same = entry.functions.entry(function.name.clone()).or_default();
+            same.retain(|other| !other.argument_types().eq(function.argument_types()));
+            same.push(Rc::new(function));
+            same.sort_by_cached_key(|function| function.signature());
+            debug_assert!(
+                same.is_sorted_by(|a, b| a.signature() < b.signature()),
+                "indexed: two functions {} of one signature",
+                same[0].name
+            );
+        });
+    }
+
+    /// In the place of one with the same arguments.
+    pub(crate) fn insert_aggregate(&mut self, aggregate: UserAggregate) {
+        let keyspace = aggregate.keyspace.clone();
+        self.with_keyspace(&keyspace, |entry| {
+            let same = entry.aggregates.entry(aggregate.name.clone()).or_default();
+            same.retain(|other| other.arguments != aggregate.arguments);
+            same.push(Rc::new(aggregate));
+            same.sort_by_cached_key(|aggregate| aggregate.signature());
+            debug_assert!(
+                same.is_sorted_by(|a, b| a.signature() < b.signature()),
+                "indexed: two aggregates {} of one signature",
+                same[0].name
+            );
+        });
+    }
+
+    fn put_entry(&mut self, table: Rc<TableEntry<L>>) {
+        self.by_id.insert(table.schema.id, table.clone());
+        let TableSchema { keyspace, name, id, .. } = &*table.schema;
+        let (keyspace, name, id) = (keyspace.clone(), name.clone(), *id);
+        let before = self.with_keyspace(&keyspace, |entry| entry.tables.insert(name, table));
+        let before = before.expect("indexed: a table without a keyspace");
+        let same = before.is_none_or(|before| before.schema.id == id);
+        assert!(same, "indexed: a table takes the place of another one in {keyspace}");
+    }
+
+    /// Changes a keyspace in place, or in a copy where older snapshots share it.
+    fn with_keyspace<R>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut KeyspaceEntry<L>) -> R,
+    ) -> Option<R> {
+        self.keyspaces.get_mut(name).map(|entry| change(Rc::make_mut(entry)))
+    }
+}
+
+/// Keeps of a name's overloads those that `other` is true of.
+fn keep<T>(all: &mut BTreeMap<String, Vec<T>>, name: &str, other: impl Fn(&T) -> bool) {
+    let Some(overloads) = all.get_mut(name) else { return };
+    overloads.retain(other);
+    if overloads.is_empty() {
+        all.remove(name);
+    }
+}
+
+/// Gives functions and aggregates the present fields of a type that they mention.
+fn follow_in_functions<L>(entry: &mut KeyspaceEntry<L>, changed: &UserType) {
+    let UserType { keyspace, name, .. } = changed;
+    for function in entry.functions.values_mut().flatten() {
+        if function.mentions_user_type(keyspace, name) {
+            *function = Rc::new(function.with_user_type(changed));
+        }
+    }
+    for aggregate in entry.aggregates.values_mut().flatten() {
+        if aggregate.mentions_user_type(keyspace, name) {
+            *aggregate = Rc::new(aggregate.with_user_type(changed));
+        }
+    }
+}
+
+/// The replication of a keyspace that was checked when it came.
+fn parse_checked(keyspace: &Keyspace) -> Replication {
+    Replication::parse(&keyspace.replication).expect("replication is checked where it enters")
+}
+
+/// Brings what is equal into the same form, so that memory and disk agree: maps sorted by key,
+/// columns in order, versions set.
+fn normalize(change: &mut SchemaChange, micros: i64) {
+    debug_assert!(!keyspace_of(change).is_empty(), "complete: a change of no keyspace");
+    match change {
+        SchemaChange::CreateKeyspace(keyspace) | SchemaChange::AlterKeyspace(keyspace) => {
+            sort_map(&mut keyspace.replication);
+            sort_map(&mut keyspace.storage);
+        }
+        SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table) => {
+            normalize_table(table);
+            table.version = time_uuid(micros, table.id.as_u64_pair().1);
+        }
+        _ => {}
+    }
+}
+
+/// See [`normalize`].
+pub(crate) fn normalize_table(table: &mut TableSchema) {
+    let options = &mut table.options;
+    let maps = [
+        &mut options.compaction,
+        &mut options.compression,
+        &mut options.caching,
+        &mut options.tombstone_gc,
+        &mut options.cdc,
+        &mut options.per_partition_rate_limit,
+        &mut options.tablets,
+    ];
+    maps.into_iter().for_each(|map| sort_map(map));
+    sort_map(&mut options.extensions);
+    table.dropped.sort_by_key(|column| column.id);
+    debug_assert!(table.columns.len() <= usize::from(u16::MAX), "arranged: too many columns");
+    *table = arrange(table.clone());
+}
+
+fn sort_map<V>(map: &mut [(String, V)]) {
+    map.sort_by(|(a, _), (b, _)| a.cmp(b));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! A schema as plain data, to be handed to another shard.
+
+use super::{Local, Schema, TableKind};
+use model::schema::{UserAggregate, UserFunction};
+use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
+
+/// All that a [`Schema`] holds.
+#[derive(Clone, Debug)]
+pub struct SchemaImage {
+    version: Uuid,
+    keyspaces: Vec<(Keyspace, Vec<UserType>)>,
+    tables: Vec<(TableSchema, TabletMap, TableKind)>,
+    functions: Vec<UserFunction>,
+    aggregates: Vec<UserAggregate>,
+}
+
+impl SchemaImage {
+    /// That of a snapshot.
+    pub fn of<L>(schema: &Schema<L>) -> SchemaImage {
+        let mut image = SchemaImage {
+            version: schema.version,
+            keyspaces: Vec::new(),
+            tables: Vec::new(),
+            functions: Vec::new(),
+            aggregates: Vec::new(),
+        };
+        for entry in schema.keyspaces.values() {
+            let types = entry.types.values().map(|user| (**user).clone()).collect();
+            image.keyspaces.push((entry.keyspace.clone(), types));
+            image.functions.extend(entry.functions.values().flatten().map(|it| (**it).clone()));
+            image.aggregates.extend(entry.aggregates.values().flatten().map(|it| (**it).clone()));
+            for table in entry.tables.values() {
+                let (schema, tablets) = ((*table.schema).clone(), (*table.tablets).clone());
+                image.tables.push((schema, tablets, table.kind));
+            }
+        }
+        let (named, by_id) = (image.tables.len(), schema.by_id.len());
+        assert!(named == by_id, "indexed: {named} tables by name, {by_id} by id");
+        image
+    }
+
+    /// The snapshot; with nothing that a shard hung on its tables.
+    pub fn into_schema<L: Local>(self) -> Schema<L> {
+        let mut schema = Schema::empty(self.version);
+        for (keyspace, types) in self.keyspaces {
+            schema.insert_keyspace(keyspace);
+            types.into_iter().for_each(|user| schema.insert_type(user));
+        }
+        let count = self.tables.len();
+        for (table, tablets, kind) in self.tables {
+            schema.insert_table(table, tablets, kind);
+        }
+        self.functions.into_iter().for_each(|function| schema.insert_function(function));
+        self.aggregates.into_iter().for_each(|aggregate| schema.insert_aggregate(aggregate));
+        assert!(count == schema.by_id.len(), "indexed: an image of {count} tables lost some");
+        schema
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_the_whole_schema() {
+        let schema = Schema::<()>::of_system(Uuid::from_u128(3), 2);
+        assert_eq!(SchemaImage::of(&schema).into_schema::<()>(), schema);
+    }
+}

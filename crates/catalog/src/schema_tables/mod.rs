@@ -1,0 +1,59 @@
+//! The schema as rows of `system_schema.*` and `system.tablets`, and back.
+//!
+//! Invariants
+//!  - *round-trip*: what [`write`] stores, [`read`] gives back, equal in every part.
+//!  - *dropped-forever*: a column id stays in `nereid_columns` after its column is dropped, so the
+//!    next id is one more than the greatest there.
+//!  - *later-timestamps*: each change of a statement is written two microseconds after the one
+//!    before, and its deletions one before it, so that they spare what is written with them.
+//!
+//! Types are stored as CQL text, as in Cassandra; user types by name, to be resolved in their
+//! keyspace. `columns` and `dropped_columns` are for clients; ids make `nereid_columns` the truth
+//! about which column a cell belongs to.
+//!
+//! From the ground up: [`stored`] (rows as they were read), `racks`, [`read`], [`write`],
+//! [`offline`] (of files of a node that does not run).
+
+pub mod offline;
+mod racks;
+pub mod read;
+pub mod stored;
+pub mod write;
+
+pub use crate::rows::DamagedSchema;
+
+use crate::schema::{Complete, Local, Schema};
+use model::Uuid;
+use mutation::FrozenMutation;
+use write::Writer;
+
+/// Microseconds between two changes of one statement.
+pub const CHANGE_MICROS: i64 = 2;
+
+/// The mutations of complete changes, the first after `timestamp`, the others later; and the
+/// last timestamp used.
+pub(crate) fn mutations<L: Local>(
+    schema: &Schema<L>,
+    complete: &Complete,
+    host_id: Uuid,
+    timestamp: i64,
+) -> (Vec<FrozenMutation>, i64) {
+    let mut out = Vec::new();
+    let mut timestamp = timestamp;
+    let mut before = schema.clone();
+    for (index, change) in complete.changes.iter().enumerate() {
+        timestamp += CHANGE_MICROS;
+        let mut writer = Writer::new(&before, host_id);
+        writer.change(change, &complete.tablets, timestamp);
+        let mut rows = writer.finish();
+        assert!(!rows.is_empty(), "round-trip: a change that writes nothing: {change:?}");
+        out.append(&mut rows);
+        if index + 1 < complete.changes.len() {
+            before.apply_one(change, &complete.tablets);
+        }
+    }
+    (out, timestamp)
+}
+
+#[cfg(test)]
+mod tests;

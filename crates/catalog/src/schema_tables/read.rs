@@ -1,0 +1,235 @@
+//! The schema from the rows of its tables. Pure; every row is foreign.
+
+mod functions;
+
+use super::racks;
+use super::stored::{Read, Reader, Stored, damaged};
+use crate::placement::{Replication, tablets};
+use crate::schema::{Local, Schema, TableKind, check_tablets, normalize_table};
+use crate::system_tables::is_system_keyspace;
+use model::schema::{DroppedColumn, TableOptions};
+use model::{ClusteringOrder, Column, ColumnId, Keyspace, TableSchema, TabletMap};
+use model::{Token, Type, UserType, Uuid};
+use std::collections::BTreeMap;
+
+/// Adds the stored user keyspaces, with types and tables, to `schema`.
+pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, shards: u16) -> Read<()> {
+    for row in stored.all("keyspaces") {
+        let row = Reader { row, table: "keyspaces" };
+        let name = row.text("keyspace_name")?;
+        if is_system_keyspace(&name) {
+            continue;
+        }
+        let mut keyspace = read_keyspace(&row, &name)?;
+        if let Some(row) = stored.of("scylla_keyspaces", name.as_bytes(), "").next() {
+            keyspace.initial_tablets = row.optional_int("initial_tablets")?.map(|n| n as u32);
+            keyspace.storage = row.map("storage_options")?;
+        }
+        Replication::parse(&keyspace.replication)
+            .map_err(|reason| row.damaged(format!("keyspace {name}: {reason}")))?;
+        schema.insert_keyspace(keyspace);
+        load_types(schema, stored, &name)?;
+        functions::load(schema, stored, &name)?;
+    }
+    for row in stored.all("tables") {
+        let row = Reader { row, table: "tables" };
+        let keyspace = row.text("keyspace_name")?;
+        if is_system_keyspace(&keyspace) {
+            continue;
+        }
+        let Some(entry) = schema.keyspace(&keyspace) else {
+            return Err(row.damaged(format!("a table of keyspace {keyspace}, which is missing")));
+        };
+        let table = read_table(schema, stored, &row, &keyspace)?;
+        if schema.table_by_id(table.id).is_some() {
+            return Err(row.damaged(format!("two tables with the id {}", table.id)));
+        }
+        let map = match read_tablets(stored, table.id)? {
+            Some(map) => tablets::adapt(map, shards),
+            None => tablets::map_for(&entry.keyspace, shards),
+        };
+        check_tablets(&map);
+        schema.insert_table(table, map, TableKind::Stored);
+    }
+    Ok(())
+}
+
+fn read_keyspace(row: &Reader<'_>, name: &str) -> Read<Keyspace> {
+    Ok(Keyspace {
+        name: name.to_owned(),
+        replication: match row.optional("replication_v2") {
+            Some(_) => racks::gathered(row.map("replication_v2")?),
+            None => row.map("replication")?,
+        },
+        durable_writes: row.optional("durable_writes").is_none_or(|bytes| bytes != [0]),
+        initial_tablets: None,
+        storage: Vec::new(),
+    })
+}
+
+/// Types may mention each other in any order, but not in circles.
+fn load_types<L: Local>(schema: &mut Schema<L>, stored: &Stored, keyspace: &str) -> Read<()> {
+    let mut texts = BTreeMap::new();
+    for row in stored.of("types", keyspace.as_bytes(), "") {
+        let name = row.text("type_name")?;
+        let fields: Vec<_> =
+            row.texts("field_names")?.into_iter().zip(row.texts("field_types")?).collect();
+        texts.insert(name, fields);
+    }
+    for name in texts.keys() {
+        let Some(user) = resolve(&texts, keyspace, name, texts.len()) else {
+            let what = format!("type {keyspace}.{name} has a field of an unknown type");
+            return Err(damaged("types", what));
+        };
+        schema.insert_type(user);
+    }
+    Ok(())
+}
+
+/// The type `name` with those it mentions, at most `depth_left` deep.
+pub(super) fn resolve(
+    texts: &BTreeMap<String, Vec<(String, String)>>,
+    keyspace: &str,
+    name: &str,
+    depth_left: usize,
+) -> Option<UserType> {
+    let depth_left = depth_left.checked_sub(1)?;
+    let inner = |name: &str| resolve(texts, keyspace, name, depth_left);
+    let field = |(name, ty): &(String, String)| Some((name.clone(), Type::from_cql(ty, &inner)?));
+    let fields: Option<Vec<_>> = texts.get(name)?.iter().map(field).collect();
+    Some(UserType { keyspace: keyspace.to_owned(), name: name.to_owned(), fields: fields? })
+}
+
+fn read_table<L: Local>(
+    schema: &Schema<L>,
+    stored: &Stored,
+    row: &Reader<'_>,
+    keyspace: &str,
+) -> Read<TableSchema> {
+    let name = row.text("table_name")?;
+    let mut options = read_options(row)?;
+    let of_table = |table| stored.of(table, keyspace.as_bytes(), &name);
+    let mut version = None;
+    if let Some(row) = of_table("scylla_tables").next() {
+        options.cdc = row.map("cdc")?;
+        options.paxos_grace_seconds = row.optional_int("paxos_grace_seconds")?;
+        options.per_partition_rate_limit = row.map("per_partition_rate_limit")?;
+        options.tablets = row.map("tablets")?;
+        options.tombstone_gc = row.map("tombstone_gc")?;
+        version = row.optional("version").map(|_| row.uuid("version")).transpose()?;
+    }
+    let flags = row.texts("flags")?;
+    let is = |flag: &str| flags.iter().any(|it| it == flag);
+    let id = row.uuid("id")?;
+    let mut table = TableSchema {
+        id,
+        version: version.unwrap_or(id),
+        keyspace: keyspace.to_owned(),
+        name: name.clone(),
+        columns: Vec::new(),
+        partition_key_count: 0,
+        clustering_count: 0,
+        static_count: 0,
+        next_column_id: 0,
+        dropped: Vec::new(),
+        options,
+        compact_storage: is("dense") || !is("compound"),
+        order: ClusteringOrder { columns: Vec::new() },
+        index: Default::default(),
+    };
+    for row in of_table("nereid_columns") {
+        read_column_id(schema, &row, &mut table)?;
+    }
+    for row in of_table("columns") {
+        read_column_shape(&row, &mut table)?;
+    }
+    table.columns.sort_by_key(|column| (column.kind, column.position));
+    normalize_table(&mut table);
+    if table.partition_key_count == 0 {
+        return Err(row.damaged(format!("table {keyspace}.{name} has no partition key")));
+    }
+    Ok(table)
+}
+
+/// Adds a column, dropped or not, that `nereid_columns` names.
+fn read_column_id<L: Local>(
+    schema: &Schema<L>,
+    row: &Reader<'_>,
+    table: &mut TableSchema,
+) -> Read<()> {
+    let id = ColumnId(row.int("column_id")? as u32);
+    let name = row.text("column_name")?;
+    let kind = row.kind()?;
+    let text = row.text("type")?;
+    let resolve = |name: &str| schema.user_type(&table.keyspace, name).map(|user| (**user).clone());
+    let Some(ty) = Type::from_cql(&text, &resolve) else {
+        let TableSchema { keyspace, name: table, .. } = table;
+        return Err(row.damaged(format!("{keyspace}.{table}.{name} has unknown type {text}")));
+    };
+    table.next_column_id = table.next_column_id.max(id.0.saturating_add(1));
+    match row.optional("dropped_at") {
+        Some(_) => {
+            let dropped_at = row.bigint("dropped_at")?;
+            table.dropped.push(DroppedColumn { id, name, ty, kind, dropped_at });
+        }
+        None => {
+            table.columns.push(Column { id, name, kind, position: 0, ty, reversed: false });
+        }
+    }
+    Ok(())
+}
+
+/// Position and order, from `columns`.
+fn read_column_shape(row: &Reader<'_>, table: &mut TableSchema) -> Read<()> {
+    let name = row.text("column_name")?;
+    let Some(column) = table.columns.iter_mut().find(|column| column.name == name) else {
+        return Err(row.damaged(format!("{}.{}.{name} has no id", table.keyspace, table.name)));
+    };
+    column.position = u16::try_from(row.int("position")?).unwrap_or(0);
+    column.reversed = row.text("clustering_order")? == "desc";
+    Ok(())
+}
+
+fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
+    Ok(TableOptions {
+        comment: row.text("comment")?,
+        gc_grace_seconds: row.int("gc_grace_seconds")?,
+        bloom_filter_fp_chance: row.double("bloom_filter_fp_chance")?,
+        default_time_to_live: row.int("default_time_to_live")?,
+        compaction: row.map("compaction")?,
+        compression: row.map("compression")?,
+        caching: row.map("caching")?,
+        speculative_retry: row.text("speculative_retry")?,
+        crc_check_chance: row.double("crc_check_chance")?,
+        min_index_interval: row.int("min_index_interval")?,
+        max_index_interval: row.int("max_index_interval")?,
+        memtable_flush_period_in_ms: row.int("memtable_flush_period_in_ms")?,
+        read_repair_chance: row.double("read_repair_chance")?,
+        dclocal_read_repair_chance: row.double("dclocal_read_repair_chance")?,
+        extensions: row.blob_map("extensions")?,
+        tombstone_gc: Vec::new(),
+        cdc: Vec::new(),
+        per_partition_rate_limit: Vec::new(),
+        paxos_grace_seconds: None,
+        tablets: Vec::new(),
+    })
+}
+
+/// The stored tablet map of a table; `None` when it has none.
+fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletMap>> {
+    let (mut last_tokens, mut shards) = (Vec::new(), Vec::new());
+    for row in stored.of("tablets", id.as_bytes(), "") {
+        last_tokens.push(Token(row.bigint("last_token")?));
+        shards.push(row.shard()?);
+    }
+    match last_tokens.last() {
+        None => Ok(None),
+        Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
+            Ok(Some(TabletMap::new(last_tokens, shards)))
+        }
+        Some(_) => {
+            let what = format!("the tablets of table {id} do not cover the ring");
+            Err(damaged("tablets", what))
+        }
+    }
+}

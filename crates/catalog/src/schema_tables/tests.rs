@@ -1,0 +1,324 @@
+use super::stored::{Stored, TABLES, keyspace_of};
+use super::*;
+use crate::rows::{Row, testing};
+use crate::schema::SchemaChange;
+use crate::schema::testing::{keyspace, table};
+use crate::uuids::time_uuid;
+use model::schema::{DroppedColumn, NullInput, UserAggregate, UserFunction};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Type, UserType, Uuid};
+use proptest::prelude::*;
+use std::rc::Rc;
+
+const SHARDS: u16 = 3;
+
+/// Replays a history of statements, and reads back what it has stored.
+struct Disk {
+    schema: Schema,
+    mutations: Vec<FrozenMutation>,
+    timestamp: i64,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        let schema = Schema::of_system(Uuid::from_u128(1), SHARDS);
+        Disk { schema, mutations: Vec::new(), timestamp: 1000 }
+    }
+
+    fn change(&mut self, changes: Vec<SchemaChange>) {
+        let complete = self.schema.complete(changes, self.timestamp, SHARDS).expect("valid");
+        let host_id = Uuid::from_u128(77);
+        let (mut mutations, last) = mutations(&self.schema, &complete, host_id, self.timestamp);
+        self.timestamp = last;
+        self.mutations.append(&mut mutations);
+        self.schema = self.schema.apply(&complete, self.schema.version);
+    }
+
+    fn load(&self) -> Result<Schema, DamagedSchema> {
+        let mut stored = Stored::default();
+        for name in TABLES {
+            let table = &self.schema.table(keyspace_of(name), name).expect("known").schema;
+            stored.add(name, testing::rows(table, &self.mutations));
+        }
+        let mut schema = Schema::of_system(self.schema.version, SHARDS);
+        read::load(&mut schema, &stored, SHARDS)?;
+        Ok(schema)
+    }
+}
+
+fn drop_column(table: &TableSchema, name: &str, at: i64) -> TableSchema {
+    let mut table = table.clone();
+    let index = table.columns.iter().position(|column| column.name == name).expect("a column");
+    let column = table.columns.remove(index);
+    let (id, name, ty, kind) = (column.id, column.name, column.ty, column.kind);
+    table.dropped.push(DroppedColumn { id, name, ty, kind, dropped_at: at });
+    table
+}
+
+fn add_column(table: &TableSchema, name: &str, ty: Type) -> TableSchema {
+    let mut table = table.clone();
+    table.columns.push(model::Column {
+        id: ColumnId(table.next_column_id),
+        name: name.to_owned(),
+        kind: ColumnKind::Regular,
+        position: 0,
+        ty,
+        reversed: false,
+    });
+    table.next_column_id += 1;
+    table
+}
+
+#[test]
+fn a_column_dropped_and_added_again_has_another_id() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey), ("v", "text", ColumnKind::Regular)];
+    let first = table("ks", "t", 5, &columns);
+    let create = SchemaChange::CreateKeyspace(keyspace("ks", Some(4)));
+    disk.change(vec![create, SchemaChange::CreateTable(first.clone())]);
+    let second = drop_column(&first, "v", 500);
+    disk.change(vec![SchemaChange::AlterTable(second.clone())]);
+    let third = add_column(&second, "v", Type::Int);
+    disk.change(vec![SchemaChange::AlterTable(third.clone())]);
+    disk.change(vec![SchemaChange::AlterTable(drop_column(&third, "v", 900))]);
+    let loaded = disk.load().expect("what was stored");
+    assert_eq!(loaded, disk.schema);
+    let table = &loaded.table("ks", "t").expect("the table").schema;
+    assert_eq!(table.dropped.len(), 2);
+    assert_eq!(table.next_column_id, 3);
+    assert_eq!(loaded.table("ks", "t").expect("the table").tablets.count(), 4);
+}
+
+#[test]
+fn a_table_dropped_and_created_again_leaves_nothing_of_the_first() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey), ("v", "text", ColumnKind::Regular)];
+    let drop = || SchemaChange::DropTable { keyspace: "ks".into(), name: "t".into() };
+    disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", None))]);
+    disk.change(vec![SchemaChange::CreateTable(table("ks", "t", 5, &columns))]);
+    disk.change(vec![drop(), SchemaChange::CreateTable(table("ks", "t", 6, &columns[..1]))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    disk.change(vec![SchemaChange::DropKeyspace("ks".into())]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert!(disk.schema.keyspace("ks").is_none());
+    disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", Some(0)))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+}
+
+#[test]
+fn types_of_types_are_found_in_any_order() {
+    let mut disk = Disk::new();
+    let user = |name: &str, ty: Type| {
+        let fields = vec![("f".to_owned(), ty)];
+        UserType { keyspace: "ks".into(), name: name.into(), fields }
+    };
+    let inner = user("z inner", Type::Int);
+    let nested = Type::from_cql("list<frozen<\"z inner\">>", &|_| Some(inner.clone()));
+    let outer = user("a_outer", nested.expect("a type").freeze());
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateType(inner.clone()),
+        SchemaChange::CreateType(outer.clone()),
+    ]);
+    let column = Type::from_cql("map<int, frozen<a_outer>>", &|_| Some(outer.clone()));
+    let table = table("ks", "t", 9, &[("pk", "int", ColumnKind::PartitionKey)]);
+    let table = add_column(&table, "v", column.expect("a type"));
+    disk.change(vec![SchemaChange::CreateTable(table)]);
+    let mut changed = inner;
+    changed.fields.push(("g".into(), Type::Text));
+    disk.change(vec![SchemaChange::AlterType(changed)]);
+    let loaded = disk.load().expect("what was stored");
+    assert_eq!(loaded, disk.schema);
+    let column = &loaded.table("ks", "t").expect("the table").schema.columns[1];
+    assert!(column.ty.any(&|ty| *ty == Type::Text));
+}
+
+#[test]
+fn functions_and_aggregates_are_read_back() {
+    let mut disk = Disk::new();
+    let user = |fields: &[(&str, Type)]| UserType {
+        keyspace: "ks".into(),
+        name: "Pair".into(),
+        fields: fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect(),
+    };
+    let pair = user(&[("a", Type::Int)]);
+    let function = |name: &str, ty: Type| UserFunction {
+        keyspace: "ks".into(),
+        name: name.into(),
+        arguments: vec![("state".into(), ty.clone()), ("Value".into(), Type::Int)],
+        returns: ty,
+        null_input: NullInput::Called,
+        language: "lua".into(),
+        body: "return state".into(),
+    };
+    let list = Type::List { element: Box::new(pair.to_type()), frozen: false }.freeze();
+    let total = |reduce: Option<&str>| UserAggregate {
+        keyspace: "ks".into(),
+        name: "total".into(),
+        arguments: vec![Type::Int],
+        state_function: "add".into(),
+        state_type: list.clone(),
+        reduce_function: reduce.map(str::to_owned),
+        final_function: None,
+        initial: Some("[]".into()),
+        returns: list.clone(),
+    };
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateType(pair.clone()),
+        SchemaChange::CreateFunction(function("add", Type::Text)),
+        SchemaChange::CreateFunction(function("add", list.clone())),
+        SchemaChange::CreateAggregate(total(Some("both"))),
+    ]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    let entry = |disk: &Disk| disk.schema.keyspace("ks").expect("the keyspace").clone();
+    assert_eq!(entry(&disk).functions("add").len(), 2);
+    assert_eq!(entry(&disk).aggregate("total", &[Type::Int]), Some(&Rc::new(total(Some("both")))));
+    // One with the same arguments takes its place, as a whole.
+    disk.change(vec![SchemaChange::CreateAggregate(total(None))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert_eq!(entry(&disk).aggregates("total"), [Rc::new(total(None))]);
+    // They follow a type that is altered.
+    let wider = user(&[("a", Type::Int), ("b", Type::Text)]);
+    disk.change(vec![SchemaChange::AlterType(wider.clone())]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    let list = list.with_user_type(&wider);
+    assert!(entry(&disk).function("add", &[list.clone(), Type::Int]).is_some());
+    let (keyspace, name) = ("ks".to_owned(), "add".to_owned());
+    let arguments = vec![list, Type::Int];
+    disk.change(vec![SchemaChange::DropFunction { keyspace, name, arguments }]);
+    let (keyspace, name) = ("ks".to_owned(), "total".to_owned());
+    let arguments = vec![Type::Int];
+    disk.change(vec![SchemaChange::DropAggregate { keyspace, name, arguments }]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert_eq!((entry(&disk).functions("add").len(), entry(&disk).aggregates.len()), (1, 0));
+    disk.change(vec![SchemaChange::DropKeyspace("ks".into())]);
+    disk.change(vec![SchemaChange::CreateKeyspace(self::keyspace("ks", None))]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    assert!(entry(&disk).functions.is_empty());
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let row = |cells: &[(&str, &[u8])]| -> Row {
+        cells.iter().map(|(name, value)| (name.to_string(), value.to_vec())).collect()
+    };
+    let check = |table: &'static str, cells: &[(&str, &[u8])], expected: &str| {
+        let mut stored = Stored::default();
+        stored.add(table, vec![row(cells)]);
+        let mut schema = Schema::<()>::of_system(Uuid::from_u128(1), 1);
+        let damaged = read::load(&mut schema, &stored, 1).expect_err("damage");
+        assert_eq!(damaged.to_string(), expected);
+    };
+    check(
+        "keyspaces",
+        &[("keyspace_name", b"\xff")],
+        "system_schema.keyspaces is damaged: keyspace_name is not UTF-8",
+    );
+    check(
+        "keyspaces",
+        &[("keyspace_name", b"ks")],
+        "system_schema.keyspaces is damaged: keyspace ks: Missing mandatory replication strategy \
+         class",
+    );
+    check(
+        "tables",
+        &[("keyspace_name", b"ks"), ("table_name", b"t")],
+        "system_schema.tables is damaged: a table of keyspace ks, which is missing",
+    );
+}
+
+/// The table with all columns of another one dropped, and these added.
+fn in_place_of(before: &TableSchema, columns: TableSchema) -> TableSchema {
+    let dropped = before.columns.iter().cloned().map(|column| {
+        let Column { id, name, ty, kind, .. } = column;
+        DroppedColumn { id, name, ty, kind, dropped_at: 7 }
+    });
+    let given = before.next_column_id;
+    let mut after = TableSchema { name: before.name.clone(), ..columns };
+    after.columns.iter_mut().for_each(|column| column.id.0 += given);
+    after.next_column_id += given;
+    after.dropped = dropped.collect();
+    after
+}
+
+fn any_pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+    let entries = proptest::collection::btree_map("[a-z_]{1,6}", "[ -~]{0,6}", 0..3);
+    entries.prop_map(|entries| entries.into_iter().collect())
+}
+
+prop_compose! {
+    fn any_table(id: u128)(
+        name in "[a-zA-Z_ \"]{1,6}",
+        keys in proptest::collection::btree_map(
+            "[a-c]{1,2}", (0usize..4, any::<bool>(), 0usize..8), 0..8),
+        comment in ".{0,8}",
+        numbers in proptest::array::uniform4(any::<i32>()),
+        chance in 0.0f64..1.0,
+        maps in proptest::array::uniform4(any_pairs()),
+        paxos in proptest::option::of(any::<i32>()),
+        compact in any::<bool>(),
+    ) -> TableSchema {
+        let types = ["int", "text", "frozen<map<int, text>>", "tuple<int, blob>",
+            "list<int>", "set<timeuuid>", "map<text, frozen<list<int>>>", "vector<float, 3>"];
+        let kinds = [ColumnKind::PartitionKey, ColumnKind::Clustering, ColumnKind::Static,
+            ColumnKind::Regular];
+        let mut columns = vec![("pk", "int", ColumnKind::PartitionKey)];
+        for (name, (kind, _, ty)) in &keys {
+            columns.push((name.as_str(), types[*ty], kinds[*kind]));
+        }
+        let mut table = table("ks", &name, id, &columns);
+        for column in &mut table.columns {
+            let reversed = keys.get(&column.name).is_some_and(|(_, reversed, _)| *reversed);
+            column.reversed = reversed && column.kind == ColumnKind::Clustering;
+        }
+        let options = &mut table.options;
+        options.comment = comment;
+        options.gc_grace_seconds = numbers[0];
+        options.default_time_to_live = numbers[1];
+        options.min_index_interval = numbers[2];
+        options.memtable_flush_period_in_ms = numbers[3];
+        options.bloom_filter_fp_chance = chance;
+        options.paxos_grace_seconds = paxos;
+        [options.compaction, options.compression, options.cdc, options.tombstone_gc] = maps;
+        options.extensions = vec![("x".into(), vec![0, 255])];
+        table.compact_storage = compact;
+        table
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_is_stored_is_read_back(
+        tables in (any_table(5), any_table(6)),
+        altered in any_table(5),
+        tablets in proptest::option::of(0u32..9),
+        storage in any_pairs(),
+    ) {
+        let mut disk = Disk::new();
+        let mut space = keyspace("ks", tablets);
+        space.storage = storage;
+        disk.change(vec![SchemaChange::CreateKeyspace(space)]);
+        let (first, second) = tables;
+        disk.change(vec![SchemaChange::CreateTable(first.clone())]);
+        if second.name != first.name {
+            disk.change(vec![SchemaChange::CreateTable(second)]);
+        }
+        prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
+        let altered = in_place_of(&first, altered);
+        disk.change(vec![SchemaChange::AlterTable(altered)]);
+        prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
+    }
+}
+
+#[test]
+fn versions_tell_their_time() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateTable(table("ks", "t", 5, &columns)),
+    ]);
+    let version = disk.schema.table("ks", "t").expect("the table").schema.version;
+    assert_eq!(version, time_uuid(1000, 5));
+}

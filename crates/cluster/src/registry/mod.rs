@@ -1,0 +1,390 @@
+//! The registry of one shard: the present snapshot of the catalog, and the way to the next.
+//!
+//! The thin edge of a state machine that is pure (`catalog`). A command goes through shard 0:
+//! decided under the lock, its new tables added to storage (no statement can name them yet), its
+//! rows written as one entry of the schema log, then applied on all shards, then announced to
+//! clients. What a crash interrupts is either in the log or not.
+//!
+//! Invariants
+//!  - *durable-before-visible*: no shard shows a snapshot that a crash could take back.
+//!  - *one-writer*: commands are made on shard 0 only, one after the other, each with later
+//!    timestamps than all before.
+//!  - *whole-snapshots*: a shard's snapshot is replaced as a whole, by the same command on every
+//!    shard; a reference to one never changes.
+
+mod steps;
+
+use crate::access::{Access, groups};
+use crate::auto_snapshots::AutoSnapshots;
+use crate::event::{Event, Events, SchemaEvent, Subscribers};
+use crate::node::NodeInfo;
+use crate::schema::{Catalog, Schema};
+use crate::uuids::time_uuid_now;
+use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
+use catalog::{Command, Moment, SchemaChange};
+use model::{TableId, TableSchema, Uuid};
+use mutation::FrozenMutation;
+use runtime::Erased;
+use runtime::sync::Semaphore;
+use runtime::task::Scope;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use steps::Steps;
+use storage::Storage;
+
+/// Schema changes that wait for their turn at most.
+const WAITING_MAX: usize = 4096;
+
+/// Why a schema change did not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeError<E> {
+    /// The decision said no.
+    Refused(E),
+    /// It could not be made durable, or not be carried out: the reason.
+    Failed(String),
+}
+
+impl<E: fmt::Display> fmt::Display for ChangeError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Refused(error) => write!(f, "{error}"),
+            ChangeError::Failed(reason) => write!(f, "schema change failed: {reason}"),
+        }
+    }
+}
+
+/// What one shard knows of the cluster. Lives in `runtime::local`.
+pub struct Cluster {
+    node: NodeInfo,
+    catalog: Rc<RefCell<Catalog>>,
+    subscribers: Subscribers,
+    virtual_tables: Providers,
+    /// Shard 0: whose turn it is to change the catalog.
+    turn: Semaphore,
+    /// Shard 0: whether a change has its turn.
+    is_changing: Cell<bool>,
+    /// Shard 0: the latest timestamp of the last command; the next one has later ones.
+    last_timestamp: Cell<i64>,
+    /// Shard 0: that of the last command which is durable.
+    durable_until: Cell<i64>,
+    /// That of the last command which this shard shows.
+    shown_until: Cell<i64>,
+    /// Changes run here, so that a client that disconnects does not stop one halfway.
+    changes: Scope,
+    auto_snapshots: AutoSnapshots,
+    access: Access,
+}
+
+impl Cluster {
+    /// `last_timestamp`: that of the last command which is durable, and which `catalog` shows.
+    pub(crate) fn new(node: NodeInfo, catalog: Catalog, last_timestamp: i64) -> Cluster {
+        let catalog = Rc::new(RefCell::new(catalog));
+        Cluster {
+            node,
+            catalog: catalog.clone(),
+            subscribers: Subscribers::default(),
+            virtual_tables: Providers::default(),
+            turn: Semaphore::new(1, WAITING_MAX),
+            is_changing: Cell::new(false),
+            last_timestamp: Cell::new(last_timestamp),
+            durable_until: Cell::new(last_timestamp),
+            shown_until: Cell::new(last_timestamp),
+            changes: Scope::new(),
+            auto_snapshots: AutoSnapshots::of_shard(),
+            access: Access::new(catalog),
+        }
+    }
+
+    /// The identity of this node.
+    pub fn node(&self) -> &NodeInfo {
+        &self.node
+    }
+
+    /// The present snapshot.
+    pub fn schema(&self) -> Rc<Schema> {
+        self.catalog.borrow().schema.clone()
+    }
+
+    /// Roles and grants.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Changes the schema. `decide` runs on shard 0, alone, and sees the schema as it is then; what
+    /// it returns is made durable as one, then carried out and shown on every shard, then told to
+    /// subscribers. Returns the events, one per change, when all shards show the new schema.
+    /// No changes: nothing happens, `Ok` with an empty list.
+    ///
+    /// Once begun it runs to its end, also when the returned future is dropped.
+    pub async fn change_schema<E, F>(&self, decide: F) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    where
+        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
+        E: Send + 'static,
+    {
+        self.change_schema_for(None, decide).await
+    }
+
+    /// The same for a role, which may do everything with what it creates.
+    pub async fn change_schema_for<E, F>(
+        &self,
+        creator: Option<String>,
+        decide: F,
+    ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    where
+        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
+        E: Send + 'static,
+    {
+        self.in_turn(|cluster| async move { cluster.change(creator.as_deref(), decide).await })
+            .await
+    }
+
+    /// Runs a change on shard 0, when it has its turn; to its end, also when the returned future is
+    /// dropped.
+    pub(crate) async fn in_turn<T, E, F, Fut>(&self, change: F) -> Result<T, ChangeError<E>>
+    where
+        F: FnOnce(Rc<Cluster>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, ChangeError<E>>> + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let run = move || async move {
+            let stops = || Err(ChangeError::Failed("the node stops".to_owned()));
+            let Some(cluster) = runtime::local::try_get::<Cluster>() else { return stops() };
+            let running = cluster.clone();
+            let task = cluster.changes.spawn(async move {
+                let turn = running.turn.acquire(1).await;
+                let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
+                assert!(!running.is_changing.replace(true), "one-writer: two changes at once");
+                let changed = change(running.clone()).await;
+                running.is_changing.set(false);
+                changed
+            });
+            task.await.unwrap_or_else(|_| stops())
+        };
+        runtime::on_shard(0, run).await
+    }
+
+    /// Events from now on.
+    pub fn subscribe(&self) -> Events {
+        self.subscribers.subscribe()
+    }
+
+    /// Notifies the subscribers of this shard.
+    pub fn publish(&self, event: &Event) {
+        self.subscribers.publish(event);
+    }
+
+    /// Gives the virtual table `system.name` its rows on this shard (every shard must). Panics
+    /// when there is no such virtual table.
+    pub fn provide(&self, name: &str, rows: VirtualRows) {
+        self.virtual_tables.provide(&self.schema(), name, rows);
+    }
+
+    /// Lets the virtual table `system.name` be written on this shard (every shard must).
+    pub(crate) fn provide_writer(&self, name: &str, writer: VirtualWriter) {
+        self.virtual_tables.provide_writer(&self.schema(), name, writer);
+    }
+
+    /// The provider of the rows of a virtual table; `None`: it has no rows.
+    pub fn virtual_rows(&self, id: TableId) -> Option<VirtualRows> {
+        self.virtual_tables.rows(id)
+    }
+
+    /// Writes to a virtual table. Most are read-only: the error says why.
+    pub fn write_virtual<'a>(
+        &'a self,
+        table: &'a TableSchema,
+        mutation: &'a FrozenMutation,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move { self.virtual_tables.write(table, mutation).await })
+    }
+
+    /// An id for a new table: a time-based UUID, never given twice.
+    pub fn new_table_id() -> Uuid {
+        time_uuid_now()
+    }
+
+    /// Waits for changes in progress, refuses new ones.
+    pub(crate) fn stop(&self) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            self.turn.close();
+            self.changes.join().await;
+            let (shown, durable) = (self.shown_until.get(), self.durable_until.get());
+            assert!(
+                shown <= durable,
+                "durable-before-visible: {shown} is shown, {durable} durable"
+            );
+            assert!(!self.is_changing.get(), "one-writer: a change goes on after the stop");
+        })
+    }
+
+    /// The time of the next command, later than all before.
+    pub(crate) fn next_micros(&self) -> i64 {
+        let (now, last) = (runtime::time::wall_micros(), self.last_timestamp.get());
+        assert!(self.durable_until.get() <= last, "durable-before-visible: after the last one");
+        now.max(last + 1)
+    }
+
+    async fn change<E, F>(
+        &self,
+        creator: Option<&str>,
+        decide: F,
+    ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
+    where
+        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E>,
+    {
+        let before = self.schema();
+        let changes = decide(&before).map_err(ChangeError::Refused)?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events: Vec<SchemaEvent> = changes.iter().map(SchemaEvent::of).collect();
+        debug_assert!(events.len() == changes.len(), "told: an event per change");
+        let (micros, random) = (self.next_micros(), runtime::random_u64());
+        let moment = Moment { micros, random, shards: self.node.shards };
+        let command = self.catalog.borrow().change_schema(changes, creator, moment);
+        let command = command.map_err(ChangeError::Failed)?;
+        self.carry_out(command).await.map_err(ChangeError::Failed)?;
+        tell(events.clone()).await;
+        Ok(events)
+    }
+
+    /// Makes a command durable, then visible.
+    pub(crate) fn carry_out(&self, command: Command) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            assert!(runtime::shard_id() == 0, "one-writer: a command is made on another shard");
+            assert!(self.is_changing.get(), "one-writer: a command is made out of turn");
+            let last = command.last_timestamp();
+            let before_last = self.last_timestamp.replace(last);
+            assert!(before_last < last, "one-writer: timestamp {last} after {before_last}");
+            let before = self.schema();
+            let rows = command.rows(&before, self.node.host_id);
+            assert!(!rows.is_empty(), "durable-before-visible: a command that writes nothing");
+            let steps = match command.schema_after(&before) {
+                Some(after) => Steps::between(&before, &after, command.schema_changes()),
+                None => Steps::default(),
+            };
+
+            let storage = runtime::local::get::<Storage>();
+            if let Err(reason) = steps::add_tables(steps.created.clone()).await {
+                steps::drop_tables(steps.created_ids(), None).await;
+                return Err(reason);
+            }
+            if let Err(error) = storage.apply_all(rows).await {
+                steps::drop_tables(steps.created_ids(), None).await;
+                return Err(error.to_string());
+            }
+            let durable = self.durable_until.replace(last);
+            assert!(durable < last, "durable-before-visible: {last} after {durable}");
+            let present = self.schema().version;
+            assert!(present == before.version, "one-writer: schema {present} came in between");
+            steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
+            let version = command.version();
+            show(command, steps.altered).await;
+            if let Some(version) = version {
+                self.drop_with_snapshots(&before, steps.dropped).await;
+                tracing::info!(target: "schema", %version, "schema changed");
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces this shard's snapshot by the next one; the scheduling groups of levels that it does
+    /// not have any longer.
+    fn install(&self, command: &Command) -> Vec<runtime::group::Group> {
+        let last = command.last_timestamp();
+        let shown = self.shown_until.replace(last);
+        assert!(shown < last, "one-writer: a command of {last} is shown after one of {shown}");
+        let is_durable = runtime::shard_id() != 0 || last <= self.durable_until.get();
+        assert!(is_durable, "durable-before-visible: {last} is shown and not durable");
+        {
+            let mut present = self.catalog.borrow_mut();
+            let (schema, access) = (present.schema.clone(), std::mem::take(&mut present.access));
+            *present = Catalog { schema, access }.apply(command);
+        }
+        let next = self.schema();
+        let version = command.version().unwrap_or(next.version);
+        assert!(next.version == version, "whole-snapshots: {} is not {version}", next.version);
+        if let Some(storage) = runtime::local::try_get::<Storage>() {
+            let changes = command.schema_changes().iter();
+            changes.for_each(|change| steps::tell_durable_writes(&storage, &next, change));
+        }
+        let is_level = |change: &auth::Change| matches!(change, auth::Change::Level { .. });
+        let of_levels = command.access_changes().iter().any(is_level);
+        if of_levels { self.access.arrange_groups() } else { Vec::new() }
+    }
+
+    /// Replaces roles, grants and service levels by what their tables were found to hold.
+    pub(crate) fn replace_access(&self, state: auth::State) -> Vec<runtime::group::Group> {
+        let mut present = self.catalog.borrow_mut();
+        let before = std::mem::take(&mut present.access);
+        let generation = before.generation();
+        present.access = state.replacing(&before);
+        let is_newer = generation < present.access.generation();
+        assert!(is_newer, "whole-snapshots: answers of the access before would still hold");
+        drop(present);
+        self.access.arrange_groups()
+    }
+
+    /// Removes dropped tables; takes a snapshot of each, if `auto_snapshot` is set.
+    async fn drop_with_snapshots(&self, before: &Schema, ids: Vec<TableId>) {
+        let auto = self.auto_snapshots.order("pre-drop", None);
+        steps::drop_tables(ids.clone(), auto.as_ref().map(|order| order.tag.clone())).await;
+        let made = auto.as_ref().map(|order| (&order.tag, order.ttl));
+        let storage = runtime::local::get::<Storage>();
+        for table in ids.iter().filter_map(|id| before.table_by_id(*id)) {
+            let keyspace = before.keyspace(&table.schema.keyspace).map(|it| &it.keyspace);
+            if let Err(error) = storage.complete_dropped(&table.schema, keyspace, made).await {
+                let TableSchema { keyspace, name, .. } = &*table.schema;
+                tracing::warn!(
+                    target: "snapshot",
+                    "cannot complete the snapshot of dropped table {keyspace}.{name}: {error}"
+                );
+            }
+        }
+    }
+
+    /// Takes a snapshot of a table that is about to be truncated, if `auto_snapshot` is set.
+    pub fn snapshot_before_truncation<'a>(
+        &'a self,
+        table: &'a TableSchema,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move {
+            let Some(order) = self.auto_snapshots.order("truncated", Some(&table.name)) else {
+                return Ok(());
+            };
+            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+            storage.take_snapshot(vec![table.id], order).await.map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// Shows a durable command on every shard.
+async fn show(command: Command, altered: Vec<TableSchema>) {
+    let show = move || async move {
+        if !altered.is_empty() {
+            let storage = runtime::local::get::<Storage>();
+            altered.into_iter().for_each(|table| storage.alter_table(Rc::new(table)));
+        }
+        let cluster = runtime::local::get::<Cluster>();
+        let gone = cluster.install(&command);
+        (cluster.schema().version, gone)
+    };
+    let shown = runtime::on_all_shards(show).await;
+    let (versions, gone): (Vec<Uuid>, Vec<_>) = shown.into_iter().unzip();
+    let shards = usize::from(runtime::shard_count());
+    assert!(versions.len() == shards, "whole-snapshots: on {} shards", versions.len());
+    let agree = versions.windows(2).all(|pair| pair[0] == pair[1]);
+    assert!(agree, "whole-snapshots: shards show the schemas {versions:?}");
+    groups::retire(gone);
+}
+
+/// Notifies the subscribers of every shard.
+async fn tell(events: Vec<SchemaEvent>) {
+    let tell = move || async move {
+        let cluster = runtime::local::get::<Cluster>();
+        events.into_iter().for_each(|event| cluster.publish(&Event::Schema(event)));
+    };
+    runtime::on_all_shards(tell).await;
+}

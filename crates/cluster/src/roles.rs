@@ -1,0 +1,222 @@
+//! How roles, grants and service levels change on this node; the superuser and the service level
+//! that a new node makes.
+//!
+//! Invariants: those of [`crate::registry`]. Changes are made in one queue with those of the
+//! schema.
+
+use crate::access::{AccessConfig, Authenticator, DEFAULT_SUPERUSER, groups, salt};
+use crate::node_tables::{ReadFailed, read_table};
+use crate::registry::{ChangeError, Cluster};
+use auth::decide::{Otherwise, RoleOptions};
+use auth::level::DRIVER;
+use auth::{Change, ServiceLevel, State};
+use catalog::facts::{self, DRIVER_LEVEL_MADE};
+use catalog::{Command, access_tables};
+use model::TableSchema;
+use runtime::Erased;
+use runtime::task::compute;
+use std::collections::BTreeMap;
+use storage::Storage;
+
+impl Cluster {
+    /// Whether roles or grants change by writing into that table.
+    pub fn is_access_table(table: &TableSchema) -> bool {
+        access_tables::is_one(table)
+    }
+
+    /// Changes roles, grants or service levels. `decide` runs on shard 0, alone, and sees them as
+    /// they are then; what it returns is made durable as one, then shown on every shard. Returns
+    /// whether anything changed.
+    ///
+    /// Once begun it runs to its end, also when the returned future is dropped.
+    pub async fn change_access<E, F>(&self, decide: F) -> Result<bool, ChangeError<E>>
+    where
+        F: FnOnce(&State) -> Result<Vec<Change>, E> + Send + 'static,
+        E: Send + 'static,
+    {
+        self.in_turn(move |cluster| async move {
+            let changes = decide(&cluster.access().state()).map_err(ChangeError::Refused)?;
+            if changes.is_empty() {
+                return Ok(false);
+            }
+            let before = cluster.access().state().generation();
+            let command = Command::of_access(changes, cluster.next_micros());
+            cluster.carry_out(command).await.map_err(ChangeError::Failed)?;
+            let after = cluster.access().state().generation();
+            assert!(before < after, "shown-before-answered: {before} is shown still");
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Reads the tables again, after a superuser has written into them.
+    pub fn reload_access(&self) -> Erased<'_, Result<(), ChangeError<String>>> {
+        Erased::new(move || async move {
+            self.in_turn(|_| async move {
+                let storage = runtime::local::get::<Storage>();
+                let state =
+                    read(&storage).await.map_err(|it| ChangeError::Failed(it.to_string()))?;
+                let show = move || async move {
+                    let Some(cluster) = runtime::local::try_get::<Cluster>() else {
+                        return Vec::new();
+                    };
+                    cluster.replace_access(state)
+                };
+                groups::retire(runtime::on_all_shards(show).await);
+                Ok(())
+            })
+            .await
+        })
+    }
+
+    /// Obeys what an operator says, and makes the superuser that is to be there. Runs once, before
+    /// clients are served.
+    pub fn secure(&self, config: AccessConfig) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            let authenticator = config.authenticator;
+            let configured = config.clone();
+            runtime::on_all_shards(move || async move {
+                let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+                cluster.access().configure(&configured);
+            })
+            .await;
+            let made = self.make_driver_level().await;
+            made.map_err(|error| format!("cannot create service level {DRIVER}: {error}"))?;
+            if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
+                return Ok(());
+            }
+            if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
+                // A default password would be of no use here.
+                self.warn_without_superuser();
+                return Ok(());
+            }
+            let hash = match (&*config.superuser, &*config.superuser_salted_password) {
+                ("", _) if self.has_superuser() => return Ok(()),
+                ("", _) => Some(default_hash().await),
+                (_, "") => None,
+                (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
+                _ => {
+                    return Err(
+                        "option auth_superuser_salted_password: not a SHA-512 ($6$), SHA-256 \
+                                ($5$) or bcrypt ($2b$) hash"
+                            .to_owned(),
+                    );
+                }
+            };
+            if config.superuser.is_empty() {
+                tracing::warn!(
+                    target: "auth",
+                    "role {DEFAULT_SUPERUSER} is a superuser with the well-known default password: \
+                     log in, create your own superuser and drop {DEFAULT_SUPERUSER}, or set option \
+                     auth_superuser_name"
+                );
+            }
+            let name = self.access().superuser();
+            let make = move |state: &State| make_superuser(state, &name, hash);
+            let made = self.change_access(make).await;
+            made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
+        })
+    }
+
+    /// Makes the service level of drivers, once in the life of a node: it may be dropped for good.
+    async fn make_driver_level(&self) -> Result<(), ChangeError<String>> {
+        self.in_turn(|cluster| async move {
+            let storage = runtime::local::get::<Storage>();
+            let facts = read_table(&storage, "system", "scylla_local").await;
+            let facts = facts.map_err(|error| ChangeError::Failed(error.to_string()))?;
+            if !facts::find(&facts, DRIVER_LEVEL_MADE).is_empty() {
+                return Ok(());
+            }
+            let level = Some(ServiceLevel::of_drivers());
+            let changes = match cluster.access().state().level(DRIVER) {
+                None => vec![Change::Level { name: DRIVER.to_owned(), level }],
+                Some(_) => Vec::new(),
+            };
+            let command = Command::of_access(changes, cluster.next_micros());
+            let command = command.noting(DRIVER_LEVEL_MADE, "true");
+            cluster.carry_out(command).await.map_err(ChangeError::Failed)
+        })
+        .await
+    }
+
+    fn warn_without_superuser(&self) {
+        let is_there = self.access().state().roles().any(|(_, it)| it.is_superuser && it.can_login);
+        if !is_there {
+            tracing::warn!(
+                target: "auth",
+                "no superuser can log in: set option auth_superuser_name, or create one \
+                 through the maintenance socket"
+            );
+        }
+    }
+
+    /// Whether a superuser can log in by password.
+    fn has_superuser(&self) -> bool {
+        let state = self.access().state();
+        let mut roles = state.roles();
+        roles.any(|(_, it)| it.is_superuser && it.can_login && it.salted_hash.is_some())
+    }
+}
+
+/// Makes a superuser where there is no role of that name; gives one a password that has none.
+fn make_superuser(
+    state: &State,
+    name: &str,
+    salted_hash: Option<String>,
+) -> Result<Vec<Change>, auth::Refused> {
+    debug_assert!(!name.is_empty(), "a superuser without a name");
+    match state.role(name) {
+        None => {
+            let options = RoleOptions {
+                can_login: Some(true),
+                is_superuser: Some(true),
+                salted_hash,
+                attributes: None,
+            };
+            state.create_role(name, options, None, Otherwise::Ignored)
+        }
+        Some(role) if role.salted_hash.is_none() && salted_hash.is_some() => {
+            let options = RoleOptions { salted_hash, ..RoleOptions::default() };
+            state.alter_role(name, options, Otherwise::Ignored)
+        }
+        Some(_) => Ok(Vec::new()),
+    }
+}
+
+async fn default_hash() -> String {
+    let salt = salt();
+    let hash = compute(move || auth::password::hash(DEFAULT_SUPERUSER, salt)).await;
+    assert!(auth::password::is_hash(&hash), "no-clear-text: the default password is no hash");
+    hash
+}
+
+/// What the tables of shard 0 hold.
+pub(crate) async fn read(storage: &Storage) -> Result<State, ReadFailed> {
+    let mut rows = BTreeMap::new();
+    for table in access_tables::TABLES {
+        rows.insert(table, read_table(storage, "system", table).await?);
+    }
+    Ok(access_tables::load(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_superuser_is_made_once() {
+        let mut state = State::default();
+        let hash = |text: &str| Some(text.to_owned());
+        let apply = |state: &mut State, hash| {
+            let changes = make_superuser(state, "root", hash).expect("changes");
+            changes.into_iter().for_each(|change| state.apply(change));
+            let role = state.role("root").expect("a role").clone();
+            assert!(role.can_login && role.is_superuser);
+            role.salted_hash
+        };
+        assert_eq!(apply(&mut state, None), None);
+        assert_eq!(apply(&mut state, hash("x")), hash("x"));
+        // It was changed on purpose since.
+        assert_eq!(apply(&mut state, hash("y")), hash("x"));
+    }
+}

@@ -1,0 +1,54 @@
+//! What the storage of all shards says of tables.
+//!
+//! Invariants
+//!  - *in-order*: a shard answers about the tables that it is asked for, in their order, or not at
+//!    all.
+
+use crate::registry::Cluster;
+use crate::schema::TableEntry;
+use catalog::TableKind;
+use model::TableId;
+use runtime::Erased;
+use std::rc::Rc;
+use storage::{Storage, TableStats};
+
+/// What the storage of all shards says of all tables together.
+pub fn totals(cluster: &Cluster) -> Erased<'_, TableStats> {
+    Erased::new(move || async move {
+        let mut sum = TableStats::default();
+        for (_, stats) in all_stats(cluster).await {
+            sum.memtable_bytes += stats.memtable_bytes;
+            sum.memtable_partitions += stats.memtable_partitions;
+            sum.sstables += stats.sstables;
+            sum.sstable_bytes += stats.sstable_bytes;
+            sum.partitions += stats.partitions;
+        }
+        sum
+    })
+}
+
+/// What the storage of all shards says of every table.
+pub(crate) async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
+    let schema = cluster.schema();
+    let stored = |entry: &&Rc<TableEntry>| entry.kind == TableKind::Stored;
+    let ids: Vec<TableId> = schema.tables().filter(stored).map(|entry| entry.schema.id).collect();
+    let asked = ids.clone();
+    let ask = move || async move {
+        let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
+        let stats = asked.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
+        stats.collect::<Vec<TableStats>>()
+    };
+    let mut sums = vec![TableStats::default(); ids.len()];
+    for of_shard in runtime::on_all_shards(ask).await {
+        let fits = of_shard.is_empty() || of_shard.len() == ids.len();
+        assert!(fits, "in-order: {} answers about {} tables", of_shard.len(), ids.len());
+        for (sum, stats) in sums.iter_mut().zip(of_shard) {
+            sum.memtable_bytes += stats.memtable_bytes;
+            sum.memtable_partitions += stats.memtable_partitions;
+            sum.sstables += stats.sstables;
+            sum.sstable_bytes += stats.sstable_bytes;
+            sum.partitions += stats.partitions;
+        }
+    }
+    ids.into_iter().zip(sums).collect()
+}

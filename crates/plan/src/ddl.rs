@@ -1,0 +1,133 @@
+//! Statements that change the schema: from the tree to `cluster::SchemaChange`.
+//!
+//! Invariants
+//!  - *decided-on-the-schema*: [`decide`] is pure and sees the schema that its changes apply to;
+//!    it runs under the schema lock, so "does it exist" is never answered from an old snapshot.
+//!  - *ids-for-life*: a column keeps its id through every ALTER; a new column gets one that no
+//!    column of the table ever had.
+//!  - *only-what-works*: an option that would be stored and not honoured is refused.
+//!
+//! It touches neither rows nor tables of the system: the registry makes changes durable.
+//!
+//! In reading order: [`keyspace`], [`types`], [`table`], [`alter`], [`user_type`], [`options`]
+//! (what `WITH` says of tables), [`compaction`], [`properties`], [`function`].
+
+mod alter;
+mod compaction;
+mod function;
+mod guardrails;
+mod keyspace;
+mod options;
+mod properties;
+mod row_ttl;
+mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod types;
+mod user_type;
+
+pub use compaction::checked as checked_compaction;
+pub use function::definition as function_definition;
+pub use guardrails::Rules;
+pub use guardrails::warnings;
+
+use crate::error::Error;
+use cluster::{KeyspaceEntry, Schema, SchemaChange};
+use model::Uuid;
+use std::rc::Rc;
+use syntax::ast::{QualifiedName, SchemaStatement};
+
+/// Characters of a keyspace's or table's name at most: the name is part of file names.
+const NAME_CHARS_MAX: usize = 192;
+
+/// What a decision depends on besides the schema and the statement.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The keyspace in use.
+    pub keyspace: Option<String>,
+    /// The data centers of the cluster, each with its racks.
+    pub data_centers: Vec<(String, Vec<String>)>,
+    /// The id that a new table gets.
+    pub table_id: Uuid,
+    /// Microseconds: when columns are dropped that the statement gives no time for.
+    pub now_micros: i64,
+    /// The value of a marker in `USING TIMESTAMP`, where there is one.
+    pub timestamp: Option<i64>,
+    pub rules: Rules,
+}
+
+/// Changes, in order; none if there is nothing to do.
+pub type Decision = Result<Vec<SchemaChange>, Error>;
+
+/// The changes that a statement asks for.
+pub fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
+    let later = |what: &str| Err(Error::invalid(format!("{what} is not supported yet")));
+    match statement {
+        SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),
+        SchemaStatement::AlterKeyspace(it) => keyspace::alter(schema, it, context),
+        SchemaStatement::DropKeyspace(it) => keyspace::drop(schema, it),
+        SchemaStatement::CreateTable(it) => table::create(schema, it, context),
+        SchemaStatement::AlterTable(it) => alter::decide(schema, it, context),
+        SchemaStatement::DropTable(it) => table::drop(schema, it, context),
+        SchemaStatement::CreateType(it) => user_type::create(schema, it, context),
+        SchemaStatement::AlterType(it) => user_type::alter(schema, it, context),
+        SchemaStatement::DropType(it) => user_type::drop(schema, it, context),
+        SchemaStatement::CreateIndex(_) => later("CREATE INDEX"),
+        SchemaStatement::DropIndex(it) => absent(schema, it, context, "Index"),
+        SchemaStatement::CreateView(_) => later("CREATE MATERIALIZED VIEW"),
+        SchemaStatement::AlterView(_) => later("ALTER MATERIALIZED VIEW"),
+        SchemaStatement::DropView(it) => absent(schema, it, context, "Materialized view"),
+        SchemaStatement::CreateFunction(it) => function::create(schema, it, context),
+        SchemaStatement::DropFunction(it) => function::drop(schema, it, context),
+        SchemaStatement::CreateAggregate(it) => function::create_aggregate(schema, it, context),
+        SchemaStatement::DropAggregate(it) => function::drop_aggregate(schema, it, context),
+    }
+}
+
+/// DROP of something of which there can be none yet.
+fn absent(
+    schema: &Schema,
+    statement: &syntax::ast::Drop,
+    context: &Context,
+    what: &str,
+) -> Decision {
+    if statement.if_exists {
+        return Ok(Vec::new());
+    }
+    let keyspace = named_keyspace(&statement.name, context)?;
+    need_keyspace(schema, keyspace)?;
+    let name = &statement.name.name.text;
+    Err(Error::invalid(format!("{what} '{name}' does not exist in keyspace '{keyspace}'")))
+}
+
+/// The keyspace that a name says, or the one in use.
+pub fn named_keyspace<'a>(name: &'a QualifiedName, context: &'a Context) -> Result<&'a str, Error> {
+    let said = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str());
+    said.or(context.keyspace.as_deref()).ok_or_else(|| {
+        Error::invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename",
+        )
+    })
+}
+
+/// The keyspace of that name.
+pub fn need_keyspace<'a>(schema: &'a Schema, name: &str) -> Result<&'a Rc<KeyspaceEntry>, Error> {
+    let unknown = || Error::invalid(format!("Keyspace '{name}' does not exist"));
+    schema.keyspace(name).ok_or_else(unknown)
+}
+
+/// An error if the keyspace is the system's.
+pub fn refuse_system(keyspace: &str) -> Result<(), Error> {
+    if Schema::is_system(keyspace) {
+        return Err(Error::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
+    }
+    Ok(())
+}
+
+/// Whether a name consists of letters, digits and underscores, so that it can name a file.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,408 @@
+//! Table options in `WITH`: each one checked and brought into the form in which it is stored.
+
+use super::compaction;
+use super::properties::{Options, Properties, get, put};
+use crate::error::Error;
+use crate::speculative_retry::speculative_retry;
+use model::Uuid;
+use model::schema::TableOptions;
+
+/// Seconds that a value lives at most: twenty years.
+const TTL_SECS_MAX: i32 = 630_720_000;
+/// The smallest chance of a false positive that a filter can be built for.
+const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
+/// Compressed chunks are not longer than this, in KiB.
+const CHUNK_KIB_MAX: i32 = 16 << 10;
+/// Levels of Zstandard, least and most.
+const COMPRESSION_LEVELS: (i32, i32) = (-(1 << 17), 22);
+/// KiB between two entries of a partition's index at most.
+const COLUMN_INDEX_KIB_MAX: i32 = 1 << 20;
+/// The versions of SSTables that can be written.
+const SSTABLE_FORMATS: [&str; 2] = ["me", "ms"];
+const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
+
+/// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
+const PROPERTIES: [&str; 24] = [
+    "bloom_filter_fp_chance",
+    "caching",
+    "cdc",
+    TableOptions::COLUMN_INDEX_KIB,
+    "comment",
+    "compaction",
+    "compression",
+    "crc_check_chance",
+    "dclocal_read_repair_chance",
+    "default_time_to_live",
+    "gc_grace_seconds",
+    TableOptions::LARGE_DATA_GUARDRAILS,
+    "max_index_interval",
+    "memtable_flush_period_in_ms",
+    "min_index_interval",
+    "paxos_grace_seconds",
+    "per_partition_rate_limit",
+    "read_repair_chance",
+    "speculative_retry",
+    TableOptions::SSTABLE_FORMAT,
+    "synchronous_updates",
+    "tablets",
+    "tombstone_gc",
+    "id",
+];
+
+/// Properties of Cassandra's tables that say nothing to this database: accepted, so that what
+/// Cassandra describes can be executed, and not stored. Setting one gives a warning.
+pub(super) const IGNORED: [&str; 6] = [
+    "additional_write_policy",
+    "allow_auto_snapshot",
+    "extensions",
+    "incremental_backups",
+    "memtable",
+    "read_repair",
+];
+
+fn refuse<T>(text: String) -> Result<T, Error> {
+    Err(Error::Config(text))
+}
+
+/// The id that `WITH ID = ..` gives a table.
+pub(super) fn table_id(properties: &Properties<'_>) -> Result<Option<Uuid>, Error> {
+    let Some(text) = properties.scalar("id")? else { return Ok(None) };
+    match Uuid::parse_str(text) {
+        Ok(id) => Ok(Some(id)),
+        Err(_) => refuse("Invalid table id".to_owned()),
+    }
+}
+
+/// The options of a table that had `options` and is given `properties`.
+pub(super) fn apply(
+    mut options: TableOptions,
+    properties: &Properties<'_>,
+) -> Result<TableOptions, Error> {
+    properties.refuse_unknown(&[&PROPERTIES[..], &IGNORED[..]].concat())?;
+    numbers(&mut options, properties)?;
+    chances(&mut options, properties)?;
+    files(&mut options, properties)?;
+    if let Some(comment) = properties.scalar("comment")? {
+        options.comment = comment.to_owned();
+    }
+    if let Some(text) = properties.scalar(TableOptions::LARGE_DATA_GUARDRAILS)? {
+        let on = match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" => "true",
+            "false" | "no" | "0" => "false",
+            _ => {
+                return refuse(format!(
+                    "Invalid boolean value {text} for '{}'",
+                    TableOptions::LARGE_DATA_GUARDRAILS
+                ));
+            }
+        };
+        options.set_extension(TableOptions::LARGE_DATA_GUARDRAILS, Some(on));
+    }
+    if let Some(retry) = properties.scalar("speculative_retry")? {
+        options.speculative_retry = speculative_retry(retry)?;
+    }
+    if let Some(given) = properties.map("compaction")? {
+        options.compaction = compaction::checked(given)?;
+    }
+    if let Some(given) = properties.map("compression")? {
+        options.compression = compression(given)?;
+    }
+    if let Some(given) = properties.map("caching")? {
+        options.caching = caching(given)?;
+    }
+    if let Some(given) = properties.map("tombstone_gc")? {
+        options.tombstone_gc = tombstone_gc(given)?;
+    }
+    if let Some(given) = properties.map("per_partition_rate_limit")? {
+        options.per_partition_rate_limit = rate_limit(given)?;
+    }
+    if let Some(given) = properties.map("tablets")? {
+        options.tablets = tablets(given)?;
+    }
+    if properties.boolean("synchronous_updates")? == Some(true) {
+        return Err(Error::invalid(
+            "The synchronous_updates option is only applicable to materialized views, not to base \
+             tables",
+        ));
+    }
+    if properties.get("cdc").is_some() {
+        refuse_cdc(properties)?;
+        options.cdc = Options::new();
+    }
+    Ok(options)
+}
+
+fn numbers(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), Error> {
+    let at_least = |name: &str, min: i32, default: i32| match properties.int(name)? {
+        Some(value) if value < min => {
+            refuse(format!("{name} cannot be smaller than {min}, (default {default})"))
+        }
+        value => Ok(value),
+    };
+    let defaults = TableOptions::new();
+    if let Some(secs) = at_least("gc_grace_seconds", 0, defaults.gc_grace_seconds)? {
+        options.gc_grace_seconds = secs;
+    }
+    if let Some(secs) = at_least("paxos_grace_seconds", 0, defaults.gc_grace_seconds)? {
+        options.paxos_grace_seconds = Some(secs);
+    }
+    if let Some(secs) = at_least("default_time_to_live", 0, 0)? {
+        if TTL_SECS_MAX < secs {
+            return refuse(format!(
+                "default_time_to_live must be less than or equal to {TTL_SECS_MAX} (got {secs})"
+            ));
+        }
+        options.default_time_to_live = secs;
+    }
+    if let Some(rows) = at_least("min_index_interval", 1, defaults.min_index_interval)? {
+        options.min_index_interval = rows;
+    }
+    if let Some(rows) = properties.int("max_index_interval")? {
+        options.max_index_interval = rows;
+    }
+    let (min, max) = (options.min_index_interval, options.max_index_interval);
+    if max < min {
+        return refuse(format!(
+            "max_index_interval must be greater than min_index_interval {min} (got {max})"
+        ));
+    }
+    if let Some(millis) = properties.int("memtable_flush_period_in_ms")? {
+        if millis != 0 && millis < 60_000 {
+            return refuse(
+                "memtable_flush_period_in_ms must be 0 or greater than 60000".to_owned(),
+            );
+        }
+        options.memtable_flush_period_in_ms = millis;
+    }
+    Ok(())
+}
+
+fn chances(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), Error> {
+    if let Some(chance) = properties.double("bloom_filter_fp_chance")? {
+        if !(BLOOM_CHANCE_MIN < chance && chance <= 1.0) {
+            return refuse(format!(
+                "bloom_filter_fp_chance must be larger than {BLOOM_CHANCE_MIN:e} and less than or \
+                 equal to 1.0 (got {chance})"
+            ));
+        }
+        options.bloom_filter_fp_chance = chance;
+    }
+    let places = [
+        ("crc_check_chance", &mut options.crc_check_chance),
+        ("read_repair_chance", &mut options.read_repair_chance),
+        ("dclocal_read_repair_chance", &mut options.dclocal_read_repair_chance),
+    ];
+    for (name, place) in places {
+        if let Some(chance) = properties.double(name)? {
+            if !(0.0..=1.0).contains(&chance) {
+                return refuse(format!(
+                    "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 \
+                     (got {chance})"
+                ));
+            }
+            *place = chance;
+        }
+    }
+    Ok(())
+}
+
+/// What is stored as extensions, as the schema's tables have no columns for it. `0` and the empty
+/// name leave it to the node.
+fn files(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), Error> {
+    let name = TableOptions::COLUMN_INDEX_KIB;
+    if let Some(kib) = properties.int(name)? {
+        if !(0..=COLUMN_INDEX_KIB_MAX).contains(&kib) {
+            return refuse(format!(
+                "{name} must be between 1 and {COLUMN_INDEX_KIB_MAX}, or 0 for the node's own \
+                 (got {kib})"
+            ));
+        }
+        let text = kib.to_string();
+        options.set_extension(name, (kib != 0).then_some(&text));
+    }
+    let name = TableOptions::SSTABLE_FORMAT;
+    if let Some(format) = properties.scalar(name)? {
+        if !format.is_empty() && !SSTABLE_FORMATS.contains(&format) {
+            let known = SSTABLE_FORMATS.join(", ");
+            return refuse(format!("{name} must be one of {known} (got '{format}')"));
+        }
+        options.set_extension(name, (!format.is_empty()).then_some(format));
+    }
+    Ok(())
+}
+
+/// Nothing, `{'sstable_compression': ''}` and `{'enabled': 'false'}` are no compression, stored as
+/// an empty name.
+fn compression(given: Options) -> Result<Options, Error> {
+    let none = || Ok(vec![("sstable_compression".to_owned(), String::new())]);
+    let mut class = None;
+    let mut enabled = true;
+    let mut stored = Options::new();
+    for (name, value) in &given {
+        match name.as_str() {
+            "sstable_compression" | "class" => class = Some(value.as_str()),
+            "enabled" => enabled = !value.eq_ignore_ascii_case("false"),
+            "chunk_length_in_kb" | "chunk_length_kb" => {
+                put(&mut stored, "chunk_length_in_kb", chunk_kib(name, value)?.to_string());
+            }
+            "crc_check_chance" => {
+                check_range(name, value, 0.0, 1.0)?;
+                put(&mut stored, name, value.clone());
+            }
+            "compression_level" => put(&mut stored, name, compression_level(value)?),
+            _ => return refuse(format!("Unknown compression option '{name}'.")),
+        }
+    }
+    let class = match class {
+        Some(class) if enabled && !class.is_empty() => class,
+        None if enabled && !given.is_empty() => {
+            return refuse(
+                "Missing sub-option 'sstable_compression' for the 'compression' option.".to_owned(),
+            );
+        }
+        _ => return none(),
+    };
+    let name = class.strip_prefix(COMPRESSORS).unwrap_or(class);
+    let has_level = matches!(name, "ZstdCompressor" | "ZstdWithDictsCompressor");
+    // What Cassandra does not have is not made to look like a class of it.
+    let stored_name = match name {
+        "LZ4Compressor" | "SnappyCompressor" | "DeflateCompressor" | "ZstdCompressor"
+        | "NoopCompressor" => format!("{COMPRESSORS}{name}"),
+        "LZ4WithDictsCompressor" | "ZstdWithDictsCompressor" => name.to_owned(),
+        _ => return refuse(format!("Unsupported compression class name '{class}'")),
+    };
+    if !has_level && get(&stored, "compression_level").is_some() {
+        let text = "Unknown compression option 'compression_level' for this compressor";
+        return refuse(text.to_owned());
+    }
+    stored.insert(0, ("sstable_compression".to_owned(), stored_name));
+    if get(&stored, "chunk_length_in_kb").is_none() {
+        put(&mut stored, "chunk_length_in_kb", "4".to_owned());
+    }
+    Ok(stored)
+}
+
+fn compression_level(value: &str) -> Result<String, Error> {
+    let (min, max) = COMPRESSION_LEVELS;
+    match value.trim().parse::<i32>() {
+        Err(_) => refuse(format!("Invalid integer value {value} for compression_level")),
+        Ok(level) if level < min || max < level => {
+            refuse(format!("compression_level must be between {min} and {max}, got {level}"))
+        }
+        Ok(level) => Ok(level.to_string()),
+    }
+}
+
+fn chunk_kib(name: &str, value: &str) -> Result<i32, Error> {
+    match value.trim().parse::<i32>() {
+        Err(_) => refuse(format!("Invalid integer value {value} for {name}")),
+        Ok(kib) if kib <= 0 => refuse(format!("Invalid negative or null {name}: {kib}")),
+        Ok(kib) if !(kib as u32).is_power_of_two() => {
+            refuse(format!("{name} must be a power of 2 (got {kib})"))
+        }
+        Ok(kib) if CHUNK_KIB_MAX < kib => {
+            refuse(format!("{name} must not be larger than {CHUNK_KIB_MAX} (got {kib})"))
+        }
+        Ok(kib) => Ok(kib),
+    }
+}
+
+fn check_range(name: &str, value: &str, min: f64, max: f64) -> Result<(), Error> {
+    match value.parse::<f64>() {
+        Ok(number) if min <= number && number <= max => Ok(()),
+        _ => refuse(format!("{name} must be between {min:?} and {max:?}; found {value}")),
+    }
+}
+
+fn caching(given: Options) -> Result<Options, Error> {
+    let mut stored: Options = vec![
+        ("keys".to_owned(), "ALL".to_owned()),
+        ("rows_per_partition".to_owned(), "ALL".to_owned()),
+    ];
+    for (name, value) in given {
+        let upper = value.to_ascii_uppercase();
+        let word = matches!(upper.as_str(), "ALL" | "NONE");
+        match name.as_str() {
+            "keys" if word => put(&mut stored, &name, upper),
+            "keys" => return refuse(format!("Invalid key value: {value}")),
+            "rows_per_partition" if word || value.parse::<u32>().is_ok() => {
+                put(&mut stored, &name, upper);
+            }
+            "rows_per_partition" => return refuse(format!("Invalid key value: {value}")),
+            "enabled" => match upper.as_str() {
+                "TRUE" => {}
+                "FALSE" => put(&mut stored, &name, "false".to_owned()),
+                _ => return refuse(format!("Invalid value of caching option enabled: {value}")),
+            },
+            _ => return refuse(format!("Invalid caching option: {name}")),
+        }
+    }
+    Ok(stored)
+}
+
+fn tombstone_gc(given: Options) -> Result<Options, Error> {
+    for (name, value) in &given {
+        match name.as_str() {
+            "mode" => {
+                if !matches!(value.as_str(), "timeout" | "disabled" | "immediate" | "repair") {
+                    return refuse(format!("Invalid value for tombstone_gc option mode: {value}"));
+                }
+            }
+            "propagation_delay_in_seconds" => match value.parse::<i32>() {
+                Ok(secs) if 0 <= secs => {}
+                _ => {
+                    return refuse(format!(
+                        "Invalid value for tombstone_gc option {name}: {value}"
+                    ));
+                }
+            },
+            _ => return refuse(format!("Invalid tombstone_gc option: {name}")),
+        }
+    }
+    Ok(given)
+}
+
+fn rate_limit(given: Options) -> Result<Options, Error> {
+    for (name, value) in &given {
+        if !matches!(name.as_str(), "max_reads_per_second" | "max_writes_per_second") {
+            return refuse(format!("Unknown sub-option '{name}' for 'per_partition_rate_limit'"));
+        }
+        if value.parse::<u32>().is_err() {
+            return refuse(format!(
+                "Invalid value for {name} option: expected a non-negative integer; found {value}"
+            ));
+        }
+    }
+    Ok(given)
+}
+
+/// Hints of 0 are none.
+fn tablets(given: Options) -> Result<Options, Error> {
+    for (name, value) in &given {
+        let valid = match name.as_str() {
+            "min_tablet_count" | "max_tablet_count" | "expected_data_size_in_gb" => {
+                value.parse::<u32>().is_ok()
+            }
+            "min_per_shard_tablet_count" => value.parse::<f64>().is_ok_and(|it| 0.0 <= it),
+            "pow2_count" => matches!(value.as_str(), "true" | "false"),
+            _ => return refuse(format!("Invalid tablet hint: {name}")),
+        };
+        if !valid {
+            return refuse(format!("Invalid value '{value}' for tablet hint {name}"));
+        }
+    }
+    let said = |(_, value): &(String, String)| value.parse::<f64>().ok() != Some(0.0);
+    Ok(given.into_iter().filter(said).collect())
+}
+
+/// Off is all that it can be.
+fn refuse_cdc(properties: &Properties<'_>) -> Result<(), Error> {
+    let off = match properties.map("cdc") {
+        Ok(given) => given
+            .iter()
+            .flatten()
+            .all(|(name, value)| name != "enabled" || value.eq_ignore_ascii_case("false")),
+        Err(_) => properties.boolean("cdc")? == Some(false),
+    };
+    if off { Ok(()) } else { Err(Error::invalid("CDC is not supported yet")) }
+}

@@ -1,0 +1,99 @@
+//! What the parts of a node count, as samples for Prometheus. Names are those of ScyllaDB where it
+//! counts the same. docs/metrics.md explains them.
+//!
+//! In reading order: `runtime` (processor, disk), `memory`, `storage`, `coordinator`, `cql`,
+//! `tables`; [`spans`] (how latencies are shown).
+//!
+//! Invariants
+//!  - *by-shard*: every sample says of which shard it is, but those of the node as a whole.
+//!  - *in-steps*: others have the shard between two tables, and between two groups of samples.
+
+mod coordinator;
+mod cql;
+mod memory;
+mod runtime_counts;
+mod spans;
+mod storage_counts;
+mod tables;
+
+use admin::metrics::{Filter, Sheet};
+use cluster::Cluster;
+use native::Server;
+use node::version::version;
+use query::Processor;
+use replication::Coordinator;
+use runtime::task::yield_if_needed;
+use storage::Storage;
+pub(crate) use tables::Tables;
+
+/// The samples of all shards that the filter lets through.
+pub(crate) async fn gather(filter: Filter, tables: Tables) -> Vec<Sheet> {
+    let of_shard = {
+        let filter = filter.clone();
+        move || async move { of_shard(&filter, tables).await }
+    };
+    let shards = runtime::on_all_shards(of_shard).await;
+    let (mut sheets, rows): (Vec<Sheet>, Vec<Vec<tables::Row>>) = shards.into_iter().unzip();
+    let mut node = Sheet::new(&filter, None);
+    tables::put_together(&mut node, rows).await;
+    sheets.push(node);
+    sheets
+}
+
+/// Of this shard, with the tables that are to be put together with those of others.
+async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) {
+    let shard = runtime::shard_id();
+    let mut sheet = Sheet::new(filter, Some(shard));
+    if shard == 0 {
+        node(&mut sheet);
+    }
+    runtime_counts::reactor(&mut sheet);
+    runtime_counts::disk(&mut sheet);
+    yield_if_needed().await;
+    if let Some(storage) = runtime::local::try_get::<Storage>() {
+        memory::memory(&mut sheet, &storage);
+        storage_counts::all(&mut sheet, &storage);
+        yield_if_needed().await;
+    }
+    if let Some(processor) = runtime::local::try_get::<Processor>() {
+        cql::statements(&mut sheet, &processor);
+        cql::audit(&mut sheet, &processor);
+        yield_if_needed().await;
+    }
+    if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
+        coordinator::traffic(&mut sheet).await;
+        coordinator::expiry(&mut sheet, &coordinator);
+    }
+    if let Some(server) = runtime::local::try_get::<Server>() {
+        cql::transport(&mut sheet, &server);
+    }
+    let rows = tables::of_shard(&mut sheet, tables).await;
+    (sheet, rows)
+}
+
+/// What is told once, by shard 0.
+fn node(sheet: &mut Sheet) {
+    let version = version();
+    let help = "The version of the server; always 0.";
+    sheet.gauge("scylladb_current_version", help, &[("version", &version)], 0);
+    let mode = admin::Mode::of_node();
+    let help = "Operation mode of the node: 3 NORMAL, 6 DRAINING, 7 DRAINED, 9 MAINTENANCE.";
+    sheet.gauge("node_operation_mode", help, &[("mode", mode.name())], mode as u64);
+    if let Some(cluster) = runtime::local::try_get::<Cluster>() {
+        let schema = cluster.schema();
+        let tables = schema.tables().count() as u64;
+        sheet.gauge("schema_tables", "Tables, including system tables.", &[], tables);
+        let keyspaces = schema.keyspaces.len() as u64;
+        sheet.gauge("schema_keyspaces", "Keyspaces.", &[], keyspaces);
+    }
+}
+
+/// The names, help texts and values of counters without labels.
+fn counters(sheet: &mut Sheet, rows: &[(&'static str, &'static str, u64)]) {
+    rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, &[], *value));
+}
+
+/// The same of gauges.
+fn gauges(sheet: &mut Sheet, rows: &[(&'static str, &'static str, u64)]) {
+    rows.iter().for_each(|(name, help, value)| sheet.gauge(name, help, &[], *value));
+}
