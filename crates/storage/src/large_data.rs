@@ -59,13 +59,18 @@ impl SizeLimits {
             0 => u64::MAX,
             limit => limit,
         };
-        LargeLimits {
+        let recorded = LargeLimits {
             partition_bytes: self.least(Measure::PartitionBytes),
             row_bytes: self.least(Measure::RowBytes),
             cell_bytes,
             rows: self.least(Measure::PartitionRows),
             elements: self.least(Measure::CollectionElements),
-        }
+        };
+        debug_assert!(
+            Measure::ALL.iter().all(|measure| measure.of(&recorded) == self.least(*measure)),
+            "largest-of-any: {recorded:?} of {self:?}"
+        );
+        recorded
     }
 
     fn least(&self, measure: Measure) -> u64 {

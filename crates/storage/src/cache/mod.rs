@@ -297,6 +297,7 @@ impl TabletCache {
             Known::Large(slot) => {
                 let large = store.tablet(self.id).index.large(slot);
                 debug_assert!(large.key == key.key, "another partition: {key:?}");
+                debug_assert!(!large.runs.is_empty(), "linked-or-garbage: {key:?} is of no run");
                 Found::Present(Snapshot::of_large(self, large))
             }
         }

@@ -181,6 +181,12 @@ impl RunList {
             "apart: two runs at {:?}",
             run.start
         );
+        debug_assert!(
+            self.after(place)
+                .is_none_or(|next| { run.start.compare(order, &self.at(next).start).is_lt() }),
+            "apart: a run behind {:?}",
+            run.start
+        );
         let Some(last) = self.chunks.len().checked_sub(1) else {
             self.chunks.push(Rc::new(vec![run]));
             return;

@@ -37,6 +37,10 @@ impl<'a> RunView<'a> {
             }),
             "in-order: {changes:?}"
         );
+        debug_assert!(
+            changes.last().is_none_or(|last| last.tombstone.is_none()),
+            "in-order: a range tombstone is open at the end: {changes:?}"
+        );
         let mut changes = changes.into_iter().peekable();
         self.visit_rows(order, bounds, direction, |key, row| {
             let before = |change: &TombstoneChange| {
@@ -61,6 +65,10 @@ impl<'a> RunView<'a> {
         mut each: impl FnMut(&'a [u8], &'a [u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut rows = self.rows_before(order, start)..self.rows_before(order, end);
+        debug_assert!(
+            rows.start <= rows.end || order.compare(end, start).is_lt(),
+            "in-order: rows {rows:?}"
+        );
         let mut row = |index| {
             let (key, row) = self.row(index);
             each(key, row)

@@ -70,7 +70,10 @@ impl Partitions {
         };
         if let Some(hints) = &self.hints {
             match hints.find(key.token, |number| Some(number).filter(is)) {
-                Hint::Is(number) => return Some(number),
+                Hint::Is(number) => {
+                    debug_assert_eq!(self.find_in_order(key), Some(number), "hints-agree: {key:?}");
+                    return Some(number);
+                }
                 Hint::IsNot => {
                     debug_assert!(self.find_in_order(key).is_none(), "hints-agree: {key:?}");
                     return None;
@@ -229,7 +232,14 @@ impl Parts {
         self.order.next();
         self.collided.next();
         loop {
-            if let Some(slot) = self.slots.last_mut()?.pop() {
+            let Some(slots) = self.slots.last_mut() else {
+                debug_assert!(
+                    self.order.len() == 0 && self.collided.len() == 0,
+                    "one-or-collided: a name of no slot"
+                );
+                return None;
+            };
+            if let Some(slot) = slots.pop() {
                 return Some(slot.partition);
             }
             self.slots.pop();

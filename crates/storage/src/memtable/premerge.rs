@@ -38,6 +38,9 @@ const ROWS_AT_ONCE: usize = 256;
 /// Rows that are merged between two looks at the clock.
 const ROWS_PER_STEP: usize = 16;
 
+/// What is merged ahead takes a piece at least, and what goes with the rest of its row less.
+const _: () = assert!(WHOLE_BYTES_MAX < PIECE_BYTES && PIECE_BYTES <= LARGE_BYTES_MIN);
+
 /// Timestamps that are looked at between two looks at the clock.
 const CELLS_PER_STEP: usize = 256;
 
@@ -204,6 +207,11 @@ impl Premerged {
         self.whole.as_ref().map_or(0, |whole| whole.added)
     }
 
+    /// Whether nothing is left that was merged row by row.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// What the next row of the mutation has become, if it was merged ahead.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Merged> {
@@ -290,7 +298,7 @@ impl<'s> Merging<'s> {
     }
 
     async fn run(mut self, row: RowView<'_>) -> Merged {
-        let has_parts = row.columns().any(|(_, data)| collection(data).is_some());
+        let (added, has_parts) = (row, row.columns().any(|(_, data)| collection(data).is_some()));
         let base = self.base.clone();
         match base.as_ref().map(Row::blob) {
             // In parts, or to be.
@@ -312,6 +320,11 @@ impl<'s> Merging<'s> {
             }
         }
         let row = self.row.take().expect("a row that something was merged into");
+        debug_assert!(
+            row.bytes()[..] == *merged_at_once(self.schema, base.as_ref(), added),
+            "same-row: a row of {} bytes merged ahead",
+            row.len()
+        );
         self.scratch.bytes = Vec::new();
         Merged { base: self.base, row, grown: self.grown, scratch: self.scratch }
     }
@@ -373,6 +386,14 @@ impl<'s> Merging<'s> {
             Some(own) => own.merge(self.schema, row, &mut self.scratch, &mut self.grown),
         }
     }
+}
+
+/// What merging blobs gives (*same-row*).
+fn merged_at_once(schema: &TableSchema, base: Option<&Row>, row: RowView<'_>) -> Vec<u8> {
+    let Some(base) = base else { return row.bytes().to_vec() };
+    let mut merged = Vec::new();
+    mutation::row::merge(schema, RowView::trusted(&base.bytes()), row, &mut merged);
+    merged
 }
 
 /// A collection that is merged in pieces.

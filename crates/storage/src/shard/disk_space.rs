@@ -44,6 +44,7 @@ const BALLAST: &str = "disk_reserve";
 /// Between two looks at the disk: where there is much room, and where there is little.
 const LOOK_FAR: Duration = Duration::from_secs(1);
 const LOOK_NEAR: Duration = Duration::from_millis(100);
+const _: () = assert!(LOOK_NEAR.as_nanos() < LOOK_FAR.as_nanos());
 /// Free bytes that have come are worth trying flushes again.
 const RETRY_BYTES: u64 = 64 << 10;
 
@@ -96,7 +97,12 @@ fn is_short(was_short: bool, free: u64, reserve: u64) -> bool {
 /// last look and this shard has taken so much since (*room-to-flush*).
 fn share(free: u64, reserve: u64, shards: u64, taken: u64) -> u64 {
     debug_assert!(0 < shards, "room-to-flush: of no shard");
-    (free.saturating_sub(reserve) / shards.max(1)).saturating_sub(taken) / 2
+    let share = (free.saturating_sub(reserve) / shards.max(1)).saturating_sub(taken) / 2;
+    debug_assert!(
+        share == 0 || reserve + shards * (taken + 2 * share) <= free,
+        "room-to-flush: {share} for memory, and for the log, of {free}"
+    );
+    share
 }
 
 /// Of memtables that are to keep to so many bytes which no SSTable has, and may as such keep to
@@ -177,6 +183,7 @@ impl DiskSpace {
     }
 
     pub(crate) fn set_level(&self, level: f64) {
+        assert!((0.0..=1.0).contains(&level), "reserve: a level of {level}");
         self.level.set(level);
     }
 

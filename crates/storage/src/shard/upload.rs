@@ -193,6 +193,7 @@ pub(crate) async fn load_from(
             }
         };
         let (partitions, bytes) = (candidate.partitions, candidate.bytes);
+        assert!(!moved.contains(&to), "one-rename: two SSTables become {to:?}");
         moved.push(to);
         let to = to.file_name(Component::Data);
         tracing::info!("{name} in {} is taken over as {to}", upload.display());

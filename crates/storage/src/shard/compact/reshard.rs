@@ -150,6 +150,10 @@ async fn remove_unheld(id: TableId, wanted: Vec<Descriptor>) {
     let mut gone = Vec::new();
     for one in unheld {
         let (name, dir) = (one.file_name(Component::Data), table.dir.display());
+        debug_assert!(
+            !asks || !table.tablets.iter().any(|tablet| tablet.has_sstable(one)),
+            "held-by-none: {name} is in use"
+        );
         match store::remove(&table.dir, one).await {
             Ok(()) => {
                 tracing::info!("{name} in {dir} is removed: each tablet has its part of it");

@@ -107,6 +107,10 @@ impl Shard {
     ) -> Result<(), ReadError> {
         let (shard, schema) = (self, table.schema());
         let name = descriptor.file_name(Component::Data);
+        debug_assert!(
+            !table.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            "quarantined: {name} is in use"
+        );
         done.sstables += 1;
         let opened = sstable::Table::open(aside, descriptor, schema, &shard.index_cache).await;
         let mut follower = Follower::of(shard, table, &name, None);
