@@ -90,5 +90,5 @@ async fn encryption(files: &TlsFiles) -> Result<Arc<ClientConfig>, String> {
         Some((certificate, key)) => Some([read(certificate).await?, read(key).await?]),
         None => None,
     };
-    tls::config::client(&Trust { roots, identity, priority: String::new() })
+    tls::config::client(&Trust { roots, identity, ..Trust::default() })
 }

@@ -41,6 +41,7 @@ const LOGGERS: &[&str] = &[
     "error_injection",
     "init",
     "large_data",
+    "messaging",
     "paxos",
     "query",
     "reactor",

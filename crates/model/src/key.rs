@@ -44,6 +44,7 @@ pub struct ClusteringOrder {
 impl ClusteringOrder {
     /// Compares component by component; where one is a prefix of the other they are equal so far
     /// and the weights decide (-1 before all that it prefixes, 0 the row itself, +1 after).
+    #[inline]
     pub fn compare(&self, a: (&[u8], i8), b: (&[u8], i8)) -> Ordering {
         let (mut a_rest, mut b_rest) = (a.0, b.0);
         for (ty, descending) in &self.columns {
@@ -62,6 +63,7 @@ impl ClusteringOrder {
     }
 
     /// Compares two rows' full keys.
+    #[inline]
     pub fn compare_rows(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.compare((a, 0), (b, 0))
     }
@@ -123,6 +125,7 @@ pub fn partition_key_component(key: &[u8], count: usize, index: usize) -> Option
 }
 
 /// Refuses a partition key that is empty or too long.
+#[inline]
 pub fn check_partition_key<'a>(
     components: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> Result<(), Invalid> {
@@ -140,6 +143,7 @@ pub fn check_clustering<'a>(components: impl Iterator<Item = &'a [u8]>) -> Resul
     check_length(components.map(<[u8]>::len).sum())
 }
 
+#[inline]
 fn check_length(bytes: usize) -> Result<(), Invalid> {
     if bytes <= KEY_BYTES_MAX {
         return Ok(());

@@ -17,6 +17,7 @@ impl Token {
     pub const MAX: Token = Token(i64::MAX);
 
     /// The token of a partition key's bytes (storage-format reference, section 3).
+    #[inline]
     pub fn of(key: &[u8]) -> Token {
         Token::of_hash(murmur3(key))
     }

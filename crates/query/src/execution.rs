@@ -53,7 +53,14 @@ impl Processor {
         text: &'a str,
         parameters: &'a Parameters<'a>,
     ) -> Answer<'a> {
-        Erased::new(|| self.query_text(session, text, parameters))
+        if self.audit().is_some() || AT_ONCE_BYTES < text.len() {
+            return Erased::new(|| self.query_slowly(session, text, parameters));
+        }
+        self.note(parameters, || "Parsing a statement".to_owned());
+        match self.analyzed(text, effective_keyspace(session, parameters.keyspace).as_deref()) {
+            Ok(statement) => Erased::new(|| self.run(session, statement, parameters)),
+            Err(error) => Erased::new(|| std::future::ready(Err(error))),
+        }
     }
 
     /// Executes a prepared statement.
@@ -63,7 +70,14 @@ impl Processor {
         prepared: &'a Rc<Prepared>,
         parameters: &'a Parameters<'a>,
     ) -> Answer<'a> {
-        Erased::new(|| self.execute_prepared(session, prepared, parameters))
+        match prepared.present(&self.cluster().schema()) {
+            Some(statement) if self.audit().is_none() => {
+                Erased::new(|| self.run(session, statement, parameters))
+            }
+            present => {
+                Erased::new(move || self.execute_slowly(session, (prepared, present), parameters))
+            }
+        }
     }
 
     /// Executes a batch of the protocol's BATCH message.
@@ -77,7 +91,8 @@ impl Processor {
         Erased::new(move || self.execute_batch(session, kind, entries, parameters))
     }
 
-    async fn query_text(
+    /// Executes a text that is long, or that is written to the audit log.
+    async fn query_slowly(
         &self,
         session: &Session,
         text: &str,
@@ -87,9 +102,9 @@ impl Processor {
         self.note(parameters, || "Parsing a statement".to_owned());
         let statement = match text.len() <= AT_ONCE_BYTES {
             true => self.analyzed(text, keyspace.as_deref())?,
-            false => Box::pin(self.analyzed_slowly(text, keyspace.as_deref())).await?,
+            false => self.analyzed_slowly(text, keyspace.as_deref()).await?,
         };
-        let answered = self.run(session, &statement, parameters).await;
+        let answered = self.run(session, statement.clone(), parameters).await;
         self.write_down(session, &statement, parameters, &answered);
         answered
     }
@@ -108,18 +123,18 @@ impl Processor {
         }
     }
 
-    async fn execute_prepared(
+    /// Executes a statement whose schema has changed, or that is written to the audit log.
+    async fn execute_slowly(
         &self,
         session: &Session,
-        prepared: &Rc<Prepared>,
+        (prepared, present): (&Rc<Prepared>, Option<Rc<Statement>>),
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
-        let present = prepared.present(&self.cluster().schema());
         let statement = match present {
             Some(statement) => statement,
-            None => Box::pin(self.renewed(prepared)).await?,
+            None => self.renewed(prepared).await?,
         };
-        let answered = self.run(session, &statement, parameters).await;
+        let answered = self.run(session, statement.clone(), parameters).await;
         self.write_down(session, &statement, parameters, &answered);
         answered
     }
@@ -202,14 +217,14 @@ impl Processor {
     async fn run(
         &self,
         session: &Session,
-        statement: &Statement,
+        statement: Rc<Statement>,
         parameters: &Parameters<'_>,
     ) -> Result<Response, CqlError> {
+        let statement = &*statement;
         self.check(session, statement)?;
         let values = statement.values(&parameters.values)?;
-        let warnings = Warnings::default();
+        let (warnings, calls) = (Warnings::default(), Calls::default());
         let now_micros = runtime::time::wall_micros();
-        let calls = Calls::default();
         let mut request = self.request(&values, parameters, &warnings, now_micros);
         request.calls = statement.calls_users.then_some(&calls);
         let said = timeout(statement.timeout(), &request.env())?;

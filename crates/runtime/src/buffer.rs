@@ -94,6 +94,7 @@ impl AlignedBuf {
     }
 
     /// Appends `bytes`.
+    #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         // SAFETY: *initialised*: `reserve` made room after `len`; `bytes` cannot lie in memory that
@@ -181,6 +182,7 @@ impl Default for AlignedBuf {
 }
 impl Deref for AlignedBuf {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: `len <= capacity` bytes are there (*initialised*), or `len` is 0.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
@@ -254,6 +256,7 @@ impl DmaBuf {
 }
 impl Deref for DmaBuf {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.as_slice()
     }

@@ -10,6 +10,7 @@ pub mod unix;
 
 use crate::core::ops::{close, submit};
 use crate::core::{simulated, with};
+pub use crate::driver::op::Part;
 use crate::driver::op::{Fd, FdKind, Op, SendParts};
 pub use crate::error::NetError;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
@@ -255,11 +256,8 @@ impl TcpStream {
     }
 
     /// Sends all of `bufs`, in order, in as few packets as possible.
-    pub async fn write_all_vectored(
-        &self,
-        bufs: Vec<Vec<u8>>,
-    ) -> (Result<(), NetError>, Vec<Vec<u8>>) {
-        let total: usize = bufs.iter().map(Vec::len).sum();
+    pub async fn write_all_vectored(&self, bufs: Vec<Part>) -> (Result<(), NetError>, Vec<Part>) {
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         let mut parts = SendParts::new(bufs);
         let mut sent = 0;
         while sent < total {

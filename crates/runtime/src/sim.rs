@@ -288,6 +288,19 @@ impl World {
         self.state.borrow_mut().network.set_cut(from.0, to.0, cut);
     }
 
+    /// Lets every packet from one node to another take so much longer from now on.
+    pub fn set_delay(&mut self, from: NodeId, to: NodeId, delay: Duration) {
+        assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
+        let nanos = delay.as_nanos() as u64;
+        self.state.borrow_mut().network.set_delay(from.0, to.0, nanos);
+    }
+
+    /// Flips a bit of the next bytes that one node sends to another.
+    pub fn corrupt_next(&mut self, from: NodeId, to: NodeId) {
+        assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
+        self.state.borrow_mut().network.corrupt(from.0, to.0);
+    }
+
     /// Resets every connection between two nodes.
     pub fn reset_connections(&mut self, a: NodeId, b: NodeId) {
         self.state.borrow_mut().reset_connections(a.0, |peer| peer == b.0);

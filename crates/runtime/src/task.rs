@@ -44,6 +44,7 @@ pub async fn yield_if_needed() {
 }
 
 /// Whether this task has used up its quota. In a simulation: now and then.
+#[inline]
 pub fn need_preempt() -> bool {
     with(|shard| match &shard.clock {
         Clock::Real => shard.preempt_at.get() <= shard.clock.now_ns(),

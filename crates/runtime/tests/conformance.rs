@@ -4,11 +4,12 @@
 
 use runtime::io::{AlignedBuf, File, IoClass, OpenOptions, fs};
 use runtime::net::unix::{PATH_BYTES_MAX, UnixError, UnixListener, UnixOptions};
-use runtime::net::{ListenOptions, NOWHERE, TcpListener, TcpStream};
+use runtime::net::{ListenOptions, NOWHERE, Part, TcpListener, TcpStream};
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep, timeout};
 use runtime::{Backend, Config, on_all_shards, on_shard, shard_id};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 const LISTEN: ListenOptions = ListenOptions { reuse_port: false, backlog: 16 };
@@ -112,7 +113,9 @@ async fn sockets() {
     let stream = TcpStream::connect(addr).await.unwrap();
     assert_eq!(stream.peer_addr(), addr);
     let message: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
-    let ours = [message[..7].to_vec(), Vec::new(), message[7..].to_vec()].to_vec();
+    let shared = Rc::new(message[7..].to_vec());
+    let ours: Vec<Part> =
+        vec![message[..7].to_vec().into(), Vec::new().into(), Part::Shared(shared.clone())];
     let echoed = async {
         let mut buf = Vec::new();
         while buf.len() < message.len() {
@@ -122,9 +125,11 @@ async fn sockets() {
         }
         buf
     };
-    let ((sent, _), echoed) = runtime::task::join(stream.write_all_vectored(ours), echoed).await;
+    let ((sent, back), echoed) = runtime::task::join(stream.write_all_vectored(ours), echoed).await;
+    drop(back);
     sent.unwrap();
     assert!(echoed == message);
+    assert_eq!(Rc::strong_count(&shared), 1, "the part is given back");
     stream.shutdown().unwrap();
     let (end, _) = stream.read(Vec::new()).await;
     assert_eq!(end.unwrap(), 0);

@@ -341,3 +341,54 @@ impl Drop for Counted {
         self.0.set(self.0.get() + 1);
     }
 }
+
+/// What a client sends to a server in two writes, as it arrives; how long the first one took.
+fn sent(fault: impl FnOnce(&mut World, NodeId, NodeId)) -> (Vec<u8>, Duration) {
+    let mut world = World::new(Options::new(5));
+    let (server, client) = (world.add_node(1), world.add_node(1));
+    let address = SocketAddr::new(world.ip(server), SERVER_PORT);
+    let (arrived, took): (Rc<RefCell<Vec<u8>>>, Rc<Cell<Duration>>) = Default::default();
+    let (theirs, timed) = (arrived.clone(), took.clone());
+    world.start(server, move |_| {
+        let (arrived, took) = (theirs.clone(), timed.clone());
+        async move {
+            let options = ListenOptions { reuse_port: false, backlog: 16 };
+            let listener = TcpListener::bind(address, options).unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let began = runtime::time::Instant::now();
+            while let (Ok(1..), bytes) = stream.read(Vec::new()).await {
+                if took.get().is_zero() {
+                    took.set(began.elapsed());
+                }
+                arrived.borrow_mut().extend(bytes);
+            }
+        }
+    });
+    world.run_for(Duration::from_millis(1));
+    fault(&mut world, client, server);
+    world.block_on(client, 0, async move {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(vec![0; 50]).await.0.unwrap();
+        stream.write_all(vec![0; 50]).await.0.unwrap();
+        stream.shutdown().unwrap();
+    });
+    assert!(world.run_until(|| arrived.borrow().len() == 100, Duration::from_secs(9)));
+    let arrived = arrived.borrow().clone();
+    (arrived, took.get())
+}
+
+#[test]
+fn packets_are_late_or_changed_when_asked() {
+    let (arrived, took) = sent(|_, _, _| {});
+    assert!(arrived == vec![0; 100] && took < Duration::from_millis(20), "{took:?}");
+    let slow = Duration::from_millis(300);
+    let (arrived, took) = sent(|world, client, server| {
+        world.set_delay(client, server, slow);
+        // The other way is another link.
+        world.corrupt_next(server, client);
+    });
+    assert!(arrived == vec![0; 100] && slow <= took, "{took:?}");
+    let (arrived, _) = sent(|world, client, server| world.corrupt_next(client, server));
+    let flipped: u32 = arrived.iter().map(|byte| byte.count_ones()).sum();
+    assert_eq!(flipped, 1, "{arrived:?}");
+}

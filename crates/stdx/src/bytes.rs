@@ -22,11 +22,13 @@ pub struct Bytes {
 
 impl Bytes {
     /// The empty string; allocates nothing.
+    #[inline]
     pub const fn new() -> Bytes {
         Bytes { owner: None, start: 0, len: 0 }
     }
 
     /// Copies `bytes` into one allocation. Panics over 4 GiB: no frame, row or block is that long.
+    #[inline]
     pub fn copy_from(bytes: &[u8]) -> Bytes {
         if bytes.is_empty() {
             return Bytes::new();
@@ -36,6 +38,7 @@ impl Bytes {
     }
 
     /// The bytes themselves.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.owner {
             Some(owner) => &owner[self.start as usize..(self.start + self.len) as usize],
@@ -44,6 +47,7 @@ impl Bytes {
     }
 
     /// A part of this string that shares its memory. Panics when `range` is out of bounds.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Bytes {
         assert!(range.start <= range.end && range.end <= self.len as usize, "slice out of bounds");
         let start = self.start + range.start as u32;
@@ -51,6 +55,7 @@ impl Bytes {
     }
 
     /// The position of `part`, a subslice of `self`, as a shared slice. Panics if it is not one.
+    #[inline]
     pub fn slice_ref(&self, part: &[u8]) -> Bytes {
         if part.is_empty() {
             return Bytes::new();
@@ -66,60 +71,71 @@ impl Bytes {
 }
 
 impl Default for Bytes {
+    #[inline]
     fn default() -> Self {
         Bytes::new()
     }
 }
 impl Deref for Bytes {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.as_slice()
     }
 }
 impl AsRef<[u8]> for Bytes {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self.as_slice()
     }
 }
 impl Borrow<[u8]> for Bytes {
+    #[inline]
     fn borrow(&self) -> &[u8] {
         self.as_slice()
     }
 }
 impl From<Vec<u8>> for Bytes {
+    #[inline]
     fn from(bytes: Vec<u8>) -> Bytes {
         Bytes::copy_from(&bytes)
     }
 }
 impl From<Rc<[u8]>> for Bytes {
     /// Shares the bytes; panics over 4 GiB.
+    #[inline]
     fn from(owner: Rc<[u8]>) -> Bytes {
         let len = u32::try_from(owner.len()).expect("a byte string is under 4 GiB");
         Bytes { owner: Some(owner), start: 0, len }
     }
 }
 impl From<&[u8]> for Bytes {
+    #[inline]
     fn from(bytes: &[u8]) -> Bytes {
         Bytes::copy_from(bytes)
     }
 }
 impl PartialEq for Bytes {
+    #[inline]
     fn eq(&self, other: &Bytes) -> bool {
         self.as_slice() == other.as_slice()
     }
 }
 impl Eq for Bytes {}
 impl PartialOrd for Bytes {
+    #[inline]
     fn partial_cmp(&self, other: &Bytes) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 impl Ord for Bytes {
+    #[inline]
     fn cmp(&self, other: &Bytes) -> std::cmp::Ordering {
         self.as_slice().cmp(other.as_slice())
     }
 }
 impl Hash for Bytes {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_slice().hash(state);
     }

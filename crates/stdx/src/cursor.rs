@@ -42,22 +42,27 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Starts at the first byte.
+    #[inline]
     pub const fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { rest: bytes, total: bytes.len() }
     }
     /// How many bytes were read.
+    #[inline]
     pub const fn offset(&self) -> usize {
         self.total - self.rest.len()
     }
     /// What is left.
+    #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
     /// How many bytes are left.
+    #[inline]
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
     /// Whether all was read.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -159,30 +164,37 @@ pub trait Put {
     /// Raw bytes.
     fn put(&mut self, bytes: &[u8]);
     /// One byte.
+    #[inline]
     fn put_u8(&mut self, value: u8) {
         self.put(&[value]);
     }
     /// Two bytes.
+    #[inline]
     fn put_u16(&mut self, value: u16) {
         self.put(&value.to_be_bytes());
     }
     /// Four bytes.
+    #[inline]
     fn put_u32(&mut self, value: u32) {
         self.put(&value.to_be_bytes());
     }
     /// Four bytes, signed.
+    #[inline]
     fn put_i32(&mut self, value: i32) {
         self.put(&value.to_be_bytes());
     }
     /// Eight bytes.
+    #[inline]
     fn put_u64(&mut self, value: u64) {
         self.put(&value.to_be_bytes());
     }
     /// Eight bytes, signed.
+    #[inline]
     fn put_i64(&mut self, value: i64) {
         self.put(&value.to_be_bytes());
     }
     /// An unsigned vint.
+    #[inline]
     fn put_vint(&mut self, value: u64) {
         if value < 0x80 {
             return self.put_u8(value as u8);
@@ -194,21 +206,25 @@ pub trait Put {
         self.put(&bytes[..size]);
     }
     /// A signed (zig-zag) vint.
+    #[inline]
     fn put_svint(&mut self, value: i64) {
         self.put_vint(vint::zigzag(value));
     }
     /// A vint length and the bytes.
+    #[inline]
     fn put_vint_bytes(&mut self, bytes: &[u8]) {
         self.put_vint(bytes.len() as u64);
         self.put(bytes);
     }
     /// A 16-bit length and the bytes. Panics over 65 535 bytes: the caller has checked.
+    #[inline]
     fn put_u16_bytes(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= u16::MAX as usize, "a string over 65535 bytes");
         self.put_u16(bytes.len() as u16);
         self.put(bytes);
     }
     /// A 32-bit length and the bytes. Panics over 4 GiB.
+    #[inline]
     fn put_u32_bytes(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= u32::MAX as usize, "a string over 4 GiB");
         self.put_u32(bytes.len() as u32);
@@ -217,9 +233,11 @@ pub trait Put {
 }
 
 impl Put for Vec<u8> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
+    #[inline]
     fn put_u8(&mut self, value: u8) {
         self.push(value);
     }
@@ -234,6 +252,7 @@ impl Put for Vec<u8> {
 
 /// A vint of more than one byte: as many as it can have are put at once, and what is too many is
 /// taken back.
+#[inline]
 fn put_long_vint(value: u64, out: &mut Vec<u8>) {
     let (bytes, size) = vint::encode(value);
     out.extend_from_slice(&bytes);

@@ -13,6 +13,7 @@ pub const fn size(value: u64) -> usize {
 }
 
 /// The bytes of `value`, and how many of them count.
+#[inline]
 pub fn encode(value: u64) -> ([u8; SIZE_MAX], usize) {
     let mut out = [0u8; SIZE_MAX];
     let count = size(value);
@@ -37,6 +38,7 @@ pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     }
 }
 
+#[inline]
 fn read_long(bytes: &[u8]) -> Option<(u64, usize)> {
     let (first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;

@@ -4,13 +4,14 @@ use crate::files;
 use crate::options::{ClientAuth, Options};
 use crate::peer;
 use crate::priority;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::time_provider::TimeProvider;
 pub use rustls::{ClientConfig, ServerConfig};
-use rustls::{InconsistentKeys, RootCertStore};
+use rustls::{DigitallySignedStruct, InconsistentKeys, RootCertStore, SignatureScheme};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,11 +123,22 @@ pub fn warning(options: &Options, files: &Files, now_secs: i64) -> Option<String
     }
 }
 
+/// Whether a certificate has to name the server that shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerNames {
+    /// It has to.
+    #[default]
+    Checked,
+    /// Whoever the roots vouch for is trusted: between nodes, whose addresses change.
+    Any,
+}
+
 /// What a client trusts and shows.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     /// PEM, by the name of its file: who vouches for servers.
     pub roots: (PathBuf, Vec<u8>),
+    pub server_name: ServerNames,
     /// PEM, by the names of their files: our certificate and its key.
     pub identity: Option<[(PathBuf, Vec<u8>); 2]>,
     pub priority: String,
@@ -138,11 +150,16 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(spoken.provider);
     let roots = Arc::new(roots(&trust.roots.0, &trust.roots.1)?);
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-    let verifier = verifier.map_err(|error| format!("{}: {error}", trust.roots.0.display()))?;
+    let verifier: Arc<dyn ServerCertVerifier> =
+        verifier.map_err(|error| format!("{}: {error}", trust.roots.0.display()))?;
     let builder = ClientConfig::builder_with_details(provider, Arc::new(Wall))
         .with_protocol_versions(&spoken.versions)
         .map_err(|error| format!("priority_string: {error}"))?
-        .with_webpki_verifier(verifier);
+        .dangerous()
+        .with_custom_certificate_verifier(match trust.server_name {
+            ServerNames::Checked => verifier,
+            ServerNames::Any => Arc::new(AnyName(verifier)),
+        });
     let mut config = match &trust.identity {
         None => builder.with_no_client_auth(),
         Some([(certificate, chain), (keyfile, key)]) => {
@@ -154,6 +171,59 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, String> {
     };
     config.resumption = Resumption::in_memory_sessions(16);
     Ok(Arc::new(config))
+}
+
+/// Trusts whom the roots vouch for, whatever the certificate names.
+#[derive(Debug)]
+struct AnyName(Arc<dyn ServerCertVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
+        let AnyName(verifier) = self;
+        // The name is looked at last, when the chain has been found good.
+        match verifier.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        ) {
+            Err(rustls::Error::InvalidCertificate(
+                NotValidForName | NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 #[cfg(test)]

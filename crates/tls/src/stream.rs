@@ -4,7 +4,7 @@
 //! which is sent as it is. So what the kernel did not take at once can wait anywhere.
 
 use crate::session::{Agreed, Broken, Session};
-use runtime::net::{NetError, TcpStream};
+use runtime::net::{NetError, Part, TcpStream};
 use runtime::task::yield_if_needed;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -140,7 +140,7 @@ impl Stream {
     /// is sealed.
     pub fn seal(&self, bytes: Vec<u8>) -> Vec<u8> {
         let Some(secure) = &self.secure else { return bytes };
-        let mut wire = room_for(&bytes);
+        let mut wire = room_for(bytes.len());
         secure.seal(&bytes, &mut wire);
         wire
     }
@@ -148,7 +148,7 @@ impl Stream {
     /// The same of any number of bytes.
     pub async fn seal_all(&self, bytes: Vec<u8>) -> Vec<u8> {
         let Some(secure) = &self.secure else { return bytes };
-        let mut wire = room_for(&bytes);
+        let mut wire = room_for(bytes.len());
         for piece in bytes.chunks(PIECE_BYTES) {
             secure.seal(piece, &mut wire);
             yield_if_needed().await;
@@ -178,6 +178,22 @@ impl Stream {
     pub async fn write_all(&self, bytes: Vec<u8>) -> (Result<(), NetError>, Vec<u8>) {
         let wire = self.seal_all(bytes).await;
         self.write_sealed(wire).await
+    }
+
+    /// Sends all of `parts`, in order; what is not encrypted goes to the kernel as it is.
+    pub async fn write_all_vectored(&self, parts: Vec<Part>) -> Result<(), NetError> {
+        let Some(secure) = &self.secure else {
+            return self.tcp.write_all_vectored(parts).await.0;
+        };
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let mut wire = room_for(bytes);
+        for part in parts {
+            for piece in part.chunks(PIECE_BYTES) {
+                secure.seal(piece, &mut wire);
+                yield_if_needed().await;
+            }
+        }
+        self.write_sealed(wire).await.0
     }
 
     /// Ends our side: the peer reads to the end.
@@ -235,7 +251,7 @@ impl Secure {
     }
 }
 
-fn room_for(bytes: &[u8]) -> Vec<u8> {
-    let records = bytes.len() / RECORD_BYTES + 2;
-    Vec::with_capacity(bytes.len() + records * RECORD_OVERHEAD)
+fn room_for(bytes: usize) -> Vec<u8> {
+    let records = bytes / RECORD_BYTES + 2;
+    Vec::with_capacity(bytes + records * RECORD_OVERHEAD)
 }

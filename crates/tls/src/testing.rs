@@ -1,6 +1,6 @@
 //! An identity for tests, and the door of the fuzzer. The key is public: it protects nothing.
 
-use crate::config::{self, Files, Trust};
+use crate::config::{self, Files, ServerNames, Trust};
 use crate::options::{ClientAuth, Options};
 use crate::session::Session;
 pub use rustls::ServerConfig as Config;
@@ -35,8 +35,22 @@ pub fn server() -> Arc<ServerConfig> {
 /// A client that trusts it.
 pub fn client(priority: &str) -> Arc<ClientConfig> {
     let roots = ("certificate.pem".into(), CERTIFICATE.to_vec());
-    config::client(&Trust { roots, identity: None, priority: priority.to_string() })
+    config::client(&Trust { roots, priority: priority.to_string(), ..Trust::default() })
         .expect("the trust of tests")
+}
+
+/// Both ends of a connection between nodes: each shows that identity, and trusts who shows it.
+pub fn between_nodes() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let path = || "certificate.pem".into();
+    let (truststore, client_auth) = (Some(path()), ClientAuth::Required);
+    let options = Options { truststore, client_auth, ..options() };
+    let (certificate, key, truststore) = (CERTIFICATE.into(), KEY.into(), Some(CERTIFICATE.into()));
+    let files = Files { certificate, key, truststore, revoked: None };
+    let server = config::server(&options, &files).expect("the identity of tests");
+    let identity = Some([(path(), CERTIFICATE.to_vec()), ("key.pem".into(), KEY.to_vec())]);
+    let (roots, server_name) = ((path(), CERTIFICATE.to_vec()), ServerNames::Any);
+    let trust = Trust { roots, server_name, identity, priority: String::new() };
+    (server, config::client(&trust).expect("the trust of tests"))
 }
 
 /// Feeds `bytes` to a server as a client would, in pieces whose sizes they tell. Returns how many

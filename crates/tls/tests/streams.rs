@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::config::{Files, Trust};
+use tls::config::{Files, ServerNames, Trust};
 use tls::handshake::{self, Failed};
 use tls::testing::{CERTIFICATE, KEY, client, options, server};
 use tls::{ClientAuth, Options, Stream};
@@ -177,7 +177,7 @@ fn showing() -> Arc<rustls::ClientConfig> {
     let identity =
         [("certificate.pem".into(), CERTIFICATE.to_vec()), ("key.pem".into(), KEY.to_vec())];
     let roots = ("certificate.pem".into(), CERTIFICATE.to_vec());
-    let trust = Trust { roots, identity: Some(identity), priority: String::new() };
+    let trust = Trust { roots, identity: Some(identity), ..Trust::default() };
     tls::config::client(&trust).expect("a configuration")
 }
 
@@ -209,6 +209,29 @@ fn clients_show_certificates_where_they_are_asked() {
     assert_eq!(seen(server(), showing()), "nobody");
     let refused = seen(mutual(ClientAuth::Required), client(""));
     assert!(refused.contains("no certificates"), "{refused}");
+}
+
+/// Whether a client trusts a server that is reached by a name that its certificate has not.
+fn trusts(roots: Vec<u8>, server_name: ServerNames) -> Result<(), String> {
+    let trust = Trust { roots: ("roots.pem".into(), roots), server_name, ..Trust::default() };
+    let client = tls::config::client(&trust).expect("a configuration");
+    runtime::sim::test(1, move || async move {
+        let scope = Scope::new();
+        let (near, far) = pair(&scope, || usize::MAX).await;
+        scope.spawn(async move { handshake::accept(far, server(), LIMIT).await.map(drop) });
+        let shaken = handshake::connect(near, client, "10.1.2.3", LIMIT).await;
+        shaken.map(drop).map_err(|failed| failed.to_string())
+    })
+}
+
+#[test]
+fn between_nodes_the_chain_counts_and_not_the_name() {
+    let refused = trusts(CERTIFICATE.to_vec(), ServerNames::Checked).expect_err("another name");
+    assert!(refused.contains("not valid for name"), "{refused}");
+    assert_eq!(trusts(CERTIFICATE.to_vec(), ServerNames::Any), Ok(()));
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_string()]).expect("a pair");
+    let refused = trusts(pair.cert.pem().into_bytes(), ServerNames::Any).expect_err("not its root");
+    assert!(refused.contains("TLS"), "{refused}");
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl Replication {
     }
 
     /// Copies in the whole cluster.
+    #[inline]
     pub fn total(&self) -> u32 {
         match self {
             Replication::Local | Replication::Everywhere => 1,
@@ -45,6 +46,7 @@ impl Replication {
     }
 
     /// Copies in one data center.
+    #[inline]
     pub fn in_data_center(&self, name: &str) -> u32 {
         let copies = match self {
             Replication::PerDataCenter(factors) => {

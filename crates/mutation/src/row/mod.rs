@@ -385,7 +385,8 @@ impl<const AT_BASE: bool> Values<'_, AT_BASE> {
 
 impl<'a, const AT_BASE: bool> Iterator for Values<'a, AT_BASE> {
     type Item = (ColumnId, &'a [u8]);
-    #[inline]
+    // Always: it is a few instructions, in the loop of every row that is read or merged.
+    #[inline(always)]
     fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
         // Heads and lengths of one byte each, as nearly all are.
         if let [head @ 0..0x80, length @ 0..0x80, rest @ ..] = self.rest

@@ -24,7 +24,7 @@ impl Target {
         let Some(file) = trust else { return Ok(Target { address, encryption: None }) };
         let pem = runtime::io::fs::read_file(file).await.map_err(|error| error.to_string())?;
         let roots = (file.to_path_buf(), pem);
-        let trust = Trust { roots, identity: None, priority: String::new() };
+        let trust = Trust { roots, ..Trust::default() };
         let config =
             tls::config::client(&trust).map_err(|error| format!("--tls-trust: {error}"))?;
         Ok(Target { address, encryption: Some(config) })

@@ -37,6 +37,7 @@ impl UsingPlan {
     }
 
     /// The timestamp of a write, microseconds, unless `default` is to be taken.
+    #[inline]
     pub fn timestamp(&self, env: &Env<'_>) -> Result<Option<i64>, Error> {
         let given = integer(&self.timestamp, IfNull::Refused("timestamp"), env)?;
         let Some(timestamp) = given else { return Ok(None) };
@@ -45,6 +46,7 @@ impl UsingPlan {
     }
 
     /// Seconds that the written values last; 0: for ever.
+    #[inline]
     pub fn ttl(&self, default: i32, env: &Env<'_>) -> Result<i32, Error> {
         match integer(&self.ttl, IfNull::Is(0), env)? {
             None => Ok(default),

@@ -15,8 +15,15 @@ pub enum IfNull {
 }
 
 /// An `int` or `bigint` that a clause takes; `None` where it is not given, or unset.
+#[inline]
 pub fn integer(term: &Option<Term>, if_null: IfNull, env: &Env<'_>) -> Result<Option<i64>, Error> {
-    let Some(term) = term else { return Ok(None) };
+    match term {
+        Some(term) => integer_of(term, if_null, env),
+        None => Ok(None),
+    }
+}
+
+fn integer_of(term: &Term, if_null: IfNull, env: &Env<'_>) -> Result<Option<i64>, Error> {
     let bytes = match term.evaluate(env)? {
         Evaluated::Value(bytes) => bytes,
         Evaluated::Unset => return Ok(None),
@@ -36,8 +43,15 @@ pub fn integer(term: &Option<Term>, if_null: IfNull, env: &Env<'_>) -> Result<Op
 }
 
 /// The span of `USING TIMEOUT`; `None` where it is not given.
+#[inline]
 pub fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Duration>, Error> {
-    let Some(term) = term else { return Ok(None) };
+    match term {
+        Some(term) => timeout_of(term, env).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn timeout_of(term: &Term, env: &Env<'_>) -> Result<Duration, Error> {
     let bytes = match term.evaluate(env)? {
         Evaluated::Value(bytes) => bytes,
         Evaluated::Unset => return Err(Error::invalid("Timeout value cannot be unset")),
@@ -55,5 +69,5 @@ pub fn timeout(term: Option<&Term>, env: &Env<'_>) -> Result<Option<Duration>, E
     }
     let nanos = u64::try_from(span.nanos);
     let nanos = nanos.map_err(|_| Error::invalid("Timeout values must be non-negative"))?;
-    Ok(Some(Duration::from_nanos(nanos)))
+    Ok(Duration::from_nanos(nanos))
 }

@@ -11,6 +11,7 @@
 use crate::buffer::AlignedBuf;
 use std::ffi::CString;
 use std::fmt;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
@@ -73,9 +74,34 @@ impl AsFd for Fd {
 /// An address as the kernel reads it.
 pub(crate) type Address = Box<socket2::SockAddr>;
 
+/// A part of what is sent at once: bytes of its own, or some that others hold too and nobody
+/// changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Owned(Vec<u8>),
+    Shared(Rc<Vec<u8>>),
+}
+
+impl Deref for Part {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Part::Owned(bytes) => bytes,
+            Part::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Part {
+    fn from(bytes: Vec<u8>) -> Part {
+        Part::Owned(bytes)
+    }
+}
+
 /// The parts of a vectored send, as the kernel reads them.
 pub(crate) struct SendParts {
-    pub(crate) bufs: Vec<Vec<u8>>,
+    pub(crate) bufs: Vec<Part>,
     iovecs: Vec<libc::iovec>,
     header: libc::msghdr,
     skip: usize,
@@ -83,30 +109,34 @@ pub(crate) struct SendParts {
 
 impl SendParts {
     /// The message of `bufs`, to be aimed.
-    pub(crate) fn new(bufs: Vec<Vec<u8>>) -> Box<SendParts> {
+    pub(crate) fn new(bufs: Vec<Part>) -> Box<SendParts> {
         // SAFETY: *slab-owns*: a `msghdr` of zeros points nowhere, and is valid.
         let header = unsafe { std::mem::zeroed() };
         Box::new(SendParts { iovecs: Vec::with_capacity(bufs.len()), bufs, header, skip: 0 })
     }
 
-    /// Aims the message at what follows the first `skip` bytes.
+    /// Aims the message at what follows the first `skip` bytes: at most [`SEND_BYTES_MAX`] of it.
     pub(crate) fn aim(&mut self, mut skip: usize) {
-        let total = self.bufs.iter().map(Vec::len).sum::<usize>();
+        let total = self.bufs.iter().map(|buf| buf.len()).sum::<usize>();
         debug_assert!(skip < total, "slab-owns: aimed past {skip} of {total} bytes");
         self.skip = skip;
         self.iovecs.clear();
+        let mut room = SEND_BYTES_MAX;
         for buf in &self.bufs {
             let from = skip.min(buf.len());
             skip -= from;
             let rest = &buf[from..];
+            let rest = &rest[..rest.len().min(room)];
             if !rest.is_empty() && self.iovecs.len() < libc::UIO_MAXIOV as usize {
                 let iov_base = rest.as_ptr() as *mut libc::c_void;
                 self.iovecs.push(libc::iovec { iov_base, iov_len: rest.len() });
+                room -= rest.len();
             }
         }
         debug_assert!(
             self.iovecs.len() == libc::UIO_MAXIOV as usize
-                || self.iovecs.iter().map(|part| part.iov_len).sum::<usize>() == total - self.skip,
+                || self.iovecs.iter().map(|part| part.iov_len).sum::<usize>()
+                    == (total - self.skip).min(SEND_BYTES_MAX),
             "slab-owns: the message is not the rest"
         );
         self.header.msg_iov = self.iovecs.as_mut_ptr();

@@ -43,6 +43,7 @@ pub struct Lookup {
 
 impl Lookup {
     /// Hashes a key.
+    #[inline]
     pub fn new(key: Bytes) -> Lookup {
         let hash = token::murmur3(&key);
         debug_assert!(Token::of_hash(hash) == Token::of(&key), "confirmed: a key's own token");

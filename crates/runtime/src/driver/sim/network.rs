@@ -91,6 +91,10 @@ pub(crate) struct Network {
     conns: Vec<[End; 2]>,
     listeners: Vec<Listener>,
     cuts: BTreeSet<(usize, usize)>,
+    /// What each packet from one node to another takes besides, in nanoseconds.
+    delays: BTreeMap<(usize, usize), u64>,
+    /// From one node to another: a bit of the next bytes is flipped.
+    corruptions: BTreeSet<(usize, usize)>,
     /// The sockets with paths, by node, and what they are called here. A dead node's stay.
     paths: BTreeMap<(usize, PathBuf), SocketAddr>,
     next_port: u16,
@@ -111,6 +115,23 @@ impl Network {
 
     pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cuts.contains(&(from, to))
+    }
+
+    pub(crate) fn set_delay(&mut self, from: usize, to: usize, nanos: u64) {
+        self.delays.insert((from, to), nanos);
+    }
+
+    pub(crate) fn delay_ns(&self, from: usize, to: usize) -> u64 {
+        self.delays.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn corrupt(&mut self, from: usize, to: usize) {
+        self.corruptions.insert((from, to));
+    }
+
+    /// Whether bytes that are sent now arrive changed; those after them do not.
+    pub(crate) fn take_corruption(&mut self, from: usize, to: usize) -> bool {
+        self.corruptions.remove(&(from, to))
     }
 
     fn free_port(&mut self) -> u16 {

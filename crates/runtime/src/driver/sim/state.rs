@@ -232,7 +232,7 @@ impl State {
             Op::Send { fd, buf, skip } => self.send(waiter, fd.raw(), &buf[*skip..]),
             Op::SendParts { fd, parts } => {
                 let skip = parts.aimed_past();
-                let bytes = parts.bufs.concat();
+                let bytes = parts.bufs.iter().map(|part| &**part).collect::<Vec<_>>().concat();
                 self.send(waiter, fd.raw(), &bytes[skip..])
             }
             Op::Close { .. } => Some(0),
@@ -377,8 +377,15 @@ impl State {
         }
     }
 
-    fn send_packet(&mut self, to: EndId, packet: Packet) {
-        let time = self.now() + self.latency();
+    fn send_packet(&mut self, to: EndId, mut packet: Packet) {
+        let (target, source) = self.network.nodes(to);
+        if let Packet::Data(bytes) = &mut packet
+            && self.network.take_corruption(source, target)
+        {
+            let at = self.prng.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << self.prng.below(8);
+        }
+        let time = self.now() + self.latency() + self.network.delay_ns(source, target);
         let arrival = self.network.send(to, packet, time);
         self.at(arrival, Event::Arrive(to));
     }

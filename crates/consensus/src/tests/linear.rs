@@ -1,0 +1,124 @@
+//! Whether a history of one register is linearizable: the search of Wing, Gong and Lowe, with what
+//! was tried remembered.
+//!
+//! An operation without an answer may have happened at any time after it began, or never.
+
+use std::collections::BTreeSet;
+
+/// What was asked, and what was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A read that said this value.
+    Read(u64),
+    /// A change from one value to another, if the register has the first: whether it took effect,
+    /// or nobody knows.
+    Change { from: u64, to: u64, took_effect: Option<bool> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) kind: Kind,
+    pub(super) began: u64,
+    /// `None`: no answer came.
+    pub(super) ended: Option<u64>,
+}
+
+impl Operation {
+    /// The register after it; `None` where it cannot have happened now.
+    fn after(&self, value: u64) -> Option<u64> {
+        match self.kind {
+            Kind::Read(read) => (read == value).then_some(value),
+            Kind::Change { from, took_effect: Some(false), .. } => (from != value).then_some(value),
+            Kind::Change { from, to, .. } => (from == value).then_some(to),
+        }
+    }
+
+    fn must_happen(&self) -> bool {
+        match self.kind {
+            Kind::Read(_) => self.ended.is_some(),
+            Kind::Change { took_effect, .. } => took_effect.is_some(),
+        }
+    }
+}
+
+/// Whether some order of the operations, each between its begin and its end, explains all answers
+/// of a register that begins with 0.
+pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
+    let mut operations = operations.to_vec();
+    operations.retain(|op| op.must_happen() || matches!(op.kind, Kind::Change { .. }));
+    operations.sort_by_key(|op| op.began);
+    let words = operations.len().div_ceil(64);
+    let mut seen = BTreeSet::new();
+    let mut open = vec![(vec![0u64; words], 0u64)];
+    let has = |done: &[u64], at: usize| done[at / 64] >> (at % 64) & 1 == 1;
+    while let Some((done, value)) = open.pop() {
+        let left = || (0..operations.len()).filter(|at| !has(&done, *at));
+        if left().all(|at| !operations[at].must_happen()) {
+            return true;
+        }
+        let ends = left().filter(|at| operations[*at].must_happen());
+        let first_end = ends.filter_map(|at| operations[at].ended).min().unwrap_or(u64::MAX);
+        for at in left().take_while(|at| operations[*at].began <= first_end) {
+            let Some(after) = operations[at].after(value) else { continue };
+            let mut done = done.clone();
+            done[at / 64] |= 1 << (at % 64);
+            if seen.insert((done.clone(), after)) {
+                open.push((done, after));
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations as `began-ended:what`, with `r5` for a read, `1>2+` for a change that took
+    /// effect, `1>2-` for one that did not and `1>2?` for one of which nobody knows.
+    fn check(history: &str) -> bool {
+        let parse = |word: &str| {
+            let (times, what) = word.split_once(':').unwrap();
+            let (began, ended) = times.split_once('-').unwrap();
+            let kind = match what.strip_prefix('r') {
+                Some(value) => Kind::Read(value.parse().unwrap()),
+                None => {
+                    let (from, to) = what.split_once('>').unwrap();
+                    let took_effect = match &to[to.len() - 1..] {
+                        "+" => Some(true),
+                        "-" => Some(false),
+                        _ => None,
+                    };
+                    let to = to[..to.len() - 1].parse().unwrap();
+                    Kind::Change { from: from.parse().unwrap(), to, took_effect }
+                }
+            };
+            Operation { kind, began: began.parse().unwrap(), ended: ended.parse().ok() }
+        };
+        is_linearizable(&history.split_whitespace().map(parse).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn histories_that_are() {
+        assert!(check(""));
+        assert!(check("1-2:r0 3-4:0>1+ 5-6:r1"));
+        assert!(check("1-9:0>1+ 2-3:r0 4-5:r1"));
+        assert!(check("1-9:0>1+ 2-8:0>2-"));
+        // Nobody knows, and it did; or it did not.
+        assert!(check("1-:0>1? 5-6:r1"));
+        assert!(check("1-:0>1? 5-6:r0"));
+        // Late: after a read that did not see it.
+        assert!(check("1-:0>1? 5-6:r0 7-8:r1"));
+    }
+
+    #[test]
+    fn histories_that_are_not() {
+        assert!(!check("1-2:r1"));
+        assert!(!check("1-2:0>1+ 3-4:r0"));
+        assert!(!check("1-2:0>1+ 3-4:0>2+"));
+        assert!(!check("1-9:0>1+ 2-3:r1 4-5:r0"));
+        assert!(!check("1-2:0>1-"));
+        assert!(!check("5-:0>1? 1-2:r1"));
+        assert!(!check("1-:0>1? 5-6:r1 7-8:r0"));
+    }
+}

@@ -1,0 +1,173 @@
+//! What messages did on a shard, by verb and class.
+//!
+//! Invariants
+//!  - *counted-gauges*: what is queued or in flight was counted once when it came, and once when it
+//!    went.
+
+use crate::names::{Class, Verb};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The counters of a verb in a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerbCounters {
+    /// Requests, messages and streams that left this shard, and their bytes.
+    pub sent: u64,
+    pub sent_bytes: u64,
+    /// The same that came, and were handed to a handler.
+    pub received: u64,
+    pub received_bytes: u64,
+    /// Calls that failed, without those whose time was over.
+    pub failed: u64,
+    /// Calls whose time was over.
+    pub timed_out: u64,
+    /// Calls that the caller dropped.
+    pub cancelled: u64,
+    /// Now: calls that wait for room or for the kernel to take them.
+    pub queued: u64,
+    /// Now: calls that were sent and have no answer.
+    pub in_flight: u64,
+    /// Now: handlers that run.
+    pub handling: u64,
+}
+
+/// The counters of one verb in one class, while they count.
+#[derive(Debug, Default)]
+pub(crate) struct VerbTally(Cell<VerbCounters>);
+
+impl VerbTally {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut VerbCounters)) {
+        let mut counters = self.0.get();
+        change(&mut counters);
+        self.0.set(counters);
+    }
+
+    /// One more of what `gauge` shows, until the value is dropped.
+    pub(crate) fn during(self: &Rc<Self>, gauge: Gauge) -> During {
+        self.count(|it| *gauge.of(it) += 1);
+        During { tally: self.clone(), gauge }
+    }
+}
+
+/// What goes up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gauge {
+    Queued,
+    InFlight,
+    Handling,
+}
+
+impl Gauge {
+    fn of(self, counters: &mut VerbCounters) -> &mut u64 {
+        match self {
+            Gauge::Queued => &mut counters.queued,
+            Gauge::InFlight => &mut counters.in_flight,
+            Gauge::Handling => &mut counters.handling,
+        }
+    }
+}
+
+/// See [`VerbTally::during`].
+#[derive(Debug)]
+pub(crate) struct During {
+    tally: Rc<VerbTally>,
+    gauge: Gauge,
+}
+
+impl During {
+    pub(crate) fn tally(&self) -> &VerbTally {
+        &self.tally
+    }
+
+    /// It is shown by another gauge from now on.
+    pub(crate) fn becomes(&mut self, gauge: Gauge) {
+        debug_assert_ne!(self.gauge, gauge, "counted-gauges: it is shown there already");
+        self.tally.count(|it| {
+            let before = self.gauge.of(it);
+            assert!(0 < *before, "counted-gauges: {:?} goes below 0", self.gauge);
+            *before -= 1;
+            *gauge.of(it) += 1;
+        });
+        self.gauge = gauge;
+    }
+}
+
+impl Drop for During {
+    fn drop(&mut self) {
+        self.tally.count(|it| {
+            let gauge = self.gauge.of(it);
+            assert!(0 < *gauge, "counted-gauges: {:?} goes below 0", self.gauge);
+            *gauge -= 1;
+        });
+    }
+}
+
+/// The counters of a shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// By verb and class, in the order of the numbers of verbs.
+    pub verbs: Vec<(Verb, Class, VerbCounters)>,
+    /// Attempts to connect, and those that did.
+    pub dials: u64,
+    pub dialed: u64,
+    /// Connections of others that were taken, and that were refused.
+    pub accepted: u64,
+    pub refused: u64,
+    /// Connections that broke, or were ended for what came by them.
+    pub broken: u64,
+    /// Bytes over all connections, as they travel.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Now: bytes that messages hold of this shard's memory for them, and what they may hold.
+    pub memory_used_bytes: usize,
+    pub memory_bytes: usize,
+}
+
+/// The verbs that were sent or came, by number and class.
+type Known = BTreeMap<(u16, Class), (Verb, Rc<VerbTally>)>;
+
+/// The counters of a shard, while they count.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    verbs: RefCell<Known>,
+    pub(crate) dials: Cell<u64>,
+    pub(crate) dialed: Cell<u64>,
+    pub(crate) accepted: Cell<u64>,
+    pub(crate) refused: Cell<u64>,
+    pub(crate) broken: Cell<u64>,
+    pub(crate) sent_bytes: Cell<u64>,
+    pub(crate) received_bytes: Cell<u64>,
+}
+
+/// Counts some more.
+pub(crate) fn add(counter: &Cell<u64>, more: u64) {
+    debug_assert!(more <= u64::MAX - counter.get(), "counted: {more} more");
+    counter.set(counter.get() + more);
+}
+
+impl Tally {
+    pub(crate) fn of(&self, verb: Verb, class: Class) -> Rc<VerbTally> {
+        debug_assert!(0 < verb.number || verb.name == "unknown", "verb 0 is none: {verb:?}");
+        let mut verbs = self.verbs.borrow_mut();
+        verbs.entry((verb.number, class)).or_insert_with(|| (verb, Rc::default())).1.clone()
+    }
+
+    /// What was counted; memory is the caller's to add.
+    pub(crate) fn read(&self) -> Counters {
+        let verbs = self.verbs.borrow();
+        let verbs = verbs.iter().map(|((_, class), (verb, tally))| (*verb, *class, tally.0.get()));
+        Counters {
+            verbs: verbs.collect(),
+            dials: self.dials.get(),
+            dialed: self.dialed.get(),
+            accepted: self.accepted.get(),
+            refused: self.refused.get(),
+            broken: self.broken.get(),
+            sent_bytes: self.sent_bytes.get(),
+            received_bytes: self.received_bytes.get(),
+            memory_used_bytes: 0,
+            memory_bytes: 0,
+        }
+    }
+}

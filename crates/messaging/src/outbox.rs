@@ -1,0 +1,409 @@
+//! What a connection has still to send.
+//!
+//! Three lanes: what is small and never waits for others (windows, cancellations, beats), messages
+//! in the order in which they came, and pieces of streams, of which each stream has one at a time.
+//! The writing loop takes a batch of all three, so that no lane waits for all of another.
+//!
+//! Invariants
+//!  - *taken-is-sent*: what was taken counts as sent, whatever becomes of it; what was not taken
+//!    never leaves. So a request that is withdrawn was never sent.
+//!  - *opened-first*: no piece of a stream is taken before what opens it.
+//!  - *bounded-lanes*: each item stands for a request, message or stream within the window of the
+//!    connection; so the lanes have no bound of their own.
+
+use crate::compress::{self, BYTES_MIN};
+use crate::error::Refused;
+use crate::frame::{Header, Kind};
+use crate::hello::Compression;
+use crate::payload::Payload;
+use runtime::net::Part;
+use runtime::sync::{Notify, Permit};
+use runtime::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::mem::take;
+
+/// A batch takes messages until it has so many bytes,
+const MESSAGES_BYTES: usize = 64 << 10;
+/// and then pieces of streams until it has so many.
+const BATCH_BYTES: usize = 128 << 10;
+/// Longer bodies are handed to the kernel as they are; shorter ones are copied together.
+const COPIED_BYTES_MAX: usize = 8 << 10;
+/// Longer bodies are compressed by a helper thread.
+const COMPRESSED_HERE_MAX: usize = 64 << 10;
+/// The most bytes that one frame of a stream has.
+pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+const _: () = assert!(CHUNK_BYTES_MAX <= BATCH_BYTES, "a batch has room for a piece");
+const _: () = assert!(BYTES_MIN <= CHUNK_BYTES_MAX, "pieces of streams are compressed");
+
+/// A frame to be sent.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// Without what is known of its body only when it is packed.
+    pub(crate) header: Header,
+    pub(crate) payload: Payload,
+    /// Of what asks: until when; its header is told how much is left of that when it is taken.
+    pub(crate) deadline: Option<Instant>,
+    /// The memory that it holds.
+    pub(crate) memory: Vec<Permit>,
+}
+
+impl Frame {
+    /// A frame that has no deadline.
+    pub(crate) fn new(header: Header, payload: Payload, memory: Vec<Permit>) -> Frame {
+        Frame { header, payload, deadline: None, memory }
+    }
+}
+
+/// What leaves next.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// The lanes of one connection.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    small: RefCell<VecDeque<Header>>,
+    messages: RefCell<VecDeque<Frame>>,
+    chunks: RefCell<VecDeque<Frame>>,
+    goodbye: RefCell<Option<Refused>>,
+    /// The id of the last message that was taken; all of them where we do not give ids.
+    taken_id: Cell<u64>,
+    queued_bytes: Cell<usize>,
+    closed: Cell<bool>,
+    filled: Notify,
+}
+
+impl Outbox {
+    /// `gives_ids`: whether it is the dialer's.
+    pub(crate) fn new(gives_ids: bool) -> Outbox {
+        Outbox {
+            small: RefCell::default(),
+            messages: RefCell::default(),
+            chunks: RefCell::default(),
+            goodbye: RefCell::default(),
+            taken_id: Cell::new(if gives_ids { 0 } else { u64::MAX }),
+            queued_bytes: Cell::new(0),
+            closed: Cell::new(false),
+            filled: Notify::new(),
+        }
+    }
+
+    /// Bytes of bodies that were not taken.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes.get()
+    }
+
+    /// Whether nothing is to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.small.borrow().is_empty()
+            && self.messages.borrow().is_empty()
+            && self.chunks.borrow().is_empty()
+    }
+
+    /// Sends a frame without a body, before others.
+    pub(crate) fn push_small(&self, header: Header) {
+        debug_assert_eq!(header.raw_bytes, 0, "bounded-lanes: {header:?} has a body");
+        if !self.closed.get() {
+            self.small.borrow_mut().push_back(header);
+            self.filled.notify_one();
+        }
+    }
+
+    /// Sends a message; a dialer's have growing ids.
+    pub(crate) fn push_message(&self, frame: Frame) {
+        if self.closed.get() {
+            return;
+        }
+        let mut messages = self.messages.borrow_mut();
+        debug_assert!(
+            self.taken_id.get() == u64::MAX
+                || messages.back().map_or(self.taken_id.get(), |last| last.header.id)
+                    < frame.header.id,
+            "opened-first: ids of messages grow, not to {}",
+            frame.header.id
+        );
+        self.add_queued(frame.payload.len());
+        messages.push_back(frame);
+        self.filled.notify_one();
+    }
+
+    /// Sends a piece of a stream, or its end.
+    pub(crate) fn push_chunk(&self, frame: Frame) {
+        debug_assert!(
+            matches!(frame.header.kind, Kind::Chunk | Kind::End | Kind::Reset),
+            "opened-first: {:?} is of no stream",
+            frame.header.kind
+        );
+        debug_assert!(frame.payload.len() <= CHUNK_BYTES_MAX, "{} bytes", frame.payload.len());
+        if !self.closed.get() {
+            self.add_queued(frame.payload.len());
+            self.chunks.borrow_mut().push_back(frame);
+            self.filled.notify_one();
+        }
+    }
+
+    fn add_queued(&self, bytes: usize) {
+        debug_assert!(!self.closed.get(), "bounded-lanes: {bytes} bytes after the end");
+        self.queued_bytes.set(self.queued_bytes.get() + bytes);
+    }
+
+    fn sub_queued(&self, bytes: usize) {
+        let queued = self.queued_bytes.get();
+        assert!(bytes <= queued, "bounded-lanes: {bytes} bytes leave of {queued}");
+        self.queued_bytes.set(queued - bytes);
+    }
+
+    /// Takes a message back that was not taken (*taken-is-sent*): whether that could be.
+    pub(crate) fn withdraw(&self, id: u64) -> bool {
+        let mut messages = self.messages.borrow_mut();
+        let Ok(at) = messages.binary_search_by_key(&id, |frame| frame.header.id) else {
+            return false;
+        };
+        let frame = messages.remove(at);
+        drop(messages);
+        debug_assert!(self.taken_id.get() < id || self.taken_id.get() == u64::MAX, "taken-is-sent");
+        self.sub_queued(frame.map_or(0, |frame| frame.payload.len()));
+        true
+    }
+
+    /// Whether a message was not taken.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        let messages = self.messages.borrow();
+        messages.binary_search_by_key(&id, |frame| frame.header.id).is_ok()
+    }
+
+    /// Takes back what a stream has still to send.
+    pub(crate) fn withdraw_chunks(&self, id: u64) {
+        let mut chunks = self.chunks.borrow_mut();
+        let (theirs, others): (VecDeque<_>, VecDeque<_>) =
+            take(&mut *chunks).into_iter().partition(|frame| frame.header.id == id);
+        *chunks = others;
+        drop(chunks);
+        debug_assert!(theirs.iter().all(|frame| frame.header.id == id), "one-piece: of {id} alone");
+        self.sub_queued(theirs.iter().map(|frame| frame.payload.len()).sum());
+    }
+
+    /// Sends nothing more but what there is to say to that.
+    pub(crate) fn say_goodbye(&self, refused: Refused) {
+        debug_assert!(!refused.text.is_empty(), "told-why: a goodbye without a word");
+        self.goodbye.borrow_mut().get_or_insert(refused);
+        self.filled.notify_one();
+    }
+
+    /// Nothing is sent any more. The ids of the messages that were not taken.
+    pub(crate) fn close(&self) -> Vec<u64> {
+        self.closed.set(true);
+        self.small.borrow_mut().clear();
+        let chunks = self.chunks.take();
+        let messages = self.messages.take();
+        let left = messages.iter().chain(&chunks).map(|frame| frame.payload.len()).sum();
+        self.sub_queued(left);
+        debug_assert_eq!(self.queued_bytes.get(), 0, "bounded-lanes: something is left");
+        messages.iter().map(|frame| frame.header.id).collect()
+    }
+
+    /// What leaves next, once there is something. The last batch is a goodbye, and `true`.
+    pub(crate) async fn next_batch(&self) -> (Batch, bool) {
+        loop {
+            if let Some(refused) = self.goodbye.take() {
+                let header = Header::bare(Kind::Goodbye, 0, refused.why as u32);
+                let payload = refused.text.into_bytes().into();
+                return (Batch { frames: vec![Frame::new(header, payload, Vec::new())] }, true);
+            }
+            let batch = self.take(Instant::now());
+            if !batch.frames.is_empty() {
+                return (batch, false);
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn take(&self, now: Instant) -> Batch {
+        let small = take(&mut *self.small.borrow_mut());
+        let bare = |header| Frame::new(header, Payload::empty(), Vec::new());
+        let mut frames: Vec<Frame> = small.into_iter().map(bare).collect();
+        let mut bytes = 0;
+        let mut messages = self.messages.borrow_mut();
+        while bytes < MESSAGES_BYTES
+            && let Some(mut frame) = messages.pop_front()
+        {
+            if self.taken_id.get() < u64::MAX {
+                debug_assert!(self.taken_id.get() < frame.header.id, "taken-is-sent: twice");
+                self.taken_id.set(frame.header.id);
+            }
+            if let Some(deadline) = frame.deadline {
+                frame.header.extra = remaining_micros(deadline, now);
+            }
+            bytes += frame.payload.len();
+            frames.push(frame);
+        }
+        drop(messages);
+        let mut chunks = self.chunks.borrow_mut();
+        while bytes < BATCH_BYTES
+            && let Some(first) = chunks.front()
+            // *opened-first*
+            && first.header.id <= self.taken_id.get()
+            && let Some(frame) = chunks.pop_front()
+        {
+            bytes += frame.payload.len();
+            frames.push(frame);
+        }
+        drop(chunks);
+        debug_assert!(frames.is_sorted_by_key(lane), "taken-is-sent: lanes leave in their order");
+        self.sub_queued(bytes);
+        Batch { frames }
+    }
+}
+
+/// The order in which a batch leaves.
+fn lane(frame: &Frame) -> u8 {
+    match frame.header.kind {
+        Kind::Cancel | Kind::Done | Kind::Window | Kind::Beat | Kind::Goodbye => 0,
+        Kind::Request | Kind::OneWay | Kind::Open | Kind::Reply | Kind::Error => 1,
+        Kind::Chunk | Kind::End | Kind::Reset => 2,
+    }
+}
+
+/// What is left until a deadline, as it travels: never 0, which is for ever.
+fn remaining_micros(deadline: Instant, now: Instant) -> u32 {
+    let micros = (deadline - now).as_micros().clamp(1, u128::from(u32::MAX)) as u32;
+    assert!(0 < micros, "a deadline of 0 is none");
+    micros
+}
+
+/// A batch as it travels, and the memory that it holds until it has left.
+pub(crate) async fn pack(
+    batch: Batch,
+    compression: Option<Compression>,
+) -> (Vec<Part>, Vec<Permit>) {
+    let (mut parts, mut copied, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    for mut frame in batch.frames {
+        memory.append(&mut frame.memory);
+        match compression {
+            Some(compression) if BYTES_MIN <= frame.payload.len() => {
+                let (header, body) = compressed(compression, frame.header, frame.payload).await;
+                header.put(&mut copied);
+                put_body(Part::Owned(body), &mut copied, &mut parts);
+            }
+            _ => put_plain(frame, &mut copied, &mut parts),
+        }
+    }
+    if !copied.is_empty() {
+        parts.push(Part::Owned(copied));
+    }
+    (parts, memory)
+}
+
+async fn compressed(
+    compression: Compression,
+    header: Header,
+    payload: Payload,
+) -> (Header, Vec<u8>) {
+    let body = payload.into_bytes();
+    if body.len() <= COMPRESSED_HERE_MAX {
+        return compress::pack(compression, header, &body);
+    }
+    runtime::task::compute(move || compress::pack(compression, header, &body)).await
+}
+
+fn put_plain(frame: Frame, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
+    let bytes = frame.payload.len() as u32;
+    let body_crc = frame.payload.crc();
+    let header = Header { body_bytes: bytes, raw_bytes: bytes, body_crc, ..frame.header };
+    debug_assert!(!header.is_compressed(), "worth-it: {header:?} is as it was");
+    header.put(copied);
+    let (head, body) = frame.payload.into_parts();
+    put_body(Part::Owned(head), copied, parts);
+    body.into_iter().for_each(|body| put_body(body, copied, parts));
+}
+
+fn put_body(body: Part, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
+    if body.len() <= COPIED_BYTES_MAX {
+        copied.extend_from_slice(&body);
+        return;
+    }
+    if !copied.is_empty() {
+        parts.push(Part::Owned(take(copied)));
+    }
+    debug_assert!(copied.is_empty(), "all-in-order: copied bytes come before");
+    parts.push(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn message(id: u64, bytes: usize) -> Frame {
+        let header = Header { verb: 1, ..Header::bare(Kind::Request, id, 0) };
+        Frame::new(header, vec![7; bytes].into(), Vec::new())
+    }
+
+    fn chunk(id: u64, bytes: usize) -> Frame {
+        Frame::new(Header::bare(Kind::Chunk, id, 0), vec![8; bytes].into(), Vec::new())
+    }
+
+    fn taken(outbox: &Outbox) -> Vec<(Kind, u64)> {
+        let batch = outbox.take(Instant::ZERO);
+        batch.frames.iter().map(|frame| (frame.header.kind, frame.header.id)).collect()
+    }
+
+    #[test]
+    fn lanes_take_turns_and_what_opens_goes_first() {
+        let outbox = Outbox::new(true);
+        for id in [1, 2, 4] {
+            outbox.push_message(message(id, MESSAGES_BYTES / 2));
+        }
+        outbox.push_chunk(chunk(4, 9));
+        outbox.push_chunk(chunk(1, CHUNK_BYTES_MAX));
+        outbox.push_small(Header::bare(Kind::Beat, 0, 0));
+        let (beat, one, two) = ((Kind::Beat, 0), (Kind::Request, 1), (Kind::Request, 2));
+        assert_eq!(taken(&outbox), [beat, one, two]);
+        let rest = [(Kind::Request, 4), (Kind::Chunk, 4), (Kind::Chunk, 1)];
+        assert_eq!(taken(&outbox), rest);
+        assert!(outbox.is_empty() && outbox.queued_bytes() == 0);
+    }
+
+    #[test]
+    fn what_is_withdrawn_never_leaves() {
+        let outbox = Outbox::new(true);
+        for id in [3, 5, 9] {
+            outbox.push_message(message(id, 10));
+        }
+        outbox.push_chunk(chunk(9, 10));
+        assert!(outbox.withdraw(5) && !outbox.withdraw(5) && !outbox.withdraw(4));
+        assert!(outbox.withdraw(9));
+        outbox.withdraw_chunks(9);
+        assert_eq!(outbox.queued_bytes(), 10);
+        assert_eq!(taken(&outbox), [(Kind::Request, 3)]);
+        assert!(!outbox.withdraw(3), "it was sent");
+        outbox.push_message(message(10, 1));
+        assert_eq!(outbox.close(), [10]);
+        outbox.push_message(message(11, 1));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_deadline_travels() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        assert_eq!(remaining_micros(at(5), at(2)), 3_000);
+        assert_eq!(remaining_micros(at(2), at(5)), 1);
+        assert_eq!(remaining_micros(at(10_000_000), at(0)), u32::MAX);
+    }
+
+    #[test]
+    fn large_bodies_are_not_copied() {
+        let large = vec![3; COPIED_BYTES_MAX + 1];
+        let place = large.as_ptr();
+        let mut frame = message(1, 0);
+        frame.payload = Payload::with_body(vec![1, 2], large);
+        let batch = Batch { frames: vec![message(2, 5), frame, message(3, 5)] };
+        let (parts, _) = runtime::sim::test(1, move || pack(batch, None));
+        let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        assert_eq!(lens, [32 + 5 + 32 + 2, COPIED_BYTES_MAX + 1, 32 + 5]);
+        assert_eq!(parts[1].as_ptr(), place);
+    }
+}

@@ -1,0 +1,102 @@
+//! What travels: bytes that were made here, and at most one large part that others may hold too.
+//!
+//! Invariants
+//!  - *whole-payload*: its bytes are those of its head, and those of its body after them.
+
+use runtime::net::Part;
+use std::rc::Rc;
+use stdx::checksum::{crc32, crc32_append};
+
+/// The body of a message. Small ones are copied once, into what the kernel is handed; the body of
+/// one that is large is handed over as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    head: Vec<u8>,
+    body: Option<Part>,
+}
+
+impl Payload {
+    /// Nothing.
+    pub fn empty() -> Payload {
+        Payload::default()
+    }
+
+    /// A head, and bytes that follow it and that nobody else needs.
+    pub fn with_body(head: Vec<u8>, body: Vec<u8>) -> Payload {
+        Payload { head, body: Some(Part::Owned(body)) }
+    }
+
+    /// A head, and bytes that follow it and go to others too: a mutation to its replicas.
+    pub fn with_shared(head: Vec<u8>, body: Rc<Vec<u8>>) -> Payload {
+        Payload { head, body: Some(Part::Shared(body)) }
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        let body_bytes = self.body.as_ref().map_or(0, |body| body.len());
+        debug_assert!(body_bytes <= usize::MAX - self.head.len(), "whole-payload: {body_bytes}");
+        self.head.len() + body_bytes
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it in one piece; copies where it has two.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let len = self.len();
+        let bytes = match self.body {
+            None => self.head,
+            Some(Part::Owned(body)) if self.head.is_empty() => body,
+            Some(body) => [&self.head, &body[..]].concat(),
+        };
+        debug_assert_eq!(bytes.len(), len, "whole-payload: {} bytes", bytes.len());
+        bytes
+    }
+
+    pub(crate) fn crc(&self) -> u32 {
+        let head = crc32(&self.head);
+        let crc = self.body.as_ref().map_or(head, |body| crc32_append(head, body));
+        debug_assert!(crc == 0 || !self.is_empty(), "whole-payload: the checksum of nothing");
+        crc
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Option<Part>) {
+        (self.head, self.body)
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(head: Vec<u8>) -> Payload {
+        Payload { head, body: None }
+    }
+}
+
+impl From<&[u8]> for Payload {
+    fn from(head: &[u8]) -> Payload {
+        head.to_vec().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_one_body() {
+        let whole = b"head and body".to_vec();
+        let shared = Rc::new(b" and body".to_vec());
+        let cut = [
+            whole.clone().into(),
+            Payload::with_body(b"head".to_vec(), b" and body".to_vec()),
+            Payload::with_shared(b"head".to_vec(), shared),
+            Payload::with_body(Vec::new(), whole.clone()),
+        ];
+        for payload in cut {
+            assert_eq!((payload.len(), payload.crc()), (whole.len(), crc32(&whole)));
+            assert_eq!(payload.into_bytes(), whole);
+        }
+        assert!(Payload::empty().is_empty());
+    }
+}
