@@ -155,3 +155,40 @@ pub(crate) mod testing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn config(initial_tokens: &[Token]) -> NodeConfig {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        NodeConfig {
+            cluster_name: "test".to_owned(),
+            data_center: "datacenter1".to_owned(),
+            rack: "rack1".to_owned(),
+            listen_address: address,
+            broadcast_address: address,
+            rpc_address: address,
+            listen_port: 7000,
+            rpc_port: None,
+            num_tokens: 4,
+            initial_tokens: initial_tokens.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_given_twice_is_one_token_for_life() {
+        runtime::sim::test(1, || async {
+            let (given, host_id) = ([30, -7, 30].map(Token), Uuid::from_u128(9));
+            let first = config(&given).resolve(host_id, &Remembered::default(), 1);
+            assert_eq!(first.tokens, [-7, 30].map(Token));
+            // The next start reads a set.
+            let tokens = first.tokens.clone();
+            let remembered =
+                Remembered { generation: first.generation, tokens, ..Remembered::default() };
+            let second = config(&given).resolve(host_id, &remembered, 1);
+            assert_eq!(second.tokens, first.tokens);
+        });
+    }
+}

@@ -92,4 +92,13 @@ mod tests {
         check(Consistency::One, &Replication::Local, 1, 1);
         check(Consistency::All, &Replication::Local, 1, 1);
     }
+
+    #[test]
+    fn copies_of_many_data_centers_do_not_overflow_their_sum() {
+        let center = |number: usize| (format!("dc{number}"), i32::MAX as u32);
+        let many = Replication::PerDataCenter((1..=4).map(center).collect());
+        check(Consistency::EachQuorum, &many, u32::MAX, 1);
+        check(Consistency::All, &many, u32::MAX, 1);
+        check(Consistency::LocalQuorum, &many, 1 << 30, 1);
+    }
 }

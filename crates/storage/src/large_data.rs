@@ -59,13 +59,18 @@ impl SizeLimits {
             0 => u64::MAX,
             limit => limit,
         };
-        LargeLimits {
+        let recorded = LargeLimits {
             partition_bytes: self.least(Measure::PartitionBytes),
             row_bytes: self.least(Measure::RowBytes),
             cell_bytes,
             rows: self.least(Measure::PartitionRows),
             elements: self.least(Measure::CollectionElements),
-        }
+        };
+        debug_assert!(
+            Measure::ALL.iter().all(|measure| measure.of(&recorded) == self.least(*measure)),
+            "largest-of-any: {recorded:?} of {self:?}"
+        );
+        recorded
     }
 
     fn least(&self, measure: Measure) -> u64 {
@@ -295,6 +300,7 @@ impl Known {
 
 impl KnownRow {
     fn raise(&mut self, column: &str, count: u64) {
+        debug_assert!(0 < count, "largest-of-any: {column} has no element");
         match self.collections.iter_mut().find(|(name, _)| name == column) {
             Some((_, known)) => *known = count.max(*known),
             None => self.collections.push((column.to_owned(), count)),
@@ -333,6 +339,10 @@ impl Found {
 
     /// The first of `limits` that is met, and each after it.
     pub(crate) fn over(&self, limits: LargeLimits) -> impl Iterator<Item = (Measure, u64)> {
+        debug_assert!(
+            self.most[Measure::CollectionElements as usize] == 0 || !self.column.is_empty(),
+            "largest-of-any: a collection without its column"
+        );
         let all = Measure::ALL.into_iter().zip(self.most);
         all.filter_map(move |(measure, size)| {
             let limit = measure.of(&limits);
@@ -347,6 +357,7 @@ impl Found {
         kind: &str,
         limit: u64,
     ) -> String {
+        debug_assert!(limit < self.most[measure as usize], "the {kind} limit {limit} is not met");
         let (what, unit) = measure.words();
         let (size, keyspace, table) = (self.most[measure as usize], &schema.keyspace, &schema.name);
         let column = match measure {

@@ -31,6 +31,12 @@ const FIXED_BYTES_MIN: usize = 8 << 20;
 /// The parts leave something to the caches.
 const _: () = assert!(MEMTABLES_PERCENT + READS_PERCENT + REQUESTS_PERCENT + FIXED_PERCENT < 100);
 const _: () = assert!(FIXED_BYTES_MIN < SHARD_BYTES_MIN);
+/// So they do on the smallest shard.
+const _: () = assert!(
+    SHARD_BYTES_MIN / 100 * (MEMTABLES_PERCENT + READS_PERCENT + REQUESTS_PERCENT)
+        + FIXED_BYTES_MIN
+        < SHARD_BYTES_MIN
+);
 
 /// The parts of a shard's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +116,10 @@ impl Division {
         assert!(index <= caches, "an index cache of {index} of {caches}");
         let rows = caches - taken.index_cache.min(index);
         debug_assert!(rows <= self.shard, "a row cache of {rows} of {}", self.shard);
+        debug_assert!(
+            rows == 0 || rows + taken.index_cache.min(index) + others + counted == self.shard,
+            "all-of-it: {rows} for rows beside {taken:?}"
+        );
         CacheLimits { index, rows }
     }
 }

@@ -70,7 +70,9 @@ impl<V: Copy + Eq> Hints<V> {
     #[inline]
     pub(crate) fn find<R>(&self, token: Token, look: impl FnMut(V) -> Option<R>) -> Hint<R> {
         let hash = hash_of(token);
-        self.segments[self.directory[self.slot(hash)] as usize].find(hash, look)
+        let segment = &self.segments[self.directory[self.slot(hash)] as usize];
+        debug_assert!(segment.has(hash), "directed: {hash:x} to another segment");
+        segment.find(hash, look)
     }
 
     /// Has the processor fetch what [`Hints::find`] is going to look at.
@@ -171,6 +173,10 @@ impl<V: Copy + Eq> Hints<V> {
         if self.segments[twin].depth != depth || JOINED_MAX < used + self.segments[twin].used {
             return;
         }
+        debug_assert!(
+            self.segments[twin].prefix == prefix ^ 1 && twin != at,
+            "directed: {prefix:b} has no twin"
+        );
         let gone = self.segments.swap_remove(at.max(twin));
         let stays = at.min(twin);
         let segment = &mut self.segments[stays];
@@ -258,7 +264,19 @@ impl<V: Copy + Eq> Segment<V> {
         self.places[gap] = (0, None);
         assert!(0 < self.used, "sure-or-unsure: nothing is left");
         self.used -= 1;
+        debug_assert!(self.is_compact(), "sure-or-unsure: a place behind a gap");
         true
+    }
+
+    /// Whether a search for each hash that is there comes to it.
+    fn is_compact(&self) -> bool {
+        let taken = |at: usize| self.places[at % PLACES].1.is_some();
+        let reached = |(at, (hash, place)): (usize, &(u32, Option<V>))| {
+            let home = *hash as usize % PLACES;
+            let way = (at + PLACES - home) % PLACES;
+            place.is_none() || (home..home + way).all(taken)
+        };
+        self.places.iter().enumerate().all(reached)
     }
 }
 

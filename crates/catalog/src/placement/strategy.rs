@@ -113,4 +113,16 @@ mod tests {
         );
         check(&[("class", "Odd")], Err("Unable to find replication strategy class 'Odd'"));
     }
+
+    #[test]
+    fn copies_of_many_data_centers_do_not_overflow_their_sum() {
+        let most = i32::MAX.to_string();
+        let centers = ["dc1", "dc2", "dc3"].map(|center| (center, &most[..]));
+        let options = [("class", "NetworkTopologyStrategy")].into_iter().chain(centers);
+        let options: Vec<_> =
+            options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let copies = Replication::parse(&options).expect("factors in their range");
+        assert_eq!(copies.total(), u32::MAX);
+        assert_eq!(copies.in_data_center("dc2"), i32::MAX as u32);
+    }
 }

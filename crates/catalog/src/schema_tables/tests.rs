@@ -105,6 +105,26 @@ fn a_table_dropped_and_created_again_leaves_nothing_of_the_first() {
 }
 
 #[test]
+fn two_stored_tables_of_one_id_are_damage() {
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let of_two = |ids: [u128; 2]| {
+        let mut disks = [("a", ids[0]), ("b", ids[1])].map(|(name, id)| {
+            let mut disk = Disk::new();
+            disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", None))]);
+            disk.change(vec![SchemaChange::CreateTable(table("ks", name, id, &columns))]);
+            disk
+        });
+        let others = std::mem::take(&mut disks[1].mutations);
+        disks[0].mutations.extend(others);
+        disks[0].load()
+    };
+    assert!(of_two([5, 6]).is_ok());
+    let damaged = of_two([5, 5]).expect_err("one id for two tables");
+    let id = Uuid::from_u128(5);
+    assert_eq!(damaged.what, format!("two tables with the id {id}"));
+}
+
+#[test]
 fn types_of_types_are_found_in_any_order() {
     let mut disk = Disk::new();
     let user = |name: &str, ty: Type| {

@@ -1,4 +1,7 @@
 //! The row cache of a tablet without SSTables.
+//!
+//! Invariants
+//!  - *gives-back*: once it is closed it holds nothing.
 
 use crate::cache::{RowCache, RowCacheStats, TabletCache};
 use crate::memtable::Memtable;
@@ -60,6 +63,8 @@ impl LoneCache {
         Erased::new(move || async move {
             self.cache.set_limit(0);
             self.clear().await;
+            let left = self.cache.stats().partitions;
+            assert!(left == 0, "gives-back: {left} partitions stay");
         })
     }
 

@@ -51,6 +51,7 @@ impl LoneLog {
             let turn = self.log.turn_to_cut(deadline).await?;
             let entries = [(Self::TABLE, payload)];
             let pieces = self.log.append_in_pieces(&entries, turn, deadline).await?;
+            assert!(!pieces.segments().is_empty(), "released-after-durable: in no segment");
             pieces.segments().iter().for_each(|id| self.held.borrow_mut().add(*id, 1));
             return self.log.committed(pieces.applied()).await;
         }

@@ -20,6 +20,7 @@ const STEP_OBJECTS: usize = 64;
 /// Objects that an insertion looks at ahead of its need. Enough for the largest run to take the
 /// place of small partitions, and little beside the insertion.
 const AHEAD_OBJECTS: usize = 16;
+const _: () = assert!(AHEAD_OBJECTS < STEP_OBJECTS);
 /// Runs that nobody names any more, freed in one step.
 const STEP_RUNS: usize = 256;
 
@@ -170,7 +171,18 @@ impl Store {
             return true;
         }
         debug_assert!(!self.has_garbage(), "garbage-first");
+        debug_assert!(
+            !self.is_empty() || self.heap_bytes == self.ghosts.heap_bytes(),
+            "heap-accounted: {} of nothing",
+            self.heap_bytes
+        );
         self.arena.over_limit() && self.evict_step(STEP_OBJECTS)
+    }
+
+    /// Whether nothing is known, and nobody reads what was.
+    fn is_empty(&self) -> bool {
+        let mut tablets = self.tablets.iter().flatten();
+        self.free_slots.len() == self.slots.len() && tablets.all(|tablet| tablet.index.len() == 0)
     }
 
     /// Whether a step would find work.

@@ -2,7 +2,8 @@
 //! taken for wanted.
 //!
 //! Invariants
-//!  - *bounded*: a fixed table; in each bucket the oldest fingerprint gives way.
+//!  - *bounded*: a fixed table, of a 64th of the cache at most; in each bucket the oldest
+//!    fingerprint gives way.
 //!  - *a hint*: two things may have one fingerprint; a wrong answer costs a place in main.
 
 use super::run::Parts;
@@ -26,7 +27,13 @@ pub(super) struct Ghosts {
 impl Ghosts {
     /// For a cache of that many bytes.
     pub(super) fn new(limit: usize) -> Ghosts {
-        Ghosts { buckets: vec![[0; 8]; Ghosts::count(limit)] }
+        let ghosts = Ghosts { buckets: vec![[0; 8]; Ghosts::count(limit)] };
+        assert!(
+            ghosts.heap_bytes() <= limit / 64 + size_of::<Bucket>(),
+            "bounded: {} bytes in a cache of {limit}",
+            ghosts.heap_bytes()
+        );
+        ghosts
     }
 
     fn count(limit: usize) -> usize {

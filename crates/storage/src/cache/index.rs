@@ -8,6 +8,7 @@
 //!  - *forgotten-with*: taking an entry out turns off the flag of the one after it.
 //!  - *hinted*: every entry of a whole partition has its object among the hints, where there are
 //!    hints; nothing else is there.
+//!  - *one-slot*: a slot of large partitions is free, or one entry names it.
 //!  - *collided*: of a token with two keys nothing is known, on either side of it neither.
 
 use super::NextKey;
@@ -130,7 +131,13 @@ impl Index {
     pub(super) fn probable(&self, token: Token) -> Option<Handle> {
         match self.hints.as_ref().map_or(Hint::Unsure, |hints| hints.find(token, Some)) {
             Hint::Is(handle) => Some(handle),
-            Hint::IsNot => None,
+            Hint::IsNot => {
+                debug_assert!(
+                    !matches!(self.get(token), Some(Entry::Whole { .. })),
+                    "hinted: {token:?} is not"
+                );
+                None
+            }
             Hint::Unsure => match self.get(token)? {
                 Entry::Whole { handle, .. } => Some(handle),
                 _ => None,
@@ -257,6 +264,7 @@ impl Index {
             Some((_, entry)) => entry.set_continuous(false),
             None => self.end_continuous = false,
         }
+        debug_assert!(!self.is_continuous_after(token), "forgotten-with: after {token:?}");
     }
 
     /// Adds a partition of a token that has none. What was continuous stays so.
@@ -271,6 +279,10 @@ impl Index {
         let entry = self.entry(content, continuous);
         let old = self.entries.insert(token, entry);
         assert!(old.is_none(), "a token with two entries");
+        debug_assert!(
+            continuous == self.is_continuous_after(token),
+            "continuous: what lies after {token:?} was not what lay around it"
+        );
         debug_assert!(
             !matches!(entry, Entry::Collided) || !entry.is_continuous(),
             "collided: {token:?} is continuous"
@@ -288,7 +300,7 @@ impl Index {
                     self.larges.push(None);
                 }
                 let place = &mut self.larges[slot as usize];
-                assert!(place.is_none(), "a slot of two large partitions: {slot}");
+                assert!(place.is_none(), "one-slot: two large partitions in {slot}");
                 *place = Some(large);
                 Entry::Large { continuous, slot }
             }
@@ -313,7 +325,7 @@ impl Index {
     pub(super) fn set_whole(&mut self, token: Token, new: Handle) {
         let Some(entry @ &mut Entry::Whole { continuous, .. }) = self.entries.get_mut(&token)
         else {
-            return;
+            unreachable!("hinted: {token:?} is no whole partition");
         };
         let old = std::mem::replace(entry, Entry::Whole { continuous, handle: new });
         debug_assert!(
@@ -344,7 +356,10 @@ impl Index {
 
     /// Takes the last entry out of an index that nobody reads any more.
     pub(super) fn pop(&mut self) -> Option<Content> {
-        let (_, entry) = self.entries.pop_last()?;
+        let Some((_, entry)) = self.entries.pop_last() else {
+            debug_assert!(self.free.len() == self.larges.len(), "one-slot: {:?}", self.free);
+            return None;
+        };
         if let Some(hints) = &mut self.hints {
             hints.free_one();
         }
@@ -358,7 +373,10 @@ impl Index {
             Entry::Large { slot, .. } => {
                 self.free.push(slot);
                 let large = self.larges[slot as usize].take();
-                debug_assert!(self.free.len() <= self.larges.len(), "more slots are free than are");
+                debug_assert!(
+                    self.free.len() <= self.larges.len(),
+                    "one-slot: {slot} is free twice"
+                );
                 Content::Large(large.expect("an entry names a large partition that is there"))
             }
         }

@@ -266,6 +266,7 @@ impl TabletCache {
     pub(crate) fn prefetch_place(&self, token: Token) -> Option<Handle> {
         let store = self.cache.store.borrow();
         let handle = store.tablet(self.id).index.guess(token)?;
+        debug_assert!(store.arena.kind(handle) == partition::WHOLE, "hinted: no whole partition");
         store.arena.prefetch_place(handle);
         Some(handle)
     }
@@ -296,6 +297,7 @@ impl TabletCache {
             Known::Large(slot) => {
                 let large = store.tablet(self.id).index.large(slot);
                 debug_assert!(large.key == key.key, "another partition: {key:?}");
+                debug_assert!(!large.runs.is_empty(), "linked-or-garbage: {key:?} is of no run");
                 Found::Present(Snapshot::of_large(self, large))
             }
         }
@@ -316,7 +318,18 @@ impl TabletCache {
     /// reach beyond it.
     pub(crate) fn next_key(&self, after: &RingBound, before: &RingBound) -> NextKey {
         let store = self.cache.store.borrow();
-        store.tablet(self.id).index.next_key(&store.arena, after, before)
+        let next = store.tablet(self.id).index.next_key(&store.arena, after, before);
+        debug_assert!(
+            match &next {
+                NextKey::Known(key) => {
+                    after.place(key.token, &key.key).is_gt()
+                        && before.place(key.token, &key.key).is_lt()
+                }
+                NextKey::NothingKnown { .. } | NextKey::End => true,
+            },
+            "in-order: {next:?} after {after:?}"
+        );
+        next
     }
 
     /// How its rows compare.
@@ -354,6 +367,7 @@ impl TabletCache {
         static_row: Bytes,
         opened_at: Phase,
     ) -> Populate {
+        debug_assert!(opened_at.0 <= self.phase().0, "phases-grow: {opened_at:?}");
         Populate::new(self.clone(), key, Head { tombstone, static_row }, opened_at)
     }
 

@@ -158,6 +158,7 @@ impl Drop for Run {
             && let Some(handle) = run.handle.get()
             && let Ok(mut store) = cache.store.try_borrow_mut()
         {
+            debug_assert!(store.arena.kind(handle) == PART, "linked-or-garbage: a run of a list");
             store.mark_rows(handle, self.marks.rows());
         }
     }

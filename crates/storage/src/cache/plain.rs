@@ -2,6 +2,9 @@
 //! fragments, and where the object stands if it does not grow.
 //!
 //! What does not lie so simply goes the way of `update`, fragment by fragment.
+//!
+//! Invariants
+//!  - *nothing-lost*: what a partition becomes has each row of the memtable and of what was known.
 
 use super::TabletId;
 use super::index::{Content, ENTRY_BYTES, Entry};
@@ -126,6 +129,10 @@ impl Update {
         bytes.clear();
         write_whole(bytes, tablet.id, whole.key, head);
         draft.take_whole(order, bytes);
+        debug_assert!(
+            run.row_count().max(partition.row_count()) <= WholeView::of(bytes).run().row_count(),
+            "nothing-lost: rows of {key:?}"
+        );
         store.rewrite((tablet.id, key.token), handle, bytes);
         true
     }
@@ -219,6 +226,13 @@ impl Store {
     /// partition.
     fn rewrite(&mut self, (id, token): (TabletId, Token), handle: Handle, bytes: &[u8]) {
         debug_assert_eq!(self.arena.kind(handle), WHOLE, "linked-or-garbage: a whole partition");
+        debug_assert!(
+            {
+                let whole = WholeView::of(bytes);
+                whole.tablet == id && Token::of(whole.key) == token && whole.run().is_whole()
+            },
+            "own-bytes: of another partition than {token:?}"
+        );
         let before = self.arena.get(handle).len();
         if bytes.len() <= before {
             if bytes.len() < before {
@@ -258,6 +272,11 @@ impl Store {
         (replaced, tail): (usize, &[u8]),
         scratch: &mut Vec<u8>,
     ) {
+        debug_assert_eq!(
+            WholeView::of(self.arena.get(handle)).run().row_count(),
+            1,
+            "own-bytes: a tail is the blob of the only row"
+        );
         let object = self.arena.get_mut(handle);
         assert!(replaced <= object.len(), "a tail of {replaced} of {}", object.len());
         let kept = object.len() - replaced;
@@ -281,6 +300,7 @@ impl Store {
     ) {
         let before = self.tablet(id).index.len();
         debug_assert!(self.tablet(id).index.get(token).is_none(), "a token with two entries");
+        debug_assert_eq!(WholeView::of(bytes).run().row_count(), rows, "own-bytes: {token:?}");
         let Some(handle) = self.allocate(Age::Probation, WHOLE, bytes.len()) else {
             self.tablet_mut(id).index.break_after(token);
             return;

@@ -90,6 +90,14 @@ impl Populate {
             }
         }
         let Some(interval) = &mut self.interval else { return };
+        debug_assert!(
+            fragment.clustering().is_none_or(|position| {
+                let place = self.tablet.order.compare(interval.from.as_parts(), position);
+                interval.direction.apply(place).is_le()
+            }),
+            "complete: {fragment:?} before {:?}",
+            interval.from
+        );
         match fragment {
             Fragment::Row { key, row } => {
                 interval.bytes += key.len() + row.len();
@@ -109,6 +117,8 @@ impl Populate {
     /// A row is too large to be cached: the interval goes on after it.
     fn skip(&mut self, after: ClusteringPosition) {
         let Some(interval) = &mut self.interval else { return };
+        let place = interval.from.compare(&self.tablet.order, &after);
+        debug_assert!(interval.direction.apply(place).is_lt(), "complete: goes back to {after:?}");
         interval.change(after.clone(), interval.changes.current());
         interval.ranges.clear();
         self.draft.restart(after.clone());
@@ -140,6 +150,15 @@ impl Populate {
         if place.is_ge() {
             return;
         }
+        debug_assert!(
+            interval.direction == Direction::Forward || self.draft.bytes() == 0,
+            "complete: a draft of what is read backwards"
+        );
+        debug_assert!(
+            interval.direction == Direction::Reversed || *self.draft.start() == interval.from,
+            "complete: a draft from {:?} on",
+            self.draft.start()
+        );
         interval.change(to.clone(), interval.changes.current());
         let from = std::mem::replace(&mut interval.from, to.clone());
         let end = match interval.direction {

@@ -329,6 +329,7 @@ impl<'a> RunView<'a> {
     pub(crate) fn tombstones(&self, order: &ClusteringOrder) -> RangeTombstoneList {
         let mut list = RangeTombstoneList::new();
         self.ranges().for_each(|range| list.insert(order, range));
+        debug_assert_eq!(list.len(), self.ranges().count(), "in-order: tombstones of {list:?}");
         list
     }
 
@@ -429,6 +430,8 @@ pub(super) fn is_end(position: Parts<'_>) -> bool {
 const _: () = assert!(FROM_START | TO_END | WIDE | TOMBSTONES == 0x0f);
 /// What is drafted as one run is no more than what is cut in two.
 const _: () = assert!(RUN_BYTES < RUN_BYTES_MAX && RUN_BYTES_MAX <= 2 * RUN_BYTES);
+/// A row that is one run ends where two bytes can say, and rows of one are counted by two.
+const _: () = assert!(RUN_BYTES_MAX < u16::MAX as usize);
 
 const fn touched_len(count: usize) -> usize {
     if count < 2 { 0 } else { count.div_ceil(8) }
@@ -523,6 +526,7 @@ impl Draft {
     pub(super) fn take_whole(&mut self, order: &ClusteringOrder, out: &mut Vec<u8>) {
         debug_assert!(self.tombstones.is_empty(), "rows alone become a whole partition");
         debug_assert!(is_start(self.start.as_parts()), "a whole partition from {:?}", self.start);
+        debug_assert!(self.is_one_run(), "own-bytes: {} bytes as one run", self.bytes());
         self.encode(order, &ClusteringRange::full(), 0..self.rows.ends.len(), out);
         self.rows.clear();
     }
@@ -621,7 +625,7 @@ impl Draft {
         rows: Range<usize>,
         out: &mut Vec<u8>,
     ) {
-        let (start, end) = (interval.start.as_parts(), interval.end.as_parts());
+        let (at, start, end) = (out.len(), interval.start.as_parts(), interval.end.as_parts());
         debug_assert!(order.compare(start, end).is_le(), "in-order: {interval:?}");
         debug_assert!(
             rows.clone().all(|row| {
@@ -671,16 +675,27 @@ impl Draft {
             }
         }
         out.put(bytes);
+        debug_assert!(
+            {
+                let view = RunView::of(&out[at..]);
+                let is_row = |row: usize| view.row_at(row - rows.start).0 == self.rows.key(row);
+                (view.start, view.end, view.count) == (start, end, rows.len())
+                    && rows.clone().all(is_row)
+            },
+            "own-bytes: {interval:?} is not read back"
+        );
     }
 }
 
 /// Appends what [`Draft::take_whole`] makes of one row with less than 64 KiB.
 pub(super) fn write_only_row(out: &mut Vec<u8>, key: &[u8], row: &[u8]) {
     debug_assert!(row.len() < u16::MAX as usize, "a row of {} bytes", row.len());
+    let at = out.len();
     out.put_u8(FROM_START | TO_END);
     out.put_u16(1);
     out.put_vint_bytes(key);
     out.put(row);
+    debug_assert_eq!(RunView::of(&out[at..]).row_at(0), (key, row), "own-bytes: the only row");
 }
 
 /// Rows of a draft are few, and none has 4 GiB.

@@ -48,6 +48,11 @@ pub(super) fn heap_bytes_of_run(start: &ClusteringPosition) -> usize {
 impl Drop for RunRef {
     fn drop(&mut self) {
         let bytes = self.heap_bytes();
+        debug_assert!(
+            self.garbage.dropped.borrow().iter().all(|(slot, ..)| *slot != self.slot),
+            "lives-by-name: slot {} is garbage twice",
+            self.slot
+        );
         self.garbage.dropped.borrow_mut().push((self.slot, self.handle.get(), bytes));
     }
 }
@@ -96,6 +101,7 @@ impl RunList {
     fn last_where(&self, holds: impl Fn(&RunRef) -> bool) -> Option<Place> {
         let chunk = self.chunks.partition_point(|chunk| holds(&chunk[0])).checked_sub(1)?;
         let index = self.chunks[chunk].partition_point(|run| holds(run)) - 1;
+        debug_assert!(holds(&self.chunks[chunk][index]), "apart: the last of those that hold");
         Some(Place { chunk, index })
     }
 
@@ -175,6 +181,12 @@ impl RunList {
             "apart: two runs at {:?}",
             run.start
         );
+        debug_assert!(
+            self.after(place)
+                .is_none_or(|next| { run.start.compare(order, &self.at(next).start).is_lt() }),
+            "apart: a run behind {:?}",
+            run.start
+        );
         let Some(last) = self.chunks.len().checked_sub(1) else {
             self.chunks.push(Rc::new(vec![run]));
             return;
@@ -202,6 +214,7 @@ impl RunList {
     }
 
     fn remove_at(&mut self, place: Place) {
+        debug_assert!(self.get(place).is_some(), "apart: nothing is at {place:?}");
         if self.chunks[place.chunk].len() == 1 {
             self.chunks.remove(place.chunk);
         } else {
@@ -237,6 +250,10 @@ impl Garbage {
 
     /// Lets go of a list, bit by bit if nobody else has it.
     pub(super) fn add_list(&self, list: Rc<RunList>) {
+        debug_assert!(
+            list.chunks.iter().all(|chunk| !chunk.is_empty()),
+            "lives-by-name: a chunk of no run"
+        );
         if Rc::strong_count(&list) == 1 && !list.is_empty() {
             self.lists.borrow_mut().push(list);
         }

@@ -3,6 +3,9 @@
 //! Each row of a run has a bit that is set when the row is read. When a run's turn comes and it was
 //! hit, what lies before the first such row and after the last one is dropped, if that makes the
 //! run much smaller: what is left is a run, what was dropped a gap.
+//!
+//! Invariants
+//!  - *keeps-what-was-wanted*: what is left has all rows that were read, and those between them.
 
 use super::TabletId;
 use super::index::{Content, Entry};
@@ -11,7 +14,7 @@ use super::run::{self, RunView};
 use super::run_list::{RunList, RunRef};
 use super::store::{Store, Tablet};
 use memory::{Age, Handle};
-use model::DecoratedKey;
+use model::{DecoratedKey, Token};
 use mutation::{ClusteringPosition, ClusteringRange};
 use std::ops::Range;
 use std::rc::Rc;
@@ -65,6 +68,10 @@ impl Store {
         let object = self.arena.get_mut(handle);
         let bits = RunView::of(&object[run_at..]).touched_bytes();
         object[run_at..][bits].fill(0);
+        debug_assert!(
+            RunView::of(&object[run_at..]).touched_rows().is_empty(),
+            "own-bytes: a row is marked still"
+        );
     }
 
     /// Puts the wanted rows of an object in its place; whether that was worth it and possible.
@@ -83,6 +90,7 @@ impl Store {
         let mut left = Vec::new();
         run::clip(&order, &run, &range, |_, run| left.push(run.to_vec()));
         let [left] = &left[..] else { return false };
+        debug_assert_eq!(RunView::of(left).row_count(), wanted.len(), "keeps-what-was-wanted");
         if len < 2 * left.len() {
             return false;
         }
@@ -120,6 +128,13 @@ impl Store {
         let object = self.arena.get(handle);
         if self.arena.kind(handle) == WHOLE {
             let whole = WholeView::of(object);
+            debug_assert!(
+                matches!(
+                    self.tablet(whole.tablet).index.get(Token::of(whole.key)),
+                    Some(Entry::Whole { handle: own, .. }) if own == handle
+                ),
+                "linked-or-garbage: no entry names it"
+            );
             let key = DecoratedKey::new(Bytes::copy_from(whole.key));
             return Some((whole.tablet, Owner::Whole(key, whole.head())));
         }

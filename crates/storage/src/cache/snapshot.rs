@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *stays*: what it gives as known is what was known when it was taken, whatever is merged
 //!    since; only eviction may turn known into gap.
+//!  - *goes-on*: what comes next at a position reaches beyond it.
 
 use super::partition::{Head, Large, Run, Stretch, WholeView};
 use super::run::{Parts, RunView, is_end, is_start, owned};
@@ -75,10 +76,12 @@ impl Snapshot {
             Rows::Whole(run) => Stretch::Known(Run::new(run.clone(), None)),
             Rows::Runs(runs) => {
                 let store = runs.cache.store.borrow();
-                match direction {
+                let next = match direction {
                     Direction::Forward => runs.forward(&store, from),
                     Direction::Reversed => runs.backward(&store, from),
-                }
+                };
+                debug_assert!(runs.is_at(&next, from, direction), "goes-on: {next:?} at {from:?}");
+                next
             }
         }
     }
@@ -125,6 +128,20 @@ impl Runs {
             place = self.list.before(at);
         }
         gap(START, from)
+    }
+
+    /// Whether a stretch has something of what lies behind a position, right from there on.
+    fn is_at(&self, next: &Stretch, from: Parts<'_>, direction: Direction) -> bool {
+        let (start, end) = match next {
+            Stretch::Known(run) => (run.view().start(), run.view().end()),
+            Stretch::Gap { from, to } => (from.as_parts(), to.as_parts()),
+            Stretch::End => return false,
+        };
+        let (to_start, to_end) = (self.order.compare(start, from), self.order.compare(from, end));
+        match direction {
+            Direction::Forward => to_start.is_le() && to_end.is_lt(),
+            Direction::Reversed => to_start.is_lt() && to_end.is_le(),
+        }
     }
 
     fn known(&self, store: &Store, place: Place, bytes: &[u8]) -> Stretch {

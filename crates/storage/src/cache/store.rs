@@ -5,12 +5,16 @@
 //!    relies on is looked up after its last allocation.
 //!  - *heap-accounted*: what the index, the names of runs and large partitions take is counted when
 //!    it comes and when it goes.
+//!  - *came-before*: each partition that is there, was evicted or was removed was counted when it
+//!    came.
 //!  - *linked-at-once*: an object that is not the run of a [`RunRef`] is linked in the step that
 //!    made it, before anything else is allocated.
 
 use super::ghosts::{Ghosts, hash_of_part, hash_of_whole};
 use super::index::{Content, ENTRY_BYTES, Entry, Index, Known};
-use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WHOLE, read_part, write_whole};
+use super::partition::{
+    Head, Large, PART, PART_HEAD_BYTES, WHOLE, WholeView, read_part, write_whole,
+};
 use super::run::{self, RUN_BYTES, RunView};
 use super::run_list::{Garbage, Place, RunList, RunRef, heap_bytes_of_run};
 use super::stats::{RowCacheStats, Stats};
@@ -114,7 +118,7 @@ impl Store {
     pub(super) fn stats(&self) -> RowCacheStats {
         let partitions = self.tablets.iter().flatten().map(|tablet| tablet.index.len() as u64);
         let arena = self.arena.stats();
-        RowCacheStats {
+        let stats = RowCacheStats {
             allocations: arena.allocated_objects,
             allocated_bytes: arena.allocated_bytes,
             moved_bytes: arena.relocated_bytes,
@@ -122,7 +126,13 @@ impl Store {
             bytes_used: self.used_bytes() as u64,
             bytes_limit: self.limit as u64,
             ..self.stats.read()
-        }
+        };
+        debug_assert!(
+            stats.partitions + stats.partition_evictions + stats.partition_removals
+                <= stats.partition_insertions,
+            "came-before: {stats:?}"
+        );
+        stats
     }
 
     pub(super) fn add_tablet(
@@ -208,6 +218,13 @@ impl Store {
             (0..heat).for_each(|_| self.arena.touch(handle));
         }
         self.scratch = bytes;
+        debug_assert!(
+            handle.is_none_or(|handle| {
+                let whole = WholeView::of(self.arena.get(handle));
+                whole.key == &*key.key && whole.tablet == id && whole.run().is_whole()
+            }),
+            "own-bytes: {key:?} is not read back"
+        );
         handle
     }
 
@@ -326,6 +343,10 @@ impl Store {
             }
             None => index.break_after(token),
         }
+        debug_assert!(
+            matches!(self.tablet(id).index.get(token), None | Some(Entry::Collided)),
+            "never-stale: {token:?} is forgotten"
+        );
     }
 
     fn add_parts(
@@ -385,6 +406,13 @@ impl Store {
             gaps.is_sorted_by(|a, b| a.end.compare(order, &b.start).is_le()),
             "apart: gaps in {interval:?}"
         );
+        debug_assert!(
+            gaps.iter().all(|gap| {
+                interval.start.compare(order, &gap.start).is_le()
+                    && gap.end.compare(order, &interval.end).is_le()
+            }),
+            "apart: a gap beyond {interval:?}"
+        );
         gaps
     }
 
@@ -417,6 +445,7 @@ impl Store {
                 // it may have rows that only the tombstone of its own read covers.
                 large.head.tombstone = large.head.tombstone.merge(head.tombstone);
                 Rc::make_mut(&mut large.runs).insert(&order, run.clone());
+                debug_assert!(self.is_apart(id, key.token), "apart: a run of {key:?}");
                 self.stats.add_insertions(0, rows);
                 self.join_neighbours((id, key), run);
             }
@@ -449,6 +478,11 @@ impl Store {
         let Some(Entry::Large { slot, .. }) = index.get(key.token) else { return None };
         let runs = &index.large(slot).runs;
         let place = runs.floor(order, run.start.as_parts())?;
+        debug_assert!(
+            run.handle.get().is_none() || Rc::ptr_eq(runs.at(place), run),
+            "lives-by-name: {:?} is there, and not in the list",
+            run.start
+        );
         Some(runs.at(step(runs, place)?).clone())
     }
 
@@ -472,6 +506,11 @@ impl Store {
             order.compare(RunView::of(joined).end(), views.1.end()).is_eq(),
             "apart: two runs are not one"
         );
+        debug_assert_eq!(
+            RunView::of(joined).row_count(),
+            views.0.row_count() + views.1.row_count(),
+            "mirror: rows of two runs"
+        );
         let (left_heat, right_heat) = (self.heat_of(left), self.heat_of(right));
         let heat = if left_heat.1 < right_heat.1 { right_heat } else { left_heat };
         let joined = self.make_part((id, key.token), &left.start, joined, heat)?;
@@ -487,6 +526,25 @@ impl Store {
         assert!(removed, "apart: two runs and what they were joined to");
         runs.insert(&order, joined.clone());
         Some(joined)
+    }
+
+    /// Whether the runs of a large partition are *apart*.
+    pub(super) fn is_apart(&self, id: TabletId, token: Token) -> bool {
+        let Tablet { index, order, .. } = self.tablet(id);
+        let Some(Entry::Large { slot, .. }) = index.get(token) else { return true };
+        let runs = &index.large(slot).runs;
+        let mut place = runs.after(None);
+        while let Some(at) = place {
+            let next = runs.after(place);
+            if let Some(bytes) = self.run_of(runs.at(at))
+                && let Some(next) = next
+                && order.compare(RunView::of(bytes).end(), runs.at(next).start.as_parts()).is_gt()
+            {
+                return false;
+            }
+            place = next;
+        }
+        true
     }
 
     /// Where what takes the place of a run goes, and how hot it is.

@@ -15,7 +15,7 @@
 //!  - *bounded*: a call copies at most one run in and out, whatever the fragment covers.
 
 use super::index::{Content, Entry, Known};
-use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WholeView};
+use super::partition::{Head, Large, PART, PART_HEAD_BYTES, WholeView, read_part};
 use super::run::{self, Draft, Parts, RUN_BYTES, RunView, owned};
 use super::run_list::{Place, RunList, RunRef};
 use super::store::{Fresh, OBJECT_BYTES_MAX, Store, Tablet};
@@ -552,6 +552,10 @@ impl Store {
     fn exchange_run(&mut self, name: &RunRef, bytes: &[u8]) -> bool {
         debug_assert!(RunView::of(bytes).start() == name.start.as_parts(), "another interval");
         let Some(old) = name.handle.get() else { return false };
+        debug_assert!(
+            RunView::of(bytes).end() == RunView::of(read_part(self.arena.get(old)).1).end(),
+            "lives-by-name: another interval"
+        );
         let (len, before) = (PART_HEAD_BYTES + bytes.len(), self.arena.get(old).len());
         let mut handle = old;
         if len < before {
@@ -643,6 +647,7 @@ impl Store {
                 self.exchange(id, key.token, Content::Large(Box::new(large)));
             }
         }
+        debug_assert!(self.is_apart(id, key.token), "apart: runs of {key:?}");
         self.forget_if_empty(id, key.token);
     }
 
@@ -676,6 +681,7 @@ impl Store {
         let Some(Entry::Large { slot, .. }) = index.get(token) else { return None };
         let runs = &index.large(slot).runs;
         let run = runs.at(runs.lower(order, interval.end.as_parts())?);
+        debug_assert!(run.handle.get().is_some(), "lives-by-name: a list names what is evicted");
         let end = RunView::of(self.run_of(run)?).end();
         order.compare(interval.start.as_parts(), end).is_lt().then(|| run.clone())
     }

@@ -30,7 +30,18 @@ impl<'a> RunView<'a> {
             return self
                 .visit_rows(order, bounds, direction, |key, row| each(Piece::Row(key, row)));
         }
-        let mut changes = self.changes(order, range, direction).into_iter().peekable();
+        let changes = self.changes(order, range, direction);
+        debug_assert!(
+            changes.is_sorted_by(|a, b| {
+                direction.apply(a.position.compare(order, &b.position)).is_lt()
+            }),
+            "in-order: {changes:?}"
+        );
+        debug_assert!(
+            changes.last().is_none_or(|last| last.tombstone.is_none()),
+            "in-order: a range tombstone is open at the end: {changes:?}"
+        );
+        let mut changes = changes.into_iter().peekable();
         self.visit_rows(order, bounds, direction, |key, row| {
             let before = |change: &TombstoneChange| {
                 let place = order.compare(change.position.as_parts(), (key, 0));
@@ -54,6 +65,10 @@ impl<'a> RunView<'a> {
         mut each: impl FnMut(&'a [u8], &'a [u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut rows = self.rows_before(order, start)..self.rows_before(order, end);
+        debug_assert!(
+            rows.start <= rows.end || order.compare(end, start).is_lt(),
+            "in-order: rows {rows:?}"
+        );
         let mut row = |index| {
             let (key, row) = self.row(index);
             each(key, row)

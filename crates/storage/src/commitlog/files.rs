@@ -3,6 +3,10 @@
 //! Steps of recycling, each durable before the next: the file gets a name that replays ignore; its
 //! first block is zeroed; it gets its new name. So whatever crash falls in between, the file is
 //! ignored or reads as never written, and blocks of its past name another segment (*old-is-end*).
+//!
+//! Invariants
+//!  - *one-name*: a segment has one name, which is read back as its id. What is being recycled, is
+//!    damaged, or marks a truncation has a name that is none of a segment.
 
 use super::layout::{BLOCK, VERSION};
 use super::position::SegmentId;
@@ -15,7 +19,9 @@ const RECYCLED: &str = "Recycled-";
 const MARK: &str = "Truncated-";
 
 fn recycled_path(dir: &Path, id: SegmentId) -> PathBuf {
-    dir.join(format!("{RECYCLED}{PREFIX}{VERSION}-{}.log", id.0))
+    let name = format!("{RECYCLED}{PREFIX}{VERSION}-{}.log", id.0);
+    debug_assert_eq!(id_of_name(&name), None, "one-name: {name}");
+    dir.join(name)
 }
 
 /// Removes the files whose recycling a crash cut off: those that `mine` says.
@@ -32,7 +38,7 @@ pub(crate) async fn clean_up(dir: &Path, mine: impl Fn(SegmentId) -> bool) -> Re
 /// The file of segment `id`.
 pub(crate) fn path_of(dir: &Path, id: SegmentId) -> PathBuf {
     let name = format!("{PREFIX}{VERSION}-{}.log", id.0);
-    debug_assert_eq!(id_of_name(&name), Some(id), "a name that is not read back");
+    debug_assert_eq!(id_of_name(&name), Some(id), "one-name: {name}");
     dir.join(name)
 }
 
@@ -63,6 +69,7 @@ pub(crate) async fn list(dir: &Path) -> Result<Vec<SegmentId>, IoError> {
 /// shard the last such mark stays.
 pub(crate) async fn mark(dir: &Path, id: SegmentId) -> Result<(), IoError> {
     let name = |id: SegmentId| format!("{MARK}{}", id.0);
+    debug_assert_eq!(id_of_name(&name(id)), None, "one-name: {}", name(id));
     File::open(dir.join(name(id)), OpenOptions::create()).await?;
     fs::sync_dir(dir).await?;
     for other in marks(dir).await? {
@@ -159,5 +166,7 @@ pub(crate) async fn set_aside(dir: &Path, id: SegmentId) -> Result<(), IoError> 
     let path = path_of(dir, id);
     let mut aside = path.clone().into_os_string();
     aside.push(".damaged");
-    fs::rename(&path, PathBuf::from(aside)).await
+    let aside = PathBuf::from(aside);
+    debug_assert_eq!(id_of_path(&aside), None, "one-name: {aside:?}");
+    fs::rename(&path, aside).await
 }

@@ -201,7 +201,9 @@ impl ChunkBuffer {
     /// The offset in the file of the chunk's end, were `more` data bytes put.
     pub(crate) fn end_with(&self, more: usize) -> usize {
         let blocks = (logical(self.buf.len()) + more).div_ceil(BLOCK_DATA);
-        self.start as usize + blocks * BLOCK
+        let end = self.start as usize + blocks * BLOCK;
+        debug_assert!(self.position() as usize + more <= end, "fits-segment: {more} over {end}");
+        end
     }
 
     /// Appends data, leaving room for trailers.

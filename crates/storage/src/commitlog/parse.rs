@@ -11,6 +11,8 @@
 //!    it was read in order; what is left of another one is forgotten without a word: it was never
 //!    logged, or its memtable is durable and a segment with pieces of it is gone.
 //!  - *goes-on*: each step takes a block at least, and each item its size.
+//!  - *lost-once*: no byte is counted twice as lost; at most a block that the file cuts off counts
+//!    whole.
 //!
 //! Never panics, whatever the bytes are; allocates at most the size of the input.
 
@@ -180,6 +182,12 @@ impl<'a> Parser<'a> {
         }
         debug_assert!(self.report.torn_bytes == 0, "goes-on: a segment ends once");
         self.report.torn_bytes = std::mem::take(&mut self.pending);
+        debug_assert!(
+            self.report.corrupt_bytes + self.report.torn_bytes
+                <= ((self.bytes.len() / BLOCK + 1) * BLOCK) as u64,
+            "lost-once: {:?}",
+            self.report
+        );
         if !seen && self.report.torn_bytes == 0 {
             self.report.state = SegmentState::Unused;
         }

@@ -233,6 +233,9 @@ impl Commitlog {
     fn new_id(&self, state: &mut State) -> SegmentId {
         let id = SegmentId::new(self.config.shard, state.next_base);
         assert!(state.making.is_none(), "one segment is made at a time: {:?}", state.making);
+        let last = state.active.as_ref().map(|active| active.id);
+        let last = last.max(state.closed.keys().next_back().copied());
+        assert!(last < Some(id), "ids-ascend: {id:?} after {last:?}");
         state.next_base += 1;
         state.making = Some(id);
         id
@@ -286,6 +289,12 @@ impl Commitlog {
         let removable = {
             let mut state = self.state.borrow_mut();
             assert!(state.active.is_none(), "synced-is-written: the active segment at a stop");
+            assert!(
+                state.synced == state.written || state.has_failed(),
+                "files-end-synced: {} of {} at a stop",
+                state.synced,
+                state.written
+            );
             std::mem::take(&mut state.removable)
         };
         for id in removable {

@@ -10,11 +10,14 @@
 //!    written, so what is unsynced lies in one file.
 //!  - *fits-segment*: what is appended lies within its segment, and leaves a block for its end.
 //!  - *positions-grow*: what is appended later lies at a later place of the log.
+//!  - *one-syncs*: of those who wait for a sync one makes it.
+//!  - *made-or-gone*: each segment that was made is ready, active or closed, or was released.
 //!  - *synced-is-written*: a chunk is filled, sealed, written, synced, in that order.
 //!  - *released-after-durable*: see the crate; a segment with a write pending is not released.
 
 use super::LogStats;
 use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
+use super::pieces::WHOLE_BYTES_MAX;
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
 use crate::config::{Planted, SyncMode};
 use crate::error::WriteError;
@@ -38,6 +41,8 @@ pub(crate) const CHUNK_WAIT: Duration = Duration::from_millis(5);
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Failed chunks that are remembered for those who wait for them.
 const FAILURES_MAX: usize = 1024;
+/// A chunk is written before appends have to wait for it, and takes what is logged whole.
+const _: () = assert!(CHUNK_BYTES_WRITTEN < CHUNK_BYTES_MAX && WHOLE_BYTES_MAX < CHUNK_BYTES_MAX);
 /// The smallest segment.
 pub(crate) const SEGMENT_BYTES_MIN: usize = 16 * BLOCK;
 
@@ -161,6 +166,11 @@ impl Active {
 }
 
 impl State {
+    /// Whether something could not be written.
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
     /// Why an item is not in the log, if it is not.
     fn failure_of(&self, appended: Appended) -> Option<&IoError> {
         let Appended { first_chunk, chunk, .. } = appended;
@@ -177,7 +187,8 @@ struct SyncTurn<'l>(&'l Commitlog);
 
 impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
-        self.0.state.borrow_mut().syncing = false;
+        let was_syncing = std::mem::take(&mut self.0.state.borrow_mut().syncing);
+        assert!(was_syncing, "one-syncs: nobody had the turn");
         self.0.progress.notify_all();
     }
 }
@@ -504,6 +515,11 @@ impl Commitlog {
     pub(crate) fn chunk_written(&self, state: &mut State, chunk: u64, file: File, synced: bool) {
         assert!(state.written < chunk, "chunks-in-order: {chunk} after {}", state.written);
         assert!(chunk < state.filling, "synced-is-written: {chunk} is not sealed");
+        assert!(
+            chunk == state.written + 1 || state.has_failed(),
+            "chunks-in-order: none between {} and {chunk}",
+            state.written
+        );
         state.written = chunk;
         if synced {
             self.chunks_synced(state, chunk);
@@ -533,7 +549,8 @@ impl Commitlog {
             let number = state.filling;
             remember(state, number..=number, why);
             state.filling += 1;
-            state.closed.insert(id, active.dirty);
+            let before = state.closed.insert(id, active.dirty);
+            assert!(before.is_none(), "released-after-durable: {id:?} is closed twice");
         }
         state.written = state.written.max(chunk);
         state.synced = state.synced.max(chunk);
@@ -556,6 +573,10 @@ impl Commitlog {
                 Some(active) => Some(&mut active.dirty),
                 None => state.closed.get_mut(id),
             };
+            debug_assert!(
+                dirty.as_ref().is_some_and(|dirty| dirty.contains_key(&table)),
+                "released-after-durable: {id:?} went before what it holds of {table}"
+            );
             let Some(dirty) = dirty else { continue };
             if oldest != i64::MAX {
                 let known = state.flushed.entry(*id).or_default().entry(table).or_insert(oldest);
@@ -576,6 +597,10 @@ impl Commitlog {
     pub(crate) fn release(&self, state: &mut State, id: SegmentId) {
         let pending = state.writing == Some(id) || state.jobs.iter().any(|job| job.id == id);
         let clean = state.closed.get(&id).is_some_and(|dirty| dirty.is_empty());
+        debug_assert!(
+            state.closed.get(&id).is_none_or(|dirty| dirty.values().all(|count| 0 < *count)),
+            "released-after-durable: a table of no entry holds {id:?}"
+        );
         if clean && !pending {
             let is_active = state.active.as_ref().is_some_and(|active| active.id == id);
             assert!(!is_active, "released-after-durable: {id:?} is written to");
@@ -661,6 +686,10 @@ impl Commitlog {
         ids.extend(&state.removable);
         let shard = self.config.shard;
         debug_assert!(ids.iter().all(|id| id.shard() == shard), "ids-ascend: another shard's");
+        debug_assert!(
+            ids.iter().collect::<HashSet<_>>().len() == ids.len(),
+            "made-or-gone: one twice in {ids:?}"
+        );
         ids
     }
 
@@ -675,6 +704,13 @@ impl Commitlog {
         let segments = state.closed.len() as u64 + state.active.is_some() as u64;
         let idle = state.removable.len() as u64 + state.ready.is_some() as u64;
         let disk_bytes = (segments + idle) * self.config.segment_bytes as u64;
+        debug_assert!(
+            state.stopping
+                || state.stats.allocations
+                    == state.stats.released + segments + state.ready.is_some() as u64,
+            "made-or-gone: {segments} segments of {:?}",
+            state.stats
+        );
         LogStats { segments, disk_bytes, ..state.stats }
     }
 }

@@ -28,6 +28,9 @@ const RESERVE_PART: u64 = 20;
 /// The part of what is free that merges have in any case (*small-ones-go*).
 const SMALL_PART: u64 = 64;
 
+/// What small merges have in any case is less than what others leave alone.
+const _: () = assert!(RESERVE_PART < SMALL_PART);
+
 /// What a merge reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
@@ -42,13 +45,19 @@ pub(crate) fn part_until((first, last): (Token, Token), at: Token) -> f64 {
         return 0.0;
     }
     let count = |last: Token| (last.0 as i128 - first.0 as i128 + 1) as f64;
-    count(at.min(last)) / count(last).max(1.0)
+    let part = count(at.min(last)) / count(last).max(1.0);
+    debug_assert!((0.0..=1.0).contains(&part), "fits-first: {part} of {first:?} to {last:?}");
+    part
 }
 
 /// The most that a merge takes beside its inputs at any time, in bytes of the disk. Its outputs
 /// are cut at `cut` bytes; an input goes when what is sealed has all of it, unless all stay to the
 /// end.
 pub(crate) fn needed(inputs: &[Input], cut: u64, all_stay: bool) -> u64 {
+    debug_assert!(
+        inputs.iter().all(|input| input.tokens.0 <= input.tokens.1),
+        "fits-first: tokens of {inputs:?}"
+    );
     let total: u64 = inputs.iter().map(|input| input.bytes).sum();
     if all_stay {
         return total;
@@ -121,6 +130,8 @@ impl Default for Room {
 impl Claim {
     /// Of so much; the shard counts it as promised already.
     pub(crate) fn new(room: Rc<Room>, needed: u64) -> Claim {
+        let promised = room.promised.get();
+        assert!(needed <= promised, "promised-adds-up: {needed} of {promised}");
         Claim { room, needed, left: Cell::new(needed) }
     }
 

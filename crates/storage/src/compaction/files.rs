@@ -41,7 +41,9 @@ fn part_of((first, last): (Token, Token), (after, until): (Token, Token)) -> f64
     let end = (until.0 as i128).min(last.0 as i128);
     debug_assert!(after <= until, "a range after {after:?} to {until:?}");
     let all = last.0 as i128 - first.0 as i128 + 1;
-    (end - start + 1).max(0) as f64 / all.max(1) as f64
+    let part = (end - start + 1).max(0) as f64 / all.max(1) as f64;
+    debug_assert!(part <= 1.0, "{part} of {first:?} to {last:?}");
+    part
 }
 
 /// Which part of the tokens from the first to the last a tablet has, about.

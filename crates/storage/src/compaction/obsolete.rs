@@ -87,7 +87,9 @@ impl Obsolete {
 }
 
 fn path_of(dir: &Path, id: Uuid) -> PathBuf {
-    dir.join(format!("{PREFIX}{}", id.simple()))
+    let name = format!("{PREFIX}{}", id.simple());
+    debug_assert_eq!(id_of(&name), Some(id), "all-or-none: {name} is no record");
+    dir.join(name)
 }
 
 fn id_of(name: &str) -> Option<Uuid> {

@@ -138,6 +138,10 @@ impl Progress {
 
     /// These are in the set now.
     pub(crate) fn add_outputs(&self, outputs: &[Rc<sstable::Table>]) {
+        debug_assert!(
+            !outputs.iter().any(|one| self.inputs.contains(&one.descriptor())),
+            "inputs-outlive-output: an output has the name of an input"
+        );
         self.written.borrow_mut().extend(outputs.iter().map(CompactedSstable::of));
     }
 
@@ -210,6 +214,11 @@ impl Compactions {
     ) -> Listed<'_> {
         let schema = table.schema();
         assert!(!inputs.is_empty(), "a merge of nothing");
+        debug_assert!(
+            // Of what lies in several tablets each may write its part.
+            kind == CompactionKind::Reshard || !self.has_input(table.id, inputs),
+            "one-at-a-time: an SSTable of two jobs: {inputs:?}"
+        );
         let tokens = |one: &Rc<sstable::Table>| (one.first_key().token, one.last_key().token);
         let bytes = |one: &Rc<sstable::Table>, of: fn(&Rc<sstable::Table>) -> u64| {
             of(one) as f64 * tablet.map_or(1.0, |tablet| part_of_tablet(tokens(one), tablet))
@@ -254,6 +263,13 @@ impl Compactions {
         });
         self.running.borrow_mut().push(progress.clone());
         Listed { list: self, progress }
+    }
+
+    /// Whether a job that runs has one of these SSTables.
+    fn has_input(&self, table: TableId, any: &[Rc<sstable::Table>]) -> bool {
+        let running = self.running.borrow();
+        let mut of_table = running.iter().filter(|job| job.begun.table == table);
+        of_table.any(|job| any.iter().any(|one| job.inputs.contains(&one.descriptor())))
     }
 
     pub(crate) fn running(&self) -> Vec<RunningCompaction> {

@@ -40,6 +40,8 @@ impl Weights {
             "one-of-a-size: {weight:?} runs"
         );
         self.0.borrow_mut().extend(weight);
+        let running = self.0.borrow().len();
+        assert!(running <= RUNNING_MAX, "one-of-a-size: {running} run");
         Counted { all: self.clone(), weight }
     }
 }

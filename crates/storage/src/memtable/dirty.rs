@@ -11,6 +11,9 @@
 //!    that comes later passes them.
 //!  - *bounded-wait*: each waits until its deadline and no longer.
 //!  - *accounted*: what comes in leaves, neither more nor less.
+//!  - *spools-in-time*: memory is written before it must be, and must be before it is full: the
+//!    soft limit is at most the one of unspooled bytes, and that one at most the one of all.
+//!  - *shares-rise*: whoever flushes gets the more the nearer memory, or the log, is to its limit.
 //!  - *own-pools*: tables of the system have a pool of their own, so what clients write never
 //!    keeps the node from writing what it must.
 
@@ -85,11 +88,19 @@ impl Level {
 /// none below 60 %, then little, at the limit all that others have.
 pub(crate) fn flush_shares(thousandths: u64) -> u32 {
     const POINTS: [(u64, u64); 4] = [(0, 1), (600, 10), (800, 200), (1000, 1000)];
+    const { assert!(rise(&POINTS), "shares-rise") };
     let at = thousandths.min(1000);
     let upper = POINTS.iter().position(|(x, _)| at <= *x).unwrap_or(3).max(1);
     let ((x0, y0), (x1, y1)) = (POINTS[upper - 1], POINTS[upper]);
     debug_assert!(x0 <= at && at <= x1, "between two points: {at}");
     (y0 + (y1 - y0) * (at - x0) / (x1 - x0)) as u32
+}
+
+/// Whether there are more shares the nearer the limit is.
+const fn rise(points: &[(u64, u64)]) -> bool {
+    let [before @ .., (x1, y1)] = points else { return true };
+    let [.., (x0, y0)] = before else { return true };
+    *x0 < *x1 && *y0 < *y1 && rise(before)
 }
 
 /// Memory of memtables, for metrics.
@@ -132,6 +143,11 @@ pub(crate) struct Dirty {
 
 impl Dirty {
     pub(crate) fn new(limits: Limits, pressure: Rc<Notify>) -> Dirty {
+        assert!(
+            limits.unspooled_soft <= limits.unspooled_max
+                && limits.unspooled_max <= limits.real_max,
+            "spools-in-time: {limits:?}"
+        );
         Dirty {
             base: limits,
             limits: Cell::new(limits),
@@ -163,7 +179,7 @@ impl Dirty {
     /// being looked at (`shard::disk_space`).
     pub(crate) fn restrict(&self, limits: Limits, closed: bool) {
         assert!(limits.unspooled_max <= self.base.unspooled_max, "limits above {:?}", self.base);
-        assert!(limits.unspooled_soft <= limits.unspooled_max, "the soft limit: {limits:?}");
+        assert!(limits.unspooled_soft <= limits.unspooled_max, "spools-in-time: {limits:?}");
         let before = self.limits.replace(limits);
         self.entry.set(if closed { Limits::NONE } else { limits });
         if before.unspooled_max < limits.unspooled_max {
@@ -201,6 +217,7 @@ impl Dirty {
             level.spooled
         );
         let spooled = level.spooled.saturating_add_signed(bytes);
+        debug_assert!(spooled <= level.real, "accounted: {spooled} of {} spooled", level.real);
         self.level.set(Level { spooled, ..level });
         if 0 < bytes {
             self.drained.notify_one();
@@ -212,7 +229,9 @@ impl Dirty {
         let level = self.level.get();
         assert!(bytes <= level.real, "accounted: {bytes} of {} freed", level.real);
         assert!(spooled <= level.spooled, "accounted: {spooled} of {} spooled", level.spooled);
-        self.level.set(Level { real: level.real - bytes, spooled: level.spooled - spooled });
+        let (real, spooled) = (level.real - bytes, level.spooled - spooled);
+        debug_assert!(spooled <= real, "accounted: {spooled} of {real} spooled");
+        self.level.set(Level { real, spooled });
         self.drained.notify_one();
     }
 
@@ -241,7 +260,10 @@ impl Dirty {
             assert!(0 < remains.steps, "accounted: of no steps");
             let (bytes_step, spooled_step) = (bytes / remains.steps, spooled / remains.steps);
             while remains.step() {
-                let (some, some_spooled) = (bytes_step.min(bytes), spooled_step.min(spooled));
+                // Steps are rounded: of what is left no more is spooled than there is.
+                let some = bytes_step.min(bytes);
+                let some_spooled =
+                    spooled_step.min(spooled).max(spooled.saturating_sub(bytes - some));
                 self.freed(some, some_spooled);
                 (bytes, spooled) = (bytes - some, spooled - some_spooled);
                 runtime::task::yield_if_needed().await;
@@ -274,7 +296,9 @@ impl Dirty {
     /// Waits for the turn to wait, at most until `deadline`.
     pub(crate) async fn take_turn(&self, deadline: Instant) -> Option<Permit> {
         let span = deadline - Instant::now();
-        timeout(span, self.turn.acquire(1)).await.ok().and_then(Result::ok)
+        let turn = timeout(span, self.turn.acquire(1)).await.ok().and_then(Result::ok);
+        debug_assert!(turn.is_none() || self.turn.available() == 0, "in-turn: two at a time");
+        turn
     }
 
     /// Counts a write that waits, until the guard goes.
@@ -288,6 +312,7 @@ impl Dirty {
     /// Counts a write that waited in vain.
     pub(crate) fn count_timeout(&self) {
         let stats = self.stats.get();
+        assert!(0 < stats.blocked, "accounted: who waited in vain did not wait");
         self.stats.set(DirtyStats { timed_out_total: stats.timed_out_total + 1, ..stats });
     }
 

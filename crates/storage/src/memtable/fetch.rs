@@ -110,6 +110,14 @@ impl Upcoming {
             (self.taken, self.of) = (0, partitions.len());
             fetch_all(partitions, &self.numbers);
         }
+        debug_assert_eq!(
+            self.numbers.get(self.taken).copied(),
+            match left {
+                Some(left) => partitions.after(left).next(),
+                None => partitions.from(from).next(),
+            },
+            "as-it-was: after {left:?}"
+        );
         let next = self.numbers.get(self.taken).copied()?;
         self.taken += 1;
         let key = partitions.at(next).0;

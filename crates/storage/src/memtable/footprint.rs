@@ -2,6 +2,10 @@
 //!
 //! Sizes are those of the allocator's size classes, so that the sum is what the process takes and
 //! not what was asked for.
+//!
+//! Invariants
+//!  - *holds-it*: a size class is no smaller than what is asked for, and less than a quarter of it,
+//!    or 16 bytes, is waste.
 
 /// The smallest size class, in bytes.
 const CLASS_MIN: usize = 8;
@@ -29,12 +33,18 @@ impl Grown {
 /// The bytes of the size class that an allocation of so many comes from: powers of two and three
 /// steps between them; multiples of 16 up to 128.
 pub(super) fn class_bytes(bytes: usize) -> usize {
-    match bytes {
+    const { assert!(CLASS_MIN.is_power_of_two() && CLASS_MIN < 16) };
+    let class = match bytes {
         0 => 0,
         1..=CLASS_MIN => CLASS_MIN,
         9..=128 => bytes.next_multiple_of(16),
         _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
-    }
+    };
+    debug_assert!(
+        bytes <= class && class - bytes < 16.max(class / 4),
+        "holds-it: {bytes} bytes of {class}"
+    );
+    class
 }
 
 /// Of a shared value.

@@ -80,6 +80,7 @@ impl Memtable {
     /// Frees one that counts for no pool, and that nobody else has, bit by bit; others are let go.
     pub async fn take_apart(memtable: Rc<Memtable>) {
         let Some(mut own) = Rc::into_inner(memtable) else { return };
+        assert!(own.dirty.is_none(), "accounted: a pool counts what nobody tells it of");
         let partitions = std::mem::take(own.partitions.get_mut());
         let mut remains = Remains::new(partitions, own.objects.get());
         while remains.step() {

@@ -32,6 +32,9 @@ const FIRST: &[u8] = &[];
 /// A part that grows beyond this is split.
 const PART_BYTES_MAX: usize = 4 << 10;
 
+/// What lies apart is of several parts, and a row too large for one blob may have such.
+const _: () = assert!(PART_BYTES_MAX <= WHOLE_BYTES_MAX && WHOLE_BYTES_MAX < BLOB_BYTES_MAX);
+
 /// A row in pieces.
 #[derive(Clone)]
 pub(super) struct LargeRow {
@@ -274,6 +277,14 @@ impl Parts {
         let merged = &mut scratch.bytes;
         merged.clear();
         collection::merge(ty, old, CollectionView::trusted(some), merged);
+        debug_assert!(
+            {
+                let (old, some) = (old.len(), CollectionView::trusted(some).len());
+                let merged = CollectionView::trusted(merged).len();
+                old.max(some) <= merged && merged <= old + some
+            },
+            "same-row: elements of a merged part"
+        );
         drop(part);
         if merged.len() <= PART_BYTES_MAX {
             return self.insert(|stored| place(ty, stored, key), key, merged, grown);
@@ -293,6 +304,7 @@ impl Parts {
         blob: &[u8],
         grown: &mut Grown,
     ) {
+        debug_assert!(!CollectionView::trusted(blob).is_empty(), "disjoint: a part of no element");
         let before = grown.bytes();
         let tree = self.tree.get_or_insert_with(|| Tree::of_few(Vec::new(), grown));
         let mut made = None;
@@ -332,6 +344,14 @@ impl Parts {
             parts.iter().map(|part| CollectionView::trusted(part).len()).sum::<usize>(),
             self.elements,
             "same-row: elements"
+        );
+        debug_assert!(
+            parts.iter().all(|part| {
+                let mut elements = CollectionView::trusted(part).iter();
+                elements.all(|(_, cell)| cell.timestamp <= self.newest)
+            }),
+            "lazily-covered: an element newer than {}",
+            self.newest
         );
         parts.into_iter().cloned().collect()
     }

@@ -12,6 +12,8 @@
 //!    mutation of a partition or nothing of it.
 //!  - *ring-order*: partitions are read in the order of their tokens, and of keys where tokens
 //!    collide.
+//!  - *small-steps*: whoever reads is told of rows that take long to be put together.
+//!  - *leaves-once*: a memtable leaves memory by being durable, truncated or dropped, once.
 //!  - *accounted*: [`Memtable::bytes`] is what its parts take from the allocator. It leaves the
 //!    [`Dirty`] that the memtable belongs to when they are freed, not before.
 //!
@@ -52,7 +54,7 @@ use blob::{PartNode, Scratch};
 use dirty::Dirty;
 use footprint::{Grown, blob_bytes, boxed_bytes};
 use garbage::Remains;
-use model::{ClusteringOrder, DecoratedKey, TableSchema};
+use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{Fragment, FrozenView, RangeTombstone, RangeTombstoneList, Tombstone};
 use partitions::{Partitions, SLOT_BYTES};
 use reader::ReadError;
@@ -167,6 +169,10 @@ impl Memtable {
     /// Whether a partition has rows so large that they are put together in steps: they are read
     /// through a source.
     pub(crate) fn has_huge_rows(&self, key: &DecoratedKey) -> bool {
+        debug_assert!(
+            self.is_huge.get() || !self.partitions.borrow().get(key).is_some_and(|one| one.is_huge),
+            "small-steps: nobody knows of {key:?}"
+        );
         self.is_huge.get() && self.partitions.borrow().get(key).is_some_and(|one| one.is_huge)
     }
     /// The oldest timestamp of data, deletions left out, that was ever written to it, in the unit
@@ -186,6 +192,10 @@ impl Memtable {
     pub(crate) fn held(&self) -> HeldEntries {
         self.held.borrow().clone()
     }
+    /// The newest segment of the log that it holds entries of.
+    pub(crate) fn newest_segment(&self) -> Option<SegmentId> {
+        self.held.borrow().counts.iter().map(|(segment, _)| *segment).max()
+    }
     /// Notes that an applied mutation has its entry in that segment.
     pub(crate) fn hold(&self, segment: SegmentId) {
         assert!(!self.sealed.get(), "sealed-is-final: an entry of {segment:?}");
@@ -201,14 +211,21 @@ impl Memtable {
         self.replayed.get()
     }
     pub(crate) fn fail(&self, error: ReadError) {
+        assert!(self.sealed.get(), "sealed-is-final: a flush of what is written to fails");
+        assert!(
+            !matches!(*self.flush.borrow(), FlushState::Done),
+            "leaves-once: a flush that is done fails"
+        );
         *self.flush.borrow_mut() = FlushState::Failed(Rc::new(error));
     }
     pub(crate) fn finish(&self) {
         assert!(self.sealed.get(), "sealed-is-final: it left while it was written to");
-        *self.flush.borrow_mut() = FlushState::Done;
+        let before = self.flush.replace(FlushState::Done);
+        assert!(!matches!(before, FlushState::Done), "leaves-once: it has left before");
     }
     /// Forgets an earlier failure.
     pub(crate) fn retry(&self) {
+        debug_assert!(self.sealed.get(), "sealed-is-final: its flush is tried again");
         let mut state = self.flush.borrow_mut();
         if matches!(*state, FlushState::Failed(_)) {
             *state = FlushState::Due;
@@ -246,6 +263,10 @@ impl Memtable {
     ) -> isize {
         assert!(!self.sealed.get(), "sealed-is-final");
         debug_assert!(key.key[..] == *view.key(), "a mutation of another partition: {key:?}");
+        debug_assert!(
+            key.token == Token::of(&key.key),
+            "ring-order: a token of another key: {key:?}"
+        );
         let mut partitions = self.partitions.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = Grown::default();
@@ -262,6 +283,10 @@ impl Memtable {
             let change = (&mut *scratch, &mut grown);
             added += self.merge_into(Rc::make_mut(shared), (schema, view), watch, ahead, change);
         }
+        debug_assert!(
+            view.rows().all(|(key, _)| shared.rows.get(&self.order, key).is_some()),
+            "nothing-lost: a row of {added} that were added"
+        );
         self.objects.set(self.objects.get() + added);
         if std::mem::take(&mut scratch.is_huge) {
             Rc::make_mut(shared).is_huge = true;
@@ -326,6 +351,7 @@ impl Memtable {
                 None => added += 1,
             }
         }
+        debug_assert!(ahead.is_used_up(), "same-row: what was merged ahead is left");
         added
     }
 
@@ -356,6 +382,7 @@ impl Memtable {
     /// Lets go of collections that are deleted, of so many bytes, which counted for the memtable.
     fn free_gently(&self, litter: Vec<(Rc<PartNode>, usize)>, bytes: usize) {
         let Some(dirty) = &self.dirty else { return };
+        debug_assert!(!litter.is_empty(), "accounted: nothing is left to be freed");
         let nodes = litter.into_iter().map(|(node, _)| node).collect();
         dirty.free_gently(Remains::of_parts(nodes, bytes), bytes, 0);
     }

@@ -1,4 +1,8 @@
 //! Reading a partition of a memtable straight into a page: at once, without fragments.
+//!
+//! Invariants
+//!  - *small-steps*: rows that are put together in steps are not read so.
+//!  - *in-ranges*: what comes lies in the range that is walked, and no range tombstone outlives it.
 
 use super::row::Row;
 use super::{Memtable, Partition};
@@ -35,6 +39,7 @@ struct Walk<'w, 'c> {
 
 impl Walk<'_, '_> {
     fn partition(&mut self, key: &DecoratedKey, partition: &Partition) -> ControlFlow<()> {
+        debug_assert!(!partition.is_huge, "small-steps: {key:?} takes long");
         self.compactor.begin(&key.key, partition.tombstone).go_on()?;
         if self.command.needs_static()
             && let Some(row) = &partition.static_row
@@ -100,12 +105,15 @@ impl Walk<'_, '_> {
                 *open = change.tombstone;
                 compactor.change(change.position.as_parts(), change.tombstone).go_on()?;
             }
+            debug_assert!(range.contains(order, (key, 0)), "in-ranges: {key:?} of {range:?}");
             give(compactor, key, row)
         })?;
         changes.try_for_each(|change| {
             *open = change.tombstone;
             compactor.change(change.position.as_parts(), change.tombstone).go_on()
-        })
+        })?;
+        debug_assert!(open.is_none(), "in-ranges: {open:?} is open after {range:?}");
+        ControlFlow::Continue(())
     }
 }
 

@@ -70,7 +70,10 @@ impl Partitions {
         };
         if let Some(hints) = &self.hints {
             match hints.find(key.token, |number| Some(number).filter(is)) {
-                Hint::Is(number) => return Some(number),
+                Hint::Is(number) => {
+                    debug_assert_eq!(self.find_in_order(key), Some(number), "hints-agree: {key:?}");
+                    return Some(number);
+                }
                 Hint::IsNot => {
                     debug_assert!(self.find_in_order(key).is_none(), "hints-agree: {key:?}");
                     return None;
@@ -158,6 +161,11 @@ impl Partitions {
     fn all_hints(&self) -> Hints<Number> {
         let mut hints = Hints::default();
         for (slot, number) in self.slots.iter().flatten().zip(1..) {
+            debug_assert!(
+                self.order.contains_key(&slot.key.token),
+                "one-or-collided: {:?}",
+                slot.key
+            );
             hints.insert(slot.key.token, Number::new(number).expect("it counts from one"));
         }
         hints
@@ -167,6 +175,10 @@ impl Partitions {
     #[inline]
     pub(super) fn at(&self, number: Number) -> (&DecoratedKey, &Rc<Partition>) {
         let Slot { key, partition } = self.slot(number);
+        debug_assert!(
+            self.order.get(&key.token) == Some(&number) || self.collided.get(key) == Some(&number),
+            "one-or-collided: {key:?} has another slot"
+        );
         (key, partition)
     }
 
@@ -220,7 +232,14 @@ impl Parts {
         self.order.next();
         self.collided.next();
         loop {
-            if let Some(slot) = self.slots.last_mut()?.pop() {
+            let Some(slots) = self.slots.last_mut() else {
+                debug_assert!(
+                    self.order.len() == 0 && self.collided.len() == 0,
+                    "one-or-collided: a name of no slot"
+                );
+                return None;
+            };
+            if let Some(slot) = slots.pop() {
                 return Some(slot.partition);
             }
             self.slots.pop();

@@ -38,6 +38,9 @@ const ROWS_AT_ONCE: usize = 256;
 /// Rows that are merged between two looks at the clock.
 const ROWS_PER_STEP: usize = 16;
 
+/// What is merged ahead takes a piece at least, and what goes with the rest of its row less.
+const _: () = assert!(WHOLE_BYTES_MAX < PIECE_BYTES && PIECE_BYTES <= LARGE_BYTES_MIN);
+
 /// Timestamps that are looked at between two looks at the clock.
 const CELLS_PER_STEP: usize = 256;
 
@@ -179,6 +182,7 @@ impl Premerged {
         };
         match whole.partition.take().filter(|_| is_of_it) {
             Some(partition) => {
+                debug_assert!(self.rows.is_empty(), "same-row: rows beside the whole partition");
                 grown.merge(whole.grown);
                 scratch.litter.append(&mut whole.scratch.litter);
                 scratch.is_huge |= whole.scratch.is_huge;
@@ -201,6 +205,11 @@ impl Premerged {
     /// How many rows of the whole partition are new, and range tombstones at most.
     pub(super) fn rows_added(&self) -> usize {
         self.whole.as_ref().map_or(0, |whole| whole.added)
+    }
+
+    /// Whether nothing is left that was merged row by row.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// What the next row of the mutation has become, if it was merged ahead.
@@ -234,6 +243,7 @@ impl Merged {
     }
 
     fn put(self, scratch: &mut Scratch, grown: &mut Grown) -> Row {
+        debug_assert!(self.scratch.bytes.is_empty(), "unseen: what merging leaves");
         grown.merge(self.grown);
         scratch.litter.extend(self.scratch.litter);
         scratch.is_huge |= self.scratch.is_huge;
@@ -288,7 +298,7 @@ impl<'s> Merging<'s> {
     }
 
     async fn run(mut self, row: RowView<'_>) -> Merged {
-        let has_parts = row.columns().any(|(_, data)| collection(data).is_some());
+        let (added, has_parts) = (row, row.columns().any(|(_, data)| collection(data).is_some()));
         let base = self.base.clone();
         match base.as_ref().map(Row::blob) {
             // In parts, or to be.
@@ -310,6 +320,11 @@ impl<'s> Merging<'s> {
             }
         }
         let row = self.row.take().expect("a row that something was merged into");
+        debug_assert!(
+            row.bytes()[..] == *merged_at_once(self.schema, base.as_ref(), added),
+            "same-row: a row of {} bytes merged ahead",
+            row.len()
+        );
         self.scratch.bytes = Vec::new();
         Merged { base: self.base, row, grown: self.grown, scratch: self.scratch }
     }
@@ -371,6 +386,14 @@ impl<'s> Merging<'s> {
             Some(own) => own.merge(self.schema, row, &mut self.scratch, &mut self.grown),
         }
     }
+}
+
+/// What merging blobs gives (*same-row*).
+fn merged_at_once(schema: &TableSchema, base: Option<&Row>, row: RowView<'_>) -> Vec<u8> {
+    let Some(base) = base else { return row.bytes().to_vec() };
+    let mut merged = Vec::new();
+    mutation::row::merge(schema, RowView::trusted(&base.bytes()), row, &mut merged);
+    merged
 }
 
 /// A collection that is merged in pieces.

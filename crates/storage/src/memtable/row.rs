@@ -52,6 +52,10 @@ impl Row {
             None => put(blob, merged, grown),
             Some(large) => {
                 debug_assert!(!large.collections().is_empty(), "a large row of one blob");
+                debug_assert!(
+                    Assembly::at_once(Rc::new(large.clone()))[..] == merged[..],
+                    "same-row: what lies in parts is another row"
+                );
                 scratch.is_huge |= is_huge(&large);
                 grown.change(blob_bytes(blob.len()), 0);
                 *self = Row::Large(Rc::new(large));

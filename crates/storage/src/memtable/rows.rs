@@ -6,7 +6,7 @@
 
 use super::footprint::{Grown, blob_bytes, vec_bytes};
 use super::row::Row;
-use super::tree::Tree;
+use super::tree::{NODE_MAX, Tree};
 use model::ClusteringOrder;
 use mutation::Direction;
 use std::ops::ControlFlow;
@@ -14,6 +14,9 @@ use stdx::Bytes;
 
 /// Up to this many rows stay in a vector.
 const FEW_MAX: usize = 8;
+
+/// What was a vector becomes one node of a tree.
+const _: () = assert!(FEW_MAX < NODE_MAX);
 
 /// A position as [`ClusteringOrder::compare`] takes it.
 pub(super) type Parts<'a> = (&'a [u8], i8);

@@ -9,7 +9,9 @@
 //!  - *ring-order*: partitions come in ring order, each once.
 //!  - *positions-grow*: in a partition each fragment lies beyond the one before it, in the
 //!    direction of the stream.
-//!  - *in-ranges*: what comes lies in the ranges that were asked for.
+//!  - *in-ranges*: what comes lies in the ranges that were asked for, and no range tombstone stays
+//!    open behind them.
+//!  - *goes-on*: each fill yields something, unless all has come that was asked for.
 
 use super::assembly::Assembly;
 use super::fetch::Upcoming;
@@ -103,6 +105,11 @@ impl Output<'_> {
 impl MemtableSource {
     /// The partitions `keys` of `memtable`, in each what `slice` says.
     pub fn new(memtable: Rc<Memtable>, keys: KeyRange, mut slice: Slice) -> MemtableSource {
+        debug_assert!(
+            slice.ranges.is_sorted_by(|a, b| a.end.compare(&memtable.order, &b.start).is_le()),
+            "positions-grow: {:?}",
+            slice.ranges
+        );
         let whole = match slice.forwarding {
             true => std::mem::take(&mut slice.ranges),
             false => Vec::new(),
@@ -167,6 +174,7 @@ impl MemtableSource {
 
     fn enter(&mut self, key: DecoratedKey, partition: Rc<Partition>, output: &mut Output<'_>) {
         let tombstone = partition.tombstone;
+        debug_assert!(self.huge.is_none(), "snapshots: a row of the partition before {key:?}");
         output.push(Fragment::PartitionStart { key: key.clone(), tombstone });
         let static_due = self.slice.with_static;
         if self.slice.forwarding {
@@ -209,6 +217,7 @@ impl MemtableSource {
             *beyond = None;
             output.go_on()?;
         }
+        debug_assert!(open.is_none(), "in-ranges: {open:?} is open after {key:?}");
         if self.slice.forwarding {
             return ControlFlow::Break(());
         }
@@ -283,7 +292,9 @@ impl Walk<'_, '_> {
                 "positions-grow: {key:?} is not beyond {:?}",
                 self.beyond
             );
+            debug_assert!(left.contains(order, (key, 0)), "in-ranges: {key:?} of {left:?}");
             if let Some(row) = row.slowly() {
+                debug_assert!(partition.is_huge, "small-steps: nobody knows of {key:?}");
                 *self.huge = Some(Huge { key: Some(key.clone()), row });
                 return ControlFlow::Break(());
             }
@@ -355,6 +366,13 @@ impl Source for MemtableSource {
         let bytes_left = budget.bytes_max.max(1);
         self.advance(&mut Output { out, fragments_left, bytes_left });
         let waits = self.huge.is_some() && out.len() == before;
+        debug_assert!(
+            waits
+                || before < out.len()
+                || matches!(self.at, At::End)
+                || (self.slice.forwarding && matches!(self.at, At::Inside { .. })),
+            "goes-on: nothing comes, and it is not at an end"
+        );
         (!waits).then_some(Ok(()))
     }
 

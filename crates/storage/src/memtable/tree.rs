@@ -8,6 +8,7 @@
 //!    more than that on each of its few levels.
 //!  - *first-key*: the key of a child is the least one in it, but for the first child of the
 //!    leftmost nodes, whose key is not looked at.
+//!  - *keys-ascend*: the keys of a node ascend, each once.
 //!  - *no-empty-node*: each node has an entry, but for the root of an empty tree.
 //!
 //! Keys are compared by closures, because their order belongs to the table.
@@ -20,7 +21,7 @@ use std::rc::Rc;
 use stdx::Bytes;
 
 /// Entries of a node.
-const NODE_MAX: usize = 32;
+pub(super) const NODE_MAX: usize = 32;
 
 /// An ordered map from byte strings.
 #[derive(Clone)]
@@ -74,6 +75,12 @@ impl<V: Clone> Tree<V> {
                         }
                     };
                     debug_assert!(entries.len() <= NODE_MAX, "bounded-nodes: {}", entries.len());
+                    debug_assert!(
+                        entries[..at].iter().all(|(key, _)| place(key).is_lt())
+                            && entries[at + 1..].iter().all(|(key, _)| place(key).is_gt()),
+                        "keys-ascend: entry {at} of {}",
+                        entries.len()
+                    );
                     grown.change(before, vec_bytes::<(Bytes, V)>(entries.capacity()));
                     return &mut entries[at].1;
                 }
@@ -103,6 +110,10 @@ impl<V: Clone> Tree<V> {
                     let after = entries.partition_point(|(key, _)| place(key).is_le());
                     let at = after.saturating_sub(1);
                     let next = entries.get(at + 1).map(|(key, _)| key).or(next);
+                    debug_assert!(
+                        next.is_none_or(|next| place(next).is_gt()),
+                        "keys-ascend: {next:?} follows"
+                    );
                     return (&entries[at].0, &entries[at].1, next);
                 }
                 Node::Inner(children) => {
@@ -186,7 +197,14 @@ impl<V: Clone> Node<V> {
 /// The child that has, or would have, what is looked for.
 fn child_of<V>(children: &[(Bytes, Rc<Node<V>>)], place: &impl Place) -> usize {
     // Of the first child the key is not looked at (*first-key*).
-    children[1..].partition_point(|(key, _)| place(key).is_le())
+    let at = children[1..].partition_point(|(key, _)| place(key).is_le());
+    debug_assert!(
+        children[1..=at].iter().all(|(key, _)| place(key).is_le())
+            && children[at + 1..].iter().all(|(key, _)| place(key).is_gt()),
+        "keys-ascend: child {at} of {}",
+        children.len()
+    );
+    at
 }
 
 /// Inserts, with room for more but for no more than a node has.

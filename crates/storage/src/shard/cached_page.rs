@@ -35,6 +35,7 @@ fn feed(
         compactor.static_row(RowView::trusted(whole.static_row)).go_on()?;
     }
     let run = whole.run;
+    debug_assert!(run.is_whole(), "a part of a partition as all of it");
     if command.resume.is_some() || run.has_tombstones() {
         feed_ranges(compactor, run, (schema, command))?;
     } else {
@@ -222,6 +223,7 @@ impl Both<'_, '_> {
     }
 
     fn merge(&mut self, old: &[u8], new: &[u8]) {
+        debug_assert!(!old.is_empty() && !new.is_empty(), "in-order: a row of nothing is merged");
         self.scratch.clear();
         let (old, new) = (RowView::trusted(old), RowView::trusted(new));
         mutation::row::merge(self.schema, old, new, &mut self.scratch);

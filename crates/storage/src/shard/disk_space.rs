@@ -44,6 +44,7 @@ const BALLAST: &str = "disk_reserve";
 /// Between two looks at the disk: where there is much room, and where there is little.
 const LOOK_FAR: Duration = Duration::from_secs(1);
 const LOOK_NEAR: Duration = Duration::from_millis(100);
+const _: () = assert!(LOOK_NEAR.as_nanos() < LOOK_FAR.as_nanos());
 /// Free bytes that have come are worth trying flushes again.
 const RETRY_BYTES: u64 = 64 << 10;
 
@@ -95,7 +96,13 @@ fn is_short(was_short: bool, free: u64, reserve: u64) -> bool {
 /// What memtables of a shard may hold, and how much its log may grow, when so much was free at the
 /// last look and this shard has taken so much since (*room-to-flush*).
 fn share(free: u64, reserve: u64, shards: u64, taken: u64) -> u64 {
-    (free.saturating_sub(reserve) / shards.max(1)).saturating_sub(taken) / 2
+    debug_assert!(0 < shards, "room-to-flush: of no shard");
+    let share = (free.saturating_sub(reserve) / shards.max(1)).saturating_sub(taken) / 2;
+    debug_assert!(
+        share == 0 || reserve + shards * (taken + 2 * share) <= free,
+        "room-to-flush: {share} for memory, and for the log, of {free}"
+    );
+    share
 }
 
 /// Of memtables that are to keep to so many bytes which no SSTable has, and may as such keep to
@@ -176,6 +183,7 @@ impl DiskSpace {
     }
 
     pub(crate) fn set_level(&self, level: f64) {
+        assert!((0.0..=1.0).contains(&level), "reserve: a level of {level}");
         self.level.set(level);
     }
 
@@ -334,6 +342,7 @@ impl Shard {
         self.dirty[0].restrict(if space.replaying.get() { base } else { lower }, short);
         let segment = self.config.segment_bytes as u64;
         self.data_log.restrict(share, reserve / 2 + shards * segment <= free);
+        assert!(!short || space.low.get(), "room-to-flush: short of room, with all limits");
         if short && !was_short {
             self.begin_to_refuse();
         } else if was_short && !short {

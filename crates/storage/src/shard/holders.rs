@@ -48,6 +48,7 @@ impl Holder {
     /// that is forwarded.
     pub fn open(&self, slice: Slice) -> Box<dyn Source> {
         let key = &self.lookup.key;
+        debug_assert!(!slice.forwarding, "as-it-lies: what {} holds is not forwarded", self.name);
         match &self.place {
             Place::Memtable(memtable) => {
                 let keys = KeyRange::One(key.clone());

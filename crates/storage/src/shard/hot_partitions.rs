@@ -7,6 +7,7 @@
 //!  - *one-branch-when-off*: with nobody asking a request pays for a look at one cell.
 //!  - *bounded*: [`SAMPLINGS_MAX`] at a time, each with [`CAPACITY_MAX`] keys of reads and of
 //!    writes, of [`KEY_BYTES_MAX`] bytes.
+//!  - *adds-up*: the counts of partitions are no more than what came in all.
 //!  - *ends-with-its-asker*: whoever goes away takes the counts along.
 
 use super::Shard;
@@ -101,6 +102,7 @@ impl Sampler {
 
     #[cold]
     fn note_in_all(&self, touch: Touch, table: TableId, token: Token, key: &[u8]) {
+        debug_assert!(!self.samplings.borrow().is_empty(), "one-branch-when-off: nobody asks");
         for sampling in &*self.samplings.borrow() {
             sampling.note(touch, table, token, key);
         }
@@ -175,6 +177,10 @@ impl Sampling {
             let (total, partitions) = (side.top.total(), side.distinct.estimate());
             let mut top = side.top.clone().into_sorted();
             top.truncate(listed);
+            assert!(
+                top.iter().map(|one| one.count).sum::<u64>() <= total,
+                "adds-up: more than the {total} that came"
+            );
             HotCounts { total, partitions, top }
         };
         Hot { reads: counts(&self.reads), writes: counts(&self.writes) }

@@ -6,6 +6,7 @@
 //! Invariants
 //!  - *source-last*: what is moved is removed from where it came from when the table has it. A
 //!    crash before leaves it there, and importing it again does no harm.
+//!  - *told-once*: each SSTable is taken over or refused, once.
 //!  - *own-files-stay*: nothing that is a table's or a snapshot's of this node is moved away;
 //!    snapshots and backups are copied.
 
@@ -75,6 +76,12 @@ async fn import(shard: &Rc<Shard>, id: TableId, order: &Import) -> Result<Loaded
     let loaded = load_from(shard, &table, &staging, order.checks).await;
     clear(&staging).await.map_err(told)?;
     let mut loaded = loaded.map_err(|error| error.to_string())?;
+    assert!(
+        loaded.loaded.len() + loaded.refused.len() <= listing.tables.len(),
+        "told-once: {} of {} SSTables",
+        loaded.loaded.len() + loaded.refused.len(),
+        listing.tables.len()
+    );
     loaded.directory.clone_from(directory);
     let (staged, given) = (staging.display().to_string(), directory.display().to_string());
     loaded.refused.iter_mut().for_each(|(_, why)| *why = why.replace(&staged, &given));

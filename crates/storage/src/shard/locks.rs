@@ -2,6 +2,7 @@
 //!
 //! Invariants
 //!  - *bounded-by-waiters*: the map holds the keys that somebody holds or waits for, no others.
+//!  - *one-holds*: whoever has a guard has the partition, alone.
 //!  - *fifo*: who asks first is served first.
 
 use model::TableId;
@@ -56,6 +57,7 @@ impl PartitionLocks {
         debug_assert!(self.locks.borrow().contains_key(&key), "bounded-by-waiters: no entry");
         let user = User { locks: self.locks.clone(), key };
         let permit = lock.acquire(1).await.ok();
+        assert!(permit.is_some(), "one-holds: nobody gave the lock");
         PartitionGuard { permit, user }
     }
 
@@ -75,12 +77,13 @@ impl Drop for PartitionGuard {
 impl Drop for User {
     fn drop(&mut self) {
         let mut locks = self.locks.borrow_mut();
-        if let Some(entry) = locks.get_mut(&self.key) {
-            assert!(0 < entry.users, "bounded-by-waiters: a lock of nobody");
-            entry.users -= 1;
-            if entry.users == 0 {
-                locks.remove(&self.key);
-            }
+        let Some(entry) = locks.get_mut(&self.key) else {
+            unreachable!("bounded-by-waiters: a lock went before its user");
+        };
+        assert!(0 < entry.users, "bounded-by-waiters: a lock of nobody");
+        entry.users -= 1;
+        if entry.users == 0 {
+            locks.remove(&self.key);
         }
     }
 }

@@ -207,6 +207,8 @@ impl Shard {
 
     /// The pool of the memtables of a table.
     pub(crate) fn dirty_of(&self, schema: &TableSchema, log: Log) -> &Rc<Dirty> {
+        let [user, system] = &self.dirty;
+        debug_assert!(!Rc::ptr_eq(user, system), "own-pools: one for both");
         match log == Log::Schema || read::is_of_system(schema) {
             true => &self.dirty[1],
             false => &self.dirty[0],

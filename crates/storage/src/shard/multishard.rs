@@ -8,6 +8,7 @@
 //! Invariants
 //!  - *same-place*: a source that rested is used only where the driver stands, in the version of
 //!    the schema that it was opened with; otherwise one is opened.
+//!  - *goes-on*: a visit brings something, or says that nothing more comes.
 
 use super::Shard;
 use super::read::SourceOptions;
@@ -185,6 +186,7 @@ fn go_to(source: &mut EvictableSource, place: &Place) -> bool {
 
 /// Reads until there are `bytes_max` bytes, or nothing more.
 async fn read_on(source: &mut EvictableSource, permit: &Permit, bytes_max: usize) -> Reply {
+    assert!(0 < bytes_max, "goes-on: a visit for nothing");
     let _cpu = permit.need_cpu();
     let mut units = permit.no_units();
     let (mut batch, mut encoded, mut bytes) = (Vec::new(), Vec::new(), 0);

@@ -2,6 +2,9 @@
 //!
 //! Policy on damage: an SSTable that cannot be opened makes the reads of its table fail with the
 //! file's name; the table's writes and all other tables go on.
+//!
+//! Invariants
+//!  - *known-once*: a table is made known once, until it is dropped.
 
 use super::Shard;
 use crate::compaction::Obsolete;
@@ -44,6 +47,11 @@ impl Shard {
         let home = (data_dir.as_path(), shard);
         let table = Table::new(schema.clone(), tablets, log, shares, home);
         assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
+        assert!(
+            table.map.shards().iter().all(|shard| *shard < runtime::shard_count()),
+            "tablets-in-order: a tablet of {} is of no shard",
+            schema.name
+        );
         match shard {
             // Operators put SSTables there; it is made again at each start.
             0 => fs::create_dir_all(table.dir.join(UPLOAD)).await?,
@@ -95,7 +103,8 @@ impl Shard {
         for opened in open_all(self, &table, &kept, schema.clone()).await {
             place(&table, opened);
         }
-        self.tables.borrow_mut().insert(schema.id, Rc::new(table));
+        let before = self.tables.borrow_mut().insert(schema.id, Rc::new(table));
+        assert!(before.is_none(), "known-once: {} was open, with what it holds", schema.name);
         Ok(())
     }
 }
@@ -146,6 +155,7 @@ async fn open(
 pub(crate) fn place(table: &Table, opened: Opened) {
     match opened {
         Opened::Good(opened) => {
+            debug_assert!(opened.dir() == table.dir, "an SSTable of another directory");
             for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {
                 tablet.adopt(opened.clone());
             }

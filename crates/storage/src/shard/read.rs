@@ -3,6 +3,10 @@
 //! What one memtable, one object of the cache, the two of them, or a few runs of the cache answer
 //! is answered at once, without a permit and without fragments of the cache. All else is a merge of
 //! a [`View`].
+//!
+//! Invariants
+//!  - *in-table-order*: the clustering ranges of a command ascend and do not overlap.
+//!  - *in-tablets*: of each tablet that part is read which lies in it.
 
 use super::hot_partitions::Touch;
 use super::view::View;
@@ -94,6 +98,14 @@ impl Shard {
             return ControlFlow::Break(Ok(Page::default()));
         }
         let schema = table.schema();
+        debug_assert!(
+            command.ranges.is_sorted_by(|a, b| {
+                let (end, start) = ((&a.end.0[..], a.end.1), (&b.start.0[..], b.start.1));
+                schema.order.compare(end, start).is_le()
+            }),
+            "in-table-order: {:?}",
+            command.ranges
+        );
         let lookup = Lookup::new(Bytes::copy_from(key));
         let Some(tablet) = table.tablet_of(lookup.key.token) else {
             return ControlFlow::Break(Ok(Page::default()));
@@ -251,12 +263,14 @@ impl One<'_> {
     /// Reads the memtable without a merge.
     fn read_memtable(&self) -> Result<Page, ReadError> {
         let memtable = self.tablet.active.borrow().clone();
+        debug_assert!(self.tablet.sealed.borrow().is_empty(), "one-view: there are sealed ones");
         Ok(memtable.page(self.schema, &self.lookup.key, self.command))
     }
 
     /// Merges what there is.
     async fn read(&self, access: Access, permit: &Permit) -> Result<Page, ReadError> {
         let One { schema, lookup, command, .. } = self;
+        assert!(self.schema.id == self.table.id, "a read with another table's schema");
         if self.is_in_memtable_alone() && !self.takes_long() {
             return self.read_memtable();
         }
@@ -452,5 +466,10 @@ fn clip(tablet: &Tablet, start: &RingBound, end: &RingBound) -> Option<(RingBoun
     };
     let high = if end.token <= last { end.clone() } else { bound(last, true) };
     debug_assert!(start.token <= low.token && high.token <= end.token, "a range is cut");
+    debug_assert!(
+        (after == Token::MIN || after <= low.token) && high.token <= last,
+        "in-tablets: from {low:?} to {high:?} of {:?}",
+        tablet.range
+    );
     (low.token <= high.token).then_some((low, high))
 }

@@ -14,6 +14,9 @@
 //!  - *removed-after-durable*: an old segment is removed only when no shard holds a memtable that
 //!    was replayed into, or none that something of this segment or of one before was replayed into;
 //!    and not before an item of which it has a piece is put together.
+//!  - *each-once*: each entry that is read is applied by the shard that has its partition, or is
+//!    counted as skipped, with the reason.
+//!  - *in-the-order*: entries come in the order in which they were logged.
 //!  - *replay-goes-on*: a replay waits for nothing but memory, memory for nothing but a flush, and
 //!    a flush for nothing but room on the disk: it ends when there is room, without a restart.
 
@@ -79,6 +82,10 @@ pub(crate) async fn replay(
     old.retain(|id| !own.contains(id));
     assert!(old.is_sorted_by_key(|id| (id.base(), id.shard())), "segments are replayed in order");
     let base_max = old.iter().map(|id| id.base()).max().unwrap_or(0);
+    assert!(
+        own.iter().all(|id| base_max < id.base()),
+        "ids-ascend: {base_max} is older than some of {own:?}"
+    );
     on_all_shards(move || async move {
         let shard = local::get::<Shard>();
         shard.replay_state(log).old_base_max.set(base_max);
@@ -198,23 +205,35 @@ async fn sort_out(
 ) -> Vec<Batch> {
     let mut batches = vec![Batch::new(); shard_count() as usize];
     let mut seen = ReplayStats::default();
+    let (mut handed_out, mut last) = (0, None);
     let mut parser = Parser::new(id, bytes, unfinished);
-    while parser.step(&mut |position, payload| match owner(shard, log, position, payload) {
-        Owner::Shard(owner) => {
-            if let Some(batch) = batches.get_mut(owner as usize) {
-                put_entry(batch, payload);
+    while parser.step(&mut |position, payload| {
+        // Entries of a group in pieces are all at one place.
+        debug_assert!(last <= Some(position), "in-the-order: {position} after {last:?}");
+        last = Some(position);
+        match owner(shard, log, position, payload) {
+            Owner::Shard(owner) => {
+                if let Some(batch) = batches.get_mut(owner as usize) {
+                    put_entry(batch, payload);
+                    handed_out += 1;
+                }
             }
-        }
-        Owner::Unknown => seen.unknown_table += 1,
-        Owner::Truncated => seen.truncated += 1,
-        Owner::Invalid(damaged) => {
-            tracing::warn!("commitlog entry {position} is skipped: {damaged}");
-            seen.invalid += 1;
+            Owner::Unknown => seen.unknown_table += 1,
+            Owner::Truncated => seen.truncated += 1,
+            Owner::Invalid(damaged) => {
+                tracing::warn!("commitlog entry {position} is skipped: {damaged}");
+                seen.invalid += 1;
+            }
         }
     }) {
         runtime::task::yield_if_needed().await;
     }
     let report = parser.report;
+    assert!(
+        handed_out + seen.unknown_table + seen.truncated + seen.invalid == report.entries,
+        "each-once: {handed_out} entries are handed out, {seen:?} are not, of {}",
+        report.entries
+    );
     assert!(batches.len() == shard_count() as usize, "a batch for each shard");
     stats.segments += 1;
     stats.bytes += bytes.len() as u64;
@@ -240,7 +259,11 @@ async fn sort_out(
 fn put_entry(batch: &mut Batch, payload: &[u8]) {
     let bytes = payload.len() + size_of::<u32>();
     match batch.last_mut().filter(|part| part.len() + bytes <= part.capacity()) {
-        Some(part) => part.put_u32_bytes(payload),
+        Some(part) => {
+            let before = part.capacity();
+            part.put_u32_bytes(payload);
+            debug_assert!(part.capacity() == before, "small-parts: a part of {before} has grown");
+        }
         None => {
             let mut part = Vec::with_capacity(bytes.max(PART_BYTES));
             part.put_u32_bytes(payload);
@@ -306,6 +329,7 @@ impl Shard {
             }
             runtime::task::yield_if_needed().await;
         }
+        assert!(cursor.is_empty(), "each-once: what was handed out is cut off");
     }
 
     /// Waits for memory (*replay-goes-on*).
@@ -333,7 +357,9 @@ impl Shard {
         let Some(table) = table else { return Ok(()) };
         view.check_order(&table.schema.borrow().order)?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
-        let Some(tablet) = table.tablet_of(key.token) else { return Ok(()) };
+        let tablet = table.tablet_of(key.token);
+        assert!(tablet.is_some(), "each-once: {:?} is of another shard", key.token);
+        let Some(tablet) = tablet else { return Ok(()) };
         assert!(table.log == log, "an entry of another log");
         let (memtable, schema) = (tablet.active.borrow().clone(), table.schema.borrow().clone());
         let ahead = memtable.prepare(&schema, &key, &view, table.watch.get()).await;

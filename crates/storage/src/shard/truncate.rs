@@ -3,6 +3,10 @@
 //! Order of a truncation: writers are cut off from what is there by sealing it; the record of the
 //! truncation becomes durable; then memtables, log entries and SSTables go. A crash before the
 //! record leaves all, a crash after it leaves nothing.
+//!
+//! Invariants
+//!  - *cut-off*: what was written before is sealed, and its log entries lie before the place that
+//!    the record names; what is written after is not, and they do not.
 
 use super::{Shard, snapshot};
 use crate::commitlog::{ReplayPosition, files};
@@ -30,6 +34,14 @@ impl Shard {
         self.seal_all(&table);
         let memtables: Vec<_> =
             table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
+        assert!(
+            table.tablets.iter().all(|tablet| tablet.active.borrow().is_empty()),
+            "cut-off: writes that were there are not sealed"
+        );
+        assert!(
+            memtables.iter().flatten().all(|one| one.newest_segment() <= Some(before.segment)),
+            "cut-off: entries of what is truncated lie behind {before}"
+        );
         let sstables = table.sstables();
         // What could not be opened now may be at the next start.
         let unopened: Vec<_> =

@@ -193,6 +193,7 @@ pub(crate) async fn load_from(
             }
         };
         let (partitions, bytes) = (candidate.partitions, candidate.bytes);
+        assert!(!moved.contains(&to), "one-rename: two SSTables become {to:?}");
         moved.push(to);
         let to = to.file_name(Component::Data);
         tracing::info!("{name} in {} is taken over as {to}", upload.display());
@@ -221,6 +222,13 @@ impl Shard {
         if table.dropped.get() {
             return;
         }
+        debug_assert!(
+            !table
+                .tablets
+                .iter()
+                .any(|tablet| descriptors.iter().any(|one| tablet.has_sstable(*one))),
+            "once-in-set: one of {descriptors:?} is not new"
+        );
         for opened in open_all(self, &table, descriptors, table.schema()).await {
             place(&table, opened);
         }
@@ -317,6 +325,7 @@ async fn move_in(
     let from = candidate.found.descriptor;
     let to = Descriptor { version: from.version, generation: Generation::generate() };
     assert!(upload != table.dir, "one-rename: from the table into itself");
+    assert!(!candidate.suffixes.is_empty(), "checked-before: an SSTable of no file");
     let Candidate { suffixes, replaced, .. } = candidate;
     let old = Place { dir: upload, descriptor: from };
     let new = Place { dir: &table.dir, descriptor: to };

@@ -1,6 +1,10 @@
 //! What there is to tell of a table's SSTables, for operators.
 //!
 //! Lives on: every shard. Sees: the SSTables of this shard.
+//!
+//! Invariants
+//!  - *ascend*: bounds of histograms ascend, and the smallest of something is no larger than the
+//!    largest.
 
 use super::Storage;
 use model::{TableId, TableSchema};
@@ -69,8 +73,8 @@ pub struct TableFacts {
 
 /// Adds one histogram to another; both ascend.
 pub fn merge_histograms(into: &mut Vec<(i64, u64)>, other: &[(i64, u64)]) {
-    debug_assert!(into.is_sorted_by(|a, b| a.0 < b.0), "bounds ascend");
-    debug_assert!(other.is_sorted_by(|a, b| a.0 < b.0), "bounds ascend");
+    debug_assert!(into.is_sorted_by(|a, b| a.0 < b.0), "ascend: {into:?}");
+    debug_assert!(other.is_sorted_by(|a, b| a.0 < b.0), "ascend: {other:?}");
     for (bound, count) in other {
         match into.binary_search_by_key(bound, |(known, _)| *known) {
             Ok(at) => into[at].1 += count,
@@ -94,6 +98,12 @@ impl TableFacts {
             };
         }
         self.partition_bytes_max = self.partition_bytes_max.max(other.partition_bytes_max);
+        debug_assert!(
+            self.partition_bytes_min <= self.partition_bytes_max,
+            "ascend: the smallest of {} bytes, the largest of {}",
+            self.partition_bytes_min,
+            self.partition_bytes_max
+        );
         self.partitions += other.partitions;
         self.partition_bytes_sum += other.partition_bytes_sum;
         self.memory_bytes += other.memory_bytes;

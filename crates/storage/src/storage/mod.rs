@@ -1,4 +1,9 @@
 //! The door of the crate: one shard's tables and logs behind one object.
+//!
+//! Invariants
+//!  - *one-door*: a shard has one storage, from its start to its stop.
+//!  - *within-limits*: a page has no more than its command asks for.
+//!  - *parts-of-all*: what is told of a table is no more than what is told of all.
 
 mod compactions;
 mod facts;
@@ -114,6 +119,7 @@ impl Storage {
             if runtime::shard_id() == 0 {
                 scope.spawn(disk_space::watch(shard.clone()));
             }
+            assert!(local::try_get::<Storage>().is_none(), "one-door: another storage is open");
             local::set(shard.clone());
             let storage = Rc::new(Storage {
                 shard,
@@ -261,7 +267,7 @@ impl Storage {
     ) -> ControlFlow<Result<Page, ReadError>, Begun> {
         let read = self.shard.read_at_once(command);
         if let ControlFlow::Break(read) = &read {
-            self.look_at(read);
+            self.look_at(read, command);
         }
         read
     }
@@ -273,11 +279,20 @@ impl Storage {
         begun: Begun,
     ) -> Result<Page, ReadError> {
         let read = self.shard.read_in_turn(command, begun).await;
-        self.look_at(&read);
+        self.look_at(&read, command);
         read
     }
 
-    fn look_at(&self, read: &Result<Page, ReadError>) {
+    fn look_at(&self, read: &Result<Page, ReadError>, command: &ReadCommand) {
+        debug_assert!(
+            read.as_ref().is_ok_and(|page| page.row_count <= command.row_limit) || read.is_err(),
+            "within-limits: rows of {read:?}"
+        );
+        debug_assert!(
+            read.as_ref().is_ok_and(|page| page.partition_count <= command.partition_limit)
+                || read.is_err(),
+            "within-limits: partitions of {read:?}"
+        );
         if let Err(error @ ReadError::Damaged { .. }) = read {
             self.tell_damage(error);
         }
@@ -350,6 +365,7 @@ impl Storage {
             sum.in_vain += hits.in_vain;
             sum.all += hits.all;
         }
+        debug_assert!(sum.in_vain <= sum.all, "parts-of-all: {sum:?}");
         sum
     }
 
@@ -395,6 +411,11 @@ impl Storage {
                 stats.memtable_partitions += memtable.partition_count() as u64;
             }
         }
+        debug_assert!(
+            stats.memtable_bytes <= table.dirty.level().real as u64,
+            "parts-of-all: {} bytes of memtables",
+            stats.memtable_bytes
+        );
         stats.partitions = stats.memtable_partitions;
         for one in table.sstables() {
             stats.sstables += 1;

@@ -42,6 +42,7 @@ pub(crate) async fn merge(
     tablet: &Tablet,
     memtable: &Rc<Memtable>,
 ) -> Result<Merged, ReadError> {
+    assert!(memtable.is_sealed(), "one-at-a-time: what is merged is written to");
     let turn = tablet.updating.acquire(1).await.ok();
     let mut merged = Merged { update: None, _turn: turn };
     assert!(tablet.updating.available() == 0, "one-at-a-time");

@@ -12,7 +12,9 @@ pub(crate) const GATE_UNITS: usize = 64;
 /// Enters the gate of a table with that many units.
 pub(crate) async fn pass_gate(table: &Table, units: usize) -> Option<Permit> {
     assert!(0 < units && units <= GATE_UNITS, "gate-units: {units}");
-    table.gate.acquire(units).await.ok()
+    let permit = table.gate.acquire(units).await.ok();
+    assert!(permit.is_some(), "gate-units: nobody was let in");
+    permit
 }
 
 /// Waits until nothing is written to or removed from the table's directory.

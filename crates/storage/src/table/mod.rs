@@ -10,6 +10,8 @@
 //!    together, so that a flush in between is seen neither twice nor not at all.
 //!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are
 //!    apart.
+//!  - *one-share*: of a ring without tablets a shard has one part, and no tablet beside it.
+//!  - *one-order*: the clustering order of a table never changes; all that it holds lies in it.
 //!  - *sealed-oldest-first*: sealed memtables stand in the order in which they were sealed.
 //!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
 //!    column of that name was added again. SSTables may have such cells; readers skip them.
@@ -182,6 +184,11 @@ impl Table {
             "tablets-in-order: of {}",
             schema.name
         );
+        assert!(
+            tablets.len() < 2 || tablets.iter().all(|tablet| tablet.share.is_none()),
+            "one-share: a part of a ring beside others of {}",
+            schema.name
+        );
         Table {
             id: schema.id,
             dir: dir::directory(data_dir, &schema),
@@ -229,6 +236,7 @@ impl Table {
     /// different now, or are not to be cached any more.
     pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
         assert!(self.id == schema.id, "the schema of another table: {}", schema.name);
+        assert!(*self.order == schema.order, "one-order: rows of {} lie otherwise", schema.name);
         let old = self.schema.replace(schema.clone());
         self.cached.set(is_cached(&schema));
         self.has_drops.set(!drop_times(&schema).is_empty());
@@ -273,6 +281,10 @@ impl Table {
             }),
             "tablets-in-order: {token:?} is not in {index}"
         );
+        debug_assert!(
+            tablet.and_then(|tablet| tablet.share).is_none_or(|share| share.holds(token)),
+            "one-share: {token:?} is of another shard"
+        );
         tablet
     }
 
@@ -292,6 +304,14 @@ impl Table {
         full.seal();
         self.sealed_count.set(self.sealed_count.get() + 1);
         assert!(tablet.active.borrow().is_empty(), "sealed-is-final: a new one with writes");
+        debug_assert!(
+            tablet.sealed.borrow().last().is_none_or(|last| {
+                let newest = full.newest_segment();
+                newest.is_none() || last.newest_segment() <= newest
+            }),
+            "sealed-oldest-first: an older one of {}",
+            self.name()
+        );
         tablet.sealed.borrow_mut().push(full.clone());
         Some(full)
     }
@@ -395,6 +415,10 @@ impl Tablet {
         let active = self.active.borrow().clone();
         debug_assert!(!active.is_sealed(), "sealed-is-final: a sealed one is active");
         let sealed: Vec<_> = self.sealed.borrow().iter().rev().cloned().collect();
+        debug_assert!(
+            sealed.iter().all(|one| one.is_sealed()),
+            "sealed-is-final: one that is to be flushed is written to"
+        );
         std::iter::once(active).chain(sealed).filter(|memtable| !memtable.is_empty())
     }
 

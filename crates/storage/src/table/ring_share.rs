@@ -89,6 +89,7 @@ impl OwnSource {
             }),
             "own-alone"
         );
+        debug_assert!(!(self.skips && self.inside), "own-alone: inside of another shard's");
         if self.skips && !ends {
             self.source.next_partition();
         }

@@ -72,6 +72,10 @@ impl Tablet {
             }),
             "once-in-set"
         );
+        debug_assert!(
+            all.iter().all(|one| self.intersects(one)),
+            "once-in-set: one that has nothing of the tablet"
+        );
         *self.known.borrow_mut() = Known::of(&all);
         *self.sstables.borrow_mut() = Rc::new(all);
     }

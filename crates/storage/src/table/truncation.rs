@@ -14,6 +14,10 @@
 //! Gone are the SSTables, and of the partitions in these tablets: log entries of the writing shard
 //! before the position, and log entries of any shard in segments with a base up to `old` (those
 //! that the run had found at its start).
+//!
+//! Invariants
+//!  - *one-writer*: a shard writes the file of its number alone, and of its own truncations; what
+//!    it writes is what the next start reads.
 
 use crate::commitlog::{ReplayPosition, SegmentId};
 use crate::error::StorageError;
@@ -41,6 +45,11 @@ pub(crate) struct Truncation {
 impl Truncation {
     /// Whether an entry at that position, of a partition with that token, is gone.
     pub(crate) fn covers(&self, position: ReplayPosition, token: Token) -> bool {
+        debug_assert!(
+            self.tablets.iter().all(|(after, last)| after <= last),
+            "tablets-in-order: {:?}",
+            self.tablets
+        );
         let segment = position.segment;
         let inside = |(after, last): &(Token, Token)| *after < token && token <= *last;
         let shared_out = self.share.is_some_and(|share| !share.holds(token));
@@ -74,6 +83,7 @@ impl Truncation {
         let covers = |(after, last): &(Token, Token)| {
             later.tablets.iter().any(|(from, until)| from <= after && last <= until)
         };
+        debug_assert!(self.before.segment.shard() == later.before.segment.shard(), "of one shard");
         (later.share.is_none() || later.share == self.share) && self.tablets.iter().all(covers)
     }
 
@@ -125,9 +135,17 @@ pub(crate) async fn store(
     new: &Truncation,
     needed: &[Truncation],
 ) -> Result<(), StorageError> {
-    let path = path(dir, new.before.segment.shard());
-    let all = needed.iter().chain([new]).map(|one| one.print());
-    Ok(fs::write_file_atomic(&path, all.collect::<String>().as_bytes()).await?)
+    let shard = new.before.segment.shard();
+    assert!(
+        needed.iter().all(|one| one.before.segment.shard() == shard),
+        "one-writer: a record of another shard than {shard}"
+    );
+    let all: String = needed.iter().chain([new]).map(|one| one.print()).collect();
+    debug_assert!(
+        Truncation::parse_all(&all).is_some_and(|read| read.iter().eq(needed.iter().chain([new]))),
+        "one-writer: not read back: {all}"
+    );
+    Ok(fs::write_file_atomic(&path(dir, shard), all.as_bytes()).await?)
 }
 
 /// The truncations that a directory records.

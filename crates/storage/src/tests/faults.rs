@@ -125,6 +125,28 @@ fn a_truncation_takes_what_could_not_be_opened() {
 }
 
 #[test]
+fn a_flush_that_fails_after_its_table_was_dropped_holds_nothing() {
+    for micros in [0, 10, 20, 50, 100, 200] {
+        let mut world = world(9);
+        world.block_on(NODE, 0, async {
+            open(config()).await;
+            fill(1, 0..60, 700).await;
+        });
+        world.disk(NODE).set_error_rate(1);
+        world.block_on(NODE, 0, async move {
+            let dropping = async {
+                runtime::time::sleep(Duration::from_micros(micros)).await;
+                storage().drop_table(id(1), None).await.unwrap();
+            };
+            // It ends with the flush, or before, with the table.
+            let _ = runtime::task::join(storage().flush(id(1)), dropping).await;
+            runtime::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(storage().dirty_bytes(), 0, "dropped after {micros} us");
+        });
+    }
+}
+
+#[test]
 fn a_flush_waits_for_space_and_reads_go_on() {
     let mut world = world(2);
     world.block_on(NODE, 0, async {

@@ -131,6 +131,23 @@ fn tocs(world: &mut World, upload: bool) -> usize {
 }
 
 #[test]
+fn what_is_taken_over_is_read_though_its_partitions_were_cached() {
+    let mut world = world(3, 1);
+    with_shards(&mut world, 1, |storage| async move {
+        for number in 0..PARTITIONS {
+            storage.apply(write(&table(), number, 7, 1, b"before")).await.unwrap();
+        }
+        storage.flush(table().id).await.unwrap();
+        // The second time from the cache.
+        assert_eq!((found().await, found().await), (0, 0));
+        assert!(0 < storage.row_cache_stats().partition_hits);
+        write_foreign(&table(), 5, 0, 1).await;
+        storage.load_new(table().id, Checks::Open).await.unwrap();
+        assert_eq!(found().await, PARTITIONS as usize);
+    });
+}
+
+#[test]
 fn foreign_files_are_there_on_every_shard_and_after_a_restart() {
     for shards in [1, 3] {
         let mut world = world(1, shards);

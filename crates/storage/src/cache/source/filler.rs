@@ -80,6 +80,13 @@ impl Filler {
             self.end_range();
         }
         self.begin_range();
+        debug_assert!(
+            self.left.last().is_none_or(|range| {
+                let start = super::first(range, self.direction).as_parts();
+                self.direction.apply(self.order.compare(start, position)).is_le()
+            }),
+            "in-order: {fragment:?} lies before what is read"
+        );
         let Some(populate) = &mut self.populate else { return };
         populate.fragment(fragment);
         self.beyond = beyond(fragment, self.direction);
@@ -107,6 +114,7 @@ impl Filler {
     fn begin_range(&mut self) {
         let (Some(populate), Some(range)) = (&mut self.populate, self.left.last()) else { return };
         if !self.begun {
+            debug_assert!(self.beyond.is_none(), "in-order: beyond what has not begun");
             self.begun = true;
             match self.direction {
                 Direction::Forward => populate.interval(range.start.clone()),
@@ -118,6 +126,7 @@ impl Filler {
     fn end_range(&mut self) {
         self.begin_range();
         if let Some(range) = self.left.pop() {
+            debug_assert!(self.begun || self.populate.is_none(), "in-order: it was not begun");
             self.reached(last(&range, self.direction));
         }
         (self.begun, self.beyond) = (false, None);

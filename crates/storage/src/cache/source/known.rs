@@ -61,7 +61,7 @@ impl KnownSource {
     fn step(&mut self) {
         let Found::Present(snapshot) = &self.found else { return };
         let Some(left) = self.left.front().cloned() else {
-            self.open.flush(&mut self.ready);
+            self.open.end(&mut self.ready);
             self.ready.push_back(Fragment::PartitionEnd);
             self.found = Found::Unknown;
             return;
@@ -106,10 +106,13 @@ impl KnownSource {
     /// Leaves a stretch behind; one that is nowhere ends the range, so that each step goes on.
     fn pass(&mut self, stretch: Option<ClusteringRange>) {
         match (stretch, self.left.front_mut()) {
-            (Some(stretch), Some(left)) => match self.direction {
-                Direction::Forward => left.start = stretch.end,
-                Direction::Reversed => left.end = stretch.start,
-            },
+            (Some(stretch), Some(left)) => {
+                debug_assert!(!stretch.is_empty(&self.order), "goes-on: nothing of {left:?}");
+                match self.direction {
+                    Direction::Forward => left.start = stretch.end,
+                    Direction::Reversed => left.end = stretch.start,
+                }
+            }
             _ => drop(self.left.pop_front()),
         }
     }

@@ -45,6 +45,7 @@ use walk::Walk;
 const STRETCH_MIN: usize = 8;
 /// How many known partitions are looked at, at most, to find the end of a scan.
 const LOOK_MAX: usize = 64;
+const _: () = assert!(STRETCH_MIN < LOOK_MAX);
 /// Partitions that are known not to exist are passed so many at a time.
 const ABSENT_MAX: usize = 128;
 
@@ -79,7 +80,9 @@ impl CacheView {
     }
 
     fn is_same_phase(&self) -> bool {
-        self.cache.phase() == self.phase
+        let present = self.cache.phase();
+        debug_assert!(self.phase.0 <= present.0, "phases-grow: {present:?} after {:?}", self.phase);
+        present == self.phase
     }
 
     /// Whether the cache knows nothing of partitions of that token that the view does not.
@@ -100,6 +103,11 @@ struct Reading {
 
 impl Reading {
     fn new(view: CacheView, order: Rc<ClusteringOrder>, slice: Slice) -> Reading {
+        debug_assert!(
+            slice.ranges.is_sorted_by(|a, b| a.end.compare(&order, &b.start).is_le()),
+            "in-order: {:?}",
+            slice.ranges
+        );
         Reading { view, order, slice, missed: Cell::new(false) }
     }
 
@@ -154,6 +162,7 @@ impl Reading {
 
     /// All partitions between two bounds came and are cached.
     fn continuous(&self, from: &RingBound, to: &RingBound) {
+        debug_assert!(from.token <= to.token, "in-order: from {from:?} to {to:?}");
         if self.is_whole() {
             self.view.cache.populate_continuous(from, to, self.view.phase);
         }
@@ -268,6 +277,7 @@ impl CacheSource {
                 let ranges = reading.ranges_at_start();
                 let walk = Walk::new(reading, key.clone(), snapshot, &ranges);
                 self.state = State::Known(Box::new(walk));
+                debug_assert!(self.at.place(key.token, &key.key).is_gt(), "in-order: {key:?}");
                 self.at = just_after(key);
             }
             Found::Absent => self.at = just_after(key),
@@ -283,6 +293,7 @@ impl CacheSource {
         let from = self.at.clone();
         let source = match &wanted {
             Wanted::Only(key) => {
+                debug_assert!(from.place(key.token, &key.key).is_gt(), "in-order: {key:?}");
                 self.at = just_after(key);
                 self.below.partition(key, &slice)
             }
@@ -327,7 +338,9 @@ impl CacheSource {
                 }
                 NextKey::Known(key) => self.read_below(Wanted::Only(key)),
                 NextKey::NothingKnown { until } => {
+                    debug_assert!(!is_empty(&self.at, &until), "goes-on: nothing up to {until:?}");
                     let until = self.end_of_scan(until);
+                    debug_assert!(is_empty(&self.end, &until), "in-order: {until:?} is too far");
                     self.read_below(Wanted::Until(until));
                 }
                 NextKey::End => self.at = self.end.clone(),
@@ -416,9 +429,11 @@ impl CacheSource {
 
     /// The source of the scan is at its end.
     fn end_scan(&mut self) {
+        debug_assert!(matches!(self.state, State::Below(_)), "nothing-lost: no scan ends");
         if let State::Below(scan) = std::mem::replace(&mut self.state, State::Outside)
             && let Some((source, until)) = scan.into_idle()
         {
+            debug_assert!(is_empty(&until, &self.at), "in-order: back to {until:?}");
             (self.idle, self.at) = (Some(source), until);
         }
     }
@@ -426,6 +441,11 @@ impl CacheSource {
     /// Moves what is ready within the budget; whether it is spent.
     fn yield_ready(&mut self, budget: &mut Budget, out: &mut Vec<Fragment>) -> bool {
         while let Some(fragment) = self.ready.pop_front() {
+            debug_assert!(
+                self.inside != matches!(fragment, Fragment::PartitionStart { .. })
+                    || (self.inside && self.reading.slice.forwarding),
+                "in-order: {fragment:?} in a partition or out of it"
+            );
             self.inside = !matches!(fragment, Fragment::PartitionEnd);
             let more = budget.spend(&fragment);
             out.push(fragment);

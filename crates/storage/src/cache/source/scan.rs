@@ -69,7 +69,10 @@ impl Scan {
     pub(super) fn into_idle(self) -> Option<(Box<dyn Source>, RingBound)> {
         match self.wanted {
             Wanted::Only(_) => None,
-            Wanted::Until(until) => Some((self.source, until)),
+            Wanted::Until(until) => {
+                debug_assert!(self.present.is_none(), "nothing-lost: it ends in a partition");
+                Some((self.source, until))
+            }
         }
     }
 
@@ -111,8 +114,12 @@ impl Scan {
                 self.came = true;
                 self.present = Some(Present { key, due, filler, ranges, drained });
             }
-            Fragment::StaticRow { row } => self.made(reading, Some(row)),
+            Fragment::StaticRow { row } => {
+                debug_assert!(self.present.is_some(), "in-order: a static row of no partition");
+                self.made(reading, Some(row));
+            }
             Fragment::Row { .. } | Fragment::RangeTombstoneChange { .. } => {
+                debug_assert!(self.present.is_some(), "in-order: {fragment:?} of no partition");
                 self.made(reading, None);
                 if let Some(Present { filler: Some(filler), .. }) = &mut self.present {
                     filler.fragment(reading, fragment);
@@ -130,6 +137,7 @@ impl Scan {
     pub(super) fn digest_nothing(&mut self, reading: &Reading) -> bool {
         self.made(reading, None);
         if let Some(present) = &mut self.present {
+            debug_assert!(reading.slice.forwarding, "nothing-lost: {:?} has no end", present.key);
             present.filler.iter_mut().for_each(Filler::finish);
             present.drained = true;
             return true;

@@ -64,7 +64,7 @@ impl Walk {
             return Progress::Below;
         }
         let Some(left) = self.left.front().cloned() else {
-            self.open.flush(ready);
+            self.open.end(ready);
             return Progress::End;
         };
         if left.is_empty(&reading.order) {
@@ -118,14 +118,15 @@ impl Walk {
             ControlFlow::Continue(())
         });
         reading.count_known(rows);
-        self.passed(&both, direction);
+        self.passed(reading, &both);
         Progress::Yielded
     }
 
     /// A stretch has come.
-    fn passed(&mut self, stretch: &ClusteringRange, direction: Direction) {
+    fn passed(&mut self, reading: &Reading, stretch: &ClusteringRange) {
         let Some(left) = self.left.front_mut() else { return };
-        match direction {
+        debug_assert!(!stretch.is_empty(&reading.order), "goes-on: nothing of {left:?}");
+        match reading.direction() {
             Direction::Forward => left.start = stretch.end.clone(),
             Direction::Reversed => left.end = stretch.start.clone(),
         }
@@ -152,7 +153,7 @@ impl Walk {
             }
             None => {
                 filler.iter_mut().for_each(Filler::finish);
-                self.passed(&range, reading.direction());
+                self.passed(reading, &range);
                 Progress::Yielded
             }
         }
@@ -173,6 +174,20 @@ impl Walk {
         let Some(gap) = &mut self.gap else { return };
         let mut ended = batch.is_empty();
         for fragment in batch.drain(..) {
+            debug_assert!(
+                match &fragment {
+                    Fragment::PartitionStart { key, .. } => *key == self.key,
+                    // What closes a range tombstone lies at the end.
+                    Fragment::RangeTombstoneChange { position, .. } => {
+                        gap.range.contains(&reading.order, position.as_parts())
+                            || [&gap.range.start, &gap.range.end].contains(&position)
+                    }
+                    Fragment::Row { key, .. } => gap.range.contains(&reading.order, (key, 0)),
+                    _ => true,
+                },
+                "exact: {fragment:?} is not of {:?}",
+                gap.range
+            );
             if let Some(filler) = &mut gap.filler {
                 filler.fragment(reading, &fragment);
             }
@@ -192,7 +207,7 @@ impl Walk {
         }
         if ended && let Some(mut gap) = self.gap.take() {
             gap.filler.iter_mut().for_each(Filler::finish);
-            self.passed(&gap.range, reading.direction());
+            self.passed(reading, &gap.range);
         }
     }
 
@@ -235,6 +250,12 @@ impl OpenTombstone {
                 self.due = Some(change);
             }
         }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self, ready: &mut VecDeque<Fragment>) {
+        self.flush(ready);
+        debug_assert!(self.open.is_none(), "nothing-lost: {:?} has no end", self.open);
     }
 
     pub(super) fn flush(&mut self, ready: &mut VecDeque<Fragment>) {

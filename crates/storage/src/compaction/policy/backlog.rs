@@ -25,13 +25,15 @@ impl Options {
         }
         // What has expired is dropped unread.
         let files: Vec<File> = files.iter().filter(|file| !file.expired).cloned().collect();
-        match &self.strategy {
+        let backlog = match &self.strategy {
             Strategy::Null => 0.0,
             Strategy::SizeTiered(options) => tiered(options, &parts_of(&files)),
             Strategy::Incremental(options) => of_runs(options, &files),
             Strategy::TimeWindow(options) => of_windows(options, &files, now_micros),
             Strategy::Leveled(options) => of_levels(options, &files),
-        }
+        };
+        assert!(0.0 <= backlog && backlog.is_finite(), "behind-or-done: {backlog} bytes");
+        backlog
     }
 }
 

@@ -43,7 +43,9 @@ impl Garbage {
         let older = files.iter().enumerate().filter(|(at, other)| {
             *at != index && overlap(file, other) && other.timestamps.0 <= file.timestamps.1
         });
-        file.droppable * (1.0 - covered(file, older.map(|(_, other)| other)))
+        let part = file.droppable * (1.0 - covered(file, older.map(|(_, other)| other)));
+        debug_assert!(0.0 <= part && part <= file.droppable, "{part} of {}", file.droppable);
+        part
     }
 
     /// Whether a file is worth it.

@@ -26,6 +26,7 @@ const LEVEL_MAX: u32 = 8;
 const LEVEL_0_FILES: u64 = 4;
 /// With more files in level 0 than this, they are merged with each other before anything else.
 const LEVEL_0_CROWD: usize = 32;
+const _: () = assert!(LEVEL_0_FILES < LEVEL_0_CROWD as u64);
 /// A level is over its size from this part of it on.
 const FULL: f64 = 1.001;
 
@@ -91,7 +92,20 @@ pub(super) fn jobs(options: &Leveled, garbage: &Garbage, files: &[File]) -> Vec<
             _ => job.cut_at(options.file_bytes),
         })
     });
+    debug_assert!(
+        job.as_ref().is_none_or(|job| job.level == 0 || is_apart(files, &levels, job)),
+        "levels-apart: {job:?}"
+    );
     job.into_iter().collect()
+}
+
+/// Whether what a job writes shares no token with what stays in its level: not even where its
+/// outputs lie between those of its inputs.
+fn is_apart(files: &[File], levels: &[Vec<usize>], job: &Job) -> bool {
+    let tokens = || job.files.iter().map(|index| files[*index].tokens);
+    let (first, last) = (tokens().map(|of| of.0).min(), tokens().map(|of| of.1).max());
+    let stays = levels[job.level as usize].iter().filter(|index| !job.files.contains(index));
+    stays.map(|index| files[*index].tokens).all(|of| last < Some(of.0) || Some(of.1) < first)
 }
 
 /// The first files of a level that share tokens, merged within it.

@@ -121,6 +121,12 @@ impl Options {
             false => Vec::new(),
         };
         assert!(jobs.iter().all(|job| !job.files.is_empty()), "a job of nothing: {jobs:?}");
+        let joins =
+            |job: &&Job| matches!(job.why, Why::Tier | Why::Overlap | Why::Window | Why::Space);
+        assert!(
+            jobs.iter().filter(joins).all(|job| 1 < job.files.len()),
+            "progress: one file becomes one: {jobs:?}"
+        );
         let mut chosen: Vec<usize> = jobs.iter().flat_map(|job| job.files.clone()).collect();
         assert!(chosen.iter().all(|index| !files[*index].busy), "disjoint: a busy file");
         chosen.sort_unstable();
@@ -169,7 +175,7 @@ impl Options {
             return Vec::new();
         }
         let whole = |all| Job::new(all, Why::Major);
-        match &self.strategy {
+        let jobs = match &self.strategy {
             Strategy::Null | Strategy::SizeTiered(_) => vec![whole(all)],
             Strategy::Incremental(options) => vec![whole(all).cut_at(options.fragment_bytes)],
             Strategy::Leveled(options) => {
@@ -179,7 +185,11 @@ impl Options {
             Strategy::TimeWindow(options) => {
                 time_window::by_window(options, files).into_values().map(whole).collect()
             }
-        }
+        };
+        let mut chosen: Vec<usize> = jobs.iter().flat_map(|job: &Job| job.files.clone()).collect();
+        chosen.sort_unstable();
+        assert!(chosen.into_iter().eq(idle(files)), "disjoint: not each idle file once: {jobs:?}");
+        jobs
     }
 }
 

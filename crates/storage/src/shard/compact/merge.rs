@@ -23,6 +23,8 @@ const BATCH: Budget = Budget { fragments_max: 128, bytes_max: 64 << 10 };
 /// From here on, in thousandths, memtables and log press (*writes-first*); over that span more.
 const PRESSED_MIN: u64 = 600;
 const PRESSED_SPAN: u64 = 200;
+/// Merges pause longest before writes have to wait.
+const _: () = assert!(PRESSED_MIN + PRESSED_SPAN <= 1000);
 /// The longest pause after a batch.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -174,6 +176,11 @@ impl Merge<'_> {
     fn note_progress(&self) {
         let written = self.outputs.bytes_written();
         debug_assert!(self.progress.bytes_written.get() <= written, "bytes are taken back");
+        debug_assert!(
+            self.progress.merged_until.get() <= self.outputs.last_token(),
+            "apart: back from {:?}",
+            self.progress.merged_until.get()
+        );
         self.progress.bytes_written.set(written);
         self.progress.merged_until.set(self.outputs.last_token());
         if let Some(claim) = &self.job.claim {

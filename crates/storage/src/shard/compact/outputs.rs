@@ -73,6 +73,7 @@ impl<'j> Outputs<'j> {
     }
 
     async fn create(&self) -> Result<(Descriptor, Writer), ReadError> {
+        assert!(self.writer.is_none(), "apart: two outputs are being written");
         let table = &self.job.table;
         let schema = table.schema();
         let node = self.shard.sstables.get();
@@ -87,6 +88,7 @@ impl<'j> Outputs<'j> {
         (self.adjust)(&mut options);
         let (generation, class) = (Generation::generate(), self.job.class());
         let descriptor = Descriptor { version: options.version, generation };
+        assert!(!self.job.tablet.has_sstable(descriptor), "once-in-set: {descriptor:?} is there");
         let created = Writer::create(&table.dir, generation, schema, options, class);
         Ok((descriptor, created.await.map_err(ReadError::Io)?))
     }
@@ -100,6 +102,11 @@ impl<'j> Outputs<'j> {
                 let before = self.sealed.last().map(|one| one.last_key().token);
                 let first = opened.as_ref().map(|one| one.first_key().token);
                 assert!(first.is_none() || before < first, "apart: {first:?} after {before:?}");
+                debug_assert!(
+                    opened.iter().all(|one| one.stats().level == self.job.level),
+                    "levels-apart: an output says that it is of another level than {}",
+                    self.job.level
+                );
                 self.sealed.extend(opened);
                 Ok(())
             }
@@ -120,6 +127,10 @@ impl<'j> Outputs<'j> {
 
     /// The sealed ones, for the set.
     pub(super) fn take_sealed(&mut self) -> Vec<Rc<sstable::Table>> {
+        debug_assert!(
+            self.sealed.is_sorted_by(|a, b| a.last_key().token < b.first_key().token),
+            "apart: outputs share a token"
+        );
         std::mem::take(&mut self.sealed)
     }
 

@@ -8,6 +8,7 @@
 //!  - *nothing-beneath*: a deletion is forgotten only where all live data of its partition outside
 //!    of the merge is newer. SSTables and memtables are asked as they are when the merge comes to
 //!    the partition; what arrives later arrives after the time that was given for it to arrive.
+//!  - *old-enough*: no deletion is forgotten before its time.
 //!  - *not-replayed*: nothing is forgotten before the segments of earlier runs are gone, and
 //!    nothing as old as what live segments hold of the table, flushed or not.
 //!  - *all-known*: nothing is forgotten while an SSTable of the table that has left the set could
@@ -59,14 +60,16 @@ impl Mode {
 
 /// The second before which deletions of a table are old enough; `i64::MIN`: none is.
 fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 {
-    match Mode::of(options) {
+    let before = match Mode::of(options) {
         Mode::Timeout => now - options.gc_grace_seconds as i64,
         Mode::Immediate => now,
         Mode::Disabled => i64::MIN,
         Mode::Repair { delay } => {
             repaired_at.map_or(i64::MIN, |repaired| repaired.saturating_sub(delay).min(now))
         }
-    }
+    };
+    debug_assert!(before <= now, "old-enough: deletions of {before} at {now}");
+    before
 }
 
 /// The same, of a table as it is now.

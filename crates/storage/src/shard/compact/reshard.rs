@@ -46,6 +46,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The job of a tablet that writes its own part of this SSTable.
 pub(super) fn job_of((table, tablet): (&Rc<Table>, &Rc<Tablet>), one: &Rc<sstable::Table>) -> Job {
+    debug_assert!(tablet.has_sstable(one.descriptor()), "parts-outlive-whole: it is not there");
     let bytes_max = Options::of(&table.schema.borrow().options).bytes_max();
     let level = one.stats().level;
     let wanted = policy::Job { files: vec![0], why: Why::Reshard, level, bytes_max };
@@ -58,6 +59,7 @@ pub(super) fn job_of((table, tablet): (&Rc<Table>, &Rc<Tablet>), one: &Rc<sstabl
 /// The SSTables of which a tablet has to write its part.
 pub(super) fn to_reshard(tablet: &Tablet) -> Vec<Rc<sstable::Table>> {
     let mut shared = shared_sstables(tablet);
+    debug_assert!(shared.iter().all(|one| tablet.intersects(one)), "once-in-set: nothing of one");
     shared.retain(|one| !one.is_damaged());
     shared
 }
@@ -148,6 +150,10 @@ async fn remove_unheld(id: TableId, wanted: Vec<Descriptor>) {
     let mut gone = Vec::new();
     for one in unheld {
         let (name, dir) = (one.file_name(Component::Data), table.dir.display());
+        debug_assert!(
+            !asks || !table.tablets.iter().any(|tablet| tablet.has_sstable(one)),
+            "held-by-none: {name} is in use"
+        );
         match store::remove(&table.dir, one).await {
             Ok(()) => {
                 tracing::info!("{name} in {dir} is removed: each tablet has its part of it");

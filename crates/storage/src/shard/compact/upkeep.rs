@@ -107,6 +107,10 @@ impl Shard {
     ) -> Result<(), ReadError> {
         let (shard, schema) = (self, table.schema());
         let name = descriptor.file_name(Component::Data);
+        debug_assert!(
+            !table.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            "quarantined: {name} is in use"
+        );
         done.sstables += 1;
         let opened = sstable::Table::open(aside, descriptor, schema, &shard.index_cache).await;
         let mut follower = Follower::of(shard, table, &name, None);
@@ -201,6 +205,7 @@ async fn reshard_one(
     one: Rc<sstable::Table>,
     done: &mut UpkeepDone,
 ) -> Result<(), ReadError> {
+    assert!(place.1.is_busy(), "one-at-a-time: nobody has tablet {}", place.1.index);
     let job = reshard::job_of(place, &one).with_room(shard).await?;
     match run(shard, &job, &|_| {}).await {
         Err(error @ ReadError::Damaged { .. }) => {

@@ -5,6 +5,7 @@
 //! by an error.
 //!
 //! Invariants
+//!  - *nothing-lost*: what is sealed has all partitions of its memtable.
 //!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
 //!    it is linked into `backups/`, where that is wanted; it is merged into the row cache; in one
 //!    step it joins the set and the memtable leaves; then the log entries are discarded.
@@ -34,6 +35,8 @@ use std::time::Duration;
 /// Memtables of a pool that are flushed at the same time: one writes its data, the others make
 /// what they wrote durable and known, or pause after an error.
 pub(crate) const WORKERS: usize = 8;
+/// No worker waits for the gate of a table because of the others.
+const _: () = assert!(WORKERS < GATE_UNITS);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Time between two looks at what flushes need.
@@ -255,6 +258,9 @@ impl Shard {
         loop {
             match self.flush_once(&pending).await {
                 Ok(()) => return,
+                // Its table was dropped while it was written (*leaves-once*): the next look finds
+                // that, and lets go of it.
+                Err(_) if matches!(pending.memtable.flushed(), Some(Ok(()))) => {}
                 Err(error) => {
                     let name = pending.table.dir.display().to_string();
                     tracing::error!("flush of {name} failed, to be tried again: {error}");
@@ -389,11 +395,13 @@ impl Parts<'_> {
         let mut source = MemtableSource::new(self.memtable.clone(), keys, Slice::full());
         let mut division = windows_of(self.table).map(Division::new);
         let mut batch: Vec<Fragment> = Vec::new();
-        let mut divided = Vec::new();
+        let (mut divided, mut partitions) = (Vec::new(), 0);
         loop {
             batch.clear();
             source.fill(BATCH, &mut batch).await?;
             if batch.is_empty() {
+                let count = self.memtable.partition_count();
+                assert!(partitions == count, "nothing-lost: {partitions} of {count} partitions");
                 return Ok(());
             }
             for fragment in &batch {
@@ -406,6 +414,7 @@ impl Parts<'_> {
                         }
                     }
                 }
+                partitions += usize::from(matches!(fragment, Fragment::PartitionEnd));
                 self.memtable.spool(fragment);
             }
             runtime::task::yield_if_needed().await;
@@ -433,6 +442,7 @@ impl Parts<'_> {
         options.share = self.tablet.share;
         let generation = sstable::Generation::generate();
         let descriptor = Descriptor { version: options.version, generation };
+        assert!(!self.tablet.has_sstable(descriptor), "once-in-set: {descriptor:?} is there");
         let (dir, class) = (&self.table.dir, IoClass::Flush);
         let created = sstable::Writer::create(dir, generation, schema, options, class);
         Ok((descriptor, created.await.map_err(ReadError::Io)?))
@@ -447,6 +457,10 @@ impl Parts<'_> {
                 Ok(opened) => {
                     let is_own = opened.as_ref().is_none_or(|one| self.tablet.holds_all_of(one));
                     assert!(is_own, "own-alone: what was flushed is of others");
+                    debug_assert!(
+                        opened.iter().all(|one| one.stats().level == 0),
+                        "levels-apart: what was flushed is of a level"
+                    );
                     sealed.extend(opened);
                 }
                 Err(error) => {

@@ -60,6 +60,12 @@ impl Manifest<'_> {
         });
         let mut text = format!("{manifest:#}");
         text.push('\n');
+        let (created_secs, expires_secs) = (Some(self.created_secs), self.expires_secs);
+        debug_assert_eq!(
+            parse(text.as_bytes()),
+            Times { created_secs, expires_secs },
+            "manifest-last: times that are not read back"
+        );
         text.into_bytes()
     }
 

@@ -12,6 +12,7 @@
 //!    listed and cleared like others, and never expires.
 //!  - *whole-sets*: while a shard links, nothing that it links is removed ([`Table::removals`]).
 //!    What a truncation on another shard takes away meanwhile makes the snapshot fail, and go.
+//!  - *one-place*: a snapshot is a directory right below `snapshots/`.
 //!  - *in-turn*: shard 0 takes and clears, one at a time.
 //!  - *outlives-the-table*: dropping a table leaves its snapshots and what is in `backups/`, and
 //!    nothing beside them. With the last snapshot its directory goes, unless it has backups: those
@@ -216,6 +217,8 @@ impl Shard {
         keyspace: Option<&Keyspace>,
         made: Option<(&SnapshotTag, Option<Duration>)>,
     ) -> Result<(), SnapshotError> {
+        assert!(runtime::shard_id() == 0, "in-turn: shard 0 completes snapshots");
+        assert!(self.table(schema.id).is_none(), "outlives-the-table: {} is known", schema.name);
         let dir = directory(&self.config.data_dir, schema);
         if !fs::exists(&dir).await? {
             return Ok(());
@@ -327,6 +330,13 @@ impl Shard {
             expires_secs: ttl_secs.map(|secs| created_secs.saturating_add(secs.max(1))),
             entries: &fs::list_dir(&dir).await?,
         };
+        assert!(
+            !manifest.entries.iter().any(|entry| entry.name == manifest::NAME),
+            "manifest-last: {} is complete already",
+            tag.as_str()
+        );
+        let expires_secs = manifest.expires_secs;
+        assert!(expires_secs.is_none_or(|at| created_secs < at), "expired when it is taken");
         fs::write_file_atomic(dir.join(manifest::NAME), &manifest.to_json()).await?;
         fs::sync_dir(table_dir.join(SNAPSHOTS)).await?;
         fs::sync_dir(table_dir).await?;
@@ -340,6 +350,7 @@ impl Shard {
         assert!(self.snapshot_turn.available() == 0, "in-turn: nobody has the turn");
         clear(&place.dir).await?;
         let snapshots = place.table_dir.join(SNAPSHOTS);
+        debug_assert!(place.dir.starts_with(&snapshots), "a snapshot elsewhere: {:?}", place.dir);
         fs::sync_dir(&snapshots).await?;
         let is_known = place.table_id.is_none_or(|id| self.table(id).is_some());
         if is_known || !dirs(&snapshots).await?.is_empty() {
@@ -535,6 +546,8 @@ async fn entries(dir: &Path) -> Result<Option<Vec<fs::DirEntry>>, IoError> {
 }
 
 fn snapshot_dir(table_dir: &Path, tag: &str) -> PathBuf {
+    // What is cleared is removed with all that lies below it.
+    assert!(SnapshotTag::new(tag).is_ok(), "one-place: {tag:?} is no name of a snapshot");
     table_dir.join(SNAPSHOTS).join(tag)
 }
 
