@@ -1,13 +1,12 @@
 //! Clients that ask for more than a shard can do, in a simulated node: what is admitted, what
 //! is shed, and who notices.
 
-mod bare;
-
-use bare::*;
 use native::{Limits, Server};
 use std::rc::Rc;
 use std::time::Duration;
 use testkit::CqlEnv;
+use testkit::bare::opcode::*;
+use testkit::bare::*;
 
 const SELECT: &str = "SELECT v FROM ks.t WHERE k = 1";
 

@@ -1,23 +1,21 @@
 //! Service levels of clients that are logged in, in simulated nodes: which group their requests run
 //! in, how much of a shard each gets, and who is shed when there is no room.
 
-mod bare;
-
-use bare::*;
 use cluster::{AccessConfig, Authenticator, Authorizer, Cluster};
 use native::{Limits, Server};
 use runtime::group::GroupStats;
-use runtime::sim::{Options, Scheduling, World};
+use runtime::sim::{Options, Scheduling};
 use runtime::task::Scope;
 use runtime::time::{Instant, timeout};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use testkit::CqlEnv;
+use testkit::bare::opcode::*;
+use testkit::bare::*;
+use testkit::{CqlEnv, SimNode};
 
 /// The hash of `x`: bcrypt of the least cost.
 const HASH: &str = "$2b$04$CCCCCCCCCCCCCCCCCCCCC.HrBIdffznV69GxsYPA9PLSACo3k11D6";
-const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SELECT: &str = "SELECT v FROM ks.t WHERE k = 1";
 
 /// A served node that asks for passwords; all that log in have `x`.
@@ -58,17 +56,9 @@ fn answered(server: &Server, name: &str) -> u64 {
     of.map(|(_, _, served)| served.requests).sum()
 }
 
-fn run<F, Fut>(seed: u64, body: F)
-where
-    F: FnOnce() -> Fut + 'static,
-    Fut: Future<Output = ()> + 'static,
-{
-    runtime::sim::test(seed, body);
-}
-
 #[test]
 fn a_connection_moves_with_its_level() {
-    run(11, || async {
+    runtime::sim::test(11, || async {
         let limits = Limits::of_shard(64 << 20);
         let (env, server, port) = served(limits, &[&role("u"), &role("other")]).await;
         let mut client = Client::log_in(HERE, port, "u", "x").await;
@@ -118,7 +108,7 @@ fn a_connection_moves_with_its_level() {
 
 #[test]
 fn without_the_level_of_drivers_all_is_the_roles_own() {
-    run(12, || async {
+    runtime::sim::test(12, || async {
         let statements = ["DROP SERVICE LEVEL driver", &role("u")];
         let (env, server, port) = served(Limits::of_shard(64 << 20), &statements).await;
         let mut client = Client::log_in(HERE, port, "u", "x").await;
@@ -151,9 +141,9 @@ fn levels_share_a_full_shard_by_their_shares() {
         latency_max: Duration::from_nanos(100),
         ..Options::new(13)
     };
-    let mut world = World::new(options);
-    let (node, clients) = (world.add_node(1), world.add_node(1));
-    let port = world.block_on(node, 0, async {
+    let mut node = SimNode::with(options, 1);
+    let clients = node.world().add_node(1);
+    let port = node.run(async {
         let statements = [
             &role("little"),
             &role("much"),
@@ -165,28 +155,29 @@ fn levels_share_a_full_shard_by_their_shares() {
         let (_, _, port) = served(Limits::of_shard(64 << 20), &statements).await;
         port
     });
-    let address = world.ip(node);
+    let (id, world) = (node.id(), node.world());
+    let address = world.ip(id);
     world.start(clients, move |_| async move {
         let scope = Scope::new();
         load(address, port, "little", 32, &scope);
         load(address, port, "much", 128, &scope);
         scope.join().await;
     });
-    let measure = |world: &mut World| {
-        world.block_on(node, 0, async {
+    let measure = |node: &mut SimNode| {
+        node.run(async {
             let of = |name| stats(name).map_or((0, 0), |stats| (stats.cpu_ns, stats.queue_length));
             (of("sl:little"), of("sl:much"))
         })
     };
-    world.run_for(Duration::from_millis(20));
-    let before = measure(&mut world);
+    node.world().run_for(Duration::from_millis(20));
+    let before = measure(&mut node);
     let mut queued = true;
     for _ in 0..100 {
-        world.run_for(Duration::from_micros(500));
-        let now = measure(&mut world);
+        node.world().run_for(Duration::from_micros(500));
+        let now = measure(&mut node);
         queued &= 0 < now.0.1 && 0 < now.1.1;
     }
-    let after = measure(&mut world);
+    let after = measure(&mut node);
     assert!(queued, "both always had something to do");
     let (little, much) = (after.0.0 - before.0.0, after.1.0 - before.1.0);
     let ratio = much as f64 / little as f64;
@@ -195,7 +186,7 @@ fn levels_share_a_full_shard_by_their_shares() {
 
 #[test]
 fn interactive_work_is_shed_soon_and_batch_work_waits() {
-    run(14, || async {
+    runtime::sim::test(14, || async {
         let limits = Limits { memory_bytes: 1 << 20, ..Limits::of_shard(10 << 20) };
         let (names, mut statements) = (["plain", "quick", "patient"], Vec::new());
         statements.extend(names.map(role));

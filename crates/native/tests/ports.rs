@@ -1,41 +1,28 @@
 //! The ways into a simulated node: ports behind proxies, and the maintenance socket.
 
-use native::{Config, Limits, Ports, Server, Socket};
+use native::{Limits, Ports, Server, Socket};
 use runtime::net::TcpStream;
 use runtime::time::{Instant, timeout};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use testkit::CqlEnv;
+use testkit::bare::{HERE, config, free_port, startup};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const HEADER: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x07\x0a\0\0\x01\x30\x39\x23\x52";
 const CLIENT: &str = "203.0.113.7:12345";
 
-fn startup() -> Vec<u8> {
-    let mut frame = vec![4, 0, 0, 0, 1, 0, 0, 0, 22, 0, 1, 0, 11];
-    frame.extend(b"CQL_VERSION\0\x053.0.0");
-    frame
-}
-
 /// A server on a free port, for clients or for proxies.
 async fn serve(ports: fn(Ports) -> (Ports, Ports)) -> (Rc<Server>, SocketAddr) {
-    let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    let (direct, proxied) = ports(Ports { plain: Some(any), ..Ports::default() });
-    let server = Server::start(Config {
-        direct,
-        proxied,
-        keepalive: false,
-        tells_shards: false,
-        body_bytes_max: 16 << 20,
-        limits: Limits::of_shard(64 << 20),
-    });
+    let (direct, proxied) = ports(free_port());
+    let server = Server::start(config(direct, proxied, Limits::of_shard(64 << 20)));
     let bound = server.listen().await.expect("a port");
     let (address, kind) = bound.kinds().next().expect("a port");
     assert_eq!(kind.proxied, bound.proxied.plain.is_some());
-    (server, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port()))
+    (server, SocketAddr::new(HERE, address.port()))
 }
 
 /// The opcode of the answer to STARTUP; `None`: the connection ended.

@@ -9,9 +9,9 @@ where
     F: Fn(CqlEnv) -> Fut + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    for shards in [1, 2] {
+    CqlEnv::run_on_one_and_two(move |env| {
         let body = body.clone();
-        CqlEnv::run(shards as u64, shards, move |env| async move {
+        async move {
             let table = TableSchema::builder("ks", "t", Cluster::new_table_id())
                 .partition_key("p", Type::Int)
                 .clustering("c", Type::Int)
@@ -21,8 +21,8 @@ where
                 .build();
             env.change(vec![SchemaChange::CreateTable(table.unwrap())]).await;
             body(env).await;
-        });
-    }
+        }
+    });
 }
 
 const SHOWN: &str = "p, mutation_source, partition_region, c, d, position_weight, \

@@ -15,9 +15,9 @@ where
     F: Fn(CqlEnv) -> Fut + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    for shards in [1, 2] {
+    CqlEnv::run_on_one_and_two(move |env| {
         let body = body.clone();
-        CqlEnv::run(shards as u64, shards, move |env| async move {
+        async move {
             let (int, text) = (|| Box::new(Type::Int), || Box::new(Type::Text));
             let table = TableSchema::builder("ks", "t", Cluster::new_table_id())
                 .partition_key("p", Type::Int)
@@ -28,8 +28,8 @@ where
                 .regular("m", Type::Map { key: int(), value: text(), frozen: true });
             env.change(vec![SchemaChange::CreateTable(table.build().expect("a table"))]).await;
             body(env).await;
-        });
-    }
+        }
+    });
 }
 
 /// The statement with so much space that it is long.

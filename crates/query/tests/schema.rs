@@ -2,74 +2,34 @@
 //! told, and what becomes of the rows.
 
 use query::{CqlError, ResponseKind};
-use runtime::sim::{Options, World};
-use testkit::CqlEnv;
-use testkit::cql::rows_text;
-
-fn run<F, Fut>(body: F)
-where
-    F: Fn(CqlEnv) -> Fut + Clone + 'static,
-    Fut: Future<Output = ()> + 'static,
-{
-    for shards in [1, 2] {
-        CqlEnv::run(shards as u64, shards, body.clone());
-    }
-}
-
-/// Rows, `Void`, an error, or a change of the schema: `Created Table ks.t`.
-async fn outcome(env: &CqlEnv, statement: &str) -> String {
-    match env.query(statement).await {
-        Err(error) => format!("error: {error}"),
-        Ok(response) => match &response.kind {
-            ResponseKind::SchemaChange(it) => {
-                format!("{:?} {:?} {}.{}", it.kind, it.target, it.keyspace, it.name)
-            }
-            ResponseKind::SetKeyspace(name) => format!("use {name}"),
-            _ => rows_text(&response),
-        },
-    }
-}
-
-/// A statement per line; the comment after it is its outcome, `Void` where there is none, and
-/// `..` leaves out the rest of it.
-async fn script(env: &CqlEnv, text: &str) {
-    let mut lines = text.lines().peekable();
-    let mut wrong = Vec::new();
-    while let Some(statement) = lines.next() {
-        let found = outcome(env, statement).await;
-        let expected = lines.next_if(|line| line.starts_with("-- ")).map_or("Void", |it| &it[3..]);
-        let expected = if expected == "(no rows)" { "" } else { expected };
-        let same = match expected.strip_suffix("..") {
-            Some(start) => found.starts_with(start),
-            None => found == expected,
-        };
-        if !same {
-            wrong.push(format!("{statement}\n  found    {found}\n  expected {expected}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
+use testkit::{CqlEnv, SimNode, script};
 
 #[test]
 fn keyspaces_tables_and_types() {
-    run(|env| async move { script(&env, include_str!("scripts/schema.cql")).await });
+    CqlEnv::run_on_one_and_two(|env| async move {
+        script::run(&env, include_str!("scripts/schema.cql")).await
+    });
 }
 
 #[test]
 fn rows_through_alterations() {
-    run(|env| async move { script(&env, include_str!("scripts/alterations.cql")).await });
+    CqlEnv::run_on_one_and_two(|env| async move {
+        script::run(&env, include_str!("scripts/alterations.cql")).await
+    });
 }
 
 #[test]
 fn the_schema_tables_tell_what_clients_need() {
-    run(|env| async move { script(&env, include_str!("scripts/schema_tables.cql")).await });
+    CqlEnv::run_on_one_and_two(|env| async move {
+        script::run(&env, include_str!("scripts/schema_tables.cql")).await
+    });
 }
 
 #[test]
 fn descriptions() {
-    run(|env| async move {
+    CqlEnv::run_on_one_and_two(|env| async move {
         env.ok("CREATE TABLE t (p int, c text, v int, PRIMARY KEY (p, c))").await;
-        script(&env, include_str!("scripts/describe.cql")).await;
+        script::run(&env, include_str!("scripts/describe.cql")).await;
         let described = env.ok("DESCRIBE TABLE t").await;
         let ResponseKind::Rows(rows) = &described.kind else { panic!("{described:?}") };
         let body = String::from_utf8_lossy(&rows.body);
@@ -83,7 +43,7 @@ fn descriptions() {
 
 #[test]
 fn a_name_that_is_taken_has_its_own_error() {
-    run(|env| async move {
+    CqlEnv::run_on_one_and_two(|env| async move {
         env.ok("CREATE TABLE t (p int PRIMARY KEY)").await;
         let found = env.query("CREATE TABLE t (p int PRIMARY KEY)").await;
         let (keyspace, table) = ("ks".to_owned(), "t".to_owned());
@@ -96,7 +56,7 @@ fn a_name_that_is_taken_has_its_own_error() {
 
 #[test]
 fn more_copies_than_nodes_are_warned_of() {
-    run(|env| async move {
+    CqlEnv::run_on_one_and_two(|env| async move {
         let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
         let create = format!("CREATE KEYSPACE a WITH replication = {simple}");
         let warnings = env.ok(&create).await.warnings;
@@ -110,7 +70,7 @@ fn more_copies_than_nodes_are_warned_of() {
 
 #[test]
 fn what_cassandra_describes_can_be_executed() {
-    run(|env| async move {
+    CqlEnv::run_on_one_and_two(|env| async move {
         let response = env
             .ok("CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c)) WITH CLUSTERING \
                  ORDER BY (c ASC) AND additional_write_policy = '99p' AND allow_auto_snapshot = \
@@ -134,7 +94,7 @@ fn what_cassandra_describes_can_be_executed() {
 
 #[test]
 fn how_files_are_written_is_described_where_it_is_set() {
-    run(|env| async move {
+    CqlEnv::run_on_one_and_two(|env| async move {
         env.ok("CREATE TABLE t (p int PRIMARY KEY) WITH sstable_format = 'ms' AND \
                 column_index_size_in_kb = 2")
             .await;
@@ -158,9 +118,8 @@ fn how_files_are_written_is_described_where_it_is_set() {
 #[test]
 fn a_crash_takes_back_no_schema() {
     for seed in 0..20 {
-        let mut world = World::new(Options::new(seed));
-        let node = world.add_node(1 + (seed % 2) as u16);
-        let before = world.block_on(node, 0, async {
+        let mut node = SimNode::new(seed, 1 + (seed % 2) as u16);
+        let before = node.run(async {
             let env = CqlEnv::start().await;
             for text in [
                 "CREATE TYPE u (a int, \"B\" list<frozen<tuple<int, text>>>)",
@@ -186,8 +145,8 @@ fn a_crash_takes_back_no_schema() {
             env.ok("DROP TABLE gone").await;
             env.rows("DESCRIBE FULL SCHEMA WITH INTERNALS").await
         });
-        world.crash(node);
-        let after = world.block_on(node, 0, async {
+        node.crash();
+        let after = node.run(async {
             let env = CqlEnv::start().await;
             env.ok("INSERT INTO tab.t (p, v) VALUES (1, 2)").await;
             env.rows("DESCRIBE FULL SCHEMA WITH INTERNALS").await

@@ -4,7 +4,7 @@ use cluster::settings::By;
 use cluster::{Cluster, SchemaChange};
 use model::{TableSchema, Type, UserType};
 use query::{BatchForm, BatchKind, Value};
-use testkit::CqlEnv;
+use testkit::{CqlEnv, script};
 
 fn of(element: Type) -> Box<Type> {
     Box::new(element)
@@ -59,47 +59,25 @@ fn tables() -> Vec<SchemaChange> {
     changes
 }
 
+/// Runs on nodes that have these tables.
 fn run<F, Fut>(body: F)
 where
     F: Fn(CqlEnv) -> Fut + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    for shards in [1, 2] {
+    CqlEnv::run_on_one_and_two(move |env| {
         let body = body.clone();
-        CqlEnv::run(shards as u64, shards, move |env| async move {
+        async move {
             env.change(tables()).await;
             body(env).await;
-        });
-    }
-}
-
-/// A script: a statement per line; a comment after it is what it answers (rows, or the error, of
-/// which `..` leaves out the beginning). Without one it answers nothing.
-async fn script(env: &CqlEnv, text: &str) {
-    let mut lines = text.lines().peekable();
-    let mut wrong = Vec::new();
-    while let Some(statement) = lines.next() {
-        let found = env.outcome(statement).await;
-        let expected = match lines.next_if(|line| line.starts_with("-- ")) {
-            Some(line) => &line[3..],
-            None => "Void",
-        };
-        let expected = if expected == "(no rows)" { "" } else { expected };
-        let same = match expected.strip_prefix("error: ..") {
-            Some(part) => found.starts_with("error: ") && found.contains(part),
-            None => found == expected,
-        };
-        if !same {
-            wrong.push(format!("{statement}\n  found    {found}\n  expected {expected}"));
         }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
 }
 
 #[test]
 fn insert_select_update_delete() {
     run(|env| async move {
-        script(&env, include_str!("scripts/insert_select_update_delete.cql")).await;
+        script::run(&env, include_str!("scripts/insert_select_update_delete.cql")).await;
     });
 }
 
@@ -113,7 +91,7 @@ fn clustering_slices_order_and_limits() {
         }
         env.ok("INSERT INTO t (p, s) VALUES (1, 'st')").await;
         env.ok("INSERT INTO t (p, s) VALUES (2, 'only')").await;
-        script(&env, include_str!("scripts/clustering_slices_order_and_limits.cql")).await;
+        script::run(&env, include_str!("scripts/clustering_slices_order_and_limits.cql")).await;
     });
 }
 
@@ -124,7 +102,7 @@ fn mixed_orders_and_composite_keys() {
             env.ok(&format!("INSERT INTO pair (a, b, c, d, v) VALUES (1, 'x', {c}, {d}, {d})"))
                 .await;
         }
-        script(&env, include_str!("scripts/mixed_orders_and_composite_keys.cql")).await;
+        script::run(&env, include_str!("scripts/mixed_orders_and_composite_keys.cql")).await;
         let token = env.rows("SELECT token(a, b) FROM pair LIMIT 1").await;
         let select = format!("SELECT count(*) FROM pair WHERE token(a, b) = {token}");
         assert_eq!(env.rows(&select).await, "5");
@@ -167,21 +145,21 @@ fn a_text_that_is_repeated_is_analysed_once() {
 #[test]
 fn collections_and_user_types() {
     run(|env| async move {
-        script(&env, include_str!("scripts/collections_and_user_types.cql")).await;
+        script::run(&env, include_str!("scripts/collections_and_user_types.cql")).await;
     });
 }
 
 #[test]
 fn counters() {
     run(|env| async move {
-        script(&env, include_str!("scripts/counters.cql")).await;
+        script::run(&env, include_str!("scripts/counters.cql")).await;
     });
 }
 
 #[test]
 fn timestamps_ttl_and_batches() {
     run(|env| async move {
-        script(&env, include_str!("scripts/timestamps_ttl_and_batches.cql")).await;
+        script::run(&env, include_str!("scripts/timestamps_ttl_and_batches.cql")).await;
         let ttl: i32 = env.rows("SELECT ttl(v) FROM k WHERE p = 1").await.parse().unwrap();
         assert!((990..=1000).contains(&ttl), "{ttl}");
         env.ok("INSERT INTO k (p, v) VALUES (9, 1) USING TTL 5").await;
@@ -198,7 +176,7 @@ fn timestamps_ttl_and_batches() {
 #[test]
 fn conditional_writes() {
     run(|env| async move {
-        script(&env, include_str!("scripts/conditional_writes.cql")).await;
+        script::run(&env, include_str!("scripts/conditional_writes.cql")).await;
     });
 }
 
@@ -329,12 +307,12 @@ fn prepared_statements_bind_and_follow_the_schema() {
 
 #[test]
 fn functions_casts_and_aggregates() {
-    run(|env| async move { script(&env, include_str!("scripts/functions.cql")).await });
+    run(|env| async move { script::run(&env, include_str!("scripts/functions.cql")).await });
 }
 
 #[test]
 fn arithmetic() {
-    run(|env| async move { script(&env, include_str!("scripts/operators.cql")).await });
+    run(|env| async move { script::run(&env, include_str!("scripts/operators.cql")).await });
 }
 
 /// Were overloads chosen anew at each level, these would take years.
@@ -356,18 +334,18 @@ fn nested_calls_and_operators_are_prepared_in_linear_time() {
 #[test]
 fn functions_and_slices_of_collections() {
     run(|env| async move {
-        script(&env, include_str!("scripts/collection_functions.cql")).await;
+        script::run(&env, include_str!("scripts/collection_functions.cql")).await;
     });
 }
 
 #[test]
 fn system_tables_as_drivers_read_them() {
-    run(|env| async move { script(&env, include_str!("scripts/system.cql")).await });
+    run(|env| async move { script::run(&env, include_str!("scripts/system.cql")).await });
 }
 
 #[test]
 fn refusals_and_their_texts() {
-    run(|env| async move { script(&env, include_str!("scripts/refusals.cql")).await });
+    run(|env| async move { script::run(&env, include_str!("scripts/refusals.cql")).await });
 }
 
 fn every() -> SchemaChange {
@@ -384,7 +362,7 @@ fn every() -> SchemaChange {
 fn literals_of_every_type() {
     run(|env| async move {
         env.change(vec![every()]).await;
-        script(&env, include_str!("scripts/types.cql")).await;
+        script::run(&env, include_str!("scripts/types.cql")).await;
     });
 }
 
@@ -577,7 +555,7 @@ fn concurrent_conditional_writes_lose_no_update() {
 
 #[test]
 fn json_in_and_out() {
-    run(|env| async move { script(&env, include_str!("scripts/json.cql")).await });
+    run(|env| async move { script::run(&env, include_str!("scripts/json.cql")).await });
 }
 
 /// A batch that writes a value of `bytes` for each of those keys.

@@ -9,16 +9,16 @@ where
     F: Fn(CqlEnv) -> Fut + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    for shards in [1, 2] {
+    CqlEnv::run_on_one_and_two(move |env| {
         let body = body.clone();
-        CqlEnv::run(shards as u64, shards, move |env| async move {
+        async move {
             env.ok("CREATE TABLE t (p int PRIMARY KEY, v int)").await;
             for p in 1..=3 {
                 env.ok(&format!("INSERT INTO t (p, v) VALUES ({p}, {p})")).await;
             }
             body(env).await;
-        });
-    }
+        }
+    });
 }
 
 /// What a body gives back as a value of that type.
