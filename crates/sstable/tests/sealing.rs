@@ -5,14 +5,14 @@ mod support;
 
 use mutation::Fragment;
 use runtime::io::{IoClass, fs};
-use runtime::sim::{Options, World};
 use sstable::store::{State, clean_up, remove};
 use sstable::{Generation, Table, Version, Writer, WriterOptions};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Prng;
+use testkit::SimNode;
 use support::generate::Generator;
 use support::{DIR, options, read_all};
 
@@ -51,10 +51,9 @@ fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
     let version = [Version::Me, Version::Ms][(seed % 2) as usize];
     let schema = mutation::testing::schema();
     let fragments = Rc::new(Generator::new(seed).partitions(&schema, 20));
-    let mut world = World::new(Options::new(seed));
-    let node = world.add_node(1);
+    let mut node = SimNode::new(seed, 1);
     let written = fragments.clone();
-    world.block_on(node, 0, async move {
+    node.run(async move {
         fs::create_dir_all(DIR).await.unwrap();
         for dir in ["/", "/data", "/data/ks", DIR] {
             fs::sync_dir(dir).await.unwrap();
@@ -63,10 +62,11 @@ fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
             write(version, &written).await;
         }
     });
-    world.crash(node);
+    node.crash();
     let done = Rc::new(Cell::new(false));
     let (written, ended) = (fragments.clone(), done.clone());
-    world.start(node, move |_| {
+    let id = node.id();
+    node.world().start(id, move |_| {
         let (written, ended) = (written.clone(), ended.clone());
         async move {
             if removing {
@@ -80,15 +80,10 @@ fn crash_while_writing(seed: u64, removing: bool) -> (bool, bool) {
         }
     });
     let limit = prng.between(100, 40_000);
-    world.run_for(Duration::from_micros(prng.below(limit)));
-    world.crash(node);
-    let there = Rc::new(RefCell::new(false));
-    let out = there.clone();
-    world.block_on(node, 0, async move {
-        let whole = check(&fragments).await;
-        out.replace(whole);
-    });
-    (done.get(), there.take())
+    node.world().run_for(Duration::from_micros(prng.below(limit)));
+    node.crash();
+    let there = node.run(async move { check(&fragments).await });
+    (done.get(), there)
 }
 
 #[test]

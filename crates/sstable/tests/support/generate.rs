@@ -6,10 +6,10 @@ use model::{DecoratedKey, TableSchema, Type, value};
 use mutation::collection::CollectionWriter;
 use mutation::row::RowBuilder;
 use mutation::{Cell, ClusteringPosition, Fragment, Marker, Tombstone};
-use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use proptest::strategy::{BoxedStrategy, Strategy};
 use std::collections::BTreeMap;
 use stdx::{Bytes, Prng};
+use testkit::Draw;
 
 /// Where the generated times start: seconds since 1970.
 const NOW: i64 = 1_700_000_000;
@@ -20,7 +20,7 @@ pub(crate) const BASES: sstable::Bases =
 
 /// Draws from strategies and numbers.
 pub(crate) struct Generator {
-    runner: TestRunner,
+    draw: Draw,
     prng: Prng,
 }
 
@@ -28,18 +28,12 @@ impl Generator {
     /// The generator of a seed.
     pub(crate) fn new(seed: u64) -> Generator {
         let mut prng = Prng::from_seed(seed);
-        let mut bytes = [0; 32];
-        prng.fill(&mut bytes);
-        let rng = proptest::test_runner::TestRng::from_seed(
-            proptest::test_runner::RngAlgorithm::ChaCha,
-            &bytes,
-        );
-        Generator { runner: TestRunner::new_with_rng(Default::default(), rng), prng }
+        Generator { draw: Draw::of(&mut prng), prng }
     }
 
     /// One value of a strategy.
     pub(crate) fn draw<T: std::fmt::Debug>(&mut self, strategy: &impl Strategy<Value = T>) -> T {
-        strategy.new_tree(&mut self.runner).unwrap().current()
+        self.draw.one(strategy)
     }
 
     fn timestamp(&mut self) -> i64 {

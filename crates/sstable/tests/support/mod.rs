@@ -10,20 +10,18 @@ use mutation::Fragment;
 use mutation::page::RingBound;
 use reader::{Budget, ReadError, Slice, Source};
 use runtime::io::{IoClass, fs};
-use runtime::sim::{Options, World};
 use sstable::{Access, Descriptor, Generation, IndexCache, Scope, Table, Writer, WriterOptions};
 use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
+use testkit::SimNode;
 
 /// The directory of all tables.
 pub(crate) const DIR: &str = "/data/ks/t";
 
 /// Runs a test on one simulated node.
 pub(crate) fn in_simulation<F: Future<Output = ()> + 'static>(seed: u64, test: F) {
-    let mut world = World::new(Options::new(seed));
-    let node = world.add_node(1);
-    world.block_on(node, 0, async move {
+    SimNode::new(seed, 1).run(async move {
         fs::create_dir_all(DIR).await.unwrap();
         test.await;
     });
