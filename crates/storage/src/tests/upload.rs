@@ -1,6 +1,6 @@
 //! SSTables from elsewhere: taken over whole or refused with the reason, whatever crashes.
 
-#[path = "../../../sstable/tests/support/pack.rs"]
+#[path = "../../../sstable/tests/it/support/pack.rs"]
 mod pack;
 
 use super::*;

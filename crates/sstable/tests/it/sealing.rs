@@ -1,8 +1,9 @@
 //! *toc-last* and *garbage-is-marked*: a crash at any moment of writing or removing leaves an
 //! SSTable that is whole, or nothing after the clean-up of the next start.
 
-mod support;
-
+use crate::support;
+use crate::support::generate::Generator;
+use crate::support::{DIR, options, read_all};
 use mutation::Fragment;
 use runtime::io::{IoClass, fs};
 use sstable::store::{State, clean_up, remove};
@@ -13,8 +14,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use stdx::Prng;
 use testkit::SimNode;
-use support::generate::Generator;
-use support::{DIR, options, read_all};
 
 async fn write(version: Version, fragments: &[Fragment]) {
     let options = WriterOptions { version, column_index_bytes: 200, ..options() };

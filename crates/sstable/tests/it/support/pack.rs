@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[allow(clippy::disallowed_methods)] // The archive is on the disk of the machine.
 pub(crate) fn files(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     // Tests of another crate use this file too.
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sstable/tests");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sstable/tests/it");
     let path = tests.join(format!("{name}.tar.zst"));
     let archive = zstd::stream::decode_all(std::fs::File::open(&path).unwrap()).unwrap();
     let mut rest = archive.as_slice();

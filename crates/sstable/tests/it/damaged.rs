@@ -1,8 +1,8 @@
 //! Damaged files give errors that name them, or the data that was written: never a panic, never
 //! other data.
 
-mod support;
-
+use crate::support;
+use crate::support::generate::Generator;
 use mutation::Fragment;
 use reader::ReadError;
 use sstable::store::name::{Parsed, parse_file_name};
@@ -10,7 +10,6 @@ use sstable::testing::{ComponentKind, parse_component};
 use sstable::{Algorithm, Component, Compression, Descriptor, Table, Version, WriterOptions};
 use std::path::Path;
 use std::rc::Rc;
-use support::generate::Generator;
 
 struct Case {
     descriptor: Descriptor,

@@ -1,5 +1,4 @@
 //! What the tests of this crate share.
-#![allow(dead_code)]
 
 pub(crate) mod dump;
 pub(crate) mod generate;

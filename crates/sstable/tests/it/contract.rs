@@ -1,12 +1,11 @@
 //! SSTables as sources: the conformance suite of sources, over files that were just written.
 
-mod support;
-
+use crate::support;
+use crate::support::{DIR, everything, in_simulation, options, write};
 use mutation::FrozenMutation;
 use reader::testing::{Model, conformance};
 use reader::{Slice, Source, VecSource};
 use sstable::{Algorithm, Compression, Version, WriterOptions};
-use support::{DIR, everything, in_simulation, options, write};
 
 async fn check(cases: u32, options: WriterOptions) {
     check_both(cases, options.clone(), false).await;

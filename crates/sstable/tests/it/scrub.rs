@@ -1,8 +1,8 @@
 //! Validating, scrubbing and distributing: what is whole has no breach and comes back; what is out
 //! of order is found, and comes back in order.
 
-mod support;
-
+use crate::support;
+use crate::support::{DIR, drain_all, everything, in_simulation, read_all, write};
 use model::{ColumnId, TableSchema, Type, Uuid};
 use mutation::{Cell, ClusteringPosition, Direction, Fragment, Marker, RowBuilder, Tombstone};
 use reader::{ReadError, Slice, Source, merge};
@@ -15,7 +15,6 @@ use std::path::Path;
 use std::rc::Rc;
 use stdx::Bytes;
 use stdx::checksum::crc32;
-use support::{DIR, drain_all, everything, in_simulation, read_all, write};
 
 const OUT: &str = "/data/ks/out";
 

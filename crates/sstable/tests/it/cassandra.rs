@@ -2,8 +2,7 @@
 //! older nodes) and `da`. They were made by flushes of the statements in `cassandra/load.cql`;
 //! what is read of them equals golden dumps, which were compared with Cassandra's own.
 
-mod support;
-
+use crate::support;
 use runtime::io::{IoClass, fs};
 use sstable::compress::Chunks;
 use sstable::statistics::Statistics;
@@ -60,7 +59,7 @@ fn check(version: &'static str) {
     });
     let seen: String =
         dumps.take().iter().map(|(name, dump)| format!("# {name} {dump}\n")).collect();
-    let golden = format!("tests/cassandra/{version}.golden");
+    let golden = format!("tests/it/cassandra/{version}.golden");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &seen).unwrap();

@@ -4,8 +4,7 @@
 //! The directory is `$NEREID_SHARED/data/sstables`, or `../shared/data/sstables` beside the
 //! repository; without it the tests pass and say so.
 
-mod support;
-
+use crate::support;
 use mutation::Fragment;
 use reader::ReadError;
 use sstable::store::name::{Parsed, parse_file_name};
@@ -173,7 +172,7 @@ fn every_sample_reads_or_says_why_not() {
     });
     let lines = lines.take();
     let seen = lines.join("\n") + "\n";
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign.golden");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/foreign.golden");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &seen).unwrap();
     }

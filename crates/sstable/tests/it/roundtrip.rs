@@ -1,8 +1,8 @@
 //! Random partitions of random tables come back as they were written. With `SSTABLE_DUMP` set to
 //! a directory, every file is put there too, for the tools of other implementations.
 
-mod support;
-
+use crate::support;
+use crate::support::generate::{self, Generator};
 use model::key::clustering_components;
 use model::schema::Column;
 use model::{ColumnId, ColumnKind, TableSchema, Type, value};
@@ -12,7 +12,6 @@ use sstable::{
 };
 use std::path::Path;
 use std::rc::Rc;
-use support::generate::{self, Generator};
 
 /// The files of an SSTable, to the disk of the machine.
 #[allow(clippy::disallowed_methods)]

@@ -1,8 +1,8 @@
 //! Slices of partitions with a row index in Rows.db, of files of ours and of Cassandra 5: what is
 //! found through the index is what a full read has there.
 
-mod support;
-
+use crate::support;
+use crate::support::generate::Generator;
 use model::ClusteringOrder;
 use model::key::clustering_components;
 use model::{ColumnId, TableSchema, Type};
@@ -20,7 +20,6 @@ use sstable::{
 use std::path::Path;
 use std::rc::Rc;
 use stdx::{Bytes, Prng};
-use support::generate::Generator;
 
 fn row_key(fragment: &Fragment) -> Option<&Bytes> {
     match fragment {

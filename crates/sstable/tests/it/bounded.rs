@@ -1,7 +1,7 @@
 //! What reads of a large partition ask the disk for: requests and bytes, exactly.
 
-mod support;
-
+use crate::support;
+use crate::support::{everything, in_simulation};
 use model::TableSchema;
 use model::key::push_clustering;
 use mutation::row::RowBuilder;
@@ -17,7 +17,6 @@ use sstable::{
 };
 use std::rc::Rc;
 use stdx::{Bytes, Prng};
-use support::{everything, in_simulation};
 
 const ROWS: i32 = 30_000;
 
