@@ -6,6 +6,7 @@
 //! | room | feature | |
 //! |---|---|---|
 //! | [`draw`] | | values of strategies, from a seed |
+//! | [`archives`] | | files of other implementations |
 //! | [`sim`] | | a simulated machine that crashes and has faults |
 //! | [`real`] | | real shards with files in a directory of their own |
 //! | [`history`] | | what may be found after a crash |
@@ -30,6 +31,7 @@
 //!    not wait for `native`, that of `sstable` for no node at all.
 //!  - *no-state*: nothing here is shared between two tests of a process; they run as threads.
 
+pub mod archives;
 #[cfg(feature = "native")]
 pub mod bare;
 #[cfg(feature = "cluster")]

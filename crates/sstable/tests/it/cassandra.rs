@@ -1,5 +1,5 @@
 //! Files that Cassandra 5 wrote: `nb` (its default), `oa` (big format without compatibility with
-//! older nodes) and `da`. They were made by flushes of the statements in `cassandra/load.cql`;
+//! older nodes) and `da`, in the archives of `testkit`, with the statements that made them;
 //! what is read of them equals golden dumps, which were compared with Cassandra's own.
 
 use crate::support;
@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
+use testkit::archives;
 
 /// One line for what is not data, then the data.
 async fn describe(dir: &Path, descriptor: Descriptor) -> String {
@@ -42,7 +43,7 @@ fn check(version: &'static str) {
     let out: Rc<RefCell<BTreeMap<String, String>>> = Rc::default();
     let dumps = out.clone();
     support::in_simulation(1, async move {
-        for (path, bytes) in support::pack::files(&format!("cassandra/{version}")) {
+        for (path, bytes) in archives::files(&format!("cassandra/{version}")) {
             let path = Path::new(support::DIR).join(path);
             fs::create_dir_all(path.parent().unwrap()).await.unwrap();
             fs::write_file_atomic(&path, &bytes).await.unwrap();

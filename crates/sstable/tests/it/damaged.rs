@@ -16,6 +16,7 @@ struct Case {
     fragments: Vec<Fragment>,
     files: Vec<(Component, Vec<u8>)>,
 }
+use testkit::archives;
 
 async fn make(version: Version, compression: Compression) -> Case {
     let mut generator = Generator::new(7);
@@ -173,7 +174,7 @@ async fn read_foreign(dir: &Path, descriptor: Descriptor) -> Result<Vec<Fragment
 async fn check_foreign(version: &str, tables: &[&str]) {
     let mut prng = stdx::Prng::from_seed(9);
     let mut seen = 0;
-    let files = support::pack::files(&format!("cassandra/{version}"));
+    let files = archives::files(&format!("cassandra/{version}"));
     for name in tables {
         let dir = Path::new(support::DIR).join(name);
         runtime::io::fs::create_dir_all(&dir).await.unwrap();

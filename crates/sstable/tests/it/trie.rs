@@ -20,6 +20,7 @@ use sstable::{
 use std::path::Path;
 use std::rc::Rc;
 use stdx::{Bytes, Prng};
+use testkit::archives;
 
 fn row_key(fragment: &Fragment) -> Option<&Bytes> {
     match fragment {
@@ -257,7 +258,7 @@ fn keys_of_blocks(partition: i64) -> Vec<Vec<u8>> {
 #[test]
 fn slices_of_files_of_cassandra() {
     support::in_simulation(2, async {
-        for (path, bytes) in support::pack::files("cassandra/trie") {
+        for (path, bytes) in archives::files("cassandra/trie") {
             let path = Path::new(support::DIR).join(path);
             fs::create_dir_all(path.parent().unwrap()).await.unwrap();
             fs::write_file_atomic(&path, &bytes).await.unwrap();

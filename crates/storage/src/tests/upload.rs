@@ -1,8 +1,5 @@
 //! SSTables from elsewhere: taken over whole or refused with the reason, whatever crashes.
 
-#[path = "../../../sstable/tests/it/support/pack.rs"]
-mod pack;
-
 use super::*;
 use crate::{Checks, Loaded};
 use mutation::Fragment;
@@ -14,6 +11,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use stdx::Prng;
 use testkit::SimNode;
+use testkit::archives;
 
 const PARTITIONS: u64 = 24;
 
@@ -324,7 +322,7 @@ fn tables_of_cassandra_are_taken_over() {
     for version in [Version::Nb, Version::Oa, Version::Da] {
         let mut node = SimNode::new(4, 2);
         with_shards(&mut node, 2, move |storage| async move {
-            let files = pack::files(&format!("cassandra/{}", version.name()));
+            let files = archives::files(&format!("cassandra/{}", version.name()));
             for name in tables {
                 let schema = cassandra_table(&files, name, version);
                 let add = schema.clone();

@@ -2,7 +2,6 @@
 
 pub(crate) mod dump;
 pub(crate) mod generate;
-pub(crate) mod pack;
 
 use model::{TableSchema, Token};
 use mutation::Fragment;
